@@ -112,13 +112,13 @@ def public_class(kind: type[_T]) -> type[_T]:
         if name.startswith("_"):
             continue
         if isinstance(held, classmethod):
-            setattr(kind, name, classmethod(_asked(held.__func__)))
+            setattr(kind, name, classmethod(_checking(held.__func__)))
         elif inspect.isfunction(held) and len(inspect.signature(held).parameters) > 1:
-            setattr(kind, name, _asked(held))
+            setattr(kind, name, _checking(held))
     return kind
 
 
-def _asked(method: Callable[_P, _T]) -> Callable[_P, _T]:
+def _checking(method: Callable[_P, _T]) -> Callable[_P, _T]:
     """Return a method that checks its arguments."""
     arguments = _Arguments(method)
     call: Callable[..., _T] = method

@@ -18,8 +18,7 @@ from quantviz.evaluation import metric_formulas
 from quantviz.schemes import calibration, engines, formats
 from quantviz.schemes import scheme as schemes
 from quantviz.sources.files import READERS
-from quantviz.sources.hubs.limits import HUB_LIMIT_VARIABLE, HubLimits
-from quantviz.sources.limits import LIMIT_VARIABLE, Limits
+from quantviz.sources.limits import HUB_LIMIT_VARIABLE, LIMIT_VARIABLE, HubLimits, Limits
 from quantviz.teaching.lessons import load
 from quantviz.teaching.lessons.check import problems_of
 from quantviz.teaching.lessons.model import Lesson

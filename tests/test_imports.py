@@ -190,7 +190,6 @@ def test_each_package_is_imported_only_in_its_layer(package):
 ALLOWED = {
     "text": "",
     "pickling": "",
-    "own_folder": "",
     "errors": "pickling text",
     "budget": "errors",
     "own_process": "",
@@ -199,15 +198,15 @@ ALLOWED = {
     "whole_files": "errors",
     "schemes": "door errors pickling text",
     "tensors": "door errors schemes",
-    "sources": "errors own_folder schemes tensors text whole_files",
+    "sources": "errors schemes tensors text whole_files",
     "quantization": "budget door errors pickling schemes tensors text",
     "evaluation": "errors pickling quantization schemes tensors",
-    "compiled": "errors evaluation own_folder quantization schemes tensors whole_files",
+    "compiled": "errors evaluation quantization schemes tensors whole_files",
     "streaming": "budget compiled door errors evaluation own_process pickling quantization schemes tensors"
     " text",
     "work_process": "budget errors own_process streaming",
     "analysis": "budget door errors evaluation quantization schemes streaming tensors",
-    "checkpoints": "analysis compiled door errors evaluation own_folder own_process pickling quantization"
+    "checkpoints": "analysis compiled door errors evaluation own_process pickling quantization"
     " quoting schemes sources streaming tensors text whole_files",
     "lab": "errors schemes sources tensors",
     "figures": "analysis checkpoints door errors evaluation quantization schemes streaming tensors text",
@@ -228,7 +227,7 @@ ALLOWED = {
     "ui/missing": "ui/components ui/shell",
     "ui/lab": "analysis checkpoints errors evaluation export figures lab quantization schemes sources"
     " streaming teaching tensors text ui/components ui/shell",
-    "ui/checkpoints": "checkpoints errors export figures lab own_folder quoting schemes sources standby"
+    "ui/checkpoints": "checkpoints errors export figures lab quoting schemes sources standby"
     " tensors text ui/components ui/shell whole_files",
     "ui/lessons": "analysis errors figures lab quantization teaching ui/components ui/lab ui/shell",
     "ui/formats": "errors figures lab quantization schemes text ui/components ui/shell",

@@ -23,7 +23,7 @@ from quantviz.budget import Ended, Progress
 from quantviz.evaluation.gaussian import gaussian_sqnr_db
 from quantviz.schemes.granularity import PerChannel
 from quantviz.sources import parse_source
-from quantviz.sources.opening import of_tensor
+from quantviz.sources.base import of_tensor
 from quantviz.streaming import kernel_access
 from quantviz.teaching.golf import recipes_within
 from quantviz.tensors.lazy import InMemory, OwnScales

@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from quantviz.errors import QuantVizError
-from quantviz.own_folder import own_folder
 from quantviz.sources import LoudColumns, LoudRows, Normal, OneOutlier, Source, StudentT
-from quantviz.whole_files import put_whole
+from quantviz.whole_files import own_folder, put_whole
 
 #: Name of the example in place of a checkpoint's path; no file below a folder has that name.
 EXAMPLE = "example:"

@@ -14,8 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from quantviz.compiled.hand_written import plain_pieces
-from quantviz.own_folder import own_folder
-from quantviz.whole_files import put_whole
+from quantviz.whole_files import own_folder, put_whole
 
 
 @cache

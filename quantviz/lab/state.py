@@ -138,19 +138,11 @@ class LabState:
         the other way round.
         """
         shape = source.shape
-        kept = (
-            None,
-            (),
-            self.error_view,
-            self.error_range,
-            None,
-            self.scope,
-            self.compared,
-            self.pool,
-            self.value_scale,
-        )
         fitting = [each for each in self.remembered if not each.problems(shape)]
-        state = LabState(source, self.scheme, View.of(shape), (0,) * len(shape), *kept).remembering(fitting)
+        cell = (0,) * len(shape)
+        state = dataclasses.replace(
+            self, source=source, view=View.of(shape), cell=cell, held=None, chosen=None
+        ).remembering(fitting)
         chosen = self.chosen or self.scheme
         of_tensor = chosen
         if source.unedited.picture:
@@ -184,17 +176,44 @@ def write_link(state: LabState, language: str | None = None) -> dict[str, str]:
         "c": _write_place(state.cell),
         "b": str(state.baseline) if state.baseline else None,
         "y": _BETWEEN.join(map(str, state.others)) or None,
-        "a": _write_view(state.view) if state.view != usual.view else None,
-        "e": state.error_view if state.error_view != usual.error_view else None,
-        "r": state.error_range if state.error_range != usual.error_range else None,
+        "a": _unless(_write_view(usual.view), _write_view(state.view)),
+        "e": _unless(usual.error_view, state.error_view),
+        "r": _unless(usual.error_range, state.error_range),
         "h": repr(state.held) if state.held is not None else None,
-        "o": state.scope if state.scope != usual.scope else None,
+        "o": _unless(usual.scope, state.scope),
         "m": state.compared,
-        "p": state.pool if state.pool != usual.pool else None,
-        "x": state.value_scale if state.value_scale != _SCALE_OF_OLD_LINKS else None,
+        "p": _unless(usual.pool, state.pool),
+        "x": _unless(_SCALE_OF_OLD_LINKS, state.value_scale),
         "lang": language,
     }
     return {name: value for name, value in parts.items() if value is not None}
+
+
+def _unless(usual: str, value: str) -> str | None:
+    """Return a value of a link; None where it is the usual one, which a link leaves out."""
+    return None if value == usual else value
+
+
+class _Parts:
+    """The parts of a link, and an error for each of those that could not be used."""
+
+    def __init__(self, params: Mapping[str, str]) -> None:
+        self.params = params
+        self.problems: list[QuantVizError] = []
+
+    def read(self, name: str, read: Callable[[str], _T], usual: _T) -> _T:
+        """Return the value of a part; the usual one where the link does not have it or it cannot be used."""
+        if name not in self.params:
+            return usual
+        try:
+            return read(self.params[name])
+        except QuantVizError as problem:
+            names = QuantVizError(f"link.names.{name}")
+            self.problems.append(QuantVizError("link.part", part=names, reason=problem))
+            return usual
+
+    def one_of(self, name: str, known: Collection[str], usual: str) -> str:
+        return self.read(name, lambda form: _one_of(form, known), usual)
 
 
 def read_link(
@@ -212,56 +231,45 @@ def read_link(
     """
     if sum(len(value) for value in params.values()) > LONGEST:
         return opening(), (QuantVizError("link.too_long", longest=LONGEST),)
-    problems: list[QuantVizError] = []
-
-    def part(name: str, read: Callable[[str], _T], usual: _T) -> _T:
-        if name not in params:
-            return usual
-        try:
-            return read(params[name])
-        except QuantVizError as problem:
-            problems.append(
-                QuantVizError("link.part", part=QuantVizError(f"link.names.{name}"), reason=problem)
-            )
-            return usual
-
+    parts = _Parts(params)
     first = opening()
     if params.get("v", VERSION) not in VERSIONS:
-        problems.append(QuantVizError("link.version", got=params["v"], known=", ".join(VERSIONS)))
-    source = part("t", lambda form: parse_source(form, present=present), first.source)
+        parts.problems.append(QuantVizError("link.version", got=params["v"], known=", ".join(VERSIONS)))
+    source = parts.read("t", lambda form: parse_source(form, present=present), first.source)
     shape = source.shape
     same = source.unedited == first.source
-    lost = bool(problems)
+    lost = bool(parts.problems)
     if lost:  # without the tensor its cell, view and colours mean nothing: only the scheme is worth keeping
-        params = {name: value for name, value in params.items() if name not in ("c", "a", "h")}
+        parts.params = {name: value for name, value in params.items() if name not in ("c", "a", "h")}
 
     def fitting(form: str) -> Scheme:
         # A scheme for the tensor that could not be opened need not fit this one.
         return Scheme.parse(form) if lost else _fitting(Scheme.parse(form), shape)
 
-    scheme = part("s", fitting, first.scheme if same else first.scheme.fitted(shape))
+    scale = _SCALE_OF_OLD_LINKS
+    if lost or parts.params.keys().isdisjoint(_PARTS):
+        scale = first.value_scale
+    scheme = parts.read("s", fitting, first.scheme if same else first.scheme.fitted(shape))
     state = LabState(
         source=source,
         scheme=scheme,
-        view=part("a", lambda form: _read_view(form, shape), View.of(shape)),
-        cell=part("c", lambda form: _read_cell(form, shape), first.cell if same else (0,) * len(shape)),
-        error_view=part("e", lambda form: _one_of(form, ERROR_VIEWS), "signed"),
-        error_range=part("r", lambda form: _one_of(form, ERROR_RANGES), "held"),
-        held=part("h", _read_held, None),
-        scope=part("o", lambda form: _one_of(form, SCOPES), "tensor"),
-        compared=part("m", lambda form: _one_of(form, COMPARED), None),
-        pool=part("p", lambda form: _one_of(form, POOLS), POOLS[0]),
-        value_scale=part(
-            "x",
-            lambda form: _one_of(form, VALUE_SCALES),
-            first.value_scale if lost or params.keys().isdisjoint(_PARTS) else _SCALE_OF_OLD_LINKS,
-        ),
+        view=parts.read("a", lambda form: _read_view(form, shape), View.of(shape)),
+        cell=parts.read("c", lambda form: _read_cell(form, shape), first.cell if same else (0,) * len(shape)),
+        error_view=parts.one_of("e", ERROR_VIEWS, first.error_view),
+        error_range=parts.one_of("r", ERROR_RANGES, first.error_range),
+        held=parts.read("h", _read_held, None),
+        scope=parts.one_of("o", SCOPES, first.scope),
+        compared=parts.read("m", lambda form: _one_of(form, COMPARED), None),
+        pool=parts.one_of("p", POOLS, first.pool),
+        value_scale=parts.one_of("x", VALUE_SCALES, scale),
     )
-    a = part("b", lambda form: fitting(form).fitted(shape), None)
+    a = parts.read("b", lambda form: fitting(form).fitted(shape), None)
     no_others: tuple[Scheme, ...] = ()
-    others = part("y", lambda form: _read_others(form, lambda each: fitting(each).fitted(shape)), no_others)
+    others = parts.read(
+        "y", lambda form: _read_others(form, lambda each: fitting(each).fitted(shape)), no_others
+    )
     state = state.remembering((a, *others) if a else others)
-    return state.with_scheme(scheme), tuple(problems)
+    return state.with_scheme(scheme), tuple(parts.problems)
 
 
 def mended(params: Mapping[str, str], state: LabState, tensor: AboutTensor) -> tuple[Note, ...]:

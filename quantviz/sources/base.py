@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from collections.abc import Callable, Hashable, Iterator
+from functools import lru_cache
+from typing import TYPE_CHECKING, ClassVar, Protocol, TypeVar, cast
 
 from quantviz.errors import QuantVizError
 from quantviz.schemes import text_form
@@ -105,7 +106,7 @@ class Source(Protocol):
         """Return the axes of `original` that are seen as its outputs."""
         return Orientation()
 
-    def told_orientation(self, catalog: Catalog | None = None) -> Orientation | None:
+    def file_orientation(self, catalog: Catalog | None = None) -> Orientation | None:
         """Return the axes that are outputs, from the tensor's file; none if it lies in no file.
 
         `catalog` is the open file, if there is one already.
@@ -208,6 +209,36 @@ class Source(Protocol):
         return place
 
 
+class Derived(Source):
+    """A source with the tensor of another one, changed or seen otherwise: its name, its kind and the facts of
+    its file are those of the other.
+    """
+
+    source: Source
+
+    @property
+    def kind(self) -> str:
+        return self.source.kind
+
+    def title(self, language: str) -> str:
+        return self.source.title(language)
+
+    @property
+    def stem(self) -> str:
+        return self.source.stem
+
+    @property
+    def stored_as(self) -> str:
+        return self.source.stored_as
+
+    @property
+    def finite(self) -> bool:
+        return self.source.finite
+
+    def link_problem(self) -> QuantVizError | None:
+        return self.source.link_problem()
+
+
 def edit_problems(shape: Shape, cell: Shape, value: float) -> Iterator[QuantVizError]:
     """Yield an error for each reason why a cell of a tensor of `shape` cannot become `value`, a float32."""
     count = math.prod(shape)
@@ -233,3 +264,24 @@ def file_code(file: str, name: str, large: bool, language: str, read_as: str = "
         f"with qv.open_tensors({file!r}{more}) as tensors:",
         f"    x = tensors.{'stored' if large else 'load'}({name})",
     ]
+
+
+T = TypeVar("T")
+
+
+def of_tensor(tensor: Source | Stored, work: Callable[[Stored], T]) -> T:
+    """Return the result of `work` for a tensor, or for the tensor of a source.
+
+    >>> from quantviz.sources.builtin import Builtin
+    >>> of_tensor(Builtin("course_3x3"), lambda x: x.shape)
+    (3, 3)
+    """
+    from quantviz.tensors.lazy import Stored
+
+    return work(tensor if isinstance(tensor, Stored) else _opened(tensor.key, cast("Hashable", tensor)))
+
+
+@lru_cache(maxsize=1)
+def _opened(key: str, source: Hashable) -> Stored:
+    # The key differs between versions of a file.
+    return cast("Source", source).open()

@@ -12,7 +12,7 @@ from quantviz.schemes import text_form
 from quantviz.schemes.arithmetic import HALVES
 from quantviz.schemes.axis_names import Axes
 from quantviz.schemes.granularity import Shape
-from quantviz.sources.base import AtHand, Source, edit_problems
+from quantviz.sources.base import AtHand, Derived, Source, edit_problems
 from quantviz.sources.typed import nearest_float32, shortest
 from quantviz.text import text
 
@@ -28,7 +28,7 @@ _CELL = re.compile(r"\d{1,5}(\.\d{1,5}){0,3}", re.ASCII)
 
 
 @dataclass(frozen=True, eq=False)
-class Edited(Source):
+class Edited(Derived):
     """The tensor of `source`, its shape and its axes, with other values in some cells.
 
     It is made cell by cell with `with_cell`, which keeps one form for one tensor: cells in order, none
@@ -66,12 +66,12 @@ class Edited(Source):
         return edited
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Edited) and self._told() == other._told()
+        return isinstance(other, Edited) and self._identity() == other._identity()
 
     def __hash__(self) -> int:
-        return hash(self._told())
+        return hash(self._identity())
 
-    def _told(self) -> tuple[Source, str]:
+    def _identity(self) -> tuple[Source, str]:
         # As text, 0.0 is not -0.0.
         return self.source, self._cells_text()
 
@@ -82,11 +82,6 @@ class Edited(Source):
     def shape(self) -> Shape:
         """Return the source's shape."""
         return self.source.shape
-
-    @property
-    def kind(self) -> str:
-        """Return the kind of the source; the properties below are the source's too."""
-        return self.source.kind
 
     def problems(self) -> Iterator[QuantVizError]:
         """Yield an error for each reason why the tensor cannot be made."""
@@ -123,7 +118,7 @@ class Edited(Source):
 
     def own_edit(self, cell: Shape, value: float | None) -> Source:
         """Return the tensor with another value in a cell, too; None puts back the source's own."""
-        others = {each: known for each, known in self.changed if each != cell}
+        others = {place: number for place, number in self.changed if place != cell}
         return Edited.of(self.source, others if value is None else {**others, cell: value})
 
     @property
@@ -148,19 +143,9 @@ class Edited(Source):
         return f"{self.source.stem}-{self.id}"
 
     @property
-    def stored_as(self) -> str:
-        """Return the quantized type that the other values were decoded from."""
-        return self.source.stored_as
-
-    @property
     def key(self) -> str:
         """Return a text that identifies the tensor, also against its source."""
         return f"{self.id} {self._cells_text()} {self.source.key}"
-
-    @property
-    def finite(self) -> bool:
-        """Whether its values are known to be neither NaN nor Inf: those set by hand are."""
-        return self.source.finite
 
     @property
     def axes(self) -> Axes:
@@ -170,10 +155,6 @@ class Edited(Source):
     def link_text(self) -> str:
         """Return its text form in a link: that of the source, then each cell with its value."""
         return f"{self.id}({self.source.link_text()},{self._cells_text()})"
-
-    def link_problem(self) -> QuantVizError | None:
-        """Return the reason why a link cannot contain it; none if a link can."""
-        return self.source.link_problem()
 
     def code(self, large: bool, language: str) -> list[str] | None:
         """Return the source's own lines, and one for each cell. No large tensor has cells set by hand."""
@@ -192,9 +173,9 @@ def with_cell(source: Source, cell: Shape, value: float | None) -> Source:
     Raises:
         QuantVizError: The cell cannot be edited, for example because the tensor is too large.
     """
-    own = source.own_edit(cell, value)
-    if own is not None:
-        return own
+    edited = source.own_edit(cell, value)
+    if edited is not None:
+        return edited
     return Edited.of(source, {} if value is None else {cell: value})
 
 

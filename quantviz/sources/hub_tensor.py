@@ -80,7 +80,7 @@ class HubTensor(Source):
         host = "" if model.host == Hosts.of_environment().names[0] else model.host
         return cls(model.repo, model.commit, place.file, name, info.shape, host)
 
-    def told_orientation(self, catalog: Catalog | None = None) -> Orientation:
+    def file_orientation(self, catalog: Catalog | None = None) -> Orientation:
         """Return the axes that are outputs, from the tensor's file."""
         return (catalog or self._catalog()).orientation(self.name)
 

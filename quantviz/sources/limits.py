@@ -1,11 +1,12 @@
-"""The limits of files, as the environment sets them. A light module, which is imported before any file is
-opened.
+"""The limits of files and of hubs, as the environment sets them, and of names. A light module, which is
+imported before any file is opened.
 """
 
 from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, TypeVar
 
@@ -16,8 +17,11 @@ if TYPE_CHECKING:
 
 _L = TypeVar("_L", bound="DataclassInstance")
 
-#: The prefix of the environment variables.
+#: The prefixes of the environment variables, of files and of hubs.
 LIMIT_VARIABLE = "QUANTVIZ_MAX_"
+HUB_LIMIT_VARIABLE = "QUANTVIZ_HUB_"
+#: Characters of a tensor's name: those of models have some 60, and work on a name grows with its length.
+LONGEST_NAME = 4096
 
 
 @dataclass(frozen=True)
@@ -54,6 +58,34 @@ class Limits:
         return read_limits(cls, LIMIT_VARIABLE)
 
 
+@dataclass(frozen=True)
+class HubLimits:
+    """The limits of reading from hubs: bytes, seconds and requests.
+
+    The environment sets them: `QUANTVIZ_HUB_` and the field's name in capitals, a whole number above 0.
+    """
+
+    #: Bytes that are kept on disk.
+    cache_bytes: int = 4 * 2**30
+    #: Bytes that are read for one tensor.
+    tensor_bytes: int = 2**30
+    #: Seconds that one reading may take, however many requests it needs.
+    seconds: float = 120
+    #: Seconds for which a host may send nothing.
+    quiet_seconds: float = 15
+    #: Requests at a time, of all sessions together: to all hosts, and to one, so that a host that stalls does
+    #: not block the others.
+    requests: int = 16
+    host_requests: int = 4
+    #: Redirects that a request may follow.
+    redirects: int = 5
+
+    @classmethod
+    def of_environment(cls) -> HubLimits:
+        """Return the limits that the environment sets; raise `QuantVizError` for an invalid value."""
+        return read_limits(cls, HUB_LIMIT_VARIABLE)
+
+
 def setting_of(limit: str) -> str:
     """Return the environment variable that sets a limit.
 
@@ -74,3 +106,18 @@ def read_limits(kind: type[_L], prefix: str) -> _L:
         if not re.fullmatch(r"[1-9]\d{0,17}", value, re.ASCII):
             raise QuantVizError("limit_setting", variable=variables[name], got=value)
     return kind(**{name: int(value) for name, value in given.items()})
+
+
+def checked_names(names: Iterable[str]) -> None:
+    """Raise a `QuantVizError` where a name is too long to be a key; its sentence has the name cut.
+
+    >>> checked_names(["model.layers.0.mlp.up_proj.weight"])
+    >>> checked_names(["x" * 5000])
+    Traceback (most recent call last):
+    ...
+    quantviz.errors.QuantVizError: The name of a tensor is too long: got 5,000 characters,
+    'xxxxxxxxxxxxxxxxxxxx…'; the limit is 4,096. Rename the tensor.
+    """
+    for name in names:
+        if len(name) > LONGEST_NAME:
+            raise QuantVizError("name_too_long", got=len(name), name=name[:20] + "…", most=LONGEST_NAME)

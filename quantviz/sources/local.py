@@ -302,7 +302,7 @@ class LocalTensor(Source):
             raise info.problem.again()
         return cls(file, name, info.shape, read_as)
 
-    def told_orientation(self, catalog: Catalog | None = None) -> Orientation:
+    def file_orientation(self, catalog: Catalog | None = None) -> Orientation:
         """Return the axes that are outputs, from the tensor's file; `catalog` is the open file, if any."""
         return self._catalog(catalog).orientation(self.name)
 

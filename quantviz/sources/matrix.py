@@ -12,7 +12,7 @@ from quantviz.errors import QuantVizError
 from quantviz.schemes.axis_names import Axes
 from quantviz.schemes.granularity import Shape
 from quantviz.schemes.orientation import Orientation
-from quantviz.sources.base import AtHand, Source
+from quantviz.sources.base import AtHand, Derived, Source
 from quantviz.sources.edited import with_cell
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ _OUTPUTS = "outputs_axis"
 
 
 @dataclass(frozen=True)
-class AsMatrix(Source):
+class AsMatrix(Derived):
     """The tensor of another source as a matrix: the values stay where they are.
 
     >>> from quantviz.sources.typed import Typed
@@ -103,25 +103,6 @@ class AsMatrix(Source):
         return tuple((self.cell_of(place), value) for place, value in self.source.edits)
 
     @property
-    def kind(self) -> str:
-        """Return the kind of the source; the properties below are the source's too."""
-        return self.source.kind
-
-    def title(self, language: str) -> str:
-        """Return the tensor's name for people."""
-        return self.source.title(language)
-
-    @property
-    def stem(self) -> str:
-        """Return the name, without an ending, of a file with its values."""
-        return self.source.stem
-
-    @property
-    def stored_as(self) -> str:
-        """Return the quantized type that its values were decoded from."""
-        return self.source.stored_as
-
-    @property
     def key(self) -> str:
         """Return a text that identifies the tensor, also against its source."""
         return f"{self._named} {self.source.key}"
@@ -134,11 +115,6 @@ class AsMatrix(Source):
     def shared(self) -> bool:
         """Whether its name means the same tensor for everybody."""
         return self.source.shared
-
-    @property
-    def finite(self) -> bool:
-        """Whether its values are known to be neither NaN nor Inf."""
-        return self.source.finite
 
     def link_text(self) -> str:
         """Return its text form in a link, with that of the source inside."""
@@ -162,10 +138,6 @@ class AsMatrix(Source):
         if found is None:
             raise QuantVizError("source.outputs_form", got=form)
         return own, found.outputs
-
-    def link_problem(self) -> QuantVizError | None:
-        """Return the reason why a link cannot contain it; none if a link can."""
-        return self.source.link_problem()
 
     def code(self, large: bool, language: str) -> list[str] | None:
         """Return the source's own lines, and the one that makes a matrix of it."""

@@ -1,6 +1,6 @@
 """The search for the axes of a file's weights that are outputs: by names, biases, shapes and configuration.
 
-A format whose file contains the model's graph uses that first (`Catalog._told_orientation`).
+A format whose file contains the model's graph uses that first (`Catalog._declared_orientation`).
 """
 
 from __future__ import annotations

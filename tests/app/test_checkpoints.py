@@ -29,7 +29,6 @@ from quantviz.checkpoints.scan.process import ScanProcess
 from quantviz.checkpoints.scan.scanning import run_scan
 from quantviz.checkpoints.scan.selection import Selection
 from quantviz.lab.state import read_link
-from quantviz.own_folder import own_folder
 from quantviz.sources import LocalTensor
 from quantviz.text import text
 from quantviz.ui.checkpoints import answer, importance, page, reading
@@ -38,6 +37,7 @@ from quantviz.ui.checkpoints.spending import _sensitivities, _short_names
 from quantviz.ui.checkpoints.state import CheckpointsState
 from quantviz.ui.shell import words
 from quantviz.ui.shell.bounds import UPLOADED_IMATRICES
+from quantviz.whole_files import own_folder
 from tests.helpers import session
 from tests.helpers.importance_file import write_dat
 from tests.helpers.session import address, healthy

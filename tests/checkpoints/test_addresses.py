@@ -94,7 +94,7 @@ def test_a_web_server_gives_the_local_table_by_ranges(content, local, tmp_path, 
     # The large one comes in pieces of its own, some at once, and is measured in bands where it is too large.
     monkeypatch.setattr(store_data, "_RANGE", 2**15)
     monkeypatch.setattr(store_data, "_MOST_EXPECTED", 2**16)
-    monkeypatch.setattr(store_data, "_HEAD", 2**8)
+    monkeypatch.setattr(store_data.StoreData, "first_bytes", 2**8)
     monkeypatch.setattr(store_data.StoreData, "at_once", 2**17)
     with serving({"model.safetensors": content}) as hub:
         found = scanned(address(hub) + "?signature=secret", tmp_path, "web.sqlite")

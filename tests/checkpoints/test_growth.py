@@ -17,7 +17,7 @@ from quantviz.checkpoints.model.tensor_names import place_of_name, short_names
 from quantviz.checkpoints.model_map import model_map
 from quantviz.checkpoints.scan.listing import list_checkpoint
 from quantviz.sources.files.catalog import Catalog
-from quantviz.sources.names import LONGEST_NAME
+from quantviz.sources.limits import LONGEST_NAME
 from tests.helpers.growth import RECIPES, SHAPES, WORKS, both, calls_of, columns_of, model_of, rows_of
 from tests.helpers.sample import sample_of
 

@@ -12,7 +12,7 @@ from quantviz.sources.hubs import connection, models
 from quantviz.sources.hubs.addresses import Place
 from quantviz.sources.hubs.connection import Deadline, get
 from quantviz.sources.hubs.hosts import Hosts
-from quantviz.sources.hubs.limits import HubLimits
+from quantviz.sources.limits import HubLimits
 from quantviz.text import languages
 from tests.helpers.damage import damaged
 from tests.helpers.hub import COMMIT, REPO, Hub

@@ -15,7 +15,6 @@ import quantviz as qv
 from quantviz.quantization.quantizer import values_of_codes
 from quantviz.quantization.result import QParams
 from quantviz.sources.files.gguf_blocks import BLOCK_TYPES, decode_blocks
-from quantviz.sources.files.gguf_codes import SPLITS
 from quantviz.sources.layouts import LAYOUTS, quantized_weights
 from quantviz.sources.layouts.decoded import model_tensors
 from quantviz.sources.layouts.named import NAMED
@@ -171,7 +170,7 @@ def test_the_record_names_what_wrote_it():
 
 
 @pytest.mark.parametrize(
-    "kind", [each for each in BLOCK_TYPES.values() if each.name in SPLITS], ids=lambda kind: kind.name
+    "kind", [each for each in BLOCK_TYPES.values() if each.recipe], ids=lambda kind: kind.name
 )
 def test_gguf_blocks_come_apart_into_what_they_are_made_of(kind):
     raw = torch.randint(
@@ -179,8 +178,8 @@ def test_gguf_blocks_come_apart_into_what_they_are_made_of(kind):
     )
     if kind.name == "TQ2_0":
         raw[:, :64] &= 0xAA  # 3 is no code
-    codes, scale, zero = SPLITS[kind.name].parts(raw)
-    fmt = qv.RECIPES[SPLITS[kind.name].recipe].number_format
+    codes, scale, zero = kind.parts(raw)
+    fmt = qv.RECIPES[kind.recipe].number_format
     values = torch.tensor([fmt.value(code) for code in range(fmt.code_min, fmt.code_max + 1)])
     wide = kind.length // scale.shape[1]
     made = scale.repeat_interleave(wide, 1) * values[codes.int() - fmt.code_min]

@@ -48,12 +48,12 @@ from quantviz.checkpoints.scan.measuring import FOR_NOW, Row
 from quantviz.checkpoints.scan.recipes import recipe_id, refusal_of, row_mark
 from quantviz.checkpoints.scan.selection import ALL_QUANTIZED, Selection
 from quantviz.errors import QuantVizError
-from quantviz.own_folder import own_folder
 from quantviz.quantization.quantizer import ARITHMETIC
 from quantviz.schemes.scheme import Scheme
 from quantviz.sources.stores.addresses import is_address, shown
 from quantviz.sources.stores.store import PASSING
 from quantviz.text import DEFAULT_LANGUAGE
+from quantviz.whole_files import own_folder
 
 if TYPE_CHECKING:
     import pandas

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 from quantviz.errors import QuantVizError
 from quantviz.schemes.granularity import Shape
-from quantviz.sources.names import LONGEST_NAME
+from quantviz.sources.limits import LONGEST_NAME
 from quantviz.text import DEFAULT_LANGUAGE, languages
 
 #: Returns the typed value of a field; raises `QuantVizError` for any other.

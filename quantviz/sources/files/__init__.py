@@ -27,11 +27,10 @@ from quantviz.sources.files.json_lists import JsonCatalog
 from quantviz.sources.files.npy import NpyCatalog
 from quantviz.sources.files.npz import NpzCatalog
 from quantviz.sources.files.onnx import OnnxCatalog
-from quantviz.sources.files.other_formats import other_format, other_format_named
+from quantviz.sources.files.other_formats import answer_in_place, other_format, other_format_named, stand_in
 from quantviz.sources.files.safetensors import SafetensorsCatalog
 from quantviz.sources.files.sharded import ShardedCatalog as ShardedCatalog
 from quantviz.sources.files.sharded import ShardedTorch
-from quantviz.sources.files.stand_ins import answer_in_place, stand_in
 from quantviz.sources.files.table import TableCatalog, looks_like_numbers
 from quantviz.sources.files.tflite import TfliteCatalog
 from quantviz.sources.files.torch_save import TorchCatalog
@@ -109,12 +108,12 @@ class open_tensors:
         stored_as: str = "",
     ) -> None:
         check_kinds(path_or_bytes, filename)
-        self._asked = path_or_bytes, filename, limits
+        self._arguments = path_or_bytes, filename, limits
         self._stored_as = stored_as
         self._open: list[Catalog] = []
 
     def __enter__(self) -> Catalog:
-        path_or_bytes, filename, limits = self._asked
+        path_or_bytes, filename, limits = self._arguments
         data = FileData(path_or_bytes, filename)
         data.stored_as = self._stored_as
         self._open.append(catalog_of(data, limits=limits))
@@ -124,7 +123,7 @@ class open_tensors:
         self._open.pop().close()
 
     def __repr__(self) -> str:
-        path_or_bytes, filename, _ = self._asked
+        path_or_bytes, filename, _ = self._arguments
         given = filename or (
             str(path_or_bytes) if isinstance(path_or_bytes, str | PurePath) else f"{len(path_or_bytes)} bytes"
         )

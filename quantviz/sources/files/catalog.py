@@ -8,7 +8,7 @@ import itertools
 import math
 import operator
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -20,10 +20,9 @@ from quantviz.schemes.arithmetic import HALVES
 from quantviz.schemes.granularity import Shape, Window
 from quantviz.schemes.orientation import Orientation
 from quantviz.sources.files.file_data import MOST_LIKELY, FileData, clipped, cut_short
-from quantviz.sources.files.stand_ins import stand_in
+from quantviz.sources.files.other_formats import stand_in
 from quantviz.sources.files.windows import pieces, window_shape
-from quantviz.sources.limits import Limits
-from quantviz.sources.names import checked_names
+from quantviz.sources.limits import Limits, checked_names
 from quantviz.sources.orienting import Orienting
 from quantviz.text import visible
 
@@ -208,7 +207,7 @@ class Catalog(ABC):
         for pattern, orientation in self._named_outputs.items():
             if orientation.fits(shape) and fnmatchcase(name, pattern):
                 return orientation
-        return self._told_orientation(name) or self._orienting.of(name)
+        return self._declared_orientation(name) or self._orienting.of(name)
 
     def name_outputs(self, named: Mapping[str, Orientation]) -> None:
         """Use orientations given by patterns of tensor names, ahead of those in the file.
@@ -221,7 +220,7 @@ class Catalog(ABC):
                 raise QuantVizError("checkpoint.outputs_unknown", got=pattern, example=clipped(self.names[0]))
         self._named_outputs = named
 
-    def _told_orientation(self, name: str) -> Orientation | None:
+    def _declared_orientation(self, name: str) -> Orientation | None:
         """Return the orientation that the file itself declares for a tensor; none if it declares none."""
         return None
 
@@ -250,7 +249,7 @@ class Catalog(ABC):
         Raises:
             QuantVizError: The elements are not real numbers, more than `Limits.elements`, or beyond float32.
         """
-        window, lengths = self._asked(name, index)
+        window, lengths = self._window_at(name, index)
         with guarded(self._data, self.kind):
             return self._as_float32(name, self._parts(name, window) if math.prod(lengths) else (), lengths)
 
@@ -262,7 +261,7 @@ class Catalog(ABC):
         """
         import torch
 
-        window, lengths = self._asked(name, index)
+        window, lengths = self._window_at(name, index)
         with guarded(self._data, self.kind):
             if not math.prod(lengths):
                 return torch.empty(lengths)
@@ -286,7 +285,7 @@ class Catalog(ABC):
         Raises:
             QuantVizError: The file is too large or not JSON.
         """
-        from quantviz.sources.files.json_text import parsed_json
+        from quantviz.sources.files.file_data import parsed_json
 
         try:
             data = self._data.beside(name)
@@ -355,7 +354,7 @@ class Catalog(ABC):
         """Return the version of the file that holds a tensor, see `FileData.version`."""
         return self._data.version
 
-    def _asked(self, name: str, index: Index | None) -> tuple[Window, Shape]:
+    def _window_at(self, name: str, index: Index | None) -> tuple[Window, Shape]:
         """Return the window at `index` and its shape, if it may be read and is not too large."""
         window = self._resolve(name, self._readable(name).shape, index)
         lengths = window_shape(window)
@@ -438,10 +437,14 @@ class Catalog(ABC):
         """Return the error of a tensor with more elements than are read at once."""
         return self._data.beyond("tensor_too_large", self._limits, "elements", count, name=clipped(name))
 
+    def _damaged(self, name: str) -> QuantVizError:
+        """Return the error of a tensor whose declaration and bytes do not fit together."""
+        return self._data.error("tensor_damaged", name=clipped(name))
+
     def _cut_short(self, name: str, wanted: int) -> QuantVizError:
         """Return the error of a tensor that ends at byte `wanted`, after the file does."""
         if wanted > MOST_LIKELY:
-            return self._data.error("tensor_damaged", name=clipped(name))
+            return self._damaged(name)
         return cut_short(self._data, wanted)
 
     def _shape(self, name: str, lengths: Sequence[int]) -> Shape:
@@ -471,9 +474,64 @@ class Catalog(ABC):
         if count > self._limits.tensors:
             raise self._data.beyond("too_many_tensors", self._limits, "tensors", count)
 
+    def _check_depth(self, depth: int) -> None:
+        if depth > self._limits.depth:
+            raise self._data.beyond("too_deep", self._limits, "depth", depth)
+
     def _check_header(self, length: int) -> None:
         if length > self._limits.header_bytes:
             raise self._data.beyond("header_too_large", self._limits, "header_bytes", length)
+
+    def _leaves(self, content: Any, is_leaf: Callable[[Any], bool]) -> dict[str, Any]:
+        """Return the leaves in nested dicts and lists, each container once, by their dotted names.
+
+        Raises:
+            QuantVizError: Two have the same name, or they are too many, too deep or have too long names.
+        """
+        leaves: dict[str, Any] = {}
+        seen: set[int] = set()
+        waiting: list[tuple[str, Any, int]] = [("", content, 0)]
+        length = 0
+        while waiting:
+            name, value, depth = waiting.pop()
+            if is_leaf(value):
+                name = name or self._data.stem
+                if name in leaves:
+                    raise self._data.error("duplicate_name", name=clipped(name))
+                leaves[name] = value
+                self._check_count(len(leaves))
+            elif isinstance(value, dict | list | tuple) and id(value) not in seen:
+                self._check_depth(depth)
+                seen.add(id(value))
+                inside = []
+                for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+                    if isinstance(item, dict | list | tuple) or is_leaf(item):
+                        inside.append((f"{name}.{key}" if name else str(key), item, depth + 1))
+                        # A long name is repeated in the name of everything below it.
+                        length += len(inside[-1][0])
+                        self._check_header(length)
+                waiting.extend(reversed(inside))
+        return leaves
+
+
+class LazyInfos(Mapping[str, TensorInfo]):
+    """The facts of tensors whose names are known, each returned by `info` on access."""
+
+    def __init__(self, names: Collection[str], info: Callable[[str], TensorInfo]) -> None:
+        self._names = names
+        self._info = info
+
+    def __getitem__(self, name: str) -> TensorInfo:
+        return self._info(name)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._names
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
 
 
 @contextmanager

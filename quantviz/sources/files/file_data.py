@@ -1,8 +1,10 @@
-"""The bytes of a file, on disk or uploaded, and errors that name it."""
+"""The bytes of a file, on disk or uploaded, the JSON in them, and errors that name it."""
 
 from __future__ import annotations
 
 import functools
+import json
+import math
 import mmap
 import os
 import re
@@ -12,7 +14,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from io import BytesIO
 from pathlib import Path, PurePath
-from typing import BinaryIO, Protocol, cast
+from typing import Any, BinaryIO, Protocol, cast
 
 from quantviz.errors import QuantVizError
 from quantviz.sources.limits import Limits, setting_of
@@ -264,6 +266,46 @@ class FileData:
         return self.error(key, got=got, most=most, setting=setting, **params)
 
 
+class RemoteData(FileData):
+    """A file on another machine, whose bytes are fetched when they are read."""
+
+    #: Bytes that are fetched of a header at first; twice as many each time, so that a long one takes few
+    #: requests.
+    first_bytes: int
+
+    def __init__(self, name: str, *, beside: Callable[[str], FileData] | None = None) -> None:
+        super().__init__(b"", name, beside=beside)
+        #: The first bytes while the header is read; none afterwards.
+        self._head: memoryview | None = memoryview(b"")
+
+    def fetched(self, start: int, stop: int) -> memoryview:
+        """Return the bytes from `start` to before `stop`, both within the file.
+
+        Raises:
+            QuantVizError: They do not come.
+        """
+        raise NotImplementedError
+
+    @property
+    def view(self) -> memoryview:
+        return self.part(0, self.size)
+
+    def part(self, start: int, stop: int) -> memoryview:
+        stop = max(start, min(stop, self.size))
+        if self._head is None:
+            return self.fetched(start, stop)
+        if stop > len(self._head):
+            whole = min(self.size, max(stop, 2 * len(self._head), self.first_bytes))
+            self._head = memoryview(bytes(self._head) + bytes(self.fetched(len(self._head), whole)))
+        return self._head[start:stop]
+
+    def header_read(self) -> None:
+        self._head = None
+
+    def stream(self) -> BinaryIO:
+        raise self.error("not_readable")
+
+
 def check_kinds(content: object, filename: object) -> None:
     """Raise a `QuantVizError` for an argument that is neither a path nor bytes."""
     if not isinstance(content, str | PurePath | bytes | bytearray | memoryview | OpenFile):
@@ -316,3 +358,49 @@ def size_text(count: int) -> str:
 def clipped(name: str) -> str:
     """Return a name short enough for a sentence."""
     return name if len(name) <= _LONGEST_NAME else name[: _LONGEST_NAME - 1] + "…"
+
+
+# ---- JSON: no entry twice, no endless lists, no number lost -------------------------------------
+
+
+class _DuplicateName(Exception):
+    pass
+
+
+def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    entries: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in entries:
+            raise _DuplicateName(name)
+        entries[name] = value
+    return entries
+
+
+class _Beyond(float):
+    """Infinity, where a number stands that is too large for Python; the word Infinity gives a plain one."""
+
+    _digits: str
+
+    def __new__(cls, digits: str) -> _Beyond:
+        beyond = super().__new__(cls, digits)
+        beyond._digits = digits
+        return beyond
+
+    def __str__(self) -> str:
+        return self._digits
+
+
+def _number(digits: str) -> float:
+    value = float(digits)
+    return _Beyond(digits) if math.isinf(value) else value
+
+
+def parsed_json(data: FileData, view: memoryview, limits: Limits) -> Any:
+    """Return the content of a part of the file in JSON; refuse an object with two entries of one name."""
+    raw = bytes(view)
+    if (brackets := raw.count(b"[") + raw.count(b"{")) > limits.brackets:
+        raise data.beyond("too_many_lists", limits, "brackets", brackets)
+    try:
+        return json.loads(raw, object_pairs_hook=_no_duplicates, parse_float=_number)
+    except _DuplicateName as duplicate:
+        raise data.error("duplicate_name", name=clipped(str(duplicate))) from None

@@ -249,7 +249,7 @@ class GgufCatalog(Catalog):
         size = math.prod(shape) // kind.length * kind.size
         start = self._body + entry.offset
         if max(shape) >= 2**63 or entry.offset % self._alignment:
-            return TensorInfo(stored, shape, problem=self._data.error("tensor_damaged", name=clipped(name)))
+            return TensorInfo(stored, shape, problem=self._damaged(name))
         if start + size > self._data.size:
             return TensorInfo(stored, shape, problem=self._cut_short(name, start + size))
         self._starts[name] = start, kind
@@ -272,7 +272,7 @@ class GgufCatalog(Catalog):
             return None
         return number + 1, count
 
-    def _told_orientation(self, name: str) -> Orientation:
+    def _declared_orientation(self, name: str) -> Orientation:
         # llama.cpp multiplies by every weight in this way: its converter turns those that lie otherwise.
         return Orientation((0,), "layout")
 

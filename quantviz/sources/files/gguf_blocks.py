@@ -1,8 +1,7 @@
-"""GGML's tensor types: the values of a block of bytes in a .gguf.
+"""GGML's tensor types: a block of bytes in a .gguf taken apart into codes, scales and minima, and its values.
 
-A quantized type packs `length` neighbours of a row into `size` bytes: their codes, and the scales and minima
-that turn codes into values. Most quantized types are schemes too (the conventions `gguf…`); NVFP4 is read
-here only. Types of plain numbers have blocks of one.
+A quantized type packs `length` neighbours of a row into `size` bytes. Most quantized types are schemes too
+(the conventions `gguf…`); NVFP4 is read here only. Types of plain numbers have blocks of one.
 
 A type is added here: one entry of `BLOCK_TYPES`. The layouts are those of ggml (`ggml-common.h`); each
 product and sum is rounded to float32 in the order in which `gguf.quants` takes them, so the values are the
@@ -13,6 +12,9 @@ same bits.
 >>> raw = torch.tensor([[0x00, 0x38, *[0x9A] * 16]], dtype=torch.uint8)  # 0.5 as float16, then 32 codes
 >>> decode_blocks(BLOCK_TYPES[2], raw)[0, 15:17]
 tensor([1.0000, 0.5000])
+>>> parts = BLOCK_TYPES[2].parts(raw)
+>>> parts.codes[0, 15:17].tolist(), parts.scale.tolist(), BLOCK_TYPES[2].recipe
+([2, 1], [[0.5]], 'q4_0')
 """
 
 from __future__ import annotations
@@ -20,21 +22,34 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import NamedTuple
 
 import torch
 
 from quantviz.schemes.formats import FORMATS
 from quantviz.sources.files import gguf_vectors
+from quantviz.sources.files.mapped import looked_up
 
 #: Values that are decoded at a time: the intermediate results take some ten times their memory.
 _AT_ONCE = 2**21
 
 #: The values of the 16 codes of IQ4_NL and IQ4_XS, in units of the scale.
-_IQ4 = FORMATS["iq4"].codebook
+_IQ4_VALUES = FORMATS["iq4"].codebook
 #: Twice the 16 values of float4_e2m1fn, which makes them whole numbers; the code of -0 has 0.
 _TWICE_E2M1 = (0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12)
 #: The byte of an unsigned float8 e4m3 that would be NaN; ggml reads it as 0.
 _E4M3_NAN = 0x7F
+
+
+class Parts(NamedTuple):
+    """The codes, scales and minima of blocks, one line a block."""
+
+    #: The codes of the recipe's format: int8 or uint8 of `(blocks, elements)`.
+    codes: torch.Tensor
+    #: The scales, float32 of `(blocks, scales)`, each for an equal share of the elements.
+    scale: torch.Tensor
+    #: The value of code 0, of the same shape; none where it is 0.
+    zero: torch.Tensor | None = None
 
 
 @dataclass(frozen=True)
@@ -53,6 +68,10 @@ class BlockType:
     decode: Callable[[torch.Tensor], torch.Tensor]
     #: The dtype of plain numbers as torch spells it, "" for a quantized type, whose values are float32.
     plain: str = ""
+    #: The id of the recipe with the type's scheme; "" where no scheme has its codes, which are of vectors.
+    recipe: str = ""
+    #: The same bytes → their parts, for a type that has a recipe.
+    parts: Callable[[torch.Tensor], Parts] | None = None
 
     @property
     def bits(self) -> float:
@@ -72,6 +91,15 @@ def decode_blocks(kind: BlockType, raw: torch.Tensor) -> torch.Tensor:
     for start in range(0, len(raw), at_once):
         values[start : start + at_once] = kind.decode(raw[start : start + at_once])
     return values
+
+
+def values_of_parts(parts: Parts) -> torch.Tensor:
+    """Return the values of whole-number codes, as `decode_blocks` does: float32 of `(blocks, elements)`."""
+    values = _times(parts.scale, parts.codes)
+    if parts.zero is None:
+        return values
+    count, scales = parts.scale.shape
+    return values.view(count, scales, -1).add_(parts.zero.unsqueeze(2)).view(values.shape)
 
 
 # ---- pieces of a block --------------------------------------------------------------------------
@@ -112,43 +140,20 @@ def signed(codes: torch.Tensor, offset: int) -> torch.Tensor:
 
 
 def _looked_up(table: tuple[float, ...], codes: torch.Tensor) -> torch.Tensor:
-    # Much faster than an index.
-    return (
-        torch.tensor(table, dtype=torch.float32)
-        .index_select(0, codes.flatten().to(torch.int32))
-        .reshape(codes.shape)
-    )
+    return looked_up(torch.tensor(table, dtype=torch.float32), codes)
 
 
 def _times(scales: torch.Tensor, codes: torch.Tensor) -> torch.Tensor:
     """Return each column of `scales` times its equal share of the columns of `codes`."""
     blocks, count = scales.shape
-    return (scales.unsqueeze(2) * codes.reshape(blocks, count, -1)).reshape(blocks, -1)
+    return (codes.view(blocks, count, -1) * scales.unsqueeze(2)).view(blocks, -1)
 
 
-def _times_minus(scales: torch.Tensor, codes: torch.Tensor, minima: torch.Tensor) -> torch.Tensor:
-    """Return scale · code − minimum, float32 of `(blocks, elements)`; each scale has as many of the codes."""
-    blocks, count = scales.shape
-    return (_times(scales, codes).reshape(blocks, count, -1) - minima.unsqueeze(2)).reshape(blocks, -1)
+def _int(codes: torch.Tensor, offset: int) -> torch.Tensor:
+    return codes.to(torch.int8) - offset
 
 
 # ---- one scale a block --------------------------------------------------------------------------
-
-
-def _q4_0(raw: torch.Tensor) -> torch.Tensor:
-    return half(raw, 0) * signed(fields(raw[:, 2:], 4, 16), 8)
-
-
-def _q4_1(raw: torch.Tensor) -> torch.Tensor:
-    return half(raw, 0) * fields(raw[:, 4:], 4, 16).float() + half(raw, 2)
-
-
-def _q5_0(raw: torch.Tensor) -> torch.Tensor:
-    return half(raw, 0) * signed(five_bits(raw[:, 6:], raw[:, 2:6], 16, 1), 16)
-
-
-def _q5_1(raw: torch.Tensor) -> torch.Tensor:
-    return half(raw, 0) * five_bits(raw[:, 8:], raw[:, 4:8], 16, 1).float() + half(raw, 2)
 
 
 def five_bits(low: torch.Tensor, high: torch.Tensor, low_run: int, high_run: int) -> torch.Tensor:
@@ -156,16 +161,24 @@ def five_bits(low: torch.Tensor, high: torch.Tensor, low_run: int, high_run: int
     return fields(low, 4, low_run) | (fields(high, 1, high_run) << 4)
 
 
-def _q8_0(raw: torch.Tensor) -> torch.Tensor:
-    return raw[:, 2:].view(torch.int8).float() * half(raw, 0)
+def _q4_0(raw: torch.Tensor) -> Parts:
+    return Parts(_int(fields(raw[:, 2:], 4, 16), 8), half(raw, 0))
 
 
-def _iq4_nl(raw: torch.Tensor) -> torch.Tensor:
-    return half(raw, 0) * _looked_up(_IQ4, fields(raw[:, 2:], 4, 16))
+def _q4_1(raw: torch.Tensor) -> Parts:
+    return Parts(fields(raw[:, 4:], 4, 16), half(raw, 0), half(raw, 2))
 
 
-def _tq1_0(raw: torch.Tensor) -> torch.Tensor:
-    return half(raw, 52) * signed(tq1_0_digits(raw), 1)
+def _q5_0(raw: torch.Tensor) -> Parts:
+    return Parts(_int(five_bits(raw[:, 6:], raw[:, 2:6], 16, 1), 16), half(raw, 0))
+
+
+def _q5_1(raw: torch.Tensor) -> Parts:
+    return Parts(five_bits(raw[:, 8:], raw[:, 4:8], 16, 1), half(raw, 0), half(raw, 2))
+
+
+def _q8_0(raw: torch.Tensor) -> Parts:
+    return Parts(raw[:, 2:].view(torch.int8), half(raw, 0))
 
 
 def tq1_0_digits(raw: torch.Tensor) -> torch.Tensor:
@@ -187,15 +200,15 @@ def ternary_digits(raw: torch.Tensor, count: int) -> torch.Tensor:
     return ((rests * 3) >> 8).reshape(len(raw), -1)
 
 
-def _tq2_0(raw: torch.Tensor) -> torch.Tensor:
-    return half(raw, 64) * signed(fields(raw[:, :64], 2, 32), 1)
+def _tq1_0(raw: torch.Tensor) -> Parts:
+    return Parts(_int(tq1_0_digits(raw), 1), half(raw, 52))
+
+
+def _tq2_0(raw: torch.Tensor) -> Parts:
+    return Parts(_int(fields(raw[:, :64], 2, 32), 1), half(raw, 64))
 
 
 # ---- e2m1 codes ---------------------------------------------------------------------------------
-
-
-def _mxfp4(raw: torch.Tensor) -> torch.Tensor:
-    return half_mxfp4_scale(raw) * _looked_up(_TWICE_E2M1, fields(raw[:, 1:], 4, 16))
 
 
 def half_mxfp4_scale(raw: torch.Tensor) -> torch.Tensor:
@@ -205,14 +218,6 @@ def half_mxfp4_scale(raw: torch.Tensor) -> torch.Tensor:
     """
     exponent = raw[:, :1].to(torch.int32)
     return torch.where(exponent < 2, 2**21 << exponent.clamp(max=1), (exponent - 1) << 23).view(torch.float32)
-
-
-def _nvfp4(raw: torch.Tensor) -> torch.Tensor:
-    """Decode four scales, then four times sixteen codes.
-
-    The scale of the whole tensor is a tensor of its own in the file.
-    """
-    return _times(half_nvfp4_scales(raw), _looked_up(_TWICE_E2M1, fields(raw[:, 4:], 4, 8)))
 
 
 def half_nvfp4_scales(raw: torch.Tensor) -> torch.Tensor:
@@ -229,28 +234,28 @@ def half_nvfp4_scales(raw: torch.Tensor) -> torch.Tensor:
 # ---- 256 elements: a scale of scales ------------------------------------------------------------
 
 
-def _q2_k(raw: torch.Tensor) -> torch.Tensor:
-    """Decode 16 scales and 16 minima of 4 bits."""
-    scales = half(raw, 80) * (raw[:, :16] & 15).float()
-    minima = half(raw, 82) * (raw[:, :16] >> 4).float()
-    return _times_minus(scales, fields(raw[:, 16:80], 2, 32).float(), minima)
+def _q2_k(raw: torch.Tensor) -> Parts:
+    """Return 16 scales and 16 minima of 4 bits, with codes of 2."""
+    scale = half(raw, 80) * (raw[:, :16] & 15).float()
+    minimum = half(raw, 82) * (raw[:, :16] >> 4).float()
+    return Parts(fields(raw[:, 16:80], 2, 32), scale, -minimum)
 
 
-def _q3_k(raw: torch.Tensor) -> torch.Tensor:
-    """Decode 16 scales of 6 bits; where a code's third bit is set, nothing is subtracted."""
+def _q3_k(raw: torch.Tensor) -> Parts:
+    """Return 16 scales of 6 bits; where a code's third bit is set, nothing is subtracted."""
     scales = signed(fields(raw[:, 96:104], 4, 8) | (fields(raw[:, 104:108], 2, 4) << 4), 32)
-    codes = signed(fields(raw[:, 32:96], 2, 32) | (fields(raw[:, :32], 1, 32) << 2), 4)
-    return _times(half(raw, 108) * scales, codes)
+    codes = fields(raw[:, 32:96], 2, 32) | (fields(raw[:, :32], 1, 32) << 2)
+    return Parts(_int(codes, 4), half(raw, 108) * scales)
 
 
-def _q4_k(raw: torch.Tensor) -> torch.Tensor:
-    scales, minima = scales_and_minima(raw[:, :16])
-    return _times_minus(scales, fields(raw[:, 16:], 4, 32).float(), minima)
+def _q4_k(raw: torch.Tensor) -> Parts:
+    scale, minimum = scales_and_minima(raw[:, :16])
+    return Parts(fields(raw[:, 16:], 4, 32), scale, -minimum)
 
 
-def _q5_k(raw: torch.Tensor) -> torch.Tensor:
-    scales, minima = scales_and_minima(raw[:, :16])
-    return _times_minus(scales, five_bits(raw[:, 48:], raw[:, 16:48], 32, 32).float(), minima)
+def _q5_k(raw: torch.Tensor) -> Parts:
+    scale, minimum = scales_and_minima(raw[:, :16])
+    return Parts(five_bits(raw[:, 48:], raw[:, 16:48], 32, 32), scale, -minimum)
 
 
 def scales_and_minima(raw: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -267,16 +272,16 @@ def scales_and_minima(raw: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     return half(raw, 0) * scales.float(), half(raw, 2) * minima.float()
 
 
-def _q6_k(raw: torch.Tensor) -> torch.Tensor:
-    """Decode 16 scales of 8 bits."""
-    codes = signed(fields(raw[:, :128], 4, 64) | (fields(raw[:, 128:192], 2, 32) << 4), 32)
-    return _times(half(raw, 208) * raw[:, 192:208].view(torch.int8).float(), codes)
+def _q6_k(raw: torch.Tensor) -> Parts:
+    """Return 16 scales of 8 bits."""
+    codes = fields(raw[:, :128], 4, 64) | (fields(raw[:, 128:192], 2, 32) << 4)
+    return Parts(_int(codes, 32), half(raw, 208) * raw[:, 192:208].view(torch.int8).float())
 
 
-def _iq4_xs(raw: torch.Tensor) -> torch.Tensor:
-    """Decode 8 scales of 6 bits."""
+def _iq4_xs(raw: torch.Tensor) -> Parts:
+    """Return 8 scales of 6 bits."""
     scales = signed(fields(raw[:, 4:8], 4, 1) | (fields(raw[:, 2:4], 2, 1) << 4), 32)
-    return _times(half(raw, 0) * scales, _looked_up(_IQ4, fields(raw[:, 8:], 4, 16)))
+    return Parts(fields(raw[:, 8:], 4, 16), half(raw, 0) * scales)
 
 
 # ---- the registry -------------------------------------------------------------------------------
@@ -293,6 +298,49 @@ def _plain(number: int, name: str, dtype: torch.dtype) -> BlockType:
     )
 
 
+def _whole(
+    number: int, name: str, length: int, size: int, parts: Callable[[torch.Tensor], Parts]
+) -> BlockType:
+    """Return a type of whole-number codes, whose recipe has its name in lower case."""
+    return BlockType(
+        number, name, length, size, lambda raw: values_of_parts(parts(raw)), recipe=name.lower(), parts=parts
+    )
+
+
+def _iq4(number: int, name: str, length: int, size: int, parts: Callable[[torch.Tensor], Parts]) -> BlockType:
+    """Return a type of 4-bit codes with the values of IQ4."""
+
+    def decode(raw: torch.Tensor) -> torch.Tensor:
+        codes, scale, _ = parts(raw)
+        return _times(scale, _looked_up(_IQ4_VALUES, codes))
+
+    return BlockType(number, name, length, size, decode, recipe=name.lower(), parts=parts)
+
+
+def _float4(
+    number: int,
+    name: str,
+    length: int,
+    size: int,
+    recipe: str,
+    half_scales: Callable[[torch.Tensor], torch.Tensor],
+    run: int,
+) -> BlockType:
+    """Return a type of e2m1 codes behind scales of a byte for each `2 * run` of them.
+
+    The values are looked up in a doubled table, and so multiplied by halves of the scales.
+    """
+    first = length // (2 * run)
+
+    def parts(raw: torch.Tensor) -> Parts:
+        return Parts(fields(raw[:, first:], 4, run), 2 * half_scales(raw))
+
+    def decode(raw: torch.Tensor) -> torch.Tensor:
+        return _times(half_scales(raw), _looked_up(_TWICE_E2M1, fields(raw[:, first:], 4, run)))
+
+    return BlockType(number, name, length, size, decode, recipe=recipe, parts=parts)
+
+
 #: Every type that is read, by its number in a file.
 BLOCK_TYPES: Mapping[int, BlockType] = MappingProxyType(
     {
@@ -300,24 +348,24 @@ BLOCK_TYPES: Mapping[int, BlockType] = MappingProxyType(
         for each in (
             _plain(0, "F32", torch.float32),
             _plain(1, "F16", torch.float16),
-            BlockType(2, "Q4_0", 32, 18, _q4_0),
-            BlockType(3, "Q4_1", 32, 20, _q4_1),
-            BlockType(6, "Q5_0", 32, 22, _q5_0),
-            BlockType(7, "Q5_1", 32, 24, _q5_1),
-            BlockType(8, "Q8_0", 32, 34, _q8_0),
-            BlockType(10, "Q2_K", 256, 84, _q2_k),
-            BlockType(11, "Q3_K", 256, 110, _q3_k),
-            BlockType(12, "Q4_K", 256, 144, _q4_k),
-            BlockType(13, "Q5_K", 256, 176, _q5_k),
-            BlockType(14, "Q6_K", 256, 210, _q6_k),
+            _whole(2, "Q4_0", 32, 18, _q4_0),
+            _whole(3, "Q4_1", 32, 20, _q4_1),
+            _whole(6, "Q5_0", 32, 22, _q5_0),
+            _whole(7, "Q5_1", 32, 24, _q5_1),
+            _whole(8, "Q8_0", 32, 34, _q8_0),
+            _whole(10, "Q2_K", 256, 84, _q2_k),
+            _whole(11, "Q3_K", 256, 110, _q3_k),
+            _whole(12, "Q4_K", 256, 144, _q4_k),
+            _whole(13, "Q5_K", 256, 176, _q5_k),
+            _whole(14, "Q6_K", 256, 210, _q6_k),
             BlockType(16, "IQ2_XXS", 256, 66, gguf_vectors.iq2_xxs),
             BlockType(17, "IQ2_XS", 256, 74, gguf_vectors.iq2_xs),
             BlockType(18, "IQ3_XXS", 256, 98, gguf_vectors.iq3_xxs),
             BlockType(19, "IQ1_S", 256, 50, gguf_vectors.iq1_s),
-            BlockType(20, "IQ4_NL", 32, 18, _iq4_nl),
+            _iq4(20, "IQ4_NL", 32, 18, lambda raw: Parts(fields(raw[:, 2:], 4, 16), half(raw, 0))),
             BlockType(21, "IQ3_S", 256, 110, gguf_vectors.iq3_s),
             BlockType(22, "IQ2_S", 256, 82, gguf_vectors.iq2_s),
-            BlockType(23, "IQ4_XS", 256, 136, _iq4_xs),
+            _iq4(23, "IQ4_XS", 256, 136, _iq4_xs),
             _plain(24, "I8", torch.int8),
             _plain(25, "I16", torch.int16),
             _plain(26, "I32", torch.int32),
@@ -325,10 +373,10 @@ BLOCK_TYPES: Mapping[int, BlockType] = MappingProxyType(
             _plain(28, "F64", torch.float64),
             BlockType(29, "IQ1_M", 256, 56, gguf_vectors.iq1_m),
             _plain(30, "BF16", torch.bfloat16),
-            BlockType(34, "TQ1_0", 256, 54, _tq1_0),
-            BlockType(35, "TQ2_0", 256, 66, _tq2_0),
-            BlockType(39, "MXFP4", 32, 17, _mxfp4),
-            BlockType(40, "NVFP4", 64, 36, _nvfp4),
+            _whole(34, "TQ1_0", 256, 54, _tq1_0),
+            _whole(35, "TQ2_0", 256, 66, _tq2_0),
+            _float4(39, "MXFP4", 32, 17, "gguf_mxfp4", half_mxfp4_scale, 16),
+            _float4(40, "NVFP4", 64, 36, "nvfp4_one_level", half_nvfp4_scales, 8),
         )
     }
 )

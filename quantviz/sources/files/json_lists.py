@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from quantviz.schemes.granularity import Window
 from quantviz.sources.files.catalog import Catalog, TensorInfo
-from quantviz.sources.files.file_data import FileData, clipped
-from quantviz.sources.files.json_text import parsed_json
+from quantviz.sources.files.file_data import FileData, parsed_json
 from quantviz.sources.nested_numbers import flattened
 
 if TYPE_CHECKING:
@@ -40,42 +39,22 @@ class JsonCatalog(Catalog):
             content = parsed_json(self._data, self._data.view, self._limits)
         except UnicodeDecodeError:
             raise self._data.error("not_text") from None
-        self._lists: dict[str, list[Any]] = {}
-        for name, nested in self._nested_lists(content if isinstance(content, dict | list) else {}):
-            if name in self._lists:
-                raise self._data.error("duplicate_name", name=clipped(name))
-            self._lists[name] = nested
-        self._check_count(len(self._lists))
+        self._lists: dict[str, list[Any]] = self._leaves(content, _is_nested_list)
         return {name: self._list_info(name, nested) for name, nested in self._lists.items()}
 
     def _list_info(self, name: str, nested: list[Any]) -> TensorInfo:
         kind, lengths = _kind_and_lengths(nested)
         return self._info(name, kind, self._shape(name, lengths))
 
-    def _nested_lists(self, content: Any) -> Iterator[tuple[str, list[Any]]]:
-        length = 0
-        waiting: list[tuple[str, Any, int]] = [("", content, 0)]
-        while waiting:
-            name, value, depth = waiting.pop()
-            if depth > self._limits.depth:
-                raise self._data.beyond("too_deep", self._limits, "depth", depth)
-            if isinstance(value, list) and not (value and isinstance(value[0], dict)):
-                yield name or self._data.stem, value
-                continue
-            inside = []
-            for key, item in value.items() if isinstance(value, dict) else enumerate(value):
-                if isinstance(item, dict | list):
-                    inside.append((f"{name}.{key}" if name else str(key), item, depth + 1))
-                    # A long name is repeated in the name of everything below it.
-                    length += len(inside[-1][0])
-                    self._check_header(length)
-            waiting.extend(reversed(inside))
-
     def _cutter(self, name: str) -> Callable[[Window], torch.Tensor]:
         import torch
 
         values, shape = flattened(self._lists[name], self._limits.elements)
         return torch.frombuffer(values, dtype=torch.float64).to(torch.float32).reshape(shape).__getitem__
+
+
+def _is_nested_list(value: Any) -> bool:
+    return isinstance(value, list) and not (value and isinstance(value[0], dict))
 
 
 def _kind_and_lengths(nested: Any) -> tuple[str, list[int]]:

@@ -8,12 +8,11 @@ import zlib
 from collections.abc import Iterator, Mapping
 from typing import IO, TYPE_CHECKING, cast
 
-from quantviz.errors import QuantVizError
 from quantviz.schemes.granularity import Shape, Window
 from quantviz.sources.files.catalog import Catalog, TensorInfo
 from quantviz.sources.files.file_data import FileData, clipped
 from quantviz.sources.files.npy import NpyHeader, info_of, read_header, stored_as, stored_rows_at
-from quantviz.sources.files.windows import pieces, window_shape
+from quantviz.sources.files.windows import indices, pieces, window_shape
 from quantviz.sources.files.zips import member_names, opened_zip
 
 if TYPE_CHECKING:
@@ -81,9 +80,6 @@ class NpzCatalog(Catalog):
                 problem=self._too_large(name, info.count),
             )
         return info
-
-    def _damaged(self, name: str) -> QuantVizError:
-        return self._data.error("tensor_damaged", name=clipped(name))
 
     def _parts(self, name: str, window: Window) -> Iterator[torch.Tensor]:
         import torch
@@ -174,10 +170,7 @@ def _runs(shape: Shape, window: Window, most: int) -> Iterator[tuple[int, int, S
     >>> list(_runs((4, 5), (slice(0, 4, 1), slice(1, 3, 1)), 10))
     [(1, 8, (2, 2), (5, 1)), (11, 18, (2, 2), (5, 1))]
     """
-    wanted = [
-        range(part, part + 1) if isinstance(part, int) else range(part.start, part.stop, part.step)
-        for part in window
-    ]
+    wanted = [indices(part) for part in window]
     strides = [1] * len(shape)
     for axis in range(len(shape) - 2, -1, -1):
         strides[axis] = strides[axis + 1] * shape[axis + 1]

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from quantviz.errors import QuantVizError
 from quantviz.schemes.granularity import Window
 from quantviz.schemes.orientation import Orientation
 from quantviz.sources.files import onnx_schema as schema
-from quantviz.sources.files.catalog import TensorInfo
+from quantviz.sources.files.catalog import LazyInfos, TensorInfo
 from quantviz.sources.files.file_data import MOST_LIKELY, FileData, clipped, cut_short
 from quantviz.sources.files.onnx_schema import (
     DTYPES,
@@ -21,13 +21,13 @@ from quantviz.sources.files.onnx_schema import (
     packing_of,
 )
 from quantviz.sources.files.onnx_structure import MOST_PIECES, OnnxStructure
+from quantviz.sources.files.other_formats import stand_in
 from quantviz.sources.files.protobuf import (
     BYTES,
     DamagedMessage,
     message_fields,
     read_varints,
 )
-from quantviz.sources.files.stand_ins import stand_in
 
 if TYPE_CHECKING:
     import numpy as np
@@ -43,26 +43,6 @@ _MOST_DIGITS = 18
 _FIELDS_COMPARED = 10_000
 #: The first byte of a model that some program wrote: the field with the version of its format.
 _VERSION_FIRST = b"\x08"
-
-
-class _Infos(Mapping[str, TensorInfo]):
-    """The facts of each tensor; the file of one that lies beside the model is opened on access."""
-
-    def __init__(self, catalog: OnnxCatalog, found: Mapping[str, TensorInfo]) -> None:
-        self._catalog = catalog
-        self._found = found
-
-    def __getitem__(self, name: str) -> TensorInfo:
-        return self._catalog.info_of(name)
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._found
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._found)
-
-    def __len__(self) -> int:
-        return len(self._found)
 
 
 class OnnxCatalog(OnnxStructure):
@@ -123,7 +103,7 @@ class OnnxCatalog(OnnxStructure):
         self._files: dict[str, FileData] = {}
         self._beside: dict[str, TensorInfo] = {}
         self._model()
-        return _Infos(self, self._found)
+        return LazyInfos(self._found, self.info_of)
 
     # ---- the declaration of a tensor ------------------------------------------------------------
 
@@ -142,14 +122,9 @@ class OnnxCatalog(OnnxStructure):
         if tensor.external:
             self._tensors[name] = tensor, dtype
             return TensorInfo(dtype.name, shape)
-        if max(map(len, tensor.data.values()), default=0) > MOST_PIECES:
-            return TensorInfo(
-                dtype.name, shape, problem=self._data.error("tensor_damaged", name=clipped(name))
-            )
-        if tensor.segment or not self._holds(tensor, dtype, math.prod(shape)):
-            return TensorInfo(
-                dtype.name, shape, problem=self._data.error("tensor_damaged", name=clipped(name))
-            )
+        too_many = max(map(len, tensor.data.values()), default=0) > MOST_PIECES
+        if too_many or tensor.segment or not self._holds(tensor, dtype, math.prod(shape)):
+            return TensorInfo(dtype.name, shape, problem=self._damaged(name))
         self._tensors[name] = tensor, dtype
         # Integers of varying length have to be decoded from the first one on, whatever part is wanted.
         if info.count > self._limits.elements and self._elements(name)[0] not in schema.AS_STORED:
@@ -199,10 +174,10 @@ class OnnxCatalog(OnnxStructure):
             tensor.external.get(key) or str(otherwise) for key, otherwise in (("offset", 0), ("length", size))
         ]
         if not all(place.isascii() and place.isdecimal() and len(place) <= _MOST_DIGITS for place in places):
-            raise self._data.error("tensor_damaged", name=clipped(name))
+            raise self._damaged(name)
         offset, length = map(int, places)
         if length != size:
-            raise self._data.error("tensor_damaged", name=clipped(name))
+            raise self._damaged(name)
         data = self._file(tensor.external.get("location", ""))
         if offset + length > data.size:
             raise cut_short(data, offset + length)
@@ -230,7 +205,7 @@ class OnnxCatalog(OnnxStructure):
         """Return the file in which a tensor lies."""
         return self._external(name)[0] if self._tensors[name][0].external else self._data
 
-    def _told_orientation(self, name: str) -> Orientation | None:
+    def _declared_orientation(self, name: str) -> Orientation | None:
         return self.graph.orientation(name, len(self._found[name].shape))
 
     def close(self) -> None:
@@ -289,9 +264,9 @@ class OnnxCatalog(OnnxStructure):
                 # An int32 is written as 64 bits where it is negative, of which the lower 32 count.
                 values = numbers.astype(np.uint32).view(np.int32) if dtype.field == schema.INT32S else numbers
                 if at + len(values) > len(entries) or values.min() < lowest or values.max() > highest:
-                    raise self._data.error("tensor_damaged", name=clipped(name))
+                    raise self._damaged(name)
                 entries[at : at + len(values)] = values.astype(entries.dtype)
                 at += len(values)
         if at < len(entries):
-            raise self._data.error("tensor_damaged", name=clipped(name))
+            raise self._damaged(name)
         return entries

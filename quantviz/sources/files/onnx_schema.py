@@ -164,8 +164,6 @@ def entry_range(dtype: ElementType) -> tuple[int, int]:
 
 def packing_of(dtype: ElementType) -> Packing:
     """Return the packing of elements of a dtype in bytes."""
-    import torch
+    from quantviz.sources.files import mapped
 
-    from quantviz.sources.files.mapped import packed, plain
-
-    return packed(dtype.name) if dtype.bits < 8 else plain(getattr(torch, dtype.name))
+    return mapped.packing_of(dtype.name, dtype.bits)

@@ -139,8 +139,7 @@ class OnnxStructure(Catalog):
 
     def _graph(self, graph: Field, path: str, depth: int) -> None:
         """List a graph's initializers, then those inside its nodes; `path` is empty for the main graph."""
-        if depth > self._limits.depth:
-            raise self._data.beyond("too_deep", self._limits, "depth", depth)
+        self._check_depth(depth)
         nodes = []
         for field in self._messages(graph, _FIELD_COST):
             if field.number in (schema.INITIALIZER, schema.SPARSE_INITIALIZER):

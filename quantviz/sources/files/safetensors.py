@@ -10,8 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from quantviz.sources.files.catalog import Catalog, TensorInfo
-from quantviz.sources.files.file_data import MOST_LIKELY, FileData, clipped
-from quantviz.sources.files.json_text import parsed_json
+from quantviz.sources.files.file_data import MOST_LIKELY, FileData, clipped, parsed_json
 
 if TYPE_CHECKING:
     from quantviz.sources.files.mapped import StoredRows
@@ -110,8 +109,7 @@ class SafetensorsCatalog(Catalog):
 
     def _header(self) -> dict[str, Any]:
         length: int = struct.unpack("<Q", self._data.part(0, 8))[0]
-        if length > self._limits.header_bytes:
-            raise self._data.beyond("header_too_large", self._limits, "header_bytes", length)
+        self._check_header(length)
         self._body = 8 + length
         part = self._data.part(8, self._body)
         # Each tensor has this key once: too many are refused before they are parsed, which takes seconds.
@@ -132,9 +130,7 @@ class SafetensorsCatalog(Catalog):
             return self._info(name, str(entry["dtype"]), shape)
         info = self._info(name, dtype.name, shape)
         if 8 * (stop - start) != dtype.bits * math.prod(shape):
-            return TensorInfo(
-                dtype.name, shape, problem=self._data.error("tensor_damaged", name=clipped(name))
-            )
+            return TensorInfo(dtype.name, shape, problem=self._damaged(name))
         if stop > self._data.size - self._body:
             # Report the header's total: the user can compare that with the size of the download.
             return TensorInfo(dtype.name, shape, problem=self._cut_short(name, self._body + self._end))
@@ -145,9 +141,7 @@ class SafetensorsCatalog(Catalog):
         return {key: text for key, text in self._texts.items() if isinstance(text, str)}
 
     def _stored_rows(self, name: str) -> StoredRows:
-        import torch
-
-        from quantviz.sources.files.mapped import StoredRows, packed, plain
+        from quantviz.sources.files.mapped import StoredRows, packing_of
 
         start, dtype = self._starts[name]
-        return StoredRows(start, packed(dtype.name) if dtype.bits < 8 else plain(getattr(torch, dtype.name)))
+        return StoredRows(start, packing_of(dtype.name, dtype.bits))

@@ -5,14 +5,13 @@ Shards are .safetensors, or .bin of PyTorch, read with `weights_only=True` as al
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import PurePath
 from typing import ClassVar
 
 from quantviz.errors import QuantVizError
-from quantviz.sources.files.catalog import Catalog, TensorInfo
-from quantviz.sources.files.file_data import FileData, clipped
-from quantviz.sources.files.json_text import parsed_json
+from quantviz.sources.files.catalog import Catalog, LazyInfos, TensorInfo
+from quantviz.sources.files.file_data import FileData, clipped, parsed_json
 from quantviz.sources.files.safetensors import SafetensorsCatalog
 from quantviz.sources.files.several import InSeveral
 from quantviz.sources.files.torch_save import TorchCatalog
@@ -20,26 +19,6 @@ from quantviz.sources.limits import Limits
 
 #: The key of the index with the file of each tensor.
 _WEIGHT_MAP = "weight_map"
-
-
-class _Infos(Mapping[str, TensorInfo]):
-    """The facts of each tensor; its shard is opened on access."""
-
-    def __init__(self, catalog: ShardedCatalog, shards: Mapping[str, str]) -> None:
-        self._catalog = catalog
-        self._shards = shards
-
-    def __getitem__(self, name: str) -> TensorInfo:
-        return self._catalog.holder(name).info(name)
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._shards
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._shards)
-
-    def __len__(self) -> int:
-        return len(self._shards)
 
 
 class ShardedCatalog(InSeveral):
@@ -79,7 +58,7 @@ class ShardedCatalog(InSeveral):
         self._shards: dict[str, str] = shards
         #: The shards that are open.
         self._open: dict[str, Catalog] = {}
-        return _Infos(self, shards)
+        return LazyInfos(shards, lambda name: self.holder(name).info(name))
 
     def holder(self, name: str) -> Catalog:
         """Return the shard that holds the tensor `name` of the index."""

@@ -13,7 +13,7 @@ from quantviz.errors import QuantVizError
 from quantviz.schemes.granularity import Shape
 from quantviz.schemes.orientation import Orientation
 from quantviz.sources.files.catalog import MOST_AXES, Catalog, TensorInfo
-from quantviz.sources.files.file_data import FileData, clipped
+from quantviz.sources.files.file_data import FileData
 from quantviz.sources.files.flatbuffer import FlatBuffer, Table
 
 if TYPE_CHECKING:
@@ -194,7 +194,7 @@ class TfliteCatalog(Catalog):
             return info
         problem: QuantVizError | None = None
         if size != -(-math.prod(shape) * bits // 8):
-            problem = self._data.error("tensor_damaged", name=clipped(name))
+            problem = self._damaged(name)
         elif start + size > self._data.size:
             problem = self._cut_short(name, start + size)
         else:
@@ -249,17 +249,15 @@ class TfliteCatalog(Catalog):
                     if outputs_of is not None:
                         self._outputs.setdefault(name, set()).add(outputs_of)
 
-    def _told_orientation(self, name: str) -> Orientation | None:
+    def _declared_orientation(self, name: str) -> Orientation | None:
         told = self._outputs.get(name, set())
         return Orientation(next(iter(told)), "graph") if len(told) == 1 else None
 
     def _stored_rows(self, name: str) -> StoredRows:
-        import torch
-
-        from quantviz.sources.files.mapped import StoredRows, packed, plain
+        from quantviz.sources.files.mapped import StoredRows, packing_of
 
         start, dtype, bits = self._starts[name]
-        return StoredRows(start, packed(dtype) if bits < 8 else plain(getattr(torch, dtype)))
+        return StoredRows(start, packing_of(dtype, bits))
 
 
 def _own_outputs(code: int, place: int, axes: int, operator: Table) -> tuple[int, ...] | None:

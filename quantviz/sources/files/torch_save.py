@@ -6,13 +6,13 @@ from __future__ import annotations
 
 import pickle
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from io import BytesIO
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from quantviz.schemes.granularity import Window
 from quantviz.sources.files.catalog import Catalog, TensorInfo
-from quantviz.sources.files.file_data import FileData, clipped
+from quantviz.sources.files.file_data import FileData
 from quantviz.sources.files.torch_pickle import Forbidden, Plan, follow
 from quantviz.sources.files.zips import member_names, opened_zip
 
@@ -60,12 +60,7 @@ class TorchCatalog(Catalog):
         # Torch calls the functions that the file names, if only from a list of its own: check these first.
         self._check(self._zipped_plan if zipped else self._old_plan)
         content = self._loaded(mapped=zipped and self._data.path is not None)
-        self._tensors: dict[str, torch.Tensor] = {}
-        for name, tensor in self._walk(content):
-            if name in self._tensors:
-                raise self._data.error("duplicate_name", name=clipped(name))
-            self._tensors[name] = tensor
-            self._check_count(len(self._tensors))
+        self._tensors: dict[str, torch.Tensor] = self._leaves(content, _is_tensor)
         return {name: self._tensor_info(name, tensor) for name, tensor in self._tensors.items()}
 
     def _check(self, plan: Callable[[], Plan]) -> None:
@@ -128,30 +123,6 @@ class TorchCatalog(Catalog):
             # torch's own sentence recommends the switch that runs a file's code.
             raise self._data.error("python_objects") from None
 
-    def _walk(self, content: Any) -> Iterator[tuple[str, torch.Tensor]]:
-        """Yield the tensors in dicts and lists, each container once, in order."""
-        import torch
-
-        seen: set[int] = set()
-        waiting: list[tuple[str, Any, int]] = [("", content, 0)]
-        length = 0
-        while waiting:
-            name, value, depth = waiting.pop()
-            if isinstance(value, torch.Tensor):
-                yield name or self._data.stem, value
-            elif isinstance(value, dict | list | tuple) and id(value) not in seen:
-                if depth > self._limits.depth:
-                    raise self._data.beyond("too_deep", self._limits, "depth", depth)
-                seen.add(id(value))
-                inside = []
-                for key, item in value.items() if isinstance(value, dict) else enumerate(value):
-                    if isinstance(item, torch.Tensor | dict | list | tuple):
-                        inside.append((f"{name}.{key}" if name else str(key), item, depth + 1))
-                        # A long name is repeated in the name of everything below it.
-                        length += len(inside[-1][0])
-                        self._check_header(length)
-                waiting.extend(reversed(inside))
-
     def _tensor_info(self, name: str, tensor: torch.Tensor) -> TensorInfo:
         import torch
 
@@ -164,7 +135,7 @@ class TorchCatalog(Catalog):
         if info.problem is None and (
             tensor.device.type != "cpu" or tensor.untyped_storage().nbytes() > self._data.size
         ):
-            return TensorInfo(dtype, shape, problem=self._data.error("tensor_damaged", name=clipped(name)))
+            return TensorInfo(dtype, shape, problem=self._damaged(name))
         return info
 
     def raw(self, name: str) -> Raw | None:
@@ -182,3 +153,9 @@ class TorchCatalog(Catalog):
 
     def _cutter(self, name: str) -> Callable[[Window], torch.Tensor]:
         return self._tensors[name].detach().__getitem__
+
+
+def _is_tensor(value: Any) -> bool:
+    import torch
+
+    return isinstance(value, torch.Tensor)

@@ -8,13 +8,22 @@ import math
 from quantviz.schemes.granularity import Shape, Window
 
 
+def indices(part: int | slice) -> range:
+    """Return the indices of an axis that a number, or a slice with all its parts, takes.
+
+    >>> indices(3), indices(slice(0, 4, 2))
+    (range(3, 4), range(0, 4, 2))
+    """
+    return range(part, part + 1) if isinstance(part, int) else range(part.start, part.stop, part.step)
+
+
 def window_shape(window: Window) -> Shape:
     """Return the shape of a window's tensor.
 
     >>> window_shape((slice(0, 4, 2), 3, slice(1, 2, 1)))
     (2, 1)
     """
-    return tuple(len(range(part.start, part.stop, part.step)) for part in window if isinstance(part, slice))
+    return tuple(len(indices(part)) for part in window if isinstance(part, slice))
 
 
 def pieces(window: Window, most: int) -> list[Window]:
@@ -23,23 +32,15 @@ def pieces(window: Window, most: int) -> list[Window]:
     >>> pieces((slice(0, 3, 1), 5, slice(0, 4, 1)), 8)
     [(slice(0, 2, 1), 5, slice(0, 4, 1)), (slice(2, 3, 1), 5, slice(0, 4, 1))]
     """
-    lengths = [
-        len(range(part.start, part.stop, part.step)) if isinstance(part, slice) else 1 for part in window
-    ]
+    lengths = [len(indices(part)) for part in window]
     count = math.prod(lengths)
     if count <= most:
         return [window]
     axis = next(axis for axis, length in enumerate(lengths) if length > 1)
-    part = window[axis]
-    assert isinstance(part, slice)
-    whole = range(part.start, part.stop, part.step)
+    whole = indices(window[axis])
     at_once = max(1, most * lengths[axis] // count)
     parts = [
-        (*window[:axis], _slice(whole[at : at + at_once]), *window[axis + 1 :])
-        for at in range(0, len(whole), at_once)
+        (*window[:axis], slice(run.start, run.stop, run.step), *window[axis + 1 :])
+        for run in (whole[at : at + at_once] for at in range(0, len(whole), at_once))
     ]
     return list(itertools.chain.from_iterable(pieces(each, most) for each in parts))
-
-
-def _slice(places: range) -> slice:
-    return slice(places.start, places.stop, places.step)

@@ -15,15 +15,14 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from urllib.parse import SplitResult
 
 from quantviz.errors import QuantVizError
-from quantviz.sources.hubs.hosts import HUBS, Hosts, web_address
-from quantviz.sources.hubs.limits import HubLimits
-from quantviz.sources.hubs.public_addresses import is_public
+from quantviz.sources.hubs.hosts import HUBS, Hosts, is_public, web_address
 from quantviz.sources.hubs.request_places import PLACES
+from quantviz.sources.limits import HubLimits
 
 _REDIRECTS = (301, 302, 303, 307, 308)
 #: Headers with which a hub describes a file before it redirects to the host that sends it.
@@ -112,6 +111,24 @@ def get(
     raise QuantVizError("hub.redirects", host=first, most=limits.redirects)
 
 
+def get_twice(
+    url: str,
+    hosts: Hosts,
+    limits: HubLimits,
+    deadline: Deadline,
+    *,
+    most: int,
+    part: tuple[int, int] | None = None,
+) -> Answer:
+    """Return an answer as `get` does; a request whose answer was cut or failed to come is tried once more."""
+    try:
+        return get(url, hosts, limits, deadline, most=most, part=part)
+    except QuantVizError as problem:
+        if problem.key not in ("hub.cut", "hub.unreachable"):
+            raise
+    return get(url, hosts, limits, deadline, most=most, part=part)
+
+
 @contextmanager
 def _answering(
     parts: SplitResult,
@@ -128,39 +145,11 @@ def _answering(
     sock: socket.socket | None = None
     try:
         sock = _connected(parts, limits, deadline, anywhere)
-
-        def end() -> None:
-            over.set()
-            with suppress(OSError):  # past TLS, which would take leave of the other side first
-                socket.socket.shutdown(sock, socket.SHUT_RDWR)
-
-        # A host may send a byte now and then for ever, in its headers too: no time-out of a socket sees that.
-        alarm = threading.Timer(deadline.left(host), end)
-        alarm.daemon = True
-        alarm.start()
-        try:
-            connection = http.client.HTTPConnection(host)
-            connection.sock = sock
-            wanted = {"Range": f"bytes={part[0]}-{part[1] - 1}"} if part else {}
-            connection.request(
-                "GET",
-                (parts.path or "/") + (f"?{parts.query}" if parts.query else ""),
-                headers={
-                    "Host": host,
-                    "User-Agent": "quantviz",
-                    "Accept": "*/*",
-                    "Accept-Encoding": "identity",
-                    "Connection": "close",
-                    **wanted,
-                },
-            )
-            response = connection.getresponse()
-            try:
-                yield response
-            finally:
-                response.close()
-        finally:
-            alarm.cancel()
+        with (
+            _shut_down_after(deadline.left(host), sock, over),
+            closing(_requested(sock, parts, part)) as answer,
+        ):
+            yield answer
     except TimeoutError:
         raise QuantVizError(
             "hub.slow", host=host, seconds=min(limits.quiet_seconds, deadline.seconds)
@@ -176,6 +165,47 @@ def _answering(
     finally:
         if sock is not None:
             sock.close()
+
+
+@contextmanager
+def _shut_down_after(seconds: float, sock: socket.socket, over: threading.Event) -> Iterator[None]:
+    """Shut the connection down once the time is up, and set `over` then.
+
+    A host may send a byte now and then for ever, in its headers too: no time-out of a socket sees that.
+    """
+
+    def end() -> None:
+        over.set()
+        with suppress(OSError):  # past TLS, which would take leave of the other side first
+            socket.socket.shutdown(sock, socket.SHUT_RDWR)
+
+    alarm = threading.Timer(seconds, end)
+    alarm.daemon = True
+    alarm.start()
+    try:
+        yield
+    finally:
+        alarm.cancel()
+
+
+def _requested(
+    sock: socket.socket, parts: SplitResult, part: tuple[int, int] | None
+) -> http.client.HTTPResponse:
+    """Send the request, and return the answer before its body."""
+    connection = http.client.HTTPConnection(parts.netloc)
+    connection.sock = sock
+    headers = {
+        "Host": parts.netloc,
+        "User-Agent": "quantviz",
+        "Accept": "*/*",
+        "Accept-Encoding": "identity",
+        "Connection": "close",
+    }
+    if part:
+        headers["Range"] = f"bytes={part[0]}-{part[1] - 1}"
+    query = f"?{parts.query}" if parts.query else ""
+    connection.request("GET", (parts.path or "/") + query, headers=headers)
+    return connection.getresponse()
 
 
 def _taken(

@@ -9,17 +9,16 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from quantviz.errors import QuantVizError
 from quantviz.sources.files import BY_RANGES, catalog_of
-from quantviz.sources.files.file_data import FileData
+from quantviz.sources.files.file_data import FileData, RemoteData
 from quantviz.sources.hubs.addresses import COMMIT, Place
 from quantviz.sources.hubs.hosts import HUBS, Hosts
-from quantviz.sources.hubs.limits import HubLimits
 from quantviz.sources.hubs.published import PIECE, Model, PublishedFile, Ranges, fetch_text, kept
-from quantviz.sources.limits import Limits
+from quantviz.sources.limits import HubLimits, Limits
 
 if TYPE_CHECKING:
     from quantviz.sources.layouts.decoded import ModelTensors
@@ -102,9 +101,9 @@ def _name(host: str, place: Place) -> str:
 def _model(host: str, place: Place, listed: bytes) -> Model | None:
     """Return the model in a hub's listing; none if the listing is not understood."""
     try:
-        said = json.loads(listed)
-        commit = said["sha"]
-        siblings = said["siblings"]
+        listing = json.loads(listed)
+        commit = listing["sha"]
+        siblings = listing["siblings"]
         if not COMMIT.fullmatch(commit) or (place.pinned and commit != place.revision):
             return None
         files = tuple(sorted(_files(siblings, tuple(BY_RANGES)), key=lambda each: each.name))
@@ -152,41 +151,25 @@ def _catalog(model: Model, file: str, listed: str, limits: HubLimits, most: Limi
     return model_tensors(catalog_of(data, limits=most, reader=reader))
 
 
-class HubData(FileData):
-    """A file of a published model, whose bytes are fetched when they are read."""
+class HubData(RemoteData):
+    """A file of a published model."""
+
+    first_bytes = PIECE
 
     def __init__(self, model: Model, file: PublishedFile, hosts: Hosts, limits: HubLimits) -> None:
-        super().__init__(b"", PurePosixPath(file.name).name, beside=self._file_beside)
+        super().__init__(PurePosixPath(file.name).name, beside=self._file_beside)
         self._model = model
         self._file = file
         self._hosts = hosts
         self._limits = limits
         self._ranges = Ranges(model, file, hosts, limits)
-        #: The file's first bytes while its header is read, a few at a time; none afterwards.
-        self._head: memoryview | None = memoryview(b"")
 
     @property
     def size(self) -> int:
         return self._file.size
 
-    @property
-    def view(self) -> memoryview:
-        return self.part(0, self.size)
-
-    def part(self, start: int, stop: int) -> memoryview:
-        stop = max(start, min(stop, self.size))
-        if self._head is None:
-            return self._ranges.read(min(start, stop), stop)
-        if stop > len(self._head):
-            # Twice as much each time, so that a long header takes few requests.
-            self._head = self._ranges.read(0, min(self.size, max(stop, 2 * len(self._head), PIECE)))
-        return self._head[start:stop]
-
-    def header_read(self) -> None:
-        self._head = None
-
-    def stream(self) -> BinaryIO:
-        raise self.error("not_readable")
+    def fetched(self, start: int, stop: int) -> memoryview:
+        return self._ranges.read(start, stop)
 
     def _file_beside(self, name: str) -> FileData:
         path = PurePosixPath(self._file.name).parent / name

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import itertools
 import threading
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -11,21 +10,18 @@ from dataclasses import dataclass
 from urllib.parse import quote
 
 from quantviz.errors import QuantVizError
-from quantviz.own_folder import own_folder
 from quantviz.sources.files.file_data import clipped
-from quantviz.sources.hubs.connection import Answer, Deadline, get
+from quantviz.sources.hubs.connection import Answer, Deadline, get_twice
 from quantviz.sources.hubs.hosts import Hosts
 from quantviz.sources.hubs.kept import Kept
-from quantviz.sources.hubs.limits import HubLimits
+from quantviz.sources.limits import HubLimits
+from quantviz.whole_files import own_folder
 
 #: Bytes of a piece, which is cached and fetched as a whole, and the most pieces of one request.
 PIECE = 2**20
 _PIECES_A_REQUEST = 8
 #: Bytes up to which a file is read and checked as a whole, whatever part of it is needed.
 _SMALL = 4 * PIECE
-#: Attempts at a request whose answer was cut or failed to come.
-_TRIES = 2
-_TRY_AGAIN = ("hub.cut", "hub.unreachable")
 
 
 @dataclass(frozen=True)
@@ -142,7 +138,7 @@ class Ranges:
 
     def _fetch(self, run: range, deadline: Deadline) -> bytes:
         part = run[0] * PIECE, run[-1] * PIECE + self._length(run[-1])
-        answer = _tried(self._url, self._hosts, self._limits, deadline, most=part[1] - part[0], part=part)
+        answer = get_twice(self._url, self._hosts, self._limits, deadline, most=part[1] - part[0], part=part)
         self._check_same(answer)
         return answer.body
 
@@ -207,26 +203,7 @@ def fetch_text(url: str, hosts: Hosts, limits: HubLimits, most: int) -> bytes:
         QuantVizError: There is no usable answer; one of the keys `hub.*`.
     """
     deadline = Deadline.of(min(limits.seconds, 2 * limits.quiet_seconds))
-    return _tried(url, hosts, limits, deadline, most=most).body
-
-
-def _tried(
-    url: str,
-    hosts: Hosts,
-    limits: HubLimits,
-    deadline: Deadline,
-    *,
-    most: int,
-    part: tuple[int, int] | None = None,
-) -> Answer:
-    """Return an answer; a failed connection is tried once more."""
-    for tries in itertools.count(1):
-        try:
-            return get(url, hosts, limits, deadline, most=most, part=part)
-        except QuantVizError as problem:
-            if tries == _TRIES or problem.key not in _TRY_AGAIN:
-                raise
-    raise AssertionError
+    return get_twice(url, hosts, limits, deadline, most=most).body
 
 
 def _runs(missing: Iterable[int]) -> list[range]:

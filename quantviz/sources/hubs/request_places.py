@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from quantviz.errors import QuantVizError
-from quantviz.sources.hubs.limits import HubLimits
+from quantviz.sources.limits import HubLimits
 
 
 class Places:

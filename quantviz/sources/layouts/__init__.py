@@ -112,17 +112,17 @@ class _Beside(Mapping[str, Any]):
         self._catalog = catalog
 
     @functools.cached_property
-    def _said(self) -> Config:
+    def _settings(self) -> Config:
         return configuration(self._catalog)
 
     def __getitem__(self, key: str) -> Any:
-        return self._said[key]
+        return self._settings[key]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._said)
+        return iter(self._settings)
 
     def __len__(self) -> int:
-        return len(self._said)
+        return len(self._settings)
 
 
 def configuration(catalog: Catalog) -> Config:

@@ -19,6 +19,7 @@ from quantviz.schemes.formats import FORMATS
 from quantviz.schemes.granularity import Granularity, PerBlock, PerChannel, PerGroup, PerTensor, Shape
 from quantviz.schemes.orientation import Orientation
 from quantviz.schemes.scheme import Scheme
+from quantviz.sources.files.mapped import values_of
 from quantviz.sources.layouts.weight import (
     Coded,
     QuantizedWeight,
@@ -258,7 +259,7 @@ def _codes(values: torch.Tensor, fmt: str) -> torch.Tensor:
         return values.to(getattr(torch, FORMATS[fmt].code_dtype))
     if FORMATS[fmt].bits == 8:
         return values.float().to(getattr(torch, fmt)).view(torch.uint8)
-    table = torch.tensor([FORMATS[fmt].value(code) for code in range(1 << FORMATS[fmt].bits)])
+    table = values_of(fmt)
     signed = values.float()
     found = torch.searchsorted(table[: len(table) // 2].contiguous(), signed.abs())
     return (found + torch.signbit(signed) * (len(table) // 2)).to(torch.uint8)

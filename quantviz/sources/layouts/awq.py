@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
 
 import torch
 
@@ -27,55 +26,20 @@ from quantviz.sources.layouts.weight import (
     Coded,
     Config,
     QuantizedWeight,
-    bits_stored,
     plain_scheme,
     values_in_groups,
 )
-
-if TYPE_CHECKING:
-    from quantviz.sources.files import Catalog
 
 ID = "awq"
 #: Codes of a word.
 _A_WORD = 8
 #: The place in its word of each of eight neighbours.
 _PLACES = torch.tensor([0, 4, 1, 5, 2, 6, 3, 7])
+_PARTS = ("qweight", "scales", "qzeros")
 
 
-def _read(claim: Claim) -> QuantizedWeight:
-    base = claim.module
-    parts = tuple(claim.tensors[part] for part in ("qweight", "scales", "qzeros"))
-    if is_gemv_of(claim.config):
-        return _gemv(claim.catalog, base, parts, claim.config)
-    words, scales, zeros = (claim.shape(part) for part in ("qweight", "scales", "qzeros"))
-    whole = scales[0] > 0 and words[0] % scales[0] == 0
-    if not whole or scales[1] != words[1] * _A_WORD or zeros != (scales[0], words[1]):
-        raise QuantVizError("layouts.awq", name=base, words=words, scales=scales)
-    return _weight(claim.catalog, base, parts)
-
-
-def _is_awq(claim: Claim) -> bool:
-    """Return whether the tensors are AWQ's and not GPTQ's, which have the same names."""
-    words, scales, zeros = (claim.shape(part) for part in ("qweight", "scales", "qzeros"))
-    two_axes = len(words) == len(scales) == len(zeros) == 2
-    return is_gemv_of(claim.config) or (two_axes and words[1] != scales[1])
-
-
-FORMS = (Form({"qweight": ("int32",), "scales": FLOATS, "qzeros": ("int32",)}, _read, when=_is_awq),)
-
-
-def _weight(catalog: Catalog, base: str, parts: tuple[str, ...]) -> QuantizedWeight:
-    columns = catalog.info(parts[0]).shape[0]
-    groups, rows = catalog.info(parts[1]).shape
-    group = columns // groups
-
-    def coded(start: int, stop: int) -> Coded:
-        window = (slice(None), slice(start // _A_WORD, stop // _A_WORD))
-        q, zeros = (_in_order(catalog.cut(part, window)) for part in (parts[0], parts[2]))
-        scale = catalog.read(parts[1], (slice(None), slice(start, stop))).tensor.T.contiguous()
-        return Coded(q.to(torch.uint8), partial(values_in_groups, q, scale, zeros, group), scale, zeros)
-
-    return _described(catalog, base, parts, (rows, columns), groups, coded, row_step=_A_WORD)
+def _is_gemv(claim: Claim) -> bool:
+    return is_gemv_of(claim.config)
 
 
 def is_gemv_of(config: Config) -> bool:
@@ -83,47 +47,60 @@ def is_gemv_of(config: Config) -> bool:
     return config.get("quant_method") == ID and str(config.get("version")).lower() == "gemv"
 
 
-def _gemv(catalog: Catalog, base: str, parts: tuple[str, ...], config: Config) -> QuantizedWeight:
-    words, scales, zeros = (catalog.info(part).shape for part in parts)
+def _is_awq(claim: Claim) -> bool:
+    """Return whether the tensors are AWQ's and not GPTQ's, which have the same names."""
+    words, scales, zeros = (claim.shape(part) for part in _PARTS)
+    return len(words) == len(scales) == len(zeros) == 2 and words[1] != scales[1]
+
+
+def _gemm(claim: Claim) -> QuantizedWeight:
+    words, scales, zeros = (claim.shape(part) for part in _PARTS)
+    whole = scales[0] > 0 and words[0] % scales[0] == 0
+    if not whole or scales[1] != words[1] * _A_WORD or zeros != (scales[0], words[1]):
+        raise QuantVizError("layouts.awq", name=claim.module, words=words, scales=scales)
+    group = words[0] // scales[0]
+
+    def coded(start: int, stop: int) -> Coded:
+        window = (slice(None), slice(start // _A_WORD, stop // _A_WORD))
+        q, zeros = (_in_order(claim.cut(part, *window)) for part in ("qweight", "qzeros"))
+        scale = claim.load("scales", slice(None), slice(start, stop)).T.contiguous()
+        return Coded(q.to(torch.uint8), partial(values_in_groups, q, scale, zeros, group), scale, zeros)
+
+    return _described(claim, (scales[1], words[0]), group, coded, row_step=_A_WORD)
+
+
+def _gemv(claim: Claim) -> QuantizedWeight:
+    words, scales, zeros = (claim.shape(part) for part in _PARTS)
     if not len(words) == len(scales) == len(zeros) == 2:
-        raise QuantVizError("layouts.awq", name=base, words=words, scales=scales)
-    (rows, columns), said = (words[0], words[1] * _A_WORD), config.get("group_size")
-    group = columns if said == -1 else said
+        raise QuantVizError("layouts.awq", name=claim.module, words=words, scales=scales)
+    rows = words[0]
+    columns = words[1] * _A_WORD
+    group = claim.config.get("group_size")
+    group = columns if group == -1 else group
     fits = scales == (rows, zeros[1] * _A_WORD) and zeros[0] == rows
     if not fits or type(group) is not int or group < 1 or columns % group or columns // group > scales[1]:
-        raise QuantVizError("layouts.awq", name=base, words=words, scales=scales)
+        raise QuantVizError("layouts.awq", name=claim.module, words=words, scales=scales)
     groups = columns // group
 
     def coded(start: int, stop: int) -> Coded:
-        q = unpacked(catalog.cut(parts[0], (slice(start, stop),)), 4, columns)
-        zero = unpacked(catalog.cut(parts[2], (slice(start, stop),)), 4, groups)
-        scale = catalog.read(parts[1], (slice(start, stop), slice(0, groups))).tensor
+        q = unpacked(claim.cut("qweight", slice(start, stop)), 4, columns)
+        zero = unpacked(claim.cut("qzeros", slice(start, stop)), 4, groups)
+        scale = claim.load("scales", slice(start, stop), slice(0, groups))
         return Coded(q.to(torch.uint8), partial(values_in_groups, q, scale, zero, group), scale, zero)
 
-    return _described(catalog, base, parts, (rows, columns), groups, coded)
+    return _described(claim, (rows, columns), group, coded)
 
 
 def _described(
-    catalog: Catalog,
-    base: str,
-    parts: tuple[str, ...],
+    claim: Claim,
     shape: tuple[int, int],
-    groups: int,
+    group: int,
     coded: Callable[[int, int], Coded],
     row_step: int = 1,
 ) -> QuantizedWeight:
-    granularity: Granularity = PerChannel(0) if groups == 1 else PerGroup(shape[1] // groups)
-    return QuantizedWeight(
-        ID,
-        f"{base}.weight",
-        shape,
-        parts,
-        plain_scheme("uint4", "asymmetric", granularity, shape),
-        catalog.info(parts[1]).dtype,
-        coded,
-        bits_stored(catalog, parts, shape),
-        row_step=row_step,
-    )
+    granularity: Granularity = PerChannel(0) if group == shape[1] else PerGroup(group)
+    scheme = plain_scheme("uint4", "asymmetric", granularity, shape)
+    return claim.weight(shape, scheme, claim.dtype("scales"), coded, row_step=row_step)
 
 
 def _in_order(words: torch.Tensor) -> torch.Tensor:
@@ -131,3 +108,7 @@ def _in_order(words: torch.Tensor) -> torch.Tensor:
     count = words.shape[1] * _A_WORD
     places = (torch.arange(count) // _A_WORD) * _A_WORD + _PLACES[torch.arange(count) % _A_WORD]
     return unpacked(words, 4, count)[:, places].T.contiguous()
+
+
+_TENSORS = {"qweight": ("int32",), "scales": FLOATS, "qzeros": ("int32",)}
+FORMS = (Form(_TENSORS, _gemv, when=_is_gemv), Form(_TENSORS, _gemm, when=_is_awq))

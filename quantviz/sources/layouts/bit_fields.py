@@ -1,10 +1,13 @@
-"""Codes of a few bits packed into 32-bit words, the first in the lowest bits."""
+"""Codes of a few bits: packed into 32-bit words, the first in the lowest bits, or in planes."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import torch
+
+from quantviz.sources.layouts.forms import Claim
 
 
 def unpacked(words: torch.Tensor, bits: int, count: int) -> torch.Tensor:
@@ -49,6 +52,17 @@ def unpacked_bytes(words: torch.Tensor, bits: int, count: int) -> torch.Tensor:
     return fields[:, :count]
 
 
+def nibbles(raw: torch.Tensor, *, high_first: bool = False) -> torch.Tensor:
+    """Return the two codes of 4 bits of each byte, neighbours along the last axis, by default the one in the
+    low bits first.
+
+    >>> nibbles(torch.tensor([[0x21, 0x43]], dtype=torch.uint8)).tolist()
+    [[1, 2, 3, 4]]
+    """
+    halves = (raw >> 4, raw & 15) if high_first else (raw & 15, raw >> 4)
+    return torch.stack(halves, dim=-1).flatten(-2)
+
+
 def words_of(count: int, bits: int) -> int:
     """Return the number of words of `count` fields.
 
@@ -56,3 +70,26 @@ def words_of(count: int, bits: int) -> int:
     (3, 5)
     """
     return -(-count * bits // 32)
+
+
+def rows_of_planes(
+    claim: Claim, attribute: str, shifts: Sequence[int], bits: int, start: int, stop: int
+) -> torch.Tensor:
+    """Return the codes of some rows, int32, where rows lie above one another: row `k · lines + i` is the k-th
+    field of line i.
+
+    Args:
+        claim: The tensors.
+        attribute: That of the codes, of `(lines, columns)`.
+        shifts: By how many bits the field of each plane lies above the lowest.
+        bits: Bits of a field.
+        start: The first row.
+        stop: The row after the last.
+    """
+    lines = claim.shape(attribute)[0]
+    parts = []
+    for plane in range(start // lines, -(-stop // lines)):
+        window = slice(max(start - plane * lines, 0), min(stop - plane * lines, lines))
+        raw = claim.cut(attribute, window).to(torch.int32)
+        parts.append((raw >> shifts[plane]) & ((1 << bits) - 1))
+    return torch.cat(parts)

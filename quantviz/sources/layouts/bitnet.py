@@ -14,7 +14,7 @@ import torch
 
 from quantviz.errors import QuantVizError
 from quantviz.schemes.granularity import PerTensor
-from quantviz.sources.layouts.bit_planes import rows_of_planes
+from quantviz.sources.layouts.bit_fields import rows_of_planes
 from quantviz.sources.layouts.forms import FLOATS, Claim, Form
 from quantviz.sources.layouts.weight import Coded, QuantizedWeight, plain_scheme
 

@@ -14,7 +14,7 @@ import functools
 import json
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
@@ -23,35 +23,97 @@ from quantviz.schemes.conventions import find_convention
 from quantviz.schemes.formats import FORMATS
 from quantviz.schemes.granularity import Flat, PerChannel
 from quantviz.schemes.scheme import Scheme
+from quantviz.sources.layouts.bit_fields import nibbles
 from quantviz.sources.layouts.forms import ANY, FLOATS, Claim, Form
-from quantviz.sources.layouts.weight import Coded, QuantizedWeight, bits_stored, plain_scheme
+from quantviz.sources.layouts.weight import Coded, QuantizedWeight, plain_scheme
 
-if TYPE_CHECKING:
-    from quantviz.sources.files import Catalog
-
-ID = "bitsandbytes"
-_STATE = ".quant_state.bitsandbytes__"
+#: The attributes of a weight's parts, and of those of nested scales.
+_ABSMAX = f"{ANY}.absmax"
+_MAP = f"{ANY}.quant_map"
+_OUTER = f"{ANY}.nested_absmax"
+_OUTER_MAP = f"{ANY}.nested_quant_map"
 #: Most bytes of the JSON that describes a weight.
 _MOST_JSON = 2**16
 #: The factor of a row's largest magnitude and a code, as bitsandbytes writes 1 / 127.
 _INVERSE_127 = 7.874015718698502e-3
 
 
-def _read_four_bits(kind: str, claim: Claim) -> QuantizedWeight:
-    weight = claim.name
-    return _four_bits(claim.catalog, weight, kind, tuple(claim.tensors.values()))
+def _by_rows(claim: Claim) -> QuantizedWeight:
+    shape = claim.shape("weight")
+    if len(shape) != 2 or claim.shape("SCB") not in ((shape[0],), (shape[0], 1)):
+        raise _damaged(claim)
+
+    def coded(start: int, stop: int) -> Coded:
+        q = claim.cut("weight", slice(start, stop))
+        absmax = claim.load("SCB", slice(start, stop)).reshape(-1, 1)
+        return Coded(q, q * absmax * _INVERSE_127, absmax / 127)
+
+    scheme = plain_scheme("int8", "symmetric", PerChannel(0), shape)
+    return claim.weight(shape, scheme, claim.dtype("SCB"), coded)
 
 
-def _read_rows(claim: Claim) -> QuantizedWeight:
-    return _by_rows(claim.catalog, claim.name, tuple(claim.tensors.values()))
+def _four_bits(kind: str, claim: Claim) -> QuantizedWeight:
+    if math.prod(claim.shape(_state_of(kind))) > _MOST_JSON:
+        raise _damaged(claim)
+    state: Mapping[str, Any] = json.loads(bytes(claim.cut(_state_of(kind)).tolist()))
+    shape = tuple(map(int, state["shape"]))
+    size = int(state["blocksize"])
+    table = claim.load(_MAP)
+    count = math.prod(shape)
+    blocks = -(-count // size) if size > 0 else 0
+    sound = (
+        len(shape) == 2
+        and min(shape) > 0
+        and math.prod(claim.shape(ANY)) * 2 - count in (0, 1)
+        and math.prod(claim.shape(_ABSMAX)) == blocks
+        and torch.equal(table, torch.tensor(FORMATS[kind].codebook))
+    )
+    if not sound:
+        raise _damaged(claim)
+    largest = _absmax(claim, state)
+    columns = shape[1]
+
+    def coded(start: int, stop: int) -> Coded:
+        first = start * columns
+        last = stop * columns
+        # A row of an odd number of codes ends within a byte; `first` is a multiple of the block's even size.
+        q = nibbles(claim.cut(ANY, slice(first // 2, -(-last // 2))), high_first=True)
+        q = q.flatten()[: last - first]
+        scale = largest[first // size : -(-last // size)]
+        values = table[q.int()] * scale[torch.arange(last - first) // size]
+        return Coded(q.reshape(-1, columns), values.reshape(-1, columns), scale)
+
+    scheme = Scheme(kind, granularity=Flat(size), convention=find_convention("bitsandbytes"))
+    row_step = size // math.gcd(columns, size)
+    return claim.weight(shape, scheme, claim.dtype(_ABSMAX), coded, row_step=row_step)
+
+
+def _absmax(claim: Claim, state: Mapping[str, Any]) -> torch.Tensor:
+    """Return each block's largest magnitude, float32."""
+    if _OUTER not in claim:
+        return claim.load(_ABSMAX).flatten()
+    codes = claim.cut(_ABSMAX).flatten()
+    size = int(state["nested_blocksize"])
+    outer = claim.load(_OUTER)
+    table = claim.load(_OUTER_MAP)
+    if size < 1 or table.shape != (256,) or outer.shape != (-(-len(codes) // size),):
+        raise _damaged(claim)
+    return table[codes.int()] * outer[torch.arange(len(codes)) // size] + float(state["nested_offset"])
+
+
+def _state_of(kind: str) -> str:
+    return f"{ANY}.quant_state.bitsandbytes__{kind}"
+
+
+def _damaged(claim: Claim) -> QuantVizError:
+    return QuantVizError("layouts.bitsandbytes", name=claim.name)
 
 
 def _form(kind: str) -> Form:
-    own = {f"{ANY}{_STATE}{kind}": ("uint8",), f"{ANY}.absmax": ("float32", "uint8")}
     return Form(
-        {ANY: ("uint8",), **own, f"{ANY}.quant_map": ("float32",)},
-        functools.partial(_read_four_bits, kind),
-        {f"{ANY}.nested_absmax": ("float32",), f"{ANY}.nested_quant_map": ("float32",)},
+        {ANY: ("uint8",), _state_of(kind): ("uint8",), _ABSMAX: ("float32", "uint8"), _MAP: ("float32",)},
+        functools.partial(_four_bits, kind),
+        {_OUTER: ("float32",), _OUTER_MAP: ("float32",)},
         weight=ANY,
     )
 
@@ -59,88 +121,5 @@ def _form(kind: str) -> Form:
 FORMS = (
     _form("nf4"),
     _form("fp4"),
-    Form({"weight": ("int8",), "SCB": FLOATS}, _read_rows, {"weight_format": ("uint8", "int8")}),
+    Form({"weight": ("int8",), "SCB": FLOATS}, _by_rows, {"weight_format": ("uint8", "int8")}),
 )
-
-
-def _damaged(weight: str) -> QuantVizError:
-    return QuantVizError("layouts.bitsandbytes", name=weight)
-
-
-def _by_rows(catalog: Catalog, weight: str, parts: tuple[str, ...]) -> QuantizedWeight:
-    info, largest = (catalog.info(part) for part in parts[:2])
-    if (
-        info.dtype != "int8"
-        or len(info.shape) != 2
-        or largest.shape not in ((info.shape[0],), (info.shape[0], 1))
-    ):
-        raise _damaged(weight)
-
-    def coded(start: int, stop: int) -> Coded:
-        q = catalog.cut(weight, (slice(start, stop),))
-        absmax = catalog.read(parts[1], (slice(start, stop),)).tensor.reshape(-1, 1)
-        return Coded(q, q * absmax * _INVERSE_127, absmax / 127)
-
-    scheme = plain_scheme("int8", "symmetric", PerChannel(0), info.shape)
-    bits = bits_stored(catalog, parts, info.shape)
-    return QuantizedWeight(ID, weight, info.shape, parts, scheme, largest.dtype, coded, bits)
-
-
-def _four_bits(catalog: Catalog, weight: str, kind: str, parts: tuple[str, ...]) -> QuantizedWeight:
-    if catalog.info(f"{weight}{_STATE}{kind}").count > _MOST_JSON:
-        raise _damaged(weight)
-    state: Mapping[str, Any] = json.loads(bytes(catalog.cut(f"{weight}{_STATE}{kind}").tolist()))
-    shape = tuple(map(int, state["shape"]))
-    size = int(state["blocksize"])
-    table = catalog.read(f"{weight}.quant_map").tensor
-    count = math.prod(shape)
-    blocks = -(-count // size) if size > 0 else 0
-    sound = (
-        kind in ("nf4", "fp4")
-        and catalog.info(weight).dtype == "uint8"
-        and len(shape) == 2
-        and min(shape) > 0
-        and catalog.info(weight).count * 2 - count in (0, 1)
-        and catalog.info(f"{weight}.absmax").count == blocks
-        and torch.equal(table, torch.tensor(FORMATS[kind].codebook))
-    )
-    if not sound:
-        raise _damaged(weight)
-    largest = _absmax(catalog, weight, state)
-    columns = shape[1]
-
-    def coded(start: int, stop: int) -> Coded:
-        first = start * columns
-        last = stop * columns
-        # A row of an odd number of codes ends within a byte; `first` is a multiple of the block's even size.
-        raw = catalog.cut(weight, (slice(first // 2, -(-last // 2)),)).flatten()
-        q = torch.stack((raw >> 4, raw & 15), dim=-1).flatten()[: last - first]
-        scale = largest[first // size : -(-last // size)]
-        values = table[q.int()] * scale[torch.arange(last - first) // size]
-        return Coded(q.reshape(-1, columns), values.reshape(-1, columns), scale)
-
-    scheme = Scheme(kind, granularity=Flat(size), convention=find_convention("bitsandbytes"))
-    return QuantizedWeight(
-        ID,
-        weight,
-        shape,
-        parts,
-        scheme,
-        catalog.info(f"{weight}.absmax").dtype,
-        coded,
-        bits_stored(catalog, parts, shape),
-        row_step=size // math.gcd(columns, size),
-    )
-
-
-def _absmax(catalog: Catalog, weight: str, state: Mapping[str, Any]) -> torch.Tensor:
-    """Return each block's largest magnitude, float32."""
-    if f"{weight}.nested_absmax" not in catalog:
-        return catalog.read(f"{weight}.absmax").tensor.flatten()
-    codes = catalog.cut(f"{weight}.absmax").flatten()
-    size = int(state["nested_blocksize"])
-    outer = catalog.read(f"{weight}.nested_absmax").tensor
-    table = catalog.read(f"{weight}.nested_quant_map").tensor
-    if size < 1 or table.shape != (256,) or outer.shape != (-(-len(codes) // size),):
-        raise _damaged(weight)
-    return table[codes.int()] * outer[torch.arange(len(codes)) // size] + float(state["nested_offset"])

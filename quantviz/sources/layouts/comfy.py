@@ -24,8 +24,9 @@ from typing import Any
 import torch
 
 from quantviz.errors import Note, QuantVizError
-from quantviz.schemes.formats import FORMATS
 from quantviz.schemes.granularity import PerGroup
+from quantviz.sources.files.mapped import values_of
+from quantviz.sources.layouts.bit_fields import nibbles
 from quantviz.sources.layouts.forms import BESIDE, FLOATS, Claim, Form
 from quantviz.sources.layouts.four_bit_floats import EXPONENTS, FORMAT, scale_of_all
 from quantviz.sources.layouts.scaled import FP8, scaled_codes
@@ -48,7 +49,7 @@ _MX_GROUP = 32
 _ROTATED = 256
 
 
-def _said(claim: Claim) -> Mapping[str, Any]:
+def _description(claim: Claim) -> Mapping[str, Any]:
     """Return the format of a layer and its fields; empty where the file does not say."""
     if _MARK in claim:
         name = claim.tensors[_MARK]
@@ -72,14 +73,14 @@ def _layers(text: str) -> Mapping[str, Any]:
 
 
 def _is_in_header(claim: Claim) -> bool:
-    return bool(_said(claim))
+    return bool(_description(claim))
 
 
 def _read(claim: Claim) -> QuantizedWeight:
-    said = _said(claim)
-    kind = str(said.get("format"))
-    nested = said.get("params")
-    said = {**said, **nested} if isinstance(nested, dict) else said
+    description = _description(claim)
+    kind = str(description.get("format"))
+    nested = description.get("params")
+    description = {**description, **nested} if isinstance(nested, dict) else description
     if kind == "nvfp4" and _SECOND in claim:
         return _nvfp4(claim)
     if kind == "mxfp8":
@@ -87,9 +88,9 @@ def _read(claim: Claim) -> QuantizedWeight:
     if kind in FP8 and claim.dtype("weight") == kind and _SECOND not in claim:
         return scaled_codes(claim)
     if kind == "int8_tensorwise" and claim.dtype("weight") == "int8":
-        return _rotated(claim, said) if said.get("convrot") else scaled_codes(claim)
+        return _rotated(claim, description) if description.get("convrot") else scaled_codes(claim)
     if kind == "int8_blockwise" and claim.dtype("weight") == "int8":
-        size = said.get("group_size", 128)
+        size = description.get("group_size", 128)
         if type(size) is not int or size < 1:
             raise claim.damaged()
         return scaled_codes(claim, block=(size, size))
@@ -100,12 +101,12 @@ def _nvfp4(claim: Claim) -> QuantizedWeight:
     rows, half = claim.shape("weight")
     shape = (rows, 2 * half)
     _check_tiles(claim, shape, _NV_GROUP)
-    values = torch.tensor([FORMATS[FORMAT].value(code) for code in range(16)])
+    values = values_of(FORMAT)
     second = scale_of_all(claim, _SECOND)
 
     def coded(start: int, stop: int) -> Coded:
         raw = claim.cut("weight", slice(start, stop))
-        q = torch.stack((raw >> 4, raw & 15), dim=-1).flatten(1)
+        q = nibbles(raw, high_first=True)
         scale = _tiled(claim, start, stop, shape[1] // _NV_GROUP) * second
         return Coded(q, values[q.int()] * scale.repeat_interleave(_NV_GROUP, dim=1), scale)
 
@@ -154,9 +155,9 @@ def _tiled(claim: Claim, start: int, stop: int, columns: int) -> torch.Tensor:
     return rows[start - first * _TILE_ROWS : stop - first * _TILE_ROWS, :columns]
 
 
-def _rotated(claim: Claim, said: Mapping[str, Any]) -> QuantizedWeight:
+def _rotated(claim: Claim, description: Mapping[str, Any]) -> QuantizedWeight:
     plain = scaled_codes(claim)
-    size = said.get("convrot_groupsize", _ROTATED)
+    size = description.get("convrot_groupsize", _ROTATED)
     if type(size) is not int or not 4 <= size <= 4**6 or math.log(size, 4) % 1 or plain.shape[1] % size:
         raise claim.damaged()
     turn = _hadamard(size)

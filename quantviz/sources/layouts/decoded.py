@@ -22,10 +22,10 @@ from quantviz.errors import Note, QuantVizError
 from quantviz.schemes.granularity import PerTensor, Shape, Window
 from quantviz.schemes.orientation import Orientation
 from quantviz.schemes.scheme import Scheme
-from quantviz.sources.files.catalog import Catalog, Index, Loaded, TensorInfo
+from quantviz.sources.files.catalog import Catalog, Index, LazyInfos, Loaded, TensorInfo
 from quantviz.sources.files.several import Joined
 from quantviz.sources.layouts import QuantizedWeight, quantized_weights
-from quantviz.sources.layouts.modules import prefix_of
+from quantviz.sources.layouts.forms import prefix_of
 from quantviz.sources.layouts.weight import unreadable
 from quantviz.tensors.lazy import OwnScales, Stored, Values
 
@@ -137,7 +137,7 @@ class ModelTensors(Catalog):
         #: The tensor of the file that each name means, none of a decoded weight; in the file's order, each
         #: weight before the first of its parts.
         self._in_file = dict(self._listed())
-        self._infos = _Infos(self)
+        self._infos = LazyInfos(self._in_file, self.own_info)
 
     @property
     def plain(self) -> tuple[str, ...]:
@@ -200,7 +200,7 @@ class ModelTensors(Catalog):
         name = self._known_as(name)
         if (tensor := self._in_file.get(name, name)) is not None:
             return self.file.read(tensor, index)
-        window, _ = self._asked(name, index)
+        window, _ = self._window_at(name, index)
         return Loaded(self.stored(name).read(window), self.info(name).notes)
 
     def cut(self, name: str, index: Index | None = None) -> torch.Tensor:
@@ -243,25 +243,6 @@ class ModelTensors(Catalog):
             own = name.removesuffix(DECODED)
             return own if own in self.weights else name
         return name
-
-
-class _Infos(Mapping[str, TensorInfo]):
-    """The facts of each tensor, read on access: an index opens its shards one by one."""
-
-    def __init__(self, model: ModelTensors) -> None:
-        self._model = model
-
-    def __getitem__(self, name: str) -> TensorInfo:
-        return self._model.own_info(name)
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._model._in_file
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._model._in_file)
-
-    def __len__(self) -> int:
-        return len(self._model._in_file)
 
 
 def model_tensors(catalog: Catalog) -> ModelTensors:

@@ -8,8 +8,9 @@ import math
 
 import torch
 
-from quantviz.schemes.formats import FORMATS
 from quantviz.schemes.granularity import PerGroup
+from quantviz.sources.files.mapped import values_of
+from quantviz.sources.layouts.bit_fields import nibbles
 from quantviz.sources.layouts.forms import FLOATS, Claim
 from quantviz.sources.layouts.weight import Coded, QuantizedWeight, granularity_of, plain_scheme
 
@@ -49,12 +50,12 @@ def four_bit_floats(
     size = _MX_GROUP if is_exponent else _NV_GROUP
     if (is_exponent and of_all) or (granularity.size != size and claim.dtype(scales) not in FLOATS):
         raise claim.misfit(scales, shape)
-    values = torch.tensor([FORMATS[FORMAT].value(code) for code in range(16)])
+    values = values_of(FORMAT)
     second = scale_of_all(claim, of_all) if of_all else torch.ones(())
 
     def coded(start: int, stop: int) -> Coded:
         raw = claim.cut(codes, slice(start, stop)).view(torch.uint8).flatten(1)
-        q = torch.stack((raw & 15, raw >> 4), dim=-1).flatten(1)
+        q = nibbles(raw)
         scale = scales_of(claim, scales, slice(start, stop))
         scale = scale / second if divisor else scale * second
         return Coded(q, values[q.int()] * scale.repeat_interleave(granularity.size, dim=1), scale)

@@ -1,4 +1,4 @@
-"""GGUF's quantized tensors: each type is a recipe's scheme, and `files/gguf_codes.py` takes blocks apart.
+"""GGUF's quantized tensors: each type is a recipe's scheme, and `files/gguf_blocks.py` takes blocks apart.
 
 A tensor of three axes holds experts, and each is a weight of its own, `name[0]`, `name[1]` …
 """
@@ -14,8 +14,7 @@ import torch
 from quantviz.errors import QuantVizError
 from quantviz.schemes.recipes import RECIPES
 from quantviz.sources.files.gguf import GgufCatalog, scale_name
-from quantviz.sources.files.gguf_blocks import BlockType, decode_blocks
-from quantviz.sources.files.gguf_codes import SPLITS, Parts, values_of_parts
+from quantviz.sources.files.gguf_blocks import BlockType, Parts, decode_blocks, values_of_parts
 from quantviz.sources.layouts.weight import Coded, Config, QuantizedWeight, unreadable, values_only
 
 if TYPE_CHECKING:
@@ -50,19 +49,18 @@ def _weight(catalog: GgufCatalog, tensor: str, name: str, kind: BlockType, exper
     shape = catalog.info(tensor).shape[-2:]
     a_row = shape[1] // kind.length
     before = expert * shape[0] * a_row
-    split = SPLITS.get(kind.name)
     apart = scale_name(tensor)
     second = apart if apart in catalog else None
 
     # No scheme has codes of vectors.
-    scheme = RECIPES[split.recipe] if split else None
+    scheme = RECIPES[kind.recipe] if kind.recipe else None
 
     def coded(start: int, stop: int) -> Coded:
         raw = catalog.blocks(tensor, before + start * a_row, before + stop * a_row)
         factor = _second_level(catalog, second, expert)
-        if split is None or scheme is None:
+        if kind.parts is None or scheme is None:
             return values_only(decode_blocks(kind, raw).reshape(-1, shape[1]) * factor)
-        parts = split.parts(raw)
+        parts = kind.parts(raw)
         values: torch.Tensor | Callable[[], torch.Tensor]
         if scheme.number_format.kind != "integer":
             values = decode_blocks(kind, raw).reshape(-1, shape[1])

@@ -15,7 +15,7 @@ import math
 import torch
 
 from quantviz.schemes.granularity import Flat, Granularity, PerChannel, PerGroup
-from quantviz.sources.layouts.bit_planes import rows_of_planes
+from quantviz.sources.layouts.bit_fields import rows_of_planes
 from quantviz.sources.layouts.forms import FLOATS, Claim, Form
 from quantviz.sources.layouts.weight import Coded, QuantizedWeight, plain_scheme, values_only
 

@@ -15,6 +15,7 @@ import torch
 from quantviz.errors import QuantVizError
 from quantviz.schemes.formats import FORMATS
 from quantviz.schemes.granularity import PerGroup
+from quantviz.sources.files.mapped import values_of
 from quantviz.sources.layouts.bit_fields import unpacked, words_of
 from quantviz.sources.layouts.forms import FLOATS, Claim, Form
 from quantviz.sources.layouts.four_bit_floats import FORMAT as FP4
@@ -33,9 +34,9 @@ def _affine(claim: Claim) -> QuantizedWeight:
     words = claim.shape("weight")
     scales = claim.shape("scales")
     own = claim.config.get(claim.module)
-    said = own if isinstance(own, dict) else claim.config
-    bits = said.get("bits")
-    size = said.get("group_size")
+    settings = own if isinstance(own, dict) else claim.config
+    bits = settings.get("bits")
+    size = settings.get("group_size")
     known = bits in _BITS and type(size) is int and size > 0
     if not known or len(words) != 2 or len(scales) != 2 or claim.shape("biases") != scales:
         raise QuantVizError("layouts.mlx", name=claim.name, bits=bits, size=size, words=words, scales=scales)
@@ -66,7 +67,7 @@ def _micro(claim: Claim) -> QuantizedWeight:
     fmt, size, dtype = mode
     bits = FORMATS[fmt].bits
     shape = (words[0], scales[1] * size)
-    values = torch.tensor([FORMATS[fmt].value(code) for code in range(1 << bits)])
+    values = values_of(fmt)
 
     def coded(start: int, stop: int) -> Coded:
         q = unpacked(claim.cut("weight", slice(start, stop)), bits, shape[1])

@@ -38,6 +38,7 @@ from quantviz.sources.layouts.weight import (
     Config,
     QuantizedWeight,
     attempted,
+    columns_by_group,
     plain_scheme,
     unreadable,
 )
@@ -397,15 +398,10 @@ def _order_of(
     catalog: OnnxCatalog, order: str | None, columns: int, size: int, name: str
 ) -> tuple[torch.Tensor | None, torch.Tensor]:
     """Return the columns group by group where groups are no neighbours, and the group of each column."""
-    usual = torch.arange(columns) // size
     if order is None:
-        return None, usual
+        return None, torch.arange(columns) // size
     group = catalog.cut(order).flatten().to(torch.int64)
-    if torch.equal(group, usual):
-        return None, usual
-    if not torch.equal(group.sort().values, usual):
-        raise QuantVizError("layouts.groups", name=name, columns=columns, groups=-(-columns // size))
-    return group.argsort(stable=True), group
+    return columns_by_group(group, columns, size, name), group
 
 
 def _flat(catalog: OnnxCatalog, name: str, start: int, stop: int) -> torch.Tensor:

@@ -20,14 +20,20 @@ import functools
 
 import torch
 
-from quantviz.errors import Note, QuantVizError
+from quantviz.errors import Note
 from quantviz.schemes.formats import FORMATS
 from quantviz.schemes.granularity import PerGroup
 from quantviz.sources.layouts.bit_fields import unpacked, words_of
 from quantviz.sources.layouts.forms import FLOATS, Claim, Form
 from quantviz.sources.layouts.four_bit_floats import SCALES, four_bit_floats
 from quantviz.sources.layouts.scaled import over_cells, rows_of_scales
-from quantviz.sources.layouts.weight import Coded, QuantizedWeight, granularity_of, plain_scheme
+from quantviz.sources.layouts.weight import (
+    Coded,
+    QuantizedWeight,
+    columns_by_group,
+    granularity_of,
+    plain_scheme,
+)
 
 _CODES = "weight_packed"
 _SCALE = "weight_scale"
@@ -86,18 +92,11 @@ def _integer(claim: Claim) -> QuantizedWeight:
 
 
 def _order(claim: Claim, columns: int, group: int) -> torch.Tensor | None:
-    """Return the columns group by group; none where they are so already."""
-    if _ORDER not in claim:
+    """Return the columns group by group; none where they are so already, or no order is given."""
+    groups = claim.cut(_ORDER) if _ORDER in claim else None
+    if groups is None or bool((groups == -1).all()):
         return None
-    groups = columns // group
-    found = claim.cut(_ORDER).to(torch.int64)
-    in_place = torch.arange(columns) // group
-    if torch.equal(found, in_place) or bool((found == -1).all()):
-        return None
-    order = torch.argsort(found, stable=True) if found.shape == (columns,) else found
-    if order.shape != (columns,) or not torch.equal(found[order], in_place):
-        raise QuantVizError("layouts.groups", name=claim.name, columns=columns, groups=groups)
-    return order
+    return columns_by_group(groups, columns, group, claim.name)
 
 
 def _four_bits(claim: Claim) -> QuantizedWeight:

@@ -18,7 +18,7 @@ import torch
 
 from quantviz.errors import QuantVizError
 from quantviz.schemes.granularity import Granularity, PerChannel, PerGroup
-from quantviz.sources.layouts.bit_planes import rows_of_planes
+from quantviz.sources.layouts.bit_fields import rows_of_planes
 from quantviz.sources.layouts.forms import FLOATS, Claim, Form
 from quantviz.sources.layouts.scaled import FP8, scaled_codes
 from quantviz.sources.layouts.weight import Coded, QuantizedWeight, plain_scheme
@@ -43,18 +43,18 @@ def _rows_by_config(claim: Claim, count: int, width: int) -> int:
     """Return the number of rows of a weight of `count` elements in groups of `width`, from the model's
     configuration and the layer's name; 0 if these do not determine it.
     """
-    said = claim.catalog.json_beside("config.json")
-    if not isinstance(said, dict):
+    config = claim.catalog.json_beside("config.json")
+    if not isinstance(config, dict):
         return 0
-    text = said.get("text_config")
-    said = {**said, **text} if isinstance(text, dict) else said
+    text = config.get("text_config")
+    config = {**config, **text} if isinstance(text, dict) else config
     layer = claim.module.rpartition(".")[2]
     keys = next((keys for names, keys in _INPUTS if layer in names), ())
-    inputs = next((said[key] for key in keys if key in said), 0)
+    inputs = next((config[key] for key in keys if key in config), 0)
     if layer in _OF_HEADS:
-        hidden = next((said[key] for key in _HIDDEN if key in said), 0)
-        heads = said.get("num_attention_heads")
-        size = said.get("head_dim")
+        hidden = next((config[key] for key in _HIDDEN if key in config), 0)
+        heads = config.get("num_attention_heads")
+        size = config.get("head_dim")
         inputs = heads * size if type(heads) is int and type(size) is int else hidden
     sound = type(inputs) is int and inputs > 0 and inputs % width == 0 and count % inputs == 0
     return count // inputs if sound else 0

@@ -42,19 +42,19 @@ _INTEGERS = re.compile(r"int[1-8]", re.ASCII)
 _LONGEST = 2**16
 
 
-def _said(claim: Claim) -> tuple[str, Mapping[str, Any]]:
+def _description(claim: Claim) -> tuple[str, Mapping[str, Any]]:
     """Return the kind of the tensor and its attributes, as the header has them."""
     text = claim.catalog.header_texts(claim.tensors[_CODES]).get(claim.name.partition("[")[0], "")
-    said = json.loads(text) if 0 < len(text) <= _LONGEST else {}
-    kind = str(said.get("_type"))
-    data = said.get("_data")
+    description = json.loads(text) if 0 < len(text) <= _LONGEST else {}
+    kind = str(description.get("_type"))
+    data = description.get("_data")
     if not isinstance(data, dict) or data.get("is_swizzled_scales"):
         raise QuantVizError("layouts.torchao", name=claim.name, kind=kind)
     return kind, data
 
 
 def _read(claim: Claim) -> QuantizedWeight:
-    kind, data = _said(claim)
+    kind, data = _description(claim)
     bytes_of_codes = claim.dtype(_CODES) in ("uint8", "float4_e2m1fn")
     if _FACTORS in claim and kind != "Int4Tensor":
         raise QuantVizError("layouts.torchao", name=claim.name, kind=kind)

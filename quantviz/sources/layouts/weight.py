@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
@@ -122,6 +122,31 @@ def values_in_groups(
     return values.sub_(zero_point.float().unsqueeze(2)).mul_(scale.unsqueeze(2)).view(rows, columns)
 
 
+def columns_by_group(groups: torch.Tensor, columns: int, size: int, name: str) -> torch.Tensor | None:
+    """Return the columns of a weight group by group, as act-order needs it; none where they are so already.
+
+    Args:
+        groups: The group of each column, whole numbers.
+        columns: The number of columns.
+        size: Columns of a group.
+        name: The weight's name, for errors.
+
+    Raises:
+        QuantVizError: The groups do not have so many columns.
+
+    >>> columns_by_group(torch.tensor([1, 0, 1, 0]), 4, 2, "x")
+    tensor([1, 3, 0, 2])
+    """
+    groups = groups.to(torch.int64)
+    in_place = torch.arange(columns) // size
+    if torch.equal(groups, in_place):
+        return None
+    order = torch.argsort(groups, stable=True)
+    if groups.shape != (columns,) or not torch.equal(groups[order], in_place):
+        raise QuantVizError("layouts.groups", name=name, columns=columns, groups=-(-columns // size))
+    return order
+
+
 def plain_scheme(
     fmt: str, mode: Mode, granularity: Granularity, shape: Shape, zero_domain: str = "code_int"
 ) -> Scheme:
@@ -207,21 +232,6 @@ def granularity_of(scales: Shape, shape: Shape, block: tuple[int, int] | None = 
     if len(scales) == 2 and scales[0] == rows and 0 < scales[1] <= columns and columns % scales[1] == 0:
         return PerGroup(columns // scales[1])
     return None
-
-
-def experts_of(shape: Shape) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """Yield the suffix of the name of each weight in a tensor, and the weight's index there.
-
-    A tensor of three axes holds experts, unless it is empty; any other is one weight, with "" and ().
-
-    >>> list(experts_of((2, 8, 32))), list(experts_of((8, 32)))
-    ([('[0]', (0,)), ('[1]', (1,))], [('', ())])
-    """
-    count = math.prod(shape)
-    if len(shape) == 3 and count:
-        yield from ((f"[{expert}]", (expert,)) for expert in range(shape[0]))
-    else:
-        yield "", ()
 
 
 def bits_stored(catalog: Catalog, parts: tuple[str, ...], shape: Shape) -> float:

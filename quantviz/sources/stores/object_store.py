@@ -1,6 +1,6 @@
 """Object stores and all else that fsspec reads: S3, Google Cloud Storage, Azure, SFTP, memory.
 
-Each store has a library of its own, and none of them is ours: `_asked` is the one place that takes their
+Each store has a library of its own, and none of them is ours: `_called` is the one place that takes their
 results and their errors.
 """
 
@@ -46,7 +46,7 @@ class ObjectStore(Store):
         except ImportError:
             raise problem_at(address, "not_installed") from None
 
-        def ask() -> Any:
+        def call() -> Any:
             try:
                 return url_to_fs(address)[0]
             except ImportError:
@@ -54,20 +54,20 @@ class ObjectStore(Store):
             except ValueError:
                 raise problem_at(address, "unknown_scheme", got=scheme_of(address)) from None
 
-        self._files = _asked(address, ask)
+        self._files = _called(address, call)
 
     def about(self, address: str) -> About:
-        def ask() -> About:
+        def call() -> About:
             # An earlier listing may be that of another content.
             self._files.invalidate_cache()
             return _about(address, self._files.info(address))
 
-        return _asked(address, ask)
+        return _called(address, call)
 
     def read(self, address: str, ranges: Sequence[tuple[int, int]], about: About) -> list[bytes]:
         starts, stops = zip(*ranges, strict=True)
 
-        def ask() -> list[bytes]:
+        def call() -> list[bytes]:
             found = self._files.cat_ranges(
                 [address] * len(ranges), list(starts), list(stops), on_error="raise"
             )
@@ -79,7 +79,7 @@ class ObjectStore(Store):
 
         for tries in range(1, _TRIES + 1):
             try:
-                found = _asked(address, ask)
+                found = _called(address, call)
             except QuantVizError as problem:
                 if self.about(address) != about:
                     raise problem_at(address, "changed") from None
@@ -92,7 +92,7 @@ class ObjectStore(Store):
         raise AssertionError
 
     def names(self, address: str) -> tuple[str, ...]:
-        def ask() -> tuple[str, ...]:
+        def call() -> tuple[str, ...]:
             self._files.invalidate_cache()
             listed = self._files.ls(address, detail=True)
             if not isinstance(listed, list | tuple):
@@ -103,17 +103,17 @@ class ObjectStore(Store):
                 raise problem_at(address, "too_many_files", got=len(listed), most=MOST_NAMES)
             return tuple(sorted(filter(None, (_name_in(address, each) for each in listed))))
 
-        return _asked(address, ask)
+        return _called(address, call)
 
 
-def _asked(address: str, ask: Callable[[], _T]) -> _T:
-    """Return the result of `ask`, which calls a library.
+def _called(address: str, call: Callable[[], _T]) -> _T:
+    """Return the result of `call`, which calls a library.
 
     Raises:
         QuantVizError: The library raised any error; the message names the file.
     """
     try:
-        return ask()
+        return call()
     except QuantVizError:
         raise
     except FileNotFoundError:
@@ -127,40 +127,40 @@ def _asked(address: str, ask: Callable[[], _T]) -> _T:
         raise problem_at(address, "failed", reason=reason_of(problem)) from None
 
 
-def _about(address: str, said: object) -> About:
+def _about(address: str, entry: object) -> About:
     """Return size and version of a file from a library's description of it."""
-    if not isinstance(said, Mapping):
-        raise problem_at(address, "answer", got=type(said).__name__)
-    if said.get("type") == "directory":
+    if not isinstance(entry, Mapping):
+        raise problem_at(address, "answer", got=type(entry).__name__)
+    if entry.get("type") == "directory":
         raise problem_at(address, "folder")
-    size = said.get("size")
+    size = entry.get("size")
     if type(size) is not int or not 0 <= size <= _MOST_BYTES:
         raise problem_at(address, "no_size")
-    return About(size, version_of(said))
+    return About(size, version_of(entry))
 
 
-def _part(address: str, got: object, asked: int) -> bytes:
+def _part(address: str, got: object, wanted: int) -> bytes:
     """Return a range of bytes, after a check that it has the requested length."""
     if isinstance(got, Exception):  # some libraries ignore the request to raise errors
         raise got
     if not isinstance(got, bytes | bytearray | memoryview):
         raise problem_at(address, "answer", got=type(got).__name__)
-    if memoryview(got).nbytes != asked:
-        raise problem_at(address, "cut", got=memoryview(got).nbytes, asked=asked)
+    if memoryview(got).nbytes != wanted:
+        raise problem_at(address, "cut", got=memoryview(got).nbytes, asked=wanted)
     return bytes(got)
 
 
-def _name_in(address: str, said: object) -> str:
+def _name_in(address: str, entry: object) -> str:
     """Return the name of a file in a folder; none where it is a folder, or no address can name it."""
-    if not isinstance(said, Mapping) or not isinstance(name := said.get("name"), str):
-        raise problem_at(address, "answer", got=type(said).__name__)
-    if said.get("type") == "directory" or name.endswith("/"):
+    if not isinstance(entry, Mapping) or not isinstance(name := entry.get("name"), str):
+        raise problem_at(address, "answer", got=type(entry).__name__)
+    if entry.get("type") == "directory" or name.endswith("/"):
         return ""
     name = name.rpartition("/")[2]
     return name if name.isprintable() else ""
 
 
-def version_of(said: Mapping[str, Any]) -> str:
+def version_of(entry: Mapping[str, Any]) -> str:
     """Return the metadata that changes with the file's content.
 
     >>> version_of({"name": "x", "size": 3, "ETag": '"abc"', "LastModified": "today"})
@@ -168,7 +168,7 @@ def version_of(said: Mapping[str, Any]) -> str:
     >>> version_of({"name": "x", "mtime": 12.0}), version_of({"name": "x", "mtime": 12.5}), version_of({})
     ('~mtime=12.0', 'mtime=12.5', '')
     """
-    known = {str(key).lower().replace("-", "_"): value for key, value in said.items() if value}
+    known = {str(key).lower().replace("-", "_"): value for key, value in entry.items() if value}
     digests = [f"{key}={known[key]}" for key in _DIGESTS if key in known]
     times = {key: known[key] for key in _TIMES if key in known}
     sure = bool(digests) or any(map(_is_fine, times.values()))

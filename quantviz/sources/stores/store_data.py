@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import bisect
 from collections.abc import Iterable
-from typing import BinaryIO
 
 from quantviz.sources.files import BY_RANGES, Catalog
-from quantviz.sources.files.file_data import ByteSource, FileData
+from quantviz.sources.files.file_data import ByteSource, FileData, RemoteData
 from quantviz.sources.stores.addresses import beside, name_of, scheme_of
 from quantviz.sources.stores.store import Store
 
 #: Bytes of one range, of which a store sends several at once.
 _RANGE = 2**22
-#: Bytes that are fetched of a header at first, and twice as many each time.
-_HEAD = 2**16
 #: Bytes of announced parts that are fetched ahead: each part up to the first number, all of them up to the
 #: second, across gaps up to the third.
 _MOST_EXPECTED = 2**22
@@ -39,20 +36,19 @@ def store_of(address: str) -> Store:
     return ObjectStore(address)
 
 
-class StoreData(FileData):
-    """A file at an address, whose bytes are fetched when they are read; all are of one version of it."""
+class StoreData(RemoteData):
+    """A file at an address; all its bytes are of one version of it."""
 
     #: A request takes some time however few its bytes.
     at_once = 4 * _RANGE
+    first_bytes = 2**16
 
     def __init__(self, address: str, store: Store | None = None) -> None:
-        super().__init__(b"", name_of(address) or "?")
+        super().__init__(name_of(address) or "?")
         self._address = address
         self._store = store or store_of(address)
         self._about = self._store.about(address)
         self.version = f"{self._about.version} size={self._about.size}" if self._about.version else ""
-        #: The first bytes while the header is read; none afterwards.
-        self._head: memoryview | None = memoryview(b"")
         #: The runs of bytes that were fetched ahead, each with its offset.
         self._ahead: list[tuple[int, bytes]] = []
 
@@ -60,19 +56,11 @@ class StoreData(FileData):
     def size(self) -> int:
         return self._about.size
 
-    @property
-    def view(self) -> memoryview:
-        return self.part(0, self.size)
-
-    def part(self, start: int, stop: int) -> memoryview:
-        stop = max(start, min(stop, self.size))
-        if self._head is not None:
-            if stop > len(self._head):
-                whole = min(self.size, max(stop, 2 * len(self._head), _HEAD))
-                more = self._fetched([(len(self._head), whole)])
-                self._head = memoryview(bytes(self._head) + b"".join(more))
-            return self._head[start:stop]
-        return memoryview(self._found_ahead(start, stop) or b"".join(self._fetched([(start, stop)])))
+    def fetched(self, start: int, stop: int) -> memoryview:
+        ahead = self._found_ahead(start, stop)
+        if ahead is not None:
+            return ahead
+        return memoryview(b"".join(self._together([(start, stop)]) if start < stop else ()))
 
     @property
     def source(self) -> ByteSource:
@@ -80,9 +68,6 @@ class StoreData(FileData):
 
     def read_into(self, part: memoryview, start: int) -> None:
         part[:] = self.part(start, start + len(part))
-
-    def header_read(self) -> None:
-        self._head = None
 
     def expect(self, ranges: Iterable[tuple[int, int]]) -> None:
         self._ahead = []
@@ -102,9 +87,6 @@ class StoreData(FileData):
     def beside(self, name: str) -> FileData:
         return StoreData(beside(self._address, name), self._store)
 
-    def stream(self) -> BinaryIO:
-        raise self.error("not_readable")
-
     def _found_ahead(self, start: int, stop: int) -> memoryview | None:
         at = bisect.bisect_right(self._ahead, start, key=lambda run: run[0]) - 1
         if at < 0:
@@ -117,10 +99,6 @@ class StoreData(FileData):
         pieces = [piece for run in runs for piece in _pieces(*run)]
         got = iter(self._store.read(self._address, pieces, self._about))
         return [b"".join(next(got) for _ in _pieces(*run)) for run in runs]
-
-    def _fetched(self, runs: list[tuple[int, int]]) -> list[bytes]:
-        runs = [run for run in runs if run[0] < run[1]]
-        return self._together(runs) if runs else []
 
 
 def _pieces(start: int, stop: int) -> list[tuple[int, int]]:

@@ -8,16 +8,13 @@ from dataclasses import dataclass
 from urllib.parse import SplitResult, urlsplit
 
 from quantviz.errors import QuantVizError
-from quantviz.sources.hubs.connection import Answer, Deadline, get
+from quantviz.sources.hubs.connection import Answer, Deadline, get_twice
 from quantviz.sources.hubs.hosts import Hosts, web_address
-from quantviz.sources.hubs.limits import HubLimits
+from quantviz.sources.limits import HubLimits
 from quantviz.sources.stores.store import PASSING, About, Store, problem_at
 
 #: Requests at a time for one reading.
 _AT_ONCE = 4
-#: Attempts at a request whose answer was cut or failed to come.
-_TRIES = 2
-_TRY_AGAIN = ("hub.cut", "hub.unreachable")
 #: The keys of errors for a file at an address, by those for hubs.
 _KEYS = {
     "hub.missing": "missing",
@@ -52,13 +49,13 @@ class WebStore(Store):
 
     def about(self, address: str) -> About:
         # The answer to a range of one byte has the whole length, and shows that the server sends ranges.
-        return _about(_asked(address, 0, 1, Deadline.of(HubLimits.of_environment().seconds)))
+        return _about(_fetched(address, 0, 1, Deadline.of(HubLimits.of_environment().seconds)))
 
     def read(self, address: str, ranges: Sequence[tuple[int, int]], about: About) -> list[bytes]:
         deadline = Deadline.of(HubLimits.of_environment().seconds)
 
         def read(part: tuple[int, int]) -> bytes:
-            answer = _asked(address, *part, deadline)
+            answer = _fetched(address, *part, deadline)
             if _about(answer) != about:
                 raise problem_at(address, "changed")
             return answer.body
@@ -77,7 +74,7 @@ class WebStore(Store):
         raise problem_at(address, "no_list")
 
 
-def _asked(address: str, start: int, stop: int, deadline: Deadline) -> Answer:
+def _fetched(address: str, start: int, stop: int, deadline: Deadline) -> Answer:
     """Return the answer with a range of a file; a failed connection is tried once more."""
     limits = HubLimits.of_environment()
     try:
@@ -85,20 +82,16 @@ def _asked(address: str, start: int, stop: int, deadline: Deadline) -> Answer:
     except QuantVizError:
         raise problem_at(address, "address") from None
     hosts = NamedHost(named=f"{parts.scheme}://{parts.netloc}")
-    for tries in range(1, _TRIES + 1):
-        try:
-            return get(address, hosts, limits, deadline, most=stop - start, part=(start, stop))
-        except QuantVizError as problem:
-            if tries < _TRIES and problem.key in _TRY_AGAIN:
-                continue
-            if problem.key == "hub.status" and str(problem.params["got"]) == "416":
-                raise problem_at(address, "wrong_range") from None
-            key = _KEYS.get(problem.key)
-            if key is None:
-                raise problem_at(address, "answered", problem=problem) from None
-            more = {"seconds": problem.params["seconds"]} if key == "slow" else {}
-            raise problem_at(address, key, **more) from None
-    raise AssertionError
+    try:
+        return get_twice(address, hosts, limits, deadline, most=stop - start, part=(start, stop))
+    except QuantVizError as problem:
+        if problem.key == "hub.status" and str(problem.params["got"]) == "416":
+            raise problem_at(address, "wrong_range") from None
+        key = _KEYS.get(problem.key)
+        if key is None:
+            raise problem_at(address, "answered", problem=problem) from None
+        more = {"seconds": problem.params["seconds"]} if key == "slow" else {}
+        raise problem_at(address, key, **more) from None
 
 
 def _about(answer: Answer) -> About:
@@ -109,5 +102,5 @@ def _about(answer: Answer) -> About:
     tag, time = (answer.headers.get(name, "").strip() for name in ("etag", "last-modified"))
     if tag and not tag.startswith("W/"):
         return About(answer.total, f"etag={tag}")
-    said = " ".join(each for each in (tag, time) if each)
-    return About(answer.total, f"{PASSING}{said}" if said else "")
+    headers = " ".join(each for each in (tag, time) if each)
+    return About(answer.total, f"{PASSING}{headers}" if headers else "")

@@ -19,13 +19,14 @@ accidents included: it is a parameter of each call, because people share a proce
 | 004 | none: its cells are single lines of arithmetic |
 """
 
-from quantviz.teaching.course.by_hand import linear_dequantizer, linear_quantizer
-from quantviz.teaching.course.figure import plot_quantization_errors
 from quantviz.teaching.course.one_scale import (
     get_q_scale_and_zero_point,
     linear_dequantization,
+    linear_dequantizer,
     linear_q_with_scale_and_zero_point,
     linear_quantization,
+    linear_quantizer,
+    plot_quantization_errors,
 )
 from quantviz.teaching.course.parameters import (
     QuantizationParams,

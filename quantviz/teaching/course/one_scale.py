@@ -1,10 +1,15 @@
-"""Scale and zero point as numbers: notebooks 000 and 003."""
+"""Scale and zero point as numbers, and the four heatmaps: notebooks 000, 002 and 003."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
+from quantviz.quantization.operations import run_operations
 from quantviz.quantization.quantizer import choose_qparams, values_of_codes
+from quantviz.quantization.result import QuantResult
+from quantviz.quantization.value_to_code import code_operations
 from quantviz.schemes.scheme import Scheme
 from quantviz.teaching.course.arguments import (
     Number,
@@ -114,4 +119,66 @@ def linear_quantization(
         linear_q_with_scale_and_zero_point(tensor, scale, zero_point, dtype=dtype, strict=strict),
         scale,
         zero_point,
+    )
+
+
+def linear_quantizer(tensor: torch.Tensor, s: Number, z: Number, *, strict: bool = False) -> torch.Tensor:
+    """Return int8 codes of the tensor's shape; print the rounded values before they are clamped.
+
+    Notebook 002, cell 49. Refuses and `strict` as in `linear_q_with_scale_and_zero_point`.
+
+    >>> q = linear_quantizer(torch.tensor([[191.6, -13.5, 728.6]]), 3.5, -70)
+    tensor([[-15., -74., 138.]])
+    >>> q.tolist()
+    [[-15, -74, 127]]
+    """
+    if strict:
+        rounded = torch.round(tensor / s + z)
+        print(rounded)
+        return wrapped(rounded.clamp(-128, 127), torch.int8)
+    r = quantized_with(tensor, s, z, Scheme("int8", "asymmetric"))
+    print(
+        run_operations(
+            code_operations(r.scheme),
+            {"x": r.x, "scale": r.qparams.scale, "zero_point": r.qparams.zero_point},
+        )["y"]
+    )
+    return r.q
+
+
+def linear_dequantizer(tensor: torch.Tensor, s: Number, z: Number, *, strict: bool = False) -> torch.Tensor:
+    """Return the values `s * (tensor - z)` in float32: `linear_dequantization` by another name.
+
+    Notebook 002, cell 51.
+
+    >>> linear_dequantizer(torch.tensor([-15, -74, 127], dtype=torch.int8), 3.5, -70)
+    tensor([192.5000, -14.0000, 689.5000])
+    """
+    return linear_dequantization(tensor, s, z, strict=strict)
+
+
+def plot_quantization_errors(
+    original: Any,
+    quantized: Any,
+    dequantized: Any,
+    dtype: torch.dtype = torch.int8,
+    n_bits: int = 8,
+    *,
+    result: QuantResult | None = None,
+    selected: tuple[int, int] | None = None,
+) -> Any:
+    """Return the four heatmaps of `quantviz.plot_quantization_errors`, a plotly figure.
+
+    Notebook 000, cell 68 and the last cells, which have no such function and end in a `NameError`.
+    plotly is imported here and not before.
+
+    >>> x, q, x_hat = torch.tensor([[1.0, -2.0]]), torch.tensor([[64, -127]]), torch.tensor([[1.008, -2.0]])
+    >>> figure = plot_quantization_errors(x, q, x_hat)
+    >>> len(figure.data)
+    4
+    """
+    from quantviz.figures import panels
+
+    return panels.plot_quantization_errors(
+        original, quantized, dequantized, dtype, n_bits, result=result, selected=selected
     )

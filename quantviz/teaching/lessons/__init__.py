@@ -6,13 +6,13 @@ all of them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 
 from quantviz.errors import QuantVizError
-from quantviz.teaching.lessons.model import Lesson
+from quantviz.teaching.lessons.model import Lesson, LessonStep
 from quantviz.teaching.lessons.reading import read_lesson
 from quantviz.text import DEFAULT_LANGUAGE
 
@@ -54,14 +54,12 @@ def known_by(lesson: str, step: int) -> frozenset[str]:
     >>> "scale" in known_by("range_to_grid", 1), "scale" in known_by("range_to_grid", 2)
     (False, True)
     """
-    found: set[str] = set()
-    for name, each in lessons().items():
-        steps = each.steps if isinstance(each, Lesson) else ()
-        for i, own in enumerate(steps):
-            found |= {term for term, introduced in own.terms if introduced}
-            if (name, i) == (lesson, step):
-                return frozenset(found)
-    return frozenset(found)
+    terms: set[str] = set()
+    for name, i, each in all_steps():
+        terms |= {term for term, introduced in each.terms if introduced}
+        if (name, i) == (lesson, step):
+            break
+    return frozenset(terms)
 
 
 @cache
@@ -72,9 +70,11 @@ def term_home(term: str) -> tuple[str, int] | None:
     >>> term_home("scale")
     ('range_to_grid', 2)
     """
+    return next(((name, i) for name, i, step in all_steps() if (term, True) in step.terms), None)
+
+
+def all_steps() -> Iterator[tuple[str, int, LessonStep]]:
+    """Yield each step of the lessons that can be read, with its lesson's id and its number from 0."""
     for name, lesson in lessons().items():
         if isinstance(lesson, Lesson):
-            for i, step in enumerate(lesson.steps):
-                if (term, True) in step.terms:
-                    return name, i
-    return None
+            yield from ((name, i, step) for i, step in enumerate(lesson.steps))

@@ -50,7 +50,11 @@ class BlockReader:
     def __init__(self, file: str) -> None:
         self.file = file
 
-    def wrong(self, line: int, problem: QuantVizError) -> QuantVizError:
+    def wrong(self, line: int, key: str, /, **params: object) -> QuantVizError:
+        """Return an error of the file that names it and a line."""
+        return self._at_line(line, QuantVizError(key, **params))
+
+    def _at_line(self, line: int, problem: QuantVizError) -> QuantVizError:
         return QuantVizError("lessons.at", file=self.file, line=line, problem=problem)
 
     def at(self, line: int, read: Callable[[], _T]) -> _T:
@@ -58,7 +62,9 @@ class BlockReader:
         try:
             return read()
         except QuantVizError as problem:
-            raise problem if problem.key == "lessons.at" else self.wrong(line, problem) from None
+            if problem.key == "lessons.at":
+                raise
+            raise self._at_line(line, problem) from None
 
     def toml(self, block: Block) -> dict[str, Any]:
         try:
@@ -66,25 +72,23 @@ class BlockReader:
         except tomllib.TOMLDecodeError as problem:
             place = re.search(r"at line (\d+)", str(problem))
             line = block.line + int(place[1]) - 1 if place else block.line + len(block.lines) - 1
-            raise self.wrong(line, QuantVizError("lessons.not_toml")) from None
+            raise self.wrong(line, "lessons.not_toml") from None
 
     def parts(self, block: Block, key: str, names: list[Any]) -> frozenset[str]:
         for name in names:
             if name not in (*PICTURE_PARTS, _ALL_TILES):
                 raise self.wrong(
                     block.line_of(key),
-                    QuantVizError(
-                        "lessons.unknown_part", got=name, known=", ".join((*PICTURE_PARTS, _ALL_TILES))
-                    ),
+                    "lessons.unknown_part",
+                    got=name,
+                    known=", ".join((*PICTURE_PARTS, _ALL_TILES)),
                 )
         return frozenset(part for name in names for part in (TILE_PARTS if name == _ALL_TILES else (name,)))
 
     def one_of(self, block: Block, key: str, got: str, known: tuple[str, ...]) -> str:
         if got not in known:
             names = ", ".join(filter(None, known))
-            raise self.wrong(
-                block.line_of(key), QuantVizError("lessons.not_one_of", field=key, got=got, known=names)
-            )
+            raise self.wrong(block.line_of(key), "lessons.not_one_of", field=key, got=got, known=names)
         return got
 
     def entries(
@@ -99,8 +103,7 @@ class BlockReader:
         """Yield the fields called `names` of each entry, each with its line."""
         if len(raw) < least:
             raise self.wrong(
-                block.line_of("", table),
-                QuantVizError("lessons.too_few", key=table, got=len(raw), least=least),
+                block.line_of("", table), "lessons.too_few", key=table, got=len(raw), least=least
             )
         for i, one in enumerate(raw):
             known = dict.fromkeys((*names, *optional), str)
@@ -123,24 +126,21 @@ class BlockReader:
     ) -> dict[str, Any]:
         """Return `raw` after a check that its fields are known, present and of the right type."""
         if not isinstance(raw, dict):
-            raise self.wrong(
-                block.line_of("", table, index), QuantVizError("lessons.table_wanted", key=table)
-            )
+            raise self.wrong(block.line_of("", table, index), "lessons.table_wanted", key=table)
         for name, value in raw.items():
             if name not in known:
                 raise self.wrong(
                     block.line_of(name, table, index),
-                    QuantVizError("lessons.unknown_field", got=name, known=", ".join(known)),
+                    "lessons.unknown_field",
+                    got=name,
+                    known=", ".join(known),
                 )
             if not isinstance(value, known[name]):
                 kind = QuantVizError(f"lessons.kinds.{known[name].__name__}")
                 raise self.wrong(
-                    block.line_of(name, table, index),
-                    QuantVizError("lessons.wrong_type", field=name, kind=kind),
+                    block.line_of(name, table, index), "lessons.wrong_type", field=name, kind=kind
                 )
         for name in required:
             if name not in raw:
-                raise self.wrong(
-                    block.line_of("", table, index), QuantVizError("lessons.missing_field", field=name)
-                )
+                raise self.wrong(block.line_of("", table, index), "lessons.missing_field", field=name)
         return raw

@@ -102,11 +102,11 @@ def words_to_read(lesson: Lesson) -> float:
     """Return how many words everybody reads in a lesson: of its steps, questions and rules."""
     read = [words for step in lesson.steps for words in (step.words, step.rule) if words]
     asked = [question for step in lesson.steps for question in step.questions]
-    read += [words for question in asked for words in _asked(question)]
+    read += [words for question in asked for words in _words_before_answer(question)]
     return sum(words_in(words.text) for words in read)
 
 
-def _asked(question: Question) -> tuple[Words, ...]:
+def _words_before_answer(question: Question) -> tuple[Words, ...]:
     """Return the words of a question that everybody reads."""
     options = tuple(option.text for option in question.options) if isinstance(question, Choice) else ()
     return (question.ask, *options)
@@ -183,11 +183,11 @@ def _question_problems(question: Question, scenes: Scenes, first: bool, form: in
         if first and form > 1:
             early = (question.hint, *(mistake.says for mistake in question.mistakes))
             for words in filter(None, early):
-                if _tells(words.say(scenes), truth):
+                if _states_number(words.say(scenes), truth):
                     yield QuantVizError("lessons.told_too_early", says=words.text)
 
 
-def _tells(said: str, truth: float) -> bool:
+def _states_number(said: str, truth: float) -> bool:
     """Return whether a number stands in a text, in four to six digits."""
     found = set(re.findall(r"[−-]?\d[\d.,]*\d|[−-]?\d", said.replace("-", "−")))
     return bool(found & {number(truth, digits) for digits in (4, 5, 6)})

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from quantviz.teaching.lessons import lessons
+from quantviz.teaching.lessons import all_steps
 from quantviz.teaching.lessons.check import words_to_read
 from quantviz.teaching.lessons.model import Lesson
 
@@ -34,8 +34,5 @@ def legend_home() -> tuple[str, int] | None:
     >>> legend_home()
     ('range_to_grid', 6)
     """
-    for name, lesson in lessons().items():
-        for i, step in enumerate(lesson.steps if isinstance(lesson, Lesson) else ()):
-            if "number_line" in step.show and step.ruler == "all":
-                return name, i
-    return None
+    shown = ((name, i) for name, i, step in all_steps() if "number_line" in step.show and step.ruler == "all")
+    return next(shown, None)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from quantviz.errors import QuantVizError
 from quantviz.lab.state import LabState
 from quantviz.teaching.lessons.blocks import Block, BlockReader
 from quantviz.teaching.lessons.close_enough import CellRule, Within
@@ -19,14 +19,10 @@ from quantviz.teaching.lessons.model import (
     MOST_ASKED,
     QUESTIONS,
     Cell,
-    Choice,
-    Direction,
     Drag,
     Item,
     Mistake,
-    Number,
     Option,
-    Order,
     Question,
 )
 
@@ -67,6 +63,22 @@ _MISTAKE_KEYS: Mapping[str, tuple[str, type]] = MappingProxyType(
 )
 
 
+@dataclass(frozen=True)
+class _Fields:
+    """The checked fields of a question's block, and the states that its formulas may name."""
+
+    reader: BlockReader
+    block: Block
+    raw: Mapping[str, Any]
+    states: Collection[str]
+
+    def words(self, key: str) -> Words:
+        return self.reader.read((self.raw[key], self.block.line_of(key)), Words.read, self.states)
+
+    def formula(self, key: str) -> Formula:
+        return self.reader.read((self.raw[key], self.block.line_of(key)), Formula.read, self.states)
+
+
 class QuestionReader(BlockReader):
     """Reads the questions of one file."""
 
@@ -84,81 +96,71 @@ class QuestionReader(BlockReader):
         kind = str(raw.get("kind"))
         if kind not in QUESTIONS:
             raise self.wrong(
-                block.line_of("kind"),
-                QuantVizError("lessons.unknown_kind", got=raw.get("kind"), known=", ".join(QUESTIONS)),
+                block.line_of("kind"), "lessons.unknown_kind", got=raw.get("kind"), known=", ".join(QUESTIONS)
             )
         own = _FIELDS[kind]
-        raw = self.fields(
-            block,
-            raw,
-            {**_SHARED_FIELDS, **own},
-            (
-                *(("id",) if number is None else ()),
-                *("ask", "hidden"),
-                *(name for name in own if name not in _OPTIONAL),
-            ),
-        )
+        required = ("ask", "hidden", *(name for name in own if name not in _OPTIONAL))
+        required = required if number is not None else ("id", *required)
+        raw = self.fields(block, raw, {**_SHARED_FIELDS, **own}, required)
         hidden = self.parts(block, "hidden", raw["hidden"])
         if move and "number_line" in hidden:
-            raise self.wrong(block.line_of("hidden"), QuantVizError("lessons.ruler_hidden"))
+            raise self.wrong(block.line_of("hidden"), "lessons.ruler_hidden")
         if "id" in raw and not re.fullmatch(r"[a-z][a-z0-9_]{0,39}", raw["id"]):
-            raise self.wrong(block.line_of("id"), QuantVizError("lessons.bad_id", got=raw["id"]))
-        # In a question that is answered by dragging, two more states have names.
-        outside = states
-        states = (*states, START, SOLUTION) if kind == Drag.kind else states
+            raise self.wrong(block.line_of("id"), "lessons.bad_id", got=raw["id"])
         if kind == Cell.kind:
             self.can_be_clicked(block, state, show - hidden)
-
-        def field(key: str) -> tuple[str, int]:
-            return raw[key], block.line_of(key)
-
+        # In a question that is answered by dragging, two more states have names.
+        inner = (*states, START, SOLUTION) if kind == Drag.kind else states
+        fields = _Fields(self, block, raw, inner)
         shared: dict[str, Any] = {
             "id": raw["id"] if number is None else number,
             "was": self.was(block, raw["was"]) if "was" in raw else None,
-            "hint": self.read(field("hint"), Words.read, outside) if "hint" in raw else None,
-            "ask": self.read(field("ask"), Words.read, states),
+            "hint": _Fields(self, block, raw, states).words("hint") if "hint" in raw else None,
+            "ask": fields.words("ask"),
             "hidden": hidden,
-            "why": self.read(field("why"), Words.read, states) if "why" in raw else None,
+            "why": fields.words("why") if "why" in raw else None,
             "mistakes": tuple(
-                self.mistake(block, i, each, kind, raw, states)
+                self.mistake(block, i, each, kind, raw, inner)
                 for i, each in enumerate(raw.get("mistakes", []))
             ),
         }
+        return QUESTIONS[kind](**shared, **self.of_kind(kind, fields, states, move))
+
+    def of_kind(
+        self, kind: str, fields: _Fields, states: Collection[str], move: tuple[str, ...]
+    ) -> dict[str, Any]:
+        """Return the values of the fields that only questions of a kind have; `states` are the step's."""
+        block = fields.block
+        raw = fields.raw
         match kind:
             case "drag":
                 if not move:
-                    raise self.wrong(block.line_of("kind"), QuantVizError("lessons.drag_needs_move"))
-                return Drag(
-                    **shared,
-                    right=self.read(field("right"), Formula.read, states),
-                    solution=self.solution(block, raw["solution"], outside, move),
-                    tolerance=self.read(field("tolerance"), Words.read, states),
-                    moves=move,
-                    snap=tuple(self.one_of(block, "snap", name, SNAPS) for name in raw.get("snap", ())),
-                )
+                    raise self.wrong(block.line_of("kind"), "lessons.drag_needs_move")
+                return {
+                    "right": fields.formula("right"),
+                    "solution": self.solution(block, raw["solution"], states, move),
+                    "tolerance": fields.words("tolerance"),
+                    "moves": move,
+                    "snap": tuple(self.one_of(block, "snap", name, SNAPS) for name in raw.get("snap", ())),
+                }
             case "direction":
-                before, after = (self.read(field(name), Formula.read, states) for name in ("before", "after"))
-                return Direction(**shared, before=before, after=after)
+                return {"before": fields.formula("before"), "after": fields.formula("after")}
             case "number":
-                within = self.at(block.line_of("within"), lambda: Within.read(raw["within"]))
-                return Number(
-                    **shared,
-                    answer=self.read(field("answer"), Formula.read, states),
-                    within=within,
-                    unit=raw.get("unit", ""),
-                    draw=self.one_of(block, "draw", raw.get("draw", ""), ("", *DRAWN)),
-                )
+                return {
+                    "within": self.at(block.line_of("within"), lambda: Within.read(raw["within"])),
+                    "answer": fields.formula("answer"),
+                    "unit": raw.get("unit", ""),
+                    "draw": self.one_of(block, "draw", raw.get("draw", ""), ("", *DRAWN)),
+                }
             case "cell":
-                return Cell(
-                    **shared, answer=self.at(block.line_of("answer"), lambda: CellRule.read(raw["answer"]))
-                )
+                return {"answer": self.at(block.line_of("answer"), lambda: CellRule.read(raw["answer"]))}
             case "choice":
-                return Choice(**shared, options=tuple(self.options(block, raw["options"], states)))
-        return Order(**shared, items=tuple(self.items(block, raw["items"], states)))
+                return {"options": tuple(self.options(block, raw["options"], fields.states))}
+        return {"items": tuple(self.items(block, raw["items"], fields.states))}
 
     def was(self, block: Block, raw: list[Any]) -> tuple[int, int]:
         if len(raw) != 2 or not all(type(each) is int and each > 0 for each in raw):
-            raise self.wrong(block.line_of("was"), QuantVizError("lessons.bad_was"))
+            raise self.wrong(block.line_of("was"), "lessons.bad_was")
         return raw[0] - 1, raw[1] - 1
 
     def solution(
@@ -170,20 +172,19 @@ class QuestionReader(BlockReader):
             handles = SOLVED_BY.get(name, frozenset())
             if not handles & set(move) or not isinstance(formula, str):
                 known = ", ".join(each for each, by in SOLVED_BY.items() if by & set(move))
-                raise self.wrong(line, QuantVizError("lessons.bad_solution", got=name, known=known))
+                raise self.wrong(line, "lessons.bad_solution", got=name, known=known)
             found[name] = self.read((formula, line), Formula.read, states)
         if not found or ("lo" in found and "hi" not in found):
-            raise self.wrong(line, QuantVizError("lessons.no_solution"))
+            raise self.wrong(line, "lessons.no_solution")
         return MappingProxyType(found)
 
     def can_be_clicked(self, block: Block, state: LabState, seen: frozenset[str]) -> None:
         if len(state.source.shape) != 2 or max(state.source.shape) > MOST_ASKED:
             raise self.wrong(
-                block.line_of("kind"),
-                QuantVizError("lessons.cell_too_large", shape=state.source.shape, most=MOST_ASKED),
+                block.line_of("kind"), "lessons.cell_too_large", shape=state.source.shape, most=MOST_ASKED
             )
         if "x" not in seen:
-            raise self.wrong(block.line_of("kind"), QuantVizError("lessons.cell_needs_x"))
+            raise self.wrong(block.line_of("kind"), "lessons.cell_needs_x")
 
     def options(self, block: Block, raw: list[Any], states: Collection[str]) -> Iterator[Option]:
         entries = self.entries(block, raw, "options", ("text", "when", "says"), 2, ("state",))
@@ -203,7 +204,7 @@ class QuestionReader(BlockReader):
         self, block: Block, i: int, raw: Any, kind: str, question: Mapping[str, Any], states: Collection[str]
     ) -> Mistake:
         if kind not in _MISTAKE_KEYS:
-            raise self.wrong(block.line_of("", "mistakes", i), QuantVizError("lessons.choice_mistakes"))
+            raise self.wrong(block.line_of("", "mistakes", i), "lessons.choice_mistakes")
         key, wanted = _MISTAKE_KEYS[kind]
         raw = self.fields(block, raw, {key: wanted, "says": str}, (key, "says"), "mistakes", i)
         says = self.read((raw["says"], block.line_of("says", "mistakes", i)), Words.read, states)
@@ -212,17 +213,14 @@ class QuestionReader(BlockReader):
         match kind:
             case "direction":
                 if value not in DIRECTIONS:
-                    raise self.wrong(
-                        line, QuantVizError("lessons.bad_direction", got=value, known=", ".join(DIRECTIONS))
-                    )
+                    raise self.wrong(line, "lessons.bad_direction", got=value, known=", ".join(DIRECTIONS))
                 return Mistake(value, says)
             case "cell":
                 return Mistake(self.at(line, lambda: CellRule.read(value)), says)
             case "order":
                 if len(value) != len(question["items"]) or not all(isinstance(one, str) for one in value):
                     raise self.wrong(
-                        line,
-                        QuantVizError("lessons.order_values", got=len(value), wanted=len(question["items"])),
+                        line, "lessons.order_values", got=len(value), wanted=len(question["items"])
                     )
                 return Mistake(self.at(line, lambda: tuple(Formula.read(one, states) for one in value)), says)
         return Mistake(self.at(line, lambda: Formula.read(value, states)), says)

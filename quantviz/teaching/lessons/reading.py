@@ -12,7 +12,6 @@ from types import MappingProxyType
 from typing import Any
 from urllib.parse import parse_qsl
 
-from quantviz.errors import QuantVizError
 from quantviz.lab.picture_parts import RULER_PARTS, RULER_STAGES
 from quantviz.lab.state import LabState, read_link, write_link
 from quantviz.sources.typed import Typed
@@ -53,12 +52,12 @@ class _Reader(QuestionReader):
         front, after = self.front(lines)
         start = next((i for i, line in enumerate(lines) if i >= after and line.strip()), after)
         if start >= len(lines) or not lines[start].startswith("# "):
-            raise self.wrong(start + 1, QuantVizError("lessons.no_title"))
+            raise self.wrong(start + 1, "lessons.no_title")
         if not heads:
-            raise self.wrong(start + 1, QuantVizError("lessons.no_steps"))
+            raise self.wrong(start + 1, "lessons.no_steps")
         summary = " ".join(line.strip() for line in lines[start + 1 : heads[0]] if line.strip())
         if not summary:
-            raise self.wrong(start + 1, QuantVizError("lessons.no_summary"))
+            raise self.wrong(start + 1, "lessons.no_summary")
         steps = tuple(
             self.step(lines, begin, end, front["format"])
             for begin, end in zip(heads, [*heads[1:], len(lines)], strict=True)
@@ -66,7 +65,7 @@ class _Reader(QuestionReader):
         ids = [(question.id, step.line) for step in steps for question in step.questions]
         for i, (name, line) in enumerate(ids):
             if isinstance(name, str) and name in [other for other, _ in ids[:i]]:
-                raise self.wrong(line, QuantVizError("lessons.id_twice", got=name))
+                raise self.wrong(line, "lessons.id_twice", got=name)
         return Lesson(lines[start][2:].strip(), summary, steps, front["format"], front["course"])
 
     def front(self, lines: list[str]) -> tuple[dict[str, int], int]:
@@ -76,11 +75,11 @@ class _Reader(QuestionReader):
             return found, 0
         end = next((i for i, line in enumerate(lines[1:], 1) if line.strip() == "---"), None)
         if end is None:
-            raise self.wrong(1, QuantVizError("lessons.open_front"))
+            raise self.wrong(1, "lessons.open_front")
         for i, line in enumerate(lines[1:end], 2):
             name, _, value = (part.strip() for part in line.partition(":"))
             if name not in _FRONT or value not in map(str, _FRONT[name]):
-                raise self.wrong(i, QuantVizError("lessons.bad_front", got=line.strip()[:60]))
+                raise self.wrong(i, "lessons.bad_front", got=line.strip()[:60])
             found[name] = int(value)
         return found, end + 1
 
@@ -89,14 +88,13 @@ class _Reader(QuestionReader):
         labs = [block for block in blocks if block.kind == "lab"]
         if len(labs) != 1:
             raise self.wrong(
-                begin + 1 if not labs else labs[1].line,
-                QuantVizError("lessons.no_lab" if not labs else "lessons.two_labs"),
+                begin + 1 if not labs else labs[1].line, "lessons.no_lab" if not labs else "lessons.two_labs"
             )
         state, again, show, states, move, ruler = self.lab(labs[0])
         names = (HERE, *states)
         notes = [block for block in blocks if block.kind == "note"]
         if len(notes) > 1:
-            raise self.wrong(notes[1].line, QuantVizError("lessons.two_notes"))
+            raise self.wrong(notes[1].line, "lessons.two_notes")
         tables = [self.table(block, names) for block in blocks if block.kind == "table"]
         asked = [block for block in blocks if block.kind == "question"]
         questions = tuple(
@@ -104,9 +102,9 @@ class _Reader(QuestionReader):
             for i, block in enumerate(asked)
         )
         if questions and rule is None:
-            raise self.wrong(begin + 1, QuantVizError("lessons.no_rule"))
+            raise self.wrong(begin + 1, "lessons.no_rule")
         if questions and again is None and not hasattr(state.source, "seed"):
-            raise self.wrong(labs[0].line, QuantVizError("lessons.no_again"))
+            raise self.wrong(labs[0].line, "lessons.no_again")
         return LessonStep(
             title=lines[begin][3:].strip(),
             words=self.words(words, (*names, HAND)),
@@ -135,11 +133,9 @@ class _Reader(QuestionReader):
             if fence:
                 close = next((j for j in range(i + 1, end) if lines[j].startswith("```")), None)
                 if close is None:
-                    raise self.wrong(i + 1, QuantVizError("lessons.open_fence"))
+                    raise self.wrong(i + 1, "lessons.open_fence")
                 if fence[1] not in BLOCKS:
-                    raise self.wrong(
-                        i + 1, QuantVizError("lessons.unknown_block", got=fence[1], known=", ".join(BLOCKS))
-                    )
+                    raise self.wrong(i + 1, "lessons.unknown_block", got=fence[1], known=", ".join(BLOCKS))
                 found.append(Block(fence[1], i + 2, tuple(lines[i + 1 : close])))
                 i = close
                 words.append("")
@@ -189,32 +185,28 @@ class _Reader(QuestionReader):
             else None
         )
         if again and not hasattr(again.source, "seed"):
-            raise self.wrong(block.line_of("again"), QuantVizError("lessons.again_without_seed"))
+            raise self.wrong(block.line_of("again"), "lessons.again_without_seed")
         show = self.parts(block, "show", raw["show"])
         states = {}
         for name, link in raw.get("states", {}).items():
             line = block.line_of(name, "states")
             own = name in (HERE, HAND, START, SOLUTION)
             if not re.fullmatch(r"[a-z][a-z0-9_]*", name) or own or not isinstance(link, str):
-                raise self.wrong(line, QuantVizError("lessons.bad_state_name", got=name))
+                raise self.wrong(line, "lessons.bad_state_name", got=name)
             states[name] = self.at(line, lambda link=link: _changed(state, link))  # type: ignore[misc]
         move = tuple(raw.get("move", ()))
         for name in move:
             if name not in HANDLES:
                 known = ", ".join(HANDLES)
-                raise self.wrong(
-                    block.line_of("move"), QuantVizError("lessons.unknown_handle", got=name, known=known)
-                )
+                raise self.wrong(block.line_of("move"), "lessons.unknown_handle", got=name, known=known)
         needs = {"move": bool(move), "show": bool(show & set(RULER_PARTS))}
         for field, needed in needs.items():
             if needed and "number_line" not in show:
-                raise self.wrong(block.line_of(field), QuantVizError("lessons.needs_ruler"))
+                raise self.wrong(block.line_of(field), "lessons.needs_ruler")
         ruler = self.one_of(block, "ruler", raw.get("ruler", RULER_STAGES[-1]), RULER_STAGES)
         least = max((RULER_STAGES.index(_NEEDS.get(name, "dots")) for name in move), default=0)
         if RULER_STAGES.index(ruler) < least:
-            raise self.wrong(
-                block.line_of("ruler"), QuantVizError("lessons.ruler_too_plain", least=RULER_STAGES[least])
-            )
+            raise self.wrong(block.line_of("ruler"), "lessons.ruler_too_plain", least=RULER_STAGES[least])
         return state, again, show, states, move, ruler
 
     # ---- table ----
@@ -229,8 +221,7 @@ class _Reader(QuestionReader):
             text, name = self.pair(block, "rows", pair)
             if name not in states:
                 raise self.wrong(
-                    block.line_of("rows"),
-                    QuantVizError("formulas.unknown_state", got=name, known=", ".join(states)),
+                    block.line_of("rows"), "formulas.unknown_state", got=name, known=", ".join(states)
                 )
             rows.append((self.at(block.line_of("rows"), lambda text=text: Words.read(text, states)), name))  # type: ignore[misc]
         for pair in raw["columns"]:
@@ -241,7 +232,7 @@ class _Reader(QuestionReader):
 
     def pair(self, block: Block, key: str, pair: Any) -> tuple[str, str]:
         if not (isinstance(pair, list) and len(pair) == 2 and all(isinstance(each, str) for each in pair)):
-            raise self.wrong(block.line_of(key), QuantVizError("lessons.pair_wanted", key=key))
+            raise self.wrong(block.line_of(key), "lessons.pair_wanted", key=key)
         return pair[0], pair[1]
 
 

@@ -12,7 +12,6 @@ import xxhash
 from quantviz.checkpoints.offered import below_folder
 from quantviz.checkpoints.scan.recipes import scheme_named
 from quantviz.errors import QuantVizError
-from quantviz.own_folder import own_folder
 from quantviz.sources.local import real_path
 from quantviz.text import visible
 from quantviz.ui.checkpoints.state import CheckpointsState, change_state
@@ -20,7 +19,7 @@ from quantviz.ui.components.choice import choose
 from quantviz.ui.shell import errors, widgets
 from quantviz.ui.shell.bounds import UPLOADED_IMATRICES
 from quantviz.ui.shell.words import plain, say, say_error
-from quantviz.whole_files import put_whole
+from quantviz.whole_files import own_folder, put_whole
 
 if TYPE_CHECKING:
     from quantviz.checkpoints.results.stored_rows import Scan

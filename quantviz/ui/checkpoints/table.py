@@ -239,7 +239,7 @@ def source_of(chosen: str, tensor: ModelTensor) -> Source:
     if below is None:
         raise QuantVizError("checkpoint.not_below", name=tensor.name[:200])
     source = LocalTensor.of(below, tensor.name)
-    return as_opened(source, source.told_orientation())
+    return as_opened(source, source.file_orientation())
 
 
 def open_in_lab(tensor: ModelTensor, recipe: str) -> None:

@@ -1,4 +1,4 @@
-"""The table of a format's codes."""
+"""The table of a format's codes, and the bits of a code as buttons."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from collections.abc import Iterator
 import streamlit as st
 
 from quantviz.schemes.formats import NumberFormat
-from quantviz.ui.components.code_bits import code_parts
+from quantviz.ui.components.code_bits import as_html, code_parts, show_bit_row
 from quantviz.ui.formats.names import format_name, value_words
+from quantviz.ui.formats.state import choose_code
 from quantviz.ui.shell.words import number, plain, say
 
 #: Codes around the chosen one and at each end that are listed where not all are.
@@ -139,3 +140,12 @@ def _exactly(value: float) -> str:
     size = abs(odd)
     powers = f"{sign}{'' if size == 1 else f'{size} · '}2<sup>{str(power).replace('-', '−')}</sup>"
     return f"{powers} = {sign}{size}/{1 << -power}" if -12 <= power < 0 and size < 10000 else powers
+
+
+def show_bits(fmt: NumberFormat, code: int) -> None:
+    """Show a button for each bit, and the meaning of the bits."""
+    from quantviz.quantization.format_facts import code_name
+
+    title = as_html(f"**{say('formats.page.bits_title', code=code_name(fmt, code), name=format_name(fmt))}**")
+    help_ = as_html(say("formats.page.bits_help"))
+    show_bit_row(fmt, code, f"{title} <small>{help_}</small>", choose_code)

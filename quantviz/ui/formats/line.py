@@ -1,4 +1,6 @@
-"""The line with the values, where the number lands, and the gaps between neighbours."""
+"""The line with the values, where the number lands, the gaps between neighbours, and the ruler on which a
+hand moves the number.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +11,8 @@ import streamlit as st
 
 from quantviz.schemes.formats import NumberFormat
 from quantviz.ui.components.code_bits import as_html
-from quantviz.ui.components.component import clicked_mark
-from quantviz.ui.formats.bridge import line_width
+from quantviz.ui.components.component import clicked_mark, told
+from quantviz.ui.components.ruler import moved, show_ruler
 from quantviz.ui.formats.names import colour_swatch, format_name, value_words
 from quantviz.ui.formats.state import FormatsState, can_be_one, change_state, unit_of
 from quantviz.ui.shell import errors
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 
 
 _CLICKS = "formats_clicks"
+_RULER = "formats_ruler"
 
 
 def _mark_clicked(key: str) -> None:
@@ -156,3 +159,43 @@ def show_gaps(state: FormatsState, first: NumberFormat, second: NumberFormat | N
             config=dict(FORMATS_CONFIG),
             alt=say("formats.page.gaps_alt"),
         )
+
+
+#: The line's widths in pixels that it is laid out for; the browser chooses the one that fits.
+WIDTHS = (300, 340, 480, 660, 820, 960, 1040, 1180, 1320, 1500, 1700)
+_USUAL_WIDTH = 1040
+#: The component's key and its script.
+BRIDGE = SCRIPT = "formats_bridge"
+
+
+def line_width() -> int:
+    """Return the line's width in pixels, from the browser's last message, else a usual one."""
+    width = told(BRIDGE, SCRIPT, "width", lambda width: width in WIDTHS)
+    return _USUAL_WIDTH if width is None else int(width)
+
+
+def show_format_ruler(state: FormatsState, fmt: NumberFormat, landing: RoundedNumber) -> None:
+    """Show the format's values around the number, which can be moved."""
+    from quantviz.figures.format_ruler import ruler_of_format
+    from quantviz.figures.ruler_data import Handles
+
+    with st.container(key="formats_ruler_box", gap=None):
+        title = as_html(f"**{say('formats.page.ruler_title', name=format_name(fmt))}**")
+        st.html(
+            f'<div class="qv-bits-title">{title} '
+            f"<small>{html.escape(say('formats.page.ruler_help'))}</small></div>"
+        )
+        show_ruler(
+            ruler_of_format(fmt, landing, unit_of(state, fmt)),
+            key=_RULER,
+            label=landing_words(fmt, landing, state.ties).replace("**", ""),
+            handles=Handles(value=True),
+            on_moved=errors.safely(_take_number),
+            words={"value": say("formats.page.ruler_value")},
+        )
+
+
+def _take_number() -> None:
+    message = moved(_RULER)
+    if message and message["kind"] == "value":
+        change_state(x=message["value"], code=None)

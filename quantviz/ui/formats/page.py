@@ -14,14 +14,20 @@ from quantviz.schemes.formats import FORMATS, NumberFormat
 from quantviz.ui.components.clipboard import show_copy_link
 from quantviz.ui.components.component import component, told
 from quantviz.ui.components.page_header import show_header
-from quantviz.ui.formats.bits import show_bits
-from quantviz.ui.formats.bridge import BRIDGE, SCRIPT, WIDTHS, line_width
 from quantviz.ui.formats.choices import show_choices
-from quantviz.ui.formats.codes import show_codes
+from quantviz.ui.formats.codes import show_bits, show_codes
 from quantviz.ui.formats.facts import show_facts, show_terms
-from quantviz.ui.formats.line import show_gaps, show_landings, show_line
+from quantviz.ui.formats.line import (
+    BRIDGE,
+    SCRIPT,
+    WIDTHS,
+    line_width,
+    show_format_ruler,
+    show_gaps,
+    show_landings,
+    show_line,
+)
 from quantviz.ui.formats.names import format_name
-from quantviz.ui.formats.ruler import show_format_ruler
 from quantviz.ui.formats.state import (
     PROBLEMS,
     FormatsState,
@@ -93,6 +99,12 @@ def show_page() -> None:
     with right:
         show_codes(first, code)
     show_terms()
+    _listen(state, code)
+    address.write({**address_of(state), "lang": language(), **parameters()})
+
+
+def _listen(state: FormatsState, code: int) -> None:
+    """Put the script on the page that reports the line's width and a click in the table of codes."""
     component("quantviz_formats", SCRIPT)(
         key=BRIDGE,
         # The language is not read there: with another one the table is written anew, and the script is to run
@@ -106,7 +118,6 @@ def show_page() -> None:
         },
         on_code_change=errors.safely(_row_clicked),
     )
-    address.write({**address_of(state), "lang": language(), **parameters()})
 
 
 def _formats(state: FormatsState) -> tuple[NumberFormat, NumberFormat | None]:

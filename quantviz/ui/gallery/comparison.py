@@ -93,14 +93,14 @@ def show_comparison(state: GalleryState) -> None:
     """Show the chosen bug: the common belief, the two lines, the two rows, the whole program."""
     shown = run_both_ways(state)
     _choices(state, shown.bug)
-    belief, happens = (told_of_bug(what, shown.bug.id) for what in ("belief", "happens"))
+    belief, happens = (bug_words(what, shown.bug.id) for what in ("belief", "happens"))
     with st.container(key="gallery_words"):
         # A learner who drags sees the effect before the sentence.
         st.markdown(belief if state.at is not None else f"{belief} &nbsp; {happens} {plain(_note(shown))}")
     show_board(shown)
     if state.at is not None:
         st.markdown(happens)
-    st.markdown(told_of_bug("practice", shown.bug.id))
+    st.markdown(bug_words("practice", shown.bug.id))
     show_program(shown)
 
 
@@ -110,7 +110,7 @@ def _note(shown: Shown) -> str:
     return say(f"bugs.{shown.bug.id}.notes.{shown.case.id}")
 
 
-def told_of_bug(what: str, bug: str) -> str:
+def bug_words(what: str, bug: str) -> str:
     head = {
         "belief": say("bugs.page.belief"),
         "happens": say("bugs.page.happens"),

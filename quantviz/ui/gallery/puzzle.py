@@ -9,7 +9,7 @@ import streamlit as st
 
 from quantviz.ui.gallery.board import SIGNS, show_board
 from quantviz.ui.gallery.both_ways import Shown, run_both_ways
-from quantviz.ui.gallery.comparison import told_of_bug
+from quantviz.ui.gallery.comparison import bug_words
 from quantviz.ui.gallery.program import given_words, place_words, show_program
 from quantviz.ui.gallery.state import GalleryState, change_state, current_state
 from quantviz.ui.shell import errors
@@ -89,6 +89,6 @@ def _solved(shown: Shown, goal: str) -> None:
         f"{plain(say(f'bugs.{shown.bug.id}.happens'))}"
     )
     show_board(shown)
-    st.markdown(told_of_bug("practice", shown.bug.id))
+    st.markdown(bug_words("practice", shown.bug.id))
     st.markdown(goal)
     show_program(shown)

@@ -10,8 +10,8 @@ import streamlit as st
 
 from quantviz.figures.numbers import number
 from quantviz.teaching.golf import BUDGET, HoleResults
+from quantviz.ui.golf.scorecard import bits_words, db_words
 from quantviz.ui.golf.state import ask_for_par, par_is_shown
-from quantviz.ui.golf.words import bits_words, db_words
 from quantviz.ui.lab.tensor import facts_of, kept, tensor_of
 from quantviz.ui.shell import errors
 from quantviz.ui.shell.words import language, plain, say, say_recipe, theme

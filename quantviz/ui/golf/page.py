@@ -13,7 +13,7 @@ from quantviz.ui.components.choice import choose
 from quantviz.ui.components.clipboard import show_copy_link
 from quantviz.ui.components.language_switch import show_language
 from quantviz.ui.golf.board import show_board
-from quantviz.ui.golf.scorecard import show_round, show_scorecard
+from quantviz.ui.golf.scorecard import bits_words, db_words, show_round, show_scorecard, show_tries
 from quantviz.ui.golf.state import (
     current_round,
     link_problems,
@@ -26,8 +26,6 @@ from quantviz.ui.golf.state import (
     try_scheme,
     turn_to,
 )
-from quantviz.ui.golf.tries import show_tries
-from quantviz.ui.golf.words import bits_words, db_words
 from quantviz.ui.lab.bars.engine_controls import show_convention
 from quantviz.ui.lab.bars.phone_bar import show_phone_bar
 from quantviz.ui.lab.bars.scheme_bar import show_scheme

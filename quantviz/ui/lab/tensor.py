@@ -19,9 +19,8 @@ from quantviz.lab.state import LabState
 from quantviz.schemes.arithmetic import HALVES
 from quantviz.schemes.scheme import Scheme
 from quantviz.sources import Source
-from quantviz.sources.base import AtHand
+from quantviz.sources.base import AtHand, of_tensor
 from quantviz.sources.local import local_version, open_local
-from quantviz.sources.opening import of_tensor
 from quantviz.ui.shell import undo
 from quantviz.ui.shell.bounds import HEAVY_ELEMENTS, SESSION_BYTES, UPLOAD_BYTES
 from quantviz.ui.shell.heavy_work import heavily

@@ -203,4 +203,4 @@ def _take(model: Model) -> None:
     """Choose the tensor. The page reads it, and goes back to the one that was open where it cannot."""
     place = Place(model.repo, model.commit, st.session_state["hub_file"], model.host)
     source = HubTensor.of(place, st.session_state["hub_tensor"])
-    session.put_source(as_opened(source, source.told_orientation()))
+    session.put_source(as_opened(source, source.file_orientation()))

@@ -327,7 +327,7 @@ def _outputs(state: LabState) -> None:
 def _is_guessed(own: Source) -> bool:
     """Return whether the axis of a tensor's outputs is a guess, since its file does not contain it."""
     try:
-        told = own.told_orientation(catalog_beside(own))
+        told = own.file_orientation(catalog_beside(own))
     except QuantVizError:
         return False  # the problem with the file is shown where it is opened
     return told is not None and told.by == "guess"
