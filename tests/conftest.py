@@ -81,6 +81,8 @@ NOT_QUICK = (
 )
 
 
+#: What begins a run.
+FIRST = ("browser",)
 #: What asks for kernels that are the same for all schemes: tests of these wait until they are compiled.
 OF_LARGE_TENSORS = (
     "analysis",
@@ -122,6 +124,7 @@ def is_quick(path):
     return not _is_among(path, NOT_QUICK)
 
 
+@cache
 def _is_among(path, names):
     here = Path(__file__).parent
     return any((here / name) in (path, *path.parents) for name in names)
@@ -138,6 +141,9 @@ def pytest_collection_modifyitems(items):
         item.add_marker(pytest.mark.all)
         if is_quick(item.path) and not item.get_closest_marker("slow"):
             item.add_marker(pytest.mark.quick)
+    # They take longest, and each process that runs some starts a browser and servers of its own: first of
+    # all, they are one process's until the others have nothing else left to take over.
+    items.sort(key=lambda item: not _is_among(item.path, FIRST))
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -249,7 +249,7 @@ def follow_the_steps(copy):
     copy.listed("tests/quantization/test_format_facts.py", "ENDS", end)
     narrower = blocks("Add an engine", "python")[-1]
     copy.listed("tests/test_engines.py", "NARROWER", narrower)
-    copy.listed("tests/evaluation/test_metric_formulas.py", "NAMES", '"mean_abs_error"')
+    copy.listed("tests/evaluation/test_metric_formulas.py", "NAMES", '"relative_error"')
     copy.listed(f"{LESSONS}/test_lessons.py", "ORDER", '"step_size"')
     _, docstring, _, _, allowed, address, opened = blocks("Add a page", "python")
     copy.write("quantviz/ui/glossary/__init__.py", docstring)

@@ -7,6 +7,7 @@ that asks it, when it is asked.
 
 import itertools
 import math
+import os
 import re
 from collections import defaultdict
 from functools import cache
@@ -33,12 +34,16 @@ from tests.engines import (
 from tests.engines.__main__ import COLUMNS, OPEN_COLUMNS, README, cells_of, folded, producer, rows_of
 from tests.engines.compare import EngineTally, ask, mismatches, ulps
 from tests.engines.data import Trial, tensors, trials
+from tests.helpers.sample import ALL
 
 ROOT = Path(__file__).parent.parent
 DATA = list(trials())
-#: One tensor in so many is tried with a case, other ones with the next case: of what has at least as many
-#: cases, with a wider step. None shares a divisor with the number of distributions.
-STEPS = {0: 31, 100: 67, 200: 127}
+#: One tensor in so many is tried with a case, other ones with the next case: of a convention that has at
+#: least as many cases, with a wider step, and still each tensor with one of them. No step shares a divisor
+#: with the number of distributions.
+STEPS = {0: 31, 61: 61, 127: 127, 211: 211}
+#: The same of a case none of whose tensors has a shape that it takes.
+STEP_OF_UNFIT = 7
 #: The same of recorded tensors, which are few and small.
 RECORDED_STEP = 3
 #: Modules, each with one of its conventions.
@@ -76,8 +81,9 @@ def one_thread():
 
 
 def step_of(count):
-    """The step for so many cases."""
-    return STEPS[max(least for least in STEPS if least <= count)]
+    """The step for so many cases; the narrowest for all where all combinations are taken."""
+    most = 0 if os.environ.get(ALL) == "1" else count
+    return STEPS[max(least for least in STEPS if least <= most)]
 
 
 def sample(data, number, step):
@@ -196,10 +202,17 @@ def narrower(shape, scheme):
 
 @pytest.mark.parametrize(("name", "convention"), ASKED)
 def test_it_is_the_engine(name, convention):
-    for variant in cases(name)[convention].values():
+    variants = cases(name)[convention].values()
+    count = sum(map(len, variants))
+    # The next variant goes on with other tensors.
+    numbers = itertools.count()
+    for variant in variants:
         tally = EngineTally()
-        for number, (form, _, path) in enumerate(variant):
-            tally.add(path, form, asked_trials(name, number, len(variant)))
+        for form, scheme, path in variant:
+            number = next(numbers)
+            tally.add(path, form, asked_trials(name, number, count))
+            if recorded_trials(name) is None and (scheme.format, scheme.granularity.id) not in tally.reached:
+                tally.add(path, form, sample(DATA, number, STEP_OF_UNFIT))
         assert not tally.examples, tally.examples
         assert {(scheme.format, scheme.granularity.id) for _, scheme, _ in variant} == tally.reached, (
             "something was compared of every format and granularity"

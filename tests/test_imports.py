@@ -39,7 +39,7 @@ def run(code, blocked=()):
     )
 
 
-def test_the_core_needs_only_torch():
+def test_the_core_and_the_course_need_only_torch():
     code = """
 import quantviz as qv
 r = qv.quantize([[1.0, -2.0], [0.5, 4.0]], qv.Scheme('int4', 'asymmetric', qv.PerChannel(0)))
@@ -52,6 +52,10 @@ except qv.QuantVizError as error:
     assert error.key == 'needs_pandas'
 else:
     raise AssertionError
+# The course draws only when asked.
+import torch
+from quantviz.teaching.course import *
+assert linear_quantization(torch.tensor([1.0, 2.0]))
 """
     done = run(code, ("streamlit", "plotly", "pandas", "PIL", "safetensors"))
     assert done.returncode == 0, done.stderr
@@ -131,29 +135,17 @@ def test_the_core_needs_no_link_and_no_source():
     assert done.returncode == 0, done.stderr
 
 
-def test_the_arithmetic_of_the_browser_is_written_without_numba():
+def test_the_arithmetic_of_the_browser_needs_no_numba_and_the_figure_alone_plotly():
     code = """
+import sys
 import quantviz as qv
-from tests.helpers.sample import sample_of
 from quantviz.compiled.javascript import write_metrics, write_program
 assert "fround" in write_program(qv.Scheme("int4")).text and write_metrics().text
+assert "plotly" not in sys.modules
+qv.plot_quantization_errors
+assert "plotly" in sys.modules
 """
-    done = run(code, ("numba", "llvmlite", "streamlit", "plotly"))
-    assert done.returncode == 0, done.stderr
-
-
-def test_plotly_is_imported_only_by_the_figure():
-    code = "import quantviz as qv, sys\nqv.quantize([1.0], qv.Scheme())\nassert 'plotly' not in sys.modules"
-    done = run(f"{code}\nqv.plot_quantization_errors\nassert 'plotly' in sys.modules")
-    assert done.returncode == 0, done.stderr
-
-
-def test_the_course_draws_only_when_asked():
-    done = run(
-        "import torch\nfrom quantviz.teaching.course import *\n"
-        "assert linear_quantization(torch.tensor([1.0, 2.0]))",
-        ("streamlit", "plotly", "pandas"),
-    )
+    done = run(code, ("numba", "llvmlite", "streamlit"))
     assert done.returncode == 0, done.stderr
 
 

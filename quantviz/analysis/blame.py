@@ -311,11 +311,13 @@ def _blame(tried: Counterfactuals, most: int | None, trials: int | None) -> Blam
         raise QuantVizError("blame.most", got=most)
     usual = max(_MOST, min(int(tried.count * _SHARE), _LIMIT))
     most = min(usual if most is None else most, tried.count // 2)
-    trials = _usual_trials(tried) if trials is None else trials
+    if trials is None:
+        trials = max(_LEAST_TRIALS, min(_MOST_TRIALS, _CELLS // tried.x.count))
     wanted = max(most, POOL) + 1
     loud, sizes = by_magnitude(tried, wanted)
     orders = [loud, by_likely_cost(tried, wanted), by_suffering(tried, wanted)]
-    alone = _alone(tried, orders, min(_SUSPECTS, max(trials // 4, 1)))
+    # The likeliest parts, taken from each order in turn.
+    alone = in_turn(orders)[: min(_SUSPECTS, max(trials // 4, 1))] if tried.count > 1 else []
     caused = {each: tried.others_noise((each,)) - tried.noise_without((each,)) for each in alone}
     orders.insert(1, sorted(caused, key=lambda each: -caused[each]))
     best = best_sets(tried_noise(tried), orders, counts_to_try(most, sizes), trials)
@@ -343,18 +345,9 @@ def _blame(tried: Counterfactuals, most: int | None, trials: int | None) -> Blam
     return replace(made, remedies=remedies(tried, about) if about else (), trials=tried.made)
 
 
-def _usual_trials(tried: Counterfactuals) -> int:
-    return max(_LEAST_TRIALS, min(_MOST_TRIALS, _CELLS // tried.x.count))
-
-
 def tried_noise(tried: Counterfactuals) -> Callable[[Numbers], float]:
     """Return the function that gives Σe² of the whole tensor with some parts kept in 16 bits."""
     return lambda numbers: tried.noise_without(numbers) + tried.kept_noise(numbers)
-
-
-def _alone(tried: Counterfactuals, orders: list[list[int]], most: int) -> list[int]:
-    """Return the likeliest parts, taken from each order in turn."""
-    return in_turn(orders)[:most] if tried.count > 1 else []
 
 
 def _curve(tried: Counterfactuals, best: dict[int, Numbers]) -> tuple[Kept, ...]:

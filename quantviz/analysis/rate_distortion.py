@@ -200,7 +200,9 @@ def rate_distortion(
     measured = [*_counted(part, rows, priced_as)]
     for trail, usual in _trail_schemes():
         scheme = usual.replace(nonfinite=current.nonfinite)
-        measured.append(part.row(f"{trail}_{_suffix(scheme.granularity)}", scheme, priced_as, trail))
+        size = getattr(scheme.granularity, "size", None)
+        suffix = f"g{size}" if size else scheme.granularity.id
+        measured.append(part.row(f"{trail}_{suffix}", scheme, priced_as, trail))
     atoms = Atoms.of(part.values)
     lines = _lines(atoms)
     front = pareto_front(measured)
@@ -259,11 +261,6 @@ def _usual_scheme(name: str, granularity: Granularity) -> Scheme | None:
             # int1 has no symmetric form; float grids without a sign hold scales, not weights.
             continue
     return None
-
-
-def _suffix(granularity: Granularity) -> str:
-    size = getattr(granularity, "size", None)
-    return f"g{size}" if size else granularity.id
 
 
 def _counted(part: SampledPart, rows: Sequence[RecipeRow], priced_as: Shape | None) -> Iterator[RecipeRow]:

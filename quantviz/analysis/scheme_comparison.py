@@ -25,7 +25,7 @@ from quantviz.streaming.pieces import Buffers
 from quantviz.streaming.tensor_facts import facts
 from quantviz.streaming.threads import InOrder, runs_between, shared_out
 from quantviz.tensors.blocks import block_sums, viewed
-from quantviz.tensors.lazy import as_stored
+from quantviz.tensors.lazy import Stored, as_stored
 
 if TYPE_CHECKING:
     import pandas
@@ -148,27 +148,33 @@ def compare_schemes(
     stored, _ = as_stored(x)
     if parts is None and pixels is None:
         parts, pixels = (Flat(1), None) if stored.count <= MOST_CELLS else (None, USUAL_PIXELS)
-    known = facts(stored)
+    return _comparison(stored, chosen, parts, _Parts.of(stored.shape, parts, pixels), metrics)
+
+
+def _comparison(
+    x: Stored,
+    schemes: tuple[Scheme, ...],
+    granularity: Granularity | None,
+    parts: _Parts,
+    metrics: Iterable[str] | None,
+) -> SchemeComparison:
+    """Return the comparison of schemes in each of some parts."""
+    facts_of_x = facts(x)
     kept = KeptHere()
-    studies = [Study.of(stored, each, facts=known, keep=kept) for each in chosen]
-    asked = _Parts.of(stored.shape, parts, pixels)
-    found = _compared(studies, asked)
-    wins = found.wins
-    held = max(found.cells, 1)
-    winner, lead, against = judged(found.errors())
+    studies = [Study.of(x, each, facts=facts_of_x, keep=kept) for each in schemes]
+    sums = _compared(studies, parts)
+    winner, lead, against = judged(sums.errors())
     return SchemeComparison(
-        schemes=chosen,
-        shape=stored.shape,
-        measured=tuple(
-            measure(each.x, each.scheme, qparams=None, metrics=metrics, known=each.facts) for each in studies
-        ),
-        parts=parts,
-        winner=asked.shaped(winner),
-        lead=asked.shaped(lead),
-        against_a=asked.shaped(against),
-        cell_shares=tuple(float(each) / held for each in wins),
-        row_edges=asked.row_edges,
-        col_edges=asked.col_edges,
+        schemes=schemes,
+        shape=x.shape,
+        measured=tuple(measure(each.x, each.scheme, metrics=metrics, known=each.facts) for each in studies),
+        parts=granularity,
+        winner=parts.shaped(winner),
+        lead=parts.shaped(lead),
+        against_a=parts.shaped(against),
+        cell_shares=tuple(float(each) / max(sums.cells, 1) for each in sums.wins),
+        row_edges=parts.row_edges,
+        col_edges=parts.col_edges,
     )
 
 

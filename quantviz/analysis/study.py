@@ -28,14 +28,13 @@ from quantviz.schemes.calibration import Range
 from quantviz.schemes.granularity import BlockLayout, PerGroup, PerTensor, Shape, Window
 from quantviz.schemes.scheme import Scheme
 from quantviz.streaming import (
-    magnitude_spread,
     measuring,
     overview,
     ranges,
     regions,
     surveying,
     tensor_facts,
-    value_histogram,
+    value_distribution,
 )
 from quantviz.tensors import blocks
 from quantviz.tensors.lazy import InMemory, OwnScales, Stored
@@ -43,12 +42,11 @@ from quantviz.tensors.views import MOST_WHOLE, View
 
 if TYPE_CHECKING:
     from quantviz.streaming.frames import Patch
-    from quantviz.streaming.magnitude_spread import Spread
     from quantviz.streaming.measuring import Measured
     from quantviz.streaming.overview import Overview
     from quantviz.streaming.surveying import Survey
     from quantviz.streaming.tensor_facts import Facts
-    from quantviz.streaming.value_histogram import ValueHistogram
+    from quantviz.streaming.value_distribution import Spread, ValueHistogram
     from quantviz.tensors.conversion import NonFinite
 
 T = TypeVar("T")
@@ -179,7 +177,7 @@ class Study:
     def spread(self) -> Spread:
         """Return how far the magnitudes of the whole tensor spread."""
         return cast(
-            "Spread", self.keep(f"spread {self.scheme.nonfinite}", lambda: magnitude_spread.spread(self.x))
+            "Spread", self.keep(f"spread {self.scheme.nonfinite}", lambda: value_distribution.spread(self.x))
         )
 
     @property
@@ -233,15 +231,15 @@ class Study:
     def value_histogram(self) -> ValueHistogram | None:
         """Return the histogram of the tensor's values, the same for every scheme; None if all are equal."""
         fine = self.fine_histogram
-        return None if fine is None else fine.joined(value_histogram.BARS)
+        return None if fine is None else fine.joined(value_distribution.BARS)
 
     @property
     def fine_histogram(self) -> ValueHistogram | None:
         """Return the histogram of the tensor's values in many more bars, to compute with."""
         found = self.keep(
             f"value histogram {self.scheme.nonfinite}",
-            lambda: value_histogram.histogram_of(
-                self.x, self.facts.lo, self.facts.hi, value_histogram.FINE_BARS
+            lambda: value_distribution.histogram_of(
+                self.x, self.facts.lo, self.facts.hi, value_distribution.FINE_BARS
             ),
         )
         return cast("ValueHistogram | None", found)

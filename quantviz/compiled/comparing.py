@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from quantviz.compiled.cell_functions import bits, fabs, plus, plus_product, select
+from quantviz.compiled.cell_functions import bits, fabs
 from quantviz.compiled.decoding import BRAIN, SINGLE, decode_brain, decode_half
 from quantviz.compiled.driving import put
-from quantviz.compiled.machine_code import f4, f8, i4, i8, jit
-from quantviz.compiled.result_sums import SUMS, TABLES
+from quantviz.compiled.machine_code import f4, i4, i8, jit
+from quantviz.compiled.result_sums import SUMS, TABLES, add_cells
 
-#: The places of the last three, which are counted.
-CLIPPED, ZEROS, ZEROED = range(len(SUMS) - 3, len(SUMS))
+_CLIPPED = SUMS.index("clipped")
 #: Cells that are decoded and compared at a time: all that is made of them stays in a core's first cache.
 TILE = 1024
 #: How values follow from codes: they are given; (code − zero point) · scale; code · scale + zero point.
@@ -25,17 +24,20 @@ LEAST_X, MOST_X, LEAST_VALUE, MOST_VALUE, LARGEST, OF_NEAREST = range(6)
 
 
 @jit
-def compare(cells, originals, rule, q, place, of_blocks, tile, slack, apart, code_min, found):
+def compare(cells, originals, rule, codes_of_file, blocks, tile, tolerance, found):
     """Compare a run of cells, decoding them a tile at a time. Sums that are not finite mean that a number is
     not.
 
     `cells` is the address of compiled arithmetic that puts steps and their inverses. `originals` are the
     stored words, how they are stored, or the values where those are float32; `rule` says how values follow
-    from codes, by block, or gives them; `q` are the codes of the file, bytes, the least `code_min`. A code
-    counts as nearest up to `slack[0]` steps and `slack[1]` of x; `apart` marks the cells to leave out, or is
-    empty. Of what is `found`, `near` counts nearest codes by columns, `hit` marks blocks in which saturation
-    changed a code, `counts` counts codes.
+    from codes, by block, or gives them; `codes_of_file` are bytes, and the least code. `blocks` are their
+    place and parameters. A code counts as nearest up to `slack[0]` steps and `slack[1]` of x; `apart` marks
+    the cells to leave out, or is empty. Of what is `found`, `near` counts nearest codes by columns, `hit`
+    marks blocks in which saturation changed a code, `counts` counts codes.
     """
+    q, code_min = codes_of_file
+    place, of_blocks = blocks
+    slack, apart = tolerance
     words, stored, singles = originals
     how, given, scale, zero_point = rule
     decoded, decoded_bits, values, arrays = tile
@@ -59,24 +61,25 @@ def compare(cells, originals, rule, q, place, of_blocks, tile, slack, apart, cod
             x_hat = values[:n]
             _follow(codes, start, place, how, code_min < 0, scale, zero_point, x_hat)
         put(cells, own, i8(0), n, i8(start), place, of_blocks, arrays, i8(0))
-        _add(own, x_hat, clipped[:n], inverses[:n], sums)
+        saturated = sums[_CLIPPED]
+        largest = add_cells(own, x_hat, clipped[:n], inverses[:n], sums)
+        extremes[LARGEST] = max(extremes[LARGEST], largest)
         for k in range(n):
             counts[k & (TABLES - 1), (i8(codes[k]) - code_min) & 255] += 1
-        saturated = sums[CLIPPED]
         done = 0
         while done < n:
             column = (start + done) % length
             last = min(done + length - column, n)
             lines = near[column : column + last - done]
             of_line = (own[done:last], x_hat[done:last], errors[done:last], of_steps[done:last])
-            _look(of_line, clipped[done:last], slack, lines, sums, extremes)
+            _look(of_line, slack, lines, extremes)
             if apart.size:
                 for k in range(done, last):
                     # It was counted already where it is near.
                     if apart[start + k] and not _is_near(own[k], x_hat[k], errors[k], of_steps[k], slack):
                         lines[k - done] += 1
             done = last
-        if sums[CLIPPED] > saturated:
+        if sums[_CLIPPED] > saturated:
             _mark(clipped[:n], start, length, width, bases, hit)
 
 
@@ -153,20 +156,16 @@ def _is_near(x, x_hat, nearest, step, slack):
 
 
 @jit
-def _look(cells, clipped, slack, near, sums, extremes):
-    """Count what a part of a line has, and take its extremes."""
+def _look(cells, slack, near, extremes):
+    """Count the nearest codes of a part of a line, and take its extremes."""
     x, x_hat, nearest, steps = cells
-    outs = zeros = zeroed = i4(0)
     least = least_value = i4(0x7FFFFFFF)
     most = most_value = i4(-0x80000000)
-    largest = of_nearest = i4(0)
+    of_nearest = i4(0)
     for k in range(near.size):
         a = x[k]
         b = x_hat[k]
         near[k] += i4(_is_near(a, b, nearest[k], steps[k], slack))
-        outs += i4(clipped[k])
-        zeros += i4(a == f4(0.0))
-        zeroed += i4((a != f4(0.0)) & (b == f4(0.0)))
         key = bits(a)
         key = i4(key ^ ((key >> i4(31)) & i4(0x7FFFFFFF)))
         least = min(least, key)
@@ -175,46 +174,9 @@ def _look(cells, clipped, slack, near, sums, extremes):
         key = i4(key ^ ((key >> i4(31)) & i4(0x7FFFFFFF)))
         least_value = min(least_value, key)
         most_value = max(most_value, key)
-        largest = max(largest, bits(fabs(f4(b - a))))
         of_nearest = max(of_nearest, bits(fabs(nearest[k])))
-    sums[CLIPPED] += outs
-    sums[ZEROS] += zeros
-    sums[ZEROED] += zeroed
     extremes[LEAST_X] = min(extremes[LEAST_X], least)
     extremes[MOST_X] = max(extremes[MOST_X], most)
     extremes[LEAST_VALUE] = min(extremes[LEAST_VALUE], least_value)
     extremes[MOST_VALUE] = max(extremes[MOST_VALUE], most_value)
-    extremes[LARGEST] = max(extremes[LARGEST], largest)
     extremes[OF_NEAREST] = max(extremes[OF_NEAREST], of_nearest)
-
-
-@jit
-def _add(x, x_hat, clipped, inverse_steps, sums):
-    """Add up some cells."""
-    x1 = x2 = x3 = x4 = values = products = bias = sizes = 0.0
-    kept = lost = kept_steps = lost_steps = 0.0
-    for k in range(x.size):
-        a = f8(x[k])
-        b = f8(x_hat[k])
-        e = f8(f4(x_hat[k] - x[k]))
-        square = a * a
-        step = select(e == 0.0, f8(0.0), e * inverse_steps[k])
-        e2 = e * e
-        steps2 = step * step
-        x1 = plus(x1, a)
-        x2 = plus(x2, square)
-        x3 = plus_product(x3, square, a)
-        x4 = plus_product(x4, square, square)
-        values = plus_product(values, b, b)
-        products = plus_product(products, a, b)
-        bias = plus(bias, e)
-        sizes = plus(sizes, fabs(e))
-        kept = plus(kept, select(clipped[k], f8(0.0), e2))
-        lost = plus(lost, select(clipped[k], e2, f8(0.0)))
-        kept_steps = plus(kept_steps, select(clipped[k], f8(0.0), steps2))
-        lost_steps = plus(lost_steps, select(clipped[k], steps2, f8(0.0)))
-    made = (
-        x1, x2, x3, x4, values, products, bias, sizes, kept, lost, kept_steps, lost_steps,
-    )  # fmt: skip
-    for i, total in enumerate(made):
-        sums[i] += total

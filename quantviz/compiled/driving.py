@@ -347,7 +347,7 @@ def drive_bands(
         count = run.size // of_block
         low[:] = 0x7FFFFFFF
         high[:] = -0x80000000
-        find_ends(run, i8(0), length, width, i8(0), bases, finite_only, low, high)
+        find_ends(run, (i8(0), length, width, i8(0), bases), finite_only, low, high)
         call_cells(
             address, low.ctypes.data, high.ctypes.data, count, absmax.ctypes.data,
             floats.ctypes.data, integers.ctypes.data, tables.ctypes.data, params.ctypes.data,

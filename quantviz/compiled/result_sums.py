@@ -16,7 +16,7 @@ from quantviz.compiled.machine_code import f4, f8, i4, i8, jit, kernel_part
 #: of error² and the same in steps, of cells that were not clipped and of those that were; how many were
 #: clipped, x that are 0, other x of which the value is 0.
 SUMS = (
-    *("x", "x2", "x3", "x4", "x_hat2", "x_x_hat", "e", "abs_e"),
+    *("x", "x2", "x3", "x4", "x_hat2", "x_x_hat", "e"),
     *("kept_e2", "clipped_e2", "kept_steps2", "clipped_steps2", "clipped", "zeros", "zeroed"),
 )
 #: Tables that codes are counted in, in turn, so that one code after the same waits for nothing.
@@ -24,9 +24,9 @@ TABLES = 4
 
 
 @kernel_part
-def add_cells(x, x_hat, clipped, steps, sums):
+def add_cells(x, x_hat, clipped, inverse_steps, sums):
     """Add up some cells, all of which are finite; return the bits of the largest error."""
-    x1 = x2 = x3 = x4 = values = products = bias = sizes = f8(0.0)
+    x1 = x2 = x3 = x4 = values = products = bias = f8(0.0)
     kept = lost = kept_steps = lost_steps = f8(0.0)
     outs = zeros = zeroed = largest = i4(0)
     for k in range(x.size):
@@ -35,7 +35,7 @@ def add_cells(x, x_hat, clipped, steps, sums):
         error = f4(x_hat[k] - x[k])
         e = f8(error)
         square = a * a
-        step = select(e == 0.0, f8(0.0), e / steps[k])
+        step = select(e == 0.0, f8(0.0), e * inverse_steps[k])
         x1 = plus(x1, a)
         x2 = plus(x2, square)
         x3 = plus_product(x3, square, a)
@@ -43,7 +43,6 @@ def add_cells(x, x_hat, clipped, steps, sums):
         values = plus_product(values, b, b)
         products = plus_product(products, a, b)
         bias = plus(bias, e)
-        sizes = plus(sizes, fabs(e))
         kept = plus_product(kept, e, e)
         kept_steps = plus_product(kept_steps, step, step)
         outs = i4(outs + i4(clipped[k]))
@@ -56,36 +55,39 @@ def add_cells(x, x_hat, clipped, steps, sums):
         for k in range(x.size):
             e = f8(f4(x_hat[k] - x[k]))
             e2 = e * e
-            step = select(e == 0.0, f8(0.0), e / steps[k])
+            step = select(e == 0.0, f8(0.0), e * inverse_steps[k])
             steps2 = step * step
             kept = plus(kept, select(clipped[k], f8(0.0), e2))
             lost = plus(lost, select(clipped[k], e2, f8(0.0)))
             kept_steps = plus(kept_steps, select(clipped[k], f8(0.0), steps2))
             lost_steps = plus(lost_steps, select(clipped[k], steps2, f8(0.0)))
-    made = (
-        x1, x2, x3, x4, values, products, bias, sizes,
+    totals = (
+        x1, x2, x3, x4, values, products, bias,
         kept, lost, kept_steps, lost_steps, f8(outs), f8(zeros), f8(zeroed),
     )  # fmt: skip
-    for i, total in enumerate(made):
+    for i, total in enumerate(totals):
         sums[i] += total
     return largest
 
 
 @jit
-def add_result(x, x_hat, error, clipped, q, flat, place, scale, gaps, code_min, leaves_out, counts, sums):
+def add_result(cells, flat, place, scale, gaps, leaves_out, counts, sums):
     """Add up a run of a result from `flat` on, and return the number of cells that count, the bits of their
     largest error, and the number of cells whose error is not the value less x.
 
-    `scale` has that of each block, `gaps` is what `gaps.gaps_of` returns, and `counts` counts codes, in
-    `TABLES` rows.
+    `cells` are x, its values, their errors, whether saturation changed them, and their codes. `scale` has
+    that of each block, `gaps` is what `gaps.gaps_of` returns, and `counts` are the least code and the counts
+    of codes, in `TABLES` rows.
     """
-    steps = np.empty(CELLS_TOGETHER)
-    arrays = (np.empty(CELLS_TOGETHER, np.float32), np.empty(CELLS_TOGETHER, np.float32), steps)
+    x, x_hat, error, clipped, q = cells
+    code_min, of_codes = counts
+    inverse_steps = np.empty(CELLS_TOGETHER)
+    arrays = (np.empty(CELLS_TOGETHER, np.float32), np.empty(CELLS_TOGETHER, np.float32), inverse_steps)
     of_cells = np.empty(CELLS_TOGETHER, np.float32)
     counted = i8(0)
     others = i8(0)
     largest = i4(0)
-    mask = counts.shape[1] - 1
+    mask = of_codes.shape[1] - 1
     for start in range(0, x.size, CELLS_TOGETHER):
         end = min(start + CELLS_TOGETHER, x.size)
         own = x[start:end]
@@ -93,7 +95,7 @@ def add_result(x, x_hat, error, clipped, q, flat, place, scale, gaps, code_min, 
         outs = clipped[start:end]
         codes = q[start:end]
         _spread(scale, flat + start, place, of_cells[: end - start])
-        put_steps(own, of_cells, gaps, arrays)
+        _put_inverse_steps(own, of_cells, gaps, arrays)
         others += _others(own, values, error[start:end])
         first = 0
         while first < own.size:
@@ -103,10 +105,12 @@ def add_result(x, x_hat, error, clipped, q, flat, place, scale, gaps, code_min, 
                 last = first
                 while last < own.size and fabs(own[last]) < np.inf:
                     last += 1
-            found = add_cells(own[first:last], values[first:last], outs[first:last], steps[first:last], sums)
-            largest = max(largest, found)
+            of_run = add_cells(
+                own[first:last], values[first:last], outs[first:last], inverse_steps[first:last], sums
+            )
+            largest = max(largest, of_run)
             for k in range(first, last):
-                counts[k & (TABLES - 1), (i8(codes[k]) - code_min) & mask] += 1
+                of_codes[k & (TABLES - 1), (i8(codes[k]) - code_min) & mask] += 1
             counted += last - first
             first = last + 1
     return counted, largest, others
@@ -138,17 +142,18 @@ def _spread(scale, flat, place, of_cells):
 
 
 @kernel_part
-def put_steps(x, scale, gaps, arrays):
-    """Write the step of each cell: the size of its scale times the gap of the format around x / scale.
+def _put_inverse_steps(x, scale, gaps, arrays):
+    """Write 1 / step of each cell, whose step is the size of its scale times the format's gap around x /
+    scale.
 
-    `arrays` has room for two numbers on the way, and the steps.
+    `arrays` has room for two numbers on the way, and the results.
     """
     starts, sizes, low, high, least, down = gaps
-    number, gap, steps = arrays
+    number, gap, inverse_steps = arrays
     n = x.size
     if sizes.size == 1:
         for k in range(n):
-            steps[k] = f4(fabs(scale[k]) * sizes[0])
+            inverse_steps[k] = 1.0 / f8(f4(fabs(scale[k]) * sizes[0]))
         return
     for k in range(n):
         y = f4(x[k] / scale[k])
@@ -158,7 +163,7 @@ def put_steps(x, scale, gaps, arrays):
         for k in range(n):
             power = bits(fabs(number[k])) >> 23
             power = select(power < least, least, power)
-            steps[k] = f4(fabs(scale[k]) * of_bits((i8(power) - down) << 52))
+            inverse_steps[k] = 1.0 / f8(f4(fabs(scale[k]) * of_bits((i8(power) - down) << 52)))
         return
     for k in range(n):
         gap[k] = sizes[0]
@@ -172,7 +177,7 @@ def put_steps(x, scale, gaps, arrays):
             here = select(y >= c, of_c, here)
             gap[k] = select(y >= d, of_d, here)
     for k in range(n):
-        steps[k] = f4(fabs(scale[k]) * gap[k])
+        inverse_steps[k] = 1.0 / f8(f4(fabs(scale[k]) * gap[k]))
 
 
 @kernel_part

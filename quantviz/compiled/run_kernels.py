@@ -59,11 +59,13 @@ def lower_columns(values, finite_only, lo, hi):
 
 
 @jit
-def find_ends(x, flat, length, width, row, bases, finite_only, lo, hi):
+def find_ends(x, place, finite_only, lo, hi):
     """Lower `lo` and raise `hi` of each block to the keys of the values met.
 
-    Keys order as the numbers do; NaN is beyond them.
+    Keys order as the numbers do; NaN is beyond them. The `place` of the run is the flat index of its first
+    cell, the length of a line, the width of a block, the first line of `bases`, and those.
     """
+    flat, length, width, row, bases = place
     total = x.size
     column = flat % length
     line = flat // length - row
@@ -115,8 +117,11 @@ def find_ends(x, flat, length, width, row, bases, finite_only, lo, hi):
 
 
 @jit
-def find_firsts(x, flat, length, width, row, bases, sizes, wanted, extreme):
-    """Find the first value of size `sizes` of each block that is `wanted`, and clear its `wanted`."""
+def find_firsts(x, place, sizes, wanted, extreme):
+    """Find the first value of size `sizes` of each block that is `wanted`, and clear its `wanted`; `place` is
+    as in `find_ends`.
+    """
+    flat, length, width, row, bases = place
     total = x.size
     column = flat % length
     line = flat // length - row

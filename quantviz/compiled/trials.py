@@ -15,15 +15,17 @@ from quantviz.compiled.machine_code import jit
 
 
 @jit
-def add_noises(cells, x, flat, columns, first, width, bases, begins, of_trials, finite_only, chance, noises):
+def add_noises(cells, x, place, of_trials, finite_only, chance, noises):
     """Add the error² of a run's cells to `noises`, a sum for each trial: those of block b are from begins[b]
     to before begins[b + 1].
 
-    The run is whole lines, or a part of one: `columns` cells of each, from its cell `first` on. Blocks are
-    `width` wide, and `bases` are the number of the first block of each line. `cells` is the address of
+    The run is whole lines, or a part of one. Its `place` is the flat index of its first cell, the number of
+    cells of each line and the first of them, the width of blocks, the number of the first block of each
+    line, and `begins`. `cells` is the address of
     compiled arithmetic, and `of_trials` its input: the block's parameters in each trial, the number of
-    trials, numbers and tables. With `chance` it reads where cells are in the tensor, from `flat` on.
+    trials, numbers and tables. With `chance` it reads where cells are in the tensor.
     """
+    flat, columns, first, width, bases, begins = place
     # Narrow blocks are gathered side by side, so that neighbouring cells are read together.
     together = max(1, WIDTH // width)
     values = np.empty((together, CELLS_TOGETHER), np.float32)
@@ -88,20 +90,21 @@ def _try(cells, values, places, n, begins, block, of_trials, noises):
 
 
 @jit
-def search(cells, rows, weights, levels, in_run, kept, floats, integers, tables, found):
-    """Put the results of each block into `found`, a line for each number; return whether all elements are
+def search(cells, rows, weights, levels, in_run, kept, constants, results):
+    """Put the results of each block into `results`, a line for each number; return whether all elements are
     finite, else the results are not valid.
 
     `rows` has a line for each block, `weights` one for each block of a line of the tensor, after which they
     begin anew, `levels` a number for each `in_run` blocks. `cells` is the address of the compiled search,
-    `kept` how many values of each element it keeps.
+    `kept` how many values of each element it keeps, and `constants` the numbers and tables that it reads.
     """
+    floats, integers, tables = constants
     blocks, size = rows.shape
     values = np.zeros((size, WIDTH), np.float32)
     own = np.ones((size, WIDTH), np.float32)
     room = np.empty((max(kept, 1), size, WIDTH), np.float32)
     level = np.zeros(WIDTH, np.float32)
-    out = np.empty((len(found), WIDTH), np.float32)
+    out = np.empty((len(results), WIDTH), np.float32)
     for first in range(0, blocks, WIDTH):
         count = min(WIDTH, blocks - first)
         finite = True
@@ -124,7 +127,7 @@ def search(cells, rows, weights, levels, in_run, kept, floats, integers, tables,
             cells, values.ctypes.data, own.ctypes.data, level.ctypes.data, room.ctypes.data, size,
             floats.ctypes.data, integers.ctypes.data, tables.ctypes.data, out.ctypes.data,
         )  # fmt: skip
-        for i in range(len(found)):
+        for i in range(len(results)):
             for k in range(count):
-                found[i, first + k] = out[i, k]
+                results[i, first + k] = out[i, k]
     return True

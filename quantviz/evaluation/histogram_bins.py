@@ -176,11 +176,11 @@ def _has_code_bins(scheme: Scheme, qparams: QParams) -> bool:
 
 
 def _code_bins(scheme: Scheme, qparams: QParams, low: float, high: float) -> ValueBins | None:
-    known = {name: values.squeeze() for name, values in block_values(qparams).items()}
+    params = {name: values.squeeze() for name, values in block_values(qparams).items()}
 
     def codes_of(x: Array) -> Array:
         return (
-            run_operations(code_operations(scheme), {"x": torch.from_numpy(x), **known})["y"]
+            run_operations(code_operations(scheme), {"x": torch.from_numpy(x), **params})["y"]
             .to(torch.float64)
             .numpy()
         )

@@ -46,8 +46,8 @@ class Metric:
 
     def of(self, moments: Moments, bits: float = math.nan) -> torch.Tensor:
         """Return the metric of moments, of their shape; `bits` are the stored bits per element."""
-        made: torch.Tensor = self.formula(moments, torch.tensor(bits, dtype=torch.float64))
-        return made
+        values: torch.Tensor = self.formula(moments, torch.tensor(bits, dtype=torch.float64))
+        return values
 
     def __call__(self, r: QuantResult) -> float:
         """Return the metric of a result."""

@@ -55,9 +55,8 @@ class Moments(Picklable):
     #: Σx̂², Σx·x̂.
     x_hat2: torch.Tensor | None = None
     x_x_hat: torch.Tensor | None = None
-    #: Σe, Σ|e|, and Σe² of all cells, of those that were not clipped, and of those that were.
+    #: Σe, and Σe² of all cells, of those that were not clipped, and of those that were.
     e: torch.Tensor | None = None
-    abs_e: torch.Tensor | None = None
     e2: torch.Tensor | None = None
     kept_e2: torch.Tensor | None = None
     clipped_e2: torch.Tensor | None = None
@@ -111,7 +110,6 @@ class Moments(Picklable):
             x_hat2=wide_hat.square().sum(),
             x_x_hat=(wide * wide_hat).sum(),
             e=error.sum(),
-            abs_e=error.abs().sum(),
             e2=kept_e2 + clipped_e2,
             kept_e2=kept_e2,
             clipped_e2=clipped_e2,
@@ -134,18 +132,20 @@ class Moments(Picklable):
 
     def join(self, other: Moments) -> Moments:
         """Return the moments of both; a field that is None in one of them is None."""
-        made = {}
+        fields = {}
         for each in dataclasses.fields(self):
             own = getattr(self, each.name)
             more = getattr(other, each.name)
             join = _JOINED.get(each.name, torch.add)
-            made[each.name] = None if own is None or more is None else join(own, more)
-        return Moments(**made)
+            fields[each.name] = None if own is None or more is None else join(own, more)
+        return Moments(**fields)
 
     def at(self, places: torch.Tensor) -> Moments:
         """Return those of the lines or blocks at `places`."""
-        found = {each.name: getattr(self, each.name) for each in dataclasses.fields(self)}
-        return Moments(**{name: None if values is None else values[places] for name, values in found.items()})
+        fields = {each.name: getattr(self, each.name) for each in dataclasses.fields(self)}
+        return Moments(
+            **{name: None if values is None else values[places] for name, values in fields.items()}
+        )
 
 
 def joined(parts: Iterable[Moments]) -> Moments:

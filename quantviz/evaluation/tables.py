@@ -109,8 +109,8 @@ def as_csv(result: QuantResult, *, within: Within | None = None) -> str:
         listed: list[str] = np.asarray(values).ravel().astype("U32").tolist()
         return listed
 
-    own = blocks.block_ids(result.layout, result.shape).numpy().ravel()
-    axes, ids = (np.indices(result.shape), own) if within is None else _places(result, within)
+    block_numbers = blocks.block_ids(result.layout, result.shape).numpy().ravel()
+    axes, ids = (np.indices(result.shape), block_numbers) if within is None else _places(result, within)
     names = np.array(CAUSES)[causes(result).numpy().ravel()]
     columns = {
         **{f"axis_{axis}": words(places) for axis, places in enumerate(axes)},
@@ -119,8 +119,10 @@ def as_csv(result: QuantResult, *, within: Within | None = None) -> str:
         "x_hat": words(result.x_hat.numpy()),
         "error": words(result.error.numpy()),
         "block": words(ids),
-        "scale": np.array(words(result.qparams.scale.numpy()), dtype=object)[own].tolist(),
-        "zero_point": np.array(words(result.qparams.zero_point.numpy()), dtype=object)[own].tolist(),
+        "scale": np.array(words(result.qparams.scale.numpy()), dtype=object)[block_numbers].tolist(),
+        "zero_point": np.array(words(result.qparams.zero_point.numpy()), dtype=object)[
+            block_numbers
+        ].tolist(),
         "cause": names.tolist(),
     }
     return (
@@ -196,7 +198,7 @@ def block_columns(
     }
 
 
-def metrics_csv(found: Mapping[str, float]) -> str:
+def metrics_csv(metrics: Mapping[str, float]) -> str:
     """Return one line for each metric: its id, its value in the fewest digits that read back as the same
     number, its unit.
 
@@ -209,7 +211,7 @@ def metrics_csv(found: Mapping[str, float]) -> str:
         "\n".join(
             [
                 "metric,value,unit",
-                *(f"{name},{value!r},{METRICS[name].unit}" for name, value in found.items()),
+                *(f"{name},{value!r},{METRICS[name].unit}" for name, value in metrics.items()),
             ]
         )
         + "\n"

@@ -31,8 +31,8 @@ def data_frame(columns: Mapping[str, Sequence[Any]]) -> pandas.DataFrame:
     Raises:
         QuantVizError: pandas is not installed.
     """
-    made: pandas.DataFrame = load_pandas().DataFrame(dict(columns))
-    return made
+    table: pandas.DataFrame = load_pandas().DataFrame(dict(columns))
+    return table
 
 
 def frame_of(rows: Sequence[Any], kind: Any, **columns: Sequence[Any]) -> pandas.DataFrame:

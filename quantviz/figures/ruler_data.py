@@ -26,7 +26,7 @@ from quantviz.quantization.result import block_values
 from quantviz.schemes.formats import NumberFormat
 from quantviz.schemes.granularity import Shape
 from quantviz.schemes.scheme import Scheme
-from quantviz.streaming.value_histogram import ValueHistogram, histogram_of
+from quantviz.streaming.value_distribution import ValueHistogram, histogram_of
 from quantviz.tensors import blocks
 from quantviz.tensors.lazy import InMemory
 from quantviz.text import DEFAULT_LANGUAGE, text

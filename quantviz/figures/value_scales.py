@@ -9,7 +9,7 @@ import numpy as np
 
 if TYPE_CHECKING:
     from quantviz.figures.panels_data import PanelsData
-    from quantviz.streaming.magnitude_spread import Spread
+    from quantviz.streaming.value_distribution import Spread
 
 #: The share of linear colours that the median magnitude has at least; below it the few largest values take
 #: them all. A normal distribution's has 15 %.

@@ -17,6 +17,7 @@ from quantviz.streaming import limits
 from quantviz.streaming.pieces import Buffers
 from quantviz.streaming.programs import program_of
 from quantviz.streaming.readiness import scheme_ready
+from quantviz.streaming.regions import Run
 from quantviz.streaming.threads import runs_between
 from quantviz.tensors.lazy import Stored
 
@@ -43,9 +44,9 @@ def codes(
     if program is None:
         r = reference_on_run(x, scheme, qparams, start, stop)
         return r.q.numpy(), r.x_hat.numpy(), r.error.numpy(), r.clipped.numpy()
-    made = Buffers(stop - start)
-    program.run(x, start, stop, layout, 0, program.of_blocks(qparams), made, None)
-    q, x_hat, error, clipped, _ = made.arrays
+    buffers = Buffers(stop - start)
+    program.run(Run(x, start, stop, layout), program.of_blocks(qparams), buffers)
+    q, x_hat, error, clipped, _ = buffers.arrays
     return q.astype(scheme.number_format.code_dtype), x_hat, error, clipped
 
 
@@ -62,9 +63,9 @@ class Coder:
     `qparams` are those of the whole tensor.
 
     >>> x, scheme = torch.tensor([1.0, 0.3, -7.0]), Scheme("int4")
-    >>> coder, made = Coder(scheme, QParams(torch.tensor([1.0]), torch.tensor([0])), (3,)), Buffers(2)
-    >>> coder.put(x.numpy()[1:], 1, made)
-    >>> made.arrays[0].tolist(), made.arrays[4].round(3).tolist()
+    >>> coder, buffers = Coder(scheme, QParams(torch.tensor([1.0]), torch.tensor([0])), (3,)), Buffers(2)
+    >>> coder.put(x.numpy()[1:], 1, buffers)
+    >>> buffers.arrays[0].tolist(), buffers.arrays[4].round(3).tolist()
     ([0, -7], [-0.3, 0.0])
     """
 
@@ -94,25 +95,24 @@ class Coder:
         """
         assert self._program is not None
         assert self._of_blocks is not None
-        place = self._program.place(self._layout, start, stop, 0)
+        place = self._program.place(self._layout, start, stop)
         return (
             self._program.errors_address(),
             place,
             (self._of_blocks, self._layout.block_count, *self._program.constants),
         )
 
-    def put(self, values: Array, start: int, made: Buffers) -> None:
-        """Write codes, values and errors of the elements `values`, which begin at `start`, into `made`."""
+    def put(self, values: Array, start: int, buffers: Buffers) -> None:
+        """Write codes, values and errors of the elements `values`, which begin at `start`, into `buffers`."""
         stop = start + len(values)
         if self._program is not None and self._of_blocks is not None:
-            self._program.run(
-                _Held(values, start, self._shape), start, stop, self._layout, 0, self._of_blocks, made, None
-            )
+            run = Run(_Held(values, start, self._shape), start, stop, self._layout)
+            self._program.run(run, self._of_blocks, buffers)
             return
-        self.put_at(values, torch.arange(start, stop), made)
+        self.put_at(values, torch.arange(start, stop), buffers)
 
-    def put_at(self, values: Array, places: torch.Tensor, made: Buffers) -> None:
-        """Write codes, values and errors of scattered elements into `made`, by the reference's operations.
+    def put_at(self, values: Array, places: torch.Tensor, buffers: Buffers) -> None:
+        """Write codes, values and errors of scattered elements into `buffers`, by the reference's operations.
 
         `places` are the flat indices of the elements, row-major.
         """
@@ -124,9 +124,9 @@ class Coder:
                 self._shape,
                 places[start:stop],
             )
-            q, x_hat, error, clipped, steps = made.part(start, stop).arrays
+            q, x_hat, error, clipped, steps = buffers.part(start, stop).arrays
             error[:] = r.error.numpy()
-            if made.errors_alone:
+            if buffers.errors_alone:
                 continue
             for array, part in (
                 (q, r.q),

@@ -19,9 +19,9 @@ from quantviz.schemes.calibration import External
 from quantviz.schemes.granularity import BlockLayout, Shape
 from quantviz.schemes.scheme import Scheme
 from quantviz.streaming import kernel_access, limits
-from quantviz.streaming.one_pass import DECODED
 from quantviz.streaming.pieces import Buffers
 from quantviz.streaming.programs import Program, program_of
+from quantviz.streaming.tensor_facts import DECODED
 from quantviz.tensors import blocks
 
 _Flags = npt.NDArray[np.bool_]
@@ -102,17 +102,17 @@ def result_of_band(band: Band) -> tuple[QuantResult, torch.Tensor]:
 
     `clipped` is true where rounding to nearest with the file's scales would leave the range of the codes.
     """
-    own = band.x
-    nearest = quantize(own, band.scheme.replace(nonfinite="ignore"), qparams=band.params)
-    error = torch.where(torch.isfinite(own), band.x_hat - own, math.nan)
+    x = band.x
+    nearest = quantize(x, band.scheme.replace(nonfinite="ignore"), qparams=band.params)
+    error = torch.where(torch.isfinite(x), band.x_hat - x, math.nan)
     of_steps, of_x = band.slack
     slack = of_steps * nearest.step_of_cells()
-    slack = slack + of_x * own.abs() if of_x else slack
+    slack = slack + of_x * x.abs() if of_x else slack
     as_near = ~(error.abs() > nearest.error.abs() + slack)  # cells that are left out count as near
     apart = _apart(band, nearest)
     as_near = as_near if apart is None else as_near | apart
-    made = dataclasses.replace(nearest, q=band.q, x_hat=band.x_hat, error=error, own_codes=True)
-    return made, as_near
+    result = dataclasses.replace(nearest, q=band.q, x_hat=band.x_hat, error=error, own_codes=True)
+    return result, as_near
 
 
 def _apart(band: Band, like: QuantResult) -> torch.Tensor | None:
@@ -134,8 +134,8 @@ def compared(band: Band, *, count: int) -> Compared:
         count: The number of elements of the whole weight.
     """
     kernels = count > limits.FUSED and kernel_access.fixed_ready()
-    found = _by_kernel(band) if kernels else None
-    return by_reference(band) if found is None else found
+    comparison = _by_kernel(band) if kernels else None
+    return by_reference(band) if comparison is None else comparison
 
 
 def by_reference(band: Band) -> Compared:
@@ -193,25 +193,25 @@ def _run(
         program.steps_address(),
         _words(band.stored),
         _rule(band, layout),
-        band.q.contiguous().flatten().view(torch.uint8).numpy(),
-        program.place(layout, 0, band.q.numel(), 0),
-        (program.of_blocks(params), layout.block_count, *program.constants),
+        (band.q.contiguous().flatten().view(torch.uint8).numpy(), fmt.code_min),
+        (
+            program.place(layout, 0, band.q.numel()),
+            (program.of_blocks(params), layout.block_count, *program.constants),
+        ),
         (decoded, decoded.view(np.uint32), np.empty(TILE, np.float32), Buffers(TILE).arrays),
-        np.array(band.slack, np.float32),
-        apart,
-        fmt.code_min,
+        (np.array(band.slack, np.float32), apart),
         (near, hit, counts, sums, extremes),
     )
     largest, of_nearest = extremes[[LARGEST, OF_NEAREST]].view(np.float32).tolist()
     if not (np.isfinite(sums).all() and math.isfinite(of_nearest)):
         return None
-    found = dict(zip(SUMS, map(number_of, sums.tolist()), strict=True))
+    of_sums = dict(zip(SUMS, map(number_of, sums.tolist()), strict=True))
     # The first codes are those of the format: a code has no other byte.
     of_codes = torch.from_numpy(counts.sum(0)[: fmt.levels]).to(torch.float64)
     moments = Moments(
-        **found,
+        **of_sums,
         cells=number_of(band.q.numel()),
-        e2=found["kept_e2"] + found["clipped_e2"],
+        e2=of_sums["kept_e2"] + of_sums["clipped_e2"],
         max_error=number_of(largest),
         codes_seen=(of_codes > 0).to(torch.float64),
         code_counts=of_codes,

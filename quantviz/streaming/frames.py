@@ -137,7 +137,7 @@ class Frame:
         read = x.read(window)
         return np.ascontiguousarray((read if self.line_axis < self.cell_axis else read.T).numpy()).ravel()
 
-    def put(self, values: Values, part: Part, coder: Coder, made: Buffers) -> None:
+    def put(self, values: Values, part: Part, coder: Coder, buffers: Buffers) -> None:
         """Write codes, values and errors of the cells `values` of a part into `made`."""
         base, line_stride, cell_stride = self.strides
         (top, bottom), (left, right) = part.lines, part.cells
@@ -145,15 +145,15 @@ class Frame:
         if cell_stride != 1:
             lines = torch.arange(top, bottom) * line_stride
             cells = torch.arange(left, right) * cell_stride
-            coder.put_at(values, base + (lines[:, None] + cells).flatten(), made)
+            coder.put_at(values, base + (lines[:, None] + cells).flatten(), buffers)
             return
         start = base + left
         if line_stride == width:
-            coder.put(values, start + top * line_stride, made)
+            coder.put(values, start + top * line_stride, buffers)
             return
         for i, line in enumerate(range(top, bottom)):
             here = i * width, (i + 1) * width
-            coder.put(values[slice(*here)], start + line * line_stride, made.part(*here))
+            coder.put(values[slice(*here)], start + line * line_stride, buffers.part(*here))
 
     def places_in(self, at: Array) -> torch.Tensor:
         """Return the place in the flat tensor of the cell `at` of each pixel, int64 (h, w)."""

@@ -7,7 +7,6 @@ within 1e-6 of the mean magnitude of their terms (`vector_sums.TERMS`), most of 
 from __future__ import annotations
 
 import dataclasses
-import math
 import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -15,17 +14,15 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
 from quantviz.compiled.partial_sums import CELLS, Tally
 from quantviz.door import checked_fields, public
 from quantviz.errors import Note, QuantVizError
 from quantviz.evaluation.metric_formulas import METRICS, bits_per_element, metrics_of
-from quantviz.evaluation.moments import Moments, joined
+from quantviz.evaluation.moments import Moments, joined, number_of
 from quantviz.pickling import Picklable
 from quantviz.quantization.input_dtype import on_stored, rounded_to
-from quantviz.quantization.qparams import qparams_of_range, stored_qparams
 from quantviz.quantization.quantizer import (
     found_by_reference,
     infinite_value,
@@ -39,20 +36,18 @@ from quantviz.schemes.granularity import BlockLayout, Shape
 from quantviz.schemes.recipes import as_scheme
 from quantviz.schemes.scheme import Scheme
 from quantviz.streaming import kernel_access, limits
-from quantviz.streaming.coding import Coder, codes, reference_on_run
+from quantviz.streaming.coding import Coder, codes
 from quantviz.streaming.kernel_access import compiling_seconds, fixed_ready
-from quantviz.streaming.pieces import Buffers, MeasureOptions, Pieces, rest_of, rows_of_piece, size_of_piece
-from quantviz.streaming.programs import compiled_program, types_of_params, types_of_scheme
-from quantviz.streaming.ranges import qparams, ranges, ranges_of_values
+from quantviz.streaming.passes import Measurement, pass_over
+from quantviz.streaming.pieces import Buffers
+from quantviz.streaming.ranges import ranges
 from quantviz.streaming.readiness import is_compiled, scheme_ready
-from quantviz.streaming.regions import Band, in_line, layout_of_rows, place_of, read_whole
+from quantviz.streaming.regions import place_of, read_whole
 from quantviz.streaming.tensor_facts import Facts, facts
-from quantviz.streaming.threads import InOrder, runs_between, shared_out, shares_of
+from quantviz.streaming.threads import runs_between, shared_out
 from quantviz.tensors.conversion import as_input
 from quantviz.tensors.lazy import Stored, as_stored
 from quantviz.text.notebook_tables import table
-
-Array = npt.NDArray[Any]
 
 
 @checked_fields
@@ -82,8 +77,8 @@ class Measured(Picklable):
 
     def __repr__(self) -> str:
         shown = [name for name in ("mse", "sqnr_db", "effective_bits") if name in self.metrics]
-        own = ", ".join(f"{name}={self.metrics[name]:.6g}" for name in shown)
-        return f"Measured({self.scheme!r}, shape={self.shape}, {own})"
+        numbers = ", ".join(f"{name}={self.metrics[name]:.6g}" for name in shown)
+        return f"Measured({self.scheme!r}, shape={self.shape}, {numbers})"
 
     def _repr_html_(self) -> str:
         return table(
@@ -132,82 +127,92 @@ def measure(
     >>> round(measure(x, Scheme("int8", "asymmetric")).metrics["mse"], 3)
     1.573
     """
-    wanted = metrics_named(metrics)
-    stored, notes = as_stored(x)
-    given = stored
-    stored, scheme, said = on_stored(given, as_scheme(scheme))
-    known = known if stored is given else None
-    notes = (*notes, *said)
+    ids = metrics_named(metrics)
+    original, notes = as_stored(x)
+    stored, scheme, more_notes = on_stored(original, as_scheme(scheme))
     for problem in scheme.problems(stored.shape):
         raise problem
+    if stored is not original:
+        known = None
+    job = Measurement(x, stored, scheme, qparams, by_axis, path, piece, threads, known)
     weights = importance_of(importance, scheme, stored.shape)
     if weights is not None:
-        if qparams is not None:
-            raise QuantVizError("importance_and_qparams")
-        known = known or facts(stored)
-        nonfinite_notes(x, scheme, known)
-        found = ranges(stored, scheme, importance=weights)
-        assert isinstance(found, QParams)
-        qparams = found
-        scheme = scheme.weighted
-    if path == "reference" or (path is None and not _takes_fused_path(scheme, stored.shape, by_axis=by_axis)):
-        if path is None and qparams is None and isinstance(x, Stored):
-            r = quantized(stored, scheme, known)
-        else:
-            r = quantize(read_whole(stored) if isinstance(x, Stored) else x, scheme, qparams=qparams)
-        r = dataclasses.replace(r, notes=(*(each for each in notes if each not in r.notes), *r.notes))
-        return measured(r, by_axis=by_axis, metrics=wanted)
-    if path is None and not scheme_ready(scheme, stored.shape):
+        job = _searched_by_importance(job, weights)
+    notes = (*notes, *more_notes)
+    if path == "reference" or (path is None and not _takes_fused_path(job)):
+        return _by_reference(job, ids, notes)
+    return _by_passes(job, ids, notes)
+
+
+def _searched_by_importance(job: Measurement, weights: torch.Tensor) -> Measurement:
+    """Return the measurement with the scales that weights of the errors lead to."""
+    if job.given is not None:
+        raise QuantVizError("importance_and_qparams")
+    nonfinite_notes(job.source, job.scheme, job.facts)
+    params = ranges(job.x, job.scheme, importance=weights)
+    assert isinstance(params, QParams)
+    return dataclasses.replace(job, scheme=job.scheme.weighted, given=params, known=job.facts)
+
+
+def _takes_fused_path(job: Measurement) -> bool:
+    """Return whether compiled kernels are faster: for large tensors, and from `limits.FUSED` elements on if
+    nothing has to be compiled or imported for it.
+    """
+    if job.x.count <= limits.FUSED or job.x.count > limits.SMALL:
+        return job.x.count > limits.SMALL
+    imported = "quantviz.compiled.compiler" in sys.modules
+    return imported and bool(is_compiled(job.scheme, job.shape, by_axis=job.by_axis))
+
+
+def _by_reference(job: Measurement, ids: tuple[str, ...], notes: tuple[Note, ...]) -> Measured:
+    """Return the metrics of the reference's result."""
+    if not isinstance(job.source, Stored):
+        r = quantize(job.source, job.scheme, qparams=job.given)
+    elif job.path is None and job.given is None:
+        r = quantized(job.x, job.scheme, job.known)
+    else:
+        r = quantize(read_whole(job.x), job.scheme, qparams=job.given)
+    r = dataclasses.replace(r, notes=(*(each for each in notes if each not in r.notes), *r.notes))
+    return measured(r, by_axis=job.by_axis, metrics=ids)
+
+
+def _by_passes(job: Measurement, ids: tuple[str, ...], notes: tuple[Note, ...]) -> Measured:
+    """Return the metrics from passes over the tensor."""
+    path = job.path
+    if path is None and not scheme_ready(job.scheme, job.shape):
         path = "chunked"
-    if qparams is not None:
+    scheme = job.scheme
+    if job.given is not None:
         scheme = scheme.replace(calibration=External())
-    spent = compiling_seconds()
+    reads = {name for metric in ids for name in METRICS[metric].reads}
     # Counting codes costs hardly anything if their lowest byte identifies them.
-    reads = {name for metric in wanted for name in METRICS[metric].reads}
-    counted = "code_counts" in reads and scheme.number_format.bits <= 8
-    how = MeasureOptions(scheme, qparams, by_axis, path, piece, threads, counted)
-    tally = None
+    counts_codes = "code_counts" in reads and scheme.number_format.bits <= 8
+    job = dataclasses.replace(job, scheme=scheme, path=path, counts_codes=counts_codes)
+    spent = compiling_seconds()
     try:
-        tally, ran = _streamed(stored, how, known)
+        one_pass = pass_over(job)
+        tally = one_pass.tally()
     except QuantVizError:
-        if scheme.leaves_out or (known or facts(stored)).found is None:
-            # Raise the error of the whole tensor, not that of a part of it.
-            _params_of_whole(stored, scheme, qparams, known)
-            raise
-    if tally is None or not tally.finite or tally.left_out:
+        # Raise the error of the whole tensor, if there is one, in place of that of a part of it.
+        if not scheme.leaves_out:
+            nonfinite_notes(job.source, scheme, job.facts)
+        _ = job.params
+        raise
+    if not tally.finite or tally.left_out:
         # Search for NaN and Inf only if the sums show that there are any.
-        known = known or facts(stored)
-        notes = (*notes, *nonfinite_notes(x, scheme, known))
-        assert tally
-        if not tally.finite:
-            params = _params_of_whole(stored, scheme, qparams, known)
-            at = tally.largest_at
-            value = float(codes(stored, scheme, params, at, at + 1)[1][0])
-            raise infinite_value(
-                value, place_of(at, stored.shape), stored.shape, params, scheme, scheme.layout(stored.shape)
-            )
-    if not scheme.shifted and not scheme.number_format.signed:
-        negative = (known or facts(stored)).negative
-        notes = (*notes, Note.of("negatives_clip", count=negative)) if negative else notes
-    if not kernel_access.has_kernels():
-        notes = (*notes, Note.of("without_numba"))
-    moments = tally.moments()
-    missing = {name for name in reads if getattr(moments, name) is None}
-    if missing:
-        coder = None
-        if not missing.isdisjoint(_OF_CELLS):
-            params = _params_of_whole(stored, scheme, qparams, known)
-            coder = Coder(scheme, params, stored.shape, path)
-        moments = dataclasses.replace(moments, **_more_moments(stored, coder, missing, scheme, threads))
+        notes = (*notes, *nonfinite_notes(job.source, scheme, job.facts))
+    if not tally.finite:
+        raise _infinite_value(job, tally.largest_at)
+    moments = _with_fields(job, tally.moments(), reads)
     return Measured(
         scheme,
-        stored.shape,
-        scheme.layout(stored.shape),
-        MappingProxyType(metrics_of(moments, bits_per_element(scheme, stored.shape), wanted)),
-        ran,
+        job.shape,
+        scheme.layout(job.shape),
+        MappingProxyType(metrics_of(moments, bits_per_element(scheme, job.shape), ids)),
+        one_pass.path,
         compiling_seconds() - spent,
-        notes,
-        place_of(tally.largest_at, stored.shape),
+        (*notes, *_notes_on_pass(job)),
+        place_of(tally.largest_at, job.shape),
         moments,
         tally.along_axes(),
         int(tally.counts[CELLS]),
@@ -220,8 +225,8 @@ _ONE_PASS = frozenset(
     for each in dataclasses.fields(Moments)
     if getattr(Tally(0, 1, ()).moments(), each.name) is not None
 )
-#: Those of its other fields for which codes or errors are computed again.
-_OF_CELLS = frozenset({"abs_e", "code_counts"})
+#: Those of its other fields that are sums of powers of x.
+_POWERS = frozenset({"x", "x3", "x4"})
 
 
 def metrics_named(ids: Iterable[str] | None) -> tuple[str, ...]:
@@ -239,192 +244,70 @@ def metrics_named(ids: Iterable[str] | None) -> tuple[str, ...]:
     return wanted
 
 
-def _takes_fused_path(scheme: Scheme, shape: Shape, *, by_axis: bool) -> bool:
-    """Return whether compiled kernels are faster: for large tensors, and from `limits.FUSED` elements on if
-    nothing has to be compiled or imported for it.
-    """
-    count = math.prod(shape)
-    if count <= limits.FUSED or count > limits.SMALL:
-        return count > limits.SMALL
-    return "quantviz.compiled.compiler" in sys.modules and bool(is_compiled(scheme, shape, by_axis=by_axis))
+def _infinite_value(job: Measurement, at: int) -> QuantVizError:
+    """Return the error of a value that is infinite, at a flat index."""
+    value = float(codes(job.x, job.scheme, job.params, at, at + 1)[1][0])
+    layout = job.scheme.layout(job.shape)
+    return infinite_value(value, place_of(at, job.shape), job.shape, job.params, job.scheme, layout)
 
 
-def _more_moments(
-    x: Stored, coder: Coder | None, wanted: Collection[str], scheme: Scheme, threads: int | None = None
-) -> dict[str, torch.Tensor]:
-    """Return those fields of `Moments` that take one more pass, in which the coder computes the cells again.
+def _notes_on_pass(job: Measurement) -> Iterator[Note]:
+    """Yield the notes on negative values that unsigned codes clip, and on missing compiled code."""
+    scheme = job.scheme
+    if not scheme.shifted and not scheme.number_format.signed and job.facts.negative:
+        yield Note.of("negatives_clip", count=job.facts.negative)
+    if not kernel_access.has_kernels():
+        yield Note.of("without_numba")
 
-    The coder may be None if no field in `_OF_CELLS` is wanted.
-    """
-    pieces = list(runs_between(x.count, limits.PIECE))
-    found: list[Moments | None] = [None] * len(pieces)
+
+def _with_fields(job: Measurement, moments: Moments, names: Collection[str]) -> Moments:
+    """Return the moments with all fields in `names`; those that are None take one more pass."""
+    missing = {name for name in names if getattr(moments, name) is None}
+    if not missing:
+        return moments
+    # Codes are computed again; powers of x need none.
+    coder = Coder(job.scheme, job.params, job.shape, job.path) if "code_counts" in missing else None
+    more = _more_moments(job, coder, missing)
+    return dataclasses.replace(moments, **{name: getattr(more, name) for name in missing})
+
+
+def _more_moments(job: Measurement, coder: Coder | None, names: Collection[str]) -> Moments:
+    """Return moments with at least the fields in `names`, from one more pass."""
+    pieces = list(runs_between(job.x.count, limits.PIECE))
+    of_pieces: list[Moments] = [Moments()] * len(pieces)
 
     def work(numbers: Iterator[int]) -> None:
-        made = Buffers(limits.CHUNK if coder else 0)
+        buffers = Buffers(limits.CHUNK if coder else 0)
         for k in numbers:
-            for start, stop in runs_between(pieces[k][1] - pieces[k][0], limits.CHUNK):
-                start = start + pieces[k][0]
-                stop = stop + pieces[k][0]
-                own = x.run(start, stop)
-                part = made.part(0, stop - start)
-                if coder is not None:
-                    coder.put(own, start, part)
-                moments = _moments_of_chunk(own, part, wanted, scheme)
-                before = found[k]
-                found[k] = moments if before is None else before.join(moments)
+            of_chunks = (
+                _moments_of_run(job, start, stop, coder, buffers, names)
+                for start, stop in runs_between(pieces[k][1], limits.CHUNK, pieces[k][0])
+            )
+            of_pieces[k] = joined(of_chunks)
 
-    shared_out(work, range(len(pieces)), threads)
-    whole = joined(each for each in found if each is not None)
-    return {name: getattr(whole, name) for name in wanted}
+    shared_out(work, range(len(pieces)), job.threads)
+    return joined(of_pieces)
 
 
-def _moments_of_chunk(values: Array, made: Buffers, wanted: Collection[str], scheme: Scheme) -> Moments:
-    keep = np.isfinite(values) if scheme.leaves_out else slice(None)
-    x = values[keep].astype(np.float64)
-    sums = {}
-    if not {"x", "x3", "x4"}.isdisjoint(wanted):
+def _moments_of_run(
+    job: Measurement, start: int, stop: int, coder: Coder | None, buffers: Buffers, names: Collection[str]
+) -> Moments:
+    """Return moments of the cells from `start` to before `stop`; counts of codes only with a coder."""
+    values = job.x.run(start, stop)
+    keep = np.isfinite(values) if job.scheme.leaves_out else slice(None)
+    sums: dict[str, torch.Tensor] = {}
+    if not _POWERS.isdisjoint(names):
+        x = values[keep].astype(np.float64)
         square = x * x
-        sums = {"x": x.sum(), "x3": (square * x).sum(), "x4": (square * square).sum()}
-    found = {name: torch.tensor(total, dtype=torch.float64) for name, total in sums.items() if name in wanted}
-    if "abs_e" in wanted:
-        found["abs_e"] = torch.tensor(
-            np.abs(made.arrays[2][keep].astype(np.float64)).sum(), dtype=torch.float64
-        )
-    if "code_counts" in wanted:
-        fmt = scheme.number_format
-        found["code_counts"] = torch.from_numpy(
-            np.bincount(made.arrays[0][keep] - fmt.code_min, minlength=fmt.levels)
-        ).to(torch.float64)
-    return Moments(**found)
-
-
-def _params_of_whole(x: Stored, scheme: Scheme, given: QParams | None, known: Facts | None) -> QParams:
-    if given is None:
-        return qparams(x, scheme, absmax=known.absmax if known else None)
-    absmax = (known or facts(x)).absmax if scheme.arithmetic.scale.global_rule else 0.0
-    return stored_qparams(given, torch.tensor(absmax), scheme, scheme.layout(x.shape))
-
-
-def _streamed(x: Stored, asked: MeasureOptions, known: Facts | None) -> tuple[Tally, str]:
-    """Return the sums of all cells, and the name of the path that ran."""
-    scheme = asked.scheme
-    given = asked.given
-    layout = in_line(scheme.layout(x.shape))
-    fmt = scheme.number_format
-    rows = rows_of_piece(layout, x.shape, asked)
-    compiled = asked.path != "chunked" and kernel_access.has_kernels()
-    banded = compiled and given is None and rows < layout.view_shape[0] and scheme.calibration.of_values
-    absmax = torch.tensor(
-        (known or facts(x)).absmax if banded and scheme.arithmetic.scale.global_rule else 0.0
-    )
-    params: QParams | None = None if banded else _params_of_whole(x, scheme, given, known)
-    types = types_of_scheme(scheme) if params is None else types_of_params(params)
-    by_element = layout.block_shape[-1] == 1
-    program = compiled_program(scheme, types, by_element, asked.counted) if compiled else None
-    if program is None:
-        params = params or _params_of_whole(x, scheme, given, known)
-        whole = Tally(fmt.code_min, fmt.levels, x.shape if asked.by_axis else ())
-        return _chunked(x, asked, params, whole), "chunked"
-    from quantviz.compiled import driving
-    from quantviz.compiled.run_kernels import ROWS
-
-    room = 0
-    if program.counted:
-        room = max(driving.UNIT, ROWS * layout.view_shape[-1] if by_element else 0)
-
-    def new() -> Tally:
-        return Tally(fmt.code_min, fmt.levels, x.shape if asked.by_axis else (), room=room)
-
-    whole = new()
-    in_order = InOrder[Pieces](lambda pieces: pieces.add_to(whole))
-    tallies = [whole]
-    lines = len(whole.signal)
-
-    def tally() -> Tally:
-        tallies.append(new())
-        return tallies[-1]
-
-    def of_bands(items: Iterator[tuple[int, int]]) -> None:
-        own = tally()
-        made = Buffers(driving.CELLS_TOGETHER)
-        of_row = math.prod(layout.view_shape[1:])
-        run = program.of_bands(x, layout, rows * of_row, float(absmax), made, own)
-        for first, last in items:
-            pieces = Pieces(last - first, rows * of_row, lines)
-            row = first * rows
-            end = min(last * rows, layout.view_shape[0])
-            while row < end:
-                k = row // rows
-                row = (
-                    run(row * of_row, end * of_row, (row - k * rows) * of_row, rest_of(pieces, k - first))
-                    // of_row
-                )
-                if row < end:
-                    # The kernel stopped at a band that needs the reference's ranges; do the rest of its
-                    # piece.
-                    k = row // rows
-                    upto = min((k + 1) * rows, end)
-                    part = layout_of_rows(layout, row, upto)
-                    found = ranges_of_values(
-                        Band(x, row * of_row, part.view_shape), scheme, part, asked.piece, alone=True
-                    )
-                    of_band = qparams_of_range(found, absmax, scheme, part)
-                    to = pieces.of(k - first, own)
-                    program.run(
-                        x,
-                        row * of_row,
-                        upto * of_row,
-                        part,
-                        row * of_row,
-                        program.of_blocks(of_band),
-                        made,
-                        to,
-                    )
-                    row = upto
-            in_order.put(first, pieces, last - first)
-
-    def of_runs(items: Iterator[tuple[int, int]]) -> None:
-        assert params is not None
-        own = tally()
-        made = Buffers(driving.CELLS_TOGETHER)
-        flat = program.of_blocks(params)
-        for first, last in items:
-            pieces = Pieces(last - first, size, lines)
-            program.of_pieces(x, first * size, min(last * size, x.count), layout, flat, made, own, pieces)
-            in_order.put(first, pieces, last - first)
-
-    size = size_of_piece(x.shape, asked)
-    count = -(-layout.view_shape[0] // rows) if banded else -(-x.count // size)
-    most = max(1, _MOST_LINES // max(lines, 1))
-    shares = shares_of(count, 1, in_place=x.in_place, threads=asked.threads)
-    shares = (
-        (start, min(start + most, last)) for first, last in shares for start in range(first, last, most)
-    )
-    shared_out(of_bands if banded else of_runs, shares, asked.threads)
-    return whole.join(tallies[1:]), "fused"
-
-
-def _chunked(x: Stored, asked: MeasureOptions, params: QParams, whole: Tally) -> Tally:
-    """Return the sums of all cells by the reference's operations; the plan alone decides a piece's sums."""
-    in_order = InOrder[Pieces](lambda pieces: pieces.add_to(whole))
-    size = size_of_piece(x.shape, asked)
-    tallies: list[Tally] = []
-
-    def work(pieces: Iterator[tuple[int, int]]) -> None:
-        tallies.append(Tally(whole.code_min, len(whole.seen), tuple(whole.shape.tolist())))
-        for begin, end in pieces:
-            own = Pieces(1, size, len(whole.signal))
-            to = own.of(0, tallies[-1])
-            for start, stop in runs_between(end - begin, min(limits.CHUNK, size)):
-                to.add(reference_on_run(x, asked.scheme, params, begin + start, begin + stop), begin + start)
-            in_order.put(begin // size, own)
-
-    shared_out(work, runs_between(x.count, size), asked.threads)
-    return whole.join(tallies)
-
-
-#: Number of lines whose sums a thread holds at a time: 16 bytes each.
-_MOST_LINES = 2**20
+        totals = {"x": x.sum(), "x3": (square * x).sum(), "x4": (square * square).sum()}
+        sums = {name: number_of(float(total)) for name, total in totals.items()}
+    if coder is not None:
+        fmt = job.scheme.number_format
+        part = buffers.part(0, stop - start)
+        coder.put(values, start, part)
+        counts = np.bincount(part.arrays[0][keep] - fmt.code_min, minlength=fmt.levels)
+        sums["code_counts"] = torch.from_numpy(counts).to(torch.float64)
+    return Moments(**sums)
 
 
 def measured(r: QuantResult, *, by_axis: bool = False, metrics: Iterable[str] | None = None) -> Measured:
@@ -435,18 +318,18 @@ def measured(r: QuantResult, *, by_axis: bool = False, metrics: Iterable[str] | 
     largest = place_of(int(errors.argmax()), r.shape)
     counted = r.x.numel() if r.counted is None else int(r.counted.sum())
     moments = Moments.of(r)
-    found = MappingProxyType(
+    values = MappingProxyType(
         metrics_of(moments, bits_per_element(r.scheme, r.tensor_shape), metrics_named(metrics))
     )
     return Measured(
-        r.scheme, r.shape, r.layout, found, "reference", 0.0, r.notes, largest, moments, axes, counted
+        r.scheme, r.shape, r.layout, values, "reference", 0.0, r.notes, largest, moments, axes, counted
     )
 
 
-def quantized(x: Stored, scheme: Scheme, known: Facts | None = None) -> QuantResult:
+def quantized(x: Stored, scheme: Scheme, facts_of_x: Facts | None = None) -> QuantResult:
     """Return the result of `quantize`, with ranges searched by compiled kernels where these are faster.
 
-    `known` are the `facts` of x, if they were computed before; x and the scheme belong together, as
+    `facts_of_x` are the `facts` of x, if they were computed before; x and the scheme belong together, as
     `on_stored` returns them.
 
     >>> from quantviz.tensors.lazy import InMemory
@@ -455,17 +338,17 @@ def quantized(x: Stored, scheme: Scheme, known: Facts | None = None) -> QuantRes
     """
     if scheme.calibration.of_values or x.count <= limits.FUSED or not fixed_ready():
         return quantize(read_whole(x), scheme)
-    known = known or facts(x)
-    if known.found is not None and scheme.nonfinite == "refuse":
+    facts_of_x = facts_of_x or facts(x)
+    if facts_of_x.found is not None and scheme.nonfinite == "refuse":
         return quantize(read_whole(x), scheme)
-    return quantize_in_ranges(read_whole(x), scheme, searched(x, scheme, known))
+    return quantize_in_ranges(read_whole(x), scheme, searched(x, scheme, facts_of_x))
 
 
-def searched(x: Stored, scheme: Scheme, known: Facts) -> Range | QParams:
+def searched(x: Stored, scheme: Scheme, facts_of_x: Facts) -> Range | QParams:
     """Return the clipping range, or scale and zero point, of each block, searched by compiled kernels where
     these are faster.
 
-    `known` are the `facts` of x, and x and the scheme belong together, as `on_stored` returns them.
+    `facts_of_x` are the `facts` of x, and x and the scheme belong together, as `on_stored` returns them.
 
     Raises:
         QuantVizError: The scheme refuses the tensor.
@@ -475,15 +358,15 @@ def searched(x: Stored, scheme: Scheme, known: Facts) -> Range | QParams:
     >>> searched(x, Scheme("int4"), facts(x)).lo.tolist()
     [-3.0]
     """
-    nonfinite_notes(x, scheme, known)
+    nonfinite_notes(x, scheme, facts_of_x)
     if x.count <= limits.FUSED or not fixed_ready():
         return found_by_reference(read_whole(x), scheme)
-    return ranges(x, scheme, absmax=known.absmax)
+    return ranges(x, scheme, absmax=facts_of_x.absmax)
 
 
-def nonfinite_notes(x: Any, scheme: Scheme, known: Facts) -> tuple[Note, ...]:
+def nonfinite_notes(x: Any, scheme: Scheme, facts_of_x: Facts) -> tuple[Note, ...]:
     """Return the notes on NaN and Inf in a tensor; raise `QuantVizError` if the scheme refuses them."""
-    found = known.found
+    found = facts_of_x.found
     if found is None:
         return ()
     if scheme.nonfinite == "refuse" and not isinstance(x, Stored):

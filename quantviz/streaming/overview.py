@@ -117,9 +117,9 @@ def _largest_errors(x: Stored, frame: Frame, coder: Coder) -> tuple[Array, Array
             if compiled:
                 pool.add_errors(values, part, coder, buffers)
                 continue
-            made = buffers.part(0, len(values))
-            frame.put(values, part, coder, made)
-            pool.add(made.arrays[2], part)
+            part_of_buffers = buffers.part(0, len(values))
+            frame.put(values, part, coder, part_of_buffers)
+            pool.add(part_of_buffers.arrays[2], part)
 
     shared_out(add, frame.parts(at_once))
     return pool.result()
@@ -135,9 +135,9 @@ def _averages(
         buffers = Buffers(limits.CELLS_AT_ONCE)
         for part in itertools.chain.from_iterable(parts):
             values = frame.read(x, part)
-            made = buffers.part(0, len(values))
-            frame.put(values, part, coder, made)
-            q, x_hat, error, _, _ = made.arrays
+            part_of_buffers = buffers.part(0, len(values))
+            frame.put(values, part, coder, part_of_buffers)
+            q, x_hat, error, _, _ = part_of_buffers.arrays
             of_errors.add(error, part)
             of_values.add(x_hat, part)
             of_codes.add(GRIDS[fmt.kind].decode(torch.from_numpy(q), fmt).numpy(), part)

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from quantviz.compiled.partial_sums import SUMS, Tally
-from quantviz.quantization.result import QParams
 from quantviz.schemes.granularity import BlockLayout, Shape
-from quantviz.schemes.scheme import Scheme
 from quantviz.streaming import limits
 from quantviz.streaming.regions import rows_of_band
 
@@ -35,6 +32,13 @@ class Pieces:
         """Return the tally with the sums of one piece in place of its own."""
         sums, signal, noise = self.arrays
         return tally.with_sums(sums[k], signal[k], noise[k])
+
+    def from_piece(self, k: int) -> Pieces:
+        """Return the pieces from the k-th on, in the same memory."""
+        rest = Pieces(0, self.size, 0)
+        sums, signal, noise = self.arrays
+        rest.arrays = sums[k:], signal[k:], noise[k:]
+        return rest
 
     def add_to(self, tally: Tally) -> None:
         """Add the sums of one piece after the other to those of a tally."""
@@ -67,38 +71,15 @@ class Buffers:
         return part
 
 
-@dataclass(frozen=True, eq=False)
-class MeasureOptions:
-    """The arguments of a call of `measure`."""
-
-    scheme: Scheme
-    given: QParams | None
-    by_axis: bool
-    path: str | None
-    #: The approximate number of elements of a piece.
-    piece: int
-    threads: int | None
-    #: Whether codes are counted in the same pass.
-    counted: bool = False
-
-
-def size_of_piece(shape: Shape, asked: MeasureOptions) -> int:
-    """Return the number of elements of a planned piece, which is many times its number of sums of lines, so
-    that these take hardly any time.
+def size_of_piece(shape: Shape, size: int, *, by_axis: bool) -> int:
+    """Return the number of elements of a planned piece: about `size`, and with sums along each axis many
+    times their number, so that these take hardly any time.
     """
-    return max(asked.piece, 128 * sum(shape) if asked.by_axis else 0)
+    return max(size, 128 * sum(shape) if by_axis else 0)
 
 
-def rows_of_piece(layout: BlockLayout, shape: Shape, asked: MeasureOptions) -> int:
-    """Return the number of rows of the view in a planned piece: whole bands."""
-    size = size_of_piece(shape, asked)
+def rows_of_piece(layout: BlockLayout, shape: Shape, size: int, *, by_axis: bool) -> int:
+    """Return the number of rows of the view in a planned piece of about `size` elements: whole bands."""
+    size = size_of_piece(shape, size, by_axis=by_axis)
     band = rows_of_band(layout, min(limits.BAND, size))
     return max(rows_of_band(layout, size) // band, 1) * band
-
-
-def rest_of(pieces: Pieces, k: int) -> Pieces:
-    """Return the pieces from the k-th on, in the same memory."""
-    rest = Pieces(0, pieces.size, 0)
-    sums, signal, noise = pieces.arrays
-    rest.arrays = sums[k:], signal[k:], noise[k:]
-    return rest

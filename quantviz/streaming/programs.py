@@ -23,7 +23,7 @@ from quantviz.schemes.granularity import BlockLayout
 from quantviz.schemes.scheme import Scheme
 from quantviz.streaming import kernel_access, limits
 from quantviz.streaming.pieces import Buffers, Pieces
-from quantviz.streaming.regions import bases_of, fills, layout_of_rows, rows_of_band, run_of
+from quantviz.streaming.regions import Run, bases_of, fills, layout_of_rows, rows_of_band, run_of
 from quantviz.tensors.blocks import Blocks
 from quantviz.tensors.conversion import torch_dtype
 from quantviz.tensors.lazy import Stored
@@ -64,82 +64,60 @@ class Program:
 
         Float64 represents all of them exactly.
         """
-        known = block_values(params)
-        return np.concatenate([known[name].to(torch.float64).flatten().numpy() for name in self.params])
+        values = block_values(params)
+        return np.concatenate([values[name].to(torch.float64).flatten().numpy() for name in self.params])
 
-    def run(
-        self,
-        x: Stored,
-        start: int,
-        stop: int,
-        layout: BlockLayout,
-        offset: int,
-        of_blocks: Array,
-        made: Buffers,
-        tally: Tally | None,
-    ) -> None:
-        """Compute the cells from `start` to before `stop` of a tensor, whose blocks begin at `offset`.
+    def run(self, run: Run, of_blocks: Array, buffers: Buffers, tally: Tally | None = None) -> None:
+        """Compute the cells of a run of a tensor.
 
-        They are written into `made`, or, chunk by chunk, added to a tally.
+        Args:
+            run: The cells.
+            of_blocks: The values of all blocks of the run's layout, as `of_blocks` returns them.
+            buffers: The place of the results, if there is no tally; else room for those on the way.
+            tally: The tally that the results are added to, chunk by chunk.
         """
         from quantviz.compiled import driving
 
         to = tally or Tally(self.code_min, 0, ())
-        by_axis = (to.shape, to.signal, to.noise)
-        totals = (to.code_min, to.sums, to.counts, to.marks)
-        place = self.place(layout, start, stop, offset)
-        known = (of_blocks, layout.block_count, *self.constants)
-        keep = tally is None
-        room = np.empty(driving.SUMMED)
-        code = self._code(layout, tally)
         driving.drive(
-            code,
+            self._code(run.layout, tally),
             limits.AHEAD,
-            run_of(x, start, stop),
-            start,
-            place,
-            known,
-            made.arrays,
-            keep,
+            run_of(run.x, run.start, run.stop),
+            run.start,
+            self.place(run.layout, run.start, run.stop, run.offset),
+            (of_blocks, run.layout.block_count, *self.constants),
+            buffers.arrays,
+            tally is None,
             self.leaves_out,
-            by_axis,
-            room,
-            totals,
+            (to.shape, to.signal, to.noise),
+            np.empty(driving.SUMMED),
+            (to.code_min, to.sums, to.counts, to.marks),
         )
 
-    def of_pieces(
-        self,
-        x: Stored,
-        start: int,
-        stop: int,
-        layout: BlockLayout,
-        of_blocks: Array,
-        made: Buffers,
-        tally: Tally,
-        pieces: Pieces,
-    ) -> None:
-        """Add up some planned pieces from `start` on: sums go to `pieces`, all else to the tally."""
+    def of_pieces(self, run: Run, of_blocks: Array, buffers: Buffers, tally: Tally, pieces: Pieces) -> None:
+        """Add up a run that is some planned pieces: sums go to `pieces`, all else to the tally."""
         from quantviz.compiled import driving
 
-        place = self.place(layout, start, stop, 0)
-        known = (of_blocks, layout.block_count, *self.constants)
-        to = tally.shape, np.empty(driving.SUMMED), tally.code_min, tally.counts, tally.marks, pieces.arrays
-        code = self._code(layout, tally)
         driving.drive_pieces(
-            code,
+            self._code(run.layout, tally),
             limits.AHEAD,
-            run_of(x, start, stop),
-            start,
+            run_of(run.x, run.start, run.stop),
+            run.start,
             pieces.size,
-            place,
-            known,
-            made.arrays,
+            self.place(run.layout, run.start, run.stop, run.offset),
+            (of_blocks, run.layout.block_count, *self.constants),
+            buffers.arrays,
             self.leaves_out,
-            *to,
+            tally.shape,
+            np.empty(driving.SUMMED),
+            tally.code_min,
+            tally.counts,
+            tally.marks,
+            pieces.arrays,
         )
 
     def of_bands(
-        self, x: Stored, layout: BlockLayout, piece: int, absmax: float, made: Buffers, tally: Tally
+        self, x: Stored, layout: BlockLayout, piece: int, absmax: float, buffers: Buffers, tally: Tally
     ) -> Callable[[int, int, int, Pieces], int]:
         """Return a function that computes ranges and sums of blocks from one place to before another.
 
@@ -153,23 +131,20 @@ class Program:
             return lambda start, stop, done, pieces: start
         band = layout_of_rows(layout, 0, rows_of_band(layout, min(limits.BAND, piece)))
         size = math.prod(band.view_shape)
-        length, width = (layout.view_shape[-1], layout.block_shape[-1])
-        ends = (np.empty(band.block_count, np.int32) for _ in range(2))
         before = (
             ranges,
             size,
             layout.block_size,
             self.leaves_out,
             np.array([absmax]),
-            *ends,
+            np.empty(band.block_count, np.int32),
+            np.empty(band.block_count, np.int32),
             self._code(layout, tally),
         )
-        place = 0, length, width, 0, bases_of(band, 0, size)
-        known = np.empty(len(self.params) * band.block_count), band.block_count, *self.constants
         after = (
-            place,
-            known,
-            made.arrays,
+            (0, layout.view_shape[-1], layout.block_shape[-1], 0, bases_of(band, 0, size)),
+            (np.empty(len(self.params) * band.block_count), band.block_count, *self.constants),
+            buffers.arrays,
             self.leaves_out,
             tally.shape,
             np.empty(driving.SUMMED),
@@ -177,17 +152,16 @@ class Program:
             tally.counts,
             tally.marks,
         )
-        drive = driving.drive_bands
 
         def run(start: int, stop: int, done: int, pieces: Pieces) -> int:
-            return start + int(
-                drive(*before, run_of(x, start, stop), start, done, pieces.size, *after, pieces.arrays)
-            )
+            cells = run_of(x, start, stop)
+            reached = driving.drive_bands(*before, cells, start, done, pieces.size, *after, pieces.arrays)
+            return start + int(reached)
 
         return run
 
     def place(
-        self, layout: BlockLayout, start: int, stop: int, offset: int
+        self, layout: BlockLayout, start: int, stop: int, offset: int = 0
     ) -> tuple[int, int, int, int, Array]:
         """Return the place of the cells from `start` to before `stop`, as arguments of the kernels."""
         length = layout.view_shape[-1]
@@ -313,10 +287,10 @@ def types_of_scheme(scheme: Scheme) -> tuple[tuple[str, torch.dtype], ...]:
     count = (scheme.search.run or 1) if scheme.search else 1
     one = BlockLayout((count,), (1,), (count,))
     # An error of 0, so that a search stops at once.
-    found = calibrated(
+    ranges = calibrated(
         Blocks(torch.ones(count), one, torch_dtype(scheme.range_dtype)),
         scheme,
         one_by_one(lambda *_: torch.zeros(1, dtype=torch.float64)),
         lambda: torch.tensor(1.0),
     )
-    return types_of_params(qparams_of_range(found, torch.tensor(1.0), scheme, one))
+    return types_of_params(qparams_of_range(ranges, torch.tensor(1.0), scheme, one))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -21,10 +22,9 @@ from quantviz.streaming import limits
 from quantviz.streaming.pieces import Buffers
 from quantviz.streaming.programs import Program, compiled_program, program_of, types_of_scheme
 from quantviz.streaming.readiness import scheme_ready
-from quantviz.streaming.regions import bases_of, in_line, run_of
+from quantviz.streaming.regions import Run, bases_of, in_line, run_of
 from quantviz.streaming.threads import InOrder, runs_between, shared_out
 from quantviz.tensors.blocks import block_numbers, viewed
-from quantviz.tensors.lazy import Stored
 
 Array = npt.NDArray[Any]
 
@@ -38,45 +38,38 @@ class Trial:
     """
 
     def __init__(
-        self,
-        x: Stored,
-        start: int,
-        stop: int,
-        scheme: Scheme,
-        layout: BlockLayout,
-        absmax: Callable[[], torch.Tensor],
-        *,
-        alone: bool,
-        piece: int,
+        self, run: Run, scheme: Scheme, absmax: Callable[[], torch.Tensor], *, alone: bool, piece: int
     ) -> None:
-        self._x = x
-        self._start = start
+        self._run = run
+        self._layout = run.layout
         self._scheme = scheme
-        self._layout = layout
         self._absmax = absmax
         self._alone = alone
-        self._cells = in_line(layout)
+        self._cells = in_line(run.layout)
         # Whole lines, or parts of one; many times as many cells as there are blocks, each of which has sums
         # of its own.
         length = self._cells.view_shape[-1]
-        size = max(piece, _CELLS_A_BLOCK * layout.block_count)
-        lines = [(start, stop)] if length <= size else runs_between(stop, length, start)
-        step = max(size // length, 1) * length if length <= size else size
+        size = max(piece, _CELLS_A_BLOCK * run.layout.block_count)
+        if length <= size:
+            lines = [(run.start, run.stop)]
+            step = max(size // length, 1) * length
+        else:
+            lines = list(runs_between(run.stop, length, run.start))
+            step = size
         self._pieces = [each for begin, end in lines for each in runs_between(end, step, begin)]
 
     def __call__(
-        self, found: Range, of: torch.Tensor | None = None, /, *, power: float = 2.0
+        self, ranges: Range, of: torch.Tensor | None = None, /, *, power: float = 2.0
     ) -> torch.Tensor:
         program = self._program if power == 2 else None
         if program is None:
-            return one_by_one(self._by_reference)(found, of, power=power)
-        params, refused = params_to_try(found, self._absmax(), self._scheme, self._layout, of)
-        begins, of_trial, places = _side_by_side(
-            np.arange(self._layout.block_count) if of is None else of.numpy(), self._layout.block_count
-        )
-        known = block_values(params)
+            return one_by_one(self._by_reference)(ranges, of, power=power)
+        params, refused = params_to_try(ranges, self._absmax(), self._scheme, self._layout, of)
+        count = self._layout.block_count
+        begins, of_trial, places = _side_by_side(np.arange(count) if of is None else of.numpy(), count)
+        values = block_values(params)
         columns = (
-            known[name].to(torch.float64).expand(refused.shape).flatten().numpy() for name in program.params
+            values[name].to(torch.float64).expand(refused.shape).flatten().numpy() for name in program.params
         )
         of_trials = (
             np.concatenate([column[of_trial] for column in columns]),
@@ -88,8 +81,8 @@ class Trial:
         )
         return finite_or_infinite(viewed(torch.from_numpy(sums[places]), tuple(refused.shape)), refused)
 
-    def reach(self, found: Range, of: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor] | None:
-        return reach(params_to_try(found, self._absmax(), self._scheme, self._layout, of)[0], self._scheme)
+    def reach(self, ranges: Range, of: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor] | None:
+        return reach(params_to_try(ranges, self._absmax(), self._scheme, self._layout, of)[0], self._scheme)
 
     def _added_up(self, count: int, of_piece: Callable[[int, int], Array]) -> Array:
         """Return `count` sums, added up piece after piece."""
@@ -108,7 +101,7 @@ class Trial:
 
     @property
     def _compiles(self) -> bool:
-        return self._x.count > limits.SMALL and scheme_ready(self._ranged, self._x.shape)
+        return self._run.x.count > limits.SMALL and scheme_ready(self._ranged, self._run.x.shape)
 
     @property
     def _ranged(self) -> Scheme:
@@ -118,29 +111,26 @@ class Trial:
     @property
     def _program(self) -> Program | None:
         ranged = self._ranged
-        return (
-            None
-            if not by_hand("sums")
-            else compiled_program(ranged, types_of_scheme(ranged), self._layout.block_shape[-1] == 1)
-        )
+        if not by_hand("sums"):
+            return None
+        return compiled_program(ranged, types_of_scheme(ranged), self._layout.block_shape[-1] == 1)
 
     def _noises(
         self, program: Program, start: int, stop: int, begins: Array, of_trials: tuple[Any, ...]
     ) -> Array:
         from quantviz.compiled import trials
 
-        (length, width), first, noises = (
-            (self._cells.view_shape[-1], self._cells.block_shape[-1]),
-            start - self._start,
-            np.zeros(begins[-1]),
-        )
-        bases = bases_of(self._cells, first, stop - self._start)
+        length = self._cells.view_shape[-1]
+        width = self._cells.block_shape[-1]
+        first = start - self._run.offset
+        noises = np.zeros(begins[-1])
+        bases = bases_of(self._cells, first, stop - self._run.offset)
         chance = self._scheme.arithmetic.ties == "stochastic"
         place = start, min(length, stop - start), first % length, width, bases, begins
         trials.add_noises(
             program.trials_address(),
-            run_of(self._x, start, stop),
-            *place,
+            run_of(self._run.x, start, stop),
+            place,
             of_trials,
             program.leaves_out,
             chance,
@@ -148,17 +138,17 @@ class Trial:
         )
         return noises
 
-    def _by_reference(self, found: Range, power: float) -> torch.Tensor:
-        params, refused = params_to_try(found, self._absmax(), self._scheme, self._layout)
+    def _by_reference(self, ranges: Range, power: float) -> torch.Tensor:
+        params, refused = params_to_try(ranges, self._absmax(), self._scheme, self._layout)
         program = program_of(self._scheme, params, self._layout) if self._compiles else None
-        known = None if program is None else program.of_blocks(params)
+        of_blocks = None if program is None else program.of_blocks(params)
 
         def errors(start: int, stop: int) -> torch.Tensor:
-            if program is None or known is None:
+            if program is None or of_blocks is None:
                 return self._errors_by_reference(params, start, stop)
-            made = Buffers(stop - start)
-            program.run(self._x, start, stop, self._layout, self._start, known, made, None)
-            return torch.from_numpy(made.arrays[2])
+            buffers = Buffers(stop - start)
+            program.run(dataclasses.replace(self._run, start=start, stop=stop), of_blocks, buffers)
+            return torch.from_numpy(buffers.arrays[2])
 
         sums = self._added_up(
             self._layout.block_count, lambda start, stop: self._noise(errors, power, start, stop)
@@ -172,9 +162,9 @@ class Trial:
         for at, end in runs_between(stop, limits.CHUNK, start):
             error = errors(at, end)
             if self._scheme.leaves_out:
-                error = error.masked_fill(~torch.from_numpy(np.isfinite(self._x.run(at, end))), 0)
-            places = torch.arange(at - self._start, end - self._start)
-            first = _first_of_blocks(at - self._start, end - self._start, self._cells)
+                error = error.masked_fill(~torch.from_numpy(np.isfinite(self._run.x.run(at, end))), 0)
+            places = torch.arange(at - self._run.offset, end - self._run.offset)
+            first = _first_of_blocks(at - self._run.offset, end - self._run.offset, self._cells)
             numbers = block_numbers(places if first is None else places[first], self._layout).numpy()
             sums = powers(error, power).numpy()
             sums = sums if first is None else np.add.reduceat(sums, first)
@@ -183,12 +173,12 @@ class Trial:
 
     def _errors_by_reference(self, params: QParams, start: int, stop: int) -> torch.Tensor:
         return errors_of_cells(
-            torch.from_numpy(np.array(run_of(self._x, start, stop))),
+            torch.from_numpy(np.array(run_of(self._run.x, start, stop))),
             self._scheme,
             params,
             self._layout,
             torch.arange(start, stop),
-            self._start,
+            self._run.offset,
         )
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Iterator
-from functools import cache, cached_property
+from dataclasses import dataclass
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any, cast
 
@@ -15,12 +16,13 @@ from quantviz.errors import QuantVizError
 from quantviz.quantization.calibrating import calibrated
 from quantviz.quantization.qparams import qparams_of_range
 from quantviz.quantization.result import QParams
+from quantviz.quantization.scale_search import Finder
 from quantviz.schemes.calibration import BlockValues, Range
 from quantviz.schemes.granularity import BlockLayout
 from quantviz.schemes.scheme import Scheme
 from quantviz.streaming import kernel_access, limits
 from quantviz.streaming.range_trials import Trial
-from quantviz.streaming.regions import Band, layout_of_rows, read_window, rows_of_band
+from quantviz.streaming.regions import Band, Run, layout_of_rows, read_window, rows_of_band
 from quantviz.streaming.searches import finder
 from quantviz.streaming.streamed_blocks import StreamedBlocks
 from quantviz.streaming.tensor_facts import facts
@@ -47,55 +49,89 @@ def ranges(
     >>> ranges(InMemory(torch.tensor([[1.0, -3.0]])), Scheme()).lo.tolist()
     [[-3.0]]
     """
-    layout = scheme.layout(x.shape)
     if scheme.calibration.of_values and importance is None:
-        return ranges_of_values(x, scheme, layout, piece)
+        return ranges_of_values(x, scheme, scheme.layout(x.shape), piece)
+    return _RangeSearch(x, scheme, piece, absmax, importance).ranges()
 
-    @cache
-    def largest() -> torch.Tensor:
-        if not scheme.arithmetic.scale.global_rule:
+
+@dataclass(frozen=True, eq=False)
+class _RangeSearch:
+    """A search of ranges, or of scales, that reads the values: band by band where blocks allow."""
+
+    x: Stored
+    scheme: Scheme
+    piece: int
+    #: The largest finite magnitude, if it is known.
+    absmax: float | None
+    #: Weights of the errors by column.
+    importance: torch.Tensor | None
+
+    @cached_property
+    def layout(self) -> BlockLayout:
+        """Return the scheme's blocks."""
+        return self.scheme.layout(self.x.shape)
+
+    @cached_property
+    def bands(self) -> list[tuple[int, int]]:
+        """Return first and last rows of the view in each band."""
+        layout = self.layout
+        if self.scheme.search is not None:
+            rows = rows_of_band(layout_of_runs(layout, self.scheme.search.run), self.piece)
+        elif self.importance is not None:
+            rows = rows_of_band(layout_of_runs(layout, layout.grid_shape[-1]), self.piece)
+        elif self.scheme.calibration.together:
+            rows = rows_of_band(layout, self.x.count)
+        else:
+            rows = rows_of_band(layout, min(limits.BAND, self.piece))
+        return list(runs_between(layout.view_shape[0], rows))
+
+    @cached_property
+    def finder(self) -> Finder | None:
+        """Return the compiled search of scales, if there is one."""
+        return finder(self.scheme, self.x.shape, weighted=self.importance is not None)
+
+    @cached_property
+    def largest(self) -> torch.Tensor:
+        """Return the tensor's largest finite magnitude; 0 if the scheme's scales do not depend on it."""
+        if not self.scheme.arithmetic.scale.global_rule:
             return torch.tensor(0.0)
-        return torch.tensor(facts(x).absmax if absmax is None else absmax)
+        return torch.tensor(facts(self.x).absmax if self.absmax is None else self.absmax)
 
-    size = x.count if scheme.calibration.together else min(limits.BAND, piece)
-    rows = rows_of_band(layout, size)
-    length = math.prod(layout.view_shape[1:])
-    if scheme.search is not None:
-        rows = rows_of_band(layout_of_runs(layout, scheme.search.run), piece)
-    elif importance is not None:
-        rows = rows_of_band(layout_of_runs(layout, layout.grid_shape[-1]), piece)
-    bands = list(runs_between(layout.view_shape[0], rows))
-    found: list[Range | QParams] = [QParams(0.0)] * len(bands)
-    alone = len(bands) > 1
-    find = finder(scheme, x.shape, weighted=importance is not None)
+    def ranges(self) -> Range | QParams:
+        """Return the ranges, or scales and zero points, of all blocks."""
+        layouts = [layout_of_rows(self.layout, *band) for band in self.bands]
+        parts: list[Range | QParams] = [QParams(0.0)] * len(layouts)
+        _ = self.finder  # found before the threads begin
 
-    def work(numbers: Iterator[int]) -> None:
-        for k in numbers:
-            first, last = bands[k]
-            part = layout_of_rows(layout, first, last) if alone else layout
-            band = Band(x, first * length, part.view_shape) if alone else x
-            trial = Trial(x, first * length, last * length, scheme, part, largest, alone=alone, piece=piece)
-            # A band of a tensor of one axis is some of its columns.
-            own = (
-                importance[first:last]
-                if importance is not None and len(layout.view_shape) == 1
-                else importance
-            )
-            found[k] = calibrated(
-                _blocks(band, scheme, part, piece, alone=alone, reads=importance is not None),
-                scheme,
-                trial,
-                largest,
-                own,
-                find,
-            )
+        def work(numbers: Iterator[int]) -> None:
+            for k in numbers:
+                parts[k] = self._ranges_of_band(k)
 
-    shared_out(work, range(len(bands)), 1 if len(bands) == 1 else None)
-    return (
-        found[0]
-        if len(bands) == 1
-        else _one_after_the_other(found, [layout_of_rows(layout, *band) for band in bands])
-    )
+        shared_out(work, range(len(layouts)))
+        return parts[0] if len(parts) == 1 else _one_after_the_other(parts, layouts)
+
+    def _ranges_of_band(self, k: int) -> Range | QParams:
+        values = self.x
+        layout = self.layout
+        weights = self.importance
+        first, last = self.bands[k]
+        length = math.prod(layout.view_shape[1:])
+        alone = len(self.bands) > 1
+        if alone:
+            layout = layout_of_rows(layout, first, last)
+            values = Band(self.x, first * length, layout.view_shape)
+            if weights is not None and len(layout.view_shape) == 1:
+                # A band of a tensor of one axis is some of its columns.
+                weights = weights[first:last]
+        run = Run(self.x, first * length, last * length, layout, offset=first * length)
+        return calibrated(
+            _blocks(values, self.scheme, layout, self.piece, alone=alone, reads=weights is not None),
+            self.scheme,
+            Trial(run, self.scheme, lambda: self.largest, alone=alone, piece=self.piece),
+            lambda: self.largest,
+            weights,
+            self.finder,
+        )
 
 
 def ranges_of_values(
@@ -104,7 +140,7 @@ def ranges_of_values(
     return calibrated(_blocks(x, scheme, layout, piece, alone=alone), scheme, _no_trial)
 
 
-def _no_trial(found: Range, of: torch.Tensor | None = None, /, *, power: float = 2.0) -> torch.Tensor:
+def _no_trial(ranges: Range, of: torch.Tensor | None = None, /, *, power: float = 2.0) -> torch.Tensor:
     raise NotImplementedError
 
 
@@ -126,16 +162,16 @@ class _ReadBlocks:
     """The `Blocks` of a tensor that is read at the first access."""
 
     def __init__(self, x: Stored, layout: BlockLayout, dtype: torch.dtype, finite_only: bool) -> None:
-        self._asked = x, layout, dtype, finite_only
+        self._arguments = x, layout, dtype, finite_only
 
     @cached_property
-    def _made(self) -> Blocks:
-        x, layout, dtype, finite_only = self._asked
+    def _blocks(self) -> Blocks:
+        x, layout, dtype, finite_only = self._arguments
         values = read_window(x, layout, tuple(slice(0, n) for n in layout.view_shape))
         return Blocks(values, layout, dtype, torch.isfinite(values) if finite_only else None)
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._made, name)
+        return getattr(self._blocks, name)
 
 
 def _one_after_the_other(parts: list[Range | QParams], layouts: list[BlockLayout]) -> Range | QParams:
@@ -188,18 +224,18 @@ def _grid_of(values: Any, layout: BlockLayout) -> torch.Tensor:
 
 
 def qparams(
-    x: Stored, scheme: Scheme, found: Range | QParams | None = None, absmax: float | None = None
+    x: Stored, scheme: Scheme, block_ranges: Range | QParams | None = None, absmax: float | None = None
 ) -> QParams:
     """Return scale and zero point of each block, as `choose_qparams` does.
 
-    `found` and `absmax` are the ranges and the largest finite magnitude, if they were computed before.
+    `block_ranges` and `absmax` are the ranges and the largest finite magnitude, if they were computed before.
 
     >>> from quantviz.tensors.lazy import InMemory
     >>> found = qparams(InMemory(torch.tensor([-1.27, 1.27])), Scheme("int8"))
     >>> found.scale.item() == 1.2699999809265137 / 127
     True
     """
-    found = found or ranges(x, scheme, absmax=absmax)
+    block_ranges = block_ranges or ranges(x, scheme, absmax=absmax)
     if absmax is None:
         absmax = facts(x).absmax if scheme.arithmetic.scale.global_rule else 0.0
-    return qparams_of_range(found, torch.tensor(absmax), scheme, scheme.layout(x.shape))
+    return qparams_of_range(block_ranges, torch.tensor(absmax), scheme, scheme.layout(x.shape))

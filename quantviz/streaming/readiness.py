@@ -12,7 +12,7 @@ from quantviz.schemes.granularity import Shape
 from quantviz.schemes.scheme import Scheme
 from quantviz.streaming import kernel_access, limits, searches
 from quantviz.streaming.kernel_access import fixed_ready
-from quantviz.streaming.pieces import MeasureOptions, rows_of_piece
+from quantviz.streaming.pieces import rows_of_piece
 from quantviz.streaming.programs import block_code, compiled_program, lines_of_sums, types_of_scheme
 from quantviz.streaming.regions import fills, in_line
 
@@ -64,7 +64,7 @@ def is_compiled(scheme: Scheme, shape: Shape, *, by_axis: bool, counted: bool = 
     that count codes.
     """
     layout = in_line(scheme.layout(shape))
-    rows = rows_of_piece(layout, shape, MeasureOptions(scheme, None, by_axis, None, limits.PIECE, None))
+    rows = rows_of_piece(layout, shape, limits.PIECE, by_axis=by_axis)
     banded = rows < layout.view_shape[0] and fills(layout) and scheme.calibration.of_values
     from quantviz.compiled.compiler import compiler
 

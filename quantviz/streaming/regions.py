@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -42,6 +43,18 @@ class Band(Stored):
 
     def read(self, index: Window) -> torch.Tensor:
         raise NotImplementedError
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """Flat elements of a tensor, from `start` to before `stop`, and the layout of their blocks."""
+
+    x: Stored
+    start: int
+    stop: int
+    layout: BlockLayout
+    #: The place of the first element of the layout, which is that of a band or of the whole tensor.
+    offset: int = 0
 
 
 def rows_of_band(layout: BlockLayout, piece: int) -> int:

@@ -64,43 +64,38 @@ def _added_up(r: QuantResult) -> Moments | None:
     gaps = gaps_of(fmt)
     pieces = list(runs_between(x.size, limits.PIECE))
     sums = np.zeros((len(pieces), len(SUMS)))
-    found = np.zeros((len(pieces), 3), np.int64)
+    of_pieces = np.zeros((len(pieces), 3), np.int64)
     counts: list[Array] = []
 
     def work(numbers: Iterator[int]) -> None:
-        own = np.zeros((TABLES, 2**fmt.bits), np.int64)
+        of_codes = np.zeros((TABLES, 2**fmt.bits), np.int64)
         for k in numbers:
             start, stop = pieces[k]
             here = slice(start, stop)
-            found[k] = add_result(
-                x[here],
-                x_hat[here],
-                error[here],
-                clipped[here],
-                codes[here],
+            of_pieces[k] = add_result(
+                (x[here], x_hat[here], error[here], clipped[here], codes[here]),
                 start,
                 (length, layout.block_shape[-1], start // length, bases_of(layout, start, stop)),
                 scale,
                 gaps,
-                fmt.code_min,
                 r.scheme.leaves_out,
-                own,
+                (fmt.code_min, of_codes),
                 sums[k],
             )
-        counts.append(own.sum(0)[: fmt.levels])
+        counts.append(of_codes.sum(0)[: fmt.levels])
 
     shared_out(work, range(len(pieces)))
-    cells, largest, others = found.T
+    cells, largest, others = of_pieces.T
     if others.any():
         return None
     of_sums = dict(zip(SUMS, map(number_of, np.add.reduce(sums).tolist()), strict=True))
-    of_codes = torch.from_numpy(np.add.reduce(counts)).to(torch.float64)
+    code_counts = torch.from_numpy(np.add.reduce(counts)).to(torch.float64)
     size = np.int32(largest.max()).view(np.float32)
     return Moments(
         **of_sums,
         cells=number_of(int(cells.sum())),
         e2=of_sums["kept_e2"] + of_sums["clipped_e2"],
         max_error=number_of(float(size) if cells.any() else -torch.inf),
-        codes_seen=(of_codes > 0).to(torch.float64),
-        code_counts=of_codes,
+        codes_seen=(code_counts > 0).to(torch.float64),
+        code_counts=code_counts,
     )

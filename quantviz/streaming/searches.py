@@ -97,13 +97,13 @@ def find(
     rows = lines_of_runs(values).numpy()
     of_columns = np.empty((0, size), np.float32) if weights is None else lines_of_runs(weights).numpy()
     levels = BY_TORCH.level(values, search.level) if code.reads_level else torch.empty(0)
-    found = torch.empty(len(code.results), runs * in_run)
+    results = torch.empty(len(code.results), runs * in_run)
     constants = (
         np.array(code.floats, np.float64),
         np.array(code.integers, np.int64),
         np.array(code.tables, np.float64),
     )
     address = compiler().search(code)
-    if not run(address, rows, of_columns, levels.numpy(), in_run, code.kept, *constants, found.numpy()):
+    if not run(address, rows, of_columns, levels.numpy(), in_run, code.kept, constants, results.numpy()):
         return find_by_torch(values, weights, search, fmt)
-    return tuple(runs_of_lines(each, in_run) for each in found)
+    return tuple(runs_of_lines(each, in_run) for each in results)

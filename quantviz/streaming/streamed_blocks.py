@@ -51,14 +51,14 @@ class StreamedBlocks:
 
     def min_max(self) -> tuple[torch.Tensor, torch.Tensor]:
         """Return smallest and largest value of each block."""
-        lo, hi = self._found()
+        lo, hi = self._block_ends()
         return lo.to(self._dtype), hi.to(self._dtype)
 
     def extreme(self) -> torch.Tensor:
         """Return the first element of largest magnitude of each block, with its sign."""
         if not fixed_ready() and not self._one:
             return self._by_window(lambda blocks: (blocks.extreme(),), 1)[0]
-        lo, hi = self._found()
+        lo, hi = self._block_ends()
         extreme = torch.where(hi > -lo, hi, lo)
         ties = hi == -lo
         if bool(ties.any()):
@@ -67,19 +67,17 @@ class StreamedBlocks:
             sizes = extreme.abs().flatten().numpy()
             for start, stop in runs_between(self._x.count, self._piece):
                 if not fixed_ready():
-                    found = np.flatnonzero(np.abs(run := self._x.run(start, stop)) == sizes[0])
-                    if len(found):
-                        flat[0] = run[found[0]]
+                    values = self._x.run(start, stop)
+                    places = np.flatnonzero(np.abs(values) == sizes[0])
+                    if len(places):
+                        flat[0] = values[places[0]]
                         wanted[0] = False
                         break
                     continue
                 from quantviz.compiled import run_kernels
 
-                length, width = self._along
-                at = start // length, bases_of(self._layout, start, stop)
-                run_kernels.find_firsts(
-                    run_of(self._x, start, stop), start, length, width, *at, sizes, wanted, flat
-                )
+                run = run_of(self._x, start, stop)
+                run_kernels.find_firsts(run, self._place(start, stop), sizes, wanted, flat)
                 if not wanted.any():
                     break
             extreme = viewed(torch.from_numpy(flat), self._layout.grid_shape)
@@ -135,7 +133,7 @@ class StreamedBlocks:
         """Return the `count` results of `answer` for each block, float64, from `most` blocks at a time."""
         grid = self._layout.grid_shape
         if self._one:
-            own = answer(_OneBlock(self._runs, self._found(), self._x.count, self._alone))
+            own = answer(_OneBlock(self._runs, self._block_ends(), self._x.count, self._alone))
             return tuple(viewed(each.to(torch.float64), grid) for each in own)
         numbers = viewed(torch.arange(self._layout.block_count), grid)
         answers = tuple(torch.zeros(self._layout.block_count, dtype=torch.float64) for _ in range(count))
@@ -157,20 +155,20 @@ class StreamedBlocks:
             run[~np.isfinite(run)] = np.nan
         return torch.from_numpy(np.abs(run) if self._absolute else run)
 
-    @property
-    def _along(self) -> tuple[int, int]:
-        """Return the lengths of the view and of a block along the last axis."""
-        return self._layout.view_shape[-1], self._layout.block_shape[-1]
+    def _place(self, start: int, stop: int) -> tuple[int, int, int, int, Array]:
+        """Return the place of a run, as an argument of kernels: see `run_kernels.find_ends`."""
+        length = self._layout.view_shape[-1]
+        width = self._layout.block_shape[-1]
+        return start, length, width, start // length, bases_of(self._layout, start, stop)
 
-    def _found(self) -> tuple[torch.Tensor, torch.Tensor]:
+    def _block_ends(self) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the ends of each block, float32."""
         if self._ends is None and not fixed_ready():
-            self._ends = self._found_plainly()
+            self._ends = self._ends_without_kernels()
         if self._ends is None:
             from quantviz.compiled import run_kernels
 
             layout = self._layout
-            length, width = self._along
             grids: list[tuple[Array, Array]] = []
 
             def work(runs: Iterator[tuple[int, int]]) -> None:
@@ -178,10 +176,8 @@ class StreamedBlocks:
                 hi = np.full(layout.block_count, -0x80000000, np.int32)
                 grids.append((lo, hi))
                 for start, stop in runs:
-                    at = start // length, bases_of(layout, start, stop)
-                    run_kernels.find_ends(
-                        run_of(self._x, start, stop), start, length, width, *at, self._finite_only, lo, hi
-                    )
+                    run = run_of(self._x, start, stop)
+                    run_kernels.find_ends(run, self._place(start, stop), self._finite_only, lo, hi)
 
             runs = list(shares_of(self._x.count, self._piece, in_place=self._x.in_place))
             if self._alone:
@@ -206,7 +202,7 @@ class StreamedBlocks:
             self._ends = ends[0], ends[1]
         return self._ends
 
-    def _found_plainly(self) -> tuple[torch.Tensor, torch.Tensor]:
+    def _ends_without_kernels(self) -> tuple[torch.Tensor, torch.Tensor]:
         """Return smallest and largest value of each block without compiled kernels."""
         if not self._one:
             lo, hi = self._by_window(lambda blocks: blocks.min_max(), 2)
@@ -227,26 +223,26 @@ class StreamedBlocks:
         return lo, hi
 
     def _by_window(
-        self, asked: Callable[[Blocks], tuple[torch.Tensor, ...]], count: int
+        self, statistics: Callable[[Blocks], tuple[torch.Tensor, ...]], count: int
     ) -> tuple[torch.Tensor, ...]:
         """Return statistics computed by `Blocks` of one window after the other."""
         answers = tuple(self.constant(0.0) for _ in range(count))
 
         def of_window(blocks: Blocks, place: tuple[slice, ...]) -> None:
-            for answer, part in zip(answers, asked(blocks), strict=True):
+            for answer, part in zip(answers, statistics(blocks), strict=True):
                 answer[place] = part
 
         self._in_windows(of_window)
         return answers
 
-    def _in_windows(self, asked: Callable[[Blocks, tuple[slice, ...]], None]) -> None:
+    def _in_windows(self, take: Callable[[Blocks, tuple[slice, ...]], None]) -> None:
         """Call a function with the blocks of one window after the other, and their place in the grid."""
 
         def work(windows: Iterator[tuple[tuple[slice, ...], BlockLayout, tuple[slice, ...]]]) -> None:
             for window, layout, place in windows:
                 values = read_window(self._x, self._layout, window)
                 counted = torch.isfinite(values) if self._finite_only else None
-                asked(Blocks(values, layout, self._dtype, counted), place)
+                take(Blocks(values, layout, self._dtype, counted), place)
 
         windows = windows_of(self._layout, self._piece)
         if self._alone:
@@ -332,13 +328,13 @@ class _OneBlock:
         self, of_rows: Callable[..., torch.Tensor], join: Join, *of_blocks: torch.Tensor
     ) -> torch.Tensor:
         """Return the results of `of_rows` for one stretch after the other, combined by `join`."""
-        known = [each.unsqueeze(-1) for each in of_blocks]
+        columns = [each.unsqueeze(-1) for each in of_blocks]
         stretches = list(runs_between(self._count, STRETCH))
         sums = [torch.empty(0)] * len(stretches)
 
         def work(numbers: Iterator[int]) -> None:
             for k in numbers:
-                sums[k] = of_rows(self._runs(*stretches[k]).unsqueeze(0), *known)
+                sums[k] = of_rows(self._runs(*stretches[k]).unsqueeze(0), *columns)
 
         shared_out(work, range(len(stretches)), self._threads)
         return reduce(join, sums)

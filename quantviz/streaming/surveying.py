@@ -118,25 +118,25 @@ def survey(x: Stored, scheme: Scheme, qparams: QParams, n: int = 20, *, known: F
     def add(pieces: Iterator[tuple[int, tuple[int, int]]]) -> None:
         buffers = Buffers(limits.CELLS_AT_ONCE)
         for k, (start, stop) in pieces:
-            own = _SurveyTally(plan, start, stop)
-            own.add(x, coder, buffers)
-            in_order.put(k, own)
+            tally = _SurveyTally(plan, start, stop)
+            tally.add(x, coder, buffers)
+            in_order.put(k, tally)
 
     shared_out(add, enumerate(plan.pieces()))
     return whole.survey(x)
 
 
-def worst_cells(found: Survey) -> dict[str, list[Any]]:
+def worst_cells(result: Survey) -> dict[str, list[Any]]:
     """Return the worst cells as columns of a table: `index`, `x`, `x_hat`, `error`, and the error in
     `steps`.
     """
     return {
-        name: [getattr(cell, name) for cell in found.cells]
+        name: [getattr(cell, name) for cell in result.cells]
         for name in ("index", "x", "x_hat", "error", "steps")
     }
 
 
-def worst_lines(found: Survey, axis: int, n: int = 20) -> dict[str, list[Any]]:
+def worst_lines(result: Survey, axis: int, n: int = 20) -> dict[str, list[Any]]:
     """Return the worst lines along an axis, say rows, as columns of a table: `index`, `sqnr_db`, `rmse`,
     `largest_error` and `noise_share`.
 
@@ -144,42 +144,42 @@ def worst_lines(found: Survey, axis: int, n: int = 20) -> dict[str, list[Any]]:
     values, which hardly matter to any output, would come first; SQNR has a column of its own. `noise_share`
     is the line's share of the tensor's noise. Empty for an axis longer than `MOST_KEPT`.
     """
-    lines = found.axes[axis]
+    lines = result.axes[axis]
     places = np.zeros(0, dtype=np.int64) if lines is None else worst(lines, n)
     return {
         "index": places.tolist(),
-        **({} if lines is None else _columns(lines.at(torch.from_numpy(places)), found.noise)),
+        **({} if lines is None else _columns(lines.at(torch.from_numpy(places)), result.noise)),
     }
 
 
-def worst_blocks(found: Survey, n: int = 20) -> dict[str, list[Any]]:
+def worst_blocks(result: Survey, n: int = 20) -> dict[str, list[Any]]:
     """Return the worst blocks as columns of a table: `block`, the place in the grid, `index`, that of its
     first cell, its `scale`, and as for lines.
 
     Ranked as in `worst_lines`.
     """
-    places = worst(found.blocks, n)
-    numbers = found.block_numbers[places]
-    layout = found.layout
+    places = worst(result.blocks, n)
+    numbers = result.block_numbers[places]
+    layout = result.layout
     blocks = [place_of(int(number), layout.grid_shape) for number in numbers]
     corners = [tuple(i * size for i, size in zip(block, layout.block_shape, strict=True)) for block in blocks]
     return {
         "block": blocks,
-        "index": [place_of(flat_index(corner, layout.view_shape), found.shape) for corner in corners],
-        "scale": [float(found.qparams.scale[block]) for block in blocks],
-        **_columns(found.blocks.at(torch.from_numpy(places)), found.noise),
+        "index": [place_of(flat_index(corner, layout.view_shape), result.shape) for corner in corners],
+        "scale": [float(result.qparams.scale[block]) for block in blocks],
+        **_columns(result.blocks.at(torch.from_numpy(places)), result.noise),
     }
 
 
 def _columns(lines: Moments, noise: float) -> dict[str, list[Any]]:
     e2 = _array(lines.e2)
     share = e2 / noise if noise else np.zeros_like(e2)
-    found = {
+    columns = {
         "sqnr_db": sqnr_db_of_lines(lines),
         "rmse": METRICS["rmse"].of(lines),
         "largest_error": METRICS["max_abs_error"].of(lines),
     }
-    return {**{name: values.tolist() for name, values in found.items()}, "noise_share": share.tolist()}
+    return {**{name: values.tolist() for name, values in columns.items()}, "noise_share": share.tolist()}
 
 
 @dataclass(frozen=True, eq=False)
@@ -254,9 +254,9 @@ class _SurveyTally:
         largest = _WorstOfRun(plan.n)
         for begin in range(self._start, self._stop, limits.CELLS_AT_ONCE):
             values = x.run(begin, min(begin + limits.CELLS_AT_ONCE, self._stop))
-            made = buffers.part(0, len(values))
-            coder.put(values, begin, made)
-            _, x_hat, error, clipped, steps = made.arrays
+            results = buffers.part(0, len(values))
+            coder.put(values, begin, results)
+            _, x_hat, error, clipped, steps = results.arrays
             counted: tuple[Array, ...] = values, x_hat, clipped, steps
             finite = np.isfinite(values)
             if not finite.all():
@@ -274,7 +274,7 @@ class _SurveyTally:
             for adder in {id(adder): adder for adder in (*self._axes, blocks) if adder}.values():
                 adder.add(values, error, None if finite.all() else ~finite, begin)
             largest.add(error, begin)
-        self._worst += largest.found()
+        self._worst += largest.cells()
         if self._blocks is None:
             found = blocks.moments
             places = np.sort(worst(found, plan.n))
@@ -341,7 +341,7 @@ class _WorstOfRun:
     def add(self, error: Array, start: int) -> None:
         self._count = pooling_kernels().keep_largest(error, start, self._sizes, self._places, self._count)
 
-    def found(self) -> Iterator[tuple[float, int]]:
+    def cells(self) -> Iterator[tuple[float, int]]:
         """Return -|error| and the place of each, so that sorted the worst come first."""
         return zip((-self._sizes[: self._count]).tolist(), self._places[: self._count].tolist(), strict=True)
 

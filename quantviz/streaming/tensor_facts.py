@@ -1,4 +1,4 @@
-"""Facts of a whole tensor that depend on no scheme: ends, places and counts."""
+"""Facts of a whole tensor that depend on no scheme: ends, places, counts, and sums of powers."""
 
 from __future__ import annotations
 
@@ -9,17 +9,21 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import torch
 
+from quantviz.evaluation.moments import Moments, number_of
 from quantviz.pickling import Picklable
 from quantviz.schemes.granularity import Shape
 from quantviz.streaming import limits
-from quantviz.streaming.kernel_access import fixed_ready
+from quantviz.streaming.kernel_access import fixed_ready, has_kernels
 from quantviz.streaming.regions import place_of, run_of
 from quantviz.streaming.threads import runs_between, shared_out, shares_of
 from quantviz.tensors.conversion import NonFinite
-from quantviz.tensors.lazy import Stored
+from quantviz.tensors.lazy import Stored, Values
 
 Array = npt.NDArray[Any]
+#: The dtypes that one kernel decodes and surveys in the same loop.
+DECODED = (torch.bfloat16, torch.float16)
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,8 +108,10 @@ def facts_of_looks(states: list[Array], shape: Shape, value_at: Callable[[int], 
         (int(state[run_kernels.FIRST_BAD]) for state in states if state[run_kernels.FIRST_BAD] >= 0),
         default=-1,
     )
-    found = NonFinite(nan, inf, minus_inf, place_of(first, shape), value_at(first)) if first >= 0 else None
-    return Facts(lo, hi, place_of(int(best[run_kernels.SIZE_AT]), shape), found, negative)
+    nonfinite = (
+        NonFinite(nan, inf, minus_inf, place_of(first, shape), value_at(first)) if first >= 0 else None
+    )
+    return Facts(lo, hi, place_of(int(best[run_kernels.SIZE_AT]), shape), nonfinite, negative)
 
 
 def _of_key(key: int) -> float:
@@ -148,5 +154,99 @@ def _facts_of_runs(x: Stored) -> Facts:
             largest = start + int(np.argmax(np.abs(run) == top))
     if best < 0:
         lo = hi = 0.0
-    found = NonFinite(nan, inf, minus_inf, place_of(first, x.shape), value) if first >= 0 else None
-    return Facts(lo, hi, place_of(largest, x.shape), found, negative)
+    nonfinite = NonFinite(nan, inf, minus_inf, place_of(first, x.shape), value) if first >= 0 else None
+    return Facts(lo, hi, place_of(largest, x.shape), nonfinite, negative)
+
+
+# ---- sums of powers ------------------------------------------------------------------------------
+
+
+def power_sums(x: Stored, *, threads: int | None = None) -> Moments:
+    """Return the sums of powers of a tensor without NaN and Inf: the same bits for any number of threads.
+
+    >>> import torch
+    >>> from quantviz.tensors.lazy import InMemory
+    >>> float(power_sums(InMemory(torch.tensor([1.0, -2.0, 3.0]))).x3)
+    20.0
+    """
+    pieces = list(runs_between(x.count, limits.PIECE))
+    sums = np.zeros((len(pieces), 4))
+
+    def work(numbers: Iterator[int]) -> None:
+        for k in numbers:
+            _add_powers(run_of(x, *pieces[k]), sums[k])
+
+    shared_out(work, range(len(pieces)), threads)
+    whole = np.zeros(4)
+    for of_piece in sums:
+        whole += of_piece
+    return moments_of_powers(whole)
+
+
+def moments_of_powers(sums: Array) -> Moments:
+    """Return Σx … Σx⁴ as moments."""
+    one, two, three, four = (number_of(float(total)) for total in sums)
+    return Moments(x=one, x2=two, x3=three, x4=four)
+
+
+def _add_powers(values: Values, sums: Array) -> None:
+    if has_kernels():
+        from quantviz.compiled.run_kernels import add_powers
+
+        add_powers(values, sums)
+        return
+    for start, stop in runs_between(len(values), limits.CHUNK):
+        wide = values[start:stop].astype(np.float64)
+        square = wide * wide
+        sums += (wide.sum(), square.sum(), (square * wide).sum(), (square * square).sum())
+
+
+# ---- both, while a tensor is read ----------------------------------------------------------------
+
+
+class OnePassFacts:
+    """The facts and the sums of powers of a tensor whose values arrive one run after the other.
+
+    >>> found = OnePassFacts()
+    >>> part = torch.tensor([1.0, -2.0, 3.0]).bfloat16().view(torch.uint8).numpy()
+    >>> values = np.empty(3, np.float32)
+    >>> found.take(part, torch.bfloat16, values, 0)
+    >>> values.tolist(), found.facts((3,)).lo, float(found.powers().x3)
+    ([1.0, -2.0, 3.0], -2.0, 20.0)
+    """
+
+    def __init__(self) -> None:
+        from quantviz.compiled import run_kernels
+
+        self._looked: Array = run_kernels.new_look()
+        self._sums = np.zeros(4)
+        self._first: float | None = None
+
+    def take(self, part: Array, dtype: torch.dtype | None, values: Array, start: int) -> None:
+        """Decode a run of values, and add them to the facts and sums.
+
+        Args:
+            part: The bytes that they are decoded from, if `dtype` is one of `DECODED`.
+            dtype: The stored dtype; with any other, `values` contains the values already.
+            values: The array that receives the values, float32.
+            start: The flat index of the first one.
+        """
+        from quantviz.compiled import decoding, run_kernels
+
+        kinds: dict[torch.dtype | None, int] = dict(
+            zip(DECODED, (decoding.BRAIN, decoding.HALF), strict=True)
+        )
+        stored = kinds.get(dtype, decoding.SINGLE)
+        words = part.view(np.uint16) if stored else np.empty(0, np.uint16)
+        state = self._looked
+        decoding.take(words, stored, values.view(np.uint32), values, start, state, self._sums)
+        if self._first is None and state[run_kernels.FIRST_BAD] >= 0:
+            self._first = float(values[state[run_kernels.FIRST_BAD] - start])
+
+    def facts(self, shape: Shape) -> Facts:
+        """Return the facts of all values so far."""
+        return facts_of_looks([self._looked], shape, lambda at: self._first or 0.0)
+
+    def powers(self) -> Moments:
+        """Return the sums of powers of all values so far, which are valid only if all are finite."""
+        return moments_of_powers(self._sums)

@@ -88,14 +88,14 @@ class InOrder(Generic[_T]):
         self._lock = threading.Lock()
         self._waiting: dict[int, tuple[int, _T]] = {}
 
-    def put(self, first: int, made: _T, count: int = 1) -> None:
+    def put(self, first: int, result: _T, count: int = 1) -> None:
         """Add the result of `count` pieces from piece `first` on."""
         with self._lock:
-            self._waiting[first] = count, made
+            self._waiting[first] = count, result
             while self._next in self._waiting:
-                count, made = self._waiting.pop(self._next)
+                count, result = self._waiting.pop(self._next)
                 self._next += count
-                self._take(made)
+                self._take(result)
 
 
 def shares_of(

@@ -11,6 +11,7 @@ from quantviz.schemes.conventions import CONVENTION_GROUPS
 from quantviz.schemes.recipes import ALL_RECIPES
 from quantviz.text import catalogue
 from quantviz.ui.components.scheme_words import convention_option, engines_found
+from tests.helpers.sample import sample_of
 from tests.helpers.session import address, healthy, opened, panels
 
 #: Blocks of 256 fit, and it is small.
@@ -26,7 +27,11 @@ def opened_in(monkeypatch, language, **params):
 
 
 def in_turn(monkeypatch, names, **params):
-    """The app and each name in turn: the first half in English, the other in Chinese."""
+    """The app and a sample of the names in turn: the first half in English, the other in Chinese.
+
+    What each sets is the core's, and tested there of all: `Scheme.adapted`, `qv.RECIPES`.
+    """
+    names = sample_of(names, 20)
     for language, half in (("en", names[: len(names) // 2]), ("zh", names[len(names) // 2 :])):
         at = opened_in(monkeypatch, language, **params)
         for name in half:

@@ -14,7 +14,7 @@ from quantviz.figures.panels import panels_figure
 from quantviz.figures.panels_data import panels_data, result_panels
 from quantviz.figures.theme import GREYS, THEMES, rgb
 from quantviz.figures.value_scales import WASHED_OUT, as_picture, with_value_scale
-from quantviz.streaming.magnitude_spread import Spread
+from quantviz.streaming.value_distribution import Spread
 from quantviz.ui.components.panels_bridge import color_scale
 from tests.helpers.panels import result
 

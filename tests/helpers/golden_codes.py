@@ -85,8 +85,10 @@ def half_schemes(convention: qv.Convention) -> Iterator[qv.Scheme]:
         seen = set()
         for scheme in offered_schemes(convention):
             kind = scheme.format, scheme.mode, scheme.granularity.single
+            if kind in seen:
+                continue
             own = scheme.on_input(dtype)
-            if own != scheme and kind not in seen:
+            if own != scheme:
                 seen.add(kind)
                 yield own
 

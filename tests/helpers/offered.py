@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from functools import cache
 
 import quantviz as qv
 from quantviz.schemes.granularity import GRANULARITIES, Granularity
@@ -20,10 +21,15 @@ EXAMPLES: dict[str, Granularity] = {
 
 def problems(*fields: object) -> tuple[qv.QuantVizError, ...]:
     """What `Scheme(*fields)` would be refused for: the first problem, as the constructor raises one."""
+    scheme = _built(*fields)
+    return (scheme,) if isinstance(scheme, qv.QuantVizError) else scheme.problems()
+
+
+def _built(*fields: object) -> qv.Scheme | qv.QuantVizError:
     try:
-        return qv.Scheme(*fields).problems()
+        return qv.Scheme(*fields)
     except qv.QuantVizError as problem:
-        return (problem,)
+        return problem
 
 
 def granularities(convention: qv.Convention, format_id: str) -> Iterator[Granularity]:
@@ -40,11 +46,19 @@ def calibration_of(convention: qv.Convention) -> qv.MinMax | qv.Searched:
 
 def offered_schemes(convention: qv.Convention, formats: tuple[str, ...] = ()) -> Iterator[qv.Scheme]:
     """Every scheme of a convention that is not refused; of `formats`, where some are named."""
-    for format_id, mode in itertools.product(formats or qv.FORMATS, qv.MODES):
-        for granularity in granularities(convention, format_id):
-            calibration = calibration_of(convention)
-            if not problems(format_id, mode, granularity, calibration, convention):
-                yield qv.Scheme(format_id, mode, granularity, calibration, convention)
+    calibration = calibration_of(convention)
+    for format_id in formats or qv.FORMATS:
+        yield from _of_format(convention, calibration, format_id)
+
+
+@cache
+def _of_format(
+    convention: qv.Convention, calibration: qv.MinMax | qv.Searched, format_id: str
+) -> tuple[qv.Scheme, ...]:
+    """Return those of one format; several files of tests walk all of them while they are collected."""
+    walked = itertools.product(qv.MODES, granularities(convention, format_id))
+    built = (_built(format_id, mode, each, calibration, convention) for mode, each in walked)
+    return tuple(scheme for scheme in built if isinstance(scheme, qv.Scheme) and not scheme.problems())
 
 
 def one_of(convention: qv.Convention, **changes: object) -> qv.Scheme:

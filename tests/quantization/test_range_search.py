@@ -14,6 +14,7 @@ from quantviz.quantization import calibrating, qparams, quantizer, result
 from quantviz.quantization.range_search import LESS
 from quantviz.schemes.calibration import Range
 from quantviz.streaming import coding, kernel_access, limits, measuring, programs, range_trials, ranges
+from quantviz.streaming.regions import Run
 from quantviz.streaming.threads import THREADS_VARIABLE
 from quantviz.tensors import blocks
 from quantviz.tensors.lazy import InMemory
@@ -188,7 +189,7 @@ def test_a_list_of_ranges_has_the_errors_of_the_reference_quantizer(
     )(found, of)
     for piece in (50, 1000, 2**19):
         trial = range_trials.Trial(
-            InMemory(x), 0, x.numel(), scheme, layout, lambda: absmax, alone=False, piece=piece
+            Run(InMemory(x), 0, x.numel(), layout), scheme, lambda: absmax, alone=False, piece=piece
         )
         torch.testing.assert_close(trial(found, of), wanted, rtol=1e-12, atol=0)
     for cells in (700, 2**16):

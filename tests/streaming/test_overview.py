@@ -16,7 +16,7 @@ from quantviz.evaluation.moments import Moments
 from quantviz.figures.histograms import histogram_data
 from quantviz.quantization.grids import GRIDS
 from quantviz.quantization.result import steps_of_error
-from quantviz.streaming import limits, magnitude_spread, ranges, regions, surveying
+from quantviz.streaming import limits, ranges, regions, surveying, value_distribution
 from quantviz.streaming.frames import Patch
 from quantviz.streaming.overview import overview, pooled
 from quantviz.streaming.surveying import survey, worst_blocks, worst_cells, worst_lines
@@ -427,7 +427,7 @@ def test_the_spread_is_that_of_the_sorted_magnitudes(count):
     x = torch.randn(count, generator=torch.Generator().manual_seed(count)) * 3
     x[:: max(2, count // 50)] = 0
     x = torch.cat([x, torch.tensor([float("nan"), float("inf")])])
-    found = magnitude_spread.spread(InMemory(x))
+    found = value_distribution.spread(InMemory(x))
     sizes = x[torch.isfinite(x)].abs().sort().values
     there = sizes[sizes > 0]
     middle = float(there[max(0, -(-len(there) // 2) - 1)]) if len(there) else 0.0
@@ -437,4 +437,4 @@ def test_the_spread_is_that_of_the_sorted_magnitudes(count):
 
 
 def test_a_tensor_of_zeros_has_no_spread():
-    assert magnitude_spread.spread(InMemory(torch.zeros(5, 5))) == magnitude_spread.Spread(0.0, 0.0)
+    assert value_distribution.spread(InMemory(torch.zeros(5, 5))) == value_distribution.Spread(0.0, 0.0)

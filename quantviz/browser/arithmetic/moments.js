@@ -6,7 +6,7 @@ import { makeParts } from "./quantizing.js";
 export function momentsOf(result, x = result.x) {
   const { q, x_hat, error, clipped, step, counted, codes } = result;
   const m = { cells: 0, clipped: 0, zeros: 0, zeroed: 0, x: 0, x2: 0, x3: 0, x4: 0, x_hat2: 0, x_x_hat: 0 };
-  Object.assign(m, { e: 0, abs_e: 0, kept_e2: 0, clipped_e2: 0, kept_steps2: 0, clipped_steps2: 0 });
+  Object.assign(m, { e: 0, kept_e2: 0, clipped_e2: 0, kept_steps2: 0, clipped_steps2: 0 });
   let largest = -Infinity;
   const counts = new Float64Array(codes[1] - codes[0] + 1);
   for (let i = 0; i < x.length; i++) {
@@ -28,7 +28,6 @@ export function momentsOf(result, x = result.x) {
     m.x_hat2 += made * made;
     m.x_x_hat += value * made;
     m.e += off;
-    m.abs_e += Math.abs(off);
     if (clipped[i]) {
       m.clipped += 1;
       m.clipped_e2 += off * off;

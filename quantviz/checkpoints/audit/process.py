@@ -48,8 +48,8 @@ class Job:
     """An audit that was begun."""
 
     process: subprocess.Popen[str]
-    put_down: IO[str]
-    said: IO[str]
+    stdout: IO[str]
+    stderr: IO[str]
     #: Whether the user ended it.
     cancelled: bool = False
     _answer: Answer | None = None
@@ -62,9 +62,9 @@ class Job:
     @property
     def progress(self) -> tuple[int, int]:
         """Return the number of tensors done, and of all; zeros before the first."""
-        end = os.fstat(self.said.fileno()).st_size
-        with os.fdopen(os.dup(self.said.fileno()), "rb") as said:
-            tail = os.pread(said.fileno(), _LOOKED_AT, max(0, end - _LOOKED_AT))
+        end = os.fstat(self.stderr.fileno()).st_size
+        with os.fdopen(os.dup(self.stderr.fileno()), "rb") as stderr:
+            tail = os.pread(stderr.fileno(), _LOOKED_AT, max(0, end - _LOOKED_AT))
         lines = [line.split() for line in tail.decode("ascii", "replace").splitlines()]
         numbers = [line for line in lines if len(line) == 2 and all(map(str.isdigit, line))]
         return (int(numbers[-1][0]), int(numbers[-1][1])) if numbers else (0, 0)
@@ -72,16 +72,16 @@ class Job:
     @property
     def answer(self) -> Answer | None:
         """Return the results; None while it runs, and where it was ended."""
-        if self._answer is None and self.process.poll() == 0 and not self.put_down.closed:
-            self.put_down.seek(0)
-            self._answer = Answer(**json.load(self.put_down))
+        if self._answer is None and self.process.poll() == 0 and not self.stdout.closed:
+            self.stdout.seek(0)
+            self._answer = Answer(**json.load(self.stdout))
         return self._answer
 
     def close(self) -> None:
         """Keep the results of an audit that has ended, and close its files."""
         _ = self.answer
-        self.put_down.close()
-        self.said.close()
+        self.stdout.close()
+        self.stderr.close()
 
 
 class AuditProcess:
@@ -110,7 +110,7 @@ class AuditProcess:
         with self._lock:
             if self.busy:
                 raise QuantVizError("audit.busy")
-            put_down, said = (
+            stdout, stderr = (
                 tempfile.TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115 (kept open)
                 for _ in range(2)
             )
@@ -118,15 +118,15 @@ class AuditProcess:
                 "quantviz.checkpoints.audit.process",
                 (str(quantized), str(original)),
                 stdin=subprocess.DEVNULL,
-                stdout=put_down,
-                stderr=said,
+                stdout=stdout,
+                stderr=stderr,
                 text=True,
             )
             key = str(quantized), str(original)
             before = self._jobs.pop(key, None)
             if before is not None:
                 before.close()
-            self._jobs[key] = Job(process, put_down, said)
+            self._jobs[key] = Job(process, stdout, stderr)
             while len(self._jobs) > _MOST_KEPT:
                 self._jobs.popitem(last=False)[1].close()
             return self._jobs[key]
@@ -157,17 +157,17 @@ def main(quantized: str, original: str) -> None:
         print(done, count, file=sys.stderr, flush=True)
 
     try:
-        made = audit(quantized, original, results=default_results(), report=report)
-        found = Answer(
-            {language: made.messages(language) for language in languages()},
-            {language: made.rows(language) for language in languages()},
-            made.is_complete,
-            made.is_sound,
+        result = audit(quantized, original, results=default_results(), report=report)
+        answer = Answer(
+            {language: result.messages(language) for language in languages()},
+            {language: result.rows(language) for language in languages()},
+            result.is_complete,
+            result.is_sound,
             {},
         )
     except QuantVizError as problem:
-        found = Answer({}, {}, False, False, {each: problem.message(each) for each in languages()})
-    json.dump(vars(found), sys.stdout)
+        answer = Answer({}, {}, False, False, {each: problem.message(each) for each in languages()})
+    json.dump(vars(answer), sys.stdout)
 
 
 if __name__ == "__main__":

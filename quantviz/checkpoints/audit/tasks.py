@@ -93,7 +93,9 @@ class AuditJobs:
         outputs: Named,
         pairs: Sequence[tuple[int, Pair]],
     ) -> None:
-        places = [_whole_path(path) for path in (quantized, original)]
+        places = [
+            str(path) if is_address(str(path)) else os.path.abspath(path) for path in (quantized, original)
+        ]
         groups = (tuple(zip(*group, strict=True)) for group in _groups(pairs))
         tasks = [AuditTask(places[0], places[1], outputs, *group) for group in groups]
         self.waiting = deque(map(_job, tasks))
@@ -131,8 +133,3 @@ def _groups(pairs: Sequence[tuple[int, Pair]]) -> Iterator[list[tuple[int, Pair]
             elements = 0
     if group:
         yield group
-
-
-def _whole_path(path: str | PurePath) -> str:
-    place = str(path)
-    return place if is_address(place) else os.path.abspath(place)

@@ -25,9 +25,8 @@ from quantviz.schemes.orientation import Orientation
 from quantviz.schemes.scheme import Scheme
 from quantviz.streaming import limits
 from quantviz.streaming.measuring import measure
-from quantviz.streaming.powers import power_sums
 from quantviz.streaming.regions import place_of
-from quantviz.streaming.tensor_facts import Facts, facts
+from quantviz.streaming.tensor_facts import Facts, facts, power_sums
 from quantviz.tensors.lazy import InMemory, Stored
 
 #: Marks, in place of `ARITHMETIC`, a row that the reference made and that is shown until kernels have

@@ -35,7 +35,7 @@ class Job:
     #: Time of its start, in seconds of `time.time`.
     started: float
     process: subprocess.Popen[str]
-    said: IO[str]
+    stderr: IO[str]
 
     @property
     def running(self) -> bool:
@@ -47,8 +47,8 @@ class Job:
         """Return the process's error output if the scan could not begin; "" if it did."""
         if self.process.poll() in (None, 0, 1, 130, -15, -9):
             return ""
-        self.said.seek(0)
-        return self.said.read(_MOST_SAID).strip() or "?"
+        self.stderr.seek(0)
+        return self.stderr.read(_MOST_SAID).strip() or "?"
 
 
 class ScanProcess:
@@ -98,9 +98,9 @@ class ScanProcess:
         with self._lock:
             if self._job is not None and self._job.running:
                 raise QuantVizError("checkpoint.busy")
-            asked = tuple(recipes)
+            named = tuple(recipes)
             arguments = ["--lang", language, "scan", "--no-progress"]
-            for recipe in asked:
+            for recipe in named:
                 arguments += ["-r", recipe]
             if engine:
                 arguments += ["--engine", engine]
@@ -111,10 +111,10 @@ class ScanProcess:
             arguments += ["--", str(path)]
             line = json.dumps(arguments) + "\n"
             try:
-                process, said = self._told(line)
+                process, stderr = self._handed(line)
             except OSError:  # the one that waited has just ended
-                process, said = self._told(line)
-            self._job = Job(str(path), asked, time.time(), process, said)
+                process, stderr = self._handed(line)
+            self._job = Job(str(path), named, time.time(), process, stderr)
             return self._job
 
     def cancel(self) -> None:
@@ -132,28 +132,28 @@ class ScanProcess:
             if process.poll() is None:
                 process.terminate()
 
-    def _told(self, line: str) -> tuple[subprocess.Popen[str], IO[str]]:
-        """Hand the arguments to the process that waits."""
-        process, said = self._take_ready()
+    def _handed(self, line: str) -> tuple[subprocess.Popen[str], IO[str]]:
+        """Hand the arguments to the process that waits, and return it with its error output."""
+        process, stderr = self._take_ready()
         self._waiting = None
         assert process.stdin is not None
         process.stdin.write(line)
         process.stdin.close()
-        return process, said
+        return process, stderr
 
     def _take_ready(self) -> tuple[subprocess.Popen[str], IO[str]]:
         if self._waiting is None or self._waiting[0].poll() is not None:
-            said = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115 (kept open)
+            stderr = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115 (kept open)
             process = own_process.start(
                 self._module,
                 self._ready_for,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
-                stderr=said,
+                stderr=stderr,
                 text=True,
                 encoding="utf-8",
             )
-            self._waiting = process, said
+            self._waiting = process, stderr
         return self._waiting
 
 

@@ -34,8 +34,7 @@ from quantviz.sources.files.mapped import Packing, Raw
 from quantviz.sources.layouts.decoded import ModelTensors, model_tensors
 from quantviz.streaming import limits
 from quantviz.streaming.kernel_access import has_kernels
-from quantviz.streaming.one_pass import DECODED, OnePassFacts
-from quantviz.streaming.tensor_facts import Facts
+from quantviz.streaming.tensor_facts import DECODED, Facts, OnePassFacts
 from quantviz.streaming.threads import runs_between, shared_out
 from quantviz.tensors.blocks import oriented, viewed
 from quantviz.tensors.lazy import InMemory, Matrix, Oriented, Stored, Values

@@ -167,13 +167,13 @@ def run_scan(
     named = recipes_named(recipes)
     listing = selected(list_checkpoint(path, outputs_axis), selection, named)
     entries = listing.entries
-    said = (
+    every_note = (
         *listing.notes,
         *_dtype_notes(named, entries),
         *_size_notes(selection, named, entries),
         *(() if execution.scheduler else _speed_notes(entries)),
     )
-    notes = [{language: note.message(language) for language in languages()} for note in said]
+    notes = [{language: note.message(language) for language in languages()} for note in every_note]
     with execution.workers() as elsewhere:
         number = results.begin(known_as(path), named, entries, notes, selection)
         _note_coverage(results, number, listing.account)
@@ -193,8 +193,8 @@ def run_scan(
 
 def _note_coverage(results: Results, number: int, account: Account) -> None:
     note = coverage_of_scan(account)
-    said = {language: note.message(language) for language in languages()}
-    results.note_coverage(number, said, account.is_complete)
+    messages = {language: note.message(language) for language in languages()}
+    results.note_coverage(number, messages, account.is_complete)
 
 
 def _size_notes(
@@ -207,9 +207,9 @@ def _size_notes(
     sizes = file_sizes(entries, named, profile.files)
     if not sizes:
         return
-    told = ", ".join(f"{name} {size / 1e6:,.4g} MB" for name, size in sizes.items())
+    amounts = ", ".join(f"{name} {size / 1e6:,.4g} MB" for name, size in sizes.items())
     key = "whole_file" if has_header(entries, profile.files) else "whole_file_without_header"
-    yield Note.of(f"checkpoint.{key}", engine=profile.name, sizes=told)
+    yield Note.of(f"checkpoint.{key}", engine=profile.name, sizes=amounts)
 
 
 def _speed_notes(entries: Sequence[Entry]) -> Iterator[Note]:
@@ -373,14 +373,14 @@ class _Run:
 
     def _known_contents(self) -> dict[int, str]:
         """Return the content hashes by tensors' places, for files unchanged since they were read."""
-        found: dict[int, str] = {}
+        contents: dict[int, str] = {}
         for at, entry in enumerate(self._entries):
             skipped = self._execution.verify or entry.unmeasured or entry.decoded
             stamp = None if skipped else self._stamps.get(entry.file)
             content = self._results.content(stamp, entry.name) if stamp else None
             if content:
-                found[at] = content
-        return found
+                contents[at] = content
+        return contents
 
 
 def _stamps(entries: Iterable[Entry]) -> dict[str, str]:

@@ -1,0 +1,250 @@
+"""Passes over a tensor that add up its sums under a scheme: by compiled arithmetic, or by the reference."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import torch
+
+from quantviz.compiled.partial_sums import Tally
+from quantviz.quantization.qparams import qparams_of_range, stored_qparams
+from quantviz.quantization.result import QParams
+from quantviz.schemes.granularity import BlockLayout, Shape
+from quantviz.schemes.scheme import Scheme
+from quantviz.streaming import kernel_access, limits
+from quantviz.streaming.coding import reference_on_run
+from quantviz.streaming.pieces import Buffers, Pieces, rows_of_piece, size_of_piece
+from quantviz.streaming.programs import Program, compiled_program, types_of_params, types_of_scheme
+from quantviz.streaming.ranges import qparams, ranges_of_values
+from quantviz.streaming.regions import Band, Run, in_line, layout_of_rows
+from quantviz.streaming.tensor_facts import Facts, facts
+from quantviz.streaming.threads import InOrder, runs_between, shared_out, shares_of
+from quantviz.tensors.lazy import Stored
+
+#: Number of lines whose sums a thread holds at a time: 16 bytes each.
+_MOST_LINES = 2**20
+
+
+@dataclass(frozen=True, eq=False)
+class Measurement:
+    """A tensor to measure, the scheme and the options; its facts and parameters are computed at first use."""
+
+    #: The tensor as the caller gave it.
+    source: Any
+    #: The same, rounded to the dtype that the scheme names.
+    x: Stored
+    scheme: Scheme
+    #: Scale and zero point in place of the scheme's calibration.
+    given: QParams | None
+    by_axis: bool
+    #: One of "reference", "fused" and "chunked", if it is forced.
+    path: str | None
+    #: The approximate number of elements of a piece.
+    piece: int
+    threads: int | None
+    #: The facts of `x`, if they were computed before.
+    known: Facts | None
+    #: Whether the first pass counts codes.
+    counts_codes: bool = False
+
+    @property
+    def shape(self) -> Shape:
+        """Return the tensor's shape."""
+        return self.x.shape
+
+    @cached_property
+    def facts(self) -> Facts:
+        """Return the tensor's facts."""
+        return self.known or facts(self.x)
+
+    @cached_property
+    def absmax(self) -> float:
+        """Return the largest finite magnitude if the scheme's scales depend on it, else 0."""
+        return self.facts.absmax if self.scheme.arithmetic.scale.global_rule else 0.0
+
+    @cached_property
+    def params(self) -> QParams:
+        """Return scale and zero point of each block of the whole tensor.
+
+        Raises:
+            QuantVizError: The scheme refuses the tensor or the given scale and zero point.
+        """
+        if self.given is None:
+            return qparams(self.x, self.scheme, absmax=self.absmax)
+        return stored_qparams(
+            self.given, torch.tensor(self.absmax), self.scheme, self.scheme.layout(self.shape)
+        )
+
+    @cached_property
+    def layout(self) -> BlockLayout:
+        """Return the layout of the blocks, as kernels read them."""
+        return in_line(self.scheme.layout(self.shape))
+
+    @cached_property
+    def piece_size(self) -> int:
+        """Return the number of elements of a planned piece."""
+        return size_of_piece(self.shape, self.piece, by_axis=self.by_axis)
+
+    @cached_property
+    def piece_rows(self) -> int:
+        """Return the number of rows of the view in a planned piece of whole bands."""
+        return rows_of_piece(self.layout, self.shape, self.piece, by_axis=self.by_axis)
+
+    @cached_property
+    def is_banded(self) -> bool:
+        """Return whether compiled code finds the ranges of one band after the other, while it adds up."""
+        return (
+            self.given is None
+            and self.piece_rows < self.layout.view_shape[0]
+            and self.scheme.calibration.of_values
+        )
+
+    def tally(self, room: int = 0) -> Tally:
+        """Return an empty tally; `room` is that for codes on their way to their counts."""
+        fmt = self.scheme.number_format
+        return Tally(fmt.code_min, fmt.levels, self.shape if self.by_axis else (), room=room)
+
+
+def pass_over(job: Measurement) -> Fused | Chunked:
+    """Return the pass that adds up the sums: by compiled code, unless the path is "chunked" or there is none.
+
+    Raises:
+        QuantVizError: The scheme refuses the tensor.
+    """
+    if job.path == "chunked" or not kernel_access.has_kernels():
+        return Chunked(job)
+    types = types_of_scheme(job.scheme) if job.is_banded else types_of_params(job.params)
+    by_element = job.layout.block_shape[-1] == 1
+    program = compiled_program(job.scheme, types, by_element, job.counts_codes)
+    return Chunked(job) if program is None else Fused(job, program)
+
+
+class Chunked:
+    """A pass by the reference's own operations, a piece at a time; the plan alone decides a piece's sums."""
+
+    path = "chunked"
+
+    def __init__(self, job: Measurement) -> None:
+        self._job = job
+        self._whole = job.tally()
+        self._of_threads: list[Tally] = []
+        self._in_order = InOrder[Pieces](lambda pieces: pieces.add_to(self._whole))
+
+    def tally(self) -> Tally:
+        """Return the sums of all cells."""
+        job = self._job
+        _ = job.params  # computed before the threads begin
+        shared_out(self._add, runs_between(job.x.count, job.piece_size), job.threads)
+        return self._whole.join(self._of_threads)
+
+    def _add(self, pieces: Iterator[tuple[int, int]]) -> None:
+        job = self._job
+        size = job.piece_size
+        of_thread = job.tally()
+        self._of_threads.append(of_thread)
+        for begin, end in pieces:
+            sums = Pieces(1, size, len(self._whole.signal))
+            of_piece = sums.of(0, of_thread)
+            for start, stop in runs_between(end, min(limits.CHUNK, size), begin):
+                of_piece.add(reference_on_run(job.x, job.scheme, job.params, start, stop), start)
+            self._in_order.put(begin // size, sums)
+
+
+class Fused:
+    """A pass by compiled arithmetic. It finds the ranges of bands on the way, or has those of all blocks."""
+
+    path = "fused"
+
+    def __init__(self, job: Measurement, program: Program) -> None:
+        self._job = job
+        self._program = program
+        self._room = _room_for_codes(job.layout) if program.counted else 0
+        self._whole = job.tally(self._room)
+        self._lines = len(self._whole.signal)
+        self._of_threads: list[Tally] = []
+        self._in_order = InOrder[Pieces](lambda pieces: pieces.add_to(self._whole))
+
+    def tally(self) -> Tally:
+        """Return the sums of all cells."""
+        job = self._job
+        if job.is_banded:
+            add = self._add_bands
+            count = -(-job.layout.view_shape[0] // job.piece_rows)
+        else:
+            add = self._add_runs
+            count = -(-job.x.count // job.piece_size)
+        most = max(1, _MOST_LINES // max(self._lines, 1))
+        shares = (
+            (start, min(start + most, stop))
+            for first, stop in shares_of(count, 1, in_place=job.x.in_place, threads=job.threads)
+            for start in range(first, stop, most)
+        )
+        shared_out(add, shares, job.threads)
+        return self._whole.join(self._of_threads)
+
+    def _of_thread(self) -> tuple[Tally, Buffers]:
+        """Return a tally and buffers for one thread."""
+        from quantviz.compiled import driving
+
+        tally = self._job.tally(self._room)
+        self._of_threads.append(tally)
+        return tally, Buffers(driving.CELLS_TOGETHER)
+
+    def _add_runs(self, shares: Iterator[tuple[int, int]]) -> None:
+        """Add some planned pieces, with the ranges of the whole tensor."""
+        job = self._job
+        size = job.piece_size
+        tally, buffers = self._of_thread()
+        of_blocks = self._program.of_blocks(job.params)
+        for first, last in shares:
+            pieces = Pieces(last - first, size, self._lines)
+            run = Run(job.x, first * size, min(last * size, job.x.count), job.layout)
+            self._program.of_pieces(run, of_blocks, buffers, tally, pieces)
+            self._in_order.put(first, pieces, last - first)
+
+    def _add_bands(self, shares: Iterator[tuple[int, int]]) -> None:
+        """Add some planned pieces of whole bands, whose ranges are found on the way."""
+        job = self._job
+        rows = job.piece_rows
+        of_row = math.prod(job.layout.view_shape[1:])
+        tally, buffers = self._of_thread()
+        run = self._program.of_bands(job.x, job.layout, rows * of_row, job.absmax, buffers, tally)
+        for first, last in shares:
+            pieces = Pieces(last - first, rows * of_row, self._lines)
+            row = first * rows
+            end = min(last * rows, job.layout.view_shape[0])
+            while row < end:
+                k = row // rows
+                finished = (row - k * rows) * of_row
+                row = run(row * of_row, end * of_row, finished, pieces.from_piece(k - first)) // of_row
+                if row < end:
+                    # The kernel stopped at a band that needs the reference's ranges; do the rest of its
+                    # piece.
+                    k = row // rows
+                    stop = min((k + 1) * rows, end)
+                    self._add_rows(row, stop, buffers, pieces.of(k - first, tally))
+                    row = stop
+            self._in_order.put(first, pieces, last - first)
+
+    def _add_rows(self, first: int, last: int, buffers: Buffers, tally: Tally) -> None:
+        """Add some rows of the view, with ranges found by the reference."""
+        job = self._job
+        of_row = math.prod(job.layout.view_shape[1:])
+        layout = layout_of_rows(job.layout, first, last)
+        band = Band(job.x, first * of_row, layout.view_shape)
+        found = ranges_of_values(band, job.scheme, layout, job.piece, alone=True)
+        params = qparams_of_range(found, torch.tensor(job.absmax), job.scheme, layout)
+        run = Run(job.x, first * of_row, last * of_row, layout, offset=first * of_row)
+        self._program.run(run, self._program.of_blocks(params), buffers, tally)
+
+
+def _room_for_codes(layout: BlockLayout) -> int:
+    """Return the number of codes that kernels keep before they count them."""
+    from quantviz.compiled import driving
+    from quantviz.compiled.run_kernels import ROWS
+
+    return max(driving.UNIT, ROWS * layout.view_shape[-1] if layout.block_shape[-1] == 1 else 0)
