@@ -27,7 +27,6 @@ from quantviz.ui.shell.session import arrive, leave
 from quantviz.ui.shell.startup import forget_ended_sessions, turns
 from quantviz.ui.shell.streamlit_private import (
     is_asked_for,
-    look_up_one_by_one,
     read_what_widgets_say,
     take_messages_whole,
 )
@@ -44,7 +43,6 @@ AHEAD = Ahead(
 def show_page() -> None:
     """Show a session the page that it asks for."""
     frames().begin()
-    look_up_one_by_one()
     take_messages_whole(widgets.is_behind)
     dropped.begin()
     read_what_widgets_say(dropped.drop)

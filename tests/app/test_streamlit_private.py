@@ -20,7 +20,6 @@ from quantviz.ui.shell import streamlit_private
 
 ROOT = Path(__file__).parents[2]
 #: Streamlit's own, as this module is collected: before any app runs.
-WHOLE = SafeSessionState.filtered_state
 USUAL = SafeSessionState.on_script_will_rerun
 
 
@@ -136,37 +135,6 @@ def test_the_value_before_can_be_chosen_again():
     at.selectbox(key="wide").select(8).run()
     at.selectbox(key="narrow").select(4).run()
     assert at.session_state["bits"] == at.selectbox(key="wide").value == 4
-
-
-def page_of_a_select_box():
-    import streamlit as st
-
-    from quantviz.ui.shell.streamlit_private import look_up_one_by_one
-
-    look_up_one_by_one()
-    if "chosen" not in st.session_state:
-        st.session_state["chosen"] = None
-    st.session_state["apart"] = 1
-    st.selectbox("Choose", ["a", "b"], key="chosen")
-    st.text("chosen" in st.session_state)
-    st.text(sorted(st.session_state))
-
-
-def test_widgets_look_up_their_own_value_only():
-    at = AppTest.from_function(page_of_a_select_box, default_timeout=30)
-    # An app that ran before in this process has put ours there.
-    SafeSessionState.filtered_state = WHOLE
-    streamlit_private.look_up_one_by_one.clear()
-    try:
-        assert at.run().selectbox(key="chosen").value is None
-        assert SafeSessionState.filtered_state is not WHOLE
-        assert [each.value for each in at.text] == ["True", "['apart', 'chosen']"]
-        at.selectbox(key="chosen").select("b").run()
-        assert not at.exception
-        assert at.selectbox(key="chosen").value == "b"
-    finally:
-        SafeSessionState.filtered_state = WHOLE
-        streamlit_private.look_up_one_by_one.clear()
 
 
 def test_nothing_private_of_streamlit_is_used_elsewhere():

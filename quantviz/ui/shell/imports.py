@@ -10,13 +10,9 @@ import importlib
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass
-from importlib.abc import MetaPathFinder
-from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
-from types import ModuleType
-from typing import Any
 
 import streamlit as st
 
@@ -62,18 +58,17 @@ def ahead() -> Ahead:
     return _AHEAD.get()
 
 
-class Frames(MetaPathFinder):
+class Frames:
     """The work that browsers wait for: a page's files, then the run that paints its frame.
 
-    Meanwhile the thread that imports waits before each module: Python computes in one thread at a time. As a
-    finder of modules it holds those of that thread.
+    Meanwhile the thread that imports waits before each large package: Python computes in one thread at a
+    time.
     """
 
     def __init__(self, patience: float = _PATIENCE) -> None:
         self._painting: set[int] = set()
         self._none = threading.Event()
         self._none.set()
-        self._importing = 0
         self._patience = patience
         self._asked = -_BETWEEN_FILES
 
@@ -104,37 +99,11 @@ class Frames(MetaPathFinder):
                 break
         self._patience -= now - began
 
-    @contextlib.contextmanager
-    def first(self) -> Iterator[None]:
-        """Let the imports of this thread wait for frames."""
-        self._importing = threading.get_ident()
-        sys.meta_path.insert(0, self)
-        try:
-            yield
-        finally:
-            sys.meta_path.remove(self)
-
-    def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
-        """Return the spec of a module that the importing thread requests, to be run after frames."""
-        if threading.get_ident() != self._importing:
-            return None
-        spec = PathFinder.find_spec(name, path, target)
-        # Not here: a finder holds a lock that every other import wants.
-        if spec and type(spec.loader) is SourceFileLoader:
-            spec.loader = _AfterFrames(self, spec.loader.name, spec.loader.path)
-        return spec
-
-
-class _AfterFrames(SourceFileLoader):
-    """Runs a module as usual, once no frame is being painted."""
-
-    def __init__(self, frames: Frames, name: str, path: str) -> None:
-        super().__init__(name, path)
-        self._frames = frames
-
-    def exec_module(self, module: ModuleType) -> None:
-        self._frames.wait()
-        super().exec_module(module)
+    def import_after(self, modules: Iterable[str]) -> None:
+        """Import modules, each once no browser waits."""
+        for module in modules:
+            self.wait()
+            importlib.import_module(module)
 
 
 @st.cache_resource(show_spinner=False)
@@ -163,20 +132,14 @@ def import_all(_ahead: Ahead) -> bool:
     """Import pandas and the modules of a frame, then torch and those that follow a frame, then freeze them;
     later calls return at once, whatever their argument.
 
-    Walking torch's objects with each collection of garbage would take longer than a run.
+    Walking their objects would take the first run of the Lab half as long again, and later 0.2 s each time
+    (`tests/bench/private_parts.py`).
     """
     with _short_turns():
-        # A package that a frame needs must not stop half imported: Streamlit imports pandas when a
-        # page first needs it; plotly, in another session's thread, would meet it half imported too.
-        import pandas  # noqa: F401
-
-        for module in _ahead.frame:
+        for module in ("pandas", *_ahead.frame):
             importlib.import_module(module)
-        with frames().first():
-            import torch
-
-            for module in _ahead.after:
-                importlib.import_module(module)
+        frames().import_after(("torch", *_ahead.after))
+        import torch
 
         # Each thread that runs a session would have helpers of its own, which wake and wait for each other:
         # large tensors have threads of ours.

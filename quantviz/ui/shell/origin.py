@@ -72,7 +72,9 @@ def way_back(now: LabState) -> LessonStep | None:
     away.
     """
     found = cast("LessonStep | None", st.session_state.get(_LESSON))
-    return found if _is_undone(found) else lesson_step(now)
+    if _is_undone(found):
+        return found
+    return lesson_step(now)
 
 
 def _is_undone(found: LessonStep | None) -> bool:

@@ -234,43 +234,6 @@ def _is_deeper(value: object, most: int) -> bool:
     return True
 
 
-class SessionValues(Mapping[str, Any]):
-    """A session's values by key, each looked up when it is read."""
-
-    def __init__(self, session: SafeSessionState) -> None:
-        self._session = session
-
-    def __getitem__(self, key: str) -> Any:
-        with self._session._lock:
-            return self._session._state[key]
-
-    def __contains__(self, key: object) -> bool:
-        with self._session._lock:
-            return key in self._session._state
-
-    def _all(self) -> dict[str, Any]:
-        with self._session._lock:
-            return self._session._state.filtered_state
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._all())
-
-    def __len__(self) -> int:
-        return len(self._all())
-
-    def __repr__(self) -> str:
-        return repr(self._all())
-
-
-@st.cache_resource(show_spinner=False)
-def look_up_one_by_one() -> bool:
-    """Have widgets look up their own value only: each select box, radio and number field of Streamlit has
-    the session's state copied, of which it reads one value. Twelve copies were a fifth of a run of the Lab.
-    """
-    setattr(SafeSessionState, "filtered_state", property(SessionValues))  # noqa: B010 (a property of theirs)
-    return True
-
-
 def serve_file(content: bytes, mimetype: str, place: str) -> str:
     """Return the address, below the app's own, at which this process serves a file to its sessions, as long
     as one of them has used it at that `place` in its last run; "" in Streamlit's own tests of a page.

@@ -37,9 +37,9 @@ class UndoStep:
             self.after.view,
             self.after.cell,
         )
-        return (
-            wanted if moved or now.source != wanted.source else wanted.replace(view=now.view, cell=now.cell)
-        )
+        if moved or now.source != wanted.source:
+            return wanted
+        return wanted.replace(view=now.view, cell=now.cell)
 
 
 def _steps() -> tuple[UndoStep, ...]:
@@ -75,12 +75,16 @@ def can_redo() -> bool:
 
 def next_undo() -> UndoStep | None:
     """Return the last step that is not undone, if any."""
-    return _steps()[_done() - 1] if can_undo() else None
+    if not can_undo():
+        return None
+    return _steps()[_done() - 1]
 
 
 def next_redo() -> UndoStep | None:
     """Return the step that was undone last, if any."""
-    return _steps()[_done()] if can_redo() else None
+    if not can_redo():
+        return None
+    return _steps()[_done()]
 
 
 def mark_undone() -> None:
