@@ -9,8 +9,7 @@ from typing import Any
 from quantviz.compiled.hand_written import by_hand
 from quantviz.compiled.short_forms import of_numbers, replaced, unsaturated
 from quantviz.compiled.tracing import BlockCode, CellCode, words_of
-from quantviz.compiled.vector_sums import GIVEN, described
-from quantviz.compiled.vector_trials import GIVEN_TO_TRY
+from quantviz.compiled.vector_sums import GIVEN, GIVEN_TO_TRY, described
 from quantviz.schemes.calibration import FLOAT32_EXACT_INTEGER, FLOAT32_MAX
 
 #: Lines that store the results of a cell, each in an array of its own.

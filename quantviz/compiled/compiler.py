@@ -46,8 +46,7 @@ from quantviz.compiled.machine_code import b1, caching_in, f4, f8, i4, i8, point
 from quantviz.compiled.searching import SearchCode, source_of_search
 from quantviz.compiled.tracing import BlockCode, CellCode
 from quantviz.compiled.vector_searches import searching
-from quantviz.compiled.vector_sums import summing
-from quantviz.compiled.vector_trials import trying
+from quantviz.compiled.vector_sums import summing, trying
 from quantviz.whole_files import put_whole
 
 #: Arguments of compiled arithmetic that are addresses, and the types of the numbers there; all others are

@@ -6,8 +6,7 @@ import numpy as np
 
 from quantviz.compiled.cell_functions import bits, select
 from quantviz.compiled.machine_code import f4, i4, jit
-from quantviz.compiled.powers import TOGETHER, add_powers
-from quantviz.compiled.run_kernels import look
+from quantviz.compiled.run_kernels import TOGETHER, add_powers, look
 
 #: Values that are made and then looked at while a core's first cache has them.
 _AT_HAND = 4 * TOGETHER

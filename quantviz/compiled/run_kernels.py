@@ -1,14 +1,14 @@
-"""Kernels that look at a run of a tensor whatever the scheme: ends, first extremes, counts, exact sums."""
+"""Kernels that look at a run of a tensor whatever the scheme: ends, first extremes, counts, exact
+sums, powers.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
 from quantviz.compiled.cell_functions import bits, fabs, select
-from quantviz.compiled.machine_code import Array, f8, i4, i8, jit, place_at
-from quantviz.compiled.partial_sums import (
-    INFINITE,
-)
+from quantviz.compiled.machine_code import Array, f8, i4, i8, in_any_order, jit, place_at
+from quantviz.compiled.partial_sums import INFINITE
 from quantviz.compiled.vector_sums import TERMS
 
 #: Lines that are gone through side by side where blocks have one element of each: as many as sums may begin
@@ -268,3 +268,34 @@ def add_exactly(x, finite_only, partials):
             v = total
         partials[kept] = v
         partials[0] = kept
+
+
+#: Number of values whose powers are summed by themselves, so that the sum of these sums rounds less.
+TOGETHER = 1024
+
+
+@in_any_order
+def _powers(values):
+    one = f8(0)
+    two = f8(0)
+    three = f8(0)
+    four = f8(0)
+    for i in range(values.size):
+        value = f8(values[i])
+        square = value * value
+        one += value
+        two += square
+        three += square * value
+        four += square * square
+    return one, two, three, four
+
+
+@jit
+def add_powers(x, sums):
+    """Add Σx, Σx², Σx³ and Σx⁴ of a run to `sums`."""
+    for start in range(0, x.size, TOGETHER):
+        one, two, three, four = _powers(x[start : start + TOGETHER])
+        sums[0] += one
+        sums[1] += two
+        sums[2] += three
+        sums[3] += four

@@ -14,8 +14,7 @@ from quantviz.budget import Progress
 from quantviz.quantization.cells import cell_index, quantize_with
 from quantviz.quantization.computed_ranges import compute
 from quantviz.quantization.operations import NamedTensors
-from quantviz.quantization.qparams import params_to_try
-from quantviz.quantization.reach import reach
+from quantviz.quantization.qparams import params_to_try, reach
 from quantviz.quantization.result import QParams, block_values, counted_cells
 from quantviz.quantization.scale_search import Finder, weighted
 from quantviz.schemes.calibration import BlockValues, Context, ModeContext, Range, Trial

@@ -7,11 +7,10 @@ from types import MappingProxyType
 from typing import Any
 
 from quantviz.quantization.entropy_ranges import entropy_onnxruntime, entropy_tensorrt
-from quantviz.quantization.grid_ranges import mse_llmcompressor, mse_modelopt
 from quantviz.quantization.half_quadratic import hqq
 from quantviz.quantization.histogram_ranges import mse_torch, percentile_modelopt, percentile_onnxruntime
 from quantviz.quantization.modelled_ranges import aciq, octav
-from quantviz.quantization.range_search import least_error
+from quantviz.quantization.range_search import least_error, mse_llmcompressor, mse_modelopt
 from quantviz.quantization.result import QParams
 from quantviz.quantization.scale_search import searched
 from quantviz.schemes.calibration import MSE, BlockValues, Calibration, Context, Range, Searched

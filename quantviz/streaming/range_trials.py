@@ -13,8 +13,7 @@ import torch
 from quantviz.compiled.hand_written import by_hand
 from quantviz.quantization.calibrating import finite_or_infinite, one_by_one, powers
 from quantviz.quantization.cells import errors_of_cells
-from quantviz.quantization.qparams import params_to_try
-from quantviz.quantization.reach import reach
+from quantviz.quantization.qparams import params_to_try, reach
 from quantviz.quantization.result import QParams, block_values
 from quantviz.schemes.calibration import MinMax, Range
 from quantviz.schemes.granularity import BlockLayout

@@ -91,7 +91,7 @@ def find(
 ) -> tuple[torch.Tensor, ...]:
     """Return the search's result for each block, as `find_by_torch` does, by compiled code."""
     from quantviz.compiled.compiler import compiler
-    from quantviz.compiled.search_kernels import search as run
+    from quantviz.compiled.trials import search as run
 
     size, in_run, runs = values.shape
     rows = lines_of_runs(values).numpy()

@@ -191,7 +191,7 @@ def moments_of_powers(sums: Array) -> Moments:
 
 def _add_powers(values: Values, sums: Array) -> None:
     if has_kernels():
-        from quantviz.compiled.powers import add_powers
+        from quantviz.compiled.run_kernels import add_powers
 
         add_powers(values, sums)
         return
