@@ -22,7 +22,7 @@ def integer_levels(blocks: BlockValues, context: Context) -> QParams:
     >>> from quantviz import choose_qparams
     >>> x = torch.tensor([[119.0, 0.0, -119.0, 20.0]])
     >>> params = choose_qparams(x, "uint4,asymmetric,per_group(size=2),searched,qserve")
-    >>> params.global_scale.tolist(), found.scale_codes.tolist(), found.zero_point.tolist()
+    >>> params.global_scale.tolist(), params.scale_codes.tolist(), params.zero_point.tolist()
     ([[1.0, 1.0]], [[8, 9]], [[0, 13]])
     """
     convention = context.convention

@@ -72,7 +72,7 @@ def searched(calibration: Calibration, blocks: BlockValues, context: Context) ->
     >>> from quantviz import Scheme, choose_qparams
     >>> scheme = Scheme.parse("uint4,asymmetric,per_group(size=32),searched,gguf_k")
     >>> params = choose_qparams(torch.linspace(-1, 2, 256), scheme)
-    >>> params.scale_codes.tolist(), found.global_scale.unique().tolist()
+    >>> params.scale_codes.tolist(), params.global_scale.unique().tolist()
     ([11, 11, 11, 16, 28, 39, 52, 63], [0.0020656585693359375])
     """
     assert context.convention.search is not None

@@ -243,7 +243,7 @@ def test_stores_that_cut_change_or_fail(content, memory, monkeypatch):
     assert keys(once) == {None}
     assert keys(changing) == {"store.changed"}
     with pytest.raises(QuantVizError) as caught:
-        object_store._asked(place, failing)
+        object_store._called(place, failing)
     assert "secret" not in str(caught.value)
 
 
