@@ -249,10 +249,8 @@ def test_the_wrapped_difference_is_told():
     assert formula in formulas_on_screen(step)
     assert Formula.read(formula).value(step.scenes()) == wrapped[0][2]
     q = step.scenes()[HERE].result.q.to(torch.int8)
-    assert (
-        BUGS["int8_difference_wraps"].broken.given({"scale": 3.5, "zero_point": -70, "q": q})["x_hat"].tolist()
-        == wrapped
-    )
+    values = BUGS["int8_difference_wraps"].broken.given({"scale": 3.5, "zero_point": -70, "q": q})
+    assert values["x_hat"].tolist() == wrapped
 
 
 def test_the_gallery_shows_times_255():
