@@ -550,8 +550,12 @@ def the_whole_of_it_is_saved_while_a_window_is_seen(page):
     assert "x original" in window
     shared(page)
     page.locator(".st-key-picture_whole label").first.click()
-    wait_idle(page)
-    whole = saved(page, ".st-key-picture_svg button")[1].decode("utf-8")
+    # The button saves the window until the server's answer has come.
+    for _ in range(20):
+        wait_idle(page)
+        whole = saved(page, ".st-key-picture_svg button")[1].decode("utf-8")
+        if "x, largest of 2 × 2" in whole:
+            break
     assert "x, largest of 2 × 2" in whole
     assert ">250<" in whole.replace(" ", "")
 
