@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 from quantviz.schemes.arithmetic import Arithmetic
+from quantviz.schemes.choices import FirstOfScale, GlobalRule
 from quantviz.schemes.scale_search import SEARCHES
 
 
@@ -24,14 +25,7 @@ _ON_LATTICE = ("even", "away", "up", "down", "toward_zero", "adding_half_away", 
 #: Formats of a block's scale that can have a scale of the whole tensor.
 _IN_TWO_LEVELS = ("float16", "bfloat16", "float8_e4m3fn", "float8_e8m0fnu")
 #: The first of scale and inverse to be made, where that is not the scale.
-_INVERSE_FIRST = ("inverse", "inverse_rounded_twice", "both", "both_divided")
-_GLOBAL_RULES = (
-    "absmax_over_range",
-    "absmax_over_range_joined",
-    "range_over_absmax",
-    "reach_over_absmax",
-    "absmax_and_inverse",
-)
+_INVERSE_FIRST = tuple(first for first in get_args(FirstOfScale) if first != "scale")
 
 
 def _orders(convention: Arithmetic) -> tuple[str, str]:
@@ -179,6 +173,6 @@ NEEDS = (
         "scale.code_max",
         lambda c: c.scale.code_max > 0 and c.scale.global_rule is None,
         "scale.global_rule",
-        _GLOBAL_RULES,
+        get_args(GlobalRule),
     ),
 )

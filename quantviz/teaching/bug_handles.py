@@ -239,7 +239,7 @@ def _moved(correct: Outcome, broken: Outcome, place: Place) -> Facts:
 
 def _named(name: str) -> Callable[[float], tuple[Line, ...]]:
     """Return a function from a value to the line that sets it under a name before the program."""
-    return lambda value: (Line(name, f"{name} = {value!r}"),)
+    return lambda value: (Line(name, f"{name} = {value!r}", lambda v: value),)
 
 
 #: Every handle by its bug's id.
@@ -254,8 +254,8 @@ HANDLES: Mapping[str, Handle] = MappingProxyType(
                 "absmax": broken.values["absmax"].item(),
                 "code": _ratio(broken)[place].item(),
             },
-            given=lambda value: (Line("dtype", "dtype = torch.int8"),),
-            broken=lambda value: Line("q_max", f"q_max = {value:g}"),
+            given=lambda value: (Line("dtype", "dtype = torch.int8", lambda v: torch.int8),),
+            broken=lambda value: Line("q_max", f"q_max = {value:g}", lambda v: int(value)),
             hit=_wrapped,
         ),
         "zero_point_clamped": Handle(
