@@ -32,19 +32,9 @@ from quantviz.compiled.cell_functions import (
     trunc,
     two_to,
 )
-from quantviz.compiled.cell_sources import (
-    STORES_OF_ERRORS,
-    STORES_WITH_STEPS,
-    source_of_blocks,
-    source_of_cells,
-    source_of_trials,
-    sources_of_sums,
-)
 from quantviz.compiled.driving import drive, drive_bands, drive_pieces
 from quantviz.compiled.kernel_cache import cache_folder
 from quantviz.compiled.machine_code import b1, caching_in, f4, f8, i4, i8, pointer, several
-from quantviz.compiled.searching import SearchCode, source_of_search
-from quantviz.compiled.tracing import BlockCode, CellCode
 from quantviz.compiled.vector_searches import searching
 from quantviz.compiled.vector_sums import summing, trying
 from quantviz.whole_files import put_whole
@@ -79,48 +69,12 @@ class Compiler:
         #: Seconds spent compiling, or reading functions that were compiled before.
         self.seconds = 0.0
 
-    def cells(self, code: CellCode, by_element: bool) -> int:
-        """Return the address of a cell's arithmetic, for blocks of one element along the last axis or of
-        several.
-        """
-        return self._address(source_of_cells(code, by_element))
-
-    def errors(self, code: CellCode, by_element: bool) -> int:
-        """Return the address of a cell's arithmetic that stores errors alone."""
-        return self._address(source_of_cells(code, by_element, STORES_OF_ERRORS))
-
-    def steps(self, code: CellCode, by_element: bool) -> int:
-        """Return the address of a cell's arithmetic that stores errors, steps and their inverses."""
-        return self._address(source_of_cells(code, by_element, STORES_WITH_STEPS))
-
-    def sums(self, code: CellCode, by_element: bool, *, counted: bool = False) -> tuple[int, int]:
-        """Return the addresses of the sums-only kernel, and of that for cells which saturation leaves as they
-        are; 0 for a kernel that does not exist. With `counted` they put down the codes too.
-        """
-        sources = sources_of_sums(code, by_element, counted=counted)
-        addresses = [self._address(source) for source in sources]
-        first, second, *_ = *addresses, 0, 0
-        return first, second
-
-    def blocks(self, code: BlockCode, names: tuple[str, ...]) -> int:
-        """Return the address of a block's arithmetic."""
-        return self._address(source_of_blocks(code, names))
-
-    def trials(self, code: CellCode) -> int:
-        """Return the address of a cell's arithmetic that gives Σ error² of the cells of one block for many
-        trials.
-        """
-        return self._address(source_of_trials(code))
-
-    def search(self, code: SearchCode) -> int:
-        """Return the address of a search in 16 blocks side by side."""
-        return self._address(source_of_search(code))
-
     def knows(self, sources: Iterable[str]) -> bool:
         """Return whether all sources (of `sources_of`) are compiled: in memory, or kept in the folder."""
         return all(source in self._made or _kept(source) for source in sources)
 
-    def _address(self, source: str) -> int:
+    def address(self, source: str) -> int:
+        """Return the address of the function that a source defines, compiled once."""
         with self._lock:
             if source not in self._made:
                 start = time.perf_counter()

@@ -24,9 +24,10 @@ def has_numba() -> bool:
     """
     if find_spec("numba") is None or find_spec("llvmlite") is None:
         return False
-    numba = sys.modules.get("numba")
-    if numba is not None:
-        return not numba.config.DISABLE_JIT
+    # While another thread imports it, it has no settings yet.
+    config = getattr(sys.modules.get("numba"), "config", None)
+    if config is not None:
+        return not config.DISABLE_JIT
     return os.environ.get("NUMBA_DISABLE_JIT", "").strip() in ("", "0")
 
 

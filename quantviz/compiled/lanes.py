@@ -28,6 +28,11 @@ KINDS: dict[str, Any] = {
 _ORDER = ("b1", "i4", "i8", "f4", "f8")
 
 
+def _type(kind: str, *, wide: bool) -> Any:
+    """Return LLVM's type of a number, or of `WIDTH` side by side."""
+    return ir.VectorType(KINDS[kind], WIDTH) if wide else KINDS[kind]
+
+
 def _binary(of_floats: str, of_wholes: str, *, swapped: bool = False) -> Callable[[Any, Any], Any]:
     """Return an operator by the instructions for it; "" where there is none."""
 
@@ -73,11 +78,10 @@ class Lanes:
         """Return a vector with this number in every lane."""
         if self.wide:
             return self
-        kind = KINDS[self.kind]
         one = self.builder.insert_element(
-            ir.Constant(ir.VectorType(kind, WIDTH), ir.Undefined), self.value, ir.Constant(ir.IntType(32), 0)
+            ir.Constant(_type(self.kind, wide=True), ir.Undefined), self.value, ir.Constant(ir.IntType(32), 0)
         )
-        mask = ir.Constant(ir.VectorType(ir.IntType(32), WIDTH), [0] * WIDTH)
+        mask = ir.Constant(_type("i4", wide=True), [0] * WIDTH)
         return Lanes(self.builder, self.kind, self.builder.shuffle_vector(one, one, mask), wide=True)
 
     def constant(self, number: Any, kind: str) -> Lanes:
@@ -88,7 +92,7 @@ class Lanes:
         if kind == self.kind:
             return self
         b = self.builder
-        goal = ir.VectorType(KINDS[kind], WIDTH) if self.wide else KINDS[kind]
+        goal = _type(kind, wide=self.wide)
         if kind == "b1":
             truth: Lanes = self != 0
             return truth
@@ -161,18 +165,13 @@ class Lanes:
         )
 
     def bits(self) -> Lanes:
-        kind = {"f4": "i4", "f8": "i8"}[self.kind]
-        return self.of(
-            kind,
-            self.builder.bitcast(self.value, ir.VectorType(KINDS[kind], WIDTH) if self.wide else KINDS[kind]),
-        )
+        return self._read_as({"f4": "i4", "f8": "i8"}[self.kind])
 
     def of_bits(self) -> Lanes:
-        kind = {"i4": "f4", "i8": "f8"}[self.kind]
-        return self.of(
-            kind,
-            self.builder.bitcast(self.value, ir.VectorType(KINDS[kind], WIDTH) if self.wide else KINDS[kind]),
-        )
+        return self._read_as({"i4": "f4", "i8": "f8"}[self.kind])
+
+    def _read_as(self, kind: str) -> Lanes:
+        return self.of(kind, self.builder.bitcast(self.value, _type(kind, wide=self.wide)))
 
     def half(self) -> Lanes:
         low = ir.VectorType(ir.HalfType(), WIDTH) if self.wide else ir.HalfType()
@@ -214,15 +213,9 @@ class Lanes:
         """Return the lanes one by one."""
         if not self.wide:
             return [self]
-        return [
-            Lanes(
-                self.builder,
-                self.kind,
-                self.builder.extract_element(self.value, ir.Constant(ir.IntType(32), i)),
-                wide=False,
-            )
-            for i in range(WIDTH)
-        ]
+        places = (ir.Constant(ir.IntType(32), i) for i in range(WIDTH))
+        numbers = (self.builder.extract_element(self.value, place) for place in places)
+        return [Lanes(self.builder, self.kind, number, wide=False) for number in numbers]
 
 
 def select(condition: Any, a: Any, b: Any) -> Any:
@@ -261,7 +254,7 @@ class _Memory:
         b = self.builder
         index = index if isinstance(index, Lanes) else address.constant(index, "i8")
         if index.wide:
-            parts = ir.Constant(ir.VectorType(KINDS[kind], WIDTH), ir.Undefined)
+            parts = ir.Constant(_type(kind, wide=True), ir.Undefined)
             for i, one in enumerate(index.each()):
                 parts = b.insert_element(
                     parts, self.load(kind, address, one).value, ir.Constant(ir.IntType(32), i)
@@ -274,7 +267,7 @@ class _Memory:
         return Lanes(
             b,
             kind,
-            b.load(b.bitcast(place, ir.VectorType(KINDS[kind], WIDTH).as_pointer()), align=size),
+            b.load(b.bitcast(place, _type(kind, wide=True).as_pointer()), align=size),
             wide=True,
         )
 
@@ -347,18 +340,14 @@ class Loops:
         self.memory = _Memory(builder)
 
     def place(self, kind: str, start: Any, *, wide: bool = False) -> Any:
-        at = (
-            cgutils.alloca_once(self.builder, ir.VectorType(KINDS[kind], WIDTH) if wide else KINDS[kind]),
-            kind,
-            wide,
-        )
+        at = (cgutils.alloca_once(self.builder, _type(kind, wide=wide)), kind, wide)
         self.put(at, start if isinstance(start, Lanes) else self.same(start, kind, wide=wide))
         return at
 
     def same(self, number: Any, kind: str, *, wide: bool) -> Lanes:
         """Return a constant, in every lane if `wide`."""
-        of = ir.VectorType(KINDS[kind], WIDTH) if wide else KINDS[kind]
-        return Lanes(self.builder, kind, ir.Constant(of, [number] * WIDTH if wide else number), wide=wide)
+        numbers = ir.Constant(_type(kind, wide=wide), [number] * WIDTH if wide else number)
+        return Lanes(self.builder, kind, numbers, wide=wide)
 
     def put(self, at: Any, value: Lanes) -> None:
         self.builder.store((value.spread() if at[2] else value).value, at[0])

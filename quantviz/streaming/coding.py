@@ -11,13 +11,13 @@ import torch
 
 from quantviz.quantization.cells import quantize_cells
 from quantviz.quantization.result import QParams, QuantResult, steps_of_error
-from quantviz.schemes.granularity import Shape, Window
+from quantviz.schemes.granularity import Shape
 from quantviz.schemes.scheme import Scheme
 from quantviz.streaming import limits
 from quantviz.streaming.pieces import Buffers
 from quantviz.streaming.programs import program_of
 from quantviz.streaming.readiness import scheme_ready
-from quantviz.streaming.regions import Run
+from quantviz.streaming.regions import read_only
 from quantviz.streaming.threads import runs_between
 from quantviz.tensors.lazy import Stored
 
@@ -38,14 +38,8 @@ def codes(
     >>> [part.tolist() for part in codes(x, Scheme("int4"), qparams(x, Scheme("int4")), 1, 3)[:2]]
     [[0, -7], [0.0, -7.0]]
     """
-    layout = scheme.layout(x.shape)
-    fused = path == "fused" or (path is None and x.count > limits.SMALL and scheme_ready(scheme, x.shape))
-    program = program_of(scheme, qparams, layout) if fused else None
-    if program is None:
-        r = reference_on_run(x, scheme, qparams, start, stop)
-        return r.q.numpy(), r.x_hat.numpy(), r.error.numpy(), r.clipped.numpy()
     buffers = Buffers(stop - start)
-    program.run(Run(x, start, stop, layout), program.of_blocks(qparams), buffers)
+    Coder(scheme, qparams, x.shape, path).put(x.run(start, stop), start, buffers)
     q, x_hat, error, clipped, _ = buffers.arrays
     return q.astype(scheme.number_format.code_dtype), x_hat, error, clipped
 
@@ -104,12 +98,10 @@ class Coder:
 
     def put(self, values: Array, start: int, buffers: Buffers) -> None:
         """Write codes, values and errors of the elements `values`, which begin at `start`, into `buffers`."""
-        stop = start + len(values)
         if self._program is not None and self._of_blocks is not None:
-            run = Run(_Held(values, start, self._shape), start, stop, self._layout)
-            self._program.run(run, self._of_blocks, buffers)
-            return
-        self.put_at(values, torch.arange(start, stop), buffers)
+            self._program.run(read_only(values), start, self._layout, self._of_blocks, buffers)
+        else:
+            self.put_at(values, torch.arange(start, start + len(values)), buffers)
 
     def put_at(self, values: Array, places: torch.Tensor, buffers: Buffers) -> None:
         """Write codes, values and errors of scattered elements into `buffers`, by the reference's operations.
@@ -128,29 +120,7 @@ class Coder:
             error[:] = r.error.numpy()
             if buffers.errors_alone:
                 continue
-            for array, part in (
-                (q, r.q),
-                (x_hat, r.x_hat),
-                (clipped, r.clipped),
-                (steps, steps_of_error(r)),
-            ):
-                array[:] = part.numpy()
-
-
-class _Held(Stored):
-    """A run of a tensor that was read already."""
-
-    def __init__(self, values: Array, start: int, shape: Shape) -> None:
-        self._values = values
-        self._start = start
-        self._shape = shape
-
-    @property
-    def shape(self) -> Shape:
-        return self._shape
-
-    def run(self, start: int, stop: int) -> Array:
-        return self._values[start - self._start : stop - self._start]
-
-    def read(self, index: Window) -> torch.Tensor:
-        raise NotImplementedError
+            q[:] = r.q.numpy()
+            x_hat[:] = r.x_hat.numpy()
+            clipped[:] = r.clipped.numpy()
+            steps[:] = steps_of_error(r).numpy()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
@@ -11,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from quantviz.evaluation.moments import Moments, number_of
+from quantviz.evaluation.moments import Moments
 from quantviz.quantization.qparams import largest_magnitude, stored_qparams
 from quantviz.quantization.quantizer import quantize
 from quantviz.quantization.result import QParams, QuantResult
@@ -21,6 +22,7 @@ from quantviz.schemes.scheme import Scheme
 from quantviz.streaming import kernel_access, limits
 from quantviz.streaming.pieces import Buffers
 from quantviz.streaming.programs import Program, program_of
+from quantviz.streaming.result_metrics import moments_of_sums
 from quantviz.streaming.tensor_facts import DECODED
 from quantviz.tensors import blocks
 
@@ -34,7 +36,8 @@ class Band:
     scheme: Scheme
     #: The original's values, as they are stored: float32 or of half precision.
     stored: torch.Tensor
-    q: torch.Tensor
+    #: The file's codes, or the function that unpacks them.
+    codes: torch.Tensor | Callable[[], torch.Tensor]
     #: The file's values; none where each follows from its code and its block's scale and zero point, in
     #: float32: (code − zero point) · scale, or code · scale + zero point where that is a value.
     given: torch.Tensor | None
@@ -43,6 +46,14 @@ class Band:
     zero_point: torch.Tensor
     #: A code counts as nearest up to so many steps, and so much of the original's value.
     slack: tuple[float, float]
+    #: Words that the codes are unpacked from, where they are of four bits, eight neighbours of a row in each
+    #: word, the first in the lowest bits: int32 of `(columns / 8, rows)`.
+    words: torch.Tensor | None = None
+
+    @cached_property
+    def q(self) -> torch.Tensor:
+        """Return the file's codes."""
+        return self.codes if isinstance(self.codes, torch.Tensor) else self.codes()
 
     @cached_property
     def x(self) -> torch.Tensor:
@@ -54,7 +65,7 @@ class Band:
         """Return the file's values, float32."""
         if self.given is not None:
             return self.given
-        shape = tuple(self.q.shape)
+        shape = tuple(self.stored.shape)
         layout = self.scheme.layout(shape)
         scale, zero = (
             blocks.expand(_grid(each, layout), layout, shape) for each in (self.scale, self.zero_point)
@@ -157,7 +168,7 @@ def _given(scheme: Scheme, shape: Shape) -> tuple[Scheme, BlockLayout] | None:
 
 def _by_kernel(band: Band) -> Compared | None:
     """Return the comparison by compiled code; none if there is no code, or if a number is not finite."""
-    shape = tuple(band.q.shape)
+    shape = tuple(band.stored.shape)
     given = _given(band.scheme, shape)
     if given is None:
         return None
@@ -183,7 +194,7 @@ def _run(
     from quantviz.compiled.run_kernels import numbers_of
 
     fmt = band.scheme.number_format
-    near = np.zeros(band.q.shape[1], np.int32)
+    near = np.zeros(band.stored.shape[1], np.int32)
     hit = np.zeros(layout.block_count, np.bool_)
     counts = np.zeros((TABLES, 256), np.int64)
     sums = np.zeros(len(SUMS))
@@ -193,32 +204,33 @@ def _run(
         program.steps_address(),
         _words(band.stored),
         _rule(band, layout),
-        (band.q.contiguous().flatten().view(torch.uint8).numpy(), fmt.code_min),
+        (*_codes(band), fmt.code_min),
         (
-            program.place(layout, 0, band.q.numel()),
+            program.place(layout, 0, band.stored.numel()),
             (program.of_blocks(params), layout.block_count, *program.constants),
         ),
         (decoded, decoded.view(np.uint32), np.empty(TILE, np.float32), Buffers(TILE).arrays),
         (np.array(band.slack, np.float32), apart),
         (near, hit, counts, sums, extremes),
     )
-    largest, of_nearest = extremes[[LARGEST, OF_NEAREST]].view(np.float32).tolist()
-    if not (np.isfinite(sums).all() and math.isfinite(of_nearest)):
+    if not (np.isfinite(sums).all() and np.isfinite(extremes[OF_NEAREST].view(np.float32))):
         return None
-    of_sums = dict(zip(SUMS, map(number_of, sums.tolist()), strict=True))
+    of_bytes = counts.sum(0)
+    if band.words is not None:
+        low, high = (np.bincount(places, of_bytes) for places in (np.arange(256) & 15, np.arange(256) >> 4))
+        of_bytes = low + high
     # The first codes are those of the format: a code has no other byte.
-    of_codes = torch.from_numpy(counts.sum(0)[: fmt.levels]).to(torch.float64)
-    moments = Moments(
-        **of_sums,
-        cells=number_of(band.q.numel()),
-        e2=of_sums["kept_e2"] + of_sums["clipped_e2"],
-        max_error=number_of(largest),
-        codes_seen=(of_codes > 0).to(torch.float64),
-        code_counts=of_codes,
-    )
-    low, high, low_value, high_value = numbers_of(extremes[:4]).tolist()
-    ends = (low, high), (low_value, high_value)
+    moments = moments_of_sums(sums, band.stored.numel(), extremes[LARGEST], of_bytes[: fmt.levels])
+    lo, hi, lo_value, hi_value = numbers_of(extremes[:4]).tolist()
+    ends = (lo, hi), (lo_value, hi_value)
     return Compared(moments, torch.from_numpy(near).to(torch.int64), layout.block_count, int(hit.sum()), ends)
+
+
+def _codes(band: Band) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint32]]:
+    """Return codes as the kernel takes them: bytes, or words."""
+    if band.words is None:
+        return band.q.contiguous().flatten().view(torch.uint8).numpy(), np.empty((0, 0), np.uint32)
+    return np.empty(0, np.uint8), band.words.contiguous().numpy().view(np.uint32)
 
 
 def _words(x: torch.Tensor) -> tuple[npt.NDArray[np.uint16], int, npt.NDArray[np.float32]]:

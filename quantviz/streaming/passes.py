@@ -20,7 +20,7 @@ from quantviz.streaming.coding import reference_on_run
 from quantviz.streaming.pieces import Buffers, Pieces, rows_of_piece, size_of_piece
 from quantviz.streaming.programs import Program, compiled_program, types_of_params, types_of_scheme
 from quantviz.streaming.ranges import qparams, ranges_of_values
-from quantviz.streaming.regions import Band, Run, in_line, layout_of_rows
+from quantviz.streaming.regions import Band, in_line, layout_of_rows, run_of
 from quantviz.streaming.tensor_facts import Facts, facts
 from quantviz.streaming.threads import InOrder, runs_between, shared_out, shares_of
 from quantviz.tensors.lazy import Stored
@@ -202,8 +202,8 @@ class Fused:
         of_blocks = self._program.of_blocks(job.params)
         for first, last in shares:
             pieces = Pieces(last - first, size, self._lines)
-            run = Run(job.x, first * size, min(last * size, job.x.count), job.layout)
-            self._program.of_pieces(run, of_blocks, buffers, tally, pieces)
+            values = run_of(job.x, first * size, min(last * size, job.x.count))
+            self._program.of_pieces(values, first * size, job.layout, of_blocks, buffers, tally, pieces)
             self._in_order.put(first, pieces, last - first)
 
     def _add_bands(self, shares: Iterator[tuple[int, int]]) -> None:
@@ -234,12 +234,14 @@ class Fused:
         """Add some rows of the view, with ranges found by the reference."""
         job = self._job
         of_row = math.prod(job.layout.view_shape[1:])
+        start = first * of_row
         layout = layout_of_rows(job.layout, first, last)
-        band = Band(job.x, first * of_row, layout.view_shape)
+        band = Band(job.x, start, layout.view_shape)
         found = ranges_of_values(band, job.scheme, layout, job.piece, alone=True)
         params = qparams_of_range(found, torch.tensor(job.absmax), job.scheme, layout)
-        run = Run(job.x, first * of_row, last * of_row, layout, offset=first * of_row)
-        self._program.run(run, self._program.of_blocks(params), buffers, tally)
+        values = run_of(job.x, start, last * of_row)
+        of_blocks = self._program.of_blocks(params)
+        self._program.run(values, start, layout, of_blocks, buffers, tally, offset=start)
 
 
 def _room_for_codes(layout: BlockLayout) -> int:

@@ -13,6 +13,7 @@ from quantviz.streaming.coding import Coder
 from quantviz.streaming.frames import Frame, Part
 from quantviz.streaming.kernel_access import fixed_ready, wait_for_kernels
 from quantviz.streaming.pieces import Buffers
+from quantviz.streaming.regions import read_only
 from quantviz.tensors.lazy import Values
 from quantviz.tensors.views import POOLS
 
@@ -25,13 +26,6 @@ def pooling_kernels() -> Any:
 
     wait_for_kernels()
     return pooling
-
-
-def read_only(values: Array) -> Array:
-    """Return a read-only view of `values`: one compiled kernel then serves arrays in memory and in files."""
-    view = values[:]
-    view.flags.writeable = False
-    return view
 
 
 class LargestCells:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache, lru_cache, partial
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,7 @@ from quantviz.schemes.granularity import BlockLayout
 from quantviz.schemes.scheme import Scheme
 from quantviz.streaming import kernel_access, limits
 from quantviz.streaming.pieces import Buffers, Pieces
-from quantviz.streaming.regions import Run, bases_of, fills, layout_of_rows, rows_of_band, run_of
+from quantviz.streaming.regions import bases_of, fills, layout_of_rows, rows_of_band, run_of
 from quantviz.tensors.blocks import Blocks
 from quantviz.tensors.conversion import torch_dtype
 from quantviz.tensors.lazy import Stored
@@ -36,7 +36,7 @@ class Program:
     """A scheme's compiled arithmetic, for blocks laid out in one way."""
 
     #: The address of its code in memory, and the addresses of versions that compute sums alone (of all cells,
-    #: and of cells that do not saturate), and errors alone.
+    #: and of cells that do not saturate; 0 for a version that does not exist), and errors alone.
     address: int
     sums_addresses: Callable[[], tuple[int, int]]
     errors_address: Callable[[], int]
@@ -67,25 +67,38 @@ class Program:
         values = block_values(params)
         return np.concatenate([values[name].to(torch.float64).flatten().numpy() for name in self.params])
 
-    def run(self, run: Run, of_blocks: Array, buffers: Buffers, tally: Tally | None = None) -> None:
+    def run(
+        self,
+        values: Array,
+        start: int,
+        layout: BlockLayout,
+        of_blocks: Array,
+        buffers: Buffers,
+        tally: Tally | None = None,
+        *,
+        offset: int = 0,
+    ) -> None:
         """Compute the cells of a run of a tensor.
 
         Args:
-            run: The cells.
-            of_blocks: The values of all blocks of the run's layout, as `of_blocks` returns them.
+            values: The cells, as `run_of` returns them.
+            start: The place of the first one.
+            layout: The layout of their blocks.
+            of_blocks: The values of all blocks of the layout, as `of_blocks` returns them.
             buffers: The place of the results, if there is no tally; else room for those on the way.
             tally: The tally that the results are added to, chunk by chunk.
+            offset: The place of the first element of the layout.
         """
         from quantviz.compiled import driving
 
         to = tally or Tally(self.code_min, 0, ())
         driving.drive(
-            self._code(run.layout, tally),
+            self._code(layout, tally),
             limits.AHEAD,
-            run_of(run.x, run.start, run.stop),
-            run.start,
-            self.place(run.layout, run.start, run.stop, run.offset),
-            (of_blocks, run.layout.block_count, *self.constants),
+            values,
+            start,
+            self.place(layout, start, start + len(values), offset),
+            (of_blocks, layout.block_count, *self.constants),
             buffers.arrays,
             tally is None,
             self.leaves_out,
@@ -94,18 +107,27 @@ class Program:
             (to.code_min, to.sums, to.counts, to.marks),
         )
 
-    def of_pieces(self, run: Run, of_blocks: Array, buffers: Buffers, tally: Tally, pieces: Pieces) -> None:
+    def of_pieces(
+        self,
+        values: Array,
+        start: int,
+        layout: BlockLayout,
+        of_blocks: Array,
+        buffers: Buffers,
+        tally: Tally,
+        pieces: Pieces,
+    ) -> None:
         """Add up a run that is some planned pieces: sums go to `pieces`, all else to the tally."""
         from quantviz.compiled import driving
 
         driving.drive_pieces(
-            self._code(run.layout, tally),
+            self._code(layout, tally),
             limits.AHEAD,
-            run_of(run.x, run.start, run.stop),
-            run.start,
+            values,
+            start,
             pieces.size,
-            self.place(run.layout, run.start, run.stop, run.offset),
-            (of_blocks, run.layout.block_count, *self.constants),
+            self.place(layout, start, start + len(values)),
+            (of_blocks, layout.block_count, *self.constants),
             buffers.arrays,
             self.leaves_out,
             tally.shape,
@@ -198,7 +220,7 @@ def compiled_program(
     """
     if not kernel_access.has_kernels():
         return None
-    from quantviz.compiled.cell_sources import params_of
+    from quantviz.compiled import cell_sources as sources
     from quantviz.compiled.compiler import compiler
 
     try:
@@ -208,17 +230,27 @@ def compiled_program(
     # The code for sums reads all constants of the cells, and more.
     lines, counted = lines_of_sums(scheme, params, counted=counted)
     constants = np.array(lines.floats, np.float64), np.array(lines.integers, np.int64), lines.tables.numpy()
-    address = compiler().cells(code, by_element)
-    sums_addresses = cache(partial(compiler().sums, lines, by_element, counted=counted))
-    errors_address = cache(partial(compiler().errors, code, by_element))
-    steps_address = cache(partial(compiler().steps, code, by_element))
-    trials_address = cache(partial(compiler().trials, code))
-    names = params_of(code)
+    address = compiler().address
+    names = sources.params_of(code)
+
+    @cache
+    def sums_addresses() -> tuple[int, int]:
+        addresses = map(address, sources.sources_of_sums(lines, by_element, counted=counted))
+        first, second, *_ = *addresses, 0, 0
+        return first, second
+
+    errors_address = cache(
+        lambda: address(sources.source_of_cells(code, by_element, sources.STORES_OF_ERRORS))
+    )
+    steps_address = cache(
+        lambda: address(sources.source_of_cells(code, by_element, sources.STORES_WITH_STEPS))
+    )
+    trials_address = cache(lambda: address(sources.source_of_trials(code)))
     of_ranges = cache(lambda: _block_program(scheme, names))
     code_min = scheme.number_format.code_min
     ends = (float(scheme.value_min), float(scheme.value_max))
     return Program(
-        address,
+        address(sources.source_of_cells(code, by_element)),
         sums_addresses,
         errors_address,
         steps_address,
@@ -253,10 +285,11 @@ def _block_program(scheme: Scheme, names: tuple[str, ...]) -> tuple[int, Array, 
     code = block_code(scheme, names)
     if code is None:
         return None
+    from quantviz.compiled.cell_sources import source_of_blocks
     from quantviz.compiled.compiler import compiler
 
     return (
-        compiler().blocks(code, names),
+        compiler().address(source_of_blocks(code, names)),
         np.array(code.floats, np.float64),
         np.array(code.integers, np.int64),
         code.tables.numpy(),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -44,7 +43,7 @@ class Trial:
         self._layout = run.layout
         self._scheme = scheme
         self._absmax = absmax
-        self._alone = alone
+        self._threads = 1 if alone else None
         self._cells = in_line(run.layout)
         # Whole lines, or parts of one; many times as many cells as there are blocks, each of which has sums
         # of its own.
@@ -93,10 +92,7 @@ class Trial:
             for k in numbers:
                 in_order.put(k, of_piece(*self._pieces[k]))
 
-        if self._alone:
-            work(iter(range(len(self._pieces))))
-        else:
-            shared_out(work, range(len(self._pieces)))
+        shared_out(work, range(len(self._pieces)), self._threads)
         return total
 
     @property
@@ -147,7 +143,8 @@ class Trial:
             if program is None or of_blocks is None:
                 return self._errors_by_reference(params, start, stop)
             buffers = Buffers(stop - start)
-            program.run(dataclasses.replace(self._run, start=start, stop=stop), of_blocks, buffers)
+            values = run_of(self._run.x, start, stop)
+            program.run(values, start, self._layout, of_blocks, buffers, offset=self._run.offset)
             return torch.from_numpy(buffers.arrays[2])
 
         sums = self._added_up(

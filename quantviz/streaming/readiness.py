@@ -67,14 +67,11 @@ def is_compiled(scheme: Scheme, shape: Shape, *, by_axis: bool, counted: bool = 
     rows = rows_of_piece(layout, shape, limits.PIECE, by_axis=by_axis)
     banded = rows < layout.view_shape[0] and fills(layout) and scheme.calibration.of_values
     from quantviz.compiled.compiler import compiler
+    from quantviz.compiled.searching import source_of_search
 
+    sources = _sources(scheme, layout.block_shape[-1] == 1, banded, by_axis, counted)
     searched = searches.code_of(scheme, shape)
-    return compiler().knows(
-        (
-            *_sources(scheme, layout.block_shape[-1] == 1, banded, by_axis, counted),
-            *([searches.source_of(searched)] if searched else []),
-        )
-    )
+    return compiler().knows(sources if searched is None else (*sources, source_of_search(searched)))
 
 
 def why_not_compiled(scheme: Scheme, shape: Shape) -> Literal["no_numba", "no_form", "not_ready"]:

@@ -13,16 +13,16 @@ import torch
 
 from quantviz.schemes.granularity import BlockLayout, Shape, Window
 from quantviz.tensors.blocks import viewed
-from quantviz.tensors.lazy import Stored
+from quantviz.tensors.lazy import Over, Stored
 
 Array = npt.NDArray[Any]
 
 
-class Band(Stored):
+class Band(Over):
     """Some whole rows of a tensor's view, one after the other in its memory."""
 
     def __init__(self, x: Stored, offset: int, shape: Shape) -> None:
-        self._x = x
+        super().__init__(x)
         self._offset = offset
         self._shape = shape
 
@@ -31,15 +31,11 @@ class Band(Stored):
         return self._shape
 
     @property
-    def dtype(self) -> str:
-        return self._x.dtype
-
-    @property
     def in_place(self) -> bool:
-        return self._x.in_place
+        return self._stored.in_place
 
     def run(self, start: int, stop: int) -> Array:
-        return self._x.run(self._offset + start, self._offset + stop)
+        return self._stored.run(self._offset + start, self._offset + stop)
 
     def read(self, index: Window) -> torch.Tensor:
         raise NotImplementedError
@@ -125,13 +121,20 @@ def read_window(x: Stored, layout: BlockLayout, window: tuple[slice, ...]) -> to
     return viewed(torch.from_numpy(np.concatenate(runs)), tuple(s.stop - s.start for s in window))
 
 
+def read_only(values: Array) -> Array:
+    """Return values for kernels: read-only, so that one kernel serves arrays in memory and in files, aligned
+    and contiguous.
+    """
+    view = values[:]
+    if not view.flags.aligned or not view.flags.c_contiguous:
+        view = view.copy()
+    view.flags.writeable = False
+    return view
+
+
 def run_of(x: Stored, start: int, stop: int) -> Array:
-    """Return a run of x for kernels: read-only, aligned and contiguous."""
-    run = x.run(start, stop)[:]
-    if not run.flags.aligned or not run.flags.c_contiguous:
-        run = run.copy()
-    run.flags.writeable = False
-    return run
+    """Return a run of x for kernels."""
+    return read_only(x.run(start, stop))
 
 
 def bases_of(layout: BlockLayout, start: int, stop: int) -> Array:

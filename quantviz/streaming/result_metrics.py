@@ -88,14 +88,28 @@ def _added_up(r: QuantResult) -> Moments | None:
     cells, largest, others = of_pieces.T
     if others.any():
         return None
-    of_sums = dict(zip(SUMS, map(number_of, np.add.reduce(sums).tolist()), strict=True))
-    code_counts = torch.from_numpy(np.add.reduce(counts)).to(torch.float64)
-    size = np.int32(largest.max()).view(np.float32)
+    return moments_of_sums(np.add.reduce(sums), int(cells.sum()), largest.max(), np.add.reduce(counts))
+
+
+def moments_of_sums(sums: Array, cells: int, largest: int, counts: Array) -> Moments:
+    """Return the moments of cells that `result_sums.add_cells` added up.
+
+    Args:
+        sums: Its sums.
+        cells: The number of cells.
+        largest: The bits of the largest error.
+        counts: The count of each code.
+    """
+    from quantviz.compiled.result_sums import SUMS
+
+    of_sums = dict(zip(SUMS, map(number_of, sums.tolist()), strict=True))
+    code_counts = torch.from_numpy(counts).to(torch.float64)
+    size = float(np.int32(largest).view(np.float32))
     return Moments(
         **of_sums,
-        cells=number_of(int(cells.sum())),
+        cells=number_of(cells),
         e2=of_sums["kept_e2"] + of_sums["clipped_e2"],
-        max_error=number_of(float(size) if cells.any() else -torch.inf),
+        max_error=number_of(size if cells else -torch.inf),
         codes_seen=(code_counts > 0).to(torch.float64),
         code_counts=code_counts,
     )

@@ -35,8 +35,9 @@ def finder(scheme: Scheme, shape: Shape, *, weighted: bool) -> Finder | None:
         return None
     if math.prod(shape) <= limits.SMALL or not kernel_access.waits():
         from quantviz.compiled.compiler import compiler
+        from quantviz.compiled.searching import source_of_search
 
-        if not compiler().knows([source_of(code)]):
+        if not compiler().knows([source_of_search(code)]):
             return None
     return partial(find, code)
 
@@ -75,13 +76,6 @@ def _traced(search: ScaleSearch, fmt: NumberFormat, size: int, weighted: bool) -
         return None
 
 
-def source_of(code: SearchCode) -> str:
-    """Return the source text that is compiled for a search."""
-    from quantviz.compiled.searching import source_of_search
-
-    return source_of_search(code)
-
-
 def find(
     code: SearchCode,
     values: torch.Tensor,
@@ -91,6 +85,7 @@ def find(
 ) -> tuple[torch.Tensor, ...]:
     """Return the search's result for each block, as `find_by_torch` does, by compiled code."""
     from quantviz.compiled.compiler import compiler
+    from quantviz.compiled.searching import source_of_search
     from quantviz.compiled.trials import search as run
 
     size, in_run, runs = values.shape
@@ -103,7 +98,7 @@ def find(
         np.array(code.integers, np.int64),
         np.array(code.tables, np.float64),
     )
-    address = compiler().search(code)
+    address = compiler().address(source_of_search(code))
     if not run(address, rows, of_columns, levels.numpy(), in_run, code.kept, constants, results.numpy()):
         return find_by_torch(values, weights, search, fmt)
     return tuple(runs_of_lines(each, in_run) for each in results)

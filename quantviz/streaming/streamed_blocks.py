@@ -44,7 +44,7 @@ class StreamedBlocks:
         self._dtype = dtype
         self._finite_only = finite_only
         self._absolute = absolute
-        self._alone = alone
+        self._threads = 1 if alone else None
         self._piece = piece
         self._ends: tuple[torch.Tensor, torch.Tensor] | None = None
         self._one = layout.block_count == 1 and layout.tail != "pad"
@@ -91,7 +91,7 @@ class StreamedBlocks:
             self._dtype,
             finite_only=self._finite_only,
             absolute=True,
-            alone=self._alone,
+            alone=self._threads == 1,
             piece=self._piece,
         )
 
@@ -133,7 +133,7 @@ class StreamedBlocks:
         """Return the `count` results of `answer` for each block, float64, from `most` blocks at a time."""
         grid = self._layout.grid_shape
         if self._one:
-            own = answer(_OneBlock(self._runs, self._block_ends(), self._x.count, self._alone))
+            own = answer(_OneBlock(self._runs, self._block_ends(), self._x.count, self._threads))
             return tuple(viewed(each.to(torch.float64), grid) for each in own)
         numbers = viewed(torch.arange(self._layout.block_count), grid)
         answers = tuple(torch.zeros(self._layout.block_count, dtype=torch.float64) for _ in range(count))
@@ -179,11 +179,7 @@ class StreamedBlocks:
                     run = run_of(self._x, start, stop)
                     run_kernels.find_ends(run, self._place(start, stop), self._finite_only, lo, hi)
 
-            runs = list(shares_of(self._x.count, self._piece, in_place=self._x.in_place))
-            if self._alone:
-                work(iter(runs))
-            else:
-                shared_out(work, runs)
+            shared_out(work, shares_of(self._x.count, self._piece, in_place=self._x.in_place), self._threads)
             low, high = grids[0]
             for more_low, more_high in grids[1:]:
                 np.minimum(low, more_low, out=low)
@@ -217,7 +213,7 @@ class StreamedBlocks:
                 if len(run):
                     found.append((float(run.min()), float(run.max())))
 
-        shared_out(work, runs_between(self._x.count, self._piece), 1 if self._alone else None)
+        shared_out(work, runs_between(self._x.count, self._piece), self._threads)
         ends = (min(lo for lo, _ in found), max(hi for _, hi in found)) if found else (0.0, 0.0)
         lo, hi = (torch.full(self._layout.grid_shape, end, dtype=torch.float32) for end in ends)
         return lo, hi
@@ -244,11 +240,7 @@ class StreamedBlocks:
                 counted = torch.isfinite(values) if self._finite_only else None
                 take(Blocks(values, layout, self._dtype, counted), place)
 
-        windows = windows_of(self._layout, self._piece)
-        if self._alone:
-            work(windows)
-        else:
-            shared_out(work, windows)
+        shared_out(work, windows_of(self._layout, self._piece), self._threads)
 
     def _percentiles_of_one(self, percents: tuple[float, ...]) -> tuple[torch.Tensor, ...]:
         """Return percentiles of one block.
@@ -312,11 +304,11 @@ class _OneBlock:
         runs: Callable[[int, int], torch.Tensor],
         ends: tuple[torch.Tensor, torch.Tensor],
         count: int,
-        alone: bool,
+        threads: int | None,
     ) -> None:
         self._runs = runs
         self._count = count
-        self._threads = 1 if alone else None
+        self._threads = threads
         self.numbers = torch.zeros(1, dtype=torch.int64)
         self.ends = ends[0].flatten(), ends[1].flatten()
 

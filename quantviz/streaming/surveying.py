@@ -25,8 +25,8 @@ from quantviz.schemes.scheme import Scheme
 from quantviz.streaming import limits
 from quantviz.streaming.coding import Coder
 from quantviz.streaming.pieces import Buffers
-from quantviz.streaming.pools import pooling_kernels, read_only
-from quantviz.streaming.regions import place_of
+from quantviz.streaming.pools import pooling_kernels
+from quantviz.streaming.regions import place_of, read_only
 from quantviz.streaming.tensor_facts import Facts, facts
 from quantviz.streaming.threads import InOrder, shared_out
 from quantviz.tensors.lazy import Stored

@@ -20,12 +20,12 @@ SCHEMES = {
 }
 
 
-def band_of(scheme, *, slack=(0.02, 0.0), empty=False):
+def band_of(scheme, shape=SHAPE, *, slack=(0.02, 0.0), empty=False):
     """A band whose file was made of other values than the original's: some codes are not the nearest, some
     values are beyond what scales reach.
     """
     g = torch.Generator().manual_seed(11)
-    x = torch.randn(SHAPE, generator=g)
+    x = torch.randn(shape, generator=g)
     x[3, 7], x[5] = 0.0, 0.0
     made = qv.quantize(x, scheme)
     scale = made.qparams.scale * 0.9
@@ -34,7 +34,7 @@ def band_of(scheme, *, slack=(0.02, 0.0), empty=False):
         scale.view(-1)[:3] = 0.0
     safe = torch.where(scale == 0, 1.0, scale)
     params = qv.QParams(safe, made.qparams.zero_point, zero_domain=scheme.zero_domain, stored=True)
-    other = qv.quantize(x + 0.3 * torch.randn(SHAPE, generator=g) * (x.abs() > 1), scheme, qparams=params)
+    other = qv.quantize(x + 0.3 * torch.randn(shape, generator=g) * (x.abs() > 1), scheme, qparams=params)
     return Band(scheme, x, other.q, other.x_hat, scale, made.qparams.zero_point, slack)
 
 
@@ -64,6 +64,20 @@ def test_halves_and_values_that_follow_from_codes_are_decoded_on_the_way(name, d
     one, other = comparing._by_kernel(band), comparing._by_kernel(wanted)
     assert torch.equal(one.near, other.near)
     assert (one.ends, one.saturated) == (other.ends, other.saturated)
+    for each in dataclasses.fields(one.moments):
+        assert torch.equal(getattr(one.moments, each.name), getattr(other.moments, each.name)), each.name
+
+
+def test_codes_are_unpacked_from_words_on_the_way():
+    """Neither whole tiles nor whole groups of rows: 44 rows of 520 columns."""
+    shape = (44, 520)
+    band = band_of(plain_scheme("uint4", "asymmetric", qv.PerGroup(40), shape), shape)
+    band = dataclasses.replace(band, given=None)
+    words = sum(band.q[:, k::8].to(torch.int64) << 4 * k for k in range(8)).to(torch.int32).T.contiguous()
+    packed = dataclasses.replace(band, codes=lambda: pytest.fail("unpacked by torch"), words=words)
+    one, other = comparing._by_kernel(packed), comparing._by_kernel(band)
+    assert torch.equal(one.near, other.near)
+    assert (one.ends, one.blocks, one.saturated) == (other.ends, other.blocks, other.saturated)
     for each in dataclasses.fields(one.moments):
         assert torch.equal(getattr(one.moments, each.name), getattr(other.moments, each.name)), each.name
 

@@ -176,7 +176,9 @@ def band_of(weight: QuantizedWeight, x: Original, start: int, stop: int) -> Band
     if folded:
         of_x = max(of_x, _SLACK_FOLDED, _SLACK_FITTED / math.sqrt(min(weight.shape)))
     slack = (_SLACK_STEPS, of_x)
-    return Band(weight.scheme, own, coded.q, coded.given, coded.scale, coded.zero_point, slack)
+    return Band(
+        weight.scheme, own, coded.codes, coded.given, coded.scale, coded.zero_point, slack, coded.words
+    )
 
 
 @dataclass(frozen=True, eq=False)

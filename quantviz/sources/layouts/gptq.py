@@ -62,15 +62,20 @@ def _weight(claim: Claim) -> QuantizedWeight:
     less = _zero_offset(claim, bits, rows, version if claim.config else "")
 
     def coded(start: int, stop: int) -> Coded:
-        words = claim.cut("qweight", slice(None), slice(start, stop)).T
-        q = unpacked_bytes(words, bits, columns) if 8 % bits == 0 else unpacked(words, bits, columns)
+        words = claim.cut("qweight", slice(None), slice(start, stop))
         window = slice(start * bits // 32, words_of(stop, bits))
         zeros = unpacked(claim.cut("qzeros", slice(None), window), bits, stop - start).T
         zeros = ((zeros + less) & ((1 << bits) - 1)).contiguous()
         scale = claim.load("scales", slice(None), slice(start, stop)).T.contiguous()
-        q = q if order is None else q[:, order]
-        values = functools.partial(values_in_groups, q, scale, zeros, group)
-        return Coded(q.to(torch.uint8), values, scale, zeros)
+
+        @functools.cache
+        def codes() -> torch.Tensor:
+            unpack = unpacked_bytes if 8 % bits == 0 else unpacked
+            q = unpack(words.T, bits, columns)
+            return (q if order is None else q[:, order]).to(torch.uint8)
+
+        in_words = words if bits == 4 and order is None else None
+        return Coded(codes, lambda: values_in_groups(codes(), scale, zeros, group), scale, zeros, in_words)
 
     shape = (rows, columns)
     granularity: Granularity = PerChannel(0) if groups == 1 else PerGroup(group)

@@ -29,9 +29,9 @@ Config = Mapping[str, Any]
 class Coded:
     """Some rows of a quantized weight, with the codes and scales of the file."""
 
-    #: Codes of `(rows, columns)`, in the dtype that `quantize` gives them; empty if the weight has no scheme,
-    #: and then the scales are too.
-    q: torch.Tensor
+    #: Codes of `(rows, columns)`, in the dtype that `quantize` gives them, or the function that unpacks them;
+    #: empty if the weight has no scheme, and then the scales are too.
+    codes: torch.Tensor | Callable[[], torch.Tensor]
     #: The values of the codes, float32: the layout's own arithmetic, not rounded to the dtype in which an
     #: engine computes. Or the function that computes them, where they follow from codes, scales and zero
     #: points alone: (code − zero point) · scale, or code · scale + zero point where that is a value.
@@ -40,6 +40,14 @@ class Coded:
     scale: torch.Tensor
     #: The same, or one for all: a code, or the value of code 0 where the scheme's `zero_domain` is "value".
     zero_point: torch.Tensor = field(default_factory=lambda: torch.zeros((), dtype=torch.int32))
+    #: Words that the codes are unpacked from, where they are of four bits, eight neighbours of a row in each
+    #: word, the first in the lowest bits: int32 of `(columns / 8, rows)`. None of codes that lie otherwise.
+    words: torch.Tensor | None = None
+
+    @functools.cached_property
+    def q(self) -> torch.Tensor:
+        """Return the codes."""
+        return self.codes if isinstance(self.codes, torch.Tensor) else self.codes()
 
     @property
     def given(self) -> torch.Tensor | None:
