@@ -25,6 +25,7 @@ from quantviz.ui.checkpoints.choices import begin_scan
 from quantviz.ui.checkpoints.reading import is_results, scan_process
 from quantviz.ui.checkpoints.spending import show_spending
 from quantviz.ui.checkpoints.state import CheckpointsState, change_state, current_state
+from quantviz.ui.components.choice import show_button
 from quantviz.ui.shell import errors, widgets
 from quantviz.ui.shell.words import language, number, plain, say, say_error, sentences, theme
 
@@ -187,11 +188,12 @@ def _offer_engines(state: CheckpointsState, recipes: Sequence[str]) -> None:
     job = scan_process().job
     for profile in PROFILES.values():
         if profile.files is not None and all(has_recipe(profile, name) for name in recipes):
-            st.button(
+            show_button(
                 say("checkpoints.allocate.scan_for", engine=profile.name),
-                key=f"checkpoints_scan_for_{profile.id}",
-                on_click=errors.safely(_scan_for),
-                args=(profile.id, tuple(recipes)),
+                f"checkpoints_scan_for_{profile.id}",
+                _scan_for,
+                profile.id,
+                tuple(recipes),
                 disabled=job is not None and job.running,
             )
 

@@ -16,7 +16,7 @@ from quantviz.checkpoints.scan.recipes import scheme_named
 from quantviz.errors import QuantVizError
 from quantviz.lab.typed_numbers import read_number
 from quantviz.schemes.recipes import RECIPES, as_scheme
-from quantviz.ui.shell import address, errors
+from quantviz.ui.shell import address
 
 STATE = "checkpoints_state"
 PROBLEMS = "checkpoints_problems"
@@ -98,11 +98,6 @@ def leave_out(problem: QuantVizError, **changes: Any) -> CheckpointsState:
     st.session_state[STATE] = state = dataclasses.replace(current_state(), **changes)
     st.session_state[PROBLEMS] = (*problems(), problem)
     return state
-
-
-def setting(key: str, name: str) -> Callable[..., None]:
-    """Return a callback that takes the value of the widget `key` into the field `name`."""
-    return errors.safely(lambda: change_state(**{name: st.session_state[key]}))
 
 
 def _opening(asked: Mapping[str, str]) -> tuple[CheckpointsState, tuple[QuantVizError, ...]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -15,7 +15,7 @@ from quantviz.errors import QuantVizError
 from quantviz.lab.typed_numbers import read_number
 from quantviz.schemes.formats import FORMATS, NumberFormat, find_format
 from quantviz.text import catalogue
-from quantviz.ui.shell import address, errors
+from quantviz.ui.shell import address
 from quantviz.ui.shell.words import language
 
 _STATE = "formats_state"
@@ -143,13 +143,6 @@ def change_state(**changes: Any) -> None:
     st.session_state[_STATE] = dataclasses.replace(current_state(), **changes)
     st.session_state[PROBLEMS] = ()
     st.session_state[UNREAD] = None
-
-
-def setting(key: str, name: str) -> Callable[..., None]:
-    """Return a callback that takes the value of the widget `key` into the field `name`; the chosen code is
-    that of x again.
-    """
-    return errors.safely(lambda: change_state(**{name: st.session_state[key], "code": None}))
 
 
 def read_typed_number() -> None:

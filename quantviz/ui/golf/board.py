@@ -10,10 +10,10 @@ import streamlit as st
 
 from quantviz.figures.numbers import number
 from quantviz.teaching.golf import BUDGET, HoleResults
+from quantviz.ui.components.choice import show_button
 from quantviz.ui.golf.scorecard import bits_words, db_words
 from quantviz.ui.golf.state import ask_for_par, par_is_shown
 from quantviz.ui.lab.tensor import facts_of, kept, tensor_of
-from quantviz.ui.shell import errors
 from quantviz.ui.shell.words import language, plain, say, say_recipe, theme
 
 if TYPE_CHECKING:
@@ -36,12 +36,7 @@ def show_board(now: HoleResults) -> None:
             words = say("golf.par_is", name=name, db=db_words(now.par.sqnr_db), bits=bits_words(now.par.bits))
             st.markdown(words)
         else:
-            st.button(
-                say("golf.show_par"),
-                key="golf_show_par",
-                type="tertiary",
-                on_click=errors.safely(ask_for_par),
-            )
+            show_button(say("golf.show_par"), "golf_show_par", ask_for_par, type="tertiary")
 
 
 def _plot(now: HoleResults) -> None:

@@ -12,6 +12,7 @@ from quantviz.teaching.lessons.drags import drag_answer
 from quantviz.teaching.lessons.formulas import HERE
 from quantviz.teaching.lessons.model import Drag, Question
 from quantviz.teaching.lessons.progress import Answer
+from quantviz.ui.components.choice import show_button
 from quantviz.ui.components.lesson_place import go_on_from
 from quantviz.ui.lessons import questions
 from quantviz.ui.lessons.moving import has_moved, in_hand, scene_in_hand
@@ -108,13 +109,8 @@ def open_question(now: Now, i: int, question: Question) -> None:
     # Two buttons alike: the learner chooses how sure they are, and no choice is the default.
     with st.container(key="lesson_commit", horizontal=True, gap="small"):
         for name, sure in (("commit", True), ("commit_guess", False)):
-            st.button(
-                say(f"lessons.{name}"),
-                key=name,
-                type="primary",
-                width="stretch",
-                on_click=errors.safely(_commit),
-                args=(now, i, question, sure),
+            show_button(
+                say(f"lessons.{name}"), name, _commit, now, i, question, sure, type="primary", width="stretch"
             )
 
 

@@ -18,6 +18,7 @@ from quantviz.teaching.lessons.model import Lesson
 from quantviz.teaching.lessons.plan import FIRST_HOUR, minutes
 from quantviz.teaching.lessons.progress import asked, reached
 from quantviz.teaching.lessons.thumbnails import thumbnails
+from quantviz.ui.components.choice import show_button
 from quantviz.ui.components.language_switch import show_language
 from quantviz.ui.components.lesson_place import MOVED, PLACE, PROBLEMS, Place, go
 from quantviz.ui.lessons.answering import HANDS
@@ -132,12 +133,12 @@ def _show_contents(found: Mapping[str, Lesson | QuantVizError], place: Place) ->
             if isinstance(lesson, QuantVizError):
                 continue
             mark = "✓ " if _is_done(name, lesson) else ""
-            st.button(
+            show_button(
                 f"{mark}{i} · {plain(lesson.title)}",
-                key=f"go_{name}",
+                f"go_{name}",
+                go,
+                name,
                 type="primary" if name == place.lesson else "tertiary",
-                on_click=errors.safely(go),
-                args=(name,),
                 width="stretch",
             )
         st.page_link(_GOLF, label=say("golf.title"))
@@ -206,12 +207,6 @@ def _show_card(number: int, name: str, lesson: Lesson) -> None:
     mark = '<b class="qv-done">✓</b> ' if _is_done(name, lesson) else ""
     hour = f'<b class="qv-start">{html.escape(say("lessons.start_here"))}</b>' if started else ""
     st.html(f'<img class="qv-thumbnail" alt="" src="{_thumbnail(name, theme())}">')
-    st.button(
-        f"**{number} · {plain(lesson.title)}**",
-        key=f"open_{name}",
-        type="tertiary",
-        on_click=errors.safely(go),
-        args=(name,),
-    )
+    show_button(f"**{number} · {plain(lesson.title)}**", f"open_{name}", go, name, type="tertiary")
     st.html(f'<p class="qv-card-facts">{mark}{html.escape(told)}{hour}</p>')
     st.markdown(lesson.summary)

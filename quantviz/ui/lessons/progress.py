@@ -33,6 +33,7 @@ from quantviz.teaching.lessons.progress import (
     read_json,
     told,
 )
+from quantviz.ui.components.choice import show_button
 from quantviz.ui.components.clipboard import copy_button
 from quantviz.ui.components.component import component
 from quantviz.ui.components.component import told as told_by_browser
@@ -189,11 +190,8 @@ def _show_answers(found: Mapping[str, Lesson]) -> None:
             say("lab.copied"),
             text=as_text(answers(), found, known, language()),
         )
-        st.button(
-            say("lessons.progress.clear"),
-            key="progress_clear",
-            on_click=errors.safely(_clear),
-            help=say("lessons.progress.clear_help"),
+        show_button(
+            say("lessons.progress.clear"), "progress_clear", _clear, help=say("lessons.progress.clear_help")
         )
 
 

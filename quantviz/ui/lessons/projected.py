@@ -11,11 +11,11 @@ import string
 import streamlit as st
 
 from quantviz.teaching.lessons.model import Choice, Direction, Question
+from quantviz.ui.components.choice import show_button
 from quantviz.ui.components.term import show_words_with_terms
 from quantviz.ui.lessons import questions
 from quantviz.ui.lessons.answering import answer_key, open_question
 from quantviz.ui.lessons.now import Now
-from quantviz.ui.shell import errors
 from quantviz.ui.shell.words import say
 
 
@@ -50,12 +50,7 @@ def show_tell(now: Now) -> None:
     if i is None or now.revealed:
         return
     counted = _is_counted(now.step.questions[i]) or now.complete
-    st.button(
-        say("lessons.tell"),
-        key="lesson_tell",
-        type="primary" if counted else "secondary",
-        on_click=errors.safely(now.tell),
-    )
+    show_button(say("lessons.tell"), "lesson_tell", now.tell, type="primary" if counted else "secondary")
 
 
 def show_words(now: Now, words: str) -> None:

@@ -13,11 +13,11 @@ import streamlit as st
 from quantviz.teaching.lessons import lessons
 from quantviz.teaching.lessons.model import Lesson
 from quantviz.teaching.lessons.progress import Answer, asked, reached, still_wrong, surely_wrong
+from quantviz.ui.components.choice import show_button
 from quantviz.ui.components.lesson_place import Place, go
 from quantviz.ui.lessons import questions
 from quantviz.ui.lessons.now import ATTEMPTS, Now
 from quantviz.ui.lessons.progress import answers, verdicts
-from quantviz.ui.shell import errors
 from quantviz.ui.shell.words import language, say
 
 #: Lessons after which a question is shown once more.
@@ -47,13 +47,9 @@ def _show_wrong(lesson: Lesson, answer: Answer) -> None:
     asked = question.ask.say(question.told(scenes))
     given = questions.told(question, answer.given, scenes)
     st.markdown(say("lessons.second_look.wrong", ask=asked, answer=given))
-    st.button(
-        say("lessons.second_look.go", step=answer.step + 1),
-        key=f"second_look_{answer.step}_{answer.question}",
-        type="tertiary",
-        on_click=errors.safely(go),
-        args=(answer.lesson, answer.step),
-    )
+    label = say("lessons.second_look.go", step=answer.step + 1)
+    key = f"second_look_{answer.step}_{answer.question}"
+    show_button(label, key, go, answer.lesson, answer.step, type="tertiary")
 
 
 def due_now(now: Now) -> Answer | None:
@@ -84,16 +80,16 @@ def show_due_at_the_end() -> None:
         return
     with st.container(key="lesson_second_look", gap="small"):
         st.markdown(say("lessons.second_look.on_the_list"))
-        st.button(
-            say("lessons.second_look.ask", number=number_of(Place(due.lesson))),
-            key="lesson_once_more",
-            type="primary",
-            on_click=errors.safely(ask_once_more),
-            args=(Place(), due),
-        )
+        show_once_more(Place(), due)
 
 
-def ask_once_more(back: Place, answer: Answer) -> None:
+def show_once_more(back: Place, due: Answer, **look: str) -> None:
+    """Show the button that leads to a question which is due once more, with a way `back`."""
+    label = say("lessons.second_look.ask", number=number_of(Place(due.lesson)))
+    show_button(label, "lesson_once_more", _ask_once_more, back, due, type="primary", **look)
+
+
+def _ask_once_more(back: Place, answer: Answer) -> None:
     """Turn to the step of a wrong answer, on other numbers, from which there is a way `back`."""
     tried = max(each.attempt for each in answers() if each.place[:2] == answer.place[:2])
     attempts = st.session_state.setdefault(ATTEMPTS, {})
