@@ -33,6 +33,11 @@ def lessons(language: str = DEFAULT_LANGUAGE) -> Mapping[str, Lesson | QuantVizE
     return load(_FOLDER / language)
 
 
+def sound_lessons(language: str = DEFAULT_LANGUAGE) -> dict[str, Lesson]:
+    """Return the lessons of a language that can be read, by id, in their order."""
+    return {name: lesson for name, lesson in lessons(language).items() if isinstance(lesson, Lesson)}
+
+
 def load(folder: Path) -> Mapping[str, Lesson | QuantVizError]:
     """Return the lessons of a folder by id; one that cannot be read does not keep the others away."""
     found: dict[str, Lesson | QuantVizError] = {}
@@ -75,6 +80,5 @@ def term_home(term: str) -> tuple[str, int] | None:
 
 def all_steps() -> Iterator[tuple[str, int, LessonStep]]:
     """Yield each step of the lessons that can be read, with its lesson's id and its number from 0."""
-    for name, lesson in lessons().items():
-        if isinstance(lesson, Lesson):
-            yield from ((name, i, step) for i, step in enumerate(lesson.steps))
+    for name, lesson in sound_lessons().items():
+        yield from ((name, i, step) for i, step in enumerate(lesson.steps))

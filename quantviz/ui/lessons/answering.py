@@ -89,7 +89,7 @@ def open_question(now: Now, i: int, question: Question) -> None:
     if now.is_blind(i):
         assert isinstance(question, Drag)
         questions.ask_for_mark(question)
-        questions.complaint(key)
+        _show_refusal(key)
         return
     on_wall = classroom().projector and tries
     if on_wall:
@@ -105,7 +105,7 @@ def open_question(now: Now, i: int, question: Question) -> None:
     if not (on_wall and isinstance(question, Drag)):
         questions.ask(question, now.scenes, key)
     if not on_wall:
-        questions.complaint(key)
+        _show_refusal(key)
     # Two buttons alike: the learner chooses how sure they are, and no choice is the default.
     with st.container(key="lesson_commit", horizontal=True, gap="small"):
         for name, sure in (("commit", True), ("commit_guess", False)):
@@ -114,8 +114,13 @@ def open_question(now: Now, i: int, question: Question) -> None:
             )
 
 
+def _show_refusal(key: str) -> None:
+    if words := questions.refusal(key):
+        st.error(words)
+
+
 def _you_said(now: Now, question: Question, answer: Answer) -> None:
-    words = questions.told(question, answer.given, now.scenes)
+    words = questions.answer_words(question, answer.given, now.scenes)
     sure = say("lessons.was_sure" if answer.sure else "lessons.was_guess")
     st.markdown(say("lessons.you_said", answer=words, sure=sure))
 
@@ -174,7 +179,7 @@ def _answered(now: Now, i: int, question: Question, answer: Answer | None) -> No
     elif verdict.right:
         if isinstance(question, Drag):
             # Within the tolerance other places are right too: this one is the learner's.
-            truth = questions.told(question, answer.given, now.scenes)
+            truth = questions.answer_words(question, answer.given, now.scenes)
         st.success(
             say("lessons.right", truth=truth)
             + (" " + say("lessons.good_guess") if question.why and not answer.sure else "")

@@ -13,7 +13,7 @@ import streamlit as st
 from quantviz.errors import QuantVizError
 from quantviz.figures.thumbnail import thumbnail_svg
 from quantviz.teaching.golf import BUDGET, HOLES
-from quantviz.teaching.lessons import lessons, term_home
+from quantviz.teaching.lessons import lessons, sound_lessons, term_home
 from quantviz.teaching.lessons.model import Lesson
 from quantviz.teaching.lessons.plan import FIRST_HOUR, minutes
 from quantviz.teaching.lessons.progress import asked, reached
@@ -143,7 +143,7 @@ def _show_contents(found: Mapping[str, Lesson | QuantVizError], place: Place) ->
             )
         st.page_link(_GOLF, label=say("golf.title"))
         st.html(_CLOSE_THE_LIST, unsafe_allow_javascript=True)
-    show_progress({name: lesson for name, lesson in found.items() if isinstance(lesson, Lesson)})
+    show_progress(sound_lessons(language()))
 
 
 def _is_done(name: str, lesson: Lesson) -> bool:

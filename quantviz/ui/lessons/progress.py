@@ -16,7 +16,7 @@ from typing import cast
 import streamlit as st
 
 from quantviz.errors import QuantVizError
-from quantviz.teaching.lessons import lessons
+from quantviz.teaching.lessons import sound_lessons
 from quantviz.teaching.lessons.model import Lesson
 from quantviz.teaching.lessons.progress import (
     LONGEST,
@@ -78,11 +78,6 @@ def _take(others: list[Answer]) -> None:
     st.session_state[_CLEARED] = False
 
 
-def _known() -> dict[str, Lesson]:
-    """Return the lessons without words of theirs: which questions there are is the same in every language."""
-    return {name: lesson for name, lesson in lessons().items() if isinstance(lesson, Lesson)}
-
-
 # ---- in the browser -----------------------------------------------------------------------------
 
 
@@ -116,7 +111,7 @@ def take_from_browser() -> None:
     if stored is None or stored["count"] == st.session_state.get(_READ):
         return
     try:
-        _take(read_json(stored["text"].encode(), _known())[0])
+        _take(read_json(stored["text"].encode(), sound_lessons())[0])
         st.session_state[_UNREADABLE] = None
     except QuantVizError as problem:
         st.session_state[_UNREADABLE] = problem
@@ -198,7 +193,7 @@ def _show_answers(found: Mapping[str, Lesson]) -> None:
 def verdicts() -> Verdicts | None:
     """Return whether the visible answers are right; None where a teacher withholds that."""
     how = classroom().answers
-    known = _known()
+    known = sound_lessons()
     if how == "withheld":
         return None
     telling = answers() if how == "shown" else told(answers(), known)
@@ -216,7 +211,7 @@ def _load() -> None:
     try:
         if uploaded.size > LONGEST:
             raise QuantVizError("lessons.progress_too_large", got=uploaded.size, longest=LONGEST)
-        read, left_out = read_json(uploaded.getvalue(), _known())
+        read, left_out = read_json(uploaded.getvalue(), sound_lessons())
         _take(read)
         st.session_state[_LOADED] = (len(read), left_out)
     except QuantVizError as problem:

@@ -10,7 +10,7 @@ from typing import cast
 
 import streamlit as st
 
-from quantviz.teaching.lessons import lessons
+from quantviz.teaching.lessons import lessons, sound_lessons
 from quantviz.teaching.lessons.model import Lesson
 from quantviz.teaching.lessons.progress import Answer, asked, reached, still_wrong, surely_wrong
 from quantviz.ui.components.choice import show_button
@@ -35,7 +35,7 @@ def show_second_look(now: Now) -> None:
         st.markdown(say("lessons.second_look.title"))
         for answer in wrong:
             _show_wrong(now.lesson, answer)
-        ids = _ids()
+        ids = list(sound_lessons())
         comes = ids.index(cast(str, now.place.lesson)) + LATER < len(ids)
         st.caption(say(f"lessons.second_look.{'later' if comes else 'at_the_end'}"))
 
@@ -45,7 +45,7 @@ def _show_wrong(lesson: Lesson, answer: Answer) -> None:
     question = lesson.question(answer.step, answer.question)
     assert question
     asked = question.ask.say(question.told(scenes))
-    given = questions.told(question, answer.given, scenes)
+    given = questions.answer_words(question, answer.given, scenes)
     st.markdown(say("lessons.second_look.wrong", ask=asked, answer=given))
     label = say("lessons.second_look.go", step=answer.step + 1)
     key = f"second_look_{answer.step}_{answer.question}"
@@ -54,7 +54,7 @@ def _show_wrong(lesson: Lesson, answer: Answer) -> None:
 
 def due_now(now: Now) -> Answer | None:
     """Return an answer of two lessons before the one that ends here whose question is due once more."""
-    ids = _ids()
+    ids = list(sound_lessons())
     earlier = ids.index(cast(str, now.place.lesson)) - LATER
     if earlier < 0 or now.place.step + 1 < len(now.lesson.steps):
         return None
@@ -65,7 +65,7 @@ def due_at_the_end() -> Iterator[Answer]:
     """Yield the answers of the last two lessons of each course that is done whose questions are due once
     more: nothing of the course comes two lessons later.
     """
-    found = {name: lesson for name, lesson in lessons().items() if isinstance(lesson, Lesson)}
+    found = sound_lessons()
     for course in dict.fromkeys(lesson.course for lesson in found.values()):
         names = [name for name, lesson in found.items() if lesson.course == course]
         if reached(answers(), names[-1]) == asked(found[names[-1]]):
@@ -120,7 +120,3 @@ def words_back(back: Place) -> str:
 def number_of(place: Place) -> int:
     """Return the number of a place's lesson."""
     return list(lessons(language())).index(cast(str, place.lesson))
-
-
-def _ids() -> list[str]:
-    return [name for name, lesson in lessons(language()).items() if isinstance(lesson, Lesson)]

@@ -13,7 +13,7 @@ from typing import cast
 import streamlit as st
 
 from quantviz.errors import QuantVizError
-from quantviz.teaching.lessons import known_by, lessons
+from quantviz.teaching.lessons import known_by, sound_lessons
 from quantviz.teaching.lessons.code import step_code
 from quantviz.teaching.lessons.formulas import HAND, Scene
 from quantviz.teaching.lessons.model import Lesson, LessonStep
@@ -30,6 +30,7 @@ from quantviz.ui.lessons.progress import answers
 from quantviz.ui.lessons.projected import show_bottom, show_tell, show_top, show_words
 from quantviz.ui.lessons.second_look import (
     due_now,
+    number_of,
     show_once_more,
     show_second_look,
     show_why_asked,
@@ -109,11 +110,10 @@ def _scenes(place: Place, step: LessonStep, attempt: int) -> Mapping[str, Scene]
 def _header(now: Now) -> None:
     place = now.place
     lesson = now.lesson
-    ids = list(lessons(language()))
     with st.container(key="lesson_header", horizontal=True, vertical_alignment="center", gap="small"):
         title = say(
             "lessons.place",
-            number=ids.index(cast(str, place.lesson)),
+            number=number_of(place),
             lesson=lesson.title,
             step=place.step + 1,
             steps=len(lesson.steps),
@@ -135,7 +135,7 @@ def _onward(now: Now, words: str = "") -> None:
     `words`.
     """
     projector = classroom().projector
-    ids = [name for name, lesson in lessons(language()).items() if isinstance(lesson, Lesson)]
+    ids = list(sound_lessons(language()))
     at = ids.index(cast(str, now.place.lesson))
     last = now.place.step + 1 == len(now.lesson.steps)
     following = ids[at + 1] if at + 1 < len(ids) else None
@@ -202,7 +202,7 @@ def _more(now: Now) -> None:
 
 def _way_on(now: Now) -> None:
     """Show the further ways on from a lesson: course 2, and from the last one a game."""
-    found = {name: each for name, each in lessons(language()).items() if isinstance(each, Lesson)}
+    found = sound_lessons(language())
     second = next((name for name, each in found.items() if each.course == 2), None)
     if second and now.lesson.course == 1:
         label = say("lessons.to_course_2", lesson=found[second].title)

@@ -25,7 +25,7 @@ from quantviz.lab.picture_parts import TILE_PARTS
 from quantviz.lab.scenarios import SCENARIOS
 from quantviz.lab.share_links import LONGEST, app_address, only_here, short_link, write_address
 from quantviz.lab.state import LabState, opening
-from quantviz.teaching.lessons import lessons
+from quantviz.teaching.lessons import lessons, sound_lessons
 from quantviz.text import languages
 from quantviz.ui.components.choice import choose_among, show_button
 from quantviz.ui.components.classroom_signs import project
@@ -47,7 +47,6 @@ from quantviz.ui.teacher.state import (
     current_choice,
     hide,
     is_damaged,
-    sound_lessons,
 )
 
 #: The app's address until the browser has sent it.
@@ -121,7 +120,7 @@ def _show_what(choice: Choice) -> None:
 
 
 def _show_lessons(choice: Choice) -> None:
-    found = sound_lessons()
+    found = sound_lessons(language())
     if not found:
         return
     name = choice.lesson_in(found)
@@ -243,7 +242,7 @@ def _state(choice: Choice) -> LabState:
 def link(choice: Choice, app: str) -> str:
     """Return the address for the class, of the app at `app`."""
     opened = (
-        {"l": choice.lesson_in(sound_lessons()), "p": str(choice.step)}
+        {"l": choice.lesson_in(sound_lessons(language())), "p": str(choice.step)}
         if choice.opens == "lesson"
         else short_link(_state(choice))
     )
@@ -313,7 +312,7 @@ def _project(choice: Choice) -> None:
     """Show the link's page in this window, enlarged: parts that the link hides are hidden here too."""
     project(True, choice.applied)
     if choice.opens == "lesson":
-        go(choice.lesson_in(sound_lessons()), choice.step - 1)
+        go(choice.lesson_in(sound_lessons(language())), choice.step - 1)
         turn_to(_LESSONS)
         return
     session.put(_state(choice))

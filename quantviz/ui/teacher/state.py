@@ -15,7 +15,7 @@ from quantviz.errors import QuantVizError
 from quantviz.lab.classroom import ANSWERS, CLOSED, Classroom, read_prompt
 from quantviz.lab.scenarios import FIRST, SCENARIOS
 from quantviz.lab.state import write_link
-from quantviz.teaching.lessons import lessons
+from quantviz.teaching.lessons import sound_lessons
 from quantviz.teaching.lessons.model import Lesson
 from quantviz.text import languages
 from quantviz.ui.shell import address, session
@@ -110,11 +110,6 @@ def hide(parts: Iterable[str], hidden: Iterable[str]) -> None:
     change_room(hidden=room.hidden - set(parts) | set(hidden))
 
 
-def sound_lessons() -> dict[str, Lesson]:
-    """Return the lessons that can be opened."""
-    return {name: found for name, found in lessons(language()).items() if isinstance(found, Lesson)}
-
-
 def address_of(choice: Choice) -> dict[str, str]:
     """Return the choice as parameters of the page's address: default values are left out."""
     opened: dict[str, str] = {}
@@ -123,7 +118,7 @@ def address_of(choice: Choice) -> dict[str, str]:
     elif choice.opens == "scenario":
         opened = {_OPENS: choice.opens, _SCENARIO: choice.scenario}
     elif choice.opens == "lesson":
-        name = choice.lesson_in(sound_lessons())
+        name = choice.lesson_in(sound_lessons(language()))
         opened = {_OPENS: choice.opens, _LESSON: name, _STEP: str(choice.step)}
     how = {_ROOM: str(choice.room), _PROMPT: choice.room.prompt, _LANGUAGE: choice.language or ""}
     return opened | {name: value for name, value in how.items() if value}
@@ -131,7 +126,7 @@ def address_of(choice: Choice) -> dict[str, str]:
 
 def _read(asked: Mapping[str, str]) -> Choice:
     """Return the choice of an address; `QuantVizError` where a parameter is none of ours."""
-    found = sound_lessons()
+    found = sound_lessons(language())
     name = _one_of(asked, _LESSON, found, next(iter(found), ""))
     steps = [str(number) for number in range(1, len(found[name].steps) + 1)] if name else ["1"]
     room = Classroom.parse(asked.get(_ROOM, ""))
