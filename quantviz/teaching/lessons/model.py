@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from quantviz.errors import QuantVizError
 from quantviz.lab.picture_parts import TILE_PARTS
@@ -20,9 +20,6 @@ from quantviz.lab.state import LabState
 from quantviz.teaching.lessons.close_enough import CellRule, Within
 from quantviz.teaching.lessons.drags import can_be_dragged, dragged, solved
 from quantviz.teaching.lessons.formulas import HAND, HERE, SOLUTION, START, Formula, Scene, Scenes, Words
-
-if TYPE_CHECKING:
-    pass
 
 #: Most cells a side of a tensor whose cells a question can be about.
 MOST_ASKED = 6
@@ -100,7 +97,6 @@ class Direction(Question):
     after: Formula
 
     def truth(self, scenes: Scenes) -> str:
-        """Return one of `DIRECTIONS`."""
         before = self.before.value(scenes)
         after = self.after.value(scenes)
         if math.isclose(before, after, rel_tol=1e-9):
@@ -108,13 +104,14 @@ class Direction(Question):
         return "rises" if after > before else "falls"
 
     def judge(self, given: str, scenes: Scenes) -> Verdict:
-        """Judge the direction."""
-        right = given == self.truth(scenes)
-        found = next((mistake for mistake in self.mistakes if mistake.formula == given), None)
-        return Verdict(right, None if right or not found else found.says.say(scenes))
+        if given == self.truth(scenes):
+            return Verdict(True)
+        for mistake in self.mistakes:
+            if mistake.formula == given:
+                return Verdict(False, mistake.says.say(scenes))
+        return Verdict(False)
 
     def takes(self, given: Any, scenes: Scenes) -> bool:
-        """Return whether it is one of `DIRECTIONS`."""
         return isinstance(given, str) and given in DIRECTIONS
 
 
@@ -134,7 +131,6 @@ class Number(Question):
     draw: str = ""
 
     def truth(self, scenes: Scenes) -> float:
-        """Return the number."""
         return float(self.answer.value(scenes))
 
     def judge(self, given: float, scenes: Scenes) -> Verdict:
@@ -149,7 +145,6 @@ class Number(Question):
         return Verdict(False, self.mistakes[min(near)[1]].says.say(scenes) if near else None)
 
     def takes(self, given: Any, scenes: Scenes) -> bool:
-        """Return whether it is a finite number."""
         return isinstance(given, float) and math.isfinite(given)
 
     def mistaken(self, scenes: Scenes) -> tuple[float, ...]:
@@ -173,7 +168,6 @@ class Cell(Question):
         return self.answer.cells(scenes[HERE])
 
     def judge(self, given: tuple[int, ...], scenes: Scenes) -> Verdict:
-        """Judge whether it is one of them."""
         if tuple(given) in self.truth(scenes):
             return Verdict(True)
         for mistake in self.mistakes:
@@ -183,7 +177,6 @@ class Cell(Question):
         return Verdict(False)
 
     def takes(self, given: Any, scenes: Scenes) -> bool:
-        """Return whether it is the place of a cell of the step's tensor."""
         shape = scenes[HERE].state.source.shape
         return (
             isinstance(given, tuple)
@@ -223,7 +216,6 @@ class Choice(Question):
         return Verdict(right, None if right else self.options[given].says.say(scenes))
 
     def takes(self, given: Any, scenes: Scenes) -> bool:
-        """Return whether it is the number of an option."""
         return type(given) is int and 0 <= given < len(self.options)
 
 
@@ -251,18 +243,12 @@ class Order(Question):
         values = [self.items[i].value.value(scenes) for i in given]
         if values == sorted(values):
             return Verdict(True)
-        found = next(
-            (
-                m
-                for m in self.mistakes
-                if isinstance(m.formula, tuple) and _sorted(m.formula, scenes) == tuple(given)
-            ),
-            None,
-        )
-        return Verdict(False, found.says.say(scenes) if found else None)
+        for mistake in self.mistakes:
+            if isinstance(mistake.formula, tuple) and _sorted(mistake.formula, scenes) == tuple(given):
+                return Verdict(False, mistake.says.say(scenes))
+        return Verdict(False)
 
     def takes(self, given: Any, scenes: Scenes) -> bool:
-        """Return whether it names each item's number once."""
         return (
             isinstance(given, tuple)
             and all(type(i) is int for i in given)
@@ -297,16 +283,10 @@ class Drag(Question):
         return next((sliders[name] for name in self.solution if name in sliders), "axis")
 
     def truth(self, scenes: Scenes) -> LabState:
-        """Return the state that is right."""
         return self.told(scenes)[SOLUTION].state
 
     def judge(self, given: str, scenes: Scenes) -> Verdict:
-        """Return the verdict on an answer: right if the formula holds."""
-        return self.judge_state(dragged(scenes[HERE].state, given), scenes)
-
-    def judge_state(self, state: LabState, scenes: Scenes) -> Verdict:
-        """Return the verdict on a state."""
-        own = {**self.told(scenes), HERE: Scene(state)}
+        own = {**self.told(scenes), HERE: Scene(dragged(scenes[HERE].state, given))}
         if self.right.holds_as_shown(own):
             return Verdict(True)
         for mistake in self.mistakes:

@@ -82,13 +82,7 @@ def code_parts(fmt: NumberFormat, code: int) -> Iterator[tuple[str, str]]:
 
 
 def role_name(role: str) -> str:
-    return {
-        "sign": say("formats.page.sign"),
-        "exponent": say("formats.page.exponent"),
-        "mantissa": say("formats.page.mantissa"),
-        "integer": say("formats.page.integer"),
-        "index": say("formats.page.index"),
-    }[role]
+    return say(f"formats.page.{role}")
 
 
 def term_title(name: str) -> str:

@@ -27,6 +27,7 @@ from quantviz.schemes.granularity import Shape
 from quantviz.schemes.level_count import level_count
 from quantviz.schemes.scheme import Scheme
 from quantviz.sources.edited import with_cell
+from quantviz.text import templates
 from quantviz.ui.components.component import component, told
 from quantviz.ui.components.hand_curve import Arrays, HandCurve
 from quantviz.ui.components.ruler import ruler_settings
@@ -48,8 +49,6 @@ _SCRIPT = "hand_component"
 #: Shape and scheme of a larger tensor in the browser: its two ends and the selected cell, in one block.
 _THREE = (1, 3)
 _ONE_BLOCK = Scheme("int8")
-#: Reasons why a value is not valid, by the error key of the browser's arithmetic.
-_REFUSALS = ("manual_range_order", "range_beyond_float32", "scale_not_positive", "zero_point_too_large")
 
 
 @dataclass(frozen=True)
@@ -278,7 +277,6 @@ def _pays(handles: Mapping[str, bool]) -> dict[str, Any]:
     """Return the settings of a ruler on which the value alone can be dragged, with its cost to other cells:
     the ends of the range lie where the largest one does.
     """
-    filled_in = ("before", "value", "zeroed_before", "zeroed", "times", "count")
     return {
         "bits": [],
         "groups": [],
@@ -287,7 +285,7 @@ def _pays(handles: Mapping[str, bool]) -> dict[str, Any]:
         "handles": {name: name == "value" and free for name, free in handles.items()},
         "pays": {
             "hint": say("hand.pays_hint"),
-            "told": say("hand.pays", **{name: f"{{{name}}}" for name in filled_in}),
+            "told": templates("hand", language())["pays"],
         },
     }
 
@@ -352,10 +350,6 @@ def _common(ruler: HandRuler) -> dict[str, Any]:
     """Return the data of a tensor of any size for the browser."""
     from quantviz.compiled.javascript import write_metrics
 
-    colours = THEMES[theme()]
-    refusals = {
-        name: say(f"hand.refusals.{name}", got="{got}", largest="{largest}") for name in (*_REFUSALS, "other")
-    }
     return {
         "chart": ruler.chart,
         "stamp": ruler.stamp,
@@ -376,14 +370,10 @@ def _common(ruler: HandRuler) -> dict[str, Any]:
         "metrics": write_metrics().packed(),
         "settings": {
             **ruler_settings(theme(), language()),
-            "colours": {
-                "border": colours.border,
-                "font": colours.font,
-                "text": colours.text,
-                "surface": colours.surface,
-            },
-            "all_blocks": say("hand.all_blocks", count="{count}"),
-            "refusals": refusals,
+            "colours": THEMES[theme()].named("border", "font", "text", "surface"),
+            "all_blocks": templates("hand", language())["all_blocks"],
+            # By the error key of the browser's arithmetic.
+            "refusals": dict(templates("hand.refusals", language())),
         },
     }
 

@@ -22,12 +22,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from quantviz.browser.packing import pack
-from quantviz.figures.arrangement import PANELS, USUAL_WIDTH, PanelsStyle
+from quantviz.figures.arrangement import USUAL_WIDTH, PanelsStyle
 from quantviz.figures.numbers import WRITING
 from quantviz.figures.theme import THEMES, Theme, rgb, stops
 from quantviz.schemes.formats import FORMATS
 from quantviz.tensors.views import ERROR_VIEWS
-from quantviz.text import text
+from quantviz.text import templates, text
 from quantviz.ui.components.component import component, told
 
 if TYPE_CHECKING:
@@ -97,7 +97,9 @@ def chart_bridge(
         card_words: The card's labels and words of its values; see `pack_cells`.
     """
     if data.plain:
-        card_words = {**card_words, "labels": _plain_labels(style.language)}
+        # For readers who have not learned the symbols yet.
+        card_words = {**card_words, "labels": dict(templates("panels.plain_field", style.language))}
+    colours = THEMES[style.theme]
     component(_CELLS, _SCRIPT)(
         key=f"{place.bridge}_cells", data=pack_cells(data, place.key, style.theme, card_words)
     )
@@ -113,7 +115,7 @@ def chart_bridge(
             "windows": place.on_window is not None,
             "picture": picture and dataclasses.asdict(picture),
             "labels": _labels(style.language),
-            "colors": _colours(style.theme),
+            "colors": {**colours.named("text", "surface", "line", "mark", "font"), "halo": colours.mark_halo},
         },
         **({"on_cell_change": place.on_cell} if place.on_cell else {}),
         **({"on_window_change": place.on_window} if place.on_window else {}),
@@ -251,37 +253,14 @@ def _block_arrays(blocks: BlockMap) -> dict[str, np.ndarray[Any, Any]]:
 
 
 @cache
-def _colours(theme: str) -> dict[str, str]:
-    colours = THEMES[theme]
-    return {
-        "text": colours.text,
-        "surface": colours.surface,
-        "line": colours.line,
-        "mark": colours.mark,
-        "halo": colours.mark_halo,
-        "font": colours.font,
-    }
-
-
-@cache
-def _plain_labels(language: str) -> dict[str, str]:
-    """Return the card's plain labels of the values, for readers who have not learned the symbols yet."""
-    return {name: text(f"panels.plain_field.{name}", language) for name in PANELS}
-
-
-@cache
 def _labels(language: str) -> dict[str, Any]:
     from quantviz.quantization.explanation import CAUSES
 
     plain = ("row", "col", "code", "block", "whole_tensor", "scale", "cause", "switch")
     return {
         **{name: text(f"panels.{name}", language) for name in plain},
-        **{name: text(f"panels.field.{name}", language) for name in PANELS},
-        "tabs": {name: text(f"panels.tab.{name}", language) for name in PANELS},
+        **templates("panels.field", language),
+        "tabs": dict(templates("panels.tab", language)),
         "causes": [text(f"causes.{name}", language) for name in CAUSES],
-        # The browser fills in the places.
-        "pixel": {
-            name: text(f"panels.card.{name}", language, rows="{rows}", cols="{cols}")
-            for name in ("largest", "largest_error", "mean", "rms")
-        },
+        "pixel": dict(templates("panels.card", language)),
     }

@@ -7,10 +7,11 @@ import html
 import streamlit as st
 
 from quantviz.schemes.formats import NumberFormat
+from quantviz.text import templates
 from quantviz.ui.components.code_bits import as_html, role_name, term_title
 from quantviz.ui.formats.names import colour_swatch, format_name
 from quantviz.ui.formats.state import FormatsState, unit_of
-from quantviz.ui.shell.words import number, say
+from quantviz.ui.shell.words import language, number, say
 
 
 def _facts(fmt: NumberFormat, x: float, unit: float) -> dict[str, str]:
@@ -27,25 +28,17 @@ def _facts(fmt: NumberFormat, x: float, unit: float) -> dict[str, str]:
         if not these:
             return "–"
         names = [code_name(fmt, code) for code in these]
-        return (
-            " ".join(names)
-            if len(names) <= 2
-            else say("formats.facts.many_codes", count=f"{len(names):,}", first=names[0])
-        )
+        if len(names) <= 2:
+            return " ".join(names)
+        return say("formats.facts.many_codes", count=f"{len(names):,}", first=names[0])
 
     def value(this: float | None) -> str:
         return "–" if this is None else _short(this / unit)
 
-    bits = (
-        say(
-            "formats.facts.sign_bits",
-            sign=int(fmt.signed),
-            exponent=layout.exponent,
-            mantissa=layout.mantissa,
-        )
-        if layout
-        else str(fmt.bits)
-    )
+    bits = str(fmt.bits)
+    if layout:
+        parts = {"exponent": layout.exponent, "mantissa": layout.mantissa}
+        bits = say("formats.facts.sign_bits", sign=int(fmt.signed), **parts)
     return {
         "layout": bits,
         "bias": str(layout.bias) if layout else "–",
@@ -73,14 +66,7 @@ def show_facts(state: FormatsState, first: NumberFormat, second: NumberFormat | 
     """Show the facts as a table: a column each, or on a phone a line each."""
     formats = [each for each in (first, second) if each]
     facts = [_facts(fmt, state.x, unit_of(state, fmt)) for fmt in formats]
-    heads = {
-        name: html.escape(
-            say(f"formats.facts.{name}", x=number(state.x, 6))
-            if name == "gap"
-            else say(f"formats.facts.{name}")
-        )
-        for name in facts[0]
-    }
+    heads = {name: html.escape(say(f"formats.facts.{name}", x=number(state.x, 6))) for name in facts[0]}
     names = [
         f"<th>{colour_swatch(row)} {html.escape(format_name(fmt))}</th>" for row, fmt in enumerate(formats)
     ]
@@ -126,32 +112,16 @@ def _end_words(fmt: NumberFormat, unit: float) -> str:
 def show_terms() -> None:
     """Explain every term in line, for people who cannot hover."""
     with st.expander(say("formats.page.terms")):
+        terms = templates("formats.terms", language())
+        roles = ("sign", "exponent", "mantissa")
         names = {
-            name: say(f"formats.facts.{name}", x="x") if name == "gap" else say(f"formats.facts.{name}")
-            for name in _TERMS
+            name: role_name(name) if name in roles else say(f"formats.facts.{name}", x="x") for name in terms
         }
-        names |= {role: role_name(role) for role in ("sign", "exponent", "mantissa")}
         st.html(
             "<dl class='qv-terms'>"
             + "".join(
-                f"<div><dt>{html.escape(name)}</dt><dd>{html.escape(say(f'formats.terms.{key}'))}</dd></div>"
+                f"<div><dt>{html.escape(name)}</dt><dd>{html.escape(terms[key])}</dd></div>"
                 for key, name in names.items()
             )
             + "</dl>"
         )
-
-
-_TERMS = (
-    "layout",
-    "bias",
-    "largest",
-    "lowest",
-    "smallest_normal",
-    "smallest_subnormal",
-    "smallest_positive",
-    "values",
-    "inf",
-    "nan",
-    "range",
-    "gap",
-)

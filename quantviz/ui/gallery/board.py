@@ -115,13 +115,8 @@ def _packed(shown: Shown, rows: Sequence[str]) -> bytes:
         "writing": asdict(WRITING),
         "enlarge": enlarge(),
         "colors": {
-            "text": own.text,
-            "muted": own.muted,
-            "line": own.line,
-            "surface": own.surface,
-            "mark": own.mark,
+            **own.named("text", "muted", "line", "surface", "mark", "lit"),
             "halo": own.mark_halo,
-            "lit": own.lit,
             "handle": own.accent,
         },
     }

@@ -336,9 +336,9 @@ def test_a_drag_is_judged_by_the_numbers_on_the_screen():
     beyond = metric(Scene(made(wrong)))
     assert beyond > limit
     assert number(beyond) == number(limit)
-    assert question.judge_state(made(wrong), scenes).right
+    assert question.judge(drag_answer(start, made(wrong)), scenes).right
     # Where the screen tells them apart, so does the verdict.
-    assert not question.judge_state(made(1.5 * wrong), scenes).right
+    assert not question.judge(drag_answer(start, made(1.5 * wrong)), scenes).right
 
 
 def metric(scene):
