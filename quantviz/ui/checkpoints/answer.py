@@ -11,7 +11,6 @@ from quantviz.checkpoints.findings import Finding, Reason, first_fix, worst_tens
 from quantviz.checkpoints.model_map import UNREAD, Model, ModelMap, layers_with_experts, model_map
 from quantviz.figures.model_map_plot import (
     INSTEAD,
-    MODEL_MAP_CONFIG,
     SIGNS,
     distribution_figure,
     model_map_figure,
@@ -23,6 +22,7 @@ from quantviz.ui.checkpoints.reading import Seen, name_of
 from quantviz.ui.checkpoints.state import CheckpointsState, change_state
 from quantviz.ui.checkpoints.table import open_in_lab, show_python_call, show_table
 from quantviz.ui.components.component import clicked_mark
+from quantviz.ui.components.small_figures import legend_html, show_plot
 from quantviz.ui.shell import errors
 from quantviz.ui.shell.words import language, number, plain, say, sentences, share, theme
 
@@ -79,13 +79,8 @@ def show_answer(state: CheckpointsState, seen: Seen, beside: tuple[Seen, str] | 
     left, right = st.columns([4, 8], gap="medium")
     with left:
         st.markdown(f"## {say('checkpoints.distribution')}")
-        st.plotly_chart(
-            distribution_figure(model, recipe, language=language(), theme=theme()),
-            key="checkpoints_distribution",
-            theme=None,
-            config=dict(MODEL_MAP_CONFIG),
-            alt=say("checkpoints.distribution_alt"),
-        )
+        figure = distribution_figure(model, recipe, language=language(), theme=theme())
+        show_plot(figure, "checkpoints_distribution", say("checkpoints.distribution_alt"))
     with right:
         show_table(state, model, recipe)
     show_allocation(state, model, seen.scan.selection.engine)
@@ -156,16 +151,14 @@ def _show_map(
     # The chart starts afresh after a click, or a second one on the same square would take it back.
     key = f"checkpoints_map_{place}_{st.session_state.get(_CLICKS, 0)}"
     with st.container(key=f"checkpoints_map_{place}", gap=None):
-        st.plotly_chart(
+        show_plot(
             model_map_figure(data, language=language(), theme=theme()),
-            key=key,
-            theme=None,
-            config=dict(MODEL_MAP_CONFIG),
+            key,
+            say("checkpoints.map_alt", colour=say(f"checkpoints.colours.{data.colour}")),
             on_select=errors.safely(
                 lambda: _square_clicked(key, model, data, recipe or state.shown(model.recipes))
             ),
             selection_mode="points",
-            alt=say("checkpoints.map_alt", colour=say(f"checkpoints.colours.{data.colour}")),
         )
 
 
@@ -190,11 +183,7 @@ def _show_below_map(state: CheckpointsState, data: ModelMap) -> None:
     if won or state.colour != "winner":
         words.append(html.escape(say(f"checkpoints.colours_about.{state.colour}")))
     words += _legend(data)
-    words += [
-        f'<span class="qv-told"><span class="qv-swatch" style="background:{colour}"></span>'
-        f"{html.escape(recipe_words(name, language()))}</span>"
-        for name, colour in won
-    ]
+    words.append(legend_html((recipe_words(name, language()), colour) for name, colour in won))
     st.html(f'<p class="qv-small qv-legend">{" ".join(words)}</p>')
 
 

@@ -9,12 +9,13 @@ import streamlit as st
 
 from quantviz.checkpoints.audit.process import Answer, AuditProcess, Job
 from quantviz.checkpoints.example import EXAMPLE
-from quantviz.checkpoints.model_map import AUDIT, Model, audited_model, model_map
+from quantviz.checkpoints.model_map import AUDIT, audited_model, model_map
 from quantviz.errors import QuantVizError
-from quantviz.figures.model_map_plot import MODEL_MAP_CONFIG, model_map_figure
+from quantviz.figures.model_map_plot import model_map_figure
 from quantviz.ui.checkpoints.reading import is_results, name_of, offered_now, path_of
 from quantviz.ui.checkpoints.state import CheckpointsState, change_state, current_state
 from quantviz.ui.components.choice import choose_among, show_button
+from quantviz.ui.components.small_figures import show_plot
 from quantviz.ui.shell.words import language, plain, say, say_error, theme
 
 if TYPE_CHECKING:
@@ -134,20 +135,11 @@ def _show_answer(answer: Answer) -> None:
         st.caption(plain(sentence))
     model = audited_model(answer.rows[language()])
     data = model_map(model, AUDIT, AUDIT)
-    st.plotly_chart(
-        model_map_figure(data, language=language(), theme=theme()),
-        key="checkpoints_audit_map",
-        theme=None,
-        config=dict(MODEL_MAP_CONFIG),
-        alt=say("checkpoints.audit.map_alt"),
-    )
+    figure = model_map_figure(data, language=language(), theme=theme())
+    show_plot(figure, "checkpoints_audit_map", say("checkpoints.audit.map_alt"))
     st.caption(say("checkpoints.audit.map_about"))
-    _show_rows(answer.rows[language()], model)
-
-
-def _show_rows(rows: list[dict[str, Any]], model: Model) -> None:
     st.dataframe(
-        _frame(rows),
+        _frame(answer.rows[language()]),
         key="checkpoints_audit_table",
         hide_index=True,
         height=_HEIGHT,

@@ -13,6 +13,7 @@ from quantviz.schemes.formats import NumberFormat
 from quantviz.ui.components.code_bits import as_html
 from quantviz.ui.components.component import clicked_mark, told
 from quantviz.ui.components.ruler import moved, show_ruler
+from quantviz.ui.components.small_figures import show_plot
 from quantviz.ui.formats.names import colour_swatch, format_name, value_words
 from quantviz.ui.formats.state import FormatsState, can_be_one, change_state, unit_of
 from quantviz.ui.shell import errors
@@ -38,7 +39,7 @@ def _mark_clicked(key: str) -> None:
 
 
 def show_line(state: FormatsState, first: NumberFormat, second: NumberFormat | None) -> None:
-    from quantviz.figures.format_line import FORMATS_CONFIG, formats_figure, formats_words
+    from quantviz.figures.format_line import formats_figure, formats_words
     from quantviz.figures.format_values import formats_data
 
     width = line_width()
@@ -57,14 +58,12 @@ def show_line(state: FormatsState, first: NumberFormat, second: NumberFormat | N
     key = f"formats_line_{st.session_state.get(_CLICKS, 0)}"
     with st.container(key="formats_line", gap=None):
         _show_about(first, second)
-        st.plotly_chart(
+        show_plot(
             formats_figure(data, language=language(), theme=theme(), enlarge=larger),
-            key=key,
-            theme=None,
-            config=dict(FORMATS_CONFIG),
+            key,
+            say("formats.page.line_alt", words=" ".join(words).replace("**", "")),
             on_select=errors.safely(lambda: _mark_clicked(key)),
             selection_mode="points",
-            alt=say("formats.page.line_alt", words=" ".join(words).replace("**", "")),
         )
         st.html(f'<p class="qv-small">{" ".join(as_html(each) for each in words)}</p>')
 
@@ -145,20 +144,16 @@ def _otherwise(fmt: NumberFormat, landing: RoundedNumber) -> str:
 
 def show_gaps(state: FormatsState, first: NumberFormat, second: NumberFormat | None) -> None:
     from quantviz.figures.format_gaps import gap_data, gap_figure
-    from quantviz.figures.format_line import FORMATS_CONFIG
     from quantviz.quantization.format_facts import brought_to_one
 
     formats = [each for each in (first, second) if each]
     grids = [brought_to_one(each) if unit_of(state, each) != 1 else each for each in formats]
     with st.container(key="formats_gaps", gap="xsmall"):
         st.markdown(f"## {say('formats.page.gaps_title')}\n\n{plain(say('formats.page.gaps_help'))}")
-        st.plotly_chart(
-            gap_figure(gap_data(*grids, x=state.x), language=language(), theme=theme(), enlarge=enlarge()),
-            key="formats_gaps_chart",
-            theme=None,
-            config=dict(FORMATS_CONFIG),
-            alt=say("formats.page.gaps_alt"),
+        figure = gap_figure(
+            gap_data(*grids, x=state.x), language=language(), theme=theme(), enlarge=enlarge()
         )
+        show_plot(figure, "formats_gaps_chart", say("formats.page.gaps_alt"))
 
 
 #: The line's widths in pixels that it is laid out for; the browser chooses the one that fits.

@@ -23,6 +23,7 @@ from quantviz.ui.components.lesson_place import LOOK
 from quantviz.ui.components.panels import page_style, show_panels
 from quantviz.ui.components.panels_bridge import PanelsPlace, bridge_width, clicked_cell
 from quantviz.ui.components.scheme_words import scheme_words
+from quantviz.ui.components.small_figures import show_plot, table_html
 from quantviz.ui.lab.numbers.tiles import Tile, cover_tile, show_live_tile, show_tile, tiles
 from quantviz.ui.lessons.answering import answer_key
 from quantviz.ui.lessons.moving import (
@@ -352,7 +353,6 @@ def _bits_plot(now: Now, scene: Scene) -> None:
         st.caption(say("lessons.plot_later"))
         return
     from quantviz.figures.marked_line import marked_line_figure
-    from quantviz.figures.small_plots import SMALL_PLOT_CONFIG
 
     if "bits" not in scene.kept:
         scene.kept["bits"] = sqnr_of_bits(scene.state)
@@ -364,7 +364,7 @@ def _bits_plot(now: Now, scene: Scene) -> None:
         language=language(),
         enlarge=_larger() or 1.0,
     )
-    st.plotly_chart(figure, key="lesson_bits_plot", theme=None, config=dict(SMALL_PLOT_CONFIG))
+    show_plot(figure, "lesson_bits_plot")
 
 
 def _written(value: float) -> str:
@@ -379,9 +379,6 @@ def _table(now: Now) -> None:
     if "table" in now.covered:
         st.caption(say("lessons.table_later"))
         return
-    head = "".join(
-        f"<th>{html.escape(name)}</th>" for name in ("", *(heading for heading, _ in table.columns))
-    )
     rows = []
     for words, state in table.rows:
         own = {**now.scenes, HERE: now.scenes[state]}
@@ -390,8 +387,7 @@ def _table(now: Now) -> None:
     st.html(
         # On the wall it scrolls where its part of the screen is low: keys must reach it.
         f'<div class="qv-steps qv-table"{" tabindex=0" if classroom().projector else ""}>'
-        f"<table><thead><tr>{head}</tr></thead>"
-        f"<tbody>{''.join(rows)}</tbody></table></div>"
+        f"{table_html(('', *(heading for heading, _ in table.columns)), rows)}</div>"
     )
 
 

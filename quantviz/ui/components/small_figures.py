@@ -1,0 +1,31 @@
+"""Small figures of the pages: plots, and tables and legends as HTML."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterable
+from typing import Any
+
+import streamlit as st
+
+
+def show_plot(figure: Any, key: str, alt: str | None = None, **look: Any) -> None:
+    """Show a small plot, described by `alt` for people who cannot see it."""
+    from quantviz.figures.small_plots import SMALL_PLOT_CONFIG
+
+    st.plotly_chart(figure, key=key, theme=None, config=dict(SMALL_PLOT_CONFIG), alt=alt, **look)
+
+
+def table_html(heads: Iterable[str], rows: Iterable[str]) -> str:
+    """Return a table as HTML: `heads` are text, `rows` are HTML."""
+    head = "".join(f"<th>{html.escape(each)}</th>" for each in heads)
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
+
+
+def legend_html(colours: Iterable[tuple[str, str]]) -> str:
+    """Return names and their colours as HTML."""
+    return " ".join(
+        f'<span class="qv-told"><span class="qv-swatch" style="background:{colour}"></span>'
+        f"{html.escape(name)}</span>"
+        for name, colour in colours
+    )
