@@ -183,7 +183,8 @@ def _show_below_map(state: CheckpointsState, data: ModelMap) -> None:
     if won or state.colour != "winner":
         words.append(html.escape(say(f"checkpoints.colours_about.{state.colour}")))
     words += _legend(data)
-    words.append(legend_html((recipe_words(name, language()), colour) for name, colour in won))
+    if won:
+        words.append(legend_html((recipe_words(name, language()), colour) for name, colour in won))
     st.html(f'<p class="qv-small qv-legend">{" ".join(words)}</p>')
 
 
