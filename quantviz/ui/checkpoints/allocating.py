@@ -25,7 +25,7 @@ from quantviz.ui.checkpoints.reading import is_results, scan_process
 from quantviz.ui.checkpoints.spending import show_spending
 from quantviz.ui.checkpoints.state import CheckpointsState, change_state, current_state
 from quantviz.ui.components.choice import show_button
-from quantviz.ui.components.small_figures import legend_html, show_plot
+from quantviz.ui.components.small_parts import legend_html, show_plot
 from quantviz.ui.shell import errors, widgets
 from quantviz.ui.shell.words import language, number, plain, say, say_error, sentences, theme
 

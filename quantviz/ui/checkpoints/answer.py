@@ -22,7 +22,7 @@ from quantviz.ui.checkpoints.reading import Seen, name_of
 from quantviz.ui.checkpoints.state import CheckpointsState, change_state
 from quantviz.ui.checkpoints.table import open_in_lab, show_python_call, show_table
 from quantviz.ui.components.component import clicked_mark
-from quantviz.ui.components.small_figures import legend_html, show_plot
+from quantviz.ui.components.small_parts import legend_html, show_plot
 from quantviz.ui.shell import errors
 from quantviz.ui.shell.words import language, number, plain, say, sentences, share, theme
 

@@ -15,7 +15,7 @@ from quantviz.figures.model_map_plot import model_map_figure
 from quantviz.ui.checkpoints.reading import is_results, name_of, offered_now, path_of
 from quantviz.ui.checkpoints.state import CheckpointsState, change_state, current_state
 from quantviz.ui.components.choice import choose_among, show_button
-from quantviz.ui.components.small_figures import show_plot
+from quantviz.ui.components.small_parts import show_plot
 from quantviz.ui.shell.words import language, plain, say, say_error, theme
 
 if TYPE_CHECKING:

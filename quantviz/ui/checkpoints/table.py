@@ -26,9 +26,9 @@ from quantviz.tensors.views import View
 from quantviz.text import visible
 from quantviz.ui.checkpoints.state import CheckpointsState, current_state
 from quantviz.ui.components.choice import choose
-from quantviz.ui.components.code import show_python
 from quantviz.ui.components.component import chosen
 from quantviz.ui.components.name_search import finder
+from quantviz.ui.components.small_parts import show_python
 from quantviz.ui.shell import errors, session
 from quantviz.ui.shell.address import turn_to
 from quantviz.ui.shell.bounds import FIND_CHARACTERS

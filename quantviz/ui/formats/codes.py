@@ -10,7 +10,7 @@ import streamlit as st
 
 from quantviz.schemes.formats import NumberFormat
 from quantviz.ui.components.code_bits import as_html, code_parts, show_bit_row
-from quantviz.ui.components.small_figures import table_html
+from quantviz.ui.components.small_parts import table_html
 from quantviz.ui.formats.names import format_name, value_words
 from quantviz.ui.formats.state import choose_code
 from quantviz.ui.shell.words import number, plain, say

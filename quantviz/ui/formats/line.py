@@ -13,7 +13,7 @@ from quantviz.schemes.formats import NumberFormat
 from quantviz.ui.components.code_bits import as_html
 from quantviz.ui.components.component import clicked_mark, told
 from quantviz.ui.components.ruler import moved, show_ruler
-from quantviz.ui.components.small_figures import show_plot
+from quantviz.ui.components.small_parts import show_plot
 from quantviz.ui.formats.names import colour_swatch, format_name, value_words
 from quantviz.ui.formats.state import FormatsState, can_be_one, change_state, unit_of
 from quantviz.ui.shell import errors

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
-from quantviz.ui.components.small_figures import table_html
+from quantviz.ui.components.small_parts import table_html
 from quantviz.ui.gallery.both_ways import Shown
 from quantviz.ui.shell.words import number, plain, say
 

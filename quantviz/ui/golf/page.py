@@ -11,7 +11,7 @@ import streamlit as st
 from quantviz.teaching.golf import BUDGET, HOLES, GolfRound, HoleResults, price
 from quantviz.ui.components.choice import choose_among, show_button
 from quantviz.ui.components.clipboard import show_copy_link
-from quantviz.ui.components.language_switch import show_language
+from quantviz.ui.components.page_header import show_language
 from quantviz.ui.golf.board import show_board
 from quantviz.ui.golf.scorecard import bits_words, db_words, show_round, show_scorecard, show_tries
 from quantviz.ui.golf.state import (

@@ -15,8 +15,8 @@ from quantviz.browser import read_script
 from quantviz.figures.theme import THEMES
 from quantviz.lab.state import has_state, read_link
 from quantviz.ui.components.component import component, told
-from quantviz.ui.components.language_switch import show_language
 from quantviz.ui.components.lesson_place import PLACE
+from quantviz.ui.components.page_header import show_language
 from quantviz.ui.home.play import play_data
 from quantviz.ui.lab.bars.title_line import tensor_name
 from quantviz.ui.lab.sidebar.uploads import open_dropped

@@ -19,10 +19,9 @@ from quantviz.teaching.lessons.plan import FIRST_HOUR, minutes
 from quantviz.teaching.lessons.progress import asked, reached
 from quantviz.teaching.lessons.thumbnails import thumbnails
 from quantviz.ui.components.choice import show_button
-from quantviz.ui.components.language_switch import show_language
-from quantviz.ui.components.lesson_place import MOVED, PLACE, PROBLEMS, Place, go
+from quantviz.ui.components.lesson_place import MOVED, PLACE, PROBLEMS, Place, go, show_focus
+from quantviz.ui.components.page_header import show_language
 from quantviz.ui.lessons.answering import HANDS
-from quantviz.ui.lessons.focus import show_focus
 from quantviz.ui.lessons.progress import (
     answers,
     keep_in_browser,

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, cast
 import streamlit as st
 
 from quantviz.figures.theme import THEMES, translucent
+from quantviz.lab.moves import hand_choices
 from quantviz.lab.picture_parts import PANEL_PARTS, TILE_PARTS
 from quantviz.lab.state import LabState
 from quantviz.teaching.lessons import known_by
-from quantviz.teaching.lessons.bits import sqnr_of_bits
 from quantviz.teaching.lessons.formulas import HERE, SOLUTION, Scene
 from quantviz.teaching.lessons.model import Cell, Drag
 from quantviz.teaching.lessons.plan import legend_home
@@ -23,7 +23,7 @@ from quantviz.ui.components.lesson_place import LOOK
 from quantviz.ui.components.panels import page_style, show_panels
 from quantviz.ui.components.panels_bridge import PanelsPlace, bridge_width, clicked_cell
 from quantviz.ui.components.scheme_words import scheme_words
-from quantviz.ui.components.small_figures import show_plot, table_html
+from quantviz.ui.components.small_parts import show_plot, table_html
 from quantviz.ui.lab.numbers.tiles import Tile, cover_tile, show_live_tile, show_tile, tiles
 from quantviz.ui.lessons.answering import answer_key
 from quantviz.ui.lessons.moving import (
@@ -355,7 +355,7 @@ def _bits_plot(now: Now, scene: Scene) -> None:
     from quantviz.figures.marked_line import marked_line_figure
 
     if "bits" not in scene.kept:
-        scene.kept["bits"] = sqnr_of_bits(scene.state)
+        scene.kept["bits"] = _sqnr_of_bits(scene.state)
     figure = marked_line_figure(
         scene.kept["bits"],
         scene.state.scheme.number_format.bits,
@@ -365,6 +365,24 @@ def _bits_plot(now: Now, scene: Scene) -> None:
         enlarge=_larger() or 1.0,
     )
     show_plot(figure, "lesson_bits_plot")
+
+
+def _sqnr_of_bits(state: LabState) -> tuple[tuple[int, float], ...]:
+    """Return bits and SQNR in dB under the state's scheme with each format of its family, fewest bits first.
+
+    >>> from quantviz.lab.state import opening
+    >>> points = _sqnr_of_bits(opening())
+    >>> [bits for bits, _ in points], points[-1][1] > points[0][1]
+    ([2, 3, 4, 5, 6, 7, 8], True)
+    """
+    from quantviz.evaluation.metric_formulas import METRICS
+    from quantviz.quantization.quantizer import quantize
+
+    x = state.source.tensor()
+    return tuple(
+        (scheme.number_format.bits, float(METRICS["sqnr_db"](quantize(x, scheme))))
+        for scheme in reversed(hand_choices(state).formats.schemes)
+    )
 
 
 def _written(value: float) -> str:

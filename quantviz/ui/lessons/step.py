@@ -18,11 +18,10 @@ from quantviz.teaching.lessons.code import step_code
 from quantviz.teaching.lessons.formulas import HAND, Scene
 from quantviz.teaching.lessons.model import Lesson, LessonStep
 from quantviz.ui.components.choice import show_button
-from quantviz.ui.components.code import show_python
-from quantviz.ui.components.lesson_place import Place, go, go_on_from
+from quantviz.ui.components.lesson_place import Place, go, go_on_from, show_focus
+from quantviz.ui.components.small_parts import show_python
 from quantviz.ui.components.term import show_words_with_terms, term
 from quantviz.ui.lessons.answering import show_questions
-from quantviz.ui.lessons.focus import show_focus
 from quantviz.ui.lessons.moving import scene_in_hand
 from quantviz.ui.lessons.now import ATTEMPTS, Now
 from quantviz.ui.lessons.picture import selected_cell, show_looks, show_picture, state_shown

@@ -11,7 +11,7 @@ from urllib.parse import unquote, urlsplit
 
 import streamlit as st
 
-from quantviz.ui.components.language_switch import show_language
+from quantviz.ui.components.page_header import show_language
 from quantviz.ui.shell.address import turn_to
 from quantviz.ui.shell.streamlit_private import StreamlitPage
 from quantviz.ui.shell.tab import name_tab

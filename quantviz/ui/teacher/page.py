@@ -31,8 +31,8 @@ from quantviz.ui.components.choice import choose_among, show_button
 from quantviz.ui.components.classroom_signs import project
 from quantviz.ui.components.clipboard import copy_button
 from quantviz.ui.components.component import component
-from quantviz.ui.components.language_switch import show_language
 from quantviz.ui.components.lesson_place import go
+from quantviz.ui.components.page_header import show_language
 from quantviz.ui.shell import address, errors, session, widgets
 from quantviz.ui.shell.address import turn_to
 from quantviz.ui.shell.classroom import parameters, written

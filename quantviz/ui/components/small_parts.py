@@ -1,9 +1,9 @@
-"""Small figures of the pages: plots, and tables and legends as HTML."""
+"""Small parts of the pages: plots, tables and legends as HTML, and code."""
 
 from __future__ import annotations
 
 import html
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import streamlit as st
@@ -29,3 +29,13 @@ def legend_html(colours: Iterable[tuple[str, str]]) -> str:
         f"{html.escape(name)}</span>"
         for name, colour in colours
     )
+
+
+def show_python(label: str, key: str, lines: Callable[[], str]) -> None:
+    """Show the lines once their expander is opened: the code that colours them takes a browser half a second
+    to load.
+    """
+    opened = st.expander(label, key=key, on_change="rerun")
+    if opened.open:
+        with opened:
+            st.code(lines(), language="python")
