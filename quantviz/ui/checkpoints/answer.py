@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+from functools import partial
 from typing import TYPE_CHECKING
 
 import streamlit as st
@@ -20,9 +21,9 @@ from quantviz.figures.model_map_plot import (
 from quantviz.ui.checkpoints.allocating import show_allocation
 from quantviz.ui.checkpoints.reading import Seen, name_of
 from quantviz.ui.checkpoints.state import CheckpointsState, change_state
-from quantviz.ui.checkpoints.table import open_in_lab, show_python_call, show_table
+from quantviz.ui.checkpoints.table import open_in_lab, python_call, show_table
 from quantviz.ui.components.component import clicked_mark
-from quantviz.ui.components.small_parts import legend_html, show_plot
+from quantviz.ui.components.small_parts import legend_html, show_plot, show_python
 from quantviz.ui.shell import errors
 from quantviz.ui.shell.words import language, number, plain, say, sentences, share, theme
 
@@ -84,7 +85,8 @@ def show_answer(state: CheckpointsState, seen: Seen, beside: tuple[Seen, str] | 
     with right:
         show_table(state, model, recipe)
     show_allocation(state, model, seen.scan.selection.engine)
-    show_python_call(state, seen.scan, model, recipe)
+    call = partial(python_call, state, seen.scan, model, recipe)
+    show_python(say("checkpoints.python"), "checkpoints_python", call)
 
 
 # ---- the sentence ----------------------------------------------------------------------------------

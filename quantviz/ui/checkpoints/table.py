@@ -28,7 +28,6 @@ from quantviz.ui.checkpoints.state import CheckpointsState, current_state
 from quantviz.ui.components.choice import choose
 from quantviz.ui.components.component import chosen
 from quantviz.ui.components.name_search import finder
-from quantviz.ui.components.small_parts import show_python
 from quantviz.ui.shell import errors, session
 from quantviz.ui.shell.address import turn_to
 from quantviz.ui.shell.bounds import FIND_CHARACTERS
@@ -170,46 +169,23 @@ def _columns() -> dict[str, Any]:
     return made
 
 
-def show_python_call(state: CheckpointsState, scan: Scan, model: Model, recipe: str) -> None:
-    """Show the call that gives these numbers, and the command."""
-    show_python(
-        say("checkpoints.python"), "checkpoints_python", lambda: python_call(state, scan, model, recipe)
-    )
-
-
 def python_call(state: CheckpointsState, scan: Scan, model: Model, recipe: str) -> str:
     """Return the Python that gives the table, and the worst tensor's number in it."""
     path = "example.safetensors" if state.chosen == EXAMPLE else PurePath(scan.path).name
-    lines = [
-        "import quantviz as qv",
-        "",
-        f"table = qv.scan({path!r}, {list(model.recipes)!r}{_arguments(scan)})",
-    ]
+    options = {"imatrix": PurePath(scan.selection.imatrix).name}
+    if scan.selection.profile:
+        options = {"engine": scan.selection.profile.name, **options}
+    arguments = "".join(f", {name}={value!r}" for name, value in options.items() if value)
+    lines = ["import quantviz as qv", "", f"table = qv.scan({path!r}, {list(model.recipes)!r}{arguments})"]
     worst = worst_tensors(model, recipe, 1)
     if worst:
         lines += [
             f"row = table[(table.tensor == {worst[0].tensor!r}) & (table.recipe == {recipe!r})]",
             f"print(row.sqnr_db.item())  # {worst[0].sqnr_db!r}",
         ]
-    command = scan_command(path, model.recipes, _engine(scan), _imatrix(scan))
+    command = scan_command(path, model.recipes, **options)
     lines += ["", f"# {say('checkpoints.command')}", f"# {command}"]
     return "\n".join(lines)
-
-
-def _engine(scan: Scan) -> str:
-    """Return the name of the engine of a scan; "" where it is of none."""
-    profile = scan.selection.profile
-    return profile.name if profile else ""
-
-
-def _imatrix(scan: Scan) -> str:
-    """Return the name of the importance matrix of a scan; "" where it has none."""
-    return PurePath(scan.selection.imatrix).name
-
-
-def _arguments(scan: Scan) -> str:
-    given = {"engine": _engine(scan), "imatrix": _imatrix(scan)}
-    return "".join(f", {name}={value!r}" for name, value in given.items() if value)
 
 
 def scan_command(path: str, recipes: Iterable[str], engine: str = "", imatrix: str = "") -> str:

@@ -53,7 +53,7 @@ button:focus-visible { outline: 2px solid var(--st-primary-color); outline-offse
 
 def copy_button(key: str, label: str, done: str, text: str | None = None, explanation: str = "") -> None:
     """Show a button `label` that copies `text`, or without it the page's address, and then reads `done`."""
-    _component()(
+    _button("quantviz_copy", _JS)(
         key=key,
         data={"label": label, "done": done, "text": text, "help": explanation},
         height="content",
@@ -70,7 +70,7 @@ def picture_button(key: str, label: str, chart: str, ending: str, figure: str | 
     """Show a button `label` that saves the panels in the container `chart`, or the `figure` given as JSON, as
     "png" or "svg".
     """
-    _save_component()(
+    _button("quantviz_save", _SAVE_JS)(
         key=key,
         data={"label": label, "chart": chart, "format": ending, "figure": figure},
         height="content",
@@ -79,14 +79,5 @@ def picture_button(key: str, label: str, chart: str, ending: str, figure: str | 
 
 
 @st.cache_resource(show_spinner=False)
-def _save_component():  # type: ignore[no-untyped-def]
-    return st.components.v2.component(
-        "quantviz_save", html='<button type="button"></button>', css=_CSS, js=_SAVE_JS
-    )
-
-
-@st.cache_resource(show_spinner=False)
-def _component():  # type: ignore[no-untyped-def]
-    return st.components.v2.component(
-        "quantviz_copy", html='<button type="button"></button>', css=_CSS, js=_JS
-    )
+def _button(name: str, script: str):  # type: ignore[no-untyped-def]
+    return st.components.v2.component(name, html='<button type="button"></button>', css=_CSS, js=script)

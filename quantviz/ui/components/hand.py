@@ -62,10 +62,6 @@ class Mark:
     #: Whether the learner is to set it: then only sliders beside a mark on the axis can be moved besides it.
     asked: bool
 
-    def payload(self) -> dict[str, object]:
-        """Return its data for the browser."""
-        return {"on": self.on, "at": self.at, "asked": self.asked}
-
 
 @dataclass(frozen=True)
 class LessonRuler:
@@ -117,7 +113,7 @@ class LessonRuler:
             "reserved": 1,
             "rows": [asdict(row) for row in self.detail.rows],
             "bell": {"mean": bell[0], "deviation": bell[1]} if bell else None,
-            "mark": self.mark.payload() if self.mark else None,
+            "mark": asdict(self.mark) if self.mark else None,
             "snap": self.snap,
         }
 

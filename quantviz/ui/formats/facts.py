@@ -62,9 +62,9 @@ def _short(value: float) -> str:
     return number(value, 9 if float(f"{value:.9g}") == value else 6)
 
 
-def show_facts(state: FormatsState, first: NumberFormat, second: NumberFormat | None) -> None:
+def show_facts(state: FormatsState) -> None:
     """Show the facts as a table: a column each, or on a phone a line each."""
-    formats = [each for each in (first, second) if each]
+    formats = state.formats
     facts = [_facts(fmt, state.x, unit_of(state, fmt)) for fmt in formats]
     heads = {name: html.escape(say(f"formats.facts.{name}", x=number(state.x, 6))) for name in facts[0]}
     names = [

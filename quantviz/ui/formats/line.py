@@ -38,18 +38,17 @@ def _mark_clicked(key: str) -> None:
         st.session_state[_CLICKS] = st.session_state.get(_CLICKS, 0) + 1
 
 
-def show_line(state: FormatsState, first: NumberFormat, second: NumberFormat | None) -> None:
+def show_line(state: FormatsState) -> None:
     from quantviz.figures.format_line import formats_figure, formats_words
     from quantviz.figures.format_values import formats_data
 
     width = line_width()
     larger = enlarge(width)
     to_one = state.to_one and can_be_one(state)
-    data = formats_data(
-        first, second, x=state.x, view=state.view, ties=state.ties, width=int(width / larger), to_one=to_one
-    )
+    how = {"view": state.view, "ties": state.ties}
+    data = formats_data(*state.formats, x=state.x, width=int(width / larger), to_one=to_one, **how)
     words = formats_words(data, language())
-    units = [(fmt, unit_of(state, fmt)) for fmt in (first, second) if fmt]
+    units = [(fmt, unit_of(state, fmt)) for fmt in state.formats]
     words += tuple(
         say("formats.page.divided", name=format_name(fmt), unit=number(unit, 6))
         for fmt, unit in units
@@ -57,7 +56,7 @@ def show_line(state: FormatsState, first: NumberFormat, second: NumberFormat | N
     )
     key = f"formats_line_{st.session_state.get(_CLICKS, 0)}"
     with st.container(key="formats_line", gap=None):
-        _show_about(first, second)
+        _show_about(state)
         show_plot(
             formats_figure(data, language=language(), theme=theme(), enlarge=larger),
             key,
@@ -68,24 +67,20 @@ def show_line(state: FormatsState, first: NumberFormat, second: NumberFormat | N
         st.html(f'<p class="qv-small">{" ".join(as_html(each) for each in words)}</p>')
 
 
-def _show_about(first: NumberFormat, second: NumberFormat | None) -> None:
+def _show_about(state: FormatsState) -> None:
     """Show the description of each format with its users, in its colour on the line."""
-    lines = []
-    for row, fmt in enumerate(each for each in (first, second) if each):
-        lines.append(
-            f"<li>{colour_swatch(row)} <b>{html.escape(format_name(fmt))}</b> "
-            f"{html.escape(say(f'formats.{fmt.id}.help'))}</li>"
-        )
+    lines = (
+        f"<li>{colour_swatch(row)} <b>{html.escape(format_name(fmt))}</b> "
+        f"{html.escape(say(f'formats.{fmt.id}.help'))}</li>"
+        for row, fmt in enumerate(state.formats)
+    )
     st.html(f'<ul class="qv-about">{"".join(lines)}</ul>')
 
 
-def show_landings(
-    state: FormatsState, first: NumberFormat, second: NumberFormat | None, landings: tuple[RoundedNumber, ...]
-) -> None:
-    formats = [each for each in (first, second) if each]
+def show_landings(state: FormatsState, landings: tuple[RoundedNumber, ...]) -> None:
     lines = (
         f"<li>{colour_swatch(row)} {as_html(landing_words(fmt, landing, state.ties))}</li>"
-        for row, (fmt, landing) in enumerate(zip(formats, landings, strict=True))
+        for row, (fmt, landing) in enumerate(zip(state.formats, landings, strict=True))
     )
     st.html(f'<ul class="qv-landings">{"".join(lines)}</ul>')
 
@@ -142,12 +137,11 @@ def _otherwise(fmt: NumberFormat, landing: RoundedNumber) -> str:
     return ""
 
 
-def show_gaps(state: FormatsState, first: NumberFormat, second: NumberFormat | None) -> None:
+def show_gaps(state: FormatsState) -> None:
     from quantviz.figures.format_gaps import gap_data, gap_figure
     from quantviz.quantization.format_facts import brought_to_one
 
-    formats = [each for each in (first, second) if each]
-    grids = [brought_to_one(each) if unit_of(state, each) != 1 else each for each in formats]
+    grids = [brought_to_one(each) if unit_of(state, each) != 1 else each for each in state.formats]
     with st.container(key="formats_gaps", gap="xsmall"):
         st.markdown(f"## {say('formats.page.gaps_title')}\n\n{plain(say('formats.page.gaps_help'))}")
         figure = gap_figure(

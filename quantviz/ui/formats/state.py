@@ -42,6 +42,11 @@ class FormatsState:
     #: The first format's chosen code, where x does not land on it: NaN, Inf, one of two zeros.
     code: int | None = None
 
+    @property
+    def formats(self) -> tuple[NumberFormat, ...]:
+        """Return the one or two chosen formats."""
+        return tuple(FORMATS[name] for name in (self.first, self.second) if name)
+
 
 def current_state() -> FormatsState:
     if address.asks_anew() or _STATE not in st.session_state:
@@ -121,7 +126,7 @@ def can_be_one(state: FormatsState) -> bool:
     """Return whether both formats are small enough to be brought to ±1."""
     from quantviz.quantization.format_facts import LISTED_BITS
 
-    return all(FORMATS[name].bits <= LISTED_BITS for name in (state.first, state.second) if name)
+    return all(fmt.bits <= LISTED_BITS for fmt in state.formats)
 
 
 def unit_of(state: FormatsState, fmt: NumberFormat) -> float:

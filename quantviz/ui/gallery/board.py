@@ -44,7 +44,7 @@ _DECIMALS = 2
 
 
 def row_name(row: str) -> str:
-    return say("bugs.page.row_correct") if row == "correct" else say("bugs.page.row_broken")
+    return say(f"bugs.page.row_{row}")
 
 
 def show_board(shown: Shown, *, telling: bool = True) -> None:

@@ -111,9 +111,4 @@ def _note(shown: Shown) -> str:
 
 
 def bug_words(what: str, bug: str) -> str:
-    head = {
-        "belief": say("bugs.page.belief"),
-        "happens": say("bugs.page.happens"),
-        "practice": say("bugs.page.practice"),
-    }[what]
-    return f"**{head}** {plain(say(f'bugs.{bug}.{what}'))}"
+    return f"**{say(f'bugs.page.{what}')}** {plain(say(f'bugs.{bug}.{what}'))}"

@@ -51,13 +51,15 @@ def show_questions(now: Now) -> None:
         if answer is not None and not now.complete:
             st.caption(say("lessons.after_all"))
     if now.revealed:
-        if now.step.rule:
-            st.html(
-                f'<p class="qv-rule"><b>{html.escape(say("lessons.rule"))}</b> '
-                f"{html.escape(now.step.rule.say(now.scenes))}</p>"
-            )
+        show_rule(now)
     elif now.step.questions and now.complete:
         st.info(say("lessons.withheld_not_kept" if refused() else "lessons.withheld"))
+
+
+def show_rule(now: Now) -> None:
+    if now.step.rule:
+        words = html.escape(now.step.rule.say(now.scenes))
+        st.html(f'<p class="qv-rule"><b>{html.escape(say("lessons.rule"))}</b> {words}</p>')
 
 
 def _show_room(now: Now) -> None:

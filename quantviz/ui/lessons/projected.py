@@ -14,7 +14,7 @@ from quantviz.teaching.lessons.model import Choice, Direction, Question
 from quantviz.ui.components.choice import show_button
 from quantviz.ui.components.term import show_words_with_terms
 from quantviz.ui.lessons import questions
-from quantviz.ui.lessons.answering import answer_key, open_question
+from quantviz.ui.lessons.answering import answer_key, open_question, show_rule
 from quantviz.ui.lessons.now import Now
 from quantviz.ui.shell.words import say
 
@@ -64,11 +64,7 @@ def show_words(now: Now, words: str) -> None:
         for question in now.step.questions:
             if question.why:
                 st.markdown(question.why.say(question.told(now.scenes)))
-        if now.step.rule:
-            st.html(
-                f'<p class="qv-rule"><b>{html.escape(say("lessons.rule"))}</b> '
-                f"{html.escape(now.step.rule.say(now.scenes))}</p>"
-            )
+        show_rule(now)
 
 
 def _asked(now: Now) -> int | None:
