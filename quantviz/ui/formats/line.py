@@ -45,8 +45,10 @@ def show_line(state: FormatsState) -> None:
     width = line_width()
     larger = enlarge(width)
     to_one = state.to_one and can_be_one(state)
-    how = {"view": state.view, "ties": state.ties}
-    data = formats_data(*state.formats, x=state.x, width=int(width / larger), to_one=to_one, **how)
+    pixels = int(width / larger)
+    data = formats_data(
+        *state.formats, x=state.x, view=state.view, ties=state.ties, width=pixels, to_one=to_one
+    )
     words = formats_words(data, language())
     units = [(fmt, unit_of(state, fmt)) for fmt in state.formats]
     words += tuple(

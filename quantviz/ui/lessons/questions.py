@@ -160,7 +160,7 @@ def answer_words(question: Question, answer: Any, scenes: Scenes) -> str:
         case Cell():
             return say("lessons.cell", row=answer[0], col=answer[1])
         case Choice():
-            return question.options[answer].text.say(scenes)
+            return question.options[int(answer)].text.say(scenes)
         case Order():
             return " < ".join(question.items[i].text.say(scenes) for i in answer)
     raise AssertionError(question.kind)

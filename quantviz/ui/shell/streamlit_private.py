@@ -191,8 +191,8 @@ def read_what_widgets_say(_drop: Callable[[str, str, object], None]) -> bool:
 
 
 def _names_of(widget: WidgetState) -> set[str] | None:
-    """Return the names in a component's message, of the parts of its state or of its events; None where it has
-    not Streamlit's form, which ignores others.
+    """Return the names in a component's message, of the parts of its state or of its events; None where it
+    has not Streamlit's form, which ignores others.
     """
     match widget.WhichOneof("value"):
         case "json_value":
@@ -202,7 +202,7 @@ def _names_of(widget: WidgetState) -> set[str] | None:
             events = json.loads(widget.json_trigger_value)
             if events is None:
                 return set()
-            names = [each.get("event") if isinstance(each, dict) else None for each in events]
+            names: list[Any] = [each.get("event") if isinstance(each, dict) else None for each in events]
             well_formed = isinstance(events, list) and all(isinstance(name, str) for name in names)
             return set(names) if well_formed else None
         case _:
