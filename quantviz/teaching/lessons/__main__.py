@@ -1,6 +1,4 @@
-"""`python -m quantviz.teaching.lessons [folder …]`: check lessons, those of QuantViz if no folder is
-named.
-"""
+"""`python -m quantviz.teaching.lessons [folder …]`: check lessons, by default those of QuantViz."""
 
 import sys
 from pathlib import Path

@@ -34,9 +34,7 @@ _MOST_FLIPPED = 8
 
 
 def problems_of(lesson: Lesson, file: str, attempts: int = ATTEMPTS) -> Iterator[QuantVizError]:
-    """Yield the errors of a lesson: in its length, and in its numbers on its own state and on the first seeds
-    after it.
-    """
+    """Yield the errors of a lesson: in its length, and in its numbers on its own and the first seeds."""
     if lesson.format > 1:
         for line, problem in _rules(lesson):
             yield QuantVizError("lessons.at", file=file, line=line, problem=problem)
@@ -129,7 +127,6 @@ def _problems(step: LessonStep, scenes: Scenes, first: bool, form: int) -> Itera
 
 
 def _handle_problems(step: LessonStep, scenes: Scenes) -> Iterator[QuantVizError]:
-    """Yield which handles the step's ruler has not."""
     if not step.move:
         return
     state = scenes[HERE].state

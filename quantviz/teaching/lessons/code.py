@@ -47,9 +47,7 @@ def step_code(
 
 
 def _new_words(code: str, language: str, known: Collection[str], *, names: bool = True) -> frozenset[str]:
-    """Return the terms in code with comments in a language that are not `known`, with `names` also those in
-    names that underscores join.
-    """
+    """Return the terms in commented code that are not `known`; with `names` also parts of joined names."""
     read = code.replace("_", " ") if names else code
     return met_before(read, language, known) | met_before(read, DEFAULT_LANGUAGE, known)
 
@@ -64,9 +62,7 @@ def _printed(step: LessonStep) -> Iterator[str]:
 def _compared(
     step: LessonStep, scenes: Mapping[str, Scene], language: str, known: Collection[str]
 ) -> Iterator[str]:
-    """Yield the lines that print a step's table and the true answers to its questions, as far as they have
-    only `known` words.
-    """
+    """Yield the lines that print a step's table and true answers, as far as they have `known` words."""
     head = ["# " + text("lessons.code_states", language), *_scene_lines(scenes)]
     # A scheme's text form in a link is read as one name.
     if _new_words("\n".join(head), language, known, names=False):

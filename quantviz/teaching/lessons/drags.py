@@ -64,9 +64,7 @@ def _with_codes_held(before: LabState, after: LabState) -> LabState:
 
 
 def drag_answer(start: LabState, now: LabState) -> str:
-    """Return a learner's changes to `start` as text to keep: the scheme, and the tensor if a value was
-    dragged.
-    """
+    """Return a learner's changes as text: the scheme, and the tensor if a value was dragged."""
     link = write_link(now)
     kept = ("s",) if now.source == start.source else ("s", "t")
     return urlencode({name: link[name] for name in kept})

@@ -1,6 +1,4 @@
-"""A learner's answers: kept by the page of the lesson, written as text or as a file, and read again from
-one.
-"""
+"""A learner's answers: written as text or as a file, and read again from one."""
 
 from __future__ import annotations
 

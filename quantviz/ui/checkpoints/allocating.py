@@ -127,7 +127,6 @@ def _show_frontier(frontier: Frontier, allocation: Allocation) -> None:
 
 
 def _show_choice(model: Model, allocation: Allocation) -> None:
-    """Show the map of the chosen recipes and its legend."""
     data = model_map(model, model.recipes[0], choice=allocation.choice)
     figure = model_map_figure(data, language=language(), theme=theme())
     show_plot(figure, "checkpoints_choice", say("checkpoints.allocate.choice_alt"))

@@ -66,7 +66,6 @@ def show_audit(state: CheckpointsState) -> None:
 
 
 def _show_running(job: Job) -> None:
-    """Show how far an audit is, and a button that ends it."""
     done, count = job.progress
     with st.container(key="checkpoints_audit_progress", horizontal=True, vertical_alignment="center"):
         st.progress(done / count if count else 0.0, text=_progress_words(done, count))

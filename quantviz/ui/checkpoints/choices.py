@@ -149,9 +149,7 @@ def begin_scan(seen: CheckpointsState) -> None:
 
 
 def _last_choices(state: CheckpointsState, there: Offered) -> dict[str, Any]:
-    """Return the recipes, the engine and the importance matrix of a checkpoint's last scan; without a scan
-    the default ones.
-    """
+    """Return the choices of a checkpoint's last scan; without a scan the default recipes."""
     if is_results(state.chosen):
         return {}
     if state.engine:
@@ -167,7 +165,6 @@ def _last_choices(state: CheckpointsState, there: Offered) -> dict[str, Any]:
 
 
 def _take_engine(chosen: str | None) -> None:
-    """Take an engine's profile, and the recipes to begin with."""
     engine = chosen or ""
     change_state(engine=engine, recipes=PROFILES[engine].first_recipes if engine else USUAL, recipe="")
 
@@ -184,7 +181,6 @@ def _take_recipes(recipes: list[str]) -> None:
 
 
 def _choose_scan(state: CheckpointsState) -> None:
-    """Choose one of the scans in a file of results."""
     try:
         scans = {scan.id: scan_words(scan) for scan in scans_of(state.chosen)}
     except QuantVizError:  # it is shown below

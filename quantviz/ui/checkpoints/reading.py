@@ -137,7 +137,6 @@ def _results_of(chosen: str) -> Iterator[Results | None]:
 
 
 def _newest(results: Results, chosen: str) -> list[Scan]:
-    """Return the scans of a choice, the last first."""
     if is_results(chosen):
         return list(results.scans())
     from quantviz.checkpoints.model.opening import known_as

@@ -83,7 +83,6 @@ def show_spending(
 
 
 def _show_pins(state: CheckpointsState, model: Model, weights: list[str], pins: Mapping[str, str]) -> None:
-    """Show a line for each weight, whose recipe can be chosen."""
     if st.session_state.get(_TOLD, ()) != state.pins:
         # They came from an address: text typed before is not theirs.
         st.session_state[_VERSION] = st.session_state.get(_VERSION, 0) + 1

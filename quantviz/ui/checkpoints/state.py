@@ -188,9 +188,7 @@ def address_of(state: CheckpointsState) -> dict[str, str]:
 
 
 def listed_recipes(state: CheckpointsState) -> tuple[str, ...]:
-    """Return the recipes to choose from: the engine's, or every one where no engine is chosen, and those in
-    the address.
-    """
+    """Return the recipes to choose from: those of the engine, else all, and those in the address."""
     profile = PROFILES.get(state.engine)
     own = (*profile.recipes, *profile.presets) if profile else RECIPES
     return tuple(dict.fromkeys((*own, *state.recipes)))

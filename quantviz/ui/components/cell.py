@@ -57,9 +57,7 @@ def _move() -> None:
 
 
 def select(row: int, col: int) -> None:
-    """Select the cell at `row`, `col` of the matrix in view; the window moves to it where it does not show
-    it.
-    """
+    """Select the cell at `row`, `col` of the matrix in view, and move the window to show it."""
     now = session.state()
     shape = now.source.shape
     rows, cols = now.view.matrix(shape)

@@ -1,6 +1,4 @@
-"""Buttons of the browser's own: one copies the page's address or a text, one saves a picture of the
-panels.
-"""
+"""The browser's own buttons: copy the page's address or a text, save a picture of the panels."""
 
 from __future__ import annotations
 
@@ -67,9 +65,7 @@ def show_copy_link() -> None:
 
 
 def picture_button(key: str, label: str, chart: str, ending: str, figure: str | None = None) -> None:
-    """Show a button `label` that saves the panels in the container `chart`, or the `figure` given as JSON, as
-    "png" or "svg".
-    """
+    """Show a button that saves the panels in `chart`, or the JSON `figure`, as "png" or "svg"."""
     _button("quantviz_save", _SAVE_JS)(
         key=key,
         data={"label": label, "chart": chart, "format": ending, "figure": figure},

@@ -244,9 +244,7 @@ def _small_payload(ruler: HandRuler, lesson: LessonRuler | None, pays: bool) -> 
 
 
 def _variants(ruler: HandRuler, choices: HandChoices) -> dict[str, Any]:
-    """Return the schemes that handles go through and their programs, with the places of those of each
-    handle: the bits, and the sizes of groups.
-    """
+    """Return the schemes that handles go through, their programs, and their places for each handle."""
     from quantviz.compiled.javascript import packed_together
 
     present = ruler.state.scheme
@@ -343,7 +341,6 @@ def _large_payload(ruler: HandRuler, why: Explanation) -> tuple[dict[str, Any], 
 
 
 def _common(ruler: HandRuler) -> dict[str, Any]:
-    """Return the data of a tensor of any size for the browser."""
     from quantviz.compiled.javascript import write_metrics
 
     return {

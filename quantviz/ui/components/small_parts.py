@@ -32,9 +32,7 @@ def legend_html(colours: Iterable[tuple[str, str]]) -> str:
 
 
 def show_python(label: str, key: str, lines: Callable[[], str]) -> None:
-    """Show the lines once their expander is opened: the code that colours them takes a browser half a second
-    to load.
-    """
+    """Show the lines once their expander is opened: colouring them takes a browser half a second."""
     opened = st.expander(label, key=key, on_change="rerun")
     if opened.open:
         with opened:

@@ -1,6 +1,4 @@
-"""The line with the values, where the number lands, the gaps between neighbours, and the ruler on which a
-hand moves the number.
-"""
+"""The line with the values and the number among them, the gaps between values, and the ruler."""
 
 from __future__ import annotations
 
@@ -29,9 +27,7 @@ _RULER = "formats_ruler"
 
 
 def _mark_clicked(key: str) -> None:
-    """Make the clicked value the number. The chart starts afresh, or a second click on the value would take
-    it back.
-    """
+    """Take the clicked value. The chart starts afresh, or a second click would take it back."""
     value = clicked_mark(key, lambda value: isinstance(value, float))
     if value is not None:
         change_state(x=value, code=None)

@@ -53,9 +53,7 @@ def _row_clicked() -> None:
 
 
 def show_page() -> None:
-    """Show the choices, the line with the number landing on it, bits and facts; below, the gap and the table
-    of codes.
-    """
+    """Show choices, line, bits and facts; below, the gap and the table of codes."""
     _, actions = show_header(say("formats.page.title"), say("formats.page.hint"))
     warm_up()
     from quantviz.figures.format_ruler import has_ruler

@@ -135,7 +135,6 @@ def _stacked(tensors: Sequence[torch.Tensor]) -> Any:
 
 
 def _title(name: str) -> str:
-    """Return the key of a panel's title."""
     return {"error": "error_signed", "q": "q_plain"}.get(name, name)
 
 
@@ -185,9 +184,7 @@ def _code_range(shown: Shown) -> tuple[float, float]:
 
 
 def _told_of_row(row: str, frame: Frame, shown: Shown) -> list[str]:
-    """Return the number of a row's line, the line, its result at the cell, and the tensor's error after the
-    program.
-    """
+    """Return a row's line number, line, result at the cell, and error after the program."""
     outcome = getattr(frame, row)
     line = frame.bug.fixed if row == "correct" else frame.bug.broken
     at = outcome.lines.index(line)

@@ -67,7 +67,6 @@ def _line_button(shown: Shown, at: int, line: Line, tried: tuple[str, ...]) -> N
 
 
 def _point(key: str) -> None:
-    """Take the line that the learner points at."""
     state = current_state()
     tried = state.tries.get(state.puzzle, ())
     if key not in tried:

@@ -125,7 +125,6 @@ def _price() -> str:
 
 
 def _said(now: HoleResults) -> str:
-    """Return the sentence on the outcome of the last try."""
     told = outcome()
     if told.refused:
         return say_error(told.refused)

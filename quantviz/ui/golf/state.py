@@ -59,9 +59,7 @@ class Outcome:
 
 
 def open_round() -> GolfRound:
-    """Return the round as this run begins: that of the address in a new session or after the browser's Back,
-    else the session's.
-    """
+    """Return the round: that of the address in a new session or after Back, else the session's."""
     # A button of ours may be faster than the address.
     moved = st.session_state.pop(_MOVED, False)
     anew = address.asks_anew() and not moved
@@ -83,9 +81,7 @@ def link_problems() -> tuple[QuantVizError, ...]:
 
 
 def settle() -> bool:
-    """Compute the tries that are new, leave out those that an engine refuses only then, and return whether
-    that has set the controls anew.
-    """
+    """Compute new tries, leave out refused ones, and return whether the controls were set anew."""
     if not st.session_state.get(_UNSEEN):
         return False
     played = current_round()

@@ -128,9 +128,7 @@ def _you_said(now: Now, question: Question, answer: Answer) -> None:
 
 
 def _first_try(now: Now, question: Question, answer: Answer, *, short: bool = False) -> str:
-    """Return the feedback to a wrong answer that can be given once more: in `short` without the hint, where
-    there is a diagnosis.
-    """
+    """Return the feedback to a first wrong answer: in `short` without the hint after a diagnosis."""
     diagnosis = question.judge(answer.given, now.scenes).diagnosis or ""
     hint = question.hint.say(now.scenes) if question.hint else ""
     if short and diagnosis:
@@ -163,7 +161,6 @@ def _given(now: Now, question: Question, key: str) -> object:
 
 
 def _hands(now: Now, i: int, question: Question) -> None:
-    """Show boxes for counting hands, where a teacher wants them."""
     if st.session_state.get(HANDS):
         questions.show_hands(question, now.scenes, answer_key(now, i), now.revealed)
 
@@ -202,9 +199,7 @@ def _answered(now: Now, i: int, question: Question, answer: Answer | None) -> No
 
 
 def _tells_of_the_start(now: Now, question: Question) -> bool:
-    """Return whether a reason names numbers of the step as it was at first, where the picture shows others by
-    now.
-    """
+    """Return whether a reason names numbers of the start, where the picture shows others by now."""
     own = scene_in_hand(now)
     if own is now.scenes[HERE] or isinstance(question, Drag) or not question.why:
         return False

@@ -158,7 +158,6 @@ def _keep_mark(now: Now, message: Mapping[str, object]) -> None:
 
 
 def _keep(now: Now, message: Mapping[str, object]) -> None:
-    """Keep the state in hand after a hand's message."""
     state = moved_by(in_hand(now), message, now.step.move)
     st.session_state.setdefault(_MOVED, {})[(now.id, now.attempt)] = state
     errors.clear()
@@ -232,7 +231,6 @@ def _right(now: Now, question: Drag, tries: Sequence[Answer], own: Scene) -> Gri
 
 
 def _answered(now: Now, question: Question, given: object, own: Scene) -> Iterator[GridRow]:
-    """Yield a wrong answer as it can be drawn."""
     words = say("lessons.rows.wrong")
     here = now.scenes[HERE]
     if isinstance(question, Drag):

@@ -93,9 +93,7 @@ class Now:
         return self.id, self.attempt, self.step.questions[i].id
 
     def is_blind(self, i: int) -> bool:
-        """Return whether a question waits for the learner's mark. Answers from before there were marks have
-        none.
-        """
+        """Return whether a question waits for the learner's mark; older answers have none."""
         waits = self.mark(i) is None and not self.tries[i] and not self.revealed
         return waits and bool(self.step.opened_by_mark(self.step.questions[i]))
 

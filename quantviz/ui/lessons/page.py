@@ -96,9 +96,7 @@ def _place() -> Place:
 def _opening(
     asked: str | None, step: str, term: str | None = None
 ) -> tuple[Place, tuple[QuantVizError, ...]]:
-    """Return the place in the address, a step or the one that introduces a term, and the errors of parts that
-    are not valid.
-    """
+    """Return the place in the address, by step or term, and the errors of its parts."""
     found = lessons(language())
     if asked is None and term is not None:
         home = term_home(term)
@@ -146,7 +144,6 @@ def _show_contents(found: Mapping[str, Lesson | QuantVizError], place: Place) ->
 
 
 def _is_done(name: str, lesson: Lesson) -> bool:
-    """Return whether every question of a lesson was answered."""
     return bool(asked(lesson)) and reached(answers(), name) == asked(lesson)
 
 
@@ -190,13 +187,11 @@ def _show_list(found: Mapping[str, Lesson | QuantVizError]) -> None:
 
 @cache
 def _thumbnail(name: str, theme: str) -> str:
-    """Return a lesson's thumbnail as the address of an image."""
     svg = thumbnail_svg(thumbnails()[name], theme)
     return f"data:image/svg+xml;base64,{base64.b64encode(svg.encode()).decode()}"
 
 
 def _show_card(number: int, name: str, lesson: Lesson) -> None:
-    """Show a lesson's thumbnail, title, minutes, and whether it is done or one of the first hour's."""
     started = name in FIRST_HOUR
     done = reached(answers(), name)
     all_of = asked(lesson)

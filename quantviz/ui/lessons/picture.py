@@ -99,9 +99,7 @@ def state_looked_at(now: Now) -> str:
 
 
 def _can_look(now: Now) -> bool:
-    """Return whether other states of the table can be looked at: they have no handles, which a question needs
-    as long as it is open.
-    """
+    """Return whether other states can be looked at: they have no handles for an open question."""
     return "table" not in now.covered and (now.revealed or not now.step.move)
 
 
@@ -161,9 +159,7 @@ def _whose(now: Now) -> str:
 
 
 def _right_tiles(now: Now) -> Mapping[str, Tile]:
-    """Return the tiles of the right answer to a drag, once that is revealed and the picture shows the state
-    in hand; else none.
-    """
+    """Return the tiles of a drag's right answer, once revealed, beside the state in hand; else none."""
     from quantviz.analysis.study import Study
 
     question = next((each for each in now.step.questions if isinstance(each, Drag)), None)
@@ -235,9 +231,7 @@ def _width() -> float:
 
 
 def _framed(now: Now, state: LabState) -> tuple[int, ...] | None:
-    """Return the cell to frame: the explained one, else the learner's answer to a question for a cell, or the
-    right one once that is revealed.
-    """
+    """Return the cell to frame: the explained one, else the learner's answer or the right one."""
     clicked = (now.id, now.attempt) in st.session_state.get(_CELLS, {})
     explained = _EXPLAINED & (now.step.show - now.covered)
     if now.lesson.format > 1:
@@ -253,7 +247,6 @@ def _framed(now: Now, state: LabState) -> tuple[int, ...] | None:
 
 
 def _pointing(now: Now) -> bool:
-    """Return whether the open question is for a cell."""
     asks = next(
         (
             question
@@ -266,9 +259,7 @@ def _pointing(now: Now) -> bool:
 
 
 def _chosen_cell(now: Now, r: QuantResult, place: tuple[int, ...]) -> None:
-    """Show the numbers of the cell pointed at, as far as they are visible, with more digits than the picture
-    has room for.
-    """
+    """Show the visible numbers of the cell pointed at, with more digits than in the picture."""
     told = [name for name in PANEL_PARTS if name in now.step.show - now.covered]
     numbers = ", ".join(
         f"{say(f'panels.field.{name}')} = {number(float(getattr(r, name)[place]), 6)}" for name in told
@@ -337,7 +328,6 @@ def _why(now: Now, why: Explanation, r: QuantResult, state: LabState, stamp: int
 
 
 def _legend() -> None:
-    """Show the meaning of the ruler's bars and of the colours of its lines."""
     own = THEMES[theme()]
     signs = (("over", own.errors[-1]), ("under", own.errors[0]), ("bars", translucent(own.muted, 0.3)))
     parts = "".join(

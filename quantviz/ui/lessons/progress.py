@@ -140,9 +140,7 @@ def kept_words() -> str:
 
 
 def show_progress(found: Mapping[str, Lesson]) -> None:
-    """Show how far the learner is, and the ways to take the progress along. `found` are the lessons in the
-    session's language.
-    """
+    """Show how far the learner is, and the ways to take the progress along; `found` are lessons."""
     # Whether the answers are right may have to be computed: only while the list is open.
     popover = st.popover(
         say("lessons.progress.button", count=len(answers())), key=_POPOVER, width="stretch", on_change="rerun"
@@ -203,7 +201,6 @@ def verdicts() -> Verdicts | None:
 
 
 def _load() -> None:
-    """Take the answers in a file."""
     uploaded = st.session_state.get(_FILE)
     if uploaded is None:
         st.session_state[_LOADED] = None

@@ -30,9 +30,7 @@ def show_top(now: Now, words: str) -> None:
 
 
 def show_bottom(now: Now) -> None:
-    """Show the answers that hands are raised for, or the control that takes one, and the right answer once it
-    is revealed.
-    """
+    """Show the answers that hands are raised for, or the control, and the right one once revealed."""
     i = _asked(now)
     if i is None:
         return
@@ -68,9 +66,7 @@ def show_words(now: Now, words: str) -> None:
 
 
 def _asked(now: Now) -> int | None:
-    """Return the place of the question on the wall: the one that is open, else the last; None for a step
-    without questions.
-    """
+    """Return the place of the question on the wall: the open one, else the last; None without any."""
     last = len(now.step.questions) - 1
     still_open = now.answers.index(None) if None in now.answers and not now.revealed else last
     return still_open if now.step.questions else None
@@ -93,9 +89,7 @@ def _bar_names(question: Question, now: Now) -> list[tuple[str, bool]]:
 
 
 def _show_bars(names: list[tuple[str, bool]], key: str) -> None:
-    """Show each answer as a bar with a box for its number of hands; the right one is marked once it is
-    revealed.
-    """
+    """Show each answer as a bar with a box for its hands; the right one is marked once revealed."""
     with st.container(key="lesson_bars"):
         places = [column.container(horizontal=True, gap="small") for column in st.columns(len(names))]
     counts = [0] * len(names)

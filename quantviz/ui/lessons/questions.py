@@ -31,9 +31,7 @@ from quantviz.ui.shell.words import number, plain, say, say_error
 
 
 def given(question: Question, key: str) -> Any:
-    """Return the answer in the control called `key`, None where it is empty; `QuantVizError` for a text that
-    cannot be read.
-    """
+    """Return the answer in the control `key`, None where it is empty; `QuantVizError` if unreadable."""
     value = st.session_state.get(key)
     if isinstance(question, Number):
         return read_number(value, question.unit) if value and value.strip() else None
@@ -200,9 +198,7 @@ def show_drawn(question: Question, answer: Any, scenes: Scenes) -> None:
 
 
 def show_hands(question: Question, scenes: Scenes, key: str, revealed: bool) -> None:
-    """Show boxes in which a teacher counts hands, and the counts as bars, the right answer marked once it is
-    revealed.
-    """
+    """Show boxes for counting hands, and the counts as bars, the right one marked once revealed."""
     names = hand_names(question, scenes, revealed)
     with st.container(key=f"{key}_hands", gap="small"):
         if not names:

@@ -85,14 +85,11 @@ def show_step(place: Place, lesson: Lesson) -> None:
 
 
 def _term(name: str, words: str) -> str:
-    """Return a term of the glossary as HTML that explains itself."""
     return term(words, say(f"glossary.{name}.meaning"), key=f"term_{name}")
 
 
 def _attempt(place: Place) -> int:
-    """Return the number of restarts of the step: from this session, else from its last answers, which the
-    browser has kept.
-    """
+    """Return the step's number of restarts: from this session, else from the kept answers."""
     last = max((a.attempt for a in answers() if (a.lesson, a.step) == (place.lesson, place.step)), default=0)
     return cast(int, st.session_state.setdefault(ATTEMPTS, {}).get(f"{place.lesson}/{place.step}", last))
 
@@ -130,9 +127,7 @@ def _header(now: Now) -> None:
 
 
 def _onward(now: Now, words: str = "") -> None:
-    """Show the buttons for back and next; on a projector also those for the answer and for the step's
-    `words`.
-    """
+    """Show the buttons for back and next; on a projector also for the answer and the `words`."""
     projector = classroom().projector
     ids = list(sound_lessons(language()))
     at = ids.index(cast(str, now.place.lesson))
@@ -189,7 +184,6 @@ def _below(now: Now) -> None:
 
 
 def _more(now: Now) -> None:
-    """Show the buttons of a step whose answers are revealed: once more, and others."""
     if not now.revealed:
         return
     if now.step.questions:

@@ -289,9 +289,7 @@ def follow_history() -> None:
 
 
 def reset() -> None:
-    """Return to the state this tensor's scenario opens with, else the first scenario's; where a teacher has
-    locked something, to the state of the link.
-    """
+    """Return to the state of the tensor's scenario, else the first; under locks to the link's."""
     origin.forget()
     if classroom.classroom().locked:
         put(st.session_state[_OPENED])

@@ -32,9 +32,7 @@ _SAID = "browser_said"
 
 
 def pages_are_unknown() -> bool:
-    """Return whether Streamlit still takes the folder `pages/` for its old kind of multipage app: until
-    `st.navigation` has run once.
-    """
+    """Return whether Streamlit takes `pages/` for its old kind of app: until `st.navigation` has run."""
     return bool(PagesManager.uses_pages_directory)
 
 
@@ -150,9 +148,7 @@ def _key_of(widget_id: str) -> str:
 
 
 def _is_event(widget: WidgetState) -> bool:
-    """Return whether a widget's value is an event, such as a click, and not a state: two are two, however
-    equal.
-    """
+    """Return whether a widget's value is an event, such as a click, and not a state."""
     kind = widget.WhichOneof("value") or ""
     return "trigger" in kind or kind == "chat_input_value"
 

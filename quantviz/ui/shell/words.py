@@ -72,9 +72,7 @@ def sentences(*told: str) -> str:
 
 
 def say_axis(source: Source, axis: int, form: str = "name") -> str:
-    """Return an axis of a source's tensor in the session's language; `form` is one of those of
-    `Axes.words`.
-    """
+    """Return an axis in the session's language; `form` is one of `Axes.words`."""
     return source.axes.words(axis, form, language())
 
 
@@ -159,9 +157,7 @@ def shape_text(shape: tuple[int, ...]) -> str:
 
 
 def count_text(count: int) -> str:
-    """Return a count as a short text: beyond a million with three digits, in Chinese in units of ten
-    thousand.
-    """
+    """Return a count as a short text: beyond a million with units, in Chinese of ten thousand."""
     if count < 1_000_000:
         return f"{count:,}"
     return f"{count / 1e4:,.4g} 万" if language() == "zh" and count < 10**8 else f"{count / 1e6:,.4g} M"

@@ -58,7 +58,6 @@ _LESSONS = "pages/learn/lessons.py"
 def _segments(
     name: str, names: Mapping[str, str], now: str, take: Callable[[Any], None], **look: Any
 ) -> None:
-    """Show a choice among a few `names` beside each other."""
     label = say(f"teacher.{name}")
     choose_among(st.segmented_control, f"teacher_{name}", label, names, now, take, required=True, **look)
 
@@ -233,7 +232,6 @@ def _show_language(choice: Choice) -> None:
 
 
 def _state(choice: Choice) -> LabState:
-    """Return the Lab's state that the link opens."""
     state = opening(choice.scenario) if choice.opens == "scenario" else session.state()
     # The end of the error's colours reveals the largest error.
     return state.replace(held=None) if "error" in choice.room.hidden else state
@@ -252,7 +250,6 @@ def link(choice: Choice, app: str) -> str:
 
 
 def _show_link(choice: Choice) -> None:
-    """Show the code and the link with their one main action, and the further actions."""
     app = app_address(st.context.url or _UNKNOWN)
     problem: QuantVizError | None = session.state().source.link_problem() if choice.opens == "lab" else None
     if problem:

@@ -1,6 +1,4 @@
-"""The teacher's choices: one frozen value in the session under `teacher_choice`, which the page's address
-carries.
-"""
+"""The teacher's choices: one frozen value in the session, which the page's address carries."""
 
 from __future__ import annotations
 
@@ -61,9 +59,7 @@ class Choice:
 
     @property
     def applied(self) -> Classroom:
-        """Return the classroom's settings for the opened page: a lesson hides and locks nothing, the Lab has
-        no answers.
-        """
+        """Return the classroom of the opened page: a lesson hides nothing, the Lab has no answers."""
         if self.opens == "lesson":
             return Classroom(answers=self.room.answers)
         return dataclasses.replace(self.room, answers=ANSWERS[0])
