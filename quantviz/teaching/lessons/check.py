@@ -156,16 +156,16 @@ def _has_own_codes(state: LabState) -> bool:
 
 def _question_problems(question: Question, scenes: Scenes, first: bool, form: int) -> Iterator[QuantVizError]:
     truth = question.truth(scenes)
-    told = question.told(scenes)
+    named = question.named_scenes(scenes)
     if isinstance(question, Drag):
         yield from _drag_problems(question, scenes)
-        question.tolerance.say(told)
+        question.tolerance.say(named)
     for words in (question.ask, question.hint):
         if words:
             words.say(scenes)
     for words in (question.why, *(mistake.says for mistake in question.mistakes)):
         if words:
-            words.say(told)
+            words.say(named)
     if isinstance(question, Choice):
         for option in question.options:
             option.text.say(scenes)
@@ -191,8 +191,8 @@ def _states_number(said: str, truth: float) -> bool:
 
 
 def _drag_problems(question: Drag, scenes: Scenes) -> Iterator[QuantVizError]:
-    told = question.told(scenes)
-    if not question.right.holds_as_shown({**told, HERE: told[SOLUTION]}):
+    named = question.named_scenes(scenes)
+    if not question.right.holds_as_shown({**named, HERE: named[SOLUTION]}):
         yield QuantVizError("lessons.solution_is_wrong", right=question.right.text)
-    if question.right.holds_as_shown(told):
+    if question.right.holds_as_shown(named):
         yield QuantVizError("lessons.start_is_right", right=question.right.text)

@@ -138,3 +138,21 @@ def solved(start: LabState, values: Mapping[str, float], scale: float, zero_poin
     if not all(map(math.isfinite, values.values())):
         raise QuantVizError("lessons.no_solution")
     return state
+
+
+def sqnr_of_bits(state: LabState) -> tuple[tuple[int, float], ...]:
+    """Return bits and SQNR in dB under the state's scheme with each format of its family, fewest bits first.
+
+    >>> from quantviz.lab.state import opening
+    >>> points = sqnr_of_bits(opening())
+    >>> [bits for bits, _ in points], points[-1][1] > points[0][1]
+    ([2, 3, 4, 5, 6, 7, 8], True)
+    """
+    from quantviz.evaluation.metric_formulas import METRICS
+    from quantviz.quantization.quantizer import quantize
+
+    x = state.source.tensor()
+    return tuple(
+        (scheme.number_format.bits, float(METRICS["sqnr_db"](quantize(x, scheme))))
+        for scheme in reversed(hand_choices(state).formats.schemes)
+    )

@@ -83,7 +83,7 @@ class Question:
         """Return whether `given`, which may come from anywhere, can be an answer to this question."""
         raise NotImplementedError
 
-    def told(self, scenes: Scenes) -> Scenes:
+    def named_scenes(self, scenes: Scenes) -> Scenes:
         """Return the states that its words may name: the step's."""
         return scenes
 
@@ -283,10 +283,10 @@ class Drag(Question):
         return next((sliders[name] for name in self.solution if name in sliders), "axis")
 
     def truth(self, scenes: Scenes) -> LabState:
-        return self.told(scenes)[SOLUTION].state
+        return self.named_scenes(scenes)[SOLUTION].state
 
     def judge(self, given: str, scenes: Scenes) -> Verdict:
-        own = {**self.told(scenes), HERE: Scene(dragged(scenes[HERE].state, given))}
+        own = {**self.named_scenes(scenes), HERE: Scene(dragged(scenes[HERE].state, given))}
         if self.right.holds_as_shown(own):
             return Verdict(True)
         for mistake in self.mistakes:
@@ -303,7 +303,7 @@ class Drag(Question):
         except QuantVizError:
             return False
 
-    def told(self, scenes: Scenes) -> Scenes:
+    def named_scenes(self, scenes: Scenes) -> Scenes:
         """Return the step's states, its own as `START` too, and the right one as `SOLUTION`."""
         start = scenes[HERE]
         if self.id not in start.kept:

@@ -116,7 +116,7 @@ def merged(answers: Iterable[Answer], others: Iterable[Answer]) -> list[Answer]:
 # ---- judging ------------------------------------------------------------------------------------
 
 
-def told(answers: Iterable[Answer], lessons: Mapping[str, Lesson]) -> Iterator[Answer]:
+def revealed(answers: Iterable[Answer], lessons: Mapping[str, Lesson]) -> Iterator[Answer]:
     """Yield the answers of complete steps, whose verdicts may be shown."""
     answers = list(answers)
     given = {answer.place for answer in answers}
@@ -237,8 +237,8 @@ def as_text(
 
 def as_json(answers: Iterable[Answer], verdicts: Verdicts | None = None) -> bytes:
     """Return every answer, as a file; those in `verdicts` with whether they are right."""
-    told = verdicts or {}
-    each = [asdict(answer) | ({"right": told[answer]} if answer in told else {}) for answer in answers]
+    shown = verdicts or {}
+    each = [asdict(answer) | ({"right": shown[answer]} if answer in shown else {}) for answer in answers]
     return json.dumps(
         {"quantviz": _KIND, "version": VERSION, "answers": each}, ensure_ascii=False, indent=1
     ).encode()

@@ -111,13 +111,13 @@ def _sentence(model: Model, recipe: str) -> str:
         key = "fix_more"
     else:
         key = "fix_less"
-    told = say(
+    change = say(
         f"checkpoints.{key}",
         recipe=html.escape(recipe_words(fix.recipe, language())),
         db=number(fix.gain_db, 3),
         bits=number(abs(fix.more_bits), 3),
     )
-    return sentences(words, told, without)
+    return sentences(words, change, without)
 
 
 def _finding(finding: Finding) -> str:
@@ -200,6 +200,6 @@ def _legend(data: ModelMap) -> list[str]:
     if data.instead:
         types = ", ".join(f"{recipe_words(name, language())} ({n})" for name, n in data.instead.items())
         recipe = recipe_words(data.recipe, language())
-        told = say("checkpoints.legend.instead", sign=INSTEAD, types=types, recipe=recipe)
-        words.append(f"<span>{html.escape(told)}</span>")
+        sign = say("checkpoints.legend.instead", sign=INSTEAD, types=types, recipe=recipe)
+        words.append(f"<span>{html.escape(sign)}</span>")
     return words

@@ -131,8 +131,8 @@ def _pinned(key: str, weights: list[str], names: Mapping[str, str]) -> None:
             pins.pop(weights[row], None)
             if changed["recipe"] in names:
                 pins[weights[row]] = names[changed["recipe"]]
-    st.session_state[_TOLD] = told = tuple(pins.items())
-    change_state(pins=told)
+    st.session_state[_TOLD] = changed_pins = tuple(pins.items())
+    change_state(pins=changed_pins)
 
 
 def _sensitivities(uploaded: Any, table: Mapping[str, Any]) -> Mapping[str, float]:

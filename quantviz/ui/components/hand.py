@@ -28,7 +28,7 @@ from quantviz.schemes.level_count import level_count
 from quantviz.schemes.scheme import Scheme
 from quantviz.sources.edited import with_cell
 from quantviz.text import templates
-from quantviz.ui.components.component import component, told
+from quantviz.ui.components.component import component, last_message
 from quantviz.ui.components.hand_curve import Arrays, HandCurve
 from quantviz.ui.components.ruler import ruler_settings
 from quantviz.ui.shell.classroom import enlarge_ruler
@@ -193,13 +193,13 @@ def show_far_hand(
 
 def asked(key: str) -> Mapping[str, Any] | None:
     """Return the range that a hand has come to on a large tensor in this run: `lo`, `hi` and a `number`."""
-    message: Mapping[str, Any] | None = told(key, _SCRIPT, "try")
+    message: Mapping[str, Any] | None = last_message(key, _SCRIPT, "try")
     return message
 
 
 def released(key: str) -> Mapping[str, Any] | None:
     """Return the message of a hand that let go in this run: see `moves.moved`."""
-    message: Mapping[str, Any] | None = told(key, _SCRIPT, "release")
+    message: Mapping[str, Any] | None = last_message(key, _SCRIPT, "release")
     return message
 
 

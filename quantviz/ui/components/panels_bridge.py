@@ -28,7 +28,7 @@ from quantviz.figures.theme import THEMES, Theme, rgb, stops
 from quantviz.schemes.formats import FORMATS
 from quantviz.tensors.views import ERROR_VIEWS
 from quantviz.text import templates, text
-from quantviz.ui.components.component import component, told
+from quantviz.ui.components.component import component, last_message
 
 if TYPE_CHECKING:
     from quantviz.figures.panels_data import BlockMap, PanelsData, Pixels
@@ -125,7 +125,7 @@ def chart_bridge(
 def clicked_cell(key: str, matrix: tuple[int, int]) -> tuple[int, int] | None:
     """Return the row and column of the cell clicked in this run, or None; `matrix` has so many of them."""
     rows, cols = matrix
-    cell = told(key, _SCRIPT, "cell", lambda cell: cell["row"] < rows and cell["col"] < cols)
+    cell = last_message(key, _SCRIPT, "cell", lambda cell: cell["row"] < rows and cell["col"] < cols)
     return cell and (cell["row"], cell["col"])
 
 
@@ -133,13 +133,13 @@ def zoomed_window(key: str) -> tuple[int, int, int, int] | None:
     """Return the window that the browser asks for in this run: first row, first column, rows, columns. It may
     lie outside of the matrix, which is another one by now.
     """
-    window = told(key, _SCRIPT, "window")
+    window = last_message(key, _SCRIPT, "window")
     return window and (window["top"], window["left"], window["rows"], window["cols"])
 
 
 def bridge_width(key: str, usual: float = USUAL_WIDTH) -> float:
     """Return the width in pixels that the browser last reported, or the usual one until it has."""
-    width = told(key, _SCRIPT, "width")
+    width = last_message(key, _SCRIPT, "width")
     return usual if width is None else float(min(max(width, 240), 4000))
 
 
@@ -155,7 +155,7 @@ def pack_cells(
 
     # Hidden values do not leave the server, so that they cannot be looked up in the page.
     arrays = dict(data.told)
-    told = tuple(arrays)
+    open_names = tuple(arrays)
     if data.pixels is None and {"x", "x_hat"} <= arrays.keys():
         # Their difference is the error: the browser computes it.
         arrays.pop("error", None)
@@ -172,7 +172,7 @@ def pack_cells(
         "rounding": ROUNDING,
         "writing": dataclasses.asdict(WRITING),
         "open": data.open,
-        "told": told,
+        "told": open_names,
         "together": data.printed_together,
         **words,
     }

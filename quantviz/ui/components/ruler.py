@@ -11,7 +11,7 @@ from quantviz.browser.packing import pack
 from quantviz.figures.numbers import WRITING
 from quantviz.figures.theme import THEMES
 from quantviz.text import templates
-from quantviz.ui.components.component import component, told
+from quantviz.ui.components.component import component, last_message
 from quantviz.ui.shell.classroom import enlarge_ruler
 from quantviz.ui.shell.words import language, theme
 
@@ -53,7 +53,7 @@ def show_ruler(
 
 def moved(key: str) -> Mapping[str, Any] | None:
     """Return the move on the ruler `key` as its script's message has it, in the run that it caused."""
-    message: Mapping[str, Any] | None = told(key, _SCRIPT, "moved")
+    message: Mapping[str, Any] | None = last_message(key, _SCRIPT, "moved")
     return message
 
 

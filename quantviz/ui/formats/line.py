@@ -9,7 +9,7 @@ import streamlit as st
 
 from quantviz.schemes.formats import NumberFormat
 from quantviz.ui.components.code_bits import as_html
-from quantviz.ui.components.component import clicked_mark, told
+from quantviz.ui.components.component import clicked_mark, last_message
 from quantviz.ui.components.ruler import moved, show_ruler
 from quantviz.ui.components.small_parts import show_plot
 from quantviz.ui.formats.names import colour_swatch, format_name, value_words
@@ -157,7 +157,7 @@ BRIDGE = SCRIPT = "formats_bridge"
 
 def line_width() -> int:
     """Return the line's width in pixels, from the browser's last message, else a usual one."""
-    width = told(BRIDGE, SCRIPT, "width", lambda width: width in WIDTHS)
+    width = last_message(BRIDGE, SCRIPT, "width", lambda width: width in WIDTHS)
     return _USUAL_WIDTH if width is None else int(width)
 
 

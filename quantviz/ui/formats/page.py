@@ -12,7 +12,7 @@ import streamlit as st
 from quantviz.errors import QuantVizError
 from quantviz.schemes.formats import FORMATS
 from quantviz.ui.components.clipboard import show_copy_link
-from quantviz.ui.components.component import component, told
+from quantviz.ui.components.component import component, last_message
 from quantviz.ui.components.page_header import show_header
 from quantviz.ui.formats.choices import show_choices
 from quantviz.ui.formats.codes import show_bits, show_codes
@@ -47,7 +47,7 @@ from quantviz.ui.shell.words import language, say, say_error
 
 def _row_clicked() -> None:
     codes = FORMATS[current_state().first].codes
-    code = told(BRIDGE, SCRIPT, "code", lambda code: code in codes)
+    code = last_message(BRIDGE, SCRIPT, "code", lambda code: code in codes)
     if code is not None:
         choose_code(code)
 

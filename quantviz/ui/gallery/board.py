@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from quantviz.browser.packing import pack
 from quantviz.figures.numbers import WRITING, number
 from quantviz.figures.theme import THEMES
-from quantviz.ui.components.component import component, told
+from quantviz.ui.components.component import component, last_message
 from quantviz.ui.components.panels_bridge import color_scale
 from quantviz.ui.gallery.both_ways import Shown, as_matrix, farthest
 from quantviz.ui.gallery.program import given_words, mse_words
@@ -64,14 +64,14 @@ def show_board(shown: Shown, *, telling: bool = True) -> None:
 
 
 def _dragged(shown: Shown) -> None:
-    at = told(_BOARD, _SCRIPT, "at", lambda at: at < len(shown.frames))
+    at = last_message(_BOARD, _SCRIPT, "at", lambda at: at < len(shown.frames))
     if at is not None:
         change_state(at=shown.frames[at].value)
 
 
 def _clicked(shown: Shown) -> None:
     rows, cols = as_matrix(shown.correct.x).shape
-    cell = told(_BOARD, _SCRIPT, "cell", lambda cell: cell["row"] < rows and cell["col"] < cols)
+    cell = last_message(_BOARD, _SCRIPT, "cell", lambda cell: cell["row"] < rows and cell["col"] < cols)
     if cell:
         change_state(cell=(cell["row"], cell["col"]))
 

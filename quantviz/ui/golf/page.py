@@ -125,12 +125,12 @@ def _price() -> str:
 
 
 def _said(now: HoleResults) -> str:
-    told = outcome()
-    if told.refused:
-        return say_error(told.refused)
-    if told.number is None or told.number > len(now.tries):
+    result = outcome()
+    if result.refused:
+        return say_error(result.refused)
+    if result.number is None or result.number > len(now.tries):
         return say("golf.first", par=db_words(now.par.sqnr_db), count=len(now.recipes), budget=f"{BUDGET:g}")
-    row = now.tries[told.number - 1]
+    row = now.tries[result.number - 1]
     gain = now.gain(row)
     if row.bits > BUDGET:
         key = "over"
@@ -142,10 +142,10 @@ def _said(now: HoleResults) -> str:
         key = "level"
     words = say(
         f"golf.{key}",
-        number=told.number,
+        number=result.number,
         db=db_words(row.sqnr_db),
         bits=bits_words(row.bits),
         gain=db_words(abs(gain)),
         budget=f"{BUDGET:g}",
     )
-    return f"{say('golf.again')} {words}" if told.again else words
+    return f"{say('golf.again')} {words}" if result.again else words

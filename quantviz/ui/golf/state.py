@@ -86,19 +86,19 @@ def settle() -> bool:
         return False
     played = current_round()
     wrong = []
-    told = outcome()
+    result = outcome()
     for hole, schemes in played.tries.items():
         for at, scheme in enumerate(schemes, 1):
             try:
                 score_of(HOLES[hole], scheme)
             except QuantVizError as problem:
                 played = played.without_try(hole, scheme)
-                if told.pressed:
-                    told = Outcome(refused=problem.again())
+                if result.pressed:
+                    result = Outcome(refused=problem.again())
                 else:
                     wrong.append(QuantVizError("golf.link_try", number=at, hole=hole, reason=problem.again()))
     st.session_state[_ROUND] = played
-    st.session_state[_OUTCOME] = told
+    st.session_state[_OUTCOME] = result
     st.session_state[_UNSEEN] = False
     if wrong:
         st.session_state[_PROBLEMS] = (*link_problems(), *wrong)
@@ -135,9 +135,9 @@ def standing(hole: str) -> HoleResults:
 # ---- changes ----------------------------------------------------------------------------------------
 
 
-def _put(played: GolfRound, told: Outcome) -> None:
+def _put(played: GolfRound, result: Outcome) -> None:
     st.session_state[_ROUND] = played
-    st.session_state[_OUTCOME] = told
+    st.session_state[_OUTCOME] = result
     st.session_state[_PROBLEMS] = ()
     st.session_state[_MOVED] = True
 

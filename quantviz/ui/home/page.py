@@ -14,7 +14,7 @@ import streamlit as st
 from quantviz.browser import read_script
 from quantviz.figures.theme import THEMES
 from quantviz.lab.state import has_state, read_link
-from quantviz.ui.components.component import component, told
+from quantviz.ui.components.component import component, last_message
 from quantviz.ui.components.lesson_place import PLACE
 from quantviz.ui.components.page_header import show_language
 from quantviz.ui.home.play import play_data
@@ -147,7 +147,7 @@ def _go(key: str, script: str) -> Callable[[], None]:
     """Return the callback for a request for a page by the component `key` of a `script`."""
 
     def go_there() -> None:
-        asked = told(key, script, "go")
+        asked = last_message(key, script, "go")
         if asked is None:
             return
         wanted = asked["parameters"]

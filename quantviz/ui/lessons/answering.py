@@ -195,7 +195,7 @@ def _answered(now: Now, i: int, question: Question, answer: Answer | None) -> No
     if question.why:
         if _tells_of_the_start(now, question):
             st.caption(say("lessons.as_at_first"))
-        st.markdown(question.why.say(question.told(now.scenes)))
+        st.markdown(question.why.say(question.named_scenes(now.scenes)))
 
 
 def _tells_of_the_start(now: Now, question: Question) -> bool:
@@ -203,5 +203,5 @@ def _tells_of_the_start(now: Now, question: Question) -> bool:
     own = scene_in_hand(now)
     if own is now.scenes[HERE] or isinstance(question, Drag) or not question.why:
         return False
-    told = question.told(now.scenes)
-    return question.why.say(told) != question.why.say({**told, HERE: own})
+    named = question.named_scenes(now.scenes)
+    return question.why.say(named) != question.why.say({**named, HERE: own})

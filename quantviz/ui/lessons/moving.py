@@ -213,8 +213,8 @@ def _rows(now: Now) -> Iterator[GridRow]:
     if own is not start and (start.state.scheme != own.state.scheme or _differ(start, own)):
         yield _grid(start, "before")
     for question, tries, settled in zip(now.step.questions, now.tries, now.settled, strict=True):
-        told = now.revealed or not settled
-        if tries and told and not question.judge(tries[-1].given, now.scenes).right:
+        shown = now.revealed or not settled
+        if tries and shown and not question.judge(tries[-1].given, now.scenes).right:
             yield from _answered(now, question, tries[-1].given, own)
         if isinstance(question, Drag) and now.revealed:
             yield _right(now, question, tries, own)
@@ -222,7 +222,7 @@ def _rows(now: Now) -> Iterator[GridRow]:
 
 def _right(now: Now, question: Drag, tries: Sequence[Answer], own: Scene) -> GridRow:
     """Return the row of the right answer: the learner's own if it was right, since several may be right."""
-    solution = question.told(now.scenes)[SOLUTION]
+    solution = question.named_scenes(now.scenes)[SOLUTION]
     if tries and question.judge(tries[-1].given, now.scenes).right:
         solution = Scene(dragged(now.scenes[HERE].state, tries[-1].given))
     if "value" in question.solution:

@@ -111,10 +111,10 @@ class Now:
     @property
     def revealed(self) -> bool:
         """Whether the answers are revealed."""
-        told = classroom().answers
-        if not self.step.questions or told == "shown" or self._key in st.session_state.get(_TOLD, ()):
+        when = classroom().answers
+        if not self.step.questions or when == "shown" or self._key in st.session_state.get(_TOLD, ()):
             return True
-        return told == "after" and self.complete
+        return when == "after" and self.complete
 
     def tell(self) -> None:
         """Reveal the step's answers, whether or not the class has answered."""

@@ -195,12 +195,12 @@ def _show_card(number: int, name: str, lesson: Lesson) -> None:
     started = name in FIRST_HOUR
     done = reached(answers(), name)
     all_of = asked(lesson)
-    told = say("lessons.minutes", minutes=minutes(lesson))
+    facts = say("lessons.minutes", minutes=minutes(lesson))
     if done:
-        told = say("lessons.done", minutes=told, done=done, asked=all_of)
+        facts = say("lessons.done", minutes=facts, done=done, asked=all_of)
     mark = '<b class="qv-done">✓</b> ' if _is_done(name, lesson) else ""
     hour = f'<b class="qv-start">{html.escape(say("lessons.start_here"))}</b>' if started else ""
     st.html(f'<img class="qv-thumbnail" alt="" src="{_thumbnail(name, theme())}">')
     show_button(f"**{number} · {plain(lesson.title)}**", f"open_{name}", go, name, type="tertiary")
-    st.html(f'<p class="qv-card-facts">{mark}{html.escape(told)}{hour}</p>')
+    st.html(f'<p class="qv-card-facts">{mark}{html.escape(facts)}{hour}</p>')
     st.markdown(lesson.summary)

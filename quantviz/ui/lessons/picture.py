@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, cast
 import streamlit as st
 
 from quantviz.figures.theme import THEMES, translucent
-from quantviz.lab.moves import hand_choices
 from quantviz.lab.picture_parts import PANEL_PARTS, TILE_PARTS
 from quantviz.lab.state import LabState
 from quantviz.teaching.lessons import known_by
+from quantviz.teaching.lessons.drags import sqnr_of_bits
 from quantviz.teaching.lessons.formulas import HERE, SOLUTION, Scene
 from quantviz.teaching.lessons.model import Cell, Drag
 from quantviz.teaching.lessons.plan import legend_home
@@ -141,13 +141,13 @@ def _tiles(now: Now, r: QuantResult, state: LabState) -> None:
             if part in now.covered:
                 cover_tile(part.removeprefix("tiles."))
             elif now.step.move:
-                told = say(f"lessons.whose.{_whose(now)}", value=right[part].value) if right else ""
+                whose = say(f"lessons.whose.{_whose(now)}", value=right[part].value) if right else ""
                 # On the wall it stands on one line with whose it is.
                 show_live_tile(
                     computed[part],
                     line="tile_lines" in now.step.show,
-                    whose=told,
-                    short=bool(told) and classroom().projector,
+                    whose=whose,
+                    short=bool(whose) and classroom().projector,
                 )
             else:
                 show_tile(computed[part], line="tile_lines" in now.step.show)
@@ -165,7 +165,7 @@ def _right_tiles(now: Now) -> Mapping[str, Tile]:
     question = next((each for each in now.step.questions if isinstance(each, Drag)), None)
     if question is None or not now.revealed or state_looked_at(now) != IN_HAND:
         return {}
-    scene = question.told(now.scenes)[SOLUTION]
+    scene = question.named_scenes(now.scenes)[SOLUTION]
     if (
         scene_in_hand(now).state.scheme == scene.state.scheme
         and scene.state.source == scene_in_hand(now).state.source
@@ -260,9 +260,9 @@ def _pointing(now: Now) -> bool:
 
 def _chosen_cell(now: Now, r: QuantResult, place: tuple[int, ...]) -> None:
     """Show the visible numbers of the cell pointed at, with more digits than in the picture."""
-    told = [name for name in PANEL_PARTS if name in now.step.show - now.covered]
+    visible = [name for name in PANEL_PARTS if name in now.step.show - now.covered]
     numbers = ", ".join(
-        f"{say(f'panels.field.{name}')} = {number(float(getattr(r, name)[place]), 6)}" for name in told
+        f"{say(f'panels.field.{name}')} = {number(float(getattr(r, name)[place]), 6)}" for name in visible
     )
     st.caption(
         plain(say("app.labelled", name=say("lessons.cell", row=place[0], col=place[1]), value=numbers))
@@ -345,7 +345,7 @@ def _bits_plot(now: Now, scene: Scene) -> None:
     from quantviz.figures.marked_line import marked_line_figure
 
     if "bits" not in scene.kept:
-        scene.kept["bits"] = _sqnr_of_bits(scene.state)
+        scene.kept["bits"] = sqnr_of_bits(scene.state)
     figure = marked_line_figure(
         scene.kept["bits"],
         scene.state.scheme.number_format.bits,
@@ -355,24 +355,6 @@ def _bits_plot(now: Now, scene: Scene) -> None:
         enlarge=_larger() or 1.0,
     )
     show_plot(figure, "lesson_bits_plot")
-
-
-def _sqnr_of_bits(state: LabState) -> tuple[tuple[int, float], ...]:
-    """Return bits and SQNR in dB under the state's scheme with each format of its family, fewest bits first.
-
-    >>> from quantviz.lab.state import opening
-    >>> points = _sqnr_of_bits(opening())
-    >>> [bits for bits, _ in points], points[-1][1] > points[0][1]
-    ([2, 3, 4, 5, 6, 7, 8], True)
-    """
-    from quantviz.evaluation.metric_formulas import METRICS
-    from quantviz.quantization.quantizer import quantize
-
-    x = state.source.tensor()
-    return tuple(
-        (scheme.number_format.bits, float(METRICS["sqnr_db"](quantize(x, scheme))))
-        for scheme in reversed(hand_choices(state).formats.schemes)
-    )
 
 
 def _written(value: float) -> str:

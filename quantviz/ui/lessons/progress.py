@@ -31,12 +31,11 @@ from quantviz.teaching.lessons.progress import (
     merged,
     reached,
     read_json,
-    told,
+    revealed,
 )
 from quantviz.ui.components.choice import show_button
 from quantviz.ui.components.clipboard import copy_button
-from quantviz.ui.components.component import component
-from quantviz.ui.components.component import told as told_by_browser
+from quantviz.ui.components.component import component, last_message
 from quantviz.ui.shell import errors
 from quantviz.ui.shell.classroom import classroom
 from quantviz.ui.shell.words import language, say, say_error, sentences
@@ -107,7 +106,7 @@ def take_from_browser() -> None:
 
     Not in a callback: Streamlit drops the rest of one that another message from the browser overtakes.
     """
-    stored = told_by_browser(_COMPONENT, _SCRIPT, "stored")
+    stored = last_message(_COMPONENT, _SCRIPT, "stored")
     if stored is None or stored["count"] == st.session_state.get(_READ):
         return
     try:
@@ -121,7 +120,7 @@ def take_from_browser() -> None:
 def refused() -> bool:
     """Return whether this browser keeps nothing."""
     st.session_state[_REFUSED] = st.session_state.get(_REFUSED, False) or bool(
-        told_by_browser(_COMPONENT, _SCRIPT, "refused")
+        last_message(_COMPONENT, _SCRIPT, "refused")
     )
     return cast(bool, st.session_state[_REFUSED])
 
@@ -194,7 +193,7 @@ def verdicts() -> Verdicts | None:
     known = sound_lessons()
     if how == "withheld":
         return None
-    telling = answers() if how == "shown" else told(answers(), known)
+    telling = answers() if how == "shown" else revealed(answers(), known)
     found = judged(telling, known, st.session_state.get(_VERDICTS, {}))
     st.session_state[_VERDICTS] = found
     return found

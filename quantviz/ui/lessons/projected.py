@@ -61,7 +61,7 @@ def show_words(now: Now, words: str) -> None:
             return
         for question in now.step.questions:
             if question.why:
-                st.markdown(question.why.say(question.told(now.scenes)))
+                st.markdown(question.why.say(question.named_scenes(now.scenes)))
         show_rule(now)
 
 

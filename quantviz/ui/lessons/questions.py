@@ -78,7 +78,7 @@ def ask(question: Question, scenes: Scenes, key: str) -> None:
     texts = dict(enumerate(option_texts(question, scenes)))
     match question:
         case Drag():
-            st.caption(question.tolerance.say(question.told(scenes)))
+            st.caption(question.tolerance.say(question.named_scenes(scenes)))
         case Direction():
             names = {name: say(f"lessons.directions.{name}") for name in DIRECTIONS}
             _choose(st.segmented_control, key, names, label_visibility="collapsed")

@@ -44,7 +44,7 @@ def _show_wrong(lesson: Lesson, answer: Answer) -> None:
     scenes = lesson.steps[answer.step].scenes(answer.attempt)
     question = lesson.question(answer.step, answer.question)
     assert question
-    asked = question.ask.say(question.told(scenes))
+    asked = question.ask.say(question.named_scenes(scenes))
     given = questions.answer_words(question, answer.given, scenes)
     st.markdown(say("lessons.second_look.wrong", ask=asked, answer=given))
     label = say("lessons.second_look.go", step=answer.step + 1)

@@ -66,9 +66,9 @@ def say(key: str, /, **params: object) -> str:
     return text(key, language(), **params)
 
 
-def sentences(*told: str) -> str:
+def sentences(*parts: str) -> str:
     """Return sentences one after the other, as the language sets them; empty ones are left out."""
-    return say("sentences.between").join(filter(None, told))
+    return say("sentences.between").join(filter(None, parts))
 
 
 def say_axis(source: Source, axis: int, form: str = "name") -> str:

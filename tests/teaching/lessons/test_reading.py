@@ -323,7 +323,7 @@ def test_a_drag_is_judged_by_the_numbers_on_the_screen():
     (step,) = read_lesson(MOVED, "x").steps
     (question,) = step.questions
     scenes = step.scenes()
-    start, best = scenes[HERE].state, question.told(scenes)[SOLUTION]
+    start, best = scenes[HERE].state, question.named_scenes(scenes)[SOLUTION]
     limit = 1.05 * metric(best)
 
     def made(hi):
