@@ -38,16 +38,12 @@ _FOLDING = ("awq",)
 def audited(
     pair: Pair, quantized: OpenModel, original: OpenModel, *, threads: int | None = None
 ) -> TensorAudit:
-    """Return the audit of one pair; any problem with it is in its row.
+    """Return the audit of one pair, of the same bits for any number of threads.
 
-    Args:
-        pair: The pair.
-        quantized: The quantized model.
-        original: The original.
-        threads: How many threads compare; the answer has the same bits for any.
+    Any problem with it is in its row.
     """
-    found = _compared(pair, quantized.tensors, original.tensors, threads)
-    return of_pair(found, pair, quantized, original)
+    result = _compared(pair, quantized.tensors, original.tensors, threads)
+    return of_pair(result, pair, quantized, original)
 
 
 def of_pair(found: TensorAudit, pair: Pair, quantized: OpenModel, original: OpenModel) -> TensorAudit:
