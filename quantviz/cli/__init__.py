@@ -14,9 +14,6 @@ from typing import Any
 
 import click
 
-from quantviz.cli.context import FOUND as FOUND
-from quantviz.cli.context import INTERRUPTED, LANGUAGE, UNUSABLE
-from quantviz.cli.context import language as language
 from quantviz.errors import QuantVizError
 from quantviz.text import DEFAULT_LANGUAGE, languages, visible
 
@@ -36,9 +33,25 @@ VERBS: Mapping[str, str] = MappingProxyType(
 )
 
 
+#: Exit statuses besides 0: finished with findings; a wrong use, or a file that cannot be opened; interrupted.
+#: `quantviz.cli.output` has the one of a closed pipe.
+FOUND = 1
+UNUSABLE = 2
+INTERRUPTED = 130
+#: Key of the chosen language in Click's context.
+_LANGUAGE = "quantviz.language"
+
+
+def language() -> str:
+    """Return the language of sentences that the command was given, English where it was given none."""
+    context = click.get_current_context(silent=True)
+    chosen: str = context.meta.get(_LANGUAGE, DEFAULT_LANGUAGE) if context else DEFAULT_LANGUAGE
+    return chosen
+
+
 def _keep_language(context: click.Context, _: click.Parameter, chosen: str | None) -> None:
     if chosen:
-        context.meta[LANGUAGE] = chosen
+        context.meta[_LANGUAGE] = chosen
 
 
 def _language_option() -> click.Option:
@@ -90,7 +103,7 @@ class _Verbs(click.Group):
         try:
             return super().invoke(ctx)
         except QuantVizError as error:
-            raise _Sentence(error.message(ctx.meta.get(LANGUAGE, DEFAULT_LANGUAGE))) from None
+            raise _Sentence(error.message(ctx.meta.get(_LANGUAGE, DEFAULT_LANGUAGE))) from None
         except KeyboardInterrupt:
             raise click.exceptions.Exit(INTERRUPTED) from None
         except (click.ClickException, click.Abort, click.exceptions.Exit, BrokenPipeError):

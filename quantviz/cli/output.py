@@ -160,7 +160,7 @@ def put(output: Output, content: str | bytes) -> None:
 
 def say(key: str, /, **params: object) -> None:
     """Print a sentence on stderr: the one of `key` in the chosen language."""
-    from quantviz.cli.context import language
+    from quantviz.cli import language
     from quantviz.text import text
 
     click.echo(visible(text(key, language(), **params)), err=True)
@@ -168,7 +168,7 @@ def say(key: str, /, **params: object) -> None:
 
 def complain(remark: QuantVizError | Note) -> None:
     """Print a warning or note on stderr, where the command goes on all the same."""
-    from quantviz.cli.context import language
+    from quantviz.cli import language
 
     click.echo(visible(remark.message(language())), err=True)
 

@@ -57,12 +57,8 @@ def unfolded(
     """Return the original scaled as the quantized file's maker scaled it, with a note; none where there is no
     sign that it was.
 
-    Args:
-        weight: The quantized weight.
-        x: The original as it was compared, and its `name` in its file.
-        files: The quantized and the original file.
-        sqnr_db: The SQNR of the comparison without it.
-        threads: How many threads compare.
+    `x` is the original as it was compared, at `sqnr_db`, and `name` its name in its file; `files` are the
+    quantized and the original one.
     """
     of_norms = _from_norms((weight.name, name), weight.shape[1], files)
     if of_norms is None and min(weight.shape) < _FEWEST:

@@ -265,11 +265,7 @@ def audit_weight(
 ) -> TensorAudit:
     """Return the audit of a quantized weight beside its original; of one without a scheme its errors alone.
 
-    Args:
-        weight: The weight.
-        x: Its original.
-        original: The original's name.
-        threads: How many threads compare; the answer has the same bits for any.
+    It has the same bits for any number of threads. `original` is the original's name.
 
     Raises:
         QuantVizError: It cannot be read, or decodes to no number.

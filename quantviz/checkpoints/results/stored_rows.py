@@ -132,11 +132,10 @@ def scan_of(number: int, row: Sequence[Any], tensors_done: int, tensors: int) ->
         QuantVizError: A value of it cannot be one of ours.
     """
     raw = dict(zip(SCAN_COLUMNS, row, strict=True))
-    counts = {
-        name: values.whole(raw[name], name) for name in ("bytes", "bytes_done", "measured", "bytes_read")
-    }
+    counts = {name: values.whole(raw[name], name) for name in ("bytes", "bytes_done", "measured")}
+    bytes_read = values.whole(raw["bytes_read"], "bytes_read")
     took = values.seconds(raw["seconds"], "seconds")
-    rate = counts["bytes_read"] / took if took and counts["bytes_read"] else None
+    rate = bytes_read / took if took and bytes_read else None
     state = _state(raw["state"], "state")
     process = values.whole(raw["process"], "process", _LAST_PROCESS)
     if state == "running" and not _alive(process):
@@ -155,15 +154,7 @@ def scan_of(number: int, row: Sequence[Any], tensors_done: int, tensors: int) ->
         process,
         values.seconds(raw["started"], "started"),
         values.seconds(raw["updated"], "updated"),
-        Progress(
-            tensors_done,
-            tensors,
-            counts["bytes_done"],
-            counts["bytes"],
-            counts["measured"],
-            rate,
-            left,
-        ),
+        Progress(tensors_done, tensors, **counts, bytes_per_second=rate, seconds_left=left),
         tuple(words for words, marked in notes if marked is None),
         coverage,
         bool(is_complete),
@@ -208,9 +199,7 @@ def listed_of(at: int, position: Any, row: Sequence[Any]) -> Listed:
 def measured_of(row: Sequence[Any], shape: Shape | None = None) -> Measured:
     """Return the measurement in a row of `MEASURED_COLUMNS`; one that does not parse has status "problem".
 
-    Args:
-        row: The row.
-        shape: The shape of the tensor, in which the largest error has its place; None does not check that.
+    The place of the largest error is checked against the `shape` of the tensor, if that is given.
     """
     raw = dict(zip(MEASURED_COLUMNS, row, strict=True))
     try:

@@ -11,10 +11,10 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, TextIO, TypeAlias
 
 from quantviz.checkpoints.results import typed_values as values
-from quantviz.checkpoints.results.typed_tables import NAMES, PARSERS, TEXTS
+from quantviz.checkpoints.results.typed_tables import NAMES, PARSERS, TEXTS, check_names
 from quantviz.checkpoints.results.typed_values import (
     NUMBER_DIGITS,
     TABLE_BYTES,
@@ -33,9 +33,10 @@ _MOST_OF_LINE = 2**22
 _LISTS_OF_ROW = 4
 #: Rows of Parquet that are read at once.
 _ROWS_AT_ONCE = 1024
+Columns: TypeAlias = Mapping[str, Sequence[Any]]
 
 
-def read_table(path: str | os.PathLike[str]) -> Mapping[str, Sequence[Any]]:
+def read_table(path: str | os.PathLike[str]) -> Columns:
     """Return the columns of a table by name, as `allocate` takes them.
 
     Of a file of results it is the newest scan.
@@ -71,7 +72,7 @@ def csv_table(file: TextIO) -> tuple[list[str], Iterator[dict[str, str]]]:
     """
     reader = csv.reader(file)
     names = next(reader, [])
-    _check_names(names)
+    check_names(names)
 
     def rows() -> Iterator[dict[str, str]]:
         for row in reader:
@@ -85,16 +86,7 @@ def csv_table(file: TextIO) -> tuple[list[str], Iterator[dict[str, str]]]:
     return names, rows()
 
 
-def _check_names(names: Sequence[str]) -> None:
-    """Refuse too many columns, and two of one name."""
-    if len(names) > TABLE_COLUMNS:
-        raise QuantVizError("tables.too_many_columns", count=len(names), most=TABLE_COLUMNS)
-    for name in names:
-        if names.count(name) > 1:
-            raise QuantVizError("tables.column_twice", column=name)
-
-
-def _of_results(path: Path) -> Mapping[str, Sequence[Any]]:
+def _of_results(path: Path) -> Columns:
     from quantviz.checkpoints.results.store import Results
 
     with Results(path, read_only=True) as results:
@@ -105,7 +97,7 @@ def _of_results(path: Path) -> Mapping[str, Sequence[Any]]:
         return results.columns(max(scan.id for scan in scans))
 
 
-def _of_parquet(path: Path) -> Mapping[str, Sequence[Any]]:
+def _of_parquet(path: Path) -> Columns:
     try:
         import pyarrow
         from pyarrow import parquet
@@ -114,7 +106,7 @@ def _of_parquet(path: Path) -> Mapping[str, Sequence[Any]]:
     try:
         with parquet.ParquetFile(path) as file:
             names = file.schema_arrow.names
-            _check_names(names)
+            check_names(names)
             if file.metadata.num_rows > TABLE_ROWS:
                 raise QuantVizError("tables.too_many_rows", most=TABLE_ROWS)
             known = [name for name in names if name in PARSERS]
@@ -132,13 +124,13 @@ def _of_parquet(path: Path) -> Mapping[str, Sequence[Any]]:
         raise QuantVizError("allocate.cannot_read", file=os.fspath(path), reason=str(error)) from None
 
 
-def _of_csv(path: Path) -> Mapping[str, Sequence[Any]]:
+def _of_csv(path: Path) -> Columns:
     with path.open(encoding="utf-8-sig", newline="") as file:
         names, rows = csv_table(file)
         return _columns(({name: _cell(name, text) for name, text in row.items()} for row in rows), names)
 
 
-def _of_json(path: Path) -> Mapping[str, Sequence[Any]]:
+def _of_json(path: Path) -> Columns:
     raw = path.read_bytes()
     if raw.count(b"[") + raw.count(b"{") > _LISTS_OF_ROW * TABLE_ROWS:
         raise QuantVizError("tables.too_many_rows", most=TABLE_ROWS)
@@ -148,7 +140,7 @@ def _of_json(path: Path) -> Mapping[str, Sequence[Any]]:
     return found if isinstance(found, dict) else _columns(found)
 
 
-def _of_lines(path: Path) -> Mapping[str, Sequence[Any]]:
+def _of_lines(path: Path) -> Columns:
     with path.open(encoding="utf-8") as file:
         return _columns(_parsed(line) for line in _lines(file) if line.strip())
 
@@ -177,7 +169,7 @@ def _whole_number(digits: str) -> Any:
     return int(digits)
 
 
-def _columns(rows: Iterable[Any], names: Iterable[str] = ()) -> Mapping[str, Sequence[Any]]:
+def _columns(rows: Iterable[Any], names: Iterable[str] = ()) -> Columns:
     """Return the columns of records, of which the known ones are kept; the others are there by name."""
     found: dict[str, list[Any]] = {name: [] for name in names}
     for count, row in enumerate(rows):

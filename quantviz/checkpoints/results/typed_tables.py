@@ -64,17 +64,13 @@ class TypedTable:
 
 
 def typed_table(table: Any) -> TypedTable:
-    """Return a table with typed values.
-
-    Args:
-        table: A `pandas.DataFrame`, columns by name, or records.
+    """Return a table with typed values: of a `pandas.DataFrame`, columns by name, or records.
 
     Raises:
         QuantVizError: It is no table, has more rows or columns than are read, or columns of several lengths.
     """
     raw = _columns_of(table)
-    if len(raw) > TABLE_COLUMNS:
-        raise QuantVizError("tables.too_many_columns", count=len(raw), most=TABLE_COLUMNS)
+    check_names(tuple(raw))
     counts = {name: len(column) for name, column in raw.items()}
     if len(set(counts.values())) > 1:
         one = min(counts, key=counts.__getitem__)
@@ -89,13 +85,20 @@ def typed_table(table: Any) -> TypedTable:
     return TypedTable(tuple(raw), columns, problems)
 
 
+def check_names(names: Sequence[str]) -> None:
+    """Refuse too many columns, and two of one name."""
+    if len(names) > TABLE_COLUMNS:
+        raise QuantVizError("tables.too_many_columns", count=len(names), most=TABLE_COLUMNS)
+    for name in names:
+        if names.count(name) > 1:
+            raise QuantVizError("tables.column_twice", column=name)
+
+
 def _columns_of(table: Any) -> dict[str, Sequence[Any]]:
     """Return the columns of a table as lists."""
     if hasattr(table, "iloc") and hasattr(table, "columns"):
         names = list(map(str, table.columns))
-        twice = [name for name in names if names.count(name) > 1]
-        if twice:
-            raise QuantVizError("tables.column_twice", column=twice[0])
+        check_names(names)
         return {name: table.iloc[:, at].tolist() for at, name in enumerate(names)}
     if isinstance(table, Mapping):
         return {str(name): _list_of(str(name), column) for name, column in table.items()}
