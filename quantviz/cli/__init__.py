@@ -14,6 +14,8 @@ from typing import Any
 
 import click
 
+from quantviz.cli.output import FOUND as FOUND
+from quantviz.cli.output import INTERRUPTED, LANGUAGE, UNUSABLE
 from quantviz.errors import QuantVizError
 from quantviz.text import DEFAULT_LANGUAGE, languages, visible
 
@@ -33,25 +35,9 @@ VERBS: Mapping[str, str] = MappingProxyType(
 )
 
 
-#: Exit statuses besides 0: finished with findings; a wrong use, or a file that cannot be opened; interrupted.
-#: `quantviz.cli.output` has the one of a closed pipe.
-FOUND = 1
-UNUSABLE = 2
-INTERRUPTED = 130
-#: Key of the chosen language in Click's context.
-_LANGUAGE = "quantviz.language"
-
-
-def language() -> str:
-    """Return the language of sentences that the command was given, English where it was given none."""
-    context = click.get_current_context(silent=True)
-    chosen: str = context.meta.get(_LANGUAGE, DEFAULT_LANGUAGE) if context else DEFAULT_LANGUAGE
-    return chosen
-
-
 def _keep_language(context: click.Context, _: click.Parameter, chosen: str | None) -> None:
     if chosen:
-        context.meta[_LANGUAGE] = chosen
+        context.meta[LANGUAGE] = chosen
 
 
 def _language_option() -> click.Option:
@@ -103,7 +89,7 @@ class _Verbs(click.Group):
         try:
             return super().invoke(ctx)
         except QuantVizError as error:
-            raise _Sentence(error.message(ctx.meta.get(_LANGUAGE, DEFAULT_LANGUAGE))) from None
+            raise _Sentence(error.message(ctx.meta.get(LANGUAGE, DEFAULT_LANGUAGE))) from None
         except KeyboardInterrupt:
             raise click.exceptions.Exit(INTERRUPTED) from None
         except (click.ClickException, click.Abort, click.exceptions.Exit, BrokenPipeError):

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from quantviz.cli import language
-from quantviz.cli.output import Output, put, with_output
+from quantviz.cli.output import Output, language, put, with_output
 from quantviz.cli.tensors import open_tensor, schemes_named, takes_outputs_axis, takes_scheme, takes_tensor
 from quantviz.errors import QuantVizError
 from quantviz.schemes.orientation import Orientation

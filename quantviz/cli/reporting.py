@@ -13,8 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import click
 
-from quantviz.cli import INTERRUPTED
-from quantviz.cli.output import say
+from quantviz.cli.output import INTERRUPTED, say
 from quantviz.cli.tensors import takes_outputs_axes
 from quantviz.errors import QuantVizError
 from quantviz.quoting import shell_command

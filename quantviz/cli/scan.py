@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from quantviz.cli import FOUND, language
-from quantviz.cli.output import Output, put, say, summarized, with_output, write
+from quantviz.cli.output import FOUND, Output, language, put, say, summarized, with_output, write
 from quantviz.cli.reporting import ProgressLine, Shown, interrupted, lab_links, say_links, takes_report
 from quantviz.text import text, visible
 

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from quantviz.cli import language
-from quantviz.cli.output import say
+from quantviz.cli.output import language, say
 from quantviz.errors import QuantVizError
 from quantviz.schemes.orientation import Orientation
 from quantviz.text import text

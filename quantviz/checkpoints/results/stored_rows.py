@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 
 from quantviz.checkpoints.profiles import PROFILES
 from quantviz.checkpoints.results import typed_values as values
-from quantviz.checkpoints.results.typed_values import RESULT_RECIPES
 from quantviz.checkpoints.scan.listing import Entry
 from quantviz.checkpoints.scan.measuring import NUMBERS
 from quantviz.checkpoints.scan.selection import ALL_QUANTIZED, Selection
@@ -248,7 +247,7 @@ def _shape_of(written: Any) -> tuple[Shape, tuple[int, ...], Mapping[int, Scheme
     if not outputs or len(set(outputs)) < len(outputs) or max(outputs) >= max(len(shape), 1):
         raise QuantVizError("rows.not_shape", field="outputs", got=outputs)
     instead = found.get("instead", {})
-    if not isinstance(instead, dict) or len(instead) > RESULT_RECIPES:
+    if not isinstance(instead, dict) or len(instead) > values.RESULT_RECIPES:
         raise QuantVizError("rows.not_json", field="instead", got=instead)
     importance = _text(found.get("importance", ""), "importance")
     return shape, outputs, MappingProxyType(dict(map(_instead, instead.items()))), importance
@@ -280,8 +279,8 @@ def _selection(record: Mapping[str, Any]) -> Selection:
 def _pairs(found: Any) -> tuple[tuple[str, Scheme], ...]:
     if not isinstance(found, list):
         raise QuantVizError("rows.not_json", field="recipes", got=found)
-    if not 0 < len(found) <= RESULT_RECIPES:
-        raise QuantVizError("rows.recipes", count=len(found), most=RESULT_RECIPES)
+    if not 0 < len(found) <= values.RESULT_RECIPES:
+        raise QuantVizError("rows.recipes", count=len(found), most=values.RESULT_RECIPES)
     pairs = []
     for each in found:
         if not isinstance(each, list) or len(each) != 2:

@@ -15,13 +15,6 @@ from typing import Any, TextIO, TypeAlias
 
 from quantviz.checkpoints.results import typed_values as values
 from quantviz.checkpoints.results.typed_tables import NAMES, PARSERS, TEXTS, check_names
-from quantviz.checkpoints.results.typed_values import (
-    NUMBER_DIGITS,
-    TABLE_BYTES,
-    TABLE_COLUMNS,
-    TABLE_JSON_BYTES,
-    TABLE_ROWS,
-)
 from quantviz.errors import QuantVizError
 from quantviz.quoting import from_csv_text
 
@@ -53,7 +46,7 @@ def read_table(path: str | os.PathLike[str]) -> Columns:
         reader = _READERS.get(file.suffix.lower())
         if reader is None:
             raise QuantVizError("allocate.no_table_file", file=os.fspath(file), known=", ".join(_READERS))
-        most = TABLE_JSON_BYTES if reader is _of_json else TABLE_BYTES
+        most = values.TABLE_JSON_BYTES if reader is _of_json else values.TABLE_BYTES
         if file.stat().st_size > most:
             raise QuantVizError("tables.too_large", file=os.fspath(file), most=most)
         return reader(file)
@@ -107,15 +100,15 @@ def _of_parquet(path: Path) -> Columns:
         with parquet.ParquetFile(path) as file:
             names = file.schema_arrow.names
             check_names(names)
-            if file.metadata.num_rows > TABLE_ROWS:
-                raise QuantVizError("tables.too_many_rows", most=TABLE_ROWS)
+            if file.metadata.num_rows > values.TABLE_ROWS:
+                raise QuantVizError("tables.too_many_rows", most=values.TABLE_ROWS)
             known = [name for name in names if name in PARSERS]
             found: dict[str, list[Any]] = {name: [] for name in known}
-            left = TABLE_BYTES
+            left = values.TABLE_BYTES
             for batch in file.iter_batches(_ROWS_AT_ONCE, columns=known):
                 left -= batch.nbytes
                 if left < 0:
-                    raise QuantVizError("tables.too_large", file=os.fspath(path), most=TABLE_BYTES)
+                    raise QuantVizError("tables.too_large", file=os.fspath(path), most=values.TABLE_BYTES)
                 for name in known:
                     found[name] += batch.column(name).to_pylist()
             others = {name: [None] * file.metadata.num_rows for name in names if name not in PARSERS}
@@ -132,8 +125,8 @@ def _of_csv(path: Path) -> Columns:
 
 def _of_json(path: Path) -> Columns:
     raw = path.read_bytes()
-    if raw.count(b"[") + raw.count(b"{") > _LISTS_OF_ROW * TABLE_ROWS:
-        raise QuantVizError("tables.too_many_rows", most=TABLE_ROWS)
+    if raw.count(b"[") + raw.count(b"{") > _LISTS_OF_ROW * values.TABLE_ROWS:
+        raise QuantVizError("tables.too_many_rows", most=values.TABLE_ROWS)
     found = _parsed(raw)
     if not isinstance(found, dict | list):
         raise QuantVizError("allocate.no_table", got=type(found).__name__)
@@ -164,8 +157,8 @@ def _parsed(raw: bytes | str) -> Any:
 
 def _whole_number(digits: str) -> Any:
     """Return a whole number of JSON; an error as a value in place of one that is too long."""
-    if len(digits) > NUMBER_DIGITS:
-        return QuantVizError("rows.digits", field="JSON", count=len(digits), most=NUMBER_DIGITS)
+    if len(digits) > values.NUMBER_DIGITS:
+        return QuantVizError("rows.digits", field="JSON", count=len(digits), most=values.NUMBER_DIGITS)
     return int(digits)
 
 
@@ -175,11 +168,13 @@ def _columns(rows: Iterable[Any], names: Iterable[str] = ()) -> Columns:
     for count, row in enumerate(rows):
         if not isinstance(row, Mapping):
             raise QuantVizError("allocate.no_table", got=type(row).__name__)
-        if count == TABLE_ROWS:
-            raise QuantVizError("tables.too_many_rows", most=TABLE_ROWS)
+        if count == values.TABLE_ROWS:
+            raise QuantVizError("tables.too_many_rows", most=values.TABLE_ROWS)
         for name in [name for name in row if name not in found]:
-            if len(found) == TABLE_COLUMNS:
-                raise QuantVizError("tables.too_many_columns", count=len(found) + 1, most=TABLE_COLUMNS)
+            if len(found) == values.TABLE_COLUMNS:
+                raise QuantVizError(
+                    "tables.too_many_columns", count=len(found) + 1, most=values.TABLE_COLUMNS
+                )
             found[name] = [None] * count
         for name, column in found.items():
             column.append(row.get(name) if name in PARSERS else None)
