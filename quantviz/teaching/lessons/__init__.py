@@ -40,16 +40,16 @@ def sound_lessons(language: str = DEFAULT_LANGUAGE) -> dict[str, Lesson]:
 
 def load(folder: Path) -> Mapping[str, Lesson | QuantVizError]:
     """Return the lessons of a folder by id; one that cannot be read does not keep the others away."""
-    found: dict[str, Lesson | QuantVizError] = {}
+    by_id: dict[str, Lesson | QuantVizError] = {}
     for path in sorted(folder.glob("*.md")):
         name = path.stem.partition("_")[2] or path.stem
         try:
-            found[name] = read_lesson(path.read_text(encoding="utf-8"), f"{folder.name}/{path.name}")
+            by_id[name] = read_lesson(path.read_text(encoding="utf-8"), f"{folder.name}/{path.name}")
         except QuantVizError as problem:
-            found[name] = problem
+            by_id[name] = problem
         except UnicodeDecodeError:
-            found[name] = QuantVizError("lessons.not_utf8", file=f"{folder.name}/{path.name}")
-    return MappingProxyType(found)
+            by_id[name] = QuantVizError("lessons.not_utf8", file=f"{folder.name}/{path.name}")
+    return MappingProxyType(by_id)
 
 
 @cache

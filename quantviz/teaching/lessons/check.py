@@ -68,10 +68,10 @@ def words_in(text: str) -> float:
 def _rules(lesson: Lesson) -> Iterator[tuple[int, QuantVizError]]:
     """Yield each rule that a lesson does not keep to, with its line."""
     first = lesson.steps[0].line
-    asked = [(step, question) for step in lesson.steps for question in step.questions]
-    typed = [question for _, question in asked if isinstance(question, Number)]
-    if len(asked) > MOST_QUESTIONS:
-        yield first, QuantVizError("lessons.too_many_questions", got=len(asked), most=MOST_QUESTIONS)
+    questions = [(step, question) for step in lesson.steps for question in step.questions]
+    typed = [question for _, question in questions if isinstance(question, Number)]
+    if len(questions) > MOST_QUESTIONS:
+        yield first, QuantVizError("lessons.too_many_questions", got=len(questions), most=MOST_QUESTIONS)
     if len(typed) > MOST_TYPED:
         yield first, QuantVizError("lessons.too_many_typed", got=len(typed), most=MOST_TYPED)
     moved = False
@@ -99,8 +99,8 @@ def _rules(lesson: Lesson) -> Iterator[tuple[int, QuantVizError]]:
 def words_to_read(lesson: Lesson) -> float:
     """Return how many words everybody reads in a lesson: of its steps, questions and rules."""
     read = [words for step in lesson.steps for words in (step.words, step.rule) if words]
-    asked = [question for step in lesson.steps for question in step.questions]
-    read += [words for question in asked for words in _words_before_answer(question)]
+    questions = [question for step in lesson.steps for question in step.questions]
+    read += [words for question in questions for words in _words_before_answer(question)]
     return sum(words_in(words.text) for words in read)
 
 
@@ -186,8 +186,8 @@ def _question_problems(question: Question, scenes: Scenes, first: bool, form: in
 
 def _states_number(said: str, truth: float) -> bool:
     """Return whether a number stands in a text, in four to six digits."""
-    found = set(re.findall(r"[−-]?\d[\d.,]*\d|[−-]?\d", said.replace("-", "−")))
-    return bool(found & {number(truth, digits) for digits in (4, 5, 6)})
+    numbers = set(re.findall(r"[−-]?\d[\d.,]*\d|[−-]?\d", said.replace("-", "−")))
+    return bool(numbers & {number(truth, digits) for digits in (4, 5, 6)})
 
 
 def _drag_problems(question: Drag, scenes: Scenes) -> Iterator[QuantVizError]:

@@ -105,17 +105,17 @@ def _scene_lines(scenes: Mapping[str, Scene]) -> list[str]:
 
 
 def _formulas(step: LessonStep) -> list[str]:
-    found: list[str] = []
+    formulas: list[str] = []
     for question in step.questions:
         if isinstance(question, Direction):
-            found += [question.before.text, question.after.text]
+            formulas += [question.before.text, question.after.text]
         elif isinstance(question, Number):
-            found.append(question.answer.text)
+            formulas.append(question.answer.text)
         elif isinstance(question, Drag):
-            found += [formula.text for formula in question.solution.values()]
+            formulas += [formula.text for formula in question.solution.values()]
         elif isinstance(question, Order):
-            found += [item.value.text for item in question.items]
-    return list(dict.fromkeys(found))
+            formulas += [item.value.text for item in question.items]
+    return list(dict.fromkeys(formulas))
 
 
 def _formula(formula: str) -> str:

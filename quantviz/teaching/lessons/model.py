@@ -369,21 +369,21 @@ class LessonStep:
     def scenes(self, attempt: int = 0) -> dict[str, Scene]:
         """Return the step's states by name, computed at first use; at another `attempt` on other seeds."""
         base = self.again if attempt and self.again else self.state
-        found = {HERE: Scene(_reseeded(base, attempt))}
-        found[HAND] = found[HERE]
+        by_name = {HERE: Scene(_reseeded(base, attempt))}
+        by_name[HAND] = by_name[HERE]
         for name, state in self.states.items():
             # A state that only changes the scheme goes along with the step's tensor, where that is another
             # one.
             along = base is not self.state and state.source == self.state.source
             own = state.replace(source=base.source, cell=base.cell, view=base.view) if along else state
-            found[name] = Scene(_reseeded(own, attempt))
-        return found
+            by_name[name] = Scene(_reseeded(own, attempt))
+        return by_name
 
     @property
     def speaks_of_cell(self) -> bool:
         """Return whether its words are about the selected cell, or it can be moved."""
-        asked = [(question.ask, question.why) for question in self.questions]
-        every = [self.words, self.rule, *(words for pair in asked for words in pair)]
+        texts = [(question.ask, question.why) for question in self.questions]
+        every = [self.words, self.rule, *(words for pair in texts for words in pair)]
         return bool({"value", "flip"} & set(self.move)) or any(
             _OF_CELL.search(words.text) or _OF_FRAME.search(words.text) for words in every if words
         )
@@ -430,8 +430,8 @@ class Lesson:
 
     def question(self, step: int, id: str | int) -> Question | None:
         """Return a question of a step by its id; none where there is no such."""
-        asked = self.steps[step].questions if step < len(self.steps) else ()
-        return next((question for question in asked if question.id == id), None)
+        questions = self.steps[step].questions if step < len(self.steps) else ()
+        return next((question for question in questions if question.id == id), None)
 
     def place_now(self, step: int, id: str | int) -> tuple[int, str | int]:
         """Return where a question stands today that was kept as `id` of a step."""

@@ -130,17 +130,17 @@ def keep(name: str, content: bytes) -> str:
         raise QuantVizError("checkpoint.no_cache")
     # The name is untrusted: only its ending, which marks the format, is used.
     ending = next((each for each in _ENDINGS if name.lower().endswith(each)), _ENDINGS[-1])
-    kept = folder / f"{xxhash.xxh3_128_hexdigest(content)}{ending}"
+    path = folder / f"{xxhash.xxh3_128_hexdigest(content)}{ending}"
     try:
         with tempfile.TemporaryDirectory(prefix="quantviz-") as aside:
             tried = Path(aside) / f"imatrix{ending}"
             tried.write_bytes(content)
             importances(tried)
-        put_whole(kept, content)
+        put_whole(path, content)
     except QuantVizError as problem:
         raise QuantVizError(problem.key, **{**problem.params, "file": visible(name)}) from None
     _drop_oldest(folder)
-    return kept.name
+    return path.name
 
 
 def _drop_oldest(folder: Path) -> None:

@@ -51,8 +51,8 @@ def show_spending(
 ) -> Spending:
     """Show and return the constraints. An engine that `joins` q, k and v leaves no choice."""
     weights = [tensor.name for tensor in model.weights]
-    known = set(weights)
-    pins = {name: recipe for name, recipe in state.pins if name in known}
+    names = set(weights)
+    pins = {name: recipe for name, recipe in state.pins if name in names}
     with st.container(key="checkpoints_spending", horizontal=True, vertical_alignment="center"):
         st.toggle(
             say("checkpoints.allocate.fused"),
@@ -72,7 +72,7 @@ def show_spending(
         except QuantVizError as problem:
             st.error(say_error(problem))
     # Biases and norms stay as they are stored, as engines keep them.
-    others = [tensor.name for tensor in model.tensors if tensor.name not in known]
+    others = [tensor.name for tensor in model.tensors if tensor.name not in names]
     return Spending(
         {name: recipe for name, recipe in pins.items() if recipe != KEPT},
         (*others, *(name for name, recipe in pins.items() if recipe == KEPT)),

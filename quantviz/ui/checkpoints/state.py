@@ -100,16 +100,16 @@ def leave_out(problem: QuantVizError, **changes: Any) -> CheckpointsState:
     return state
 
 
-def _opening(asked: Mapping[str, str]) -> tuple[CheckpointsState, tuple[QuantVizError, ...]]:
+def _opening(parameters: Mapping[str, str]) -> tuple[CheckpointsState, tuple[QuantVizError, ...]]:
     """Return the state in the address, and the errors of its parts that are not valid."""
     state = CheckpointsState()
     wrong = []
-    if sum(map(len, asked.values())) > _LONGEST:
+    if sum(map(len, parameters.values())) > _LONGEST:
         return state, (QuantVizError("link.too_long", longest=_LONGEST),)
     for name, read in _READ.items():
-        if name in asked:
+        if name in parameters:
             try:
-                state = dataclasses.replace(state, **read(asked[name]))
+                state = dataclasses.replace(state, **read(parameters[name]))
             except QuantVizError as problem:
                 wrong.append(problem)
     return state, tuple(wrong)
@@ -190,5 +190,5 @@ def address_of(state: CheckpointsState) -> dict[str, str]:
 def listed_recipes(state: CheckpointsState) -> tuple[str, ...]:
     """Return the recipes to choose from: those of the engine, else all, and those in the address."""
     profile = PROFILES.get(state.engine)
-    own = (*profile.recipes, *profile.presets) if profile else RECIPES
-    return tuple(dict.fromkeys((*own, *state.recipes)))
+    names = (*profile.recipes, *profile.presets) if profile else RECIPES
+    return tuple(dict.fromkeys((*names, *state.recipes)))

@@ -71,11 +71,11 @@ def show_table(state: CheckpointsState, model: Model, recipe: str) -> None:
         statuses = ("ok", "left_aside", "refused", "not_read", "problem", "waiting")
         there = [name for name in statuses if any(each.status(recipe) == name for each in model.tensors)]
         picked = _picked(there) if len(there) > 1 else []
-    found = finder(wanted)
+    matches = finder(wanted)
     tensors = [
         tensor
         for tensor in model.tensors
-        if found(tensor.name) and (not picked or tensor.status(recipe) in picked)
+        if matches(tensor.name) and (not picked or tensor.status(recipe) in picked)
     ]
     # The worst first; tensors without a number, such as those left aside, come last.
     tensors.sort(key=lambda tensor: _ranked(tensor, recipe))
@@ -131,26 +131,26 @@ def _frame(model: Model, tensors: list[ModelTensor], recipe: str) -> Any:
 
     names = ("sqnr_db", "against_median", "peak_rms", "kurtosis", "zeroed_share", "clipped_share")
     layers = [tensor.place.layer if tensor.place.layer >= 0 else None for tensor in tensors]
-    made: dict[str, Any] = {"tensor": [visible(tensor.name) for tensor in tensors]}
+    columns: dict[str, Any] = {"tensor": [visible(tensor.name) for tensor in tensors]}
     for name in (*names, "effective_bits", "mse"):
         values = [value_of(model, tensor, recipe, name) for tensor in tensors]
         if name == "against_median":  # as it is shown: −0.00 is 0 to people
             values = [round(value, 2) + 0.0 for value in values]
-        made[name] = [None if math.isnan(value) else value for value in values]
+        columns[name] = [None if math.isnan(value) else value for value in values]
         if name == "sqnr_db" and any(_fallback(tensor, recipe) for tensor in tensors):
             used = [_fallback(tensor, recipe) or recipe for tensor in tensors]
-            made["fallback"] = [
+            columns["fallback"] = [
                 recipe_words(name, language()) if tensor.status(recipe) == "ok" else ""
                 for name, tensor in zip(used, tensors, strict=True)
             ]
     won = [winner_of(model, tensor, recipe) for tensor in tensors]
-    made["winner"] = [recipe_words(name, language()) if name else "" for name in won]
-    made["shape"] = [shape_text(tensor.shape) for tensor in tensors]
-    made["layer"] = pd.array(layers, dtype="Int64")
-    made["kind"] = [visible(tensor.place.kind) for tensor in tensors]
-    made["status"] = [say(f"checkpoints.statuses.{tensor.status(recipe)}") for tensor in tensors]
-    made["reason"] = [visible(reason(tensor)) for tensor in tensors]
-    return pd.DataFrame(made)
+    columns["winner"] = [recipe_words(name, language()) if name else "" for name in won]
+    columns["shape"] = [shape_text(tensor.shape) for tensor in tensors]
+    columns["layer"] = pd.array(layers, dtype="Int64")
+    columns["kind"] = [visible(tensor.place.kind) for tensor in tensors]
+    columns["status"] = [say(f"checkpoints.statuses.{tensor.status(recipe)}") for tensor in tensors]
+    columns["reason"] = [visible(reason(tensor)) for tensor in tensors]
+    return pd.DataFrame(columns)
 
 
 def _fallback(tensor: ModelTensor, recipe: str) -> str:
@@ -159,14 +159,14 @@ def _fallback(tensor: ModelTensor, recipe: str) -> str:
 
 
 def _columns() -> dict[str, Any]:
-    made: dict[str, Any] = {}
+    columns: dict[str, Any] = {}
     for name in ("tensor", "fallback", "layer", "kind", "shape", "winner", "status", "reason"):
-        made[name] = st.column_config.Column(
+        columns[name] = st.column_config.Column(
             say(f"checkpoints.columns.{name}"), width=_NAME if name == "tensor" else None
         )
     for name, form in _FORMATS.items():
-        made[name] = st.column_config.NumberColumn(say(f"checkpoints.columns.{name}"), format=form)
-    return made
+        columns[name] = st.column_config.NumberColumn(say(f"checkpoints.columns.{name}"), format=form)
+    return columns
 
 
 def python_call(state: CheckpointsState, scan: Scan, model: Model, recipe: str) -> str:
@@ -196,10 +196,10 @@ def scan_command(path: str, recipes: Iterable[str], engine: str = "", imatrix: s
     >>> print(scan_command("m.gguf", ["q4_k"], "llama.cpp", "imatrix.dat"))
     quantviz scan m.gguf -r q4_k --engine llama.cpp --imatrix imatrix.dat -o table.parquet
     """
-    asked = (part for name in recipes for part in ("-r", name))
+    recipe_options = (part for name in recipes for part in ("-r", name))
     of_engine = ("--engine", engine) if engine else ()
     weighed = ("--imatrix", imatrix) if imatrix else ()
-    options = (*asked, *of_engine, *weighed)
+    options = (*recipe_options, *of_engine, *weighed)
     return shell_command(("quantviz", "scan", operand(path), *options, "-o", "table.parquet"))
 
 

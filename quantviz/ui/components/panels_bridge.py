@@ -208,11 +208,11 @@ def _pixel_arrays(pixels: Pixels) -> dict[str, np.ndarray[Any, Any]]:
     """Return the cells that each pixel stands for, and the places of those that it shows."""
     rows, cols = pixels.size()
     place = np.uint16 if rows * cols <= 1 << 16 else np.uint32
-    found = {"x_at": pixels.x_at, "error_at": pixels.error_at}
+    places = {"x_at": pixels.x_at, "error_at": pixels.error_at}
     return {
         "row_edges": pixels.row_edges.astype(np.int32),
         "col_edges": pixels.col_edges.astype(np.int32),
-        **{name: at.astype(place) for name, at in found.items() if at is not None},
+        **{name: at.astype(place) for name, at in places.items() if at is not None},
     }
 
 

@@ -20,7 +20,7 @@ def _facts(fmt: NumberFormat, x: float, unit: float) -> dict[str, str]:
     """
     from quantviz.quantization.format_facts import FormatFacts, code_name, format_facts, gap_at
 
-    found: FormatFacts = format_facts(fmt)
+    facts: FormatFacts = format_facts(fmt)
     layout = fmt.float_bits
     gap = gap_at(x * unit, fmt)
 
@@ -42,16 +42,16 @@ def _facts(fmt: NumberFormat, x: float, unit: float) -> dict[str, str]:
     return {
         "layout": bits,
         "bias": str(layout.bias) if layout else "–",
-        "largest": value(found.largest),
-        "lowest": value(found.lowest),
-        "smallest_normal": value(found.smallest_normal),
-        "smallest_subnormal": value(found.smallest_subnormal),
-        "smallest_positive": value(found.smallest_positive),
-        "values": f"{found.values:,}",
-        "inf": codes(found.inf_codes),
-        "nan": codes(found.nan_codes),
+        "largest": value(facts.largest),
+        "lowest": value(facts.lowest),
+        "smallest_normal": value(facts.smallest_normal),
+        "smallest_subnormal": value(facts.smallest_subnormal),
+        "smallest_positive": value(facts.smallest_positive),
+        "values": f"{facts.values:,}",
+        "inf": codes(facts.inf_codes),
+        "nan": codes(facts.nan_codes),
         "range": say(
-            "formats.facts.range_value", decades=number(found.range_decades, 3), db=f"{found.range_db:.0f}"
+            "formats.facts.range_value", decades=number(facts.range_decades, 3), db=f"{facts.range_db:.0f}"
         ),
         "gap": value(gap),
     }

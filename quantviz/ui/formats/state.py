@@ -55,15 +55,15 @@ def current_state() -> FormatsState:
     return cast(FormatsState, st.session_state[_STATE])
 
 
-def _opening(asked: Mapping[str, str]) -> tuple[FormatsState, tuple[QuantVizError, ...]]:
+def _opening(parameters: Mapping[str, str]) -> tuple[FormatsState, tuple[QuantVizError, ...]]:
     """Return the state of the address, and a problem for each parameter that is not valid."""
     problems = []
     # Of a link that names the first format, the second one is named too, or there is none.
-    state = FormatsState(second="") if "a" in asked else FormatsState()
+    state = FormatsState(second="") if "a" in parameters else FormatsState()
     for name, read in _READ.items():
-        if name in asked:
+        if name in parameters:
             try:
-                state = dataclasses.replace(state, **read(state, asked[name]))
+                state = dataclasses.replace(state, **read(state, parameters[name]))
             except QuantVizError as problem:
                 problems.append(problem)
     return state, tuple(problems)

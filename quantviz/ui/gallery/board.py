@@ -82,7 +82,7 @@ def _clicked(shown: Shown) -> None:
 def _packed(shown: Shown, rows: Sequence[str]) -> bytes:
     outcomes = [[getattr(frame, row) for frame in shown.frames] for row in rows]
     every = _all_frames(shown, [outcome for each in outcomes for outcome in each])
-    own = THEMES[theme()]
+    colours = THEMES[theme()]
     alone = len(rows) == 1
     names = ("x", "q", "x_hat", "error")
     arrays = {"x": _stacked([frame.correct.x for frame in shown.frames])}
@@ -109,15 +109,15 @@ def _packed(shown: Shown, rows: Sequence[str]) -> bytes:
             for row in rows
         ],
         "titles": {name: say(f"panels.title.{_title(name)}") for name in names},
-        "scales": {name: color_scale(name, every, own) for name in names},
+        "scales": {name: color_scale(name, every, colours) for name in names},
         "styles": {name: [asdict(style) for style in _styles(shown, every, name)] for name in names},
         "legend": "" if alone else say(legend),
         "writing": asdict(WRITING),
         "enlarge": enlarge(),
         "colors": {
-            **own.named("text", "muted", "line", "surface", "mark", "lit"),
-            "halo": own.mark_halo,
-            "handle": own.accent,
+            **colours.named("text", "muted", "line", "surface", "mark", "lit"),
+            "halo": colours.mark_halo,
+            "handle": colours.accent,
         },
     }
     for i, each in enumerate(outcomes):

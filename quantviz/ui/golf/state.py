@@ -126,10 +126,10 @@ def score_of(hole: Hole, scheme: Scheme) -> RecipeRow:
 
 def standing(hole: str) -> HoleResults:
     """Return the standing of a hole of the round."""
-    own = HOLES[hole]
-    recipes = heavy_fact(own.source, "golf recipes", recipes_within)
+    played_hole = HOLES[hole]
+    recipes = heavy_fact(played_hole.source, "golf recipes", recipes_within)
     tries = current_round().tries.get(hole, ())
-    return HoleResults(own, recipes, tuple(score_of(own, scheme) for scheme in tries))
+    return HoleResults(played_hole, recipes, tuple(score_of(played_hole, scheme) for scheme in tries))
 
 
 # ---- changes ----------------------------------------------------------------------------------------
@@ -187,8 +187,8 @@ def ask_for_par() -> None:
 
 def par_is_shown(now: HoleResults) -> bool:
     """Return whether the recipe of par is shown: the player wanted to see it, or has beaten it."""
-    asked = now.hole.id in st.session_state.get(_ASKED, ())
-    return asked or (now.score is not None and now.score > 0)
+    requested = now.hole.id in st.session_state.get(_ASKED, ())
+    return requested or (now.score is not None and now.score > 0)
 
 
 def remember_facts(hole: Hole) -> None:

@@ -87,7 +87,7 @@ def _arrays() -> Mapping[str, np.ndarray[Any, Any]]:
 @cache
 def play_data(language: str, theme: str) -> bytes:
     """Return the component's data, in a language and for one of `THEMES`."""
-    own = THEMES[theme]
+    colours = THEMES[theme]
     other = THEMES["dark"]
     programs = kept_programs([scheme for toy in TOYS.values() for scheme in toy.schemes], _import_torch)
     toys = []
@@ -122,17 +122,17 @@ def play_data(language: str, theme: str) -> bytes:
         "toys": toys,
         "words": dict(templates("home", language)),
         "colors": {
-            **own.named("text", "muted", "line", "surface", "font"),
-            "tooth": own.muted,
-            "handle": own.accent,
-            "dot": own.accent,
-            "over": own.errors[-1],
-            "under": own.errors[0],
+            **colours.named("text", "muted", "line", "surface", "font"),
+            "tooth": colours.muted,
+            "handle": colours.accent,
+            "dot": colours.accent,
+            "over": colours.errors[-1],
+            "under": colours.errors[0],
             # On a picture, which is as bright on any page.
             "mark": other.errors[-1],
         },
     }
-    return pack(header, {**_arrays(), "errors": rgb(own.errors, _SHADES).ravel()})
+    return pack(header, {**_arrays(), "errors": rgb(colours.errors, _SHADES).ravel()})
 
 
 def _bytes(count: float) -> str:

@@ -200,8 +200,8 @@ def _answered(now: Now, i: int, question: Question, answer: Answer | None) -> No
 
 def _tells_of_the_start(now: Now, question: Question) -> bool:
     """Return whether a reason names numbers of the start, where the picture shows others by now."""
-    own = scene_in_hand(now)
-    if own is now.scenes[HERE] or isinstance(question, Drag) or not question.why:
+    in_hand_now = scene_in_hand(now)
+    if in_hand_now is now.scenes[HERE] or isinstance(question, Drag) or not question.why:
         return False
     named = question.named_scenes(now.scenes)
-    return question.why.say(named) != question.why.say({**named, HERE: own})
+    return question.why.say(named) != question.why.say({**named, HERE: in_hand_now})

@@ -41,9 +41,9 @@ _MOST_ROWS = 3
 def in_hand(now: Now) -> LabState:
     """Return the step's state after the learner's drags: from this session, else from the last answer."""
     start = now.scenes[HERE].state
-    own = st.session_state.get(_MOVED, {}).get((now.id, now.attempt))
-    if own is not None:
-        return cast(LabState, own)
+    state = st.session_state.get(_MOVED, {}).get((now.id, now.attempt))
+    if state is not None:
+        return cast(LabState, state)
     given = [answer for tries in now.tries for answer in tries if _is_drag(now, answer)]
     return dragged(start, given[-1].given) if given else start
 
@@ -112,8 +112,8 @@ def show_hand_ruler(
 
 def _of_lower_end(now: Now) -> bool:
     """Return whether a step's drag is about the lower end of a range whose ends move by themselves."""
-    asked = (question.solution for question in now.step.questions if isinstance(question, Drag))
-    return now.step.state.scheme.mode != "symmetric" and any("lo" in solution for solution in asked)
+    solutions = (question.solution for question in now.step.questions if isinstance(question, Drag))
+    return now.step.state.scheme.mode != "symmetric" and any("lo" in solution for solution in solutions)
 
 
 def _mark(now: Now) -> hand.Mark | None:

@@ -42,13 +42,13 @@ class Now:
     @cached_property
     def tries(self) -> tuple[tuple[Answer, ...], ...]:
         """Return the answers to each of the step's questions at this attempt, the first try first."""
-        own = [
+        attempts = [
             a
             for a in answers()
             if (a.lesson, a.step, a.attempt) == (self.place.lesson, self.place.step, self.attempt)
         ]
         return tuple(
-            tuple(sorted((a for a in own if a.question == question.id), key=lambda a: a.tried))
+            tuple(sorted((a for a in attempts if a.question == question.id), key=lambda a: a.tried))
             for question in self.step.questions
         )
 

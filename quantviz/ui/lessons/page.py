@@ -60,16 +60,16 @@ def show_page() -> None:
     # First of all: the next click comes with the new address.
     _write_address(place)
     take_from_browser()
-    found = lessons(language())
+    every = lessons(language())
     with st.sidebar:
-        _show_contents(found, place)
+        _show_contents(every, place)
         st.session_state[HANDS] = st.toggle(
             say("lessons.hands"), st.session_state.get(HANDS, False), help=say("lessons.hands_help")
         )
         show_language()
     for wrong in (*errors.page_errors(), *st.session_state.get(PROBLEMS, ()), *filter(None, (unreadable(),))):
         st.warning(say_error(wrong))
-    lesson = found.get(place.lesson) if place.lesson else None
+    lesson = every.get(place.lesson) if place.lesson else None
     name_tab(say("pages.lessons"), lesson.title if isinstance(lesson, Lesson) else "")
     if isinstance(lesson, QuantVizError):
         st.error(say_error(lesson))
@@ -78,7 +78,7 @@ def show_page() -> None:
         if not classroom().projector:
             keep_place("lesson", lesson.title, st.query_params.to_dict(), step=place.step + 1)
     else:
-        _show_list(found)
+        _show_list(every)
     keep_in_browser()
 
 
@@ -94,25 +94,25 @@ def _place() -> Place:
 
 
 def _opening(
-    asked: str | None, step: str, term: str | None = None
+    lesson_id: str | None, step: str, term: str | None = None
 ) -> tuple[Place, tuple[QuantVizError, ...]]:
     """Return the place in the address, by step or term, and the errors of its parts."""
-    found = lessons(language())
-    if asked is None and term is not None:
+    every = lessons(language())
+    if lesson_id is None and term is not None:
         home = term_home(term)
         return (
             (Place(*home), ()) if home else (Place(), (QuantVizError("lessons.term_without_step", got=term),))
         )
-    if asked is None:
+    if lesson_id is None:
         return Place(), ()
-    if asked not in found:
-        return Place(), (QuantVizError("lessons.unknown", got=asked, known=", ".join(found)),)
-    lesson = found[asked]
+    if lesson_id not in every:
+        return Place(), (QuantVizError("lessons.unknown", got=lesson_id, known=", ".join(every)),)
+    lesson = every[lesson_id]
     if isinstance(lesson, QuantVizError):
-        return Place(asked), ()
+        return Place(lesson_id), ()
     last = len(lesson.steps)
     shown = min(max(int(step), 1), last) if step.isascii() and step.isdigit() and len(step) < 4 else 1
-    return Place(asked, shown - 1), () if step == str(shown) else (
+    return Place(lesson_id, shown - 1), () if step == str(shown) else (
         QuantVizError("lessons.unknown_step", got=step, last=last, shown=shown),
     )
 
@@ -123,10 +123,10 @@ def _write_address(place: Place) -> None:
     address.write(wanted)
 
 
-def _show_contents(found: Mapping[str, Lesson | QuantVizError], place: Place) -> None:
+def _show_contents(every: Mapping[str, Lesson | QuantVizError], place: Place) -> None:
     """Show all lessons, how far each is done, and the whole progress."""
     with st.container(key="lesson_contents", gap=None):
-        for i, (name, lesson) in enumerate(found.items()):
+        for i, (name, lesson) in enumerate(every.items()):
             if isinstance(lesson, QuantVizError):
                 continue
             mark = "✓ " if _is_done(name, lesson) else ""
@@ -148,18 +148,18 @@ def _is_done(name: str, lesson: Lesson) -> bool:
 
 
 def _courses(
-    found: Mapping[str, Lesson | QuantVizError],
+    every: Mapping[str, Lesson | QuantVizError],
 ) -> Iterator[tuple[int, list[tuple[int, str, Lesson | QuantVizError]]]]:
     """Yield each course with its lessons, their numbers and ids; one with a mistake is where it stands."""
     course = 1
     numbered: dict[int, list[tuple[int, str, Lesson | QuantVizError]]] = {}
-    for number, (name, lesson) in enumerate(found.items()):
+    for number, (name, lesson) in enumerate(every.items()):
         course = lesson.course if isinstance(lesson, Lesson) else course
         numbered.setdefault(course, []).append((number, name, lesson))
     yield from numbered.items()
 
 
-def _show_list(found: Mapping[str, Lesson | QuantVizError]) -> None:
+def _show_list(every: Mapping[str, Lesson | QuantVizError]) -> None:
     with st.container(key="lesson_title"):
         st.markdown(f"# {say('lessons.title')}")
         show_focus()
@@ -168,7 +168,7 @@ def _show_list(found: Mapping[str, Lesson | QuantVizError]) -> None:
         st.caption(kept_words())
     show_due_at_the_end()
     with st.container(key="lesson_courses"):
-        for course, numbered in _courses(found):
+        for course, numbered in _courses(every):
             st.markdown(
                 f"## {say('lessons.course', number=course, name=say(f'lessons.courses.{course}.name'))}"
             )

@@ -92,10 +92,10 @@ def show_picture(now: Now) -> None:
 
 def state_looked_at(now: Now) -> str:
     """Return the name of the table's state in the panels, or `IN_HAND`."""
-    found = st.session_state.get(LOOK)
-    if not isinstance(found, str) or found not in now.scenes or not _can_look(now):
+    look = st.session_state.get(LOOK)
+    if not isinstance(look, str) or look not in now.scenes or not _can_look(now):
         return IN_HAND
-    return IN_HAND if found == HERE and not _is_moved(now) else found
+    return IN_HAND if look == HERE and not _is_moved(now) else look
 
 
 def _can_look(now: Now) -> bool:
@@ -119,13 +119,13 @@ def _is_moved(now: Now) -> bool:
 
 def selected_cell(now: Now, state: LabState) -> tuple[int, ...]:
     """Return the cell selected in this step."""
-    own = st.session_state.setdefault(_CELLS, {}).get((now.id, now.attempt))
+    cell = st.session_state.setdefault(_CELLS, {}).get((now.id, now.attempt))
     fits = (
-        own is not None
-        and len(own) == len(state.source.shape)
-        and all(i < n for i, n in zip(own, state.source.shape, strict=True))
+        cell is not None
+        and len(cell) == len(state.source.shape)
+        and all(i < n for i, n in zip(cell, state.source.shape, strict=True))
     )
-    return own if fits and own is not None else state.cell
+    return cell if fits and cell is not None else state.cell
 
 
 def _tiles(now: Now, r: QuantResult, state: LabState) -> None:
@@ -328,8 +328,12 @@ def _why(now: Now, why: Explanation, r: QuantResult, state: LabState, stamp: int
 
 
 def _legend() -> None:
-    own = THEMES[theme()]
-    signs = (("over", own.errors[-1]), ("under", own.errors[0]), ("bars", translucent(own.muted, 0.3)))
+    colours = THEMES[theme()]
+    signs = (
+        ("over", colours.errors[-1]),
+        ("under", colours.errors[0]),
+        ("bars", translucent(colours.muted, 0.3)),
+    )
     parts = "".join(
         f'<span><i style="background: {colour}"></i>{html.escape(say(f"lessons.legend.{name}"))}</span>'
         for name, colour in signs

@@ -138,8 +138,8 @@ def kept_words() -> str:
 # ---- on the page --------------------------------------------------------------------------------
 
 
-def show_progress(found: Mapping[str, Lesson]) -> None:
-    """Show how far the learner is, and the ways to take the progress along; `found` are lessons."""
+def show_progress(titled: Mapping[str, Lesson]) -> None:
+    """Show how far the learner is, and the ways to take the progress along; `titled` are lessons."""
     # Whether the answers are right may have to be computed: only while the list is open.
     popover = st.popover(
         say("lessons.progress.button", count=len(answers())), key=_POPOVER, width="stretch", on_change="rerun"
@@ -153,7 +153,7 @@ def show_progress(found: Mapping[str, Lesson]) -> None:
         return
     with popover, st.container(key="progress_body"):
         if answers():
-            _show_answers(found)
+            _show_answers(titled)
         st.file_uploader(
             say("lessons.progress.load"),
             type=["json"],
@@ -164,13 +164,13 @@ def show_progress(found: Mapping[str, Lesson]) -> None:
         st.caption(kept_words())
 
 
-def _show_answers(found: Mapping[str, Lesson]) -> None:
-    known = verdicts()
-    st.html(_card(found, known))
+def _show_answers(titled: Mapping[str, Lesson]) -> None:
+    judgements = verdicts()
+    st.html(_card(titled, judgements))
     with st.container(horizontal=True, gap="small"):
         st.download_button(
             say("lessons.progress.download"),
-            as_json(answers(), known),
+            as_json(answers(), judgements),
             "quantviz_lessons.json",
             "application/json",
             key="progress_file",
@@ -180,7 +180,7 @@ def _show_answers(found: Mapping[str, Lesson]) -> None:
             "copy_progress",
             say("lessons.progress.copy"),
             say("lab.copied"),
-            text=as_text(answers(), found, known, language()),
+            text=as_text(answers(), titled, judgements, language()),
         )
         show_button(
             say("lessons.progress.clear"), "progress_clear", _clear, help=say("lessons.progress.clear_help")
@@ -190,13 +190,13 @@ def _show_answers(found: Mapping[str, Lesson]) -> None:
 def verdicts() -> Verdicts | None:
     """Return whether the visible answers are right; None where a teacher withholds that."""
     how = classroom().answers
-    known = sound_lessons()
+    readable = sound_lessons()
     if how == "withheld":
         return None
-    telling = answers() if how == "shown" else revealed(answers(), known)
-    found = judged(telling, known, st.session_state.get(_VERDICTS, {}))
-    st.session_state[_VERDICTS] = found
-    return found
+    telling = answers() if how == "shown" else revealed(answers(), readable)
+    judgements = judged(telling, readable, st.session_state.get(_VERDICTS, {}))
+    st.session_state[_VERDICTS] = judgements
+    return judgements
 
 
 def _load() -> None:
@@ -236,9 +236,9 @@ def _clear() -> None:
     st.session_state[_CLEARED] = True
 
 
-def _card(found: Mapping[str, Lesson], verdicts: Verdicts | None) -> str:
+def _card(titled: Mapping[str, Lesson], verdicts: Verdicts | None) -> str:
     rows = []
-    for name, lesson in found.items():
+    for name, lesson in titled.items():
         done = reached(answers(), name)
         if done:
             right = "" if verdicts is None else f"<td>{AnswerCounts.of(verdicts, name).right} ✓</td>"

@@ -44,9 +44,9 @@ def _show_wrong(lesson: Lesson, answer: Answer) -> None:
     scenes = lesson.steps[answer.step].scenes(answer.attempt)
     question = lesson.question(answer.step, answer.question)
     assert question
-    asked = question.ask.say(question.named_scenes(scenes))
+    words = question.ask.say(question.named_scenes(scenes))
     given = questions.answer_words(question, answer.given, scenes)
-    st.markdown(say("lessons.second_look.wrong", ask=asked, answer=given))
+    st.markdown(say("lessons.second_look.wrong", ask=words, answer=given))
     label = say("lessons.second_look.go", step=answer.step + 1)
     key = f"second_look_{answer.step}_{answer.question}"
     show_button(label, key, go, answer.lesson, answer.step, type="tertiary")
@@ -65,10 +65,10 @@ def due_at_the_end() -> Iterator[Answer]:
     """Yield the answers of the last two lessons of each course that is done whose questions are due once
     more: nothing of the course comes two lessons later.
     """
-    found = sound_lessons()
-    for course in dict.fromkeys(lesson.course for lesson in found.values()):
-        names = [name for name, lesson in found.items() if lesson.course == course]
-        if reached(answers(), names[-1]) == asked(found[names[-1]]):
+    readable = sound_lessons()
+    for course in dict.fromkeys(lesson.course for lesson in readable.values()):
+        names = [name for name, lesson in readable.items() if lesson.course == course]
+        if reached(answers(), names[-1]) == asked(readable[names[-1]]):
             for name in names[-LATER:]:
                 yield from still_wrong(verdicts() or {}, answers(), name)
 
@@ -100,8 +100,8 @@ def _ask_once_more(back: Place, answer: Answer) -> None:
 
 def way_back(now: Now) -> Place | None:
     """Return the place from which this step is shown once more; None where it is not."""
-    asked = st.session_state.get(_ASKED)
-    return asked[2] if asked and asked[:2] == (now.place, now.attempt) else None
+    repeated = st.session_state.get(_ASKED)
+    return repeated[2] if repeated and repeated[:2] == (now.place, now.attempt) else None
 
 
 def show_why_asked(now: Now) -> None:

@@ -195,12 +195,12 @@ def _more(now: Now) -> None:
 
 def _way_on(now: Now) -> None:
     """Show the further ways on from a lesson: course 2, and from the last one a game."""
-    found = sound_lessons(language())
-    second = next((name for name, each in found.items() if each.course == 2), None)
+    readable = sound_lessons(language())
+    second = next((name for name, each in readable.items() if each.course == 2), None)
     if second and now.lesson.course == 1:
-        label = say("lessons.to_course_2", lesson=found[second].title)
+        label = say("lessons.to_course_2", lesson=readable[second].title)
         show_button(label, "lesson_course_2", go, second, type="tertiary")
-    if now.place.lesson == list(found)[-1]:
+    if now.place.lesson == list(readable)[-1]:
         st.page_link(_GOLF, label=say("golf.from_lesson"))
 
 

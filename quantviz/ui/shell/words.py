@@ -39,11 +39,11 @@ def language() -> str:
     spoken = _SPOKEN.get()
     if spoken is not None:
         return spoken
-    known = st.session_state.get(_LANGUAGE)
-    if known is None:
-        asked = st.query_params.get("lang") or (st.context.locale or DEFAULT_LANGUAGE).partition("-")[0]
-        known = st.session_state[_LANGUAGE] = asked if asked in languages() else DEFAULT_LANGUAGE
-    return str(known)
+    chosen = st.session_state.get(_LANGUAGE)
+    if chosen is None:
+        wanted = st.query_params.get("lang") or (st.context.locale or DEFAULT_LANGUAGE).partition("-")[0]
+        chosen = st.session_state[_LANGUAGE] = wanted if wanted in languages() else DEFAULT_LANGUAGE
+    return str(chosen)
 
 
 def set_language(name: str | None) -> None:

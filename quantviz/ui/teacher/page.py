@@ -119,11 +119,11 @@ def _show_what(choice: Choice) -> None:
 
 
 def _show_lessons(choice: Choice) -> None:
-    found = sound_lessons(language())
-    if not found:
+    readable = sound_lessons(language())
+    if not readable:
         return
-    name = choice.lesson_in(found)
-    steps = found[name].steps
+    name = choice.lesson_in(readable)
+    steps = readable[name].steps
     numbers = tuple(lessons(language()))
     left, right = st.columns(2, gap="small")
     choose_among(
@@ -131,7 +131,7 @@ def _show_lessons(choice: Choice) -> None:
         "teacher_lesson",
         say("teacher.lesson"),
         # Numbered from 0, as their list is.
-        {each: f"{numbers.index(each)} · {lesson.title}" for each, lesson in found.items()},
+        {each: f"{numbers.index(each)} · {lesson.title}" for each, lesson in readable.items()},
         name,
         lambda lesson: change(lesson=lesson, step=1),
     )
@@ -245,8 +245,10 @@ def link(choice: Choice, app: str) -> str:
         else short_link(_state(choice))
     )
     # Hidden and locked parts come first: a link that is cut off behind them opens none of these.
-    asked = {**written(choice.applied), **opened, **({"lang": choice.language} if choice.language else {})}
-    return write_address(app, "lessons" if choice.opens == "lesson" else "lab", asked)
+    query = {**written(choice.applied), **opened}
+    if choice.language:
+        query["lang"] = choice.language
+    return write_address(app, "lessons" if choice.opens == "lesson" else "lab", query)
 
 
 def _show_link(choice: Choice) -> None:

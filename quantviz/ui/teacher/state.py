@@ -53,9 +53,9 @@ class Choice:
     #: The language of the link; none for the reader's own.
     language: str | None = None
 
-    def lesson_in(self, found: Mapping[str, Lesson]) -> str:
+    def lesson_in(self, readable: Mapping[str, Lesson]) -> str:
         """Return the lesson's id among those there are."""
-        return self.lesson if self.lesson in found else next(iter(found), "")
+        return self.lesson if self.lesson in readable else next(iter(readable), "")
 
     @property
     def applied(self) -> Classroom:
@@ -71,9 +71,9 @@ def current_choice() -> Choice:
     anew = address.asks_anew() and not st.session_state.get(_MOVED)
     st.session_state[_MOVED] = False
     if anew or _CHOICE not in st.session_state:
-        asked = st.query_params.to_dict()
+        parameters = st.query_params.to_dict()
         try:
-            st.session_state[_CHOICE] = _read(asked)
+            st.session_state[_CHOICE] = _read(parameters)
             st.session_state[_DAMAGED] = False
         except QuantVizError:
             # As a damaged link: nothing that was left out may be handed out.
@@ -120,26 +120,26 @@ def address_of(choice: Choice) -> dict[str, str]:
     return opened | {name: value for name, value in how.items() if value}
 
 
-def _read(asked: Mapping[str, str]) -> Choice:
+def _read(parameters: Mapping[str, str]) -> Choice:
     """Return the choice of an address; `QuantVizError` where a parameter is none of ours."""
-    found = sound_lessons(language())
-    name = _one_of(asked, _LESSON, found, next(iter(found), ""))
-    steps = [str(number) for number in range(1, len(found[name].steps) + 1)] if name else ["1"]
-    room = Classroom.parse(asked.get(_ROOM, ""))
+    readable = sound_lessons(language())
+    name = _one_of(parameters, _LESSON, readable, next(iter(readable), ""))
+    steps = [str(number) for number in range(1, len(readable[name].steps) + 1)] if name else ["1"]
+    room = Classroom.parse(parameters.get(_ROOM, ""))
     return Choice(
-        opens=_one_of(asked, _OPENS, OPENS, OPENS[0]),
-        scenario=_one_of(asked, _SCENARIO, SCENARIOS, FIRST),
-        lesson=name if _LESSON in asked else "",
-        step=int(_one_of(asked, _STEP, steps, "1")),
-        room=dataclasses.replace(room, prompt=read_prompt(asked.get(_PROMPT, ""))),
-        language=_one_of(asked, _LANGUAGE, languages(), "") or None,
+        opens=_one_of(parameters, _OPENS, OPENS, OPENS[0]),
+        scenario=_one_of(parameters, _SCENARIO, SCENARIOS, FIRST),
+        lesson=name if _LESSON in parameters else "",
+        step=int(_one_of(parameters, _STEP, steps, "1")),
+        room=dataclasses.replace(room, prompt=read_prompt(parameters.get(_PROMPT, ""))),
+        language=_one_of(parameters, _LANGUAGE, languages(), "") or None,
     )
 
 
-def _one_of(asked: Mapping[str, str], name: str, offered: Collection[str], usual: str) -> str:
+def _one_of(parameters: Mapping[str, str], name: str, offered: Collection[str], usual: str) -> str:
     """Return the parameter `name`, which has to be one of those offered; `usual` where it is not there."""
-    if name not in asked:
+    if name not in parameters:
         return usual
-    if asked[name] not in offered:
-        raise QuantVizError("link.teacher", field=name, got=asked[name], known=", ".join(offered))
-    return asked[name]
+    if parameters[name] not in offered:
+        raise QuantVizError("link.teacher", field=name, got=parameters[name], known=", ".join(offered))
+    return parameters[name]
