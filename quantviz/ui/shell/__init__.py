@@ -1,1 +1,3 @@
-"""The frame of every page: session, language, cache, turns, history, errors, private parts."""
+"""The frame of every page: session, language, cache, run queue, history, error boundary, Streamlit's
+private parts.
+"""
