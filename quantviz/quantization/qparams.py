@@ -263,7 +263,8 @@ def _refuse_scales(scales: torch.Tensor, scheme: Scheme, chosen: bool) -> None:
 def _refuse_zero_points(zeros: torch.Tensor, scheme: Scheme) -> None:
     """Refuse zero points that are not codes; where they are values, those that are not finite."""
     if scheme.zero_domain in ("none", "code_int"):
-        usable = (zeros == torch.round(zeros)) & (zeros.abs() <= FLOAT32_EXACT_INTEGER)
+        # `torch.round` shares a few thousand numbers out among threads, who then wait for each other.
+        usable = (zeros % 1 == 0) & (zeros.abs() <= FLOAT32_EXACT_INTEGER)
     else:
         usable = torch.isfinite(zeros.to(torch.float32))
     if not bool(usable.all()):

@@ -194,6 +194,12 @@ def _run(
     from quantviz.compiled.run_kernels import numbers_of
 
     fmt = band.scheme.number_format
+    codes = np.empty(0, np.uint8)
+    words = np.empty((0, 0), np.uint32)
+    if band.words is None:
+        codes = band.q.contiguous().flatten().view(torch.uint8).numpy()
+    else:
+        words = band.words.contiguous().numpy().view(np.uint32)
     near = np.zeros(band.stored.shape[1], np.int32)
     hit = np.zeros(layout.block_count, np.bool_)
     counts = np.zeros((TABLES, 256), np.int64)
@@ -204,7 +210,7 @@ def _run(
         program.steps_address(),
         _words(band.stored),
         _rule(band, layout),
-        (*_codes(band), fmt.code_min),
+        (codes, words, fmt.code_min),
         (
             program.place(layout, 0, band.stored.numel()),
             (program.of_blocks(params), layout.block_count, *program.constants),
@@ -224,13 +230,6 @@ def _run(
     lo, hi, lo_value, hi_value = numbers_of(extremes[:4]).tolist()
     ends = (lo, hi), (lo_value, hi_value)
     return Compared(moments, torch.from_numpy(near).to(torch.int64), layout.block_count, int(hit.sum()), ends)
-
-
-def _codes(band: Band) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint32]]:
-    """Return codes as the kernel takes them: bytes, or words."""
-    if band.words is None:
-        return band.q.contiguous().flatten().view(torch.uint8).numpy(), np.empty((0, 0), np.uint32)
-    return np.empty(0, np.uint8), band.words.contiguous().numpy().view(np.uint32)
 
 
 def _words(x: torch.Tensor) -> tuple[npt.NDArray[np.uint16], int, npt.NDArray[np.float32]]:

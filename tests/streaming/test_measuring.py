@@ -12,7 +12,9 @@ import subprocess
 import sys
 import tempfile
 from functools import partial
+from importlib.machinery import ModuleSpec
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -629,6 +631,13 @@ assert programs.compiled_program(scheme, programs.types_of_scheme(scheme), False
 run_kernels.look(np.ones(3, np.float32), 0, run_kernels.new_look())
 print(kernel_access.cache_folder())
 """
+
+
+def test_kernels_are_there_while_another_thread_still_imports_numba(monkeypatch):
+    half = ModuleType("numba")
+    half.__spec__ = ModuleSpec("numba", None)
+    monkeypatch.setitem(sys.modules, "numba", half)
+    assert kernel_cache.has_numba.__wrapped__()
 
 
 def test_compiled_code_is_kept_in_a_folder_of_the_users_own(tmp_path):

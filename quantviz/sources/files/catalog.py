@@ -157,7 +157,7 @@ class Catalog(ABC):
     def _cutter(self, name: str) -> Callable[[Window], torch.Tensor]:
         """Return a function that cuts windows, none of them empty, out of the tensor in its stored dtype.
 
-        Its results may share memory with the file.
+        Its results share no memory with the file.
         """
         from quantviz.sources.files.mapped import cut_out
 
@@ -265,7 +265,7 @@ class Catalog(ABC):
         with guarded(self._data, self.kind):
             if not math.prod(lengths):
                 return torch.empty(lengths)
-            parts = [part.clone() for part in self._parts(name, window)]
+            parts = list(self._parts(name, window))
             whole = parts[0] if len(parts) == 1 else torch.cat(parts)
             return whole.reshape(lengths)
 

@@ -50,6 +50,7 @@ class JsonCatalog(Catalog):
         import torch
 
         values, shape = flattened(self._lists[name], self._limits.elements)
+        # It is made anew for each call.
         return torch.frombuffer(values, dtype=torch.float64).to(torch.float32).reshape(shape).__getitem__
 
 

@@ -141,7 +141,7 @@ class TableCatalog(Catalog):
             line += block.count("\n")
 
     def _cutter(self, name: str) -> Callable[[Window], torch.Tensor]:
-        return self._table.__getitem__
+        return lambda window: self._table[window].clone()
 
 
 def _without_names(text: str) -> tuple[str, tuple[Note, ...]]:

@@ -152,7 +152,7 @@ class TorchCatalog(Catalog):
         return Raw(plain(tensor.dtype), BytesHeld(view), 0, view.nbytes)
 
     def _cutter(self, name: str) -> Callable[[Window], torch.Tensor]:
-        return self._tensors[name].detach().__getitem__
+        return lambda window: self._tensors[name].detach()[window].clone()
 
 
 def _is_tensor(value: Any) -> bool:
