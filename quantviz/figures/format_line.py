@@ -22,7 +22,7 @@ from quantviz.figures.format_values import (
 )
 from quantviz.figures.numbers import columns, number
 from quantviz.figures.payload import Drawn
-from quantviz.figures.small_plots import SMALL_PLOT_CONFIG, bare_layout
+from quantviz.figures.small_plots import SMALL_PLOT_CONFIG, bare_layout, scatter
 from quantviz.figures.theme import THEMES, Theme
 from quantviz.quantization.format_facts import RoundedNumber, finite_values
 from quantviz.text import DEFAULT_LANGUAGE, text
@@ -102,29 +102,28 @@ class _LinePainter:
         foot = side * self._band
         nothing = np.full(len(marks.places), np.nan)
         width = COLUMN if full else 1.2
-        yield {
-            "type": "scatter",
-            "mode": "lines",
-            "x": np.stack([marks.places, marks.places, nothing], axis=1).ravel(),
-            "y": np.stack([np.full(len(tall), foot), tall, nothing], axis=1).ravel(),
-            "line": {"color": colour, "width": (2 if few else width) * self.enlarge},
-            "hoverinfo": "skip",
-        }
+        yield scatter(
+            "lines",
+            np.stack([marks.places, marks.places, nothing], axis=1).ravel(),
+            np.stack([np.full(len(tall), foot), tall, nothing], axis=1).ravel(),
+            line={"color": colour, "width": (2 if few else width) * self.enlarge},
+            hoverinfo="skip",
+        )
         # A single value is its own number; of several the one nearest to 0 stands for all.
         chosen = np.where(np.abs(marks.firsts) <= np.abs(marks.lasts), marks.firsts, marks.lasts)
-        yield {
-            "type": "scatter",
-            "mode": "markers",
-            "name": "values",
-            "x": marks.places,
-            "y": tall if few else tall / 2,
-            "customdata": chosen,
-            "hovertext": list(self._hover(marks)),
-            "hovertemplate": "%{hovertext}<extra></extra>",
-            "marker": {"color": colour, "size": (7 if few else 9) * self.enlarge, "opacity": 1 if few else 0},
-            "selected": {"marker": {"opacity": 1 if few else 0}},
-            "unselected": {"marker": {"opacity": 1 if few else 0}},
-        }
+        seen = {"marker": {"opacity": 1 if few else 0}}
+        yield scatter(
+            "markers",
+            marks.places,
+            tall if few else tall / 2,
+            name="values",
+            customdata=chosen,
+            hovertext=list(self._hover(marks)),
+            hovertemplate="%{hovertext}<extra></extra>",
+            marker={"color": colour, "size": (7 if few else 9) * self.enlarge, **seen["marker"]},
+            selected=seen,
+            unselected=seen,
+        )
 
     def _hover(self, marks: Marks) -> Iterator[str]:
         name = text(f"formats.{marks.format.id}.name", self.language)
@@ -146,19 +145,15 @@ class _LinePainter:
     def _landed(self, row: int, landing: RoundedNumber) -> dict[str, Any]:
         """Return the value that x lands on, marked on the line."""
         place = self._at(landing.value)
-        return {
-            "type": "scatter",
-            "mode": "lines+markers",
-            "x": [place, place],
-            "y": [self._side(row) * self._band, self._side(row) * _TALLEST],
-            "line": {"color": self._arrow_colour, "width": 4 * self.enlarge},
-            "marker": {
-                "color": self._arrow_colour,
-                "size": [0, 11 * self.enlarge],
-                "line": {"color": self.theme.surface, "width": 1.5},
-            },
-            "hoverinfo": "skip",
-        }
+        rim = {"color": self.theme.surface, "width": 1.5}
+        return scatter(
+            "lines+markers",
+            [place, place],
+            [self._side(row) * self._band, self._side(row) * _TALLEST],
+            line={"color": self._arrow_colour, "width": 4 * self.enlarge},
+            marker={"color": self._arrow_colour, "size": [0, 11 * self.enlarge], "line": rim},
+            hoverinfo="skip",
+        )
 
     def shapes(self) -> Iterator[dict[str, Any]]:
         for y in {self._band, -self._band}:

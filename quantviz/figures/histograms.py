@@ -26,8 +26,8 @@ from quantviz.evaluation.histogram_bins import (
 )
 from quantviz.figures.numbers import number
 from quantviz.figures.payload import Drawn
-from quantviz.figures.small_plots import SMALL_PLOT_CONFIG, bare_layout, faint
-from quantviz.figures.theme import THEMES, Theme
+from quantviz.figures.small_plots import SMALL_PLOT_CONFIG, bare_layout
+from quantviz.figures.theme import THEMES, Theme, translucent
 from quantviz.quantization.explanation import causes
 from quantviz.quantization.result import steps_of_error
 from quantviz.text import DEFAULT_LANGUAGE, text
@@ -90,7 +90,7 @@ def histogram_figure(
     if which == "values":
         layout["xaxis"] |= {"range": _value_span(data), "nticks": 7}
         layout["shapes"] = [
-            *_strip(data.reached_by_some, faint(colours.muted, 0.45)),
+            *_strip(data.reached_by_some, translucent(colours.muted, 0.45)),
             *_strip(data.reached_by_all, colours.muted),
         ]
     else:

@@ -21,12 +21,18 @@ from quantviz.figures.contest_marks import (
     tries_trace,
     try_points,
 )
-from quantviz.figures.label_places import label_sides, spread
 from quantviz.figures.numbers import number
 from quantviz.figures.payload import Drawn
 from quantviz.figures.rate_lines import LineKey, line_traces, row_name, trails_trace
-from quantviz.figures.small_plots import SMALL_PLOT_CONFIG, bare_layout, faint
-from quantviz.figures.theme import THEMES, Theme
+from quantviz.figures.small_plots import (
+    SMALL_PLOT_CONFIG,
+    bare_layout,
+    label_sides,
+    name_beside,
+    scatter,
+    spread,
+)
+from quantviz.figures.theme import THEMES, Theme, translucent
 from quantviz.schemes.axis_names import Axes
 from quantviz.schemes.granularity import Shape
 from quantviz.schemes.recipes import MATRIX, RECIPES, recipe_name
@@ -366,7 +372,8 @@ def recipe_plot_figure(
         by_bits = sorted((*data.points, *data.sizes), key=lambda point: point.x)
         traces.append(trails_trace(((point.row.trail, point.x, point.y) for point in by_bits), colours))
         traces.append(_points(data.sizes, style, bits, small=True))
-    traces += [_front(data, colours), *_rings(data, colours), _points(data.points, style, bits)]
+    rings = [_ring(data.current, colours)] if data.current else []
+    traces += [_front(data, colours), *rings, _points(data.points, style, bits)]
     layout = _layout(data, style)
     layout["xaxis"]["title"] = _title(bits, language, priced_as)
     if contest:
@@ -384,64 +391,39 @@ def front_key(theme: str = "light", language: str = DEFAULT_LANGUAGE) -> LineKey
 
 
 def _front(data: RecipePlotData, theme: Theme) -> dict[str, Any]:
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "x": [bits for bits, _ in data.front],
-        "y": [db for _, db in data.front],
-        "name": "front",
-        "line": {"color": theme.values[1], "width": 1.5, "dash": _FRONT_DASH},
-        "hoverinfo": "skip",
-        "showlegend": False,
-    }
+    bits = [bits for bits, _ in data.front]
+    db = [db for _, db in data.front]
+    line = {"color": theme.values[1], "width": 1.5, "dash": _FRONT_DASH}
+    return scatter("lines", bits, db, name="front", line=line, hoverinfo="skip")
 
 
 def _points(
     points: Sequence[RecipePoint], style: RecipePlotStyle, bits: str, *, small: bool = False
 ) -> dict[str, Any]:
     theme = THEMES[style.theme]
-    colour = faint(theme.values[0], 0.55) if small else theme.values[0]
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "x": [point.x for point in points],
-        "y": [point.y for point in points],
+    colour = translucent(theme.values[0], 0.55) if small else theme.values[0]
+    return scatter(
+        "markers",
+        [point.x for point in points],
+        [point.y for point in points],
+        hover=[_hover(point, style, bits) for point in points],
         # Recipes on the line are filled, those that another one beats are hollow.
-        "marker": {
+        marker={
             "color": [theme.surface if point.beaten else colour for point in points],
             "size": 5 if small else 8,
             "line": {"color": colour, "width": 1 if small else 1.5},
             "opacity": 1,
         },
         # A click takes the scheme; nothing is to pale then.
-        "selected": {"marker": {"opacity": 1}},
-        "unselected": {"marker": {"opacity": 1}},
-        "text": [_hover(point, style, bits) for point in points],
-        "customdata": [str(point.row.scheme) for point in points],
-        "hovertemplate": "%{text}<extra></extra>",
-        "showlegend": False,
-    }
+        selected={"marker": {"opacity": 1}},
+        unselected={"marker": {"opacity": 1}},
+        customdata=[str(point.row.scheme) for point in points],
+    )
 
 
-def _rings(data: RecipePlotData, theme: Theme) -> list[dict[str, Any]]:
-    """Return a ring around the current scheme."""
-    return [
-        {
-            "type": "scatter",
-            "mode": "markers",
-            "x": [point.x],
-            "y": [point.y],
-            "marker": {
-                "symbol": "circle-open",
-                "size": 17,
-                "line": {"width": 2.5},
-                "color": theme.errors[-1],
-            },
-            "hoverinfo": "skip",
-            "showlegend": False,
-        }
-        for point in ([data.current] if data.current else [])
-    ]
+def _ring(point: RecipePoint, theme: Theme) -> dict[str, Any]:
+    marker = {"symbol": "circle-open", "size": 17, "line": {"width": 2.5}, "color": theme.errors[-1]}
+    return scatter("markers", [point.x], [point.y], marker=marker, hoverinfo="skip")
 
 
 def _name(row: RecipeRow, style: RecipePlotStyle, *, short: bool) -> str:
@@ -483,28 +465,12 @@ def _title(name: str, language: str, priced_as: Shape | None = None) -> dict[str
 
 
 def _label(point: RecipePoint, place: RecipeLabel, style: RecipePlotStyle) -> dict[str, Any]:
-    """Return the name, tied to its point by a thin line."""
     theme = THEMES[style.theme]
     words = _name(point.row, style, short=True) + (" ∞" if point.row.sqnr_db == math.inf else "")
     if point.row.is_current:
         if point.row.id != CURRENT:
             words = text("recipe_plot.is_current", style.language, name=words)
         words = f"<b>{words}</b>"
-    return {
-        "text": words,
-        "x": point.x,
-        "y": point.y,
-        "ax": place.x,
-        "ay": place.y,
-        "axref": "x",
-        "ayref": "y",
-        "xanchor": "left" if place.side == "right" else "right",
-        "showarrow": True,
-        "arrowhead": 0,
-        "arrowwidth": 1,
-        "arrowcolor": faint(theme.muted, 0.7),
-        "standoff": 5,
-        "bgcolor": faint(theme.surface, 0.8),
-        "borderpad": 0,
-        "font": {"size": 11, "color": theme.errors[-1] if point.row.is_current else theme.text},
-    }
+    colour = theme.errors[-1] if point.row.is_current else theme.text
+    name = name_beside(words, (point.x, point.y), (place.x, place.y), place.side, colour, theme)
+    return name | {"borderpad": 0}

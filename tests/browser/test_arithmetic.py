@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import quantviz as qv
-from quantviz.browser import read_script
+from quantviz.browser import FOLDER, join_modules
 from quantviz.compiled.javascript import layout_spec, packed_together, write_metrics, write_program
 from quantviz.evaluation.metric_formulas import METRICS, bits_per_element
 from quantviz.quantization.cells import dequantize_with
@@ -42,7 +42,10 @@ HARD = {
 #: What the tests call: `run` quantizes each case and gives its arrays as bytes, `rest` what has no bits to
 #: compare.
 SCRIPT = """
-window.api = arithmetic();
+window.api = {
+  ROUNDING, levelsOf, makeArithmetic, makeLayout, makeMetrics, metricsOf, momentsOf, paramsOf, quantizeTensor,
+  unpacked,
+};
 const text = bytes => {
   let made = "";
   for (let i = 0; i < bytes.length; i += 32768) made += String.fromCharCode(...bytes.subarray(i, i + 32768));
@@ -76,7 +79,7 @@ PARTS = ("q", "x_hat", "error", "clipped", "step", "lo", "hi", "scale", "zero_po
 def page(browser):
     page = browser.new_page()
     page.goto("about:blank")
-    page.evaluate(LOAD, read_script("arithmetic").replace("export default ", "") + SCRIPT)
+    page.evaluate(LOAD, join_modules(FOLDER / "arithmetic" / "moments.js") + SCRIPT)
     yield page
     page.close()
 

@@ -2,19 +2,19 @@
 // numbers. The browser quantizes by the scheme's own arithmetic; the server hears of it when the hand lets
 // go.
 
-import { SHARED } from "../page/tables.js";
+import { SHARED } from "../page/component.js";
 import { makeLayout } from "../arithmetic/blocks.js";
 import { makeMetrics, metricsOf, momentsOf } from "../arithmetic/moments.js";
 import { levelsOf, makeArithmetic, paramsOf, quantizeTensor, unpacked } from "../arithmetic/quantizing.js";
 import { subjectOf } from "../panels/layout.js";
+import { filled } from "../ruler/figures.js";
 import { NARROW } from "../ruler/places.js";
 import { Ruler } from "../ruler/ruler.js";
 import { CellDrag } from "./cell_drag.js";
-import { chosenBy, released, unchanged } from "./choice.js";
+import { chosenBy, markOf, markedAt, released, unchanged } from "./choice.js";
 import { curveToShow, errorCurve, foundOf, lowerEndCurve } from "./curve.js";
 import { figuresOf, writeFigures } from "./figures_line.js";
 import { liveCells, livePixels } from "./live_cells.js";
-import { markedAt, markOf } from "./mark.js";
 import { Painting, dimTitle } from "./painting.js";
 import { Payers } from "./payers.js";
 import { PhoneBits } from "./phone_bits.js";
@@ -191,7 +191,7 @@ export class Hand {
 
   reason({ key, ...numbers }) {
     const words = this.data.settings.refusals;
-    return (words[key] ?? words.other).replace(/\{(\w+)\}/g, (_, name) => String(numbers[name] ?? ""));
+    return filled(words[key] ?? words.other, numbers);
   }
 
   computed(choice) {
@@ -320,7 +320,6 @@ export class Hand {
       bell: data.bell,
       curve: curveToShow(this.curve, this.found, data, choice, this.rangeOf(shown)?.hi),
       words: { label: data.label },
-      dim: false,
       stage: data.stage,
     };
     // What a hand moves is where the hand is; only what the page chose glides there.

@@ -1,7 +1,7 @@
 // What is drawn over the chart: the values, the cross-hair and the mark of the selected cell.
 
-import { SHARED } from "../page/tables.js";
-import { cellBox, windowOf } from "./geometry.js";
+import { SHARED } from "../page/component.js";
+import { cellBox, cellSize, windowOf } from "./geometry.js";
 import { panelsOf, sightOf } from "./layout.js";
 import { inkOn, printsIn } from "./printed_values.js";
 
@@ -99,7 +99,7 @@ function sharpenImages(bridge, panels) {
   if (!images.length || !panels.length) return;
   const [panel] = panels;
   const { shape, window } = bridge.meta;
-  const across = ((panel.width / (panel.x[1] - panel.x[0])) * window.cols) / shape[1];
-  const down = ((panel.height / (panel.y[0] - panel.y[1])) * window.rows) / shape[0];
+  const { wide, high } = cellSize(panel);
+  const [across, down] = [(wide * window.cols) / shape[1], (high * window.rows) / shape[0]];
   for (const image of images) image.style.imageRendering = Math.min(across, down) < 1 ? "auto" : "pixelated";
 }

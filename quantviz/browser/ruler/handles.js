@@ -23,33 +23,20 @@ export function handlesOf(picture, axis, bands, marks, words, writing, hand) {
   const inView = teethLimits(picture, axis, unit, zero);
   const column = (x) => ({ x, y: marks.knobs, left: x - bands.reach / 2, width: bands.reach });
   if (handles.range && range) {
-    const told = (value) => writtenAmong(value, step * 10, writing);
     const whole = { top: bands.top, height: bands.height - bands.top };
-    const low = {
+    const lo = {
       least: Math.min(inView.lo, range.lo),
       most: (picture.symmetric ? Math.min(range.hi, 0) : range.hi) - unit,
     };
-    const high = {
+    const hi = {
       least: (picture.symmetric ? Math.max(range.lo, 0) : range.lo) + unit,
       most: Math.max(inView.hi, range.hi),
     };
-    const more = { snaps: endSnaps(picture) };
-    add(
-      "lo",
-      range.lo,
-      low,
-      { ...column(axis.inside(range.lo)), ...whole },
-      named(words.lo, told(range.lo)),
-      more,
-    );
-    add(
-      "hi",
-      range.hi,
-      high,
-      { ...column(axis.inside(range.hi)), ...whole },
-      named(words.hi, told(range.hi)),
-      more,
-    );
+    for (const [end, limits] of Object.entries({ lo, hi })) {
+      const box = { ...column(axis.inside(range[end])), ...whole };
+      const told = writtenAmong(range[end], step * 10, writing);
+      add(end, range[end], limits, box, named(words[end], told), { snaps: endSnaps(picture) });
+    }
   }
   const comb = { top: bands.foot - Math.max(bands.reach, bands.foot - bands.tips), height: bands.foot };
   comb.height -= comb.top;
@@ -80,11 +67,8 @@ export function handlesOf(picture, axis, bands, marks, words, writing, hand) {
   }
   for (const name of sliders) {
     if (!handles[name]) continue;
-    const { at, labels } = handles[name];
-    const { from, to, x, y } = marks.sliders[name];
-    const box = { x, y, left: from - 12, top: 0, width: to - from + 24, height: bands.sliders, from, to };
-    const limits = { least: 0, most: labels.length - 1, unit: 1, step: 1 };
-    add(name, at, limits, box, named(words[name], labels[at]), { places: labels.length });
+    const slider = sliderOf(handles[name], marks.sliders[name], bands);
+    found.push({ id: name, kind: name, label: words[name], ...slider });
   }
   return found;
 }
@@ -99,11 +83,14 @@ function markHandle({ mark, handles }, axis, bands, marks, words, writing, unit,
     const told = significant(value, 4, writing);
     return { ...shared, value, unit, step, least: axis.lo, most: axis.hi, box, told };
   }
-  const { at, labels } = handles[mark.on];
-  const { from, to, x, y } = marks.sliders[mark.on];
+  return { ...shared, ...sliderOf(handles[mark.on], marks.sliders[mark.on], bands) };
+}
+
+// The place and the stops of a slider.
+function sliderOf({ at, labels }, { from, to, x, y }, bands) {
   const box = { x, y, left: from - 12, top: 0, width: to - from + 24, height: bands.sliders, from, to };
-  const limits = { least: 0, most: labels.length - 1, unit: 1, step: 1 };
-  return { ...shared, value: at, ...limits, box, told: labels[at], places: labels.length };
+  const places = labels.length;
+  return { value: at, least: 0, most: places - 1, unit: 1, step: 1, box, told: labels[at], places };
 }
 
 function named(label, told) {
