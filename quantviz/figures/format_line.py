@@ -127,20 +127,13 @@ class _LinePainter:
 
     def _hover(self, marks: Marks) -> Iterator[str]:
         name = text(f"formats.{marks.format.id}.name", self.language)
-        for first, last, count in zip(
-            marks.firsts.tolist(), marks.lasts.tolist(), marks.counts.tolist(), strict=True
-        ):
+        marked = (marks.firsts.tolist(), marks.lasts.tolist(), marks.counts.tolist())
+        for first, last, count in zip(*marked, strict=True):
             if count == 1:
                 yield f"{name}: {number(first, 9)}"
             else:
-                yield text(
-                    "formats.figure.several",
-                    self.language,
-                    name=name,
-                    count=f"{count:,}",
-                    first=number(first, 6),
-                    last=number(last, 6),
-                )
+                ends = {"first": number(first, 6), "last": number(last, 6)}
+                yield text("formats.figure.several", self.language, name=name, count=f"{count:,}", **ends)
 
     def _landed(self, row: int, landing: RoundedNumber) -> dict[str, Any]:
         """Return the value that x lands on, marked on the line."""

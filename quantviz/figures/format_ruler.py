@@ -58,7 +58,8 @@ def ruler_of_format(fmt: NumberFormat, landing: RoundedNumber, unit: float = 1.0
         selected=0,
         histogram=None,
         levels=np.array(values),
-        codes=tuple(value_label(each, _gap_of(k, gaps)) for k, each in enumerate(values)),
+        # By the smaller gap beside each.
+        codes=tuple(value_label(each, min(gaps[max(k - 1, 0) : k + 1])) for k, each in enumerate(values)),
         zero=values.index(0.0) if 0.0 in values else -1,
         range=None,
         symmetric=False,
@@ -69,11 +70,6 @@ def ruler_of_format(fmt: NumberFormat, landing: RoundedNumber, unit: float = 1.0
             bits=tuple(words),
         ),
     )
-
-
-def _gap_of(k: int, gaps: Sequence[float]) -> float:
-    """Return the smaller gap beside a value."""
-    return min(gaps[max(k - 1, 0) : k + 1])
 
 
 def _stretch(values: Sequence[float], x: float) -> tuple[int, int]:
@@ -102,16 +98,12 @@ def _domain(values: Sequence[float], first: int, last: int, x: float) -> tuple[f
     lo = values[first]
     hi = values[last - 1]
     span = hi - lo
-    low = (
-        lo - min(_ROOM * span, _NO_OTHER * (lo - values[first - 1]))
-        if first
-        else _end(lo, values[1], span, x)
-    )
-    high = (
-        hi + min(_ROOM * span, _NO_OTHER * (values[last] - hi))
-        if last < len(values)
-        else _end(hi, values[-2], span, x)
-    )
+    low = _end(lo, values[1], span, x)
+    high = _end(hi, values[-2], span, x)
+    if first:
+        low = lo - min(_ROOM * span, _NO_OTHER * (lo - values[first - 1]))
+    if last < len(values):
+        high = hi + min(_ROOM * span, _NO_OTHER * (values[last] - hi))
     return low, high
 
 

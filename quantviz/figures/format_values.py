@@ -156,9 +156,8 @@ def formats_data(
     drawn = tuple(map(brought_to_one, formats)) if to_one else formats
     axis = _axis(drawn, view, x)
     rows = tuple(_marks(fmt, axis, landing, width) for fmt, landing in zip(drawn, landings, strict=True))
-    return FormatsData(
-        axis, rows, () if all(row.all_labelled for row in rows) else _ticks(axis, width), x, width
-    )
+    ticks = () if all(row.all_labelled for row in rows) else _ticks(axis, width)
+    return FormatsData(axis, rows, ticks, x, width)
 
 
 def _axis(formats: Sequence[NumberFormat], view: str, x: float | None) -> Axis:
@@ -246,15 +245,9 @@ def _labels(
         # Whole numbers first, and those of few digits.
         wanted += sorted(map(float, seen), key=lambda value: (len(number(abs(value))), abs(value)))
     there = set(map(float, seen))
-    yield from _free(
-        (
-            (value, value_label(value, gap_at(value, fmt) or 1.0))
-            for value in dict.fromkeys(wanted)
-            if value in there
-        ),
-        axis,
-        width,
-    )
+    seen_once = (value for value in dict.fromkeys(wanted) if value in there)
+    labels = ((value, value_label(value, gap_at(value, fmt) or 1.0)) for value in seen_once)
+    yield from _free(labels, axis, width)
 
 
 def _free(labels: Iterable[Label], axis: Axis, width: int) -> Iterator[Label]:
@@ -308,19 +301,9 @@ def _ticks(axis: Axis, width: int) -> tuple[Label, ...]:
         step = _round_step((axis.hi - axis.lo) / max(4, width / 110))
         count = range(math.ceil(axis.lo / step), math.floor(axis.hi / step) + 1)
         wanted = sorted((float(f"{each * step:.12g}") for each in count), key=abs)
-    return tuple(
-        sorted(
-            _free(
-                (
-                    (value, value_label(value, step or abs(value) or 1.0))
-                    for value in wanted
-                    if 0 <= axis.share(value) <= 1
-                ),
-                axis,
-                width,
-            )
-        )
-    )
+    in_view = (value for value in wanted if 0 <= axis.share(value) <= 1)
+    labels = ((value, value_label(value, step or abs(value) or 1.0)) for value in in_view)
+    return tuple(sorted(_free(labels, axis, width)))
 
 
 def _round_step(least: float) -> float:

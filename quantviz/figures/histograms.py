@@ -89,19 +89,15 @@ def histogram_figure(
     layout = _layout(which, bars, colours, language, log_counts, height)
     if which == "values":
         layout["xaxis"] |= {"range": _value_span(data), "nticks": 7}
-        layout["shapes"] = [
-            *_strip(data.reached_by_some, translucent(colours.muted, 0.45)),
-            *_strip(data.reached_by_all, colours.muted),
-        ]
+        strips = {translucent(colours.muted, 0.45): data.reached_by_some, colours.muted: data.reached_by_all}
+        layout["shapes"] = [_strip(reach, colour) for colour, reach in strips.items() if reach]
     else:
-        span = [float(bars.edges[0]), float(bars.edges[-1])]
         layout["xaxis"] |= {
-            "range": span,
+            "range": [float(bars.edges[0]), float(bars.edges[-1])],
             "tickvals": [-0.5, -0.25, 0, 0.25, 0.5],
             "ticktext": ["−½", "−¼", "0", "¼", "½"],
         }
-    traces = _traces(bars, words(bars, language), colours, language)
-    return Drawn({"data": traces, "layout": layout})
+    return Drawn({"data": _traces(bars, words(bars, language), colours, language), "layout": layout})
 
 
 def _layout(
@@ -178,22 +174,18 @@ def _value_span(data: HistogramData) -> list[float]:
     return [low - room, high + room]
 
 
-def _strip(reach: tuple[float, float] | None, colour: str) -> list[dict[str, Any]]:
-    if reach is None:
-        return []
-    return [
-        {
-            "type": "rect",
-            "xref": "x",
-            "yref": "paper",
-            "x0": reach[0],
-            "x1": reach[1],
-            "y0": -0.035,
-            "y1": -0.005,
-            "fillcolor": colour,
-            "line": {"width": 0},
-        }
-    ]
+def _strip(reach: tuple[float, float], colour: str) -> dict[str, Any]:
+    return {
+        "type": "rect",
+        "xref": "x",
+        "yref": "paper",
+        "x0": reach[0],
+        "x1": reach[1],
+        "y0": -0.035,
+        "y1": -0.005,
+        "fillcolor": colour,
+        "line": {"width": 0},
+    }
 
 
 def _value_words(bars: Bars, language: str) -> list[str]:

@@ -338,27 +338,17 @@ def card(square: Square, data: ModelMap, language: str = DEFAULT_LANGUAGE) -> st
     if square.status == "ok":
         asked = str(found["recipe"])
         instead = found.get("fallback")
-        lines.append(
-            words(
-                "sqnr",
-                db=number(float(found["sqnr_db"]), 3),
-                bits=number(float(found["effective_bits"]), 4),
-                recipe=html.escape(recipe_words(str(instead or asked), language)),
-            )
-        )
+        used = html.escape(recipe_words(str(instead or asked), language))
+        bits = number(float(found["effective_bits"]), 4)
+        lines.append(words("sqnr", db=number(float(found["sqnr_db"]), 3), bits=bits, recipe=used))
         if instead:
             lines.append(words("instead", recipe=html.escape(recipe_words(asked, language))))
         if data.colour in ("against_median", "difference"):
             lines.append(words(data.colour, db=number(square.value, 3, signed=True)))
         if data.colour == "winner":
             lines.append(words("winner", recipe=html.escape(recipe_words(square.winner, language))))
-        lines.append(
-            words(
-                "spread",
-                peak=number(float(found["peak_rms"] or math.nan), 3),
-                kurtosis=number(float(found["kurtosis"] or math.nan), 3),
-            )
-        )
+        peak, kurtosis = (number(float(found[name] or math.nan), 3) for name in ("peak_rms", "kurtosis"))
+        lines.append(words("spread", peak=peak, kurtosis=kurtosis))
     elif square.status in ("waiting", "kept"):
         lines.append(words(square.status))
     else:

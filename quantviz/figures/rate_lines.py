@@ -44,27 +44,18 @@ def line_keys(
     known: RateDistortion, theme: str = "light", language: str = DEFAULT_LANGUAGE
 ) -> tuple[LineKey, ...]:
     """Return the legend of the plot's lines, in their order."""
+    colours = THEMES[theme]
+    dashes = {name: dash.replace("px", "").replace("solid", "") for name, dash in _DASHES.items()}
     return tuple(
-        LineKey(
-            line_words(line, language),
-            _colour(line, THEMES[theme]),
-            "" if _DASHES[line.id] == "solid" else _DASHES[line.id].replace("px", ""),
-        )
-        for line in known.lines
+        LineKey(line_words(line, language), _colour(line, colours), dashes[line.id]) for line in known.lines
     )
 
 
 def line_words(line: RateLine, language: str = DEFAULT_LANGUAGE) -> str:
     """Return a line's name, with the remark that it is of fixed rate, entropy-coded or a bound."""
-    return text(
-        "recipe_plot.line",
-        language,
-        name=text(f"recipe_plot.lines.{line.id}", language),
-        coding=text(
-            f"recipe_plot.codings.{line.coding if line.attained else 'bound_not_attained'}",
-            language,
-        ),
-    )
+    name = text(f"recipe_plot.lines.{line.id}", language)
+    key = line.coding if line.attained else "bound_not_attained"
+    return text("recipe_plot.line", language, name=name, coding=text(f"recipe_plot.codings.{key}", language))
 
 
 def _colour(line: RateLine, theme: Theme) -> str:
@@ -125,9 +116,8 @@ def row_name(
     granularity = row.scheme.granularity
     size = getattr(granularity, "size", None)
     if row.trail in RECIPES:
-        return text(
-            "recipe_plot.trail.like", language, name=recipe_name(row.trail, language, axes), size=size
-        )
+        like = recipe_name(row.trail, language, axes)
+        return text("recipe_plot.trail.like", language, name=like, size=size)
     name = text(f"formats.{row.scheme.format}.name", language)
     if isinstance(granularity, PerTensor):
         return text("recipe_plot.trail.per_tensor", language, name=name)

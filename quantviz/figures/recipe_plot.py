@@ -327,20 +327,14 @@ def answer_sentence(
         }
 
     key = "reached" if answer.reached else "missed"
-    sentences = [
-        text(
-            f"recipe_plot.answer.{key}", language, target=number(answer.target_db, 3), **facts(answer.choice)
+    target = number(answer.target_db, 3)
+    sentences = [text(f"recipe_plot.answer.{key}", language, target=target, **facts(answer.choice))]
+    if answer.others:
+        between = text("recipe_plot.answer.between_others", language)
+        others = between.join(
+            text("recipe_plot.answer.other", language, **facts(row)) for row in answer.others
         )
-    ]
-    others = [text("recipe_plot.answer.other", language, **facts(row)) for row in answer.others]
-    if others:
-        sentences.append(
-            text(
-                "recipe_plot.answer.others",
-                language,
-                others=text("recipe_plot.answer.between_others", language).join(others),
-            )
-        )
+        sentences.append(text("recipe_plot.answer.others", language, others=others))
     return text("sentences.between", language).join(sentences)
 
 

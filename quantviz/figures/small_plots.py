@@ -6,10 +6,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeAlias
+
+import numpy.typing as npt
 
 from quantviz.figures.theme import Theme, translucent
 
+Numbers: TypeAlias = Sequence[Any] | npt.NDArray[Any]
 #: For `st.plotly_chart(config=…)`: a plot with nothing to press and nothing to drag by accident on a phone.
 SMALL_PLOT_CONFIG: Mapping[str, Any] = MappingProxyType(
     {"displayModeBar": False, "displaylogo": False, "scrollZoom": False, "doubleClick": False}
@@ -51,7 +54,7 @@ def bare_layout(theme: Theme, height: int, margin: tuple[int, int, int, int]) ->
 
 
 def scatter(
-    mode: str, x: Sequence[Any], y: Sequence[Any], *, hover: Sequence[str] | None = None, **more: Any
+    mode: str, x: Numbers, y: Numbers, *, hover: Sequence[str] | None = None, **more: Any
 ) -> dict[str, Any]:
     """Return plotly's trace of points or lines; `hover` are the words of each place."""
     words = {} if hover is None else {"text": hover, "hovertemplate": "%{text}<extra></extra>"}

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import quantviz as qv
-from quantviz.browser import FOLDER, join_modules
+from quantviz.browser import read_script
 from quantviz.compiled.javascript import layout_spec, packed_together, write_metrics, write_program
 from quantviz.evaluation.metric_formulas import METRICS, bits_per_element
 from quantviz.quantization.cells import dequantize_with
@@ -43,7 +43,7 @@ HARD = {
 #: compare.
 SCRIPT = """
 window.api = {
-  ROUNDING, levelsOf, makeArithmetic, makeLayout, makeMetrics, metricsOf, momentsOf, paramsOf, quantizeTensor,
+  ROUNDING, levelsOf, makeArithmetic, makeLayout, makeParts, metricsOf, momentsOf, paramsOf, quantizeTensor,
   unpacked,
 };
 const text = bytes => {
@@ -79,7 +79,7 @@ PARTS = ("q", "x_hat", "error", "clipped", "step", "lo", "hi", "scale", "zero_po
 def page(browser):
     page = browser.new_page()
     page.goto("about:blank")
-    page.evaluate(LOAD, join_modules(FOLDER / "arithmetic" / "moments.js") + SCRIPT)
+    page.evaluate(LOAD, read_script("hand_component") + SCRIPT)
     yield page
     page.close()
 
@@ -435,7 +435,7 @@ def test_metrics_are_those_of_the_reference(page):
             "bits": bits_per_element(scheme, shape),
         }
         got = page.evaluate(
-            "g => api.metricsOf(api.makeMetrics(g.metrics), api.momentsOf(api.quantizeTensor("
+            "g => api.metricsOf(api.makeParts(g.metrics), api.momentsOf(api.quantizeTensor("
             "api.makeArithmetic(g.program), floats(g.x), api.makeLayout(g.layout))), g.bits)",
             given,
         )

@@ -136,14 +136,11 @@ export function labelledTeeth(teeth, widthOf, first, gap = 6) {
   if (!teeth.length) return chosen;
   const spans = [];
   const halves = teeth.map((tooth) => (widthOf(tooth) + gap) / 2);
-  const fits = (k) => {
-    const [left, right] = [teeth[k].x - halves[k], teeth[k].x + halves[k]];
-    return spans.every((span) => right <= span[0] || left >= span[1]);
-  };
   const take = (k) => {
-    if (chosen.has(k) || !fits(k)) return;
+    const [left, right] = [teeth[k].x - halves[k], teeth[k].x + halves[k]];
+    if (chosen.has(k) || spans.some((span) => right > span[0] && left < span[1])) return;
     chosen.add(k);
-    spans.push([teeth[k].x - halves[k], teeth[k].x + halves[k]]);
+    spans.push([left, right]);
   };
   for (const k of first) if (k >= 0) take(k);
   const start = first.find((k) => k >= 0) ?? 0;
