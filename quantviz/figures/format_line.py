@@ -332,9 +332,7 @@ class _LinePainter:
 
 
 def _heights(marks: Marks) -> Array:
-    """Return how tall the marks are: one height for a single value, taller by the logarithm of how many there
-    are.
-    """
+    """Return the heights of the marks, which grow with the logarithm of the number of their values."""
     # Where at most two share a mark, the others are hardly shorter.
     rise = min(_TALLEST - _SHORTEST, 0.06 * math.log2(marks.most))
     return _TALLEST - rise * (1 - np.log2(marks.counts) / max(1.0, math.log2(marks.most)))

@@ -73,9 +73,7 @@ def ruler_of_format(fmt: NumberFormat, landing: RoundedNumber, unit: float = 1.0
 
 
 def _stretch(values: Sequence[float], x: float) -> tuple[int, int]:
-    """Return the places of the first value in sight and of the one after the last: all, or as many around x
-    as can be seen apart.
-    """
+    """Return the first place in sight and the one after the last; around x, if not all are seen apart."""
     if len(values) <= _MOST_WHOLE and _told_apart(values):
         return 0, len(values)
     at = min(max(bisect.bisect_left(values, x), 1), len(values) - 1)
@@ -108,9 +106,7 @@ def _domain(values: Sequence[float], first: int, last: int, x: float) -> tuple[f
 
 
 def _end(end: float, inner: float, span: float, x: float) -> float:
-    """Return where the axis ends beyond an end of the format: there is room to bring x beyond it, and an x
-    that is not far outside is in sight.
-    """
+    """Return the axis' end beyond the format's: with room to bring x there, and a near x in sight."""
     out = 1 if end > inner else -1
     room = max(abs(end - inner), _ROOM * span)
     beyond = (x - end) * out

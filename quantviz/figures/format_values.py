@@ -10,12 +10,12 @@ import functools
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from quantviz.errors import QuantVizError
+from quantviz.figures.colour_ranges import Array
 from quantviz.figures.numbers import digits_for, number
 from quantviz.quantization.format_facts import (
     RoundedNumber,
@@ -27,7 +27,6 @@ from quantviz.quantization.format_facts import (
 )
 from quantviz.schemes.formats import NumberFormat
 
-Array = npt.NDArray[Any]
 #: A value on the line and how it is written there.
 Label = tuple[float, str]
 #: How the line is laid out: by value; by power of two, with equal steps around 0; the neighbourhood of the
@@ -231,9 +230,7 @@ def _marks(fmt: NumberFormat, axis: Axis, landing: RoundedNumber | None, width: 
 def _labels(
     fmt: NumberFormat, seen: Array, axis: Axis, landing: RoundedNumber | None, width: int
 ) -> Iterator[Label]:
-    """Return the values with their numbers written: where x lands, its neighbours, the ends, 0, and the
-    others while there is room.
-    """
+    """Return the values with numbers: x's, its neighbours, the ends, 0, and others while there is room."""
     if not len(seen):
         return
     wanted: list[float] = []

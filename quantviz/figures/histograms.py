@@ -10,7 +10,6 @@ import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
 from quantviz.evaluation.histogram_bins import (
@@ -34,8 +33,6 @@ from quantviz.text import DEFAULT_LANGUAGE, text
 
 if TYPE_CHECKING:
     from quantviz.quantization.result import QuantResult
-
-Array = npt.NDArray[Any]
 
 #: For `st.plotly_chart(config=…)`.
 HISTOGRAM_CONFIG = SMALL_PLOT_CONFIG

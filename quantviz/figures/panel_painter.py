@@ -310,9 +310,7 @@ class PanelPainter:
         return x, y
 
     def _edge(self, i: int) -> EdgeScales | None:
-        """Return the scales at the edge of the codes, the i-th panel; none where there is no room for
-        them.
-        """
+        """Return the scales at the edge of the codes, the i-th panel; none without room for them."""
         edge = edge_scales(self.data) if "q" in self.data.open else None
         box = self.boxes.boxes[i]
         if edge is None or edge.side == "title":
@@ -581,9 +579,7 @@ def panel_title(name: str, data: PanelsData, language: str = DEFAULT_LANGUAGE, *
 
 
 def _shown_codes(data: PanelsData, language: str) -> tuple[str, str | None]:
-    """Return what the codes' panel shows, "q" or "value", and the format's name: values are shown in place of
-    codes that are no numbers.
-    """
+    """Return "q", or "value" for codes that are no numbers, and the format's name."""
     if data.unscaled is None:
         return "q", data.format_id
     return "value", text(f"formats.{data.format_id}.name", language)

@@ -531,9 +531,7 @@ def _cell_panels(
     result: QuantResult | None = None,
     error_range: float | None = None,
 ) -> PanelsData:
-    """Return the panels of x, q and x_hat, in the part and place of `view`; the blocks and causes are those
-    of the `result`.
-    """
+    """Return the panels of x, q and x_hat in the part of `view`, with the result's blocks and causes."""
     if error_view not in ERROR_VIEWS:
         raise QuantVizError("panels.error_view", got=error_view, known=", ".join(ERROR_VIEWS))
     seen = {name: _seen(tensor, view) for name, tensor in tensors.items()}
@@ -593,9 +591,7 @@ def _part_view(shape: Shape, view: View) -> View:
 
 
 def _placed(data: PanelsData, layout: BlockLayout, whole: Shape, view: View) -> PanelsData:
-    """Return the panels of a part with its place in the whole tensor, and with the tensor's block numbers of
-    its cells.
-    """
+    """Return the panels of a part with its place in the whole tensor, and the tensor's block numbers."""
     ids = blocks.block_numbers(blocks.flat_indices_of(whole, view.index_of(whole)), layout).to(torch.int32)
     matrix = view.matrix(whole)
     return dataclasses.replace(

@@ -232,9 +232,7 @@ def _framed(
     x_of: Mapping[int, float],
     contest: Contest | None,
 ) -> _Frame:
-    """Return the axes' ranges around all points and a contest's lines; `x_of` are the bits along x by the
-    rows' `id`.
-    """
+    """Return the axes around all points and a contest's lines; `x_of` are the bits by the rows' `id`."""
     marks: list[tuple[float, float]] = []
     lowest = -math.inf
     if contest:
@@ -253,9 +251,7 @@ def _framed(
 def _front_of(
     rows: Sequence[RecipeRow], every: Sequence[RecipeRow], x_of: Mapping[int, float]
 ) -> list[RecipeRow]:
-    """Return those of `rows` that no other one of them beats, by the bits along x, in the order of `every` at
-    the same bits.
-    """
+    """Return the unbeaten ones of `rows`, by the bits along x, then in the order of `every`."""
     placed = {id(row): dataclasses.replace(row, bits=x_of[id(row)]) for row in rows}
     unbeaten = {id(row) for row in pareto_front(placed.values())}
     front = (row for row in every if id(placed.get(id(row))) in unbeaten)
@@ -263,9 +259,7 @@ def _front_of(
 
 
 def _joined(shown: Sequence[RecipeRow], known: RateDistortion) -> tuple[list[RecipeRow], list[RecipeRow]]:
-    """Return the rows with all fields filled in, and the rows of other group sizes; if the current scheme is
-    one of these, it stays among the first.
-    """
+    """Return the rows with all fields, the current one among them, and the rows of other group sizes."""
     found = {row.id: row for row in known.rows}
     by_scheme = {row.scheme: row for row in known.rows if row.fits}
     joined = []
@@ -280,9 +274,7 @@ def _joined(shown: Sequence[RecipeRow], known: RateDistortion) -> tuple[list[Rec
 
 
 def _worth_naming(front: Sequence[RecipeRow], most: int) -> list[RecipeRow]:
-    """Return the recipes to name: of those that no other one beats, the ones clearly better than the one
-    before, as many as there is room for, spread over all of them.
-    """
+    """Return the recipes to name: each clearly better than the one before, spread over the unbeaten."""
     kept: list[RecipeRow] = []
     for row in front:
         if not kept or row.sqnr_db - kept[-1].sqnr_db >= _NEARLY_DB:

@@ -13,9 +13,9 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
+from quantviz.figures.colour_ranges import Array
 from quantviz.figures.numbers import digits_for, number, short_number
 from quantviz.figures.ruler_detail import GridRow
 from quantviz.quantization.code_to_value import value_operations
@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from quantviz.analysis.range_error import RangeCurve
     from quantviz.analysis.study import Study
     from quantviz.quantization.result import QParams, QuantResult
-
-Array = npt.NDArray[Any]
 
 #: Values up to which each is a dot; the script draws no more of them.
 MOST_DOTS = 2000

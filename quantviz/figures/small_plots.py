@@ -64,9 +64,7 @@ def scatter(
 def name_beside(
     words: str, point: tuple[float, float], place: tuple[float, float], side: str, colour: str, theme: Theme
 ) -> dict[str, Any]:
-    """Return plotly's annotation of a point: its name at a place on one side of it, tied to it by a thin
-    line.
-    """
+    """Return the annotation of a point: its name at a place beside it, tied to it by a thin line."""
     return {
         "text": words,
         "x": point[0],

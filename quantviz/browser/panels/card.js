@@ -45,17 +45,10 @@ export class Card {
     const left = clientX + 16 + width <= innerWidth - 4 ? clientX + 16 : clientX - 16 - width;
     const [higher, lower] = [clientY - 16 - height, clientY + 16];
     // Above a finger, which hides what is below it.
-    const top = above
-      ? higher >= 4
-        ? higher
-        : clientY + 40
-      : lower + height <= innerHeight - 4
-        ? lower
-        : higher;
-    const [x, y] = [
-      Math.round(clamp(left, 4, Math.max(4, innerWidth - 4 - width))),
-      Math.round(clamp(top, 4, Math.max(4, innerHeight - 4 - height))),
-    ];
+    const besideFinger = higher >= 4 ? higher : clientY + 40;
+    const top = above ? besideFinger : lower + height <= innerHeight - 4 ? lower : higher;
+    const x = Math.round(clamp(left, 4, Math.max(4, innerWidth - 4 - width)));
+    const y = Math.round(clamp(top, 4, Math.max(4, innerHeight - 4 - height)));
     this.box.style.transform = `translate(${x}px, ${y}px)`;
     this.box.style.visibility = "visible";
   }

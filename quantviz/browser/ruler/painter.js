@@ -107,14 +107,9 @@ export class RulerPainter {
     const { axis, bands } = this;
     if (box.left < 0 || box.right > axis.right + axis.left) return false;
     if (box.top < least || box.bottom > bands.height) return false;
-    for (const each of this.marks.taken)
-      if (
-        box.left - GAP < each.right &&
-        each.left < box.right + GAP &&
-        box.top < each.bottom &&
-        each.top < box.bottom
-      )
-        return false;
+    const beside = (each) => box.left - GAP >= each.right || each.left >= box.right + GAP;
+    const apart = (each) => beside(each) || box.top >= each.bottom || each.top >= box.bottom;
+    if (!this.marks.taken.every(apart)) return false;
     this.label(text, x, y, color, align);
     return true;
   }
