@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from quantviz.figures.colour_ranges import Array
 from quantviz.figures.format_line import row_paint
-from quantviz.figures.format_values import Array
 from quantviz.figures.numbers import number
 from quantviz.figures.payload import Drawn
 from quantviz.figures.small_plots import bare_layout, scatter

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from quantviz.figures.colour_ranges import Array
 from quantviz.figures.format_values import (
     BETWEEN_LABELS,
     CHARACTER_WIDTH,
     COLUMN,
     SIDE_MARGIN,
-    Array,
     FormatsData,
     Label,
     Marks,
