@@ -65,7 +65,6 @@ class _Random(Source):
 
     @property
     def shape(self) -> Shape:
-        """Return `(rows, cols)`."""
         return (self.rows, self.cols)
 
     def problems(self) -> Iterator[QuantVizError]:
@@ -238,11 +237,15 @@ class Bimodal(_Random):
         return draws.sign() * (self.distance / 2) + draws.normal() * self.std
 
 
-_EVERY = Bounds(1, LARGEST_SIDE)
+@dataclass(frozen=True)
+class _Loud(_Random):
+    every: int = 8
+    factor: float = 10.0
+    limits: ClassVar[Mapping[str, Bounds]] = _limits(every=Bounds(1, LARGEST_SIDE), factor=_SIGNED)
 
 
 @dataclass(frozen=True)
-class LoudRows(_Random):
+class LoudRows(_Loud):
     """N(0, 1), where row 0, row `every`, row 2·`every` … are `factor` times louder.
 
     >>> loud, plain = LoudRows(rows=4, cols=4, every=2, factor=8).tensor(), Normal(rows=4, cols=4).tensor()
@@ -250,10 +253,7 @@ class LoudRows(_Random):
     tensor([8., 1., 8., 1.])
     """
 
-    every: int = 8
-    factor: float = 10.0
     id: ClassVar[str] = "loud_rows"
-    limits: ClassVar[Mapping[str, Bounds]] = _limits(every=_EVERY, factor=_SIGNED)
 
     def _draw(self, draws: _Draws) -> torch.Tensor:
         values = draws.normal()
@@ -262,7 +262,7 @@ class LoudRows(_Random):
 
 
 @dataclass(frozen=True)
-class LoudColumns(_Random):
+class LoudColumns(_Loud):
     """N(0, 1), where column 0, column `every`, column 2·`every` … are `factor` times louder.
 
     >>> loud, plain = LoudColumns(rows=4, cols=4, every=2, factor=8).tensor(), Normal(rows=4, cols=4).tensor()
@@ -270,10 +270,7 @@ class LoudColumns(_Random):
     tensor([8., 1., 8., 1.])
     """
 
-    every: int = 8
-    factor: float = 10.0
     id: ClassVar[str] = "loud_columns"
-    limits: ClassVar[Mapping[str, Bounds]] = _limits(every=_EVERY, factor=_SIGNED)
 
     def _draw(self, draws: _Draws) -> torch.Tensor:
         values = draws.normal()

@@ -73,7 +73,6 @@ class Typed(Source):
         return self.shape, self.__dict__["_bits"]
 
     def problems(self) -> Iterator[QuantVizError]:
-        """Yield too many elements or axes."""
         if not 1 <= len(self.shape) <= MOST_TYPED_AXES:
             yield QuantVizError("typed.axes", got=len(self.shape), most=MOST_TYPED_AXES)
         if len(self.values) > MOST_ELEMENTS:
@@ -102,7 +101,6 @@ class Typed(Source):
 
     @property
     def key(self) -> str:
-        """Return a text that identifies the tensor within the session."""
         return f"{self.id} {hash(self)}"
 
     @cached_property

@@ -18,28 +18,15 @@ from quantviz.schemes.granularity import Shape
 #: Dtypes whose every value is a float32 value.
 _EXACT = frozenset(
     {
-        torch.float32,
-        torch.float16,
-        torch.bfloat16,
-        torch.float8_e4m3fn,
-        torch.float8_e4m3fnuz,
-        torch.float8_e5m2,
-        torch.float8_e5m2fnuz,
-        torch.float8_e8m0fnu,
+        *(torch.float32, torch.float16, torch.bfloat16, torch.float8_e4m3fn, torch.float8_e4m3fnuz),
+        *(torch.float8_e5m2, torch.float8_e5m2fnuz, torch.float8_e8m0fnu),
     }
 )
 #: Dtypes that are converted with a count of the values float32 cannot hold.
 _COUNTED = frozenset(
     {
-        torch.float64,
-        torch.uint8,
-        torch.int8,
-        torch.int16,
-        torch.int32,
-        torch.int64,
-        torch.uint16,
-        torch.uint32,
-        torch.uint64,
+        *(torch.float64, torch.int8, torch.int16, torch.int32, torch.int64),
+        *(torch.uint8, torch.uint16, torch.uint32, torch.uint64),
     }
 )
 #: Most elements of a tensor that repeats fewer by `expand` or broadcasting; a tensor whose elements all lie
@@ -128,21 +115,10 @@ class NonFinite:
         key = "input_beyond_float32" if math.isfinite(self.value) else "input_nonfinite"
         return QuantVizError(key, value=self.shown, index=self.first, count=self.count)
 
-    def left_out(self) -> Note:
-        """Return the note that they are left out."""
-        return self._note("nonfinite_left_out")
-
-    def clipped(self) -> Note:
-        """Return the note that ±Inf saturates, and NaN becomes 0."""
-        return self._note("nonfinite_clipped")
-
     def note(self, nonfinite: str) -> Note:
         """Return the note of a choice of `scheme.NONFINITE` other than "refuse"."""
-        return self.clipped() if nonfinite == "clip" else self.left_out()
-
-    def _note(self, key: str) -> Note:
         return Note.of(
-            key,
+            "nonfinite_clipped" if nonfinite == "clip" else "nonfinite_left_out",
             count=self.count,
             nan=self.nan,
             inf=self.inf,
@@ -331,17 +307,10 @@ def as_codes(q: Any, fmt: NumberFormat) -> torch.Tensor:
     [3, 15]
     """
     tensor = _tensor(q)
-    # 16 bits without a sign have no arithmetic.
-    wide = tensor.to(torch.float64 if tensor.is_floating_point() else torch.int64)
-    known = (wide >= fmt.code_min) & (wide <= fmt.code_max) & (wide == wide.round())
-    if not bool(known.all()):
-        raise QuantVizError(
-            "code_out_of_range",
-            got=wide[~known][0].item(),
-            format=fmt.id,
-            smallest=fmt.code_min,
-            largest=fmt.code_max,
-        )
+    first_wrong = _first_wrong(tensor, fmt.code_min, fmt.code_max)
+    if first_wrong is not None:
+        ends = {"smallest": fmt.code_min, "largest": fmt.code_max}
+        raise QuantVizError("code_out_of_range", got=first_wrong, format=fmt.id, **ends)
     return tensor
 
 
@@ -352,11 +321,18 @@ def as_accumulators(sums: Any) -> torch.Tensor:
     [585, -4524]
     """
     tensor = _tensor(sums)
+    first_wrong = _first_wrong(tensor, -(2**31), 2**31 - 1)
+    if first_wrong is not None:
+        raise QuantVizError("accumulator_not_int32", got=first_wrong)
+    return tensor.to(torch.int64)
+
+
+def _first_wrong(tensor: torch.Tensor, lowest: int, highest: int) -> float | None:
+    """Return the first number that is not whole or lies beyond the ends; none if there is none."""
+    # 16 bits without a sign have no arithmetic.
     wide = tensor.to(torch.float64 if tensor.is_floating_point() else torch.int64)
-    known = (wide >= -(2**31)) & (wide < 2**31) & (wide == wide.round())
-    if not bool(known.all()):
-        raise QuantVizError("accumulator_not_int32", got=wide[~known][0].item())
-    return wide.to(torch.int64)
+    right = (wide >= lowest) & (wide <= highest) & (wide == wide.round())
+    return None if bool(right.all()) else wide[~right][0].item()
 
 
 def dtype_name(dtype: torch.dtype) -> str:

@@ -313,18 +313,6 @@ class Mapped(Stored):
         return f"Mapped({clipped(self._name)!r}, shape={self._shape}, dtype={self.dtype})"
 
     @property
-    def shape(self) -> Shape:
-        return self._shape
-
-    @property
-    def dtype(self) -> str:
-        return self._dtype
-
-    @property
-    def notes(self) -> tuple[Note, ...]:
-        return self._notes
-
-    @property
     def in_place(self) -> bool:
         return self._floats is not None
 

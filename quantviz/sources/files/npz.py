@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import sys
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
@@ -74,11 +75,7 @@ class NpzCatalog(Catalog):
             return TensorInfo(info.dtype, info.shape, problem=self._damaged(name))
         # It is turned as a whole.
         if info.problem is None and header.fortran_order and info.count > self._limits.elements:
-            return TensorInfo(
-                info.dtype,
-                info.shape,
-                problem=self._too_large(name, info.count),
-            )
+            return TensorInfo(info.dtype, info.shape, problem=self._too_large(name, info.count))
         return info
 
     def _parts(self, name: str, window: Window) -> Iterator[torch.Tensor]:
@@ -93,11 +90,11 @@ class NpzCatalog(Catalog):
             _skip(packed, header.offset)
             if not header.fortran_order:
                 yield from self._unpacked(name, packed, header, header.shape, window)
-                _to_the_end(packed)
+                _skip(packed, sys.maxsize)  # the check sum is at the end
                 return
             # The first axis runs fastest: the same bytes, read with the axes in reverse.
             turned = torch.cat(list(self._unpacked(name, packed, header, header.shape[::-1], window[::-1])))
-            _to_the_end(packed)
+            _skip(packed, sys.maxsize)
         lengths = window_shape(window)
         straight = turned.reshape(lengths[::-1]).permute(*reversed(range(len(lengths))))
         for piece in pieces(tuple(slice(0, length, 1) for length in lengths), _AT_ONCE // header.item_bytes):
@@ -210,9 +207,3 @@ def _fill(packed: IO[bytes], into: memoryview) -> int:
 def _skip(packed: IO[bytes], count: int) -> None:
     while count > 0 and (some := packed.read(min(2**20, count))):
         count -= len(some)
-
-
-def _to_the_end(packed: IO[bytes]) -> None:
-    """Read the rest of a member: the check sum is at the end."""
-    while packed.read(2**20):
-        pass

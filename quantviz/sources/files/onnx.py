@@ -22,12 +22,7 @@ from quantviz.sources.files.onnx_schema import (
 )
 from quantviz.sources.files.onnx_structure import MOST_PIECES, OnnxStructure
 from quantviz.sources.files.other_formats import stand_in
-from quantviz.sources.files.protobuf import (
-    BYTES,
-    DamagedMessage,
-    message_fields,
-    read_varints,
-)
+from quantviz.sources.files.protobuf import BYTES, DamagedMessage, message_fields, read_varints
 
 if TYPE_CHECKING:
     import numpy as np

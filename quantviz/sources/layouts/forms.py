@@ -13,13 +13,13 @@ import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 import torch
 
 from quantviz.errors import Note, QuantVizError
 from quantviz.schemes.granularity import Shape
 from quantviz.schemes.scheme import Scheme
+from quantviz.sources.files.catalog import Catalog
 from quantviz.sources.layouts.weight import (
     Coded,
     Config,
@@ -29,9 +29,6 @@ from quantviz.sources.layouts.weight import (
     unreadable,
     values_only,
 )
-
-if TYPE_CHECKING:
-    from quantviz.sources.files import Catalog
 
 #: Stands in an attribute for the name that a module gives the weight: experts have `gate_up_proj_scales`.
 ANY = "*"
@@ -228,11 +225,7 @@ def _by_key(
 
 
 def _claimed(
-    catalog: Catalog,
-    config: Config,
-    module: Module,
-    codes: str,
-    candidates: Sequence[tuple[str, Form, str]],
+    catalog: Catalog, config: Config, module: Module, codes: str, candidates: Sequence[tuple[str, Form, str]]
 ) -> list[QuantizedWeight] | None:
     """Return the weights of one tensor of codes, by the first form that accepts all its siblings.
 

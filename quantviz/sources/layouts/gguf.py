@@ -7,18 +7,15 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
 
 import torch
 
 from quantviz.errors import QuantVizError
 from quantviz.schemes.recipes import RECIPES
+from quantviz.sources.files.catalog import Catalog
 from quantviz.sources.files.gguf import GgufCatalog, scale_name
 from quantviz.sources.files.gguf_blocks import BlockType, Parts, decode_blocks, values_of_parts
 from quantviz.sources.layouts.weight import Coded, Config, QuantizedWeight, unreadable, values_only
-
-if TYPE_CHECKING:
-    from quantviz.sources.files import Catalog
 
 ID = "gguf"
 

@@ -104,10 +104,6 @@ def _four_bits(claim: Claim) -> QuantizedWeight:
 
 
 FORMS = (
-    Form(
-        {_CODES: ("int32",), _SCALE: FLOATS, _SHAPE: _WHOLE},
-        _integer,
-        {_ZERO: ("int32",), _ORDER: _WHOLE},
-    ),
+    Form({_CODES: ("int32",), _SCALE: FLOATS, _SHAPE: _WHOLE}, _integer, {_ZERO: ("int32",), _ORDER: _WHOLE}),
     Form({_CODES: ("uint8",), _SCALE: SCALES}, _four_bits, {_GLOBAL: FLOATS}),
 )
