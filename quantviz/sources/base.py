@@ -155,13 +155,10 @@ class Source(Protocol):
 
         For a `large` tensor `x` is a `Stored`, which reads it a part at a time.
         """
-        made = f"{self!r}.tensor()"
-        stored = ["from quantviz.tensors.lazy import InMemory"] if large else []
-        return [
-            f"from quantviz.sources import {type(self).__name__}",
-            *stored,
-            f"x = InMemory({made})" if large else f"x = {made}",
-        ]
+        source = f"from quantviz.sources import {type(self).__name__}"
+        if large:
+            return [source, "from quantviz.tensors.lazy import InMemory", f"x = InMemory({self!r}.tensor())"]
+        return [source, f"x = {self!r}.tensor()"]
 
     # ---- its edits ----
 

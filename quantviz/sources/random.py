@@ -69,23 +69,14 @@ class _Random(Source):
 
     def problems(self) -> Iterator[QuantVizError]:
         """Yield fields that are no numbers of their kind or outside `limits`, and too many elements."""
-        own = [
-            problem
-            for field in dataclasses.fields(self)
-            for problem in self._field_problems(
-                field.name, getattr(self, field.name), str(field.type).startswith("int")
-            )
-        ]
-        yield from own
-        if not own and self.rows * self.cols > LARGEST_COUNT:
-            yield QuantVizError(
-                "source.too_many",
-                source=self.id,
-                rows=self.rows,
-                cols=self.cols,
-                count=self.rows * self.cols,
-                most=LARGEST_COUNT,
-            )
+        of_fields: list[QuantVizError] = []
+        for field in dataclasses.fields(self):
+            whole = str(field.type).startswith("int")
+            of_fields += self._field_problems(field.name, getattr(self, field.name), whole)
+        yield from of_fields
+        if not of_fields and self.rows * self.cols > LARGEST_COUNT:
+            sizes = {"rows": self.rows, "cols": self.cols, "count": self.rows * self.cols}
+            yield QuantVizError("source.too_many", source=self.id, **sizes, most=LARGEST_COUNT)
 
     def _field_problems(self, name: str, value: Any, whole: bool) -> Iterator[QuantVizError]:
         if name not in self.limits or value is None:

@@ -51,9 +51,8 @@ def as_float32(tensor: torch.Tensor) -> tuple[torch.Tensor, tuple[Note, ...]]:
     # NaN differs from itself but is no change; a finite value that became inf is refused later, by place.
     back = values.to(plain.dtype)
     changed = int(((back != plain) & (plain == plain)).sum())
-    return values, (
-        Note.of("stored_as_float32", dtype=dtype_name(plain.dtype), changed=changed, count=plain.numel()),
-    )
+    params = {"dtype": dtype_name(plain.dtype), "changed": changed, "count": plain.numel()}
+    return values, (Note.of("stored_as_float32", **params),)
 
 
 @dataclass(frozen=True)
@@ -82,13 +81,8 @@ class NonFinite:
         first = tuple(int(i) for i in torch.nonzero(~finite)[0])
         nan = int(torch.isnan(values).sum())
         inf = int((values == math.inf).sum())
-        return cls(
-            nan,
-            inf,
-            int((values == -math.inf).sum()),
-            first,
-            float((values if stored is None else stored)[first]),
-        )
+        minus_inf = int((values == -math.inf).sum())
+        return cls(nan, inf, minus_inf, first, float((values if stored is None else stored)[first]))
 
     @property
     def count(self) -> int:
@@ -117,15 +111,9 @@ class NonFinite:
 
     def note(self, nonfinite: str) -> Note:
         """Return the note of a choice of `scheme.NONFINITE` other than "refuse"."""
-        return Note.of(
-            "nonfinite_clipped" if nonfinite == "clip" else "nonfinite_left_out",
-            count=self.count,
-            nan=self.nan,
-            inf=self.inf,
-            minus_inf=self.minus_inf,
-            index=self.first,
-            value=self.shown,
-        )
+        key = "nonfinite_clipped" if nonfinite == "clip" else "nonfinite_left_out"
+        counts = {"count": self.count, "nan": self.nan, "inf": self.inf, "minus_inf": self.minus_inf}
+        return Note.of(key, **counts, index=self.first, value=self.shown)
 
 
 class Input(NamedTuple):
@@ -250,11 +238,8 @@ def _converted(x: Any) -> torch.Tensor:
         first: Any = x
         while isinstance(first, list | tuple) and first:
             first = first[0]
-        return (
-            torch.stack([as_plain(each) for each in x])
-            if isinstance(first, torch.Tensor | np.ndarray)
-            else torch.tensor(x)
-        )
+        arrays = isinstance(first, torch.Tensor | np.ndarray)
+        return torch.stack([as_plain(each) for each in x]) if arrays else torch.tensor(x)
     except QuantVizError:
         raise
     except MemoryError:
@@ -284,9 +269,8 @@ def _of_array(array: np.ndarray[Any, Any]) -> torch.Tensor:
         raise QuantVizError("input_dtype", dtype=array.dtype)
     native = array.astype(array.dtype.newbyteorder("="), copy=False)
     # torch steps forwards, and by whole elements: the field of a structured array need not.
-    return torch.as_tensor(
-        native.copy() if any(stride < 0 or stride % native.itemsize for stride in native.strides) else native
-    )
+    uneven = any(stride < 0 or stride % native.itemsize for stride in native.strides)
+    return torch.as_tensor(native.copy() if uneven else native)
 
 
 def _tensor(x: Any) -> torch.Tensor:

@@ -80,9 +80,8 @@ class Stored(ABC):
     def own_scales(self, scheme: Scheme) -> OwnScales | None:
         """Return the scales with which it lies quantized in its file, where that is under `scheme`."""
         own = self.own_scheme
-        return (
-            self._file_scales if own is not None and scheme.replace(nonfinite=own.nonfinite) == own else None
-        )
+        alike = own is not None and scheme.replace(nonfinite=own.nonfinite) == own
+        return self._file_scales if alike else None
 
     @property
     def _file_scales(self) -> OwnScales | None:

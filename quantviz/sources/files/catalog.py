@@ -160,7 +160,7 @@ class Catalog(ABC):
         if name not in self._starts:
             return None
         start, dtype = self._starts[name]
-        return StoredRows(start, packing_of(dtype, bits_of(dtype)))
+        return StoredRows(start, packing_of(dtype))
 
     def _cutter(self, name: str) -> Callable[[Window], torch.Tensor]:
         """Return a function that cuts windows, none of them empty, out of the tensor in its stored dtype.
@@ -469,12 +469,8 @@ class Catalog(ABC):
 
     def _info(self, name: str, dtype: str, shape: Shape, notes: tuple[Note, ...] = ()) -> TensorInfo:
         """Return the info of a tensor, with its problem where the dtype is not one of real numbers."""
-        return TensorInfo(
-            clipped(dtype),
-            shape,
-            notes=notes,
-            problem=None if dtype in REAL_DTYPES else self._unreadable(name, dtype),
-        )
+        problem = None if dtype in REAL_DTYPES else self._unreadable(name, dtype)
+        return TensorInfo(clipped(dtype), shape, notes=notes, problem=problem)
 
     def _check_count(self, count: int) -> None:
         if count > self._limits.tensors:

@@ -253,12 +253,8 @@ class GgufCatalog(Catalog):
         self._placed[name] = start, kind
         if kind.plain:
             return self._info(name, stored, shape)
-        return TensorInfo(
-            stored,
-            shape,
-            source_type=kind.name,
-            notes=(Note.of("source.dequantized", type=kind.name, bits=kind.bits),),
-        )
+        note = Note.of("source.dequantized", type=kind.name, bits=kind.bits)
+        return TensorInfo(stored, shape, source_type=kind.name, notes=(note,))
 
     @property
     def split(self) -> tuple[int, int] | None:
@@ -300,16 +296,10 @@ class GgufCatalog(Catalog):
         from quantviz.sources.files.mapped import Packing, StoredRows
 
         start, kind = self._placed[name]
-        return StoredRows(
-            start,
-            Packing(
-                kind.length,
-                kind.size,
-                functools.partial(decode_blocks, kind),
-                is_float32=kind.plain == "float32",
-                dtype=getattr(torch, kind.plain) if kind.plain else None,
-            ),
-        )
+        decode = functools.partial(decode_blocks, kind)
+        dtype = getattr(torch, kind.plain) if kind.plain else None
+        packing = Packing(kind.length, kind.size, decode, is_float32=dtype == torch.float32, dtype=dtype)
+        return StoredRows(start, packing)
 
 
 def scale_name(name: str) -> str:

@@ -82,11 +82,9 @@ def read_header(stream: BinaryIO) -> NpyHeader | None:
     if length > _LONGEST_HEADER:
         return None
     header = stream.read(length)
-    return (
-        _parse(header.decode("utf-8", "replace"), 8 + len(raw_length) + length)
-        if len(header) == length
-        else None
-    )
+    if len(header) < length:
+        return None
+    return _parse(header.decode("utf-8", "replace"), 8 + len(raw_length) + length)
 
 
 @functools.lru_cache(maxsize=64)  # the members of an archive often have the same

@@ -117,9 +117,8 @@ class NpzCatalog(Catalog):
             at = stop
             items = numpy.frombuffer(raw, dtype=f"V{header.item_bytes}")
             steps = [stride * header.item_bytes for stride in strides]
-            part = numpy.array(
-                numpy.lib.stride_tricks.as_strided(items, lengths, steps, writeable=False), order="C"
-            )
+            strided = numpy.lib.stride_tricks.as_strided(items, lengths, steps, writeable=False)
+            part = numpy.array(strided, order="C")
             yield packing.decode(torch.from_numpy(part.reshape(-1, 1).view(numpy.uint8))).flatten()
 
 
@@ -139,9 +138,8 @@ class _Unpacked:
         start = _start_of(data, member)
         self._packed = data.view[start : start + member.compress_size]
         self._at = 0
-        self._unpack = (
-            zlib.decompressobj(-zlib.MAX_WBITS) if member.compress_type == zipfile.ZIP_DEFLATED else None
-        )
+        deflated = member.compress_type == zipfile.ZIP_DEFLATED
+        self._unpack = zlib.decompressobj(-zlib.MAX_WBITS) if deflated else None
 
     def read(self, count: int) -> bytes:
         """Return the next so many bytes, fewer at the end."""
@@ -179,19 +177,13 @@ def _cut(wanted: list[range], strides: list[int], most: int) -> Iterator[tuple[i
     stop = sum(each[-1] * stride for each, stride in zip(wanted, strides, strict=True)) + 1
     axis = next((axis for axis, each in enumerate(wanted) if len(each) > 1), None)
     if axis is None or stop - start <= most:
-        lengths = tuple(map(len, wanted))
-        yield (
-            start,
-            stop,
-            lengths,
-            tuple(each.step * stride for each, stride in zip(wanted, strides, strict=True)),
-        )
+        steps = tuple(each.step * stride for each, stride in zip(wanted, strides, strict=True))
+        yield start, stop, tuple(map(len, wanted)), steps
         return
     at_once = max(1, most // (wanted[axis].step * strides[axis]))
     for first in range(0, len(wanted[axis]), at_once):
-        yield from _cut(
-            [*wanted[:axis], wanted[axis][first : first + at_once], *wanted[axis + 1 :]], strides, most
-        )
+        some = wanted[axis][first : first + at_once]
+        yield from _cut([*wanted[:axis], some, *wanted[axis + 1 :]], strides, most)
 
 
 def _fill(packed: IO[bytes], into: memoryview) -> int:

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from quantviz.sources.files.catalog import bits_of
 from quantviz.sources.files.protobuf import BYTES, FIXED32, FIXED64, VARINT
-
-if TYPE_CHECKING:
-    from quantviz.sources.files.mapped import Packing
 
 # Fields of ModelProto, TrainingInfoProto, FunctionProto, GraphProto, NodeProto, AttributeProto,
 # SparseTensorProto and TensorProto.
@@ -147,10 +144,3 @@ def entry_range(dtype: ElementType) -> tuple[int, int]:
     if dtype.name.startswith("int"):
         return -(2 ** (dtype.bits - 1)), 2 ** (dtype.bits - 1) - 1
     return 0, 2**dtype.bits - 1
-
-
-def packing_of(dtype: ElementType) -> Packing:
-    """Return the packing of elements of a dtype in bytes."""
-    from quantviz.sources.files import mapped
-
-    return mapped.packing_of(dtype.name, dtype.bits)

@@ -210,11 +210,9 @@ def _fast(block: str, decimal_comma: bool | None) -> torch.Tensor | None:
     pieces = []
     start = 0
     while start < len(block):
-        end = (
-            block.rfind(delimiter or " ", start, start + _BLOCK)
-            if start + _BLOCK < len(block)
-            else len(block)
-        )
+        end = len(block)
+        if start + _BLOCK < end:
+            end = block.rfind(delimiter or " ", start, start + _BLOCK)
         piece = _loaded(block[start:end], delimiter) if end > start else None
         if piece is None:
             return None

@@ -189,11 +189,7 @@ class TfliteCatalog(Catalog):
         for each in graph.tables(_SubGraph.OPERATORS):
             at = each.number(_Operator.OPCODE, "I")
             code = codes[at] if at < len(codes) else -1
-            if (
-                code not in _OUTPUTS_OF
-                and code not in _RECURRENT
-                and code not in (_DEQUANTIZE, _BATCH_MATMUL)
-            ):
+            if code not in (*_OUTPUTS_OF, *_RECURRENT, _DEQUANTIZE, _BATCH_MATMUL):
                 continue
             inputs = tuple(map(int, each.numbers(_Operator.INPUTS, "i", _MOST_OPERANDS)))
             if code == _DEQUANTIZE and inputs:
@@ -211,8 +207,8 @@ class TfliteCatalog(Catalog):
                         self._outputs.setdefault(name, set()).add(outputs_of)
 
     def _declared_orientation(self, name: str) -> Orientation | None:
-        told = self._outputs.get(name, set())
-        return Orientation(next(iter(told)), "graph") if len(told) == 1 else None
+        outputs = self._outputs.get(name, set())
+        return Orientation(next(iter(outputs)), "graph") if len(outputs) == 1 else None
 
 
 def _own_outputs(code: int, place: int, axes: int, operator: Table) -> tuple[int, ...] | None:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import torch
 
 from quantviz.errors import Note, QuantVizError
+from quantviz.schemes.choices import Mode
 from quantviz.schemes.formats import FORMATS
 from quantviz.schemes.granularity import Granularity, PerBlock, PerChannel, PerGroup, PerTensor, Shape
 from quantviz.schemes.orientation import Orientation
@@ -69,17 +70,19 @@ class AffineCodes:
         """
         tensor = self.tensor
         rows, columns = self.shape
-        spread = (
-            _spread(tensor, self.of_scale, self.axis, self.block) if 0 <= self.axis < len(tensor) else None
-        )
+        if not 0 <= self.axis < len(tensor):
+            raise self.misfit()
+        spread = _spread(tensor, self.of_scale, self.axis, self.block)
         if spread is None:
             raise self.misfit()
-        found = _granularity(tensor, spread, self.axis, self.block, self.orientation)
-        if found is None:
+        granularity, whole = _granularity(tensor, spread, self.axis, self.block, self.orientation)
+        if granularity is None:
             raise QuantVizError("layouts.axes", name=self.name, shape=tensor)
-        granularity, whole = found
         zeros = self.zeros if self.zeros is not None and bool(self.zeros.any()) else None
-        step = granularity.rows if isinstance(granularity, PerBlock) else 1
+        mode: Mode = "symmetric" if zeros is None else "asymmetric"
+        scheme = plain_scheme(self.fmt, mode, granularity, self.shape)
+        of_blocks = granularity.rows if isinstance(granularity, PerBlock) else 1
+        step = rows if whole else of_blocks
 
         def coded(start: int, stop: int) -> Coded:
             def over(values: torch.Tensor) -> torch.Tensor:
@@ -99,16 +102,7 @@ class AffineCodes:
             return Coded(_codes(x, self.fmt), (x.float() - shift) * lines, blocks, middle)
 
         return QuantizedWeight(
-            layout,
-            self.name,
-            self.shape,
-            parts,
-            plain_scheme(self.fmt, "symmetric" if zeros is None else "asymmetric", granularity, self.shape),
-            scale_dtype,
-            coded,
-            bits,
-            row_step=rows if whole else step,
-            notes=notes,
+            layout, self.name, self.shape, parts, scheme, scale_dtype, coded, bits, row_step=step, notes=notes
         )
 
     def _rows(self, part: Callable[[slice], torch.Tensor], start: int, stop: int) -> torch.Tensor:
@@ -198,7 +192,7 @@ def _spread(shape: Shape, scales: Shape, axis: int, block: int) -> str | None:
 
 def _granularity(
     shape: Shape, spread: str, axis: int, block: int, orientation: Orientation
-) -> tuple[Granularity, bool] | None:
+) -> tuple[Granularity | None, bool]:
     """Return the granularity in the matrix, and whether only all its rows together have whole blocks.
 
     None if no scheme has such a granularity.
@@ -211,8 +205,8 @@ def _granularity(
     if len(shape) == 2:
         if spread == "axis":
             return PerChannel(1), True
-        return (PerBlock(block, 1), False) if axis == orientation.outputs[0] else (PerGroup(block), False)
-    return None
+        return PerBlock(block, 1) if axis == orientation.outputs[0] else PerGroup(block), False
+    return None, False
 
 
 def _blocks(lines: torch.Tensor, granularity: Granularity) -> torch.Tensor:

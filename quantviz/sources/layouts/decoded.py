@@ -85,9 +85,9 @@ def values_of(weight: QuantizedWeight, start: int, stop: int) -> torch.Tensor:
     first = start // weight.row_step * weight.row_step
     last = min(-(-stop // weight.row_step) * weight.row_step, weight.shape[0])
     values = weight.coded(first, last).x_hat[start - first : stop - first]
-    return (
-        values if weight.columns is None else torch.empty_like(values).index_copy(1, weight.columns, values)
-    )
+    if weight.columns is None:
+        return values
+    return torch.empty_like(values).index_copy(1, weight.columns, values)
 
 
 class ModelTensors(Catalog):

@@ -67,13 +67,14 @@ def four_bit_floats(
         scale = scale / second if divisor else scale * second
         return Coded(q, values[q.int()] * scale.repeat_interleave(granularity.size, dim=1), scale)
 
-    dtype = claim.dtype(scales)
-    return claim.weight(
-        shape,
-        plain_scheme(FORMAT, "symmetric", granularity, shape),
-        dtype if dtype != "uint8" else "float8_e8m0fnu",
-        coded,
-    )
+    scheme = plain_scheme(FORMAT, "symmetric", granularity, shape)
+    return claim.weight(shape, scheme, dtype_of_scales(claim, scales), coded)
+
+
+def dtype_of_scales(claim: Claim, attribute: str) -> str:
+    """Return the dtype of scales; bytes are exponents."""
+    dtype = claim.dtype(attribute)
+    return dtype if dtype != "uint8" else "float8_e8m0fnu"
 
 
 def scales_of(claim: Claim, attribute: str, *index: int | slice) -> torch.Tensor:

@@ -77,16 +77,9 @@ def _weight(catalog: GgufCatalog, tensor: str, name: str, kind: BlockType, exper
             return Coded(q, values, scale)
         return Coded(q, values, scale, parts.zero.reshape(stop - start, -1) * factor)
 
-    return QuantizedWeight(
-        ID,
-        name,
-        shape,
-        (tensor,) if second is None else (tensor, second),
-        scheme,
-        _SCALES.get(kind.name, "float16"),
-        coded,
-        kind.bits,
-    )
+    parts_of_file = (tensor,) if second is None else (tensor, second)
+    dtype = _SCALES.get(kind.name, "float16")
+    return QuantizedWeight(ID, name, shape, parts_of_file, scheme, dtype, coded, kind.bits)
 
 
 def _matrix_of_parts(parts: Parts, columns: int) -> torch.Tensor:

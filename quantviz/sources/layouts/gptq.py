@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 
-from quantviz.errors import Note, QuantVizError
+from quantviz.errors import QuantVizError
 from quantviz.sources.layouts.awq import is_gemv_of
 from quantviz.sources.layouts.bit_fields import unpacked, unpacked_bytes, words_of
 from quantviz.sources.layouts.forms import FLOATS, Claim, Form
@@ -69,16 +69,9 @@ def _weight(claim: Claim) -> QuantizedWeight:
         return coded_in_groups(q, scale, zeros, group)
 
     shape = (rows, columns)
-    return claim.weight(
-        shape,
-        plain_scheme(f"uint{bits}", "asymmetric", along_rows(group, columns), shape),
-        claim.dtype("scales"),
-        coded,
-        # Zero points of so many rows begin with a word.
-        row_step=32,
-        columns=order,
-        notes=() if order is None else (Note.of("layouts.act_order"),),
-    )
+    scheme = plain_scheme(f"uint{bits}", "asymmetric", along_rows(group, columns), shape)
+    # Zero points of 32 rows begin with a word.
+    return claim.weight(shape, scheme, claim.dtype("scales"), coded, row_step=32, columns=order)
 
 
 def _version(config: Config) -> str:
@@ -114,11 +107,5 @@ def _zero_offset(claim: Claim, bits: int, rows: int, version: str) -> int:
     return 0 if bool((stored == 1 << (bits - 1)).all()) else 1
 
 
-FORMS = (
-    Form(
-        {"qweight": ("int32",), "scales": FLOATS, "qzeros": ("int32",)},
-        _weight,
-        {"g_idx": ("int32", "int64")},
-        when=_is_gptq,
-    ),
-)
+_TENSORS = {"qweight": ("int32",), "scales": FLOATS, "qzeros": ("int32",)}
+FORMS = (Form(_TENSORS, _weight, {"g_idx": ("int32", "int64")}, when=_is_gptq),)

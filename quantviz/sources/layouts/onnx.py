@@ -217,17 +217,11 @@ def _weight(catalog: OnnxCatalog, affine: _Affine) -> QuantizedWeight:
     if fmt not in FORMATS:
         raise _unknown_dtype(affine.codes, fmt)
     zeros = catalog.cut(affine.zero).to(torch.int32) if affine.zero else None
+    axis = affine.axis % axes if -axes <= affine.axis < axes else axes
+    scale = functools.partial(catalog.load, affine.scale)
+    rounded = bool(affine.rounds_to)
     codes = AffineCodes(
-        catalog,
-        affine.codes,
-        affine.name,
-        fmt,
-        functools.partial(catalog.load, affine.scale),
-        scales.shape,
-        zeros,
-        affine.axis % axes if -axes <= affine.axis < axes else axes,
-        affine.block,
-        bool(affine.rounds_to),
+        catalog, affine.codes, affine.name, fmt, scale, scales.shape, zeros, axis, affine.block, rounded
     )
     single = zeros is not None and zeros.numel() == 1 == math.prod(scales.shape)
     if zeros is not None and tuple(zeros.shape) != scales.shape and not single:
@@ -262,17 +256,10 @@ def _n_bits(catalog: OnnxCatalog, node: Node) -> Iterator[_Candidate]:
     elif node.number("weight_prepacked", 0):
         yield _of_kernels(node, name, parts)
     else:
-        packed = _Packed(
-            catalog,
-            name,
-            parts,
-            scale,
-            zero,
-            order,
-            (node.number("N", 0), node.number("K", 0)),
-            node.number("bits", 4),
-            node.number("block_size", 0),
-        )
+        shape = (node.number("N", 0), node.number("K", 0))
+        bits = node.number("bits", 4)
+        size = node.number("block_size", 0)
+        packed = _Packed(catalog, name, parts, scale, zero, order, shape, bits, size)
         yield name, parts, packed.weight
 
 
@@ -427,17 +414,9 @@ def _of_gathered(
         zeros = torch.full(scales, 128, dtype=torch.int32)
     if zeros is not None and tuple(zeros.shape) != scales:
         raise QuantVizError("layouts.scales", name=name, shape=info.shape, scales=scales)
-    codes = AffineCodes(
-        catalog,
-        parts[0],
-        name,
-        info.dtype,
-        functools.partial(catalog.load, scale),
-        scales,
-        zeros,
-        axis,
-        0 if math.prod(scales) == 1 else size or info.shape[axis],
-    )
+    block = 0 if math.prod(scales) == 1 else size or info.shape[axis]
+    load = functools.partial(catalog.load, scale)
+    codes = AffineCodes(catalog, parts[0], name, info.dtype, load, scales, zeros, axis, block)
     return codes.weight(ID, parts, catalog.info(scale).dtype, _bits_stored(catalog, parts, info.count))
 
 

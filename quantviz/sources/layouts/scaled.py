@@ -22,7 +22,7 @@ import torch
 
 from quantviz.schemes.granularity import Granularity, PerBlock, PerChannel, PerGroup
 from quantviz.sources.layouts.forms import ANY, FLOATS, Claim, Form
-from quantviz.sources.layouts.four_bit_floats import EXPONENTS, four_bit_floats, scales_of
+from quantviz.sources.layouts.four_bit_floats import EXPONENTS, dtype_of_scales, four_bit_floats, scales_of
 from quantviz.sources.layouts.weight import Coded, Config, QuantizedWeight, granularity_of, plain_scheme
 
 #: The format of each dtype that codes can have.
@@ -104,14 +104,9 @@ def scaled_codes(
         over = over_cells(shift, granularity, stop - start, shape[1])
         return Coded(found, (found.to(torch.int32) - over).float() * lines, scale, shift)
 
-    dtype = claim.dtype(scales)
-    return claim.weight(
-        shape,
-        plain_scheme(fmt, "asymmetric" if zeros in claim else "symmetric", granularity, shape),
-        dtype if dtype != "uint8" else "float8_e8m0fnu",
-        coded,
-        row_step=granularity.rows if isinstance(granularity, PerBlock) else 1,
-    )
+    scheme = plain_scheme(fmt, "asymmetric" if zeros in claim else "symmetric", granularity, shape)
+    step = granularity.rows if isinstance(granularity, PerBlock) else 1
+    return claim.weight(shape, scheme, dtype_of_scales(claim, scales), coded, row_step=step)
 
 
 def by_blocks(codes: str, scales: str, activation: str = "activation_scale") -> tuple[Form, Form]:
