@@ -17,7 +17,7 @@ from quantviz.errors import QuantVizError
 from quantviz.schemes.granularity import Shape
 from quantviz.sources.base import AtHand, InFile, comment
 from quantviz.sources.hubs.addresses import USUAL_REVISION, Place
-from quantviz.sources.hubs.hosts import HUBS, USUAL, Hosts
+from quantviz.sources.hubs.hosts import HUBS, USUAL, Hosts, hubs_offered
 from quantviz.text import visible
 
 if TYPE_CHECKING:
@@ -140,6 +140,8 @@ class HubTensor(InFile):
         ]
 
     def _open_file(self) -> Catalog:
+        if not hubs_offered():  # without the imports of a connection
+            raise QuantVizError("hub.not_set", variable=HUBS)
         from quantviz.sources.hubs.models import find_model, published_catalog
 
         return published_catalog(find_model(self.place), self.file)

@@ -79,10 +79,8 @@ class TableCatalog(Catalog):
             raise self._data.error("not_text") from None
         except QuantVizError as error:
             # A spreadsheet that separates cells by ; or tab is one that writes decimals with a comma.
-            if (
-                error.key not in ("typed.comma_ambiguous", "typed.separator_in_cell")
-                or not self._marks_decimals_with_commas()
-            ):
+            unclear = error.key in ("typed.comma_ambiguous", "typed.separator_in_cell")
+            if not unclear or not self._marks_decimals_with_commas():
                 raise
             self._table, notes = self._read(True)
             notes = (*notes, Note.of("source.decimal_commas"))

@@ -68,21 +68,13 @@ class AffineCodes:
         Raises:
             QuantVizError: The scales do not fit, or no scheme has their granularity.
         """
-        tensor = self.tensor
         rows, columns = self.shape
-        if not 0 <= self.axis < len(tensor):
-            raise self.misfit()
-        spread = _spread(tensor, self.of_scale, self.axis, self.block)
-        if spread is None:
-            raise self.misfit()
-        granularity, whole = _granularity(tensor, spread, self.axis, self.block, self.orientation)
-        if granularity is None:
-            raise QuantVizError("layouts.axes", name=self.name, shape=tensor)
+        granularity = self._granularity()
         zeros = self.zeros if self.zeros is not None and bool(self.zeros.any()) else None
         mode: Mode = "symmetric" if zeros is None else "asymmetric"
         scheme = plain_scheme(self.fmt, mode, granularity, self.shape)
         of_blocks = granularity.rows if isinstance(granularity, PerBlock) else 1
-        step = rows if whole else of_blocks
+        step = rows if granularity == PerChannel(1) else of_blocks
 
         def coded(start: int, stop: int) -> Coded:
             def over(values: torch.Tensor) -> torch.Tensor:
@@ -104,6 +96,28 @@ class AffineCodes:
         return QuantizedWeight(
             layout, self.name, self.shape, parts, scheme, scale_dtype, coded, bits, row_step=step, notes=notes
         )
+
+    def _granularity(self) -> Granularity:
+        """Return the granularity in the matrix; raise an error if scales do not fit, or no scheme has it."""
+        shape = self.tensor
+        if math.prod(self.of_scale) == 1 and not self.block and 0 <= self.axis < len(shape):
+            return PerTensor()
+        if not 0 <= self.axis < len(shape) or self.block < 0:
+            raise self.misfit()
+        along = shape[self.axis]
+        of_outputs = self.axis == self.orientation.outputs[0]
+        found: Granularity
+        if self.block:
+            fits = self.of_scale == (*shape[: self.axis], -(-along // self.block), *shape[self.axis + 1 :])
+            found = PerBlock(self.block, 1) if of_outputs else PerGroup(self.block)
+        else:
+            fits = [length for length in self.of_scale if length != 1] == [along]
+            found = PerChannel(0) if self.orientation.outputs == (self.axis,) else PerChannel(1)
+        if not fits:
+            raise self.misfit()
+        if len(shape) != 2 and found != PerChannel(0):
+            raise QuantVizError("layouts.axes", name=self.name, shape=shape)
+        return found
 
     def _rows(self, part: Callable[[slice], torch.Tensor], start: int, stop: int) -> torch.Tensor:
         """Return some rows of the matrix; `part` returns a run of indices of the first axis of outputs."""
@@ -175,38 +189,6 @@ def bias(
 
     bits = bits_stored(catalog, parts, codes.shape)
     return QuantizedWeight(layout, name, (count, 1), parts, None, scale_dtype, coded, bits, is_vector=True)
-
-
-def _spread(shape: Shape, scales: Shape, axis: int, block: int) -> str | None:
-    """Return the elements that share a scale: "all", one "axis" or "blocks" of it; none if none fit."""
-    if math.prod(scales) == 1 and not block:
-        return "all"
-    if block < 0:
-        return None
-    if block:
-        wanted = (*shape[:axis], -(-shape[axis] // block), *shape[axis + 1 :])
-        return "blocks" if scales == wanted else None
-    along = [length for length in scales if length != 1]
-    return "axis" if along == [shape[axis]] else None
-
-
-def _granularity(
-    shape: Shape, spread: str, axis: int, block: int, orientation: Orientation
-) -> tuple[Granularity | None, bool]:
-    """Return the granularity in the matrix, and whether only all its rows together have whole blocks.
-
-    None if no scheme has such a granularity.
-    """
-    if spread == "all":
-        return PerTensor(), False
-    one = len(orientation.outputs) == 1
-    if spread == "axis" and one and axis == orientation.outputs[0]:
-        return PerChannel(0), False
-    if len(shape) == 2:
-        if spread == "axis":
-            return PerChannel(1), True
-        return PerBlock(block, 1) if axis == orientation.outputs[0] else PerGroup(block), False
-    return None, False
 
 
 def _blocks(lines: torch.Tensor, granularity: Granularity) -> torch.Tensor:
