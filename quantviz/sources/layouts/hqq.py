@@ -94,7 +94,7 @@ def _text(claim: Claim, attribute: str) -> str:
     return bytes(claim.cut(attribute).flatten().tolist()).decode("ascii")
 
 
-_SAID = {
+_DESCRIBED = {
     **dict.fromkeys(_TEXTS, ("uint8",)),
     **dict.fromkeys((*_NUMBERS, *_OTHERS), ("int32", "uint8", "int64", "bool")),
 }
@@ -103,6 +103,6 @@ FORMS = (
     Form(
         {"W_q": ("uint8", "int32", *FLOATS), "scale": FLOATS, "zero": FLOATS, **_NEEDED},
         _read,
-        {attribute: dtypes for attribute, dtypes in _SAID.items() if attribute not in _NEEDED},
+        {attribute: dtypes for attribute, dtypes in _DESCRIBED.items() if attribute not in _NEEDED},
     ),
 )
