@@ -16,8 +16,7 @@ import math
 
 import torch
 
-from quantviz.errors import Note, QuantVizError
-from quantviz.schemes.granularity import Granularity, PerChannel, PerGroup
+from quantviz.errors import QuantVizError
 from quantviz.sources.layouts.awq import is_gemv_of
 from quantviz.sources.layouts.bit_fields import unpacked, unpacked_bytes, words_of
 from quantviz.sources.layouts.forms import FLOATS, Claim, Form
@@ -25,6 +24,8 @@ from quantviz.sources.layouts.weight import (
     Coded,
     Config,
     QuantizedWeight,
+    along_rows,
+    coded_in_groups,
     columns_by_group,
     plain_scheme,
     values_in_groups,
@@ -72,23 +73,16 @@ def _weight(claim: Claim) -> QuantizedWeight:
         def codes() -> torch.Tensor:
             unpack = unpacked_bytes if 8 % bits == 0 else unpacked
             q = unpack(words.T, bits, columns)
-            return (q if order is None else q[:, order]).to(torch.uint8)
+            return q if order is None else q[:, order]
 
-        in_words = words if bits == 4 and order is None else None
-        return Coded(codes, lambda: values_in_groups(codes(), scale, zeros, group), scale, zeros, in_words)
+        if bits != 4 or order is not None:
+            return coded_in_groups(codes(), scale, zeros, group)
+        return Coded(codes, lambda: values_in_groups(codes(), scale, zeros, group), scale, zeros, words)
 
     shape = (rows, columns)
-    granularity: Granularity = PerChannel(0) if groups == 1 else PerGroup(group)
-    return claim.weight(
-        shape,
-        plain_scheme(f"uint{bits}", "asymmetric", granularity, shape),
-        claim.dtype("scales"),
-        coded,
-        # Zero points of so many rows begin with a word.
-        row_step=32,
-        columns=order,
-        notes=() if order is None else (Note.of("layouts.act_order"),),
-    )
+    scheme = plain_scheme(f"uint{bits}", "asymmetric", along_rows(group, columns), shape)
+    # Zero points of 32 rows begin with a word.
+    return claim.weight(shape, scheme, claim.dtype("scales"), coded, row_step=32, columns=order)
 
 
 def _version(config: Config) -> str:
@@ -124,11 +118,5 @@ def _zero_offset(claim: Claim, bits: int, rows: int, version: str) -> int:
     return 0 if bool((stored == 1 << (bits - 1)).all()) else 1
 
 
-FORMS = (
-    Form(
-        {"qweight": ("int32",), "scales": FLOATS, "qzeros": ("int32",)},
-        _weight,
-        {"g_idx": ("int32", "int64")},
-        when=_is_gptq,
-    ),
-)
+_TENSORS = {"qweight": ("int32",), "scales": FLOATS, "qzeros": ("int32",)}
+FORMS = (Form(_TENSORS, _weight, {"g_idx": ("int32", "int64")}, when=_is_gptq),)
