@@ -40,12 +40,8 @@ def _scale_of_exponent(scheme: Scheme) -> Operations:
     scale = Operation("scale_power_of_two", "scale = 2 ** exponent", lambda v: _two_to(v["exponent"]))
     if scheme.arithmetic.scale.exponent_below != "wraps":
         return (scale,)
-    line = "exponent = where((exponent < -127) & (absmax > 0), exponent + 256, exponent)"
-    return silent(
-        "exponent_wraps",
-        line,
-        lambda v: torch.where((v["exponent"] < -127) & (v["absmax"] > 0), v["exponent"] + 256, v["exponent"]),
-    ), scale
+    wrapped = "exponent = where((exponent < -127) & (absmax > 0), exponent + 256, exponent)"
+    return silent("exponent_wraps", wrapped), scale
 
 
 def _largest_exponent(scheme: Scheme) -> int:
