@@ -119,9 +119,7 @@ def quantize(
         raise QuantVizError("importance_and_qparams")
     if qparams is not None:
         refuse_other_than_qparams(qparams)
-        # Codes of scales that were found by weights of columns are made with an inverse of their own.
-        used = scheme.weighted if "inverse" in qparams.others else scheme
-        scheme = used.replace(calibration=External())
+        scheme = _of_params(scheme, qparams).replace(calibration=External())
         params = stored_qparams(qparams, largest_magnitude(tensor), scheme, layout, strict)
         return _result_of(tensor, scheme, params, None, notes, strict)
     params, chosen_range = _choose(tensor, scheme, layout, strict, weights)
@@ -267,6 +265,13 @@ def _result_of(
         if bool(negative.any()):
             notes = (*notes, Note.of("negatives_clip", count=int(negative.sum())))
     return QuantResult(scheme, params, tensor, q, x_hat, error, clipped, layout, ranges, notes)
+
+
+def _of_params(scheme: Scheme, qparams: QParams) -> Scheme:
+    """Return the scheme by which codes are made with some scales: those found by weights of columns have an
+    inverse of their own.
+    """
+    return scheme.weighted if "inverse" in qparams.others else scheme
 
 
 def _raise_first(scheme: Scheme, shape: Shape) -> None:
