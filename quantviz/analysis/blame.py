@@ -187,7 +187,9 @@ class Blame:
     def costliest(self) -> Suspect | None:
         """Return the part that causes most, where that is at least `LEAST_CAUSED` of the error."""
         most = max(self.suspects, key=lambda each: each.caused_share, default=None)
-        return most if most is not None and most.caused_share >= LEAST_CAUSED else None
+        if most is not None and most.caused_share >= LEAST_CAUSED:
+            return most
+        return None
 
     def keep(self, x: Any, numbers: Iterable[int] | None = None) -> torch.Tensor:
         """Return x̂ of `x` with the chosen parts in 16 bits and out of the search for scales, float32.
@@ -500,4 +502,6 @@ def _clipping_scheme(tried: Counterfactuals, numbers: Numbers, noise: float) -> 
     if tried.scheme.mode == "symmetric":
         lo, hi = -max(-lo, hi), max(-lo, hi)
     scheme = tried.scheme.replace(calibration=ManualRange(lo, hi))
-    return scheme if math.isclose(tried.noise_under(scheme), noise, rel_tol=_SAME) else None
+    if math.isclose(tried.noise_under(scheme), noise, rel_tol=_SAME):
+        return scheme
+    return None

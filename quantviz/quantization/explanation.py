@@ -426,7 +426,9 @@ _OF_BLOCK: Mapping[str, str] = MappingProxyType(
 
 def _extreme(values: torch.Tensor) -> torch.Tensor:
     """Return the first value of largest magnitude; 0 if there are no values."""
-    return values[values.abs().argmax()] if values.numel() else torch.zeros(())
+    if values.numel():
+        return values[values.abs().argmax()]
+    return torch.zeros(())
 
 
 def _expression(line: str, scheme: Scheme, cell: CellInput) -> str:
@@ -439,7 +441,9 @@ def _expression(line: str, scheme: Scheme, cell: CellInput) -> str:
         return line.replace("tensor", "tensor[isfinite(tensor)]")
     if "block" in line and cell.left_out == cell.block_size:
         return ""
-    return line.replace("block", "block[isfinite(block)]") if cell.left_out else line
+    if cell.left_out:
+        return line.replace("block", "block[isfinite(block)]")
+    return line
 
 
 def _range_steps(scheme: Scheme, operations: Operations, cell: CellInput) -> Iterator[Step]:

@@ -320,7 +320,9 @@ def _stored_zero(zero_point: torch.Tensor, domain: str) -> torch.Tensor:
     float.
     """
     whole = domain in ("none", "code_int") and bool((zero_point.abs() < 2**31).all())
-    return zero_point.to(torch.int32) if whole else zero_point
+    if whole:
+        return zero_point.to(torch.int32)
+    return zero_point
 
 
 def _numbers(value: Any) -> torch.Tensor:
@@ -350,4 +352,6 @@ def _refuse_too_wide(ranges: Range, scheme: Scheme) -> None:
 def _width(ranges: Range, scheme: Scheme) -> torch.Tensor:
     lo = ranges.lo.to(torch.float64)
     hi = ranges.hi.to(torch.float64)
-    return 2 * torch.maximum(lo.abs(), hi.abs()) if scheme.mode == "symmetric" else hi - lo
+    if scheme.mode == "symmetric":
+        return 2 * torch.maximum(lo.abs(), hi.abs())
+    return hi - lo

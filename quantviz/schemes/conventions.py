@@ -211,7 +211,9 @@ class Convention(Arithmetic):
         changed = self.differences(registered)
         ordered = sorted(changed, key=lambda name: name.startswith("scale."))
         parts = ",".join(f"{name}={text_form.write_value(self.get(name))}" for name in ordered)
-        return f"{self.id}({parts})" if parts else self.id
+        if parts:
+            return f"{self.id}({parts})"
+        return self.id
 
     def __repr__(self) -> str:
         try:
@@ -242,7 +244,9 @@ class Convention(Arithmetic):
         changes = text_form.read_fields(cls, top_level, form) | {
             f"scale.{k}": v for k, v in text_form.read_fields(ScaleSpec, nested, form).items()
         }
-        return registered.replace(**changes) if changes else registered
+        if changes:
+            return registered.replace(**changes)
+        return registered
 
 
 def _field_of(convention: Convention, name: str) -> object:
