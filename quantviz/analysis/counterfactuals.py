@@ -115,8 +115,7 @@ class Rotated(Stored):
             pairs = viewed(values, (-1, 2, half))
             values = torch.stack((pairs[:, 0] + pairs[:, 1], pairs[:, 0] - pairs[:, 1]), 1).flatten()
             half *= 2
-        turned: Values = (values / math.sqrt(self._size)).numpy()[start - first : stop - first]
-        return turned
+        return np.asarray((values / math.sqrt(self._size)).numpy()[start - first : stop - first])
 
     def read(self, index: Window) -> torch.Tensor:
         flat = flat_indices_of(self.shape, index)
@@ -142,8 +141,7 @@ class Scaled(Stored):
 
     def run(self, start: int, stop: int) -> Values:
         columns = torch.arange(start, stop) % len(self._factors)
-        scaled: Values = self._stored.run(start, stop) * self._factors[columns].numpy()
-        return scaled
+        return np.asarray(self._stored.run(start, stop) * self._factors[columns].numpy())
 
     def read(self, index: Window) -> torch.Tensor:
         return self._stored.read(index) * self._factors[index[-1]]
@@ -204,6 +202,10 @@ class Counterfactuals:
     def noise(self) -> float:
         """Return Σe² of the whole tensor."""
         return _number(self.study.measured.moments.e2)
+
+    def share(self, noise: float) -> float:
+        """Return some Σe² as a share of the whole tensor's; 0 if that has no error."""
+        return noise / self.noise if self.noise else 0.0
 
     @cached_property
     def signal(self) -> float:
@@ -424,12 +426,12 @@ class Counterfactuals:
     def params_without(self, numbers: Numbers) -> QParams:
         """Return scales found without some parts."""
         without = self.without(numbers)
-        absmax = facts(without).absmax if self._own.arithmetic.scale.global_rule else None
+        absmax = facts(without).absmax if self._own.arithmetic.scale.depends_on_tensor else None
         return qparams(without, self._ignoring, absmax=absmax)
 
     def range_without(self, numbers: Numbers) -> Range | None:
         """Return the blocks' ranges found without some parts; none where scales were given."""
-        if self._own.arithmetic.scale.global_rule:
+        if self._own.arithmetic.scale.depends_on_tensor:
             return None
         found = ranges(self.without(numbers), self._ignoring)
         return found if isinstance(found, Range) else None
@@ -499,7 +501,7 @@ class Counterfactuals:
         """Return the facts of a tensor without some parts that `measure` takes; without a pass over it if
         they follow from the tensor's own.
         """
-        if self._own.arithmetic.scale.global_rule:
+        if self._own.arithmetic.scale.depends_on_tensor:
             return facts(without)
         known = self.study.facts
         count = len(self.places(numbers))

@@ -131,6 +131,11 @@ class ScaleSpec:
     #: The inverse of a scale of 0: "zero" or "inf"; "quotient_zero": 0, and so is x / scale.
     inverse_of_zero: InverseOfZero = "zero"
 
+    @property
+    def depends_on_tensor(self) -> bool:
+        """Whether a block's scale depends on the whole tensor's largest magnitude."""
+        return self.global_rule is not None or self.tensor_floor > 0
+
 
 @checked_fields
 @public_class
@@ -314,7 +319,7 @@ class Arithmetic:
     #: "not_of_zero", negative ones that are not 0 in units of the scale; "also_of_zero", all that are not
     #: positive.
     negative_zero: NegativeZero = "keep"
-    #: The rule for a block that does not fill up: one of `granularity.TAILS`.
+    #: The rule for a block that does not fill up: one of `choices.Tail`.
     tail: Tail = "refuse"
     #: The stored form of such a block: "short", or "whole", with its padding, as packed rows of blocks are,
     #: or that "…_if_integer" only.
