@@ -19,6 +19,7 @@ from quantviz.errors import QuantVizError
 from quantviz.figures.arrangement import ROW_HEIGHT
 from quantviz.lab.state import LabState
 from quantviz.schemes.mended import AboutTensor
+from quantviz.ui.components.choice import show_button
 from quantviz.ui.components.classroom_signs import show_prompt
 from quantviz.ui.lab.bars.phone_bar import show_phone_bar
 from quantviz.ui.lab.bars.scheme_bar import show_scheme
@@ -207,12 +208,7 @@ def _way(study: Study) -> str:
 def _more(state: LabState) -> None:
     """Show the controls that are rarely needed."""
     if visible("actions"):
-        st.button(
-            say("lab.reset"),
-            key="reset",
-            on_click=errors.safely(session.reset),
-            help=say("lab.reset_help"),
-        )
+        show_button(say("lab.reset"), "reset", session.reset, help=say("lab.reset_help"))
     if visible("x") or visible("x_hat"):
         show_value_choices(state)
     if visible("error"):

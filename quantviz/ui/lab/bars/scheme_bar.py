@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Any
 
 import streamlit as st
 
@@ -30,13 +31,14 @@ from quantviz.schemes.granularity import (
     divisors,
 )
 from quantviz.schemes.scheme import MODES, Scheme
-from quantviz.ui.components.choice import choose
+from quantviz.ui.components.choice import choose_from, show_button
 from quantviz.ui.components.classroom_signs import show_lock
+from quantviz.ui.components.refusals import show_error_beside
 from quantviz.ui.components.scheme_words import convention_name, format_name
 from quantviz.ui.lab.bars.changed_along import show_what_changed_along
 from quantviz.ui.lab.bars.engine_controls import refuse_recipe, show_recipe
 from quantviz.ui.lab.learning import explained
-from quantviz.ui.shell import errors, session, widgets
+from quantviz.ui.shell import errors, session
 from quantviz.ui.shell.classroom import classroom, locked
 from quantviz.ui.shell.words import language, plain, say, say_axis, say_error
 
@@ -90,28 +92,16 @@ def _choice_of(fmt: NumberFormat) -> str:
 def _number_format(state: LabState) -> None:
     fmt = state.scheme.number_format
     offered = offered_formats(state.scheme.arithmetic.offer)
-    names = dict.fromkeys(sorted(map(_choice_of, offered), key=lambda name: name not in _INTEGERS))
-    choose(
-        st.selectbox,
-        say("strip.format"),
-        tuple(names),
-        key=widgets.show("format", _choice_of(fmt)),
-        on_change=errors.safely(_set_format),
-        format_func=lambda name: say(f"strip.{name}") if name in _INTEGERS else format_name(name),
-        disabled=locked("scheme"),
-        width=132,
-    )
+    now = _choice_of(fmt)
+    words = {name: say(f"strip.{name}") for name in _INTEGERS if name in map(_choice_of, offered)}
+    words |= {each.id: format_name(each.id) for each in offered if each.family != "integer"}
+    label = say("strip.format")
+    choose_from(st.selectbox, label, words, "format", now, _set_format, lock="scheme", width=132)
     if fmt.family == "integer":
-        choose(
-            st.segmented_control,
-            say("strip.bits"),
-            [each.bits for each in offered if _choice_of(each) == _choice_of(fmt)],
-            key=widgets.show("bits", fmt.bits),
-            required=True,
-            on_change=errors.safely(_set_bits),
-            format_func=str,
-            disabled=locked("scheme"),
-        )
+        bits = {each.bits: str(each.bits) for each in offered if _choice_of(each) == now}
+        control = st.segmented_control
+        label = say("strip.bits")
+        choose_from(control, label, bits, "bits", fmt.bits, _set_bits, lock="scheme", required=True)
 
 
 def _explained(scheme: Scheme) -> str:
@@ -139,18 +129,14 @@ def put_format(format_id: str, control: str) -> None:
         session.adapt_scheme(session.state().scheme.with_format(format_id), "format")
 
 
-def _set_format() -> None:
+def _set_format(name: str) -> None:
     scheme = session.state().scheme
-    name = st.session_state["format"]
     of_name = [fmt for fmt in offered_formats(scheme.arithmetic.offer) if _choice_of(fmt) == name]
     put_format(min(of_name, key=scheme.number_format.distance).id, "format")
 
 
-def _set_bits() -> None:
+def _set_bits(bits: int) -> None:
     scheme = session.state().scheme
-    bits = st.session_state["bits"]
-    if bits is None:  # the control was replaced while it loaded
-        return
     fmt = next(
         fmt
         for fmt in FORMATS.values()
@@ -173,17 +159,10 @@ def possible_modes(scheme: Scheme) -> tuple[str, ...]:
 
 
 def _mode(state: LabState) -> None:
-    modes = possible_modes(state.scheme)
-    choose(
-        st.segmented_control,
-        say("strip.mode"),
-        modes,
-        key=widgets.show("mode", state.scheme.mode),
-        required=True,
-        on_change=errors.safely(_set_mode),
-        format_func=lambda name: say(f"modes.{name}.name"),
-        disabled=locked("scheme"),
-    )
+    words = {name: say(f"modes.{name}.name") for name in possible_modes(state.scheme)}
+    now = state.scheme.mode
+    label = say("strip.mode")
+    choose_from(st.segmented_control, label, words, "mode", now, _set_mode, lock="scheme", required=True)
 
 
 def _why_one_mode(scheme: Scheme) -> str:
@@ -192,13 +171,9 @@ def _why_one_mode(scheme: Scheme) -> str:
     return plain(say("strip.not_offered_here", name=convention_name(scheme.arithmetic)))
 
 
-def _set_mode() -> None:
-    scheme = session.state().scheme
-    mode = st.session_state["mode"]
-    if mode is None:  # the control was replaced while it loaded
-        return
+def _set_mode(mode: str) -> None:
     with errors.caught_beside("mode"):
-        session.adapt_scheme(scheme.with_mode(mode), "mode")
+        session.adapt_scheme(session.state().scheme.with_mode(mode), "mode")
 
 
 # ---- one scale for … ----------------------------------------------------------------------------
@@ -309,14 +284,14 @@ def _granularity(state: LabState) -> None:
         with st.container(key="granularity_buttons", horizontal=True, gap=None, width="content", wrap=True):
             for name, granularity in choices(state).items():
                 reason = why_not(state, granularity)
-                st.button(
+                show_button(
                     button_words(state, name, granularity),
-                    key=f"per_{name}",
+                    f"per_{name}",
+                    set_granularity,
+                    granularity,
                     type="primary" if name == now else "secondary",
                     disabled=(reason is not None and name != now) or locked("scheme"),
                     help=reason or _help(state, name, granularity),
-                    on_click=errors.safely(set_granularity),
-                    args=(granularity,),
                 )
     if sizes := _KINDS[state.scheme.granularity.id].sizes:
         with st.container(key="sizes", horizontal=True, gap="small", width="content"):
@@ -354,19 +329,17 @@ def set_granularity(granularity: Granularity) -> None:
 
 
 def _size_control(label: str, sizes: Iterable[int], key: str, now: int) -> None:
-    choose(
-        st.selectbox,
-        label,
-        sorted({*sizes, now}),
-        key=widgets.show(key, now),
-        on_change=errors.safely(_set_size),
-        args=(key,),
-        disabled=locked("scheme"),
-        width=76,
+    words = {size: str(size) for size in sorted({*sizes, now})}
+    _granularity_field(label, words, key, now, width=76)
+
+
+def _granularity_field(label: str, words: Mapping[Any, str], key: str, now: Any, **look: Any) -> None:
+    choose_from(
+        st.selectbox, label, words, key, now, lambda value: _set_size(key, value), lock="scheme", **look
     )
 
 
-def _set_size(key: str) -> None:
+def _set_size(key: str, chosen: Any) -> None:
     """Change one field of the granularity. The others are the state's, not those of controls that may still
     show another tensor's.
     """
@@ -374,7 +347,6 @@ def _set_size(key: str) -> None:
     now = session.state()
     granularity = now.scheme.granularity
     if granularity.id == _SIZED[kind].id:
-        chosen = st.session_state[key]
         value = counted(chosen, len(now.source.shape)) if field == "axis" else chosen
         wanted = dataclasses.replace(granularity, **{field: value})  # type: ignore[type-var]
         with errors.caught_beside("strip"):
@@ -415,17 +387,8 @@ def _group_size(state: LabState) -> None:
     axis = granularity.axis % len(shape)
     _size_control(say("strip.size"), _group_sizes(state, axis), "group_size", granularity.size)
     if len(shape) > 1:
-        choose(
-            st.selectbox,
-            say("strip.along"),
-            range(len(shape)),
-            key=widgets.show("group_axis", axis),
-            on_change=errors.safely(_set_size),
-            args=("group_axis",),
-            format_func=lambda i: say_axis(state.source, i, "along"),
-            disabled=locked("scheme"),
-            width=100,
-        )
+        words = {i: say_axis(state.source, i, "along") for i in range(len(shape))}
+        _granularity_field(say("strip.along"), words, "group_axis", axis, width=100)
 
 
 def _block_size(state: LabState) -> None:
@@ -445,16 +408,13 @@ def _flat_size(state: LabState) -> None:
     # Engines that pack runs of fixed sizes, or end in a short one, take neighbours.
     if (convention.offer.sizes or convention.tail != "refuse") and not granularity.strided:
         return
-    choose(
-        st.selectbox,
+    words = {False: say("strip.neighbours"), True: say("strip.strided")}
+    _granularity_field(
         say("strip.taken"),
-        (False, True),
-        key=widgets.show("flat_strided", granularity.strided),
-        on_change=errors.safely(_set_size),
-        args=("flat_strided",),
-        format_func=lambda strided: say("strip.strided" if strided else "strip.neighbours"),
+        words,
+        "flat_strided",
+        granularity.strided,
         help=say("strip.taken_help"),
-        disabled=locked("scheme"),
         width=100,
     )
 
@@ -496,5 +456,4 @@ def _reasons(state: LabState) -> None:
     show_what_changed_along(state)
     refuse_recipe(state)
     for control in ("format", "bits", "mode", "strip"):
-        if control in errors.input_errors():
-            st.error(say_error(errors.input_errors()[control]))
+        show_error_beside(control)

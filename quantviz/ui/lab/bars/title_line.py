@@ -11,10 +11,11 @@ from quantviz.checkpoints.offered import as_link
 from quantviz.lab.scenarios import SCENARIOS
 from quantviz.lab.state import LabState
 from quantviz.ui.components.cell import show_cell_inputs
+from quantviz.ui.components.choice import show_button
 from quantviz.ui.components.lesson_place import go
 from quantviz.ui.lab.bars.scheme_bar import is_sheet_open
 from quantviz.ui.lab.picture.navigation import block_words
-from quantviz.ui.shell import errors, origin, session, undo
+from quantviz.ui.shell import origin, session, undo
 from quantviz.ui.shell.address import turn_to
 from quantviz.ui.shell.classroom import classroom, visible
 from quantviz.ui.shell.origin import LessonStep
@@ -134,13 +135,8 @@ def _lesson_title(name: str) -> str:
 
 
 def _back_to_the_lesson(step: LessonStep) -> None:
-    st.button(
-        say("lab.back_to_lesson"),
-        key="back_to_lesson",
-        on_click=errors.safely(_go_back),
-        args=(step,),
-        help=say("lab.back_to_lesson_help", step=step.step + 1),
-    )
+    about = say("lab.back_to_lesson_help", step=step.step + 1)
+    show_button(say("lab.back_to_lesson"), "back_to_lesson", _go_back, step, help=about)
 
 
 def _go_back(step: LessonStep) -> None:
@@ -154,11 +150,6 @@ def _history_buttons() -> None:
         ("undo", session.undo_step, undo.can_undo()),
         ("redo", session.redo_step, undo.can_redo()),
     ):
-        st.button(
-            say(f"lab.{name}"),
-            key=name,
-            icon=f":material/{name}:",
-            on_click=errors.safely(act),
-            disabled=not possible,
-            help=say(f"lab.{name}_help"),
-        )
+        icon = f":material/{name}:"
+        about = say(f"lab.{name}_help")
+        show_button(say(f"lab.{name}"), name, act, icon=icon, disabled=not possible, help=about)

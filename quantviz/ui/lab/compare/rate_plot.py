@@ -17,11 +17,11 @@ from quantviz.analysis.recipe_ranking import RecipeRow, priced_at, row_of
 from quantviz.lab.state import LabState
 from quantviz.schemes.recipes import RECIPES
 from quantviz.schemes.scheme import Scheme
-from quantviz.ui.components.choice import choose
+from quantviz.ui.components.choice import switch
 from quantviz.ui.components.component import clicked_mark
 from quantviz.ui.components.scheme_words import format_name
 from quantviz.ui.lab.tensor import heavy_fact
-from quantviz.ui.shell import errors, session, widgets
+from quantviz.ui.shell import errors, session
 from quantviz.ui.shell.classroom import locked
 from quantviz.ui.shell.runs import fragment
 from quantviz.ui.shell.words import language, number, plain, say, sentences, theme
@@ -51,15 +51,7 @@ def show_rate_plot(study: Study, state: LabState, rows: Sequence[RecipeRow]) -> 
     if session.state() != state:
         st.rerun()  # A dot was clicked: the whole page follows.
     known = _known(state, rows)
-    bits = choose(
-        st.segmented_control,
-        say("recipes.bits_label"),
-        BITS,
-        key=widgets.show(_BITS, st.session_state.get(_BITS) or BITS[0]),
-        required=True,
-        format_func=lambda name: say(f"recipes.bits_of.{name}"),
-        label_visibility="collapsed",
-    )
+    bits = switch(_BITS, say("recipes.bits_label"), {name: say(f"recipes.bits_of.{name}") for name in BITS})
     now = _now(study)
     axes = state.source.axes
     shape = state.source.shape

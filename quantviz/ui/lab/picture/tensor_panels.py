@@ -62,7 +62,7 @@ def show_tensor_panels(
         data = dataclasses.replace(data, cause=None)
     show_panels(
         compared_engines.lighted(data, lit),
-        PanelsPlace(PANELS_KEY, bridge, panels, _clicked, _zoomed),
+        linked_place(PANELS_KEY, bridge, panels),
         dataclasses.replace(page_style(BRIDGE_KEY), height=_height_on_wall()),
         tensor_key=tensor_key(state),
         selected=state.view.place(state.cell),
@@ -148,22 +148,25 @@ def _linear_panels(study: Study, state: LabState, end: float | None, width: floa
     )
 
 
-def _clicked() -> None:
-    now = session.state()
-    cell = clicked_cell(BRIDGE_KEY, now.view.matrix(now.source.shape))
-    if cell:
-        select(*cell)
+def linked_place(key: str, bridge: Any, panels: Any, group: str | None = None) -> PanelsPlace:
+    """Return a place for panels of the Lab's tensor: a click in them selects a cell, and a zoom changes the
+    window of all panels.
+    """
 
-
-def _zoomed() -> None:
-    look_at(zoomed_window(BRIDGE_KEY))
-
-
-def look_at(window: tuple[int, int, int, int] | None) -> None:
-    """Look at the window that the browser asks for: first row, first column, rows, columns."""
-    if window:
+    def clicked() -> None:
         now = session.state()
-        session.look(now.view.window(*window, now.source.shape))
+        cell = clicked_cell(place.bridge, now.view.matrix(now.source.shape))
+        if cell:
+            select(*cell)
+
+    def zoomed() -> None:
+        now = session.state()
+        window = zoomed_window(place.bridge)
+        if window:
+            session.look(now.view.window(*window, now.source.shape))
+
+    place = PanelsPlace(key, bridge, panels, clicked, zoomed, group=group)
+    return place
 
 
 def error_end(study: Study, state: LabState) -> float | None:

@@ -17,24 +17,18 @@ from quantviz.lab.state import LabState
 from quantviz.schemes.calibration import MSE, Calibration, MinMax, Percentile
 from quantviz.schemes.engine_calibrations import EntropyONNXRuntime, EntropyTensorRT, MSETorch
 from quantviz.schemes.scheme import Scheme
-from quantviz.ui.components.choice import choose
+from quantviz.ui.components.choice import offer, switch
 from quantviz.ui.components.hand import fits_hand
 from quantviz.ui.components.hand_curve import CurveMark
 from quantviz.ui.components.panels_bridge import bridge_width
-from quantviz.ui.components.phone_tables import (
-    columns_shown,
-    held_column,
-    is_phone,
-    line_height,
-    table_height,
-)
+from quantviz.ui.components.phone_tables import Column, is_phone, show_table
 from quantviz.ui.components.refusals import show_refused
 from quantviz.ui.components.scheme_words import calibration_words, part_words
 from quantviz.ui.lab.bars.scheme_bar import other_granularities
-from quantviz.ui.lab.picture.navigation import block_words, clicked_line
+from quantviz.ui.lab.picture.navigation import block_words
 from quantviz.ui.lab.picture.tensor_panels import BRIDGE_KEY
 from quantviz.ui.lab.tensor import heavy_fact
-from quantviz.ui.shell import errors, session, widgets
+from quantviz.ui.shell import session
 from quantviz.ui.shell.classroom import locked, visible
 from quantviz.ui.shell.words import number, plain, say, sentences
 
@@ -100,16 +94,9 @@ def show_range(study: Study, state: LabState, sentence: Any, action: Any) -> Non
     best = finer if scales else ranges.best
     assert best is not None
     assert best.scheme is not None
-    group = "scheme" if scales else "range"
+    label = plain(_capital(_scales(best.scheme, state))) if scales else say("stage.range.use_range")
     with action:
-        st.button(
-            plain(_capital(_scales(best.scheme, state))) if scales else say("stage.range.use_range"),
-            key="range_use",
-            on_click=errors.safely(_take),
-            args=(best.scheme,),
-            disabled=locked(group),
-            help=say("room.locked") if locked(group) else None,
-        )
+        offer(label, "range_use", _take, best.scheme, lock="scheme" if scales else "range")
 
 
 def _worth(finer: RecipeRow | None, now_db: float, state: LabState) -> float:
@@ -296,18 +283,8 @@ def _show_choice(study: Study, why: Any, state: LabState) -> None:
     """Show the scopes of curve and table, where there is more than one block."""
     if study.layout.block_count == 1:
         return
-    words = {
-        _WHOLE: say("stage.range.of_tensor"),
-        _BLOCK: _block_words(study, why, state),
-    }
-    choose(
-        st.segmented_control,
-        say("stage.range.of"),
-        words,
-        key=widgets.show(_OF, st.session_state.get(_OF) or _WHOLE),
-        required=True,
-        format_func=words.__getitem__,
-    )
+    words = {_WHOLE: say("stage.range.of_tensor"), _BLOCK: _block_words(study, why, state)}
+    switch(_OF, say("stage.range.of"), words, look="visible")
 
 
 def _compared(state: LabState, block: tuple[int, ...] | None) -> CalibrationComparison:
@@ -344,40 +321,31 @@ def _is_far(state: LabState, block: tuple[int, ...] | None) -> bool:
 def _show_table(rows: list[CalibrationRow], state: LabState) -> None:
     now = state.scheme.calibration
     width = bridge_width(BRIDGE_KEY)
-    columns: dict[str, list[Any]] = {
-        "name": [
-            _name(row, is_now=row.calibration == now, is_best=row is rows[0], short=is_phone(width))
-            for row in rows
-        ],
-        "gain": [row.gain_db for row in rows],
-        "sqnr_db": [row.sqnr_db for row in rows],
-        "range": [_ends(row) for row in rows],
-        "clipped": [100 * row.clipped_share for row in rows],
-        "mse": [row.mse for row in rows],
-        "ms": [1000 * row.seconds for row in rows],
-    }
-    headings = {name: say(f"stage.range.columns.{name}") for name in columns}
-    numbers = {"sqnr_db": "%.2f", "gain": "%+.2f", "clipped": "%.2f %%", "mse": "%.4g", "ms": "%.0f"}
-    st.dataframe(
+    names = [
+        _name(row, is_now=row.calibration == now, is_best=row is rows[0], short=is_phone(width))
+        for row in rows
+    ]
+    columns = (
+        Column("name", names, 250, width_on_phone=204, names_lines=True),
+        Column("gain", [row.gain_db for row in rows], 76, "%+.2f", on_phone=True),
+        Column("sqnr_db", [row.sqnr_db for row in rows], 76, "%.2f"),
+        Column("range", [_ends(row) for row in rows], 110, on_phone=True, width_on_phone=84),
+        Column("clipped", [100 * row.clipped_share for row in rows], 76, "%.2f %%"),
+        Column("mse", [row.mse for row in rows], 76, "%.4g"),
+        Column("ms", [1000 * row.seconds for row in rows], 76, "%.0f"),
+    )
+
+    def take(line: int) -> None:
+        _take(session.state().scheme.replace(calibration=rows[line].calibration))
+
+    show_table(
+        _TABLE,
         columns,
-        key=_TABLE,
-        column_order=columns_shown(columns, ("name", "gain", "range"), width),
-        hide_index=True,
-        on_select="ignore"
-        if locked("range")
-        else errors.safely(lambda: _take_line([row.calibration for row in rows])),
-        selection_mode="single-cell",
-        row_height=line_height(width),
-        height=table_height(min(len(rows), 12), width),
-        column_config={
-            "name": held_column(headings["name"], 250, 204, width),
-            "range": st.column_config.TextColumn(headings["range"], width=84 if is_phone(width) else 110),
-            **{
-                name: st.column_config.NumberColumn(headings[name], format=numbers[name], width=76)
-                for name in numbers
-            },
-        },
+        width,
+        words="stage.range.columns",
         alt=say("stage.range.table_alt"),
+        lines=12,
+        take=None if locked("range") else take,
     )
 
 
@@ -404,9 +372,3 @@ def _ends(row: CalibrationRow) -> str:
     if row.lo == -row.hi:
         return f"±{number(row.hi, 4)}"
     return say("stage.range.ends", lo=number(row.lo, 4), hi=number(row.hi, 4))
-
-
-def _take_line(calibrations: list[Calibration]) -> None:
-    line = clicked_line(_TABLE, len(calibrations))
-    if line is not None:
-        _take(session.state().scheme.replace(calibration=calibrations[line]))

@@ -18,7 +18,8 @@ from quantviz.sources.matrix import as_opened
 from quantviz.text import visible
 from quantviz.ui.components.choice import choose
 from quantviz.ui.components.name_search import finder
-from quantviz.ui.lab.sidebar.nonfinite import show_choice, take
+from quantviz.ui.components.refusals import error_beside
+from quantviz.ui.lab.sidebar.nonfinite import show_error_and_choice, take
 from quantviz.ui.lab.tensor import catalog_of
 from quantviz.ui.shell import errors, session, widgets
 from quantviz.ui.shell.bounds import FIND_CHARACTERS
@@ -63,12 +64,9 @@ def show_folder(state: LabState) -> None:
             choose_dtype(_READ_AS, catalog_of(file), st.session_state.get("folder_tensor"), _load)
     except QuantVizError as error:
         # The error of a callback is shown below.
-        if "folder" not in errors.input_errors():
+        if error_beside("folder") is None:
             st.error(say_error(error))
-    complaint = errors.input_errors().get("folder")
-    if complaint:
-        st.error(say_error(complaint))
-        show_choice("folder")
+    show_error_and_choice("folder")
 
 
 def allow_long_names() -> None:
@@ -93,14 +91,8 @@ def choose_tensor(
             max_chars=FIND_CHARACTERS,
         )
         offered = list(filter(finder(wanted), names))
-        st.caption(
-            say(
-                "upload.offered",
-                shown=min(len(offered), MOST_OFFERED),
-                fitting=len(offered),
-                count=len(names),
-            )
-        )
+        shown = min(len(offered), MOST_OFFERED)
+        st.caption(say("upload.offered", shown=shown, fitting=len(offered), count=len(names)))
     allow_long_names()
     # The chosen one stays in the list for any typed text, or the widget would choose another.
     now: str | None = st.session_state.get(key)
@@ -174,21 +166,26 @@ def _choose_file(listing: Listing) -> None:
     if not files:
         st.caption(say("folder.none"))
         return
+    choose_file("folder_file", say("folder.file"), files, _open_file, help=say("folder.help"))
+    if listing.cut_short:
+        st.caption(say("folder.cut_short", count=len(listing.files)))
+
+
+def choose_file(key: str, label: str, files: Sequence[str], change: Callable[[], None], **look: Any) -> None:
+    """Show a list of files in the widget `key`; `look` is more for `st.selectbox`."""
     allow_long_names()
     choose(
         st.selectbox,
-        say("folder.file"),
+        label,
         files,
         index=None,
-        key="folder_file",
+        key=key,
         placeholder=say("folder.choose"),
-        on_change=errors.safely(_open_file),
+        on_change=errors.safely(change),
         format_func=visible,
-        help=say("folder.help"),
         disabled=locked("tensor"),
+        **look,
     )
-    if listing.cut_short:
-        st.caption(say("folder.cut_short", count=len(listing.files)))
 
 
 def _open_file() -> None:

@@ -13,12 +13,12 @@ from quantviz.sources.image import CHANNELS
 from quantviz.sources.matrix import as_opened
 from quantviz.sources.upload import Upload, UploadedFile
 from quantviz.text import visible
-from quantviz.ui.components.choice import choose
+from quantviz.ui.components.choice import choose_from
 from quantviz.ui.lab.sidebar.folder import choose_dtype, choose_tensor, first_readable, label_of
-from quantviz.ui.lab.sidebar.nonfinite import show_choice, take
+from quantviz.ui.lab.sidebar.nonfinite import show_error_and_choice, take
 from quantviz.ui.lab.tensor import keep_upload
-from quantviz.ui.shell import errors, session, widgets
-from quantviz.ui.shell.words import say, say_error
+from quantviz.ui.shell import errors, session
+from quantviz.ui.shell.words import say
 
 if TYPE_CHECKING:
     from quantviz.tensors.lazy import Stored
@@ -61,16 +61,10 @@ def show_image(state: LabState) -> None:
         on_change=errors.safely(_read_image),
         help=say("upload.private"),
     )
+    words = {name: say(f"upload.channels.{name}") for name in CHANNELS}
     channel = st.session_state.get("image_channel", next(iter(CHANNELS)))
-    choose(
-        st.selectbox,
-        say("upload.channel"),
-        tuple(CHANNELS),
-        key=widgets.show("image_channel", channel),
-        on_change=errors.safely(_read_image),
-        format_func=lambda name: say(f"upload.channels.{name}"),
-    )
-    _complaint("image")
+    choose_from(st.selectbox, say("upload.channel"), words, "image_channel", channel, lambda _: _read_image())
+    show_error_and_choice("image")
 
 
 def _read_image() -> None:
@@ -84,12 +78,8 @@ def _read_image() -> None:
     channel = st.session_state.get("image_channel", "grey")
     with errors.caught_beside("image"):
         place = UploadedFile(uploaded.name, channel=channel)
-        _take(
-            data,
-            place,
-            f"{uploaded.name} · {say(f'upload.channels.{channel}')}",
-            InMemory(*read_image(data, channel, filename=uploaded.name)),
-        )
+        name = f"{uploaded.name} · {say(f'upload.channels.{channel}')}"
+        _take(data, place, name, InMemory(*read_image(data, channel, filename=uploaded.name)))
 
 
 def show_file(state: LabState) -> None:
@@ -104,7 +94,7 @@ def show_file(state: LabState) -> None:
     if listed:
         choose_tensor("file_tensor", tuple(listed), listed.__getitem__, _load_tensor)
         _show_dtype()
-    _complaint("file")
+    show_error_and_choice("file")
     with st.expander(say("upload.too_large"), expanded="file" in errors.input_errors()):
         from quantviz.sources.files import cut_out_snippet, reader_of
 
@@ -182,10 +172,3 @@ def _take(
     upload = Upload(hashlib.sha256(data).hexdigest()[:16], visible(name), tensor.shape, place)
     keep_upload(upload, tensor, session.state().source.unedited.original)
     take(session.state().with_source(upload if place.channel else as_opened(upload, orientation)))
-
-
-def _complaint(field: str) -> None:
-    error = errors.input_errors().get(field)
-    if error:
-        st.error(say_error(error))
-        show_choice(field)
