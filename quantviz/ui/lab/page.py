@@ -27,8 +27,7 @@ from quantviz.ui.lab.bars.sharing import show_share
 from quantviz.ui.lab.bars.title_line import show_title, tensor_name
 from quantviz.ui.lab.learning import learn, terms_of
 from quantviz.ui.lab.numbers import below_the_fold
-from quantviz.ui.lab.numbers.numbers_line import show_numbers
-from quantviz.ui.lab.numbers.tiles import tiles
+from quantviz.ui.lab.numbers.tiles import show_numbers, tiles
 from quantviz.ui.lab.picture.navigation import show_worst
 from quantviz.ui.lab.picture.tensor_panels import (
     PANELS_KEY,
@@ -166,9 +165,7 @@ def _working(state: LabState) -> Iterator[None]:
 
 
 def _remember_facts(study: Study, why: Any) -> None:
-    """Remember the start of a range set by hand: the whole tensor's ends, the selected block's scale and
-    zero point.
-    """
+    """Remember the start of a range set by hand: the tensor's ends, the block's scale and zero point."""
     lo = study.facts.lo
     hi = study.facts.hi
     st.session_state[session.FACTS] = {

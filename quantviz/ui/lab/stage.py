@@ -21,7 +21,7 @@ from quantviz.ui.lab.compare import compare_tab, compared_engines
 from quantviz.ui.lab.learning import CAUSES, learn, terms_of
 from quantviz.ui.lab.picture.lab_ruler import can_drag_value, show_lab_ruler
 from quantviz.ui.lab.picture.navigation import has_places, show_places
-from quantviz.ui.lab.range import clipping_curve, range_tab
+from quantviz.ui.lab.range import range_tab
 from quantviz.ui.shell.classroom import classroom, visible
 from quantviz.ui.shell.words import say, say_error
 
@@ -80,9 +80,7 @@ def offered_tabs(state: LabState) -> tuple[str, ...]:
 
 
 def open_tab(state: LabState) -> str:
-    """Return the tab that is open: the one chosen last in this session. A state that compares engines opens
-    the comparison, from any origin.
-    """
+    """Return the open tab: the one chosen last; a state that compares engines opens the comparison."""
     offered = offered_tabs(state)
     compared = state.compared is not None and visible("compare")
     if compared and not st.session_state.get(_COMPARED, False):
@@ -93,16 +91,12 @@ def open_tab(state: LabState) -> str:
 
 
 def comparing(state: LabState, stage: Stage) -> compared_engines.Shown | None:
-    """Return the comparison of engines that is framed in the panels: while its tab is open, and on a
-    projector, which shows it beside the cell.
-    """
+    """Return the comparison that the panels frame: while its tab is open, and always on a projector."""
     return compared_engines.comparing(state) if stage.tab == "compare" or classroom().projector else None
 
 
 def lit_in_view(state: LabState, stage: Stage, compared: compared_engines.Shown | None) -> Any:
-    """Return the mask of the cells in view that the open tab is about, bool of its rows and columns; None for
-    none.
-    """
+    """Return the mask of the cells in view that the open tab is about, bool of rows and columns, or None."""
     if stage.tab == "blame":
         with _or_else(lambda _: None):  # the tab itself shows the reason
             return blame_tab.blamed(state)
@@ -126,7 +120,7 @@ def fill_stage(
     if stage.tab in ("cell", "range") and visible("number_line"):
         # The ruler comes before slower parts.
         with stage.ruler:
-            curve = clipping_curve.curve_at_once(study, why, state) if stage.tab == "range" else None
+            curve = range_tab.curve_at_once(study, why, state) if stage.tab == "range" else None
             show_lab_ruler(study, why, state, panels, curve)
     if stage.tab == "blame" and visible("number_line") and can_drag_value(study, why, state):
         with stage.ruler:
@@ -152,7 +146,7 @@ def fill_stage(
     if curve is not None:
         # Without the marks that take too long it is still the curve.
         with stage.ruler, _or_else(lambda _: None):
-            clipping_curve.complete(curve, study, why, state)
+            range_tab.complete_marks(curve, study, why, state)
 
 
 @contextlib.contextmanager

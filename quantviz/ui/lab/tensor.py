@@ -159,9 +159,7 @@ def facts_of(source: Source) -> Facts:
 
 
 def study_of(state: LabState, scheme: Scheme | None = None) -> Study:
-    """Return the state's tensor under its scheme, or under another; `QuantVizError` where it cannot be
-    quantized so.
-    """
+    """Return the state's tensor under a scheme, its own if None; `QuantVizError` if it does not fit."""
     from quantviz.analysis.study import Study
 
     source = state.source
@@ -181,9 +179,7 @@ def study_of(state: LabState, scheme: Scheme | None = None) -> Study:
 
 
 def ask_study_of(state: LabState, what: str, ask: Callable[[Study], T], block: Shape | None = None) -> T:
-    """Return the result of long work on the state's tensor under its scheme, or on one of its blocks by
-    itself: see `heavy_fact`.
-    """
+    """Return the result of long work on the state's tensor, or on a block of it: see `heavy_fact`."""
     from quantviz.analysis.study import ask_study
 
     source = state.source
@@ -220,9 +216,7 @@ def searches(scheme: Scheme) -> bool:
 
 
 def gaussian_db(scheme: Scheme, shape: tuple[int, ...]) -> float:
-    """Return the SQNR of normal tensors of `shape` under a scheme, in dB; nan where that takes too long. It
-    is shared, because it takes a while.
-    """
+    """Return the SQNR of normal tensors of `shape` under a scheme, in dB; nan where that takes too long."""
     from quantviz.evaluation.gaussian import gaussian_sqnr_db
 
     heavy = searches(scheme) and math.prod(shape) >= HEAVY_ELEMENTS

@@ -34,13 +34,13 @@ from quantviz.schemes.scheme import MODES, Scheme
 from quantviz.ui.components.choice import choose_from, show_button
 from quantviz.ui.components.classroom_signs import show_lock
 from quantviz.ui.components.refusals import show_error_beside
-from quantviz.ui.components.scheme_words import convention_name, format_name
-from quantviz.ui.lab.bars.changed_along import show_what_changed_along
+from quantviz.ui.components.scheme_words import convention_name, format_name, part_words
 from quantviz.ui.lab.bars.engine_controls import refuse_recipe, show_recipe
 from quantviz.ui.lab.learning import explained
 from quantviz.ui.shell import errors, session
 from quantviz.ui.shell.classroom import classroom, locked
-from quantviz.ui.shell.words import language, plain, say, say_axis, say_error
+from quantviz.ui.shell.session import Adapted
+from quantviz.ui.shell.words import language, plain, say, say_axis, say_error, sentences, shape_text
 
 #: Integers are chosen by sign and bits, other formats by name.
 _INTEGERS: Mapping[str, bool] = MappingProxyType({"integer_signed": True, "integer_unsigned": False})
@@ -107,18 +107,17 @@ def _number_format(state: LabState) -> None:
 def _explained(scheme: Scheme) -> str:
     """Return the help on format, bits and mode: their controls have no room for labels."""
     fmt = scheme.number_format
-    told = {"format": _format_help(fmt), "bits": say("strip.bits_help"), "mode": say("strip.mode_help")}
+    help_on = {"format": _format_help(fmt), "bits": say("strip.bits_help"), "mode": say("strip.mode_help")}
     if len(possible_modes(scheme)) == 1:
-        told["mode"] += " " + _why_one_mode(scheme)
-    parts = (f"**{say(f'strip.{name}')}** · {explained(name, words)}" for name, words in told.items())
+        help_on["mode"] += " " + _why_one_mode(scheme)
+    parts = (f"**{say(f'strip.{name}')}** · {explained(name, words)}" for name, words in help_on.items())
     return "\n\n".join(parts)
 
 
 def _format_help(fmt: NumberFormat) -> str:
     """Return the help on the format, with a link to all its values."""
-    about = say(
-        "strip.format_line", name=plain(format_name(fmt.id)), help=plain(say(f"formats.{fmt.id}.help"))
-    )
+    words = plain(say(f"formats.{fmt.id}.help"))
+    about = say("strip.format_line", name=plain(format_name(fmt.id)), help=words)
     link = f"[{say('strip.format_page')}](/formats?a={fmt.id}&lang={language()})"
     return f"{say('strip.format_help')}\n\n{about} {link} ·"
 
@@ -137,12 +136,8 @@ def _set_format(name: str) -> None:
 
 def _set_bits(bits: int) -> None:
     scheme = session.state().scheme
-    fmt = next(
-        fmt
-        for fmt in FORMATS.values()
-        if _choice_of(fmt) == _choice_of(scheme.number_format) and fmt.bits == bits
-    )
-    put_format(fmt.id, "bits")
+    alike = (fmt for fmt in FORMATS.values() if _choice_of(fmt) == _choice_of(scheme.number_format))
+    put_format(next(fmt.id for fmt in alike if fmt.bits == bits), "bits")
 
 
 # ---- mode ---------------------------------------------------------------------------------------
@@ -151,11 +146,8 @@ def _set_bits(bits: int) -> None:
 def possible_modes(scheme: Scheme) -> tuple[str, ...]:
     """Return the modes that its format can have and its convention offers."""
     offered = scheme.arithmetic.offer.modes or MODES
-    return tuple(
-        mode
-        for mode in MODES
-        if mode in offered and (mode == "symmetric" or scheme.number_format.kind == "integer")
-    )
+    possible = MODES if scheme.number_format.kind == "integer" else ("symmetric",)
+    return tuple(mode for mode in MODES if mode in offered and mode in possible)
 
 
 def _mode(state: LabState) -> None:
@@ -199,20 +191,16 @@ class _Kind:
 
 def _channels(state: LabState) -> Mapping[str, Granularity]:
     axes = len(state.source.shape)
-    if axes <= 2:  # a tensor of one axis has no rows: there the button is grey
-        return (
-            {"row": PerChannel(-2), "column": PerChannel(-1)}
-            if axes == 1
-            else {"row": PerChannel(0), "column": PerChannel(1)}
-        )
-    return {f"axis{axis}": PerChannel(axis) for axis in range(axes)}
+    if axes == 1:  # it has no rows: there the button is grey
+        return {"row": PerChannel(-2), "column": PerChannel(-1)}
+    names = ("row", "column") if axes == 2 else tuple(f"axis{axis}" for axis in range(axes))
+    return {name: PerChannel(axis) for axis, name in enumerate(names)}
 
 
 def _groups(state: LabState) -> Mapping[str, Granularity]:
     axis = len(state.source.shape) - 1
-    return {
-        "group": PerGroup(_usual(state, PerGroup.id, _group_sizes(state, axis), state.source.shape[axis]))
-    }
+    sizes = _group_sizes(state, axis)
+    return {"group": PerGroup(_usual(state, PerGroup.id, sizes, state.source.shape[axis]))}
 
 
 def _blocks(state: LabState) -> Mapping[str, Granularity]:
@@ -231,9 +219,7 @@ def _sides(shape: Shape) -> Shape:
 
 def choices(state: LabState) -> dict[str, Granularity]:
     """Return the possible granularities by the name of the button, in the order of the buttons."""
-    return {
-        name: granularity for kind in _KINDS.values() for name, granularity in kind.buttons(state).items()
-    }
+    return {name: each for kind in _KINDS.values() for name, each in kind.buttons(state).items()}
 
 
 def chosen(state: LabState) -> str | None:
@@ -263,9 +249,7 @@ def why_not(state: LabState, granularity: Granularity) -> str | None:
 
 
 def other_granularities(state: LabState) -> tuple[Granularity, ...]:
-    """Return the granularities in place of the present one: channels at first, which cost least, and where
-    there are none, or a scale is for less than the tensor already, all possible ones.
-    """
+    """Return the other granularities to try: channels in place of one scale, else all that are possible."""
     shape = state.source.shape
     taken = (chosen(state), PerTensor.id)
     possible = (each for name, each in choices(state).items() if name not in taken)
@@ -300,11 +284,9 @@ def _granularity(state: LabState) -> None:
 
 def button_words(state: LabState, name: str, granularity: Granularity) -> str:
     """Return a button's label."""
-    return (
-        plain(say_axis(state.source, granularity.axis, "button"))
-        if isinstance(granularity, PerChannel)
-        else say(f"strip.per_{name}")
-    )
+    if isinstance(granularity, PerChannel):
+        return plain(say_axis(state.source, granularity.axis, "button"))
+    return say(f"strip.per_{name}")
 
 
 def _help(state: LabState, name: str, granularity: Granularity) -> str:
@@ -340,9 +322,7 @@ def _granularity_field(label: str, words: Mapping[Any, str], key: str, now: Any,
 
 
 def _set_size(key: str, chosen: Any) -> None:
-    """Change one field of the granularity. The others are the state's, not those of controls that may still
-    show another tensor's.
-    """
+    """Change one field of the granularity; a control may still show another tensor's other fields."""
     kind, _, field = key.partition("_")
     now = session.state()
     granularity = now.scheme.granularity
@@ -420,9 +400,7 @@ def _flat_size(state: LabState) -> None:
 
 
 def _usual(state: LabState, kind: str, sizes: list[int], length: int) -> int:
-    """Return the size for a new choice: at most the usual one, and smaller than the whole axis where it can
-    be; the usual one where there is none.
-    """
+    """Return the size to begin with: the largest up to the usual one, smaller than the axis if possible."""
     size = _USUAL[kind][state.large]
     fitting = [n for n in sizes if n <= size] or sizes[:1]
     smaller = [n for n in fitting if 1 < n < length]
@@ -453,7 +431,43 @@ def _reasons(state: LabState) -> None:
     show_lock("scheme")
     if len(state.source.shape) == 1:
         st.caption(say("strip.one_axis"))
-    show_what_changed_along(state)
+    _show_further_changes(state)
     refuse_recipe(state)
     for control in ("format", "bits", "mode", "strip"):
         show_error_beside(control)
+
+
+def _show_further_changes(state: LabState) -> None:
+    """Show the further changes that the last choice, or the tensor, brought with it."""
+    change = session.adapted()
+    if change and change.others:
+        with st.container(key="changed_along"):
+            st.caption(plain(_further_changes(change, state)))
+
+
+def _further_changes(change: Adapted, state: LabState) -> str:
+    def words(*names: str) -> dict[str, str]:
+        """Return the named parts of the scheme before and after."""
+        schemes = {"before": change.before, "after": change.after}
+        return {
+            when: ", ".join(part_words(scheme, name, state.source) for name in names)
+            for when, scheme in schemes.items()
+        }
+
+    if change.asked == ("granularity",) and change.others == ("calibration",):
+        return say("strip.range_again", **words("calibration"))
+    if change.asked:
+        name = part_words(change.after, change.asked[0], state.source)
+        return say("strip.adapted", name=name, **words(*change.others))
+    if change.after == change.before.with_every_value():
+        return say("strip.without_search", **words(*change.others))
+    # Another tensor is the reason: its values have another sign, or its shape has no such blocks.
+    signs = change.before.number_format.signed != change.after.number_format.signed
+    notes = []
+    if signs:
+        why = "for_picture" if state.source.unedited.picture else "for_both_signs"
+        notes.append(say(f"strip.{why}", **words("format")))
+    rest = tuple(name for name in change.others if not (signs and name == "format"))
+    if rest:
+        notes.append(say("strip.stands_in", shape=shape_text(state.source.shape), **words(*rest)))
+    return sentences(*notes)

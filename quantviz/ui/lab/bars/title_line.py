@@ -28,15 +28,13 @@ _LONGEST_NAME = 40
 def tensor_name(state: LabState) -> str:
     """Return the tensor's name: of the scenario it began as, or of its source."""
     name = origin.scenario(session.state())
-    return (
-        say(f"scenarios.{name}.name") if name and not state.source.edits else state.source.title(language())
-    )
+    if name and not state.source.edits:
+        return say(f"scenarios.{name}.name")
+    return state.source.title(language())
 
 
 def show_title(state: LabState) -> tuple[Any, Any]:
-    """Show the line, and return the places of the contents of *Share* and *More*, None where a teacher has
-    hidden all: they are filled once the tensor is there.
-    """
+    """Show the line; return the places for *Share* and *More*, None where a teacher has hidden all of it."""
     share = more = None
     with st.container(key="title", horizontal=True, vertical_alignment="center", gap="small"):
         with st.container(key="crumbs", horizontal=True, vertical_alignment="center", gap="xxsmall"):
@@ -107,11 +105,7 @@ def _block(state: LabState) -> str:
 
 
 def _hint(state: LabState) -> str:
-    """Return the hint on what to look for; after a change of scheme or tensor, as one on the start.
-
-    It is empty where a teacher has hidden or locked something; in the Lab opened from a lesson's step, it
-    names that step.
-    """
+    """Return the hint on what to look for, or the lesson's step that led here; empty in a teacher's link."""
     if classroom().hidden or classroom().locked:
         return ""
     step = origin.lesson_step(state)

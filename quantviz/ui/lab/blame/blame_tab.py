@@ -74,9 +74,7 @@ def show_blame(study: Study, state: LabState, sentence: Any, action: Any, body: 
 
 
 def blamed(state: LabState) -> npt.NDArray[np.bool_] | None:
-    """Return the mask of the cells in view that cost the most, bool of the rows and columns in view; None
-    where nothing is to blame.
-    """
+    """Return the mask of the cells in view that cost most, bool of rows and columns; None without any."""
     best = _found(state)[0]
     return None if best.choice is None else parts_in_view(best, state.source.shape, state.view)
 
@@ -116,7 +114,6 @@ def _found(state: LabState) -> tuple[Blame, ...]:
     source = state.source
     scheme = state.scheme
     parts = _asked_for(state) if state.large else None
-
     with st.spinner(say("blame.looking"), show_time=True):
         if parts is None:
             return heavy_fact(source, f"blame {scheme}", partial(culprits, scheme=scheme))
@@ -145,14 +142,11 @@ def _answer(blame: Blame, state: LabState) -> str:
     choice = blame.choice
     if choice is None:
         return _costliest(blame, state)
-    told = say(
-        "blame.found",
-        what=_names(blame.parts, _costliest_first(blame, choice.numbers), state),
-        before=_db(choice.rest_before_db),
-        after=_db(choice.rest_after_db),
-    )
+    what = _names(blame.parts, _costliest_first(blame, choice.numbers), state)
+    before = _db(choice.rest_before_db)
+    finding = say("blame.found", what=what, before=before, after=_db(choice.rest_after_db))
     brings = (_brings(each, state) for each in _helping(blame, state))
-    return sentences(told, _gathered(blame, choice.numbers, state), *brings)
+    return sentences(finding, _gathered(blame, choice.numbers, state), *brings)
 
 
 def _costliest(blame: Blame, state: LabState) -> str:
@@ -161,18 +155,16 @@ def _costliest(blame: Blame, state: LabState) -> str:
     if most is None:
         return say("blame.none")
     share = number(100 * most.caused_share, 2)
-    told = say("blame.costliest", what=_names(blame.parts, (most.number,), state), share=share)
-    return sentences(told, *(_brings(each, state) for each in _helping(blame, state)))
+    finding = say("blame.costliest", what=_names(blame.parts, (most.number,), state), share=share)
+    return sentences(finding, *(_brings(each, state) for each in _helping(blame, state)))
 
 
 def _brings(remedy: Remedy, state: LabState) -> str:
     more = round(_bits(remedy, state), 6)
-    return say(
-        "blame.brings" if more else "blame.brings_for_nothing",
-        remedy=_capital(_words_of(remedy, state)),
-        gain=number(round(remedy.whole_after_db - remedy.whole_before_db, 6), 2, signed=True),
-        **({"bits": number(more, 2, signed=True)} if more else {}),
-    )
+    words = _capital(_words_of(remedy, state))
+    gain = number(round(remedy.whole_after_db - remedy.whole_before_db, 6), 2, signed=True)
+    key = "blame.brings" if more else "blame.brings_for_nothing"
+    return say(key, remedy=words, gain=gain, bits=number(more, 2, signed=True))
 
 
 def _bits(remedy: Remedy, state: LabState) -> float:
@@ -218,16 +210,11 @@ def _call(blame: Blame, state: LabState) -> str:
 
 
 def _helping(blame: Blame, state: LabState) -> tuple[Remedy, ...]:
-    """Return the remedies that help and that kernels run: the scheme of largest gain beyond its bits, and
-    AWQ's scaling by the layer before.
-    """
+    """Return the remedies that help and run on kernels: the scheme of largest net gain, and AWQ's scaling."""
     from quantviz.analysis.blame import DB_PER_BIT
 
-    helping = [
-        remedy
-        for remedy in blame.remedies
-        if remedy.is_deployable and remedy.whole_after_db - remedy.whole_before_db >= _LEAST_GAIN_DB
-    ]
+    deployable = (each for each in blame.remedies if each.is_deployable)
+    helping = [each for each in deployable if each.whole_after_db - each.whole_before_db >= _LEAST_GAIN_DB]
     schemes = [each for each in helping if each.scheme]
     schemes.sort(key=lambda each: DB_PER_BIT * _bits(each, state) - each.whole_after_db)
     return (*schemes[:1], *(each for each in helping if each.id == "fold"))

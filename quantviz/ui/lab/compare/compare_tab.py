@@ -44,9 +44,7 @@ def show_compare(
     action: Any,
     body: Any,
 ) -> None:
-    """Show the comparisons that a teacher has not hidden: the chosen one first, since all recipes take
-    longer.
-    """
+    """Show the comparisons that a teacher has not hidden, all recipes last: they take longest."""
     # Clear the last tab's sentence before all recipes are tried.
     told = sentence.empty()
     use = action.empty()
@@ -80,9 +78,7 @@ def show_engines(compared: compared_engines.Shown, state: LabState) -> None:
 
 
 def _answer(rows: tuple[RecipeRow, ...], now: RecipeRow, state: LabState, sentence: Any, action: Any) -> None:
-    """Show the best recipe of no more bits than now, and offer it; and the smallest that is enough. Recipes
-    that no kernel runs are left out.
-    """
+    """Offer the best recipe with a kernel, of no more bits than now; and show the smallest that is enough."""
     from quantviz.figures.recipe_plot import answer_sentence
 
     rows = tuple(row for row in rows if not is_by_inputs(row.scheme, state.source.shape))
@@ -125,21 +121,16 @@ def _recipes(rows: tuple[RecipeRow, ...], study: Study, state: LabState) -> None
 
 
 def recipe_rows_of(state: LabState) -> tuple[RecipeRow, ...]:
-    """Return the rows of this tensor: computed once for it; of a large one measured on a part of it, until
-    all values are requested.
-    """
+    """Return the rows of this tensor, computed once; of a large one on a sample, until all are requested."""
     from quantviz.analysis.sampled_part import sampled_rows
 
     source = state.source
     scheme = state.scheme
     sampled = state.large and not st.session_state.get(_EXACT)
-    make = sampled_rows if sampled else recipe_rows
+    work = partial(sampled_rows if sampled else recipe_rows, current=scheme)
+    name = f"recipes {'of a part ' if sampled else ''}{scheme.nonfinite}"
     with st.spinner(say("recipes.trying", count=len(RECIPES)), show_time=True):
-        rows = heavy_fact(
-            source,
-            f"recipes {'of a part ' if sampled else ''}{scheme.nonfinite}",
-            partial(make, current=scheme),
-        )
+        rows = heavy_fact(source, name, work)
     now = current_recipe(scheme, source.shape)
     return tuple(dataclasses.replace(row, is_current=row.id == now) for row in rows)
 

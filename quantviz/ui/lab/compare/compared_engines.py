@@ -130,9 +130,7 @@ def differing(shown: Shown | None, view: View) -> Any:
 
 
 def lighted(data: PanelsData, lit: Any) -> PanelsData:
-    """Return the panels with cells framed, `lit` of those in view; where they are too many for frames, or a
-    pixel stands for many cells, with a map of them laid over the panels.
-    """
+    """Return the panels with the cells in view framed that are `lit`, or with a map of them if too many."""
     if lit is None:
         return data
     if data.pixels is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import string
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -85,22 +86,16 @@ def _addable(state: LabState) -> dict[str, Scheme]:
     """Return further schemes to compare with the present one: recipes, and its own under other engines."""
     offered = {name: _answering(recipe, state) for name, recipe in RECIPES.items()}
     for name in (name for group in CONVENTION_GROUPS.values() for name in group):
-        try:
+        with suppress(QuantVizError):  # the engine does not offer this scheme
             offered[_ENGINE + name] = state.scheme.replace(convention=name)
-        except QuantVizError:
-            # The engine does not offer this scheme.
-            continue
-    there = state.contenders
     shape = state.source.shape
-    return {
-        name: scheme for name, scheme in offered.items() if scheme not in there and not scheme.problems(shape)
-    }
+    new = {name: each for name, each in offered.items() if each not in state.contenders}
+    return {name: each for name, each in new.items() if not each.problems(shape)}
 
 
 def _addable_words(name: str, state: LabState) -> str:
     if name.startswith(_ENGINE):
-        engine = convention_option(name.removeprefix(_ENGINE))
-        return say("contest.same_under", engine=engine)
+        return say("contest.same_under", engine=convention_option(name.removeprefix(_ENGINE)))
     return say_recipe(name, state.source)
 
 
@@ -113,9 +108,7 @@ def _add(name: str) -> None:
 
 
 def _answering(scheme: Scheme, state: LabState) -> Scheme:
-    """Return a scheme with the present one's choice for NaN and Inf, unless it has one of its own: a scheme
-    that refuses them could not be compared with one that does not.
-    """
+    """Return a scheme with the present choice for NaN and Inf, unless it has its own: all have to accept."""
     return scheme if scheme.nonfinite != "refuse" else scheme.replace(nonfinite=state.scheme.nonfinite)
 
 
@@ -129,12 +122,10 @@ def _name(scheme: Scheme, state: LabState) -> str:
     if recipe:
         return say_recipe(recipe, state.source)
     usual = Scheme("int8")
-    told = ["format", "granularity"] + [
-        name
-        for name in ("mode", "calibration", "convention")
-        if getattr(scheme, name) != getattr(usual, name)
-    ]
-    return " · ".join(part_words(scheme, name, state.source) for name in told)
+    further = ("mode", "calibration", "convention")
+    unusual = [name for name in further if getattr(scheme, name) != getattr(usual, name)]
+    parts = ("format", "granularity", *unusual)
+    return " · ".join(part_words(scheme, name, state.source) for name in parts)
 
 
 def _names(state: LabState) -> tuple[str, ...]:
@@ -219,11 +210,12 @@ def _granularities(state: LabState) -> Mapping[str, Granularity]:
     rows = state.view.rows
     cols = state.view.cols
     own = state.scheme.granularity
-    found: dict[str, Granularity] = (
-        {} if rows is None else {"rows": PerChannel(rows), "columns": PerChannel(cols)}
-    )
-    small = math.prod(state.source.shape) <= MOST_CELLS
-    return found | {"blocks": own} if small and not isinstance(own, (PerTensor, PerChannel)) else found
+    parts: dict[str, Granularity] = {}
+    if rows is not None:
+        parts |= {"rows": PerChannel(rows), "columns": PerChannel(cols)}
+    if math.prod(state.source.shape) <= MOST_CELLS and not isinstance(own, (PerTensor, PerChannel)):
+        parts["blocks"] = own
+    return parts
 
 
 def _compared(state: LabState, schemes: tuple[Scheme, ...], parts: str) -> SchemeComparison:
@@ -231,12 +223,10 @@ def _compared(state: LabState, schemes: tuple[Scheme, ...], parts: str) -> Schem
     from quantviz.analysis.scheme_comparison import compare_schemes
 
     granularity = _granularities(state).get(parts)
+    name = f"contest {granularity} {' '.join(map(str, schemes))}"
+    work = partial(compare_schemes, schemes=schemes, parts=granularity)
     with st.spinner(say("contest.trying", count=len(schemes)), show_time=True):
-        return heavy_fact(
-            state.source,
-            f"contest {granularity} {' '.join(map(str, schemes))}",
-            partial(compare_schemes, schemes=schemes, parts=granularity),
-        )
+        return heavy_fact(state.source, name, work)
 
 
 def _sentence(found: SchemeComparison, state: LabState, parts: str) -> str:
@@ -245,23 +235,19 @@ def _sentence(found: SchemeComparison, state: LabState, parts: str) -> str:
     of_cells = parts == "cells"
     wins, ties = (found.cell_shares, found.cell_ties) if of_cells else (found.part_shares, found.part_ties)
     shares = sorted(enumerate(wins), key=lambda each: -each[1])
-    told = [
-        say(
-            "contest.wins" if k == 0 else "contest.wins_too",
-            letter=_letter(number),
-            share=_percent(share),
-            **({"of": say(f"contest.of.{parts}")} if k == 0 else {}),
-        )
-        for k, (number, share) in enumerate(shares)
-    ]
+    first = {"of": say(f"contest.of.{parts}")}
+    clauses: list[str] = []
+    for number, share in shares:
+        key = "contest.wins_too" if clauses else "contest.wins"
+        clauses.append(say(key, letter=_letter(number), share=_percent(share), **first))
     if ties > 0:
-        told.append(say("contest.ties", share=_percent(ties)))
+        clauses.append(say("contest.ties", share=_percent(ties)))
     # A scheme may win some cells and yet no pixel of many.
     furthest = [
         _furthest(found, number, state, parts) for number, _ in shares if (found.winner == number).any()
     ]
     where = say("contest.furthest", each=say("cell.then").join(furthest[:_MOST_TOLD])) if furthest else ""
-    return sentences(f"{say('contest.between').join(told)}{say('contest.end')}", where)
+    return sentences(f"{say('contest.between').join(clauses)}{say('contest.end')}", where)
 
 
 def _furthest(found: SchemeComparison, number: int, state: LabState, parts: str) -> str:

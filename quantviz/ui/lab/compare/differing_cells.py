@@ -53,9 +53,7 @@ def _select(place: tuple[int, ...]) -> None:
 
 
 def _reason(shown: Shown, place: tuple[int, ...]) -> tuple[str, Reason] | None:
-    """Return the convention that the present one differs from in this cell, and the reason: the chosen one,
-    else the first; None where all agree.
-    """
+    """Return the engine, chosen or first, that differs from the present one in a cell, and the reason."""
     from quantviz.analysis.engine_comparison import why
 
     own = shown.comparison.results[shown.present]
@@ -70,9 +68,7 @@ def _reason(shown: Shown, place: tuple[int, ...]) -> tuple[str, Reason] | None:
 
 
 def _line(shown: Shown, reason: Reason, engine: str) -> str:
-    """Return a cell in one line, the other side called by its `engine`: first the values that differ, as far
-    as they may be shown.
-    """
+    """Return a cell in one line, first the values that differ; `engine` names the other side's."""
     one = reason.one
     other = reason.other
     parts = [f"({', '.join(map(str, reason.index))})"]

@@ -102,10 +102,7 @@ def example_state() -> LabState:
 
 
 def show_comparison(shown: Shown, state: LabState, *, pooled: bool) -> None:
-    """Show the choices, the table of engines, the first cells that differ, and why the selected one does.
-
-    `pooled`: whether a pixel of the panels stands for many cells.
-    """
+    """Show choices, engines, differing cells and the reason; `pooled`: a pixel stands for many cells."""
     comparison = shown.comparison
     with st.container(key="compare_head", horizontal=True, gap="small", vertical_alignment="center"):
         st.markdown(f"**{plain(_headline(shown))}**", width="stretch")
@@ -284,9 +281,7 @@ def _rule_words(shown: Shown, other: str) -> str:
 
 
 def _refused(shown: Shown, state: LabState) -> None:
-    """Show the engines that are not compared: in one line those that lack the same part of the scheme, then
-    those with a reason of their own.
-    """
+    """List the engines that are not compared: those that lack the same part of the scheme in one line."""
     refused = shown.kept.refused
     with st.expander(say("compare.refused", count=len(refused)), key="compare_refused"):
         lines = []

@@ -119,9 +119,7 @@ def choose_beside(names: Sequence[str]) -> tuple[str, tuple[int, ...]]:
 
 
 def _newest(count: int, most: int) -> tuple[int, ...]:
-    """Return the places of the shown schemes among `count`: of more than `most` the ones chosen last, and
-    never fewer than two.
-    """
+    """Return the places of the shown schemes: of more than `most` those chosen last, of few at least two."""
     before = [k for k in st.session_state.get(_SHOWN, ()) if k < count] or list(range(most))
     now = [k for k in st.session_state.get(_WHICH) or before if k < count]
     chosen = [k for k in before if k in now] + [k for k in now if k not in before]

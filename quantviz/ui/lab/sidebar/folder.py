@@ -5,6 +5,7 @@ the same for uploads.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -46,9 +47,8 @@ def catalog_beside(source: Source) -> Catalog | None:
 
 def show_folder(state: LabState) -> None:
     """Choose a file of the folder and one of its tensors."""
-    of = state.source.original
-    source = of if isinstance(of, LocalTensor) else None
-    if source:
+    source = state.source.original
+    if isinstance(source, LocalTensor):
         widgets.show("folder_file", source.file, "folder")
         widgets.show("folder_tensor", source.name, "folder")
         widgets.show(_READ_AS, source.read_as, "folder")
@@ -58,9 +58,11 @@ def show_folder(state: LabState) -> None:
         if file:
             read_as = st.session_state.get(_READ_AS) or ""
             catalog = catalog_of(file, read_as)
-            choose_tensor(
-                "folder_tensor", catalog.names, lambda name: tensor_label(name or file, catalog, name), _load
-            )
+
+            def label(name: str) -> str:
+                return tensor_label(name or file, catalog, name)
+
+            choose_tensor("folder_tensor", catalog.names, label, _load)
             choose_dtype(_READ_AS, catalog_of(file), st.session_state.get("folder_tensor"), _load)
     except QuantVizError as error:
         # The error of a callback is shown below.
@@ -143,18 +145,13 @@ def label_of(shown: str, info: TensorInfo) -> str:
 
 
 def first_readable(catalog: Catalog) -> str:
-    """Return the first tensor of the model that can be read, of as many as a list offers at first; else the
-    first of all.
-    """
+    """Return the model's first readable tensor among those offered at first, else the first of all."""
     some = catalog.model_names[:MOST_OFFERED] or catalog.names
-    return next((name for name in some if _is_readable(catalog, name)), some[0])
-
-
-def _is_readable(catalog: Catalog, name: str) -> bool:
-    try:
-        return catalog.info(name).problem is None
-    except QuantVizError:  # its shard is not there
-        return False
+    for name in some:
+        with suppress(QuantVizError):  # its shard is not there
+            if catalog.info(name).problem is None:
+                return name
+    return some[0]
 
 
 def _choose_file(listing: Listing) -> None:
@@ -189,30 +186,24 @@ def choose_file(key: str, label: str, files: Sequence[str], change: Callable[[],
 
 
 def _open_file() -> None:
-    file = st.session_state["folder_file"]
     st.session_state["folder_tensor_filter"] = ""
     st.session_state[_READ_AS] = ""
-    if file is not None:
-        with errors.caught_beside("folder"):
-            st.session_state["folder_tensor"] = first_readable(catalog_of(file))
-            _take(file)
+    _load(first=True)
 
 
-def _load() -> None:
+def _load(first: bool = False) -> None:
+    """Look at the chosen tensor, or the file's `first`; on an error the tensor that was open stays open."""
     file = st.session_state["folder_file"]
-    if file is not None:
-        with errors.caught_beside("folder"):
-            _take(file)
-
-
-def _take(file: str) -> None:
-    """Look at the chosen tensor; where it cannot be, the tensor that was open stays open."""
-    name = st.session_state["folder_tensor"]
-    read_as = st.session_state.get(_READ_AS) or ""
-    catalog = catalog_of(file, read_as)
-    local = LocalTensor.of(file, name, catalog, read_as=read_as)
-    source = as_opened(local, catalog.orientation(name))
-    take(session.state().with_source(source))
+    if file is None:
+        return
+    with errors.caught_beside("folder"):
+        if first:
+            st.session_state["folder_tensor"] = first_readable(catalog_of(file))
+        name = st.session_state["folder_tensor"]
+        read_as = st.session_state.get(_READ_AS) or ""
+        catalog = catalog_of(file, read_as)
+        local = LocalTensor.of(file, name, catalog, read_as=read_as)
+        take(session.state().with_source(as_opened(local, catalog.orientation(name))))
 
 
 @st.cache_data(ttl=_LISTING_SECONDS, show_spinner=False)

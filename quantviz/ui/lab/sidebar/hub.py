@@ -106,18 +106,12 @@ def _choose(model: Model) -> None:
     if file and st.session_state.get(_LISTED) == (model.commit, file):
         with turns().leave():
             catalog = published_catalog(model, file)
-        choose_tensor(
-            "hub_tensor",
-            catalog.names,
-            lambda name: _label(catalog, file, name),
-            _load,
-            placeholder=say("hub.choose"),
-        )
+
+        def label(name: str) -> str:
+            return visible(name) if file.lower().endswith(_INDEX) else tensor_label(name, catalog, name)
+
+        choose_tensor("hub_tensor", catalog.names, label, _load, placeholder=say("hub.choose"))
     show_error_beside("hub_file")
-
-
-def _label(catalog: Catalog, file: str, name: str) -> str:
-    return visible(name) if file.lower().endswith(_INDEX) else tensor_label(name, catalog, name)
 
 
 def _find() -> None:
@@ -167,12 +161,8 @@ def _first(catalog: Catalog) -> str:
     """Return the first tensor that is a matrix and no large one; else the first that can be read."""
     for name in catalog.model_names[:MOST_OFFERED]:
         info = catalog.info(name)
-        if (
-            info.problem is None
-            and 2 <= len(info.shape) <= 4
-            and min(info.shape[:2]) >= _FIRST_SIDE
-            and info.count <= _FIRST_ELEMENTS
-        ):
+        is_matrix = 2 <= len(info.shape) <= 4 and min(info.shape[:2]) >= _FIRST_SIDE
+        if info.problem is None and is_matrix and info.count <= _FIRST_ELEMENTS:
             return name
     return first_readable(catalog)
 

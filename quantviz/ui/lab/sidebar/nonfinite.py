@@ -32,9 +32,7 @@ def found_in(source: Source) -> NonFinite | None:
 
 
 def take(new: LabState) -> None:
-    """Take a state with another tensor; where its scheme refuses NaN and Inf in it, it waits, and the
-    `QuantVizError` contains their number and first place.
-    """
+    """Take a state with another tensor; if its scheme refuses NaN and Inf in it, it waits and this raises."""
     found = found_in(new.source)
     if found and new.scheme.nonfinite == "refuse":
         errors.wait(new)

@@ -425,9 +425,7 @@ def _range_field(state: LabState, field: dataclasses.Field[Any]) -> None:
 
 
 def _set_calibration(name: str) -> None:
-    """Start another calibration from the present values: the tensor's ends, or the selected cell's scale and
-    zero point.
-    """
+    """Start another calibration from the tensor's ends, or from the selected cell's scale and zero point."""
     known = {"lo": -1.0, "hi": 1.0, "scale": 1.0, "zero_point": 0, **st.session_state.get(session.FACTS, {})}
     # Engines with signed scales have them from the values; by hand it is the size of a step.
     known["scale"] = abs(known["scale"]) or 1.0

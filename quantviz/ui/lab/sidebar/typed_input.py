@@ -90,9 +90,7 @@ def _complaint() -> None:
 
 
 def _cells(typed: Typed) -> None:
-    """Show a grid of cells. Its edits are laid over a base, so that typing on does not lose the place in the
-    grid.
-    """
+    """Show a grid of cells; edits are laid over a base, so that typing on keeps the place in the grid."""
     base = st.session_state.get(_BASE)
     if base is None or _edited(base, _edits(base)) != typed:
         base = st.session_state[_BASE] = typed

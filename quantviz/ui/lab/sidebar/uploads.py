@@ -166,9 +166,7 @@ def _load(uploaded: Any, name: str) -> None:
 def _take(
     data: bytes, place: UploadedFile, name: str, tensor: Stored, orientation: Orientation = _USUAL
 ) -> None:
-    """Look at a tensor; where it cannot be quantized, the tensor that was open stays open, and one with NaN
-    or Inf waits for a choice.
-    """
+    """Open a tensor; if it cannot be quantized the one before stays, and with NaN or Inf it waits."""
     upload = Upload(hashlib.sha256(data).hexdigest()[:16], visible(name), tensor.shape, place)
     keep_upload(upload, tensor, session.state().source.unedited.original)
     take(session.state().with_source(upload if place.channel else as_opened(upload, orientation)))
