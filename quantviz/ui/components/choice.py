@@ -58,7 +58,6 @@ def choose_from(
     *,
     lock: str = "",
     field: str = "",
-    folded: bool = False,
     **look: Any,
 ) -> Any:
     """Show a `control` that has `value`, and return the chosen id.
@@ -73,7 +72,6 @@ def choose_from(
             loaded.
         lock: The group of controls that a teacher can lock, if the control is in one.
         field: The field of its errors, as in `widgets.show`.
-        folded: Whether the control stands in a popover, as in `widgets.show`.
         **look: More for the control.
     """
 
@@ -85,7 +83,7 @@ def choose_from(
         control,
         label,
         words,
-        key=widgets.show(key, value, field, folded=folded),
+        key=widgets.show(key, value, field),
         on_change=errors.safely(changed),
         format_func=words.__getitem__,
         disabled=bool(lock) and locked(lock),

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import html
 import math
-from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, cast
 
@@ -20,7 +19,7 @@ from quantviz.schemes.conventions import CONVENTION_GROUPS
 from quantviz.schemes.scheme import Scheme
 from quantviz.sources.typed import Typed
 from quantviz.tensors.views import MOST_WHOLE, View
-from quantviz.ui.components.choice import choose_from, show_button
+from quantviz.ui.components.choice import choose, choose_from, show_button
 from quantviz.ui.components.scheme_words import engines_found, part_words
 from quantviz.ui.lab.compare.compared_engines import (
     LEFT_OUT,
@@ -32,7 +31,7 @@ from quantviz.ui.lab.compare.compared_engines import (
     rule_name,
 )
 from quantviz.ui.lab.compare.differing_cells import show_difference, show_differing_cells
-from quantviz.ui.shell import session
+from quantviz.ui.shell import errors, session, widgets
 from quantviz.ui.shell.bounds import FIND_CHARACTERS
 from quantviz.ui.shell.classroom import locked, visible
 from quantviz.ui.shell.words import number, plain, say, say_error, sentences
@@ -210,21 +209,22 @@ def _engines(shown: Shown) -> None:
         for purpose, group in CONVENTION_GROUPS.items():
             words = {name: engine_name(name) for name in found if name in group}
             if words:
-                choose_from(
+                key = f"compare_chosen_{purpose}"
+                choose(
                     st.pills,
                     say(f"purposes.{purpose}"),
                     words,
-                    f"compare_chosen_{purpose}",
-                    [name for name in words if name in chosen],
-                    partial(_leave_out, frozenset(words)),
-                    folded=True,
                     selection_mode="multi",
+                    key=widgets.show(key, [name for name in words if name in chosen], folded=True),
+                    on_change=errors.safely(_leave_out),
+                    args=(key, frozenset(words)),
+                    format_func=words.__getitem__,
                 )
 
 
-def _leave_out(engines: frozenset[str], chosen: list[str]) -> None:
+def _leave_out(key: str, engines: frozenset[str]) -> None:
     before = cast("frozenset[str]", st.session_state.get(LEFT_OUT, frozenset()))
-    st.session_state[LEFT_OUT] = (before - engines) | (engines - set(chosen))
+    st.session_state[LEFT_OUT] = (before - engines) | (engines - set(st.session_state[key]))
 
 
 def _table(shown: Shown) -> None:
