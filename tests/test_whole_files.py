@@ -32,7 +32,6 @@ WRITES = (
 MAY = {
     "whole_files.py": {"write_bytes"},
     "work_process.py": {"fdopen"},  # a pipe
-    "checkpoints/audit/process.py": {"fdopen"},  # read
     "ui/checkpoints/spending.py": {"write_bytes"},
     "ui/checkpoints/importance.py": {"write_bytes"},
     "teaching/lessons/thumbnails.py": {"write_text"},  # written while the program is made

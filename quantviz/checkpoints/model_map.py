@@ -9,7 +9,6 @@ Rows are those of `Results.rows` or of the table: one for each tensor under each
 from __future__ import annotations
 
 import math
-import re
 import statistics
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,6 +16,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from quantviz.checkpoints.model.account import is_whole
 from quantviz.checkpoints.model.tensor_names import Place, place_of_name, short_names, short_stacks
 from quantviz.schemes.granularity import Shape
 
@@ -29,8 +29,6 @@ CHOICE = "choice"
 AUDIT = "audit"
 #: Of these a small number is the bad one.
 _LOW_IS_BAD = frozenset(("sqnr_db", "against_median", "difference", AUDIT))
-#: dtypes of codes, indices and masks.
-_WHOLE = re.compile(r"u?int\d+|bool", re.ASCII)
 #: Bits a weight by which a recipe may have more and still counts as of the same size.
 _SAME_BITS = 0.01
 
@@ -71,7 +69,7 @@ class ModelTensor:
     @property
     def is_matrix_aside(self) -> bool:
         """Return whether it is a matrix of numbers that is left aside, such as an embedding."""
-        return len(self.shape) > 1 and not self.is_weight and not _WHOLE.fullmatch(self.dtype)
+        return len(self.shape) > 1 and not self.is_weight and not is_whole(self.dtype)
 
     def status(self, recipe: str) -> str:
         """Return "ok", "left_aside", "refused", "not_read", "problem", or "waiting"."""
@@ -112,7 +110,7 @@ class Model:
         """Return the tensors that are not left aside; of those that wait the ones of two axes or more. All,
         where there are none. Indices and masks are none.
         """
-        numbers = tuple(tensor for tensor in self.tensors if not _WHOLE.fullmatch(tensor.dtype))
+        numbers = tuple(tensor for tensor in self.tensors if not is_whole(tensor.dtype))
         return tuple(tensor for tensor in numbers if tensor.is_weight) or numbers
 
     @cached_property

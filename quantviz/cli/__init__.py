@@ -14,9 +14,8 @@ from typing import Any
 
 import click
 
-from quantviz.cli.context import FOUND as FOUND
-from quantviz.cli.context import INTERRUPTED, LANGUAGE, UNUSABLE
-from quantviz.cli.context import language as language
+from quantviz.cli.output import FOUND as FOUND
+from quantviz.cli.output import INTERRUPTED, LANGUAGE, UNUSABLE
 from quantviz.errors import QuantVizError
 from quantviz.text import DEFAULT_LANGUAGE, languages, visible
 

@@ -10,18 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from quantviz.cli.context import FOUND, language
-from quantviz.cli.output import Output, put, say, summarized, with_output, write
-from quantviz.cli.reporting import (
-    ProgressLine,
-    Shown,
-    interrupted,
-    lab_links,
-    say_links,
-    takes_app,
-    takes_progress,
-)
-from quantviz.cli.tensors import takes_outputs_axes
+from quantviz.cli.output import FOUND, Output, language, put, say, summarized, with_output, write
+from quantviz.cli.reporting import ProgressLine, Shown, interrupted, lab_links, say_links, takes_report
 from quantviz.own_process import keep_memory
 from quantviz.text import text, visible
 
@@ -52,9 +42,7 @@ _SHOWN = (
     metavar="ADDRESS",
     help="Compare on the workers of a Dask scheduler, such as tcp://10.0.0.5:8786.",
 )
-@takes_progress
-@takes_app
-@takes_outputs_axes
+@takes_report
 @with_output(html=".html", markdown=".md")
 def compare(**arguments: Any) -> None:
     """Compare a quantized file with its original.

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from quantviz.cli.context import language
-from quantviz.cli.output import Output, put, room, with_output, write
+from quantviz.cli.output import Output, language, put, room, with_output, write
 from quantviz.cli.tensors import open_tensor, schemes_named, takes_outputs_axis, takes_scheme
 from quantviz.cli.text_table import text_table
 from quantviz.schemes.orientation import Orientation

@@ -7,21 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from quantviz.cli.context import language
-from quantviz.cli.output import Output, put, with_output
-from quantviz.cli.tensors import (
-    Chosen,
-    open_tensor,
-    schemes_named,
-    takes_outputs_axis,
-    takes_scheme,
-    takes_tensor,
-)
+from quantviz.cli.output import Output, language, put, with_output
+from quantviz.cli.tensors import open_tensor, schemes_named, takes_outputs_axis, takes_scheme, takes_tensor
 from quantviz.errors import QuantVizError
 from quantviz.schemes.orientation import Orientation
 
 if TYPE_CHECKING:
     from quantviz.analysis.study import Study
+    from quantviz.figures.arrangement import PanelsStyle
 
 #: Pixels of a picture for each of the figure's, so that its numbers can be read in print.
 _FINER = 2
@@ -57,48 +50,46 @@ def figure(
     if find_spec("plotly") is None:
         raise QuantVizError("cli.needs_plotly")
     from quantviz.analysis.study import Study
-
-    (named,) = schemes_named((scheme,)).values()
-    chosen = open_tensor(file, tensor, outputs_axis)
-    study = Study.of(chosen.stored, named)
-    drawn = _page if output.format == "html" else _picture
-    put(output, drawn(study, chosen, scheme, theme, width, cdn if output.format == "html" else output.format))
-
-
-def _page(study: Study, chosen: Chosen, scheme: str, theme: str, width: int, cdn: Any) -> str:
-    from quantviz.export.html_page import escaped, html_page
-    from quantviz.figures.arrangement import PanelsStyle
-    from quantviz.figures.panels import PANELS_CONFIG, study_figure
-    from quantviz.figures.theme import THEMES
-
-    drawn = study_figure(study, PanelsStyle(language(), theme, width))
-    panels = drawn.to_html(  # type: ignore[no-untyped-call]
-        config=dict(PANELS_CONFIG), include_plotlyjs="cdn" if cdn else True, full_html=False, div_id="panels"
-    )
-    head = f"<h1>{escaped(chosen.title)}</h1>\n<p>{escaped(_told(study, scheme))}</p>"
-    # One colour under the panels and around them.
-    style = f"body {{ max-width: {width}px; background: {THEMES[theme].surface}; }}"
-    return html_page(chosen.title, f"{head}\n{panels}", language=language(), theme=theme, style=style)
-
-
-def _picture(study: Study, chosen: Chosen, scheme: str, theme: str, width: int, form: Any) -> bytes:
     from quantviz.export.html_page import escaped
     from quantviz.figures.arrangement import PanelsStyle
     from quantviz.figures.panels import study_figure
 
-    note = escaped(f"{chosen.title} · {_told(study, scheme)}")
-    drawn = study_figure(study, PanelsStyle(language(), theme, width), note=note)
+    (named,) = schemes_named((scheme,)).values()
+    chosen = open_tensor(file, tensor, outputs_axis)
+    study = Study.of(chosen.stored, named)
+    style = PanelsStyle(language(), theme, width)
+    facts = _facts(study, scheme)
+    if output.format == "html":
+        put(output, _page(study_figure(study, style), chosen.title, facts, style, cdn))
+    else:
+        drawn = study_figure(study, style, note=escaped(f"{chosen.title} · {facts}"))
+        put(output, _picture(drawn, output.format))
+
+
+def _page(drawn: Any, title: str, facts: str, style: PanelsStyle, cdn: bool) -> str:
+    from quantviz.export.html_page import escaped, html_page
+    from quantviz.figures.panels import PANELS_CONFIG
+    from quantviz.figures.theme import THEMES
+
+    panels = drawn.to_html(
+        config=dict(PANELS_CONFIG), include_plotlyjs="cdn" if cdn else True, full_html=False, div_id="panels"
+    )
+    body = f"<h1>{escaped(title)}</h1>\n<p>{escaped(facts)}</p>\n{panels}"
+    # One colour under the panels and around them.
+    css = f"body {{ max-width: {style.width}px; background: {THEMES[style.theme].surface}; }}"
+    return html_page(title, body, language=language(), theme=style.theme, style=css)
+
+
+def _picture(drawn: Any, form: str) -> bytes:
     try:
-        made: bytes = drawn.to_image(  # type: ignore[no-untyped-call]
-            format=form, scale=_FINER if form == "png" else 1
-        )
+        picture: bytes = drawn.to_image(format=form, scale=_FINER if form == "png" else 1)
     except (RuntimeError, OSError) as error:  # kaleido's, of a browser that is missing or does not start
         reason = next(filter(None, str(error).splitlines()), type(error).__name__).strip(" .")
         raise QuantVizError("cli.no_browser", format=form, reason=reason) from None
-    return made
+    return picture
 
 
-def _told(study: Study, scheme: str) -> str:
+def _facts(study: Study, scheme: str) -> str:
     """Return the shape, the scheme as it was given and the SQNR."""
     from quantviz.figures.numbers import number
     from quantviz.text import text

@@ -11,9 +11,8 @@ from urllib.parse import parse_qsl, urlsplit
 
 import click
 
-from quantviz.cli.context import FOUND, language
 from quantviz.cli.lab_source import lab_source
-from quantviz.cli.output import Output, complain, put, say, with_output, write
+from quantviz.cli.output import FOUND, Output, complain, language, put, say, with_output, write
 from quantviz.cli.tensors import schemes_named, takes_outputs_axis, takes_tensor
 from quantviz.errors import QuantVizError
 from quantviz.schemes.orientation import Orientation

@@ -8,8 +8,7 @@ from typing import Any
 
 import click
 
-from quantviz.cli.context import FOUND, language
-from quantviz.cli.output import Output, say, with_output, write
+from quantviz.cli.output import FOUND, Output, language, say, with_output, write
 from quantviz.cli.tensors import (
     Chosen,
     open_tensor,

@@ -28,15 +28,21 @@ import click
 from quantviz.cli.text_table import text_fields, text_table
 from quantviz.errors import Note, QuantVizError
 from quantviz.quoting import csv_text
-from quantviz.text import visible
+from quantviz.text import DEFAULT_LANGUAGE, text, visible
 from quantviz.whole_files import cannot_write, write_file
 
 #: The forms of a table, each with the suffix of its files.
 FORMATS = {"table": ".txt", "json": ".json", "jsonl": ".jsonl", "csv": ".csv", "parquet": ".parquet"}
 #: Those of them that a terminal can show.
 _FOR_TERMINALS = ("table", "json", "jsonl", "csv", "markdown")
-#: The exit status where the reader of a pipe has gone, as the shell gives it.
+#: Exit statuses besides 0: finished with findings; a wrong use, or a file that cannot be opened; interrupted;
+#: the reader of a pipe has gone, as the shell gives it.
+FOUND = 1
+UNUSABLE = 2
+INTERRUPTED = 130
 CLOSED_PIPE = 141
+#: Key of the chosen language in Click's context.
+LANGUAGE = "quantviz.language"
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -158,17 +164,21 @@ def put(output: Output, content: str | bytes) -> None:
         write_file(output.path, raw)
 
 
+def language() -> str:
+    """Return the language of sentences that the command was given, English where it was given none."""
+    context = click.get_current_context(silent=True)
+    chosen: str = context.meta.get(LANGUAGE, DEFAULT_LANGUAGE) if context else DEFAULT_LANGUAGE
+    return chosen
+
+
 def say(key: str, /, **params: object) -> None:
     """Print a sentence on stderr: the one of `key` in the chosen language."""
-    from quantviz.cli.context import language
-    from quantviz.text import text
 
     click.echo(visible(text(key, language(), **params)), err=True)
 
 
 def complain(remark: QuantVizError | Note) -> None:
     """Print a warning or note on stderr, where the command goes on all the same."""
-    from quantviz.cli.context import language
 
     click.echo(visible(remark.message(language())), err=True)
 

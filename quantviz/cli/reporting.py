@@ -9,29 +9,28 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import click
 
-from quantviz.cli.context import INTERRUPTED
-from quantviz.cli.output import say
+from quantviz.cli.output import INTERRUPTED, say
+from quantviz.cli.tensors import takes_outputs_axes
 from quantviz.errors import QuantVizError
 from quantviz.quoting import shell_command
 from quantviz.schemes.scheme import Scheme
 
+_F = TypeVar("_F", bound=Callable[..., Any])
 #: Seconds between two lines where stderr is no terminal.
 _BETWEEN_LINES = 30.0
 #: Addresses that are printed.
 _PRINTED = 3
 
-#: Decorator that adds `--progress` and hands the command `progress`.
-takes_progress = click.option(
+_takes_progress = click.option(
     "--progress/--no-progress",
     default=True,
     help="Say how far it is: in one line on a terminal, else in a line every half minute.",
 )
-#: Decorator that adds `--app` and hands the command `app`.
-takes_app = click.option(
+_takes_app = click.option(
     "--app",
     metavar="ADDRESS",
     help="Where the app is, such as http://localhost:8501/: also print the addresses of the worst tensors in "
@@ -39,13 +38,13 @@ takes_app = click.option(
 )
 
 
-class ProgressLine:
-    """The line of a command's progress on stderr.
+def takes_report(command: _F) -> _F:
+    """Add `--progress`, `--app` and `--outputs-axis` to a command that reports on a checkpoint."""
+    return _takes_progress(_takes_app(takes_outputs_axes(command)))
 
-    Args:
-        shows: Whether there is one.
-        clock: Seconds of any clock.
-    """
+
+class ProgressLine:
+    """The line of a command's progress on stderr, if it `shows` one."""
 
     def __init__(self, shows: bool, clock: Callable[[], float] = time.monotonic) -> None:
         self._shows = shows

@@ -14,18 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from quantviz.cli.context import FOUND, language
-from quantviz.cli.output import Output, put, say, summarized, with_output, write
-from quantviz.cli.reporting import (
-    ProgressLine,
-    Shown,
-    interrupted,
-    lab_links,
-    say_links,
-    takes_app,
-    takes_progress,
-)
-from quantviz.cli.tensors import takes_outputs_axes
+from quantviz.cli.output import FOUND, Output, language, put, say, summarized, with_output, write
+from quantviz.cli.reporting import ProgressLine, Shown, interrupted, lab_links, say_links, takes_report
 from quantviz.text import text, visible
 
 if TYPE_CHECKING:
@@ -101,9 +91,7 @@ _FOR_PEOPLE = (
     "--allow-refused", is_flag=True, help="With --fail-under: let pass tensors that a recipe does not fit."
 )
 @click.option("--junit", "junit_file", type=click.Path(), metavar="FILE", help="Write what failed as JUnit.")
-@takes_progress
-@takes_app
-@takes_outputs_axes
+@takes_report
 @with_output(html=".html")
 def scan(**arguments: Any) -> None:
     """Measure every tensor of a checkpoint under recipes.

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from quantviz.cli.context import language
-from quantviz.cli.output import say
+from quantviz.cli.output import language, say
 from quantviz.errors import QuantVizError
 from quantviz.schemes.orientation import Orientation
 from quantviz.text import text
@@ -76,68 +75,56 @@ def takes_tensor(command: _F) -> _F:
     return file(click.argument("tensor", required=False)(command))
 
 
-def takes_schemes(command: _F) -> _F:
-    """Add `-s SCHEME` to a command, any number of times but at least once, as `schemes`."""
-    return click.option(
-        "-s",
-        "--scheme",
-        "schemes",
-        multiple=True,
-        required=True,
-        help="A recipe such as int4_g128, or a scheme's text form. Give it again for more.",
-    )(command)
+#: Decorator that adds `-s SCHEME`, any number of times but at least once, as `schemes`.
+takes_schemes = click.option(
+    "-s",
+    "--scheme",
+    "schemes",
+    multiple=True,
+    required=True,
+    help="A recipe such as int4_g128, or a scheme's text form. Give it again for more.",
+)
+#: Decorator that adds `-s SCHEME`, once, as `scheme`.
+takes_scheme = click.option(
+    "-s", "--scheme", required=True, help="A recipe such as int4_g128, or a scheme's text form."
+)
 
 
-def takes_scheme(command: _F) -> _F:
-    """Add `-s SCHEME` to a command, once, as `scheme`."""
-    return click.option(
-        "-s", "--scheme", required=True, help="A recipe such as int4_g128, or a scheme's text form."
-    )(command)
+def _orientation(context: click.Context, _: click.Parameter, form: str | None) -> Orientation | None:
+    orientation = Orientation.parse(form) if form is not None else None
+    if orientation is None and form is not None:
+        raise QuantVizError("cli.outputs_axis", got=form)
+    return orientation
 
 
-def takes_outputs_axis(command: _F) -> _F:
-    """Add `--outputs-axis AXIS` to a command, as `outputs_axis`: an orientation, or none."""
-
-    def read(context: click.Context, _: click.Parameter, form: str | None) -> Orientation | None:
-        if form is None:
-            return None
-        found = Orientation.parse(form)
-        if found is None:
+def _axes(context: click.Context, _: click.Parameter, forms: tuple[str, ...]) -> dict[str, tuple[int, ...]]:
+    axes = {}
+    for form in forms:
+        name, mark, written = form.rpartition("=")
+        orientation = Orientation.parse(written)
+        if orientation is None or (mark and not name):
             raise QuantVizError("cli.outputs_axis", got=form)
-        return found
-
-    return click.option(
-        "--outputs-axis",
-        callback=read,
-        metavar="AXIS",
-        help="The axis of the output channels, where the file does not tell: 1 for a weight of "
-        "inputs × outputs, 0.2 for stacked experts of inputs × outputs.",
-    )(command)
+        axes[name or "*"] = orientation.outputs
+    return axes
 
 
-def takes_outputs_axes(command: _F) -> _F:
-    """Add `--outputs-axis [NAME=]AXIS` to a command, any number of times, as `outputs_axis`: axes by name."""
-
-    def read(
-        context: click.Context, _: click.Parameter, forms: tuple[str, ...]
-    ) -> dict[str, tuple[int, ...]]:
-        found = {}
-        for form in forms:
-            name, mark, axes = form.rpartition("=")
-            orientation = Orientation.parse(axes)
-            if orientation is None or (mark and not name):
-                raise QuantVizError("cli.outputs_axis", got=form)
-            found[name or "*"] = orientation.outputs
-        return found
-
-    return click.option(
-        "--outputs-axis",
-        callback=read,
-        multiple=True,
-        metavar="[NAME=]AXIS",
-        help="The axis of the output channels, where the files do not tell: 1 for weights of inputs × "
-        "outputs. Before =, the weights that it is of; * is any text. Give it again for more.",
-    )(command)
+#: Decorator that adds `--outputs-axis AXIS`, as `outputs_axis`: an orientation, or none.
+takes_outputs_axis = click.option(
+    "--outputs-axis",
+    callback=_orientation,
+    metavar="AXIS",
+    help="The axis of the output channels, where the file does not tell: 1 for a weight of "
+    "inputs × outputs, 0.2 for stacked experts of inputs × outputs.",
+)
+#: Decorator that adds `--outputs-axis [NAME=]AXIS`, any number of times, as `outputs_axis`: axes by name.
+takes_outputs_axes = click.option(
+    "--outputs-axis",
+    callback=_axes,
+    multiple=True,
+    metavar="[NAME=]AXIS",
+    help="The axis of the output channels, where the files do not tell: 1 for weights of inputs × "
+    "outputs. Before =, the weights that it is of; * is any text. Give it again for more.",
+)
 
 
 def open_tensor(file: str, tensor: str | None, outputs_axis: Orientation | None = None) -> Chosen:

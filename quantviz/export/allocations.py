@@ -33,12 +33,8 @@ from quantviz.schemes.scheme import Scheme
 _GGML_TYPES = {"gguf_mxfp4": "mxfp4"}
 #: Dtypes that llama.cpp can keep a tensor in.
 _GGML_DTYPES = {
-    "f32": "f32",
-    "float32": "f32",
-    "f16": "f16",
-    "float16": "f16",
-    "bf16": "bf16",
-    "bfloat16": "bf16",
+    **{name: name for name in ("f32", "f16", "bf16")},
+    **{"float32": "f32", "float16": "f16", "bfloat16": "bf16"},
 }
 #: Formats that compressed-tensors has, each with its kinds of scales.
 _COMPRESSED = {"integer": ("plain",), "float8_e4m3fn": ("plain", "mx"), "float4_e2m1fn": ("mx", "nvfp4")}
@@ -171,8 +167,7 @@ def _header(allocation: Allocation) -> str:
 
 def _for_llama(allocation: Allocation) -> str:
     """Return a line a tensor. llama.cpp searches its names for the pattern, a regular expression."""
-    types = {recipe: _ggml_type(recipe) for recipe in set(allocation.choice.values())}
-    _refuse_without(types, allocation, "llama.cpp")
+    types = _types(allocation, "llama", "llama.cpp")
     chosen = {tensor: types[recipe] for tensor, recipe in allocation.choice.items()}
     kept = {
         tensor: _GGML_DTYPES.get(str(dtype).lower().removeprefix("torch."))
@@ -202,14 +197,16 @@ def _ggml_type(recipe: str) -> str | None:
 
 
 def _for_llmcompressor(allocation: Allocation) -> str:
-    weights = {recipe: _FORMATS["llmcompressor"](recipe) for recipe in set(allocation.choice.values())}
-    _refuse_without(weights, allocation, "llm-compressor")
+    weights = _types(allocation, "llmcompressor", "llm-compressor")
     for group in fused_groups(allocation.choice):
         if len({allocation.choice[tensor] for tensor in group}) > 1:
             raise QuantVizError("allocate.not_fused", tensors=", ".join(group))
+    by_recipe: dict[str, list[str]] = {}
+    for tensor, recipe in allocation.choice.items():
+        by_recipe.setdefault(recipe, []).append(_target(tensor))
     groups = {
-        f"group_{at}": {"targets": [_target(tensor) for tensor in tensors], "weights": weights[recipe]}
-        for at, (recipe, tensors) in enumerate(_by_recipe(allocation).items())
+        f"group_{at}": {"targets": targets, "weights": weights[recipe]}
+        for at, (recipe, targets) in enumerate(by_recipe.items())
     }
     ignored = [_target(tensor) for tensor in allocation.kept if tensor.endswith(".weight")]
     modifier = {"config_groups": groups, "ignore": ignored}
@@ -265,14 +262,13 @@ def weight_arguments(scheme: Scheme) -> dict[str, Any] | None:
 
 
 def _for_modelopt(allocation: Allocation) -> str:
-    attributes = {recipe: _FORMATS["modelopt"](recipe) for recipe in set(allocation.choice.values())}
-    _refuse_without(attributes, allocation, "ModelOpt")
-    entries: list[dict[str, Any]] = [{"quantizer_name": "*", "enable": False}]
-    for tensor, recipe in allocation.choice.items():
-        entries.append(
-            {"quantizer_name": f"{wildcard(_module(tensor))}.weight_quantizer", "cfg": attributes[recipe]}
-        )
-    return _header(allocation) + _yaml({"algorithm": "max", "quant_cfg": entries})
+    attributes = _types(allocation, "modelopt", "ModelOpt")
+    entries = [
+        {"quantizer_name": f"{wildcard(_module(tensor))}.weight_quantizer", "cfg": attributes[recipe]}
+        for tensor, recipe in allocation.choice.items()
+    ]
+    disabled: dict[str, Any] = {"quantizer_name": "*", "enable": False}
+    return _header(allocation) + _yaml({"algorithm": "max", "quant_cfg": [disabled, *entries]})
 
 
 def quantizer_attributes(scheme: Scheme) -> dict[str, Any] | None:
@@ -341,12 +337,18 @@ def _scales(scheme: Scheme) -> str | None:
     return "nvfp4" if spec.format == "float8_e4m3fn" and spec.global_rule else None
 
 
-def _refuse_without(found: Mapping[str, object], allocation: Allocation, tool: str) -> None:
-    """Raise an error that names the recipes for which nothing was found, with a tensor of each."""
-    missing = sorted(recipe for recipe, each in found.items() if each is None)
+def _types(allocation: Allocation, form: str, tool: str) -> dict[str, object]:
+    """Return the tool's types of all chosen recipes.
+
+    Raises:
+        QuantVizError: It has none for some of them, which are named with a tensor.
+    """
+    types = {recipe: _FORMATS[form](recipe) for recipe in set(allocation.choice.values())}
+    missing = sorted(recipe for recipe, each in types.items() if each is None)
     if missing:
         first = next(tensor for tensor, recipe in allocation.choice.items() if recipe == missing[0])
         raise QuantVizError("allocate.no_format", tool=tool, recipes=", ".join(missing), tensor=first)
+    return types
 
 
 def _module(tensor: str) -> str:
@@ -354,13 +356,6 @@ def _module(tensor: str) -> str:
     if not tensor.endswith(".weight"):
         raise QuantVizError("allocate.no_module", tensor=tensor)
     return tensor.removesuffix(".weight")
-
-
-def _by_recipe(allocation: Allocation) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
-    for tensor, recipe in allocation.choice.items():
-        found.setdefault(recipe, []).append(tensor)
-    return found
 
 
 def _yaml(value: Any, indent: str = "") -> str:

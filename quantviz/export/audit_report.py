@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from quantviz.checkpoints.model.account import BECAME, Side
 from quantviz.checkpoints.model.coverage_words import percent
-from quantviz.export.html_page import escaped, html_page, linked
+from quantviz.export.html_page import REPORT_STYLE, escaped, html_page, html_table, linked
 from quantviz.text import DEFAULT_LANGUAGE, text, visible
 
 if TYPE_CHECKING:
@@ -23,13 +23,8 @@ _WORST = 20
 _COMPARED = ("ok", "not_same")
 _SIDES: tuple[Side, ...] = ("quantized", "original")
 _STYLE = """
-table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
-th, td { padding: .2rem .55rem; text-align: left; vertical-align: bottom; }
-th { font-weight: 600; color: var(--muted); border-bottom: 1px solid var(--line); }
-td { border-bottom: 1px solid color-mix(in srgb, var(--line) 45%, transparent); overflow-wrap: anywhere; }
-.number { text-align: right; white-space: nowrap; }
-.wide { overflow-x: auto; }
-.verdict { font-size: 1.08rem; padding: .7rem .9rem; background: var(--raised); border-radius: .4rem; }
+td { overflow-wrap: anywhere; }
+.number { white-space: nowrap; }
 """
 
 
@@ -58,33 +53,25 @@ def audit_html(
 ) -> str:
     """Return an audit as one page of HTML that needs no other file; names are text, whatever is in them.
 
-    Args:
-        audit: The audit.
-        title: The page's heading.
-        language: "en" or "zh".
-        links: Addresses by tensor, to which the largest errors lead.
+    `links` are addresses by tensor, to which the largest errors lead.
     """
     heading = title or text("audit_report.title", language)
     verdict, *others = audit.messages(language)
     body = [f"<h1>{escaped(heading)}</h1>", f'<p class="verdict">{escaped(verdict)}</p>']
     body += [f"<p>{escaped(sentence)}</p>" for sentence in others]
     for table in _tables(audit, language, links or {}):
-        head = "".join(
-            f'<th scope="col"{_class(name)}>{escaped(text(f"audit_report.column.{name}", language))}</th>'
+        headings = [
+            (escaped(text(f"audit_report.column.{name}", language)), "number" if name in _NUMBERS else "")
             for name in table.columns
-        )
-        addresses = table.links or ("",) * len(table.rows)
-        rows = "".join(
-            f"<tr>{_cells(table.columns, row, address)}</tr>\n"
-            for row, address in zip(table.rows, addresses, strict=True)
-        )
-        body += [
-            f"<h2>{escaped(text(f'audit_report.heading.{table.id}', language))}</h2>",
-            f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>\n{rows}</tbody></table></div>',
         ]
+        rows = [[*map(escaped, row)] for row in table.rows]
+        for row, address in zip(rows, table.links, strict=False):
+            row[0] = linked(address, row[0])
+        body.append(f"<h2>{escaped(text(f'audit_report.heading.{table.id}', language))}</h2>")
+        body.append(html_table(headings, rows))
         if table.left_out:
             body.append(f"<p>{escaped(text('audit_report.more', language, count=table.left_out))}</p>")
-    return html_page(heading, "\n".join(body), language=language, style=_STYLE)
+    return html_page(heading, "\n".join(body), language=language, style=REPORT_STYLE + _STYLE)
 
 
 def audit_markdown(audit: Audit, *, title: str | None = None, language: str = DEFAULT_LANGUAGE) -> str:
@@ -180,16 +167,6 @@ def _number(value: float, digits: int) -> str:
 
 def _words(value: object) -> str:
     return str(value) if value else "–"
-
-
-def _class(column: str) -> str:
-    return ' class="number"' if column in _NUMBERS else ""
-
-
-def _cells(columns: Sequence[str], row: Sequence[str], address: str) -> str:
-    first, *others = map(escaped, row)
-    cells = (linked(address, first), *others)
-    return "".join(f"<td{_class(name)}>{cell}</td>" for name, cell in zip(columns, cells, strict=True))
 
 
 def _line(cells: Iterator[str] | map[str]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+from collections.abc import Iterable, Sequence
 
 from quantviz.text import DEFAULT_LANGUAGE, visible
 
@@ -19,6 +20,17 @@ body { margin: 0 auto; padding: 1.2rem; max-width: 72rem; background: var(--surf
 h1 { font-size: 1.35rem; margin: 0 0 .3rem; overflow-wrap: anywhere; }
 h2 { font-size: 1.08rem; margin: 1.8rem 0 .4rem; }
 p { margin: .3rem 0; overflow-wrap: anywhere; }
+"""
+#: Style of a report: its verdict, and the tables of `html_table`.
+REPORT_STYLE = """
+table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
+th, td { padding: .2rem .55rem; text-align: left; vertical-align: bottom; }
+th { font-weight: 600; color: var(--muted); border-bottom: 1px solid var(--line); }
+td { border-bottom: 1px solid color-mix(in srgb, var(--line) 45%, transparent); }
+.number { text-align: right; }
+td.number { white-space: nowrap; }
+.wide { overflow-x: auto; }
+.verdict { font-size: 1.08rem; padding: .7rem .9rem; background: var(--raised); border-radius: .4rem; }
 """
 
 
@@ -39,6 +51,21 @@ def html_page(
         f"<title>{escaped(title)}</title>\n<style>{_STYLE}{style}</style>\n</head>\n"
         f"<body>\n{body}\n</body>\n</html>\n"
     )
+
+
+def html_table(headings: Sequence[tuple[str, str]], rows: Iterable[Sequence[str]]) -> str:
+    """Return rows of HTML as a table; each heading has the class of its column, "" for none.
+
+    >>> print(html_table([("a", ""), ("b", "number")], [["x", "1"]]).splitlines()[1])
+    <tr><td>x</td><td class="number">1</td></tr>
+    """
+    columns = [(words, f' class="{name}"' if name else "") for words, name in headings]
+    head = "".join(f'<th scope="col"{own}>{words}</th>' for words, own in columns)
+    body = ""
+    for row in rows:
+        cells = (f"<td{own}>{cell}</td>" for (_, own), cell in zip(columns, row, strict=True))
+        body += f"<tr>{''.join(cells)}</tr>\n"
+    return f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>\n{body}</tbody></table></div>'
 
 
 def linked(address: str, shown: str) -> str:

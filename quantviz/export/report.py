@@ -11,7 +11,7 @@ from typing import Any
 from quantviz.door import public
 from quantviz.errors import QuantVizError, known_language
 from quantviz.export.audit_report import audit_html
-from quantviz.export.html_page import escaped, html_page, linked
+from quantviz.export.html_page import REPORT_STYLE, escaped, html_page, html_table, linked
 from quantviz.export.scan_summary import KindMap, Measurement, ScanSummary, kind_map, summary_of
 from quantviz.figures.numbers import number
 from quantviz.text import DEFAULT_LANGUAGE, text
@@ -37,16 +37,8 @@ _KINDS = {
 }
 
 _STYLE = """
-table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
-th, td { padding: .2rem .55rem; text-align: left; vertical-align: bottom; }
-th { font-weight: 600; color: var(--muted); border-bottom: 1px solid var(--line); }
-td { border-bottom: 1px solid color-mix(in srgb, var(--line) 45%, transparent); }
-.number { text-align: right; }
-td.number { white-space: nowrap; }
 td.name { overflow-wrap: anywhere; min-width: min(16rem, 45vw); }
 td.words { white-space: nowrap; }
-.wide { overflow-x: auto; }
-.verdict { font-size: 1.08rem; padding: .7rem .9rem; background: var(--raised); border-radius: .4rem; }
 .map th { font-weight: 400; font-size: .8rem; }
 .map thead th span { writing-mode: vertical-rl; transform: rotate(180deg); max-height: 14rem; }
 .map td { padding: .15rem .3rem; text-align: center; font-size: .8rem; min-width: 2.1rem;
@@ -139,7 +131,7 @@ class _Page:
             *self.section("worst", self.worst(), recipe=self.recipe),
             *self.section("unmeasured", self.unmeasured()),
         ]
-        return html_page(heading, "\n".join(body), language=self.language, style=_STYLE)
+        return html_page(heading, "\n".join(body), language=self.language, style=REPORT_STYLE + _STYLE)
 
     def section(self, name: str, body: str, **params: object) -> list[str]:
         """Return a heading and its content; nothing if there is no content."""
@@ -149,8 +141,7 @@ class _Page:
 
     def verdict(self) -> str:
         """Return the sentences of the verdict: the worst tensors, the reason for the first, and a remedy."""
-        first = self.coverage()
-        return text("report.sentence_gap", self.language).join([*first, self.measured()])
+        return text("report.sentence_gap", self.language).join([*self.coverage(), self.measured()])
 
     def coverage(self) -> list[str]:
         """Return the sentences before the verdict: how much was read, and the weights that are constant."""
@@ -325,18 +316,8 @@ class _Page:
 
     def table(self, names: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
         """Return rows of HTML under their headings."""
-        kinds = [_KINDS.get(name, "number") for name in names]
-        head = "".join(
-            f'<th scope="col" class="{kind}">{self.say(f"report.column.{name}")}</th>'
-            for kind, name in zip(kinds, names, strict=True)
-        )
-        body = "".join(
-            "<tr>"
-            + "".join(f'<td class="{kind}">{cell}</td>' for kind, cell in zip(kinds, row, strict=True))
-            + "</tr>\n"
-            for row in rows
-        )
-        return f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>\n{body}</tbody></table></div>'
+        headings = [(self.say(f"report.column.{name}"), _KINDS.get(name, "number")) for name in names]
+        return html_table(headings, rows)
 
 
 def _empty(columns: int) -> str:

@@ -62,18 +62,16 @@ def counts_of(rows: Iterable[Mapping[str, Any]], gate: Gate) -> tuple[Counts, ..
     by_recipe: dict[str, list[Mapping[str, Any]]] = {}
     for row in rows:
         by_recipe.setdefault(str(row["recipe"]), []).append(row)
-    return tuple(_counted(name, own, gate) for name, own in by_recipe.items())
-
-
-def _counted(recipe: str, rows: list[Mapping[str, Any]], gate: Gate) -> Counts:
-    failed = [row for row in rows if gate.failure(row)]
-    return Counts(
-        recipe,
-        measured=sum(row["status"] == "ok" for row in rows),
-        fallen_back=sum(row["status"] == "ok" and isinstance(row["fallback"], str) for row in rows),
-        left_aside=sum(row["status"] == "left_aside" for row in rows),
-        refused=sum(row["status"] == "refused" and not gate.failure(row) for row in rows),
-        failed=len(failed),
+    return tuple(
+        Counts(
+            recipe,
+            measured=sum(row["status"] == "ok" for row in own),
+            fallen_back=sum(row["status"] == "ok" and isinstance(row["fallback"], str) for row in own),
+            left_aside=sum(row["status"] == "left_aside" for row in own),
+            refused=sum(row["status"] == "refused" and not gate.failure(row) for row in own),
+            failed=sum(bool(gate.failure(row)) for row in own),
+        )
+        for recipe, own in by_recipe.items()
     )
 
 

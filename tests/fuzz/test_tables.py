@@ -17,7 +17,7 @@ import quantviz as qv
 from quantviz.checkpoints.allocation.allocating import allocate
 from quantviz.checkpoints.allocation.offers import Rows
 from quantviz.checkpoints.allocation.sensitivities import alphas
-from quantviz.checkpoints.results import table_files
+from quantviz.checkpoints.results import table_files, typed_values
 from quantviz.checkpoints.results.table_files import read_table
 from quantviz.checkpoints.results.typed_tables import PARSERS
 from quantviz.checkpoints.results.typed_values import NUMBER_DIGITS, TABLE_COLUMNS, TEXT_CHARACTERS
@@ -217,10 +217,10 @@ def test_a_parquet_of_other_kinds_is_named(tmp_path, name):
 @pytest.mark.parametrize("form", ["csv", "json", "jsonl", "parquet"])
 def test_a_table_beyond_the_bounds_is_refused(tmp_path, monkeypatch, form):
     write(Output(form, tmp_path / f"t.{form}"), records())
-    monkeypatch.setattr(table_files, "TABLE_ROWS", 5)
+    monkeypatch.setattr(typed_values, "TABLE_ROWS", 5)
     with pytest.raises(qv.QuantVizError, match="more than the 5 rows"):
         read_table(tmp_path / f"t.{form}")
-    monkeypatch.setattr(table_files, "TABLE_JSON_BYTES" if form == "json" else "TABLE_BYTES", 100)
+    monkeypatch.setattr(typed_values, "TABLE_JSON_BYTES" if form == "json" else "TABLE_BYTES", 100)
     with pytest.raises(qv.QuantVizError, match="larger than the 100 bytes"):
         read_table(tmp_path / f"t.{form}")
 

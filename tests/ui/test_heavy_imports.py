@@ -1,5 +1,6 @@
 """The imports of a server that starts: they wait for frames, and not for ever."""
 
+import importlib
 import sys
 import threading
 
@@ -22,7 +23,11 @@ def ran(name):
 
 
 def importing(frames, name):
-    thread = threading.Thread(target=frames.import_after, args=([name],))
+    def run():
+        with frames.first():
+            importlib.import_module(name)
+
+    thread = threading.Thread(target=run)
     thread.start()
     return thread
 
@@ -37,6 +42,7 @@ def test_modules_are_imported_once_the_frame_is_painted(module):
     frames.end()
     thread.join()
     assert ran(module)
+    assert frames not in sys.meta_path
 
 
 def test_a_frame_that_is_never_painted_holds_up_nothing_for_long(module):
@@ -45,3 +51,17 @@ def test_a_frame_that_is_never_painted_holds_up_nothing_for_long(module):
     thread = importing(frames, module)
     thread.join(45)
     assert ran(module)
+
+
+def test_others_import_meanwhile(module, tmp_path):
+    """Who waited where modules are found held the lock that every import wants."""
+    (tmp_path / "quantviz_other_module.py").write_text("", encoding="utf-8")
+    frames = Frames(patience=60.0)
+    frames.begin()
+    thread = importing(frames, module)
+    thread.join(0.2)
+    importlib.import_module("quantviz_other_module")
+    assert sys.modules.pop("quantviz_other_module")
+    assert not ran(module)
+    frames.end()
+    thread.join()

@@ -20,18 +20,15 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from quantviz.checkpoints.allocation.choices import Choices, choices_of
-from quantviz.checkpoints.allocation.knapsack import MOST_BITS, solve
+from quantviz.checkpoints.allocation.knapsack import MOST_BITS, Array, solve
 from quantviz.checkpoints.allocation.offers import Sensitivities, Table
 from quantviz.door import checked_fields, public_but, public_class
 from quantviz.errors import QuantVizError
-
-Array: TypeAlias = npt.NDArray[Any]
 
 
 @checked_fields
@@ -170,13 +167,8 @@ class Change:
 
     def record(self) -> dict[str, Any]:
         """Return it as JSON has it."""
-        return {
-            "tensors": list(self.tensors),
-            "before": self.before,
-            "after": self.after,
-            "bits": self.bits,
-            "saved": self.saved if math.isfinite(self.saved) else None,
-        }
+        saved = self.saved if math.isfinite(self.saved) else None
+        return {**vars(self), "tensors": list(self.tensors), "saved": saved}
 
 
 @public_but("budget_bits", "bits_per_weight", "gigabytes")
@@ -248,19 +240,19 @@ def allocated(choices: Choices, budget_bits: int) -> Allocation:
     if budget_bits < least:
         raise _too_small(choices, budget_bits)
     budget = min(budget_bits, MOST_BITS)
-    found = solve(choices.bits, choices.costs_within(budget), budget)
+    solution = solve(choices.bits, choices.costs_within(budget), budget)
     rows = np.arange(len(choices.groups))
-    names = [choices.recipes[pick] for pick in found.picks.tolist()]
+    names = [choices.recipes[pick] for pick in solution.picks.tolist()]
     by_tensor = {tensor: name for group, name in zip(choices.groups, names, strict=True) for tensor in group}
     return Allocation(
         {tensor: by_tensor[tensor] for tensor in choices.tensors},
-        sum(choices.bits[rows, found.picks].tolist()),
-        total(choices.cost[rows, found.picks]),
-        found.gap,
+        sum(choices.bits[rows, solution.picks].tolist()),
+        total(choices.cost[rows, solution.picks]),
+        solution.gap,
         budget_bits,
         choices.kept,
         choices.kept_dtypes,
-        found.price,
+        solution.price,
         choices,
     )
 

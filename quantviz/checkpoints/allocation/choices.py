@@ -6,19 +6,15 @@ import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from quantviz.checkpoints.allocation.file_size import as_written
-from quantviz.checkpoints.allocation.knapsack import MOST_BITS
+from quantviz.checkpoints.allocation.knapsack import MOST_BITS, Array
 from quantviz.checkpoints.allocation.offers import Offer, Rows, Sensitivities, Table
 from quantviz.checkpoints.allocation.sensitivities import alphas
 from quantviz.checkpoints.profiles import profile_named
 from quantviz.errors import QuantVizError
-
-Array: TypeAlias = npt.NDArray[Any]
 
 #: Names that stand in one place of a tensor's name, where engines store them as one: llama.cpp's names,
 #: those of Hugging Face, BERT's, and DeepSeek's latent attention. vLLM's `packed_modules_mapping` has them

@@ -28,11 +28,6 @@ def file_sizes(entries: Sequence[Entry], named: Sequence[tuple[str, Scheme]], fi
 
     A recipe that does not fit a tensor is left out: the tool ends with an error. The header is counted
     where `has_header` is set.
-
-    Args:
-        entries: The tensors of the checkpoint with the substitutes for each recipe.
-        named: The recipes.
-        files: The format of the tool's files.
     """
     schemes = [scheme for _, scheme in named]
     sizes: list[int | None] = [_header(entries, files)] * len(named)
@@ -47,10 +42,6 @@ def file_sizes(entries: Sequence[Entry], named: Sequence[tuple[str, Scheme]], fi
 def as_written(rows: Rows, profile: Profile) -> Rows:
     """Return a table's rows with the bits that tensors take in the files of an engine's tool, each with its
     part of the header. Bits that are not those of the row's scheme stay as they are.
-
-    Args:
-        rows: The rows of a scan's table.
-        profile: The engine's profile.
     """
     files = profile.files
     shapes = rows.shapes()

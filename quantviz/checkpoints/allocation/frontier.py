@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from quantviz.checkpoints.allocation.allocating import total
-from quantviz.checkpoints.allocation.choices import Array, Choices, choices_of
-from quantviz.checkpoints.allocation.knapsack import hull_steps
+from quantviz.checkpoints.allocation.choices import Choices, choices_of
+from quantviz.checkpoints.allocation.knapsack import Array, hull_steps
 from quantviz.checkpoints.allocation.offers import Sensitivities, Table
 from quantviz.door import public
 from quantviz.evaluation.with_pandas import load_pandas
@@ -42,11 +42,7 @@ class FrontierPoint:
 
     def record(self) -> dict[str, Any]:
         """Return it as a row of a table."""
-        return {name: getattr(self, name) for name in _COLUMNS}
-
-
-#: The columns of a table of points.
-_COLUMNS = ("recipe", "bits", "bits_per_weight", "cost", "sqnr_db")
+        return dict(vars(self))
 
 
 @dataclass(frozen=True)
@@ -70,9 +66,7 @@ class Frontier:
             QuantVizError: pandas is not installed.
         """
         rows = [point.record() for point in (*self.points, *self.uniform)]
-        frame: pandas.DataFrame = load_pandas().DataFrame(
-            {name: [row[name] for row in rows] for name in _COLUMNS}
-        )
+        frame: pandas.DataFrame = load_pandas().DataFrame(rows)
         return frame
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from quantviz.checkpoints.results.table_files import csv_table
-from quantviz.checkpoints.scan.importance import Importance, by_tensor, importances, mean_squares
+from quantviz.checkpoints.scan.importance import by_tensor, importances, mean_squares
 from quantviz.errors import QuantVizError
 from quantviz.quoting import from_csv_text
 
@@ -35,7 +35,13 @@ def alphas(given: Sensitivities, rows: Rows) -> Mapping[str, float]:
     """
     if given is None:
         return {}
-    weights: Mapping[str, Any] = given if isinstance(given, Mapping) else _of_file(Path(given), rows)
+    weights: Mapping[str, Any]
+    if isinstance(given, Mapping):
+        weights = given
+    elif Path(given).suffix.lower() in (".csv", ".txt"):
+        weights = _of_csv(Path(given))
+    else:
+        weights = _of_importance(Path(given), rows)
     found: dict[str, float] = {}
     for tensor, alpha in weights.items():
         if tensor not in rows.first:
@@ -49,20 +55,15 @@ def alphas(given: Sensitivities, rows: Rows) -> Mapping[str, float]:
     return found
 
 
-def _of_file(path: Path, rows: Rows) -> dict[str, Any]:
-    if path.suffix.lower() in (".csv", ".txt"):
-        return _of_csv(path)
-    return _of_importance(importances(path), rows, path)
-
-
-def _of_importance(theirs: Mapping[str, Importance], rows: Rows, path: Path) -> dict[str, float]:
+def _of_importance(path: Path, rows: Rows) -> dict[str, float]:
     """Return α of each tensor so that α · relative squared error is the squared error of its output.
 
     The output of a row of weights errs by Σⱼ E[xⱼ²]·eⱼ² if inputs are uncorrelated. A table has no error of
     each column, so that the mean of E[xⱼ²] stands for all of them: α = mean E[x²] · Σ W². A tensor that the
     matrix does not have, such as an embedding, gets the mean of the others' inputs.
     """
-    found: dict[str, float] = {}
+    theirs = importances(path)
+    weights: dict[str, float] = {}
     errors = rows.relative_errors()
     inputs = mean_squares(by_tensor(theirs, rows.first))
     if not inputs:
@@ -82,8 +83,8 @@ def _of_importance(theirs: Mapping[str, Importance], rows: Rows, path: Path) -> 
             raise QuantVizError("allocate.no_shapes")
         mse, db = errors[tensor]
         power = mse * 10 ** (db / 10)
-        found[tensor] = inputs.get(tensor, mean) * power * count
-    return found
+        weights[tensor] = inputs.get(tensor, mean) * power * count
+    return weights
 
 
 def _of_csv(path: Path) -> dict[str, Any]:

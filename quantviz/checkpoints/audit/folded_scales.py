@@ -57,12 +57,8 @@ def unfolded(
     """Return the original scaled as the quantized file's maker scaled it, with a note; none where there is no
     sign that it was.
 
-    Args:
-        weight: The quantized weight.
-        x: The original as it was compared, and its `name` in its file.
-        files: The quantized and the original file.
-        sqnr_db: The SQNR of the comparison without it.
-        threads: How many threads compare.
+    `x` is the original as it was compared, at `sqnr_db`, and `name` its name in its file; `files` are the
+    quantized and the original one.
     """
     of_norms = _from_norms((weight.name, name), weight.shape[1], files)
     if of_norms is None and min(weight.shape) < _FEWEST:
@@ -111,27 +107,20 @@ def _from_norms(names: tuple[str, str], columns: int, files: tuple[Catalog, Cata
     """Return the factor of each column, from the norm before the layer in both files; None where neither has
     one, or they are alike.
     """
-    for layer, norms in _NORMS:
-        found = [layer.search(name) for name in names]
-        for norm in norms:
-            own = [
-                f"{name[: each.start()]}{norm}.weight"
-                for name, each in zip(names, found, strict=True)
-                if each
-            ]
-            sides = list(zip(files, own, strict=False))
-            if len(own) < 2 or not all(_has(each, name, columns) for each, name in sides):
-                continue
-            try:
-                quantized, original = (each.read(name).tensor for each, name in sides)
-            except QuantVizError:
-                continue
-            # Gemma's norms are 1 more than their stored values: where that explains them, values lie about 0.
-            shift = 1.0 if bool((original.abs().median() < 0.5) & (quantized + 1 > 0).all()) else 0.0
-            ratio = (original + shift) / (quantized + shift)
-            usable = torch.isfinite(ratio) & (ratio != 0)
-            if bool(usable.all()) and bool(((ratio - 1).abs() > _NEAR_ONE).any()):
-                return ratio
+    for pair in zip(*map(norms_before, names), strict=False):
+        sides = list(zip(files, pair, strict=True))
+        if not all(name in file and file.info(name).shape == (columns,) for file, name in sides):
+            continue
+        try:
+            quantized, original = (file.read(name).tensor for file, name in sides)
+        except QuantVizError:
+            continue
+        # Gemma's norms are 1 more than their stored values: where that explains them, values lie about 0.
+        shift = 1.0 if bool((original.abs().median() < 0.5) & (quantized + 1 > 0).all()) else 0.0
+        ratio = (original + shift) / (quantized + shift)
+        usable = torch.isfinite(ratio) & (ratio != 0)
+        if bool(usable.all()) and bool(((ratio - 1).abs() > _NEAR_ONE).any()):
+            return ratio
     return None
 
 
@@ -147,10 +136,6 @@ def norms_before(name: str) -> tuple[str, ...]:
         if (found := layer.search(name))
         for norm in norms
     )
-
-
-def _has(catalog: Catalog, name: str, columns: int) -> bool:
-    return name in catalog and catalog.info(name).shape == (columns,)
 
 
 def _sqnr_db(weight: QuantizedWeight, x: Original) -> float:

@@ -64,12 +64,7 @@ class Original:
 
     def read(self, start: int, stop: int) -> torch.Tensor:
         """Return the original's values for some rows of the quantized tensor, float32 (rows, cols)."""
-        if self.rows is None:
-            x = self._lines(start, stop)
-        else:
-            at = self.rows[start:stop]
-            first = int(at.min())
-            x = self._lines(first, int(at.max()) + 1)[at - first]
+        x = self._in_order(self._lines, start, stop)
         x = x + self.shift if self.shift else x
         x = x if self.of_columns is None else x * self.of_columns
         return x if self.of_rows is None else x / self.of_rows[start:stop].unsqueeze(1)
@@ -78,11 +73,15 @@ class Original:
         """Return the same values in the dtype in which they are stored, where they only changed places."""
         if self.turned or self.shift or self.of_columns is not None or self.of_rows is not None:
             return self.read(start, stop)
+        return self._in_order(self.stored.rows_as_stored, start, stop)
+
+    def _in_order(self, read: Rows, start: int, stop: int) -> torch.Tensor:
+        """Return its values for some rows of the quantized tensor, by a function that reads its own rows."""
         if self.rows is None:
-            return self.stored.rows_as_stored(start, stop)
+            return read(start, stop)
         at = self.rows[start:stop]
         first = int(at.min())
-        return self.stored.rows_as_stored(first, int(at.max()) + 1)[at - first]
+        return read(first, int(at.max()) + 1)[at - first]
 
     def _lines(self, start: int, stop: int) -> torch.Tensor:
         lines = slice(start, stop)
@@ -146,18 +145,18 @@ class JoinedRows(Stored):
         if not isinstance(rows, slice):
             return self.read((slice(rows, rows + 1), *others))[0]
         first, last, step = rows.indices(self._shape[0])
-        made: torch.Tensor | None = None
+        joined: torch.Tensor | None = None
         for part, of_part in zip(self._parts, self._rows, strict=True):
             # The rows of a part are in order.
             begin, end = torch.searchsorted(of_part, torch.tensor([first, last])).tolist()
             if begin == end:
                 continue
             values = part.read((slice(begin, end), *others))
-            if made is None:
-                made = values.new_empty((last - first, *values.shape[1:]))
-            made[of_part[begin:end] - first] = values
-        assert made is not None
-        return made[::step]
+            if joined is None:
+                joined = values.new_empty((last - first, *values.shape[1:]))
+            joined[of_part[begin:end] - first] = values
+        assert joined is not None
+        return joined[::step]
 
 
 class Expert(Stored):
@@ -273,11 +272,7 @@ def parts_of_one(shape: Shape, x: Original, number: int, sizes: tuple[int, ...])
     groups in turn, as a head's query, key and value are; the same of that matrix turned. Empty where it does
     not fit.
 
-    Args:
-        shape: The matrix's shape.
-        x: The one that holds several.
-        number: Which of them it is.
-        sizes: The rows of each.
+    `x` holds several, of `sizes` rows, of which the matrix of `shape` is that of some `number`.
     """
     doubled = (sum(sizes), *shape[1:])
     if not sizes or sizes[number] != shape[0]:

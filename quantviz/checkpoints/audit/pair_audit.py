@@ -4,19 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
+from quantviz.checkpoints.audit import originals
 from quantviz.checkpoints.audit.folded_scales import unfolded
-from quantviz.checkpoints.audit.originals import (
-    Original,
-    as_converted,
-    joined,
-    nearest,
-    oriented,
-    original_of,
-    parts_of_one,
-    tensor_of,
-)
+from quantviz.checkpoints.audit.originals import Original, tensor_of
 from quantviz.checkpoints.audit.pairing import Pair
 from quantviz.checkpoints.audit.tensor_audit import TensorAudit, audit_plain, audit_weight
 from quantviz.checkpoints.model.opening import OpenModel
@@ -38,16 +31,12 @@ _FOLDING = ("awq",)
 def audited(
     pair: Pair, quantized: OpenModel, original: OpenModel, *, threads: int | None = None
 ) -> TensorAudit:
-    """Return the audit of one pair; any problem with it is in its row.
+    """Return the audit of one pair, of the same bits for any number of threads.
 
-    Args:
-        pair: The pair.
-        quantized: The quantized model.
-        original: The original.
-        threads: How many threads compare; the answer has the same bits for any.
+    Any problem with it is in its row.
     """
-    found = _compared(pair, quantized.tensors, original.tensors, threads)
-    return of_pair(found, pair, quantized, original)
+    result = _compared(pair, quantized.tensors, original.tensors, threads)
+    return of_pair(result, pair, quantized, original)
 
 
 def of_pair(found: TensorAudit, pair: Pair, quantized: OpenModel, original: OpenModel) -> TensorAudit:
@@ -116,9 +105,7 @@ def original_as_stored(
     threads: int | None = None,
 ) -> tuple[Original, TensorAudit]:
     """Return the original as the file's maker had it, and the audit before scales were unfolded."""
-    x = _as_stored(
-        pair, weight.shape, quantized, original, lambda start, stop: values_of(weight, start, stop)
-    )
+    x = _as_stored(pair, weight.shape, quantized, original, partial(values_of, weight))
     partner = partner_of(pair)
     found = audit_weight(weight, x, partner, threads=threads)
     if found.status == "not_same" and x.shape == x.shape[::-1] and not x.turned:
@@ -138,7 +125,7 @@ def original_as_stored(
 def _of_plain(pair: Pair, quantized: ModelTensors, original: ModelTensors) -> TensorAudit:
     assert pair.item
     name = pair.item.name
-    values = original_of(quantized, name, 1)
+    values = originals.original_of(quantized, name, 1)
     x = _as_stored(pair, values.shape, quantized, original, values.read)
     return audit_plain(name, values, x, partner_of(pair), pair.item.dtype)
 
@@ -160,23 +147,20 @@ def _as_stored(
     assert pair.match
     # A convolution's weight is compared as a matrix where the quantized one is one.
     axes = 2 if len(shape) == 2 else 1
-    found = [original_of(original, partner.name, axes) for partner in pair.partners]
-    x = found[0]
-    forms = found[:1]
+    name = pair.item.name
+    forms = [originals.original_of(original, partner.name, axes) for partner in pair.partners]
+    own_shape = forms[0].stored.shape
     if pair.joined:
-        forms = joined(shape, found)
+        forms = originals.joined(shape, forms)
     elif pair.match.part is not None:
-        forms = parts_of_one(shape, x, *pair.match.part)
-    fitting = [
-        each
-        for form in forms
-        if (each := oriented(shape, as_converted(quantized.file, pair.item.name, shape, rows, form))).shape
-        == shape
-    ]
+        forms = originals.parts_of_one(shape, forms[0], *pair.match.part)
+    else:
+        forms = forms[:1]
+    converted = (originals.as_converted(quantized.file, name, shape, rows, form) for form in forms)
+    fitting = [each for each in (originals.oriented(shape, x) for x in converted) if each.shape == shape]
     if fitting:
-        return nearest(rows, shape[0], fitting)
-    got = x.stored.shape
-    raise QuantVizError("audit.shapes", name=pair.item.name, got=shape, original=partner_of(pair), shape=got)
+        return originals.nearest(rows, shape[0], fitting)
+    raise QuantVizError("audit.shapes", name=name, got=shape, original=partner_of(pair), shape=own_shape)
 
 
 def partner_of(pair: Pair) -> str:

@@ -32,6 +32,17 @@ _VERSION = 2
 #: Statuses of pairs that were compared, which alone are stored.
 _COMPARED = ("ok", "not_same", "same", "changed")
 _ODDITIES = (*ODDITIES, *(f"original_{each}" for each in ODDITIES))
+#: The fields of a record that are a result's own, each with its parser.
+_FIELDS: Mapping[str, values.Parser] = MappingProxyType(
+    {
+        "status": values.one_of(_COMPARED),
+        "shape": values.lengths,
+        "rounding": values.one_of(("", *ROUNDINGS)),
+        **dict.fromkeys(("layout", "scale_dtype"), values.text),
+        **dict.fromkeys(("bits", "nearest_share"), values.number),
+        **dict.fromkeys(("blocks", "saturated_blocks", "unused_codes"), values.whole),
+    }
+)
 #: Files whose weights, or a part of them, may lie in other files that the header names.
 _SPREAD = ".onnx"
 #: Configuration files that are read beside a file of weights.
@@ -39,13 +50,7 @@ _BESIDE = ("config.json", "quantize_config.json", "hf_quant_config.json")
 
 
 class Keys:
-    """The keys of an audit's pairs.
-
-    Args:
-        quantized: The quantized model.
-        original: The original.
-        outputs: The axes of outputs that were named.
-    """
+    """The keys of an audit's pairs; `outputs` are the axes of outputs that were named."""
 
     def __init__(self, quantized: OpenModel, original: OpenModel, outputs: Named) -> None:
         self._quantized = quantized
@@ -71,8 +76,8 @@ class Keys:
         stamps = {self._stamp(side, name) for side, name in own}
         if None in stamps:
             return None
-        asked = (self._all, pair.item.name, pair.item.parts, pair.match, [*own], sorted(map(str, stamps)))
-        digest = xxhash.xxh3_128_hexdigest(repr(asked).encode("utf-8", "backslashreplace"))
+        key = (self._all, pair.item.name, pair.item.parts, pair.match, [*own], sorted(map(str, stamps)))
+        digest = xxhash.xxh3_128_hexdigest(repr(key).encode("utf-8", "backslashreplace"))
         return f"pair:{digest}"
 
     def _parts_of(self, partner: str) -> tuple[str, ...]:
@@ -99,42 +104,33 @@ def _headers(model: OpenModel) -> str:
         digest.update(repr(known).encode("utf-8", "backslashreplace"))
     for name in _BESIDE:
         try:
-            said = catalog.json_beside(name)
+            configuration = catalog.json_beside(name)
         except QuantVizError as problem:
-            said = problem.key
-        digest.update(json.dumps(said, sort_keys=True, default=str).encode())
+            configuration = problem.key
+        digest.update(json.dumps(configuration, sort_keys=True, default=str).encode())
     return digest.hexdigest()
 
 
-def written(found: TensorAudit) -> str | None:
+def written(result: TensorAudit) -> str | None:
     """Return the JSON record of a pair; None where it was not compared, or its scheme has no text form."""
-    if found.status not in _COMPARED:
+    if result.status not in _COMPARED:
         return None
     form = None
-    if found.scheme is not None:
+    if result.scheme is not None:
         try:
-            form = str(found.scheme)
+            form = str(result.scheme)
         except QuantVizError:
             return None
-        if Scheme.parse(form) != found.scheme:
+        if Scheme.parse(form) != result.scheme:
             return None
     record = {
-        "status": found.status,
-        "shape": found.shape,
+        **{name: getattr(result, name) for name in _FIELDS},
         "scheme": form,
-        "symmetric": found.symmetric,
-        "rounding": found.rounding,
-        "oddities": found.oddities,
-        "metrics": dict(found.metrics),
-        "layout": found.layout,
-        "scale_dtype": found.scale_dtype,
-        "bits": found.bits,
-        "nearest_share": found.nearest_share,
-        "blocks": found.blocks,
-        "saturated_blocks": found.saturated_blocks,
-        "unused_codes": found.unused_codes,
-        "done": list(map(_of_note, found.done)),
-        "notes": list(map(_of_note, found.notes)),
+        "symmetric": result.symmetric,
+        "oddities": result.oddities,
+        "metrics": dict(result.metrics),
+        "done": list(map(_of_note, result.done)),
+        "notes": list(map(_of_note, result.notes)),
     }
     return json.dumps(record)
 
@@ -161,26 +157,17 @@ def _parsed(record: Any, pair: Pair) -> TensorAudit:
     return TensorAudit(
         tensor=pair.item.name,
         original=" + ".join(partner.name for partner in pair.partners),
-        status=values.one_of(_COMPARED)(record.get("status"), "status"),
-        shape=values.lengths(record.get("shape"), "shape"),
         scheme=None if form is None else Scheme.parse(values.text(form, "scheme")),
         symmetric=symmetric,
-        rounding=values.one_of(("", *ROUNDINGS))(record.get("rounding"), "rounding"),
         oddities=tuple(
             values.one_of(_ODDITIES)(each, "oddities") for each in _listed(record.get("oddities"))
         ),
         metrics=MappingProxyType(
             {name: values.number(value, name) for name, value in metrics.items() if name in METRICS}
         ),
-        layout=values.text(record.get("layout"), "layout"),
-        scale_dtype=values.text(record.get("scale_dtype"), "scale_dtype"),
-        bits=values.number(record.get("bits"), "bits"),
-        nearest_share=values.number(record.get("nearest_share"), "nearest_share"),
-        blocks=values.whole(record.get("blocks"), "blocks"),
-        saturated_blocks=values.whole(record.get("saturated_blocks"), "saturated_blocks"),
-        unused_codes=values.whole(record.get("unused_codes"), "unused_codes"),
         done=tuple(map(_note, _listed(record.get("done")))),
         notes=tuple(map(_note, _listed(record.get("notes")))),
+        **{name: parse(record.get(name), name) for name, parse in _FIELDS.items()},
     )
 
 
@@ -203,12 +190,11 @@ def _note(found: Any, inside: int = 0) -> Note:
     """Return a note from the record of `_of_note`, for use in each language."""
     key = found.get("note") if isinstance(found, Mapping) else None
     params = found.get("params") if isinstance(found, Mapping) else None
-    if not isinstance(key, str) or not isinstance(params, Mapping) or f"notes.{key}" not in catalogue("en"):
-        raise QuantVizError("rows.not_sentence", field="done", got=found)
-    if inside > 1:
+    is_known = isinstance(key, str) and f"notes.{key}" in catalogue("en")
+    if not is_known or not isinstance(params, Mapping) or inside > 1:
         raise QuantVizError("rows.not_sentence", field="done", got=found)
     note = Note.of(
-        key,
+        str(key),
         **{
             str(name): _note(value, inside + 1) if isinstance(value, Mapping) else value
             for name, value in params.items()

@@ -64,11 +64,7 @@ def pairs_of(
 ) -> tuple[Pair, ...]:
     """Return each tensor of the quantized model with its partner, then the rest of the original.
 
-    Args:
-        quantized: The quantized model.
-        original: The original.
-        items: The tensors of the first.
-        others: Those of the other.
+    `items` are the tensors of the first, `others` those of the second.
     """
     return _Pairing(quantized, original, items, others).pairs()
 

@@ -62,9 +62,8 @@ class Job:
     @property
     def progress(self) -> tuple[int, int]:
         """Return the number of tensors done, and of all; zeros before the first."""
-        end = os.fstat(self.stderr.fileno()).st_size
-        with os.fdopen(os.dup(self.stderr.fileno()), "rb") as stderr:
-            tail = os.pread(stderr.fileno(), _LOOKED_AT, max(0, end - _LOOKED_AT))
+        stderr = self.stderr.fileno()
+        tail = os.pread(stderr, _LOOKED_AT, max(0, os.fstat(stderr).st_size - _LOOKED_AT))
         lines = [line.split() for line in tail.decode("ascii", "replace").splitlines()]
         numbers = [line for line in lines if len(line) == 2 and all(map(str.isdigit, line))]
         return (int(numbers[-1][0]), int(numbers[-1][1])) if numbers else (0, 0)
@@ -149,6 +148,7 @@ def main(quantized: str, original: str) -> None:
     """Compare two checkpoints and write the results."""
     from quantviz.checkpoints.audit.auditing import audit
     from quantviz.checkpoints.results.store import default_results
+    from quantviz.checkpoints.results.typed_values import said
 
     own_process.lower_priority()
     own_process.keep_memory()
@@ -158,15 +158,11 @@ def main(quantized: str, original: str) -> None:
 
     try:
         result = audit(quantized, original, results=default_results(), report=report)
-        answer = Answer(
-            {language: result.messages(language) for language in languages()},
-            {language: result.rows(language) for language in languages()},
-            result.is_complete,
-            result.is_sound,
-            {},
-        )
+        messages = {language: result.messages(language) for language in languages()}
+        rows = {language: result.rows(language) for language in languages()}
+        answer = Answer(messages, rows, result.is_complete, result.is_sound, {})
     except QuantVizError as problem:
-        answer = Answer({}, {}, False, False, {each: problem.message(each) for each in languages()})
+        answer = Answer({}, {}, False, False, said(problem))
     json.dump(vars(answer), sys.stdout)
 
 

@@ -52,10 +52,7 @@ def both_open(
 ) -> Iterator[tuple[OpenModel, OpenModel]]:
     """Open both checkpoints while the `with` block lasts, quantized weights decoded in either.
 
-    Args:
-        quantized: The quantized one.
-        original: The other.
-        outputs: The axes of outputs in the original, where its files do not contain them.
+    `outputs` are the axes of outputs in the original, where its files do not contain them.
     """
     with open_model(quantized) as one, open_model(original) as other:
         one.check_names()
@@ -77,14 +74,7 @@ def audit_task(task: AuditTask, *, threads: int | None = None) -> Answers:
 
 
 class AuditJobs:
-    """Queue of an audit's tasks for workers.
-
-    Args:
-        quantized: Where the quantized model is.
-        original: Where the other is.
-        outputs: The axes of outputs in the original.
-        pairs: The pairs by their place among all.
-    """
+    """Queue of an audit's tasks for workers: its pairs, each after its place among all."""
 
     def __init__(
         self,

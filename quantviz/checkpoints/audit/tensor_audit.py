@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -179,6 +180,40 @@ def band_of(weight: QuantizedWeight, x: Original, start: int, stop: int) -> Band
     return Band(weight.scheme, own, coded.q, coded.given, coded.scale, coded.zero_point, slack)
 
 
+class _Errors:
+    """Moments and oddities of the rows of a tensor beside its original, joined in their order.
+
+    Moments are joined as they come: a list of small tensors between large ones that are freed keeps the
+    system from using that memory again.
+    """
+
+    def __init__(self) -> None:
+        self._moments: Moments | None = None
+        self._values = _Seen()
+        self._originals = _Seen()
+
+    def take(self, x: torch.Tensor, x_hat: torch.Tensor) -> None:
+        """Join the next rows of the original and of the tensor."""
+        self._originals.take(x)
+        self._values.take(x_hat)
+        self.add(_moments(x, x_hat))
+
+    def add(self, moments: Moments) -> None:
+        """Join the moments of the next rows."""
+        self._moments = self._moments.join(moments) if self._moments else moments
+
+    @property
+    def moments(self) -> Moments:
+        """Return the moments of all rows."""
+        assert self._moments is not None
+        return self._moments
+
+    @property
+    def oddities(self) -> tuple[str, ...]:
+        """Return the oddities of the values on both sides."""
+        return (*self._values.oddities(), *self._originals.oddities("original_"))
+
+
 @dataclass(frozen=True, eq=False)
 class _Part:
     """Results of some rows of a weight that has a scheme."""
@@ -202,23 +237,21 @@ def _part_of(band: Band, count: int) -> _Part:
     return _Part(part, values, originals, _is_middle(band))
 
 
-class _Parts:
-    """Results of all rows of a weight of so many columns, joined in their order."""
+class _Parts(_Errors):
+    """Results of the rows of a weight that has a scheme, of so many columns."""
 
     def __init__(self, columns: int) -> None:
-        self.moments: Moments | None = None
+        super().__init__()
         #: Codes of each column that are the nearest ones.
         self.near = torch.zeros(columns, dtype=torch.float64)
         self.blocks = 0
         self.saturated = 0
         #: Whether 0 is the middle code of every block.
         self.middle = True
-        self._values = _Seen()
-        self._originals = _Seen()
 
-    def take(self, part: _Part) -> None:
+    def join(self, part: _Part) -> None:
         """Join the next rows."""
-        self.moments = _with(self.moments, part.compared.moments)
+        self.add(part.compared.moments)
         self.near += part.compared.near
         self.saturated += part.compared.saturated
         self.blocks += part.compared.blocks
@@ -226,31 +259,27 @@ class _Parts:
         self._values.join(part.values)
         self._originals.join(part.originals)
 
-    @property
-    def oddities(self) -> tuple[str, ...]:
-        """Return the oddities of the values on both sides."""
-        return (*self._values.oddities(), *self._originals.oddities("original_"))
-
 
 def audit_weight(
     weight: QuantizedWeight, x: Original, original: str, *, threads: int | None = None
 ) -> TensorAudit:
-    """Return the audit of a quantized weight beside its original.
+    """Return the audit of a quantized weight beside its original; of one without a scheme its errors alone.
 
-    Args:
-        weight: The weight.
-        x: Its original.
-        original: The original's name.
-        threads: How many threads compare; the answer has the same bits for any.
+    It has the same bits for any number of threads. `original` is the original's name.
 
     Raises:
         QuantVizError: It cannot be read, or decodes to no number.
     """
+    errors = _Errors()
     if weight.scheme is None:
-        return _audit_values(weight, x, original)
+        for start, stop in bands(weight.shape, weight.row_step):
+            own = x.read(start, stop)
+            own = own if weight.columns is None else own[:, weight.columns]
+            errors.take(own, weight.coded(start, stop).x_hat)
+        return _audit_of(weight, x, original, errors)
     rows, columns = weight.shape
     whole = _Parts(columns)
-    in_order = InOrder(whole.take)
+    in_order = InOrder(whole.join)
 
     def work(numbered: Iterator[tuple[int, tuple[int, int]]]) -> None:
         for number, band in numbered:
@@ -258,61 +287,36 @@ def audit_weight(
 
     most = min(threads or default_threads(), _THREADS)
     shared_out(work, enumerate(bands(weight.shape, weight.row_step)), most)
-    assert whole.moments is not None
     assert whole.moments.codes_seen is not None
-    metrics = metrics_of(whole.moments, weight.stored_bits, METRICS)
-    return TensorAudit(
-        weight.name,
-        original,
-        weight.layout,
-        _status_of(metrics, weight),
-        shape=weight.shape,
-        scheme=weight.scheme,
+    return dataclasses.replace(
+        _audit_of(weight, x, original, whole),
         symmetric=whole.middle,
-        scale_dtype=weight.scale_dtype,
-        bits=weight.stored_bits,
         rounding=_rounding(whole.near / rows, weight),
         nearest_share=float(whole.near.sum()) / (rows * columns),
         blocks=whole.blocks,
         saturated_blocks=whole.saturated,
         unused_codes=weight.scheme.number_format.levels - int(whole.moments.codes_seen.sum()),
-        metrics=MappingProxyType(metrics),
-        done=x.done,
-        notes=weight.notes,
-        oddities=whole.oddities,
     )
 
 
-def _status_of(metrics: Mapping[str, float], weight: QuantizedWeight) -> str:
-    return "ok" if same_weights(metrics["cosine"], metrics["sqnr_db"], weight.bits) else "not_same"
-
-
-def _audit_values(weight: QuantizedWeight, x: Original, original: str) -> TensorAudit:
-    """Return the audit of a quantized weight without scheme: its errors alone."""
-    whole: Moments | None = None
-    values = _Seen()
-    originals = _Seen()
-    for start, stop in bands(weight.shape, weight.row_step):
-        own = x.read(start, stop)
-        own = own if weight.columns is None else own[:, weight.columns]
-        x_hat = weight.coded(start, stop).x_hat
-        values.take(x_hat)
-        originals.take(own)
-        whole = _with(whole, _moments(own, x_hat))
-    assert whole is not None
-    found = metrics_of(whole, weight.stored_bits, _WITHOUT_CODES)
+def _audit_of(weight: QuantizedWeight, x: Original, original: str, errors: _Errors) -> TensorAudit:
+    """Return the audit of a weight from its errors, without the facts that follow from codes."""
+    names = _WITHOUT_CODES if weight.scheme is None else METRICS
+    metrics = metrics_of(errors.moments, weight.stored_bits, names)
+    same = same_weights(metrics["cosine"], metrics["sqnr_db"], weight.bits)
     return TensorAudit(
         weight.name,
         original,
         weight.layout,
-        _status_of(found, weight),
+        "ok" if same else "not_same",
         shape=weight.shape,
+        scheme=weight.scheme,
         scale_dtype=weight.scale_dtype,
         bits=weight.stored_bits,
-        metrics=MappingProxyType(found),
+        metrics=MappingProxyType(metrics),
         done=x.done,
         notes=weight.notes,
-        oddities=(*values.oddities(), *originals.oddities("original_")),
+        oddities=errors.oddities,
     )
 
 
@@ -331,40 +335,25 @@ def same_weights(cosine: float, sqnr_db: float, bits: int) -> bool:
 
 def audit_plain(name: str, values: Original, x: Original, original: str, dtype: str) -> TensorAudit:
     """Return the audit of a tensor that is not quantized, stored as `dtype`, beside its original."""
-    whole: Moments | None = None
+    errors = _Errors()
     equal = True
-    here = _Seen()
-    there = _Seen()
     for start, stop in bands(x.shape):
         own = x.read(start, stop)
         other = values.read(start, stop)
-        here.take(other)
-        there.take(own)
-        whole = _with(whole, _moments(own, other))
+        errors.take(own, other)
         rounded = own.to(getattr(torch, dtype, torch.float32)).float()
         equal = equal and torch.equal(rounded.nan_to_num(), other.nan_to_num())
-    assert whole is not None
-    found = metrics_of(whole, math.nan, _WITHOUT_CODES)
     return TensorAudit(
         name,
         original,
         "plain",
         "same" if equal else "changed",
         shape=x.shape,
-        metrics=MappingProxyType(found),
+        metrics=MappingProxyType(metrics_of(errors.moments, math.nan, _WITHOUT_CODES)),
         done=x.done,
         # A norm may well be all ones, and a bias all zero.
-        oddities=(*here.oddities(), *there.oddities("original_")) if counts_as_weight(name, x.shape) else (),
+        oddities=errors.oddities if counts_as_weight(name, x.shape) else (),
     )
-
-
-def _with(whole: Moments | None, band: Moments) -> Moments:
-    """Return the moments of all bands so far.
-
-    They are joined as they come: a list of small tensors between large ones that are freed keeps the system
-    from using that memory again.
-    """
-    return whole.join(band) if whole else band
 
 
 def _moments(x: torch.Tensor, x_hat: torch.Tensor) -> Moments:

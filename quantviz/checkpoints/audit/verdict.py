@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from quantviz.checkpoints.audit.tensor_audit import BECAME_OF, ODDITIES, TensorAudit
-from quantviz.checkpoints.model.account import Account, Accounted, Side
+from quantviz.checkpoints.model.account import Account, Side
 from quantviz.checkpoints.model.coverage_words import Unread, not_read, percent, read_share
 from quantviz.checkpoints.scan.recipes import recipe_id
 from quantviz.errors import Note
@@ -20,17 +20,13 @@ from quantviz.schemes.scheme import Scheme
 _MOST = 0.5
 #: Names that a sentence lists.
 _LISTED = 3
+_SIDES: tuple[Side, ...] = ("quantized", "original")
 #: Values that are off by more than so many steps on average have the zero points of another version.
 _OFF_BY = 0.5
 
 
 def findings(tensors: Sequence[TensorAudit], account: Account) -> tuple[Note, ...]:
-    """Return the sentences on an audit: the tensors that were not read, the verdict, then all others.
-
-    Args:
-        tensors: The result of each tensor.
-        account: The outcomes of all tensors of both sides.
-    """
+    """Return the sentences on an audit: the tensors that were not read, the verdict, then all others."""
     said = list(_coverage(tensors, account))
     verdict = _verdict(tensors, "" if said else _all_read(tensors, account))
     if verdict is not None:
@@ -40,8 +36,7 @@ def findings(tensors: Sequence[TensorAudit], account: Account) -> tuple[Note, ..
     said += _odd(tensors)
     if other and compared:
         said.append(_listed("audit.some_other", other))
-    shifted = [each for each in (*compared, *other) if _off_by_a_step(each)]
-    if shifted:
+    if shifted := [each for each in (*compared, *other) if _off_by_a_step(each)]:
         said.append(_listed("audit.zero_points", shifted))
     said += _done(tensors)
     saturated = [each for each in compared if each.saturated_blocks]
@@ -62,16 +57,14 @@ def findings(tensors: Sequence[TensorAudit], account: Account) -> tuple[Note, ..
             Note.of("audit.unmatched", quantized=quantized, original=len(alone) - quantized, names=names)
         )
     said += _matched(tensors)
+    aside = [each for side in _SIDES for each in account.of("left_aside", side)]
+    known = _names_in(tensors)
+    whole = [each for each in aside if not each.tensor and each.reason is not None]
+    # Tensors that lie in a file of the model and that its index leaves aside.
+    strays = [each for each in aside if each.tensor and each.tensor not in known]
     said += [
-        Note.of(f"audit.beside.{side}", reason=each.reason)
-        for side in ("quantized", "original")
-        for each in account.of("left_aside", side)
-        if not each.tensor and each.reason is not None
-    ]
-    said += [
-        Note.of(f"audit.beside.{side}", reason=each.reason)
-        for side in ("quantized", "original")
-        for each in _strays(tensors, account, side)
+        Note.of(f"audit.beside.{each.side}", reason=each.reason)
+        for each in (*whole, *(each for each in strays if isinstance(each.reason, Note)))
     ]
     return tuple(said)
 
@@ -80,7 +73,7 @@ def _coverage(tensors: Sequence[TensorAudit], account: Account) -> Iterator[Note
     """Yield the sentence on tensors that were not compared, if there are any."""
     rows = [each for each in tensors if BECAME_OF[each.status] == "not_read"]
     unread = [Unread(each.tensor or each.original, each.reason, each.is_weight) for each in rows]
-    known = {name for each in tensors for name in _names_of(each)}
+    known = _names_in(tensors)
     unread += [
         Unread(each.tensor, each.reason, bool(each.weight))
         for each in account.of("not_read")
@@ -95,19 +88,20 @@ def _coverage(tensors: Sequence[TensorAudit], account: Account) -> Iterator[Note
         unread,
         len(weights),
         missed / whole if whole else 0.0,
-        1 - read_share(account, ("quantized", "original"), "size"),
+        1 - read_share(account, _SIDES, "size"),
         "audit",
     )
 
 
-def _names_of(each: TensorAudit) -> tuple[str, ...]:
-    """Return the names of a tensor on both sides."""
-    return (each.tensor, each.original, *(each.match.joined if each.match else ()))
+def _names_in(tensors: Sequence[TensorAudit]) -> set[str]:
+    """Return the names of tensors on both sides."""
+    joined = (name for each in tensors if each.match for name in each.match.joined)
+    return {name for each in tensors for name in (each.tensor, each.original)}.union(joined)
 
 
 def _all_read(tensors: Sequence[TensorAudit], account: Account) -> Note:
     count = sum(1 for each in tensors if each.is_weight and each.status != "left_aside")
-    bytes_read = percent(read_share(account, ("quantized", "original"), "size"))
+    bytes_read = percent(read_share(account, _SIDES, "size"))
     return Note.of("coverage.audit.all", count=count, bytes=bytes_read)
 
 
@@ -142,12 +136,8 @@ def _matched(tensors: Sequence[TensorAudit]) -> Iterator[Note]:
     leads = Counter((each.here, each.there) for each in matches if each.how == "ends")
     for (here, there), count in leads.items():
         if here != there:
-            if here and there:
-                key = "both"
-            elif here:
-                key = "quantized"
-            else:
-                key = "original"
+            one_side = "quantized" if here else "original"
+            key = "both" if here and there else one_side
             yield Note.of(f"audit.matched.lead_{key}", count=count, here=here, there=there)
     inside = Counter(part for each in matches for part in each.inside)
     for part, count in inside.items():
@@ -157,23 +147,13 @@ def _matched(tensors: Sequence[TensorAudit]) -> Iterator[Note]:
     )
     if experts:
         yield Note.of("audit.matched.experts", count=experts)
-    for key, names in (
-        ("parts", [each.tensor for each in tensors if each.match and each.match.part]),
-        ("joined", [each.tensor for each in tensors if each.match and each.match.joined]),
-    ):
-        if names:
-            yield Note.of(f"audit.matched.{key}", count=len(names), names=", ".join(names[:_LISTED]))
+    for key, field in (("parts", "part"), ("joined", "joined")):
+        merged = [each for each in tensors if each.match and getattr(each.match, field)]
+        if merged:
+            yield _listed(f"audit.matched.{key}", merged)
     converted = sum(1 for each in matches if each.how == "converter")
     if converted:
         yield Note.of("audit.matched.converter", count=converted)
-
-
-def _strays(tensors: Sequence[TensorAudit], account: Account, side: Side) -> Iterator[Accounted]:
-    """Yield the tensors that lie in a file of the model and that its index leaves aside."""
-    known = {name for each in tensors for name in _names_of(each)}
-    for each in account.of("left_aside", side):
-        if each.tensor and each.tensor not in known and isinstance(each.reason, Note):
-            yield each
 
 
 def _verdict(tensors: Sequence[TensorAudit], coverage: Note | str) -> Note | None:
@@ -181,7 +161,7 @@ def _verdict(tensors: Sequence[TensorAudit], coverage: Note | str) -> Note | Non
     compared = _sound(tensors)
     other = _with_status(tensors, "not_same")
     if other and len(other) >= _MOST * (len(compared) + len(other)):
-        worst = min(other, key=lambda each: _known(each.metrics["cosine"]))
+        worst = min(other, key=lambda each: _or_least(each.metrics["cosine"]))
         return Note.of(
             "audit.not_same",
             count=len(other),
@@ -202,12 +182,12 @@ def _verdict(tensors: Sequence[TensorAudit], coverage: Note | str) -> Note | Non
         return Note.of(
             "audit.nothing_quantized", same=len(same), of=len(same) + len(changed), coverage=coverage
         )
-    worst = min(compared, key=lambda each: _known(each.metrics["sqnr_db"]))
+    worst = min(compared, key=lambda each: _or_least(each.metrics["sqnr_db"]))
     return Note.of(
         "audit.verdict",
         count=len(compared),
         scheme=_scheme_words(compared),
-        median_db=statistics.median(_known(each.metrics["sqnr_db"]) for each in compared),
+        median_db=statistics.median(_or_least(each.metrics["sqnr_db"]) for each in compared),
         worst_db=worst.metrics["sqnr_db"],
         tensor=worst.tensor,
         rounding=_rounding_words(compared),
@@ -215,7 +195,7 @@ def _verdict(tensors: Sequence[TensorAudit], coverage: Note | str) -> Note | Non
     )
 
 
-def _known(value: float) -> float:
+def _or_least(value: float) -> float:
     return -math.inf if math.isnan(value) else value
 
 

@@ -10,9 +10,10 @@ part is unknown, a weight without a partner, a file that cannot be opened.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
-from typing import Literal
+import re
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import astuple, dataclass, replace
+from typing import Literal, get_args
 
 from quantviz.errors import Note, QuantVizError
 from quantviz.pickling import Picklable
@@ -28,8 +29,8 @@ from quantviz.schemes.granularity import Shape
 #:                     buffers, a second copy of another tensor, a file that is not of this model
 #: refused             read, but no scheme can be used on it (in a scan: its shape, or no finite value)
 #: not_read            its values could not be read, with the reason
-BECAME = ("compared", "equal", "not_quantized_here", "left_aside", "refused", "not_read")
 Became = Literal["compared", "equal", "not_quantized_here", "left_aside", "refused", "not_read"]
+BECAME: tuple[Became, ...] = get_args(Became)
 #: Side of a tensor: one of the two of an audit, or the checkpoint of a scan.
 Side = Literal["quantized", "original", "scanned"]
 #: Reason why a tensor was not read, or was left aside.
@@ -108,7 +109,7 @@ class Account(Picklable):
 
     def coverage(self, side: Side) -> Coverage:
         """Return the weights, elements and bytes of a side by outcome."""
-        return Coverage(**{became: _part(self.of(became, side)) for became in BECAME})  # type: ignore[arg-type]
+        return Coverage(**{became: _part(self.of(became, side)) for became in BECAME})
 
     @property
     def is_complete(self) -> bool:
@@ -116,25 +117,24 @@ class Account(Picklable):
         return not any(each.became == "not_read" for each in self.tensors)
 
 
-def with_unread(account: Account, unread: Mapping[str, QuantVizError]) -> Account:
-    """Return an account with some more tensors of a model that were not read, by name, with the reasons."""
+def with_outcome(
+    account: Account, became: Became, reasons: Mapping[str, QuantVizError], of: Collection[Became] = BECAME
+) -> Account:
+    """Return an account in which some tensors have another outcome: those of a name with a reason, and whose
+    outcome is one `of` those given.
+    """
 
     def changed(each: Accounted) -> Accounted:
-        reason = unread.get(each.weight) or unread.get(each.tensor)
-        return each if reason is None else replace(each, became="not_read", reason=reason)
+        reason = reasons.get(each.weight) or reasons.get(each.tensor)
+        is_kept = reason is None or each.became not in of
+        return each if is_kept else replace(each, became=became, reason=reason)
 
-    return Account(tuple(map(changed, account.tensors))) if unread else account
+    return Account(tuple(map(changed, account.tensors))) if reasons else account
 
 
 def added(parts: Iterable[Part]) -> Part:
     """Return the sum of some parts."""
-    listed = tuple(parts)
-    return Part(
-        sum(each.tensors for each in listed),
-        sum(each.weights for each in listed),
-        sum(each.elements for each in listed),
-        sum(each.size for each in listed),
-    )
+    return Part(*map(sum, zip(*map(astuple, parts), strict=True)))
 
 
 def _part(tensors: tuple[Accounted, ...]) -> Part:
@@ -153,6 +153,15 @@ def is_matrix(shape: Shape) -> bool:
     (True, False, True)
     """
     return sum(length > 1 for length in shape) > 1
+
+
+def is_whole(dtype: str) -> bool:
+    """Return whether a dtype is one of codes, indices and masks.
+
+    >>> is_whole("uint8"), is_whole("bool"), is_whole("float8_e4m3fn")
+    (True, True, False)
+    """
+    return bool(re.fullmatch(r"u?int\d+|bool", dtype, re.ASCII))
 
 
 def counts_as_weight(name: str, shape: Shape) -> bool:

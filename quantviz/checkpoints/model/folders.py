@@ -6,6 +6,7 @@ a trainer's other files, a second form of the same model and files to load on to
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import re
 from collections.abc import Iterator, Sequence
@@ -84,32 +85,36 @@ def model_in(listed: Sequence[str]) -> Found:
     tensors = [each for each in listed if reader_of(name_of(each)) in readers]
     indexes = sorted((each for each in listed if is_index(name_of(each))), key=_order_of_index)
     if indexes:
-        aside = tuple(_aside(each, "other_index", used=indexes[0]) for each in indexes[1:])
+        aside = tuple(aside_as(each, "other_index", used=indexes[0]) for each in indexes[1:])
         return Found(index=indexes[0], aside=aside, others=tuple(tensors))
     left: list[Aside] = []
     for pattern, reason in _NO_MODEL:
         own = [each for each in tensors if pattern.match(name_of(each))]
         if len(own) < len(tensors):  # alone they are the model
-            left += (_aside(each, reason) for each in own)
+            left += (aside_as(each, reason) for each in own)
             taken = set(own)
             tensors = [each for each in tensors if each not in taken]
     kind = next((each for each in readers if any(reader_of(name_of(t)) is each for t in tensors)), None)
     others = [each for each in tensors if reader_of(name_of(each)) is not kind]
     tensors = [each for each in tensors if reader_of(name_of(each)) is kind]
-    left += (_aside(each, "other_kind", used=tensors[0]) for each in others)
+    left += (aside_as(each, "other_kind", used=tensors[0]) for each in others)
     numbered = [each for each in tensors if NUMBERED.fullmatch(name_of(each))]
     if numbered and kind is not GgufCatalog:
         taken = set(numbered)
-        left += (_aside(each, "unnumbered", used=numbered[0]) for each in tensors if each not in taken)
+        left += (aside_as(each, "unnumbered", used=numbered[0]) for each in tensors if each not in taken)
         tensors = numbered
     return Found(files=(*tensors, *_missing(tensors)), aside=tuple(left))
 
 
 def beside_index(found: Found, shards: Sequence[str]) -> tuple[Aside, ...]:
     """Return the files of tensors beside an index that are none of its shards."""
+
+    def reason(name: str) -> str:
+        return next((reason for pattern, reason in _NO_MODEL if pattern.match(name)), "not_in_index")
+
     own = set(shards)
     rest = (each for each in found.others if name_of(each) not in own)
-    return tuple(_aside(each, _reason_of(each), used=found.index) for each in rest)
+    return tuple(aside_as(each, reason(name_of(each)), used=found.index) for each in rest)
 
 
 def siblings(file: str, named: re.Match[str]) -> Iterator[str]:
@@ -137,26 +142,12 @@ def name_of(file: str) -> str:
 
 def aside_as(file: str, reason: str, **params: str) -> Aside:
     """Return a file as it is left aside, for a reason under `[notes.aside]`."""
-    return _aside(file, reason, **params)
-
-
-def _aside(file: str, reason: str, **params: str) -> Aside:
-    said = {name: clipped(name_of(value)) for name, value in params.items()}
-    return Aside(file, Note.of(f"aside.{reason}", file=clipped(name_of(file)), **said), _size_of(file))
-
-
-def _size_of(file: str) -> int:
-    if is_address(file):
-        return 0
-    try:
-        return Path(file).stat().st_size
-    except OSError:
-        return 0
-
-
-def _reason_of(file: str) -> str:
-    name = name_of(file)
-    return next((reason for pattern, reason in _NO_MODEL if pattern.match(name)), "not_in_index")
+    names = {name: clipped(name_of(value)) for name, value in (("file", file), *params.items())}
+    size = 0
+    if not is_address(file):
+        with contextlib.suppress(OSError):
+            size = Path(file).stat().st_size
+    return Aside(file, Note.of(f"aside.{reason}", **names), size)
 
 
 def _order_of_index(file: str) -> tuple[bool, bool, int, str]:

@@ -143,15 +143,8 @@ class OtherNames:
         if found := _OF_BLOCK.fullmatch(name):
             layer, kind, what, expert = found.groups()
             known = _KINDS.get(kind) or _AS_ONE.get(kind, ())
-            tails = (tail.format(expert) for tail in known)
-            return next(
-                (
-                    self._of_layers[int(layer), f"{tail}.{what}"]
-                    for tail in tails
-                    if (int(layer), f"{tail}.{what}") in self._of_layers
-                ),
-                None,
-            )
+            places = ((int(layer), f"{tail.format(expert)}.{what}") for tail in known)
+            return next((self._of_layers[place] for place in places if place in self._of_layers), None)
         if found := _OF_MODEL.fullmatch(name):
             tails = (f"{tail}.{found[2]}" for tail in _MODEL.get(found[1], ()))
             return next((self._of_model[tail] for tail in tails if tail in self._of_model), None)

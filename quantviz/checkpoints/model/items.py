@@ -14,10 +14,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from quantviz.checkpoints.model.account import Accounted, Became, Reason, Side, counts_as_weight
+from quantviz.checkpoints.model.account import Accounted, Became, Reason, Side, counts_as_weight, is_whole
 from quantviz.checkpoints.model.folders import name_of
 from quantviz.checkpoints.model.opening import OpenModel
-from quantviz.checkpoints.model.unclaimed import is_whole, unclaimed
+from quantviz.checkpoints.model.unclaimed import unclaimed
 from quantviz.errors import QuantVizError
 from quantviz.schemes.granularity import Shape
 from quantviz.sources.files.file_data import clipped
@@ -63,9 +63,7 @@ class Item:
 def items_of(model: OpenModel, *, stacked: bool = False) -> tuple[Item, ...]:
     """Return the tensors of a model in the order of its files, also those that are not there.
 
-    Args:
-        model: The open model.
-        stacked: Whether experts in one tensor of a .gguf are one item, as the file has them.
+    With `stacked`, experts in one tensor of a .gguf are one item, as the file has them.
     """
     tensors = model.tensors
     found = {each.name: each for each in unclaimed(tensors)}
@@ -117,11 +115,7 @@ def accounted(
 ) -> Iterator[Accounted]:
     """Yield the outcome of every tensor of a model's files, and of the files beside them.
 
-    Args:
-        model: The open model.
-        side: The side of an audit that the model is, or "scanned".
-        items: Its tensors.
-        became: The outcome of each by its name, and the reason.
+    `became` has the outcome of each of its `items` by name, and the reason.
     """
     listed = tuple(items)
     sharing = Counter(part for item in listed for part in item.parts)

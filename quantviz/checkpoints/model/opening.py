@@ -140,11 +140,7 @@ def open_model(path: str | PurePath) -> Iterator[OpenModel]:
 @contextmanager
 def open_near(path: str | PurePath, name: str | None) -> Iterator[Catalog]:
     """Open a checkpoint for one tensor while the `with` block lasts: of an index only shards that hold
-    tensors near it.
-
-    Args:
-        path: As for `open_model`.
-        name: The tensor; none for whichever the checkpoint has.
+    tensors near it. Without a name it is whichever the checkpoint has.
 
     Raises:
         QuantVizError: As from `open_checkpoint`.
@@ -161,9 +157,6 @@ def open_near(path: str | PurePath, name: str | None) -> Iterator[Catalog]:
 @contextmanager
 def open_checkpoint(path: str | PurePath) -> Iterator[ModelTensors]:
     """Open all tensors of a checkpoint while the `with` block lasts, its quantized weights decoded.
-
-    Args:
-        path: As for `open_model`.
 
     Raises:
         QuantVizError: Nothing can be opened at `path`, a folder holds several models, a file is missing, or
@@ -298,11 +291,11 @@ def _of_files(found: Found, stack: ExitStack, folder: str) -> OpenModel:
     where: dict[str, str] = {}
     strays: list[Stray] = []
     for file, part in parts.items():
-        strays += (
-            Stray(name, file, part, _duplicate(name, file, where[name]), where[name])
-            for name in part.names
-            if name in where
-        )
+        for name in filter(where.__contains__, part.names):
+            first = where[name]
+            names = {"file": clipped(name_of(file)), "first": clipped(name_of(first))}
+            why = QuantVizError("checkpoint.duplicate", name=clipped(name), **names)
+            strays.append(Stray(name, file, part, why, first))
         where |= {name: file for name in part.names if name not in where}
     tensors = model_tensors(_joined(tuple(parts.values())))
     order = tuple(
@@ -355,15 +348,6 @@ def _prints(part: Catalog) -> Iterator[str]:
         ends = ends_of(raw)
         if any(ends) and ends.count(ends[:1]) < len(ends):
             yield f"{info.dtype} {info.shape} {xxhash.xxh3_128_hexdigest(ends)}"
-
-
-def _duplicate(name: str, file: str, first: str) -> QuantVizError:
-    return QuantVizError(
-        "checkpoint.duplicate",
-        name=clipped(name),
-        file=clipped(name_of(file)),
-        first=clipped(name_of(first)),
-    )
 
 
 def _of_stray(index: ShardedCatalog, name: str, shard: str, is_named: bool) -> Note:

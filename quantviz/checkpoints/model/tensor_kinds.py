@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Literal
+from typing import Literal, get_args
 
 from quantviz.checkpoints.model.account import is_matrix
 from quantviz.schemes.granularity import Shape
@@ -26,10 +26,7 @@ Kind = Literal[
     "linear", "experts", "convolution", "embedding", "head", "router", "position", "token_type", "norm",
     "bias", "scale", "vector",
 ]  # fmt: skip
-KINDS: tuple[Kind, ...] = (
-    "linear", "experts", "convolution", "embedding", "head", "router", "position", "token_type", "norm",
-    "bias", "scale", "vector",
-)  # fmt: skip
+KINDS: tuple[Kind, ...] = get_args(Kind)
 
 #: Ends of names, without ".weight", by kind: the first that fits decides. Names are those of Hugging Face's
 #: models and llama.cpp's files.
@@ -40,10 +37,7 @@ _BY_NAME: tuple[tuple[Kind, str], ...] = (
         r"|relative_attention_bias|rel_pos\w*|attn_rel_b|relative_position_bias_table|rope_\w+|inv_freq)",
     ),
     ("bias", r"(.*[._])?bias"),
-    (
-        "scale",
-        r"(.*[._])?(scales?|zeros|zero_points?|absmax|scale_inv|g_idx|quant_map|biases)",
-    ),
+    ("scale", r"(.*[._])?(scales?|zeros|zero_points?|absmax|scale_inv|g_idx|quant_map|biases)"),
     ("norm", r"(.*\.)?(\w*norm\d*|\w*norm_\w+|ln_?[\da-z]?|ln_\w+)(\.(gamma|beta))?"),
     ("token_type", r"(.*\.)?(token_type_embeddings?|token_types|segment_embeddings?)"),
     (

@@ -12,14 +12,12 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from quantviz.checkpoints.model.account import is_matrix
+from quantviz.checkpoints.model.account import is_matrix, is_whole
 from quantviz.errors import QuantVizError
 from quantviz.sources.files import Catalog
 from quantviz.sources.files.file_data import clipped
 from quantviz.sources.layouts.decoded import ModelTensors
 
-#: dtypes of codes, indices and masks.
-WHOLE = re.compile(r"u?int\d+|bool", re.ASCII)
 #: dtypes that are codes where there are scales beside them.
 _SMALL_FLOAT = re.compile(r"float[468]_.*", re.ASCII)
 #: Ends of the names of whole numbers that are no codes.
@@ -53,25 +51,18 @@ def unclaimed(model: ModelTensors) -> tuple[Unclaimed, ...]:
         groups.setdefault(name.rpartition(".")[0], []).append(name)
     codes = []
     for group in groups.values():
-        told = {name for name in group if _OF_CODES.search(name.rpartition(".")[2])}
-        codes += [name for name in group if _is_codes(model.file, name, scaled=len(told) > (name in told))]
+        beside = {name for name in group if _accompanies(name)}
+        codes += [
+            name for name in group if _is_codes(model.file, name, scaled=len(beside) > (name in beside))
+        ]
     return tuple(_with_parts(model.file, codes, groups))
-
-
-def is_whole(dtype: str) -> bool:
-    """Return whether a dtype is one of codes, indices and masks.
-
-    >>> is_whole("uint8"), is_whole("bool"), is_whole("float8_e4m3fn")
-    (True, True, False)
-    """
-    return bool(WHOLE.fullmatch(dtype))
 
 
 def _is_codes(catalog: Catalog, name: str, *, scaled: bool) -> bool:
     """Return whether a tensor is codes; `scaled`: whether scales or the like lie beside it."""
     info = catalog.info(name)
     if _SMALL_FLOAT.fullmatch(info.dtype):
-        return scaled and is_matrix(info.shape) and not _OF_CODES.search(name.rpartition(".")[2])
+        return scaled and is_matrix(info.shape) and not _accompanies(name)
     if not is_whole(info.dtype) or info.dtype == "bool" or not info.count:
         return False
     if _INDEX.fullmatch(name):
@@ -80,6 +71,11 @@ def _is_codes(catalog: Catalog, name: str, *, scaled: bool) -> bool:
         # Bytes in a row may be a tokenizer's; numbers of 32 bits and more are indices.
         return scaled and info.dtype in ("uint8", "int8", "uint16", "int16") and info.count > 1
     return not _is_mask(catalog, name)
+
+
+def _accompanies(name: str) -> bool:
+    """Return whether a tensor's name is that of one beside codes, such as scales."""
+    return bool(_OF_CODES.search(name.rpartition(".")[2]))
 
 
 def _is_mask(catalog: Catalog, name: str) -> bool:
@@ -101,13 +97,9 @@ def _with_parts(catalog: Catalog, codes: list[str], groups: Mapping[str, list[st
         of_group.setdefault(name.rpartition(".")[0], []).append(name)
     for base, found in of_group.items():
         # Of two tensors of codes one may belong to the other: zero points in words, exponents in bytes.
-        own = [name for name in found if not _OF_CODES.search(name.rpartition(".")[2])] or found
+        own = [name for name in found if not _accompanies(name)] or found
         of_own = set(own)
-        rest = [
-            each
-            for each in groups[base]
-            if each not in of_own and (each in taken or _OF_CODES.search(each.rpartition(".")[2]))
-        ]
+        rest = [each for each in groups[base] if each not in of_own and (each in taken or _accompanies(each))]
         for name in own:
             if len(own) == 1 or len(own) * len(rest) > _MOST_PAIRS:
                 # No module has so many; the first has them all, so that none is taken for a weight.

@@ -5,24 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from quantviz.checkpoints.profiles.engines import (
-    BITSANDBYTES,
-    LITERT,
-    MLX,
-    MODELOPT,
-    ONNXRUNTIME,
-    TORCHAO,
-    VLLM,
-)
+from quantviz.checkpoints.profiles.engines import ENGINES
 from quantviz.checkpoints.profiles.llama_cpp import LLAMA_CPP
 from quantviz.checkpoints.profiles.presets import Preset
 from quantviz.checkpoints.profiles.profile import Profile
 from quantviz.errors import QuantVizError
 
 #: Every profile by id.
-PROFILES: Mapping[str, Profile] = MappingProxyType(
-    {each.id: each for each in (LLAMA_CPP, VLLM, MODELOPT, ONNXRUNTIME, TORCHAO, BITSANDBYTES, MLX, LITERT)}
-)
+PROFILES: Mapping[str, Profile] = MappingProxyType({each.id: each for each in (LLAMA_CPP, *ENGINES)})
 #: The mixtures of types of all profiles by name.
 PRESETS: Mapping[str, Preset] = MappingProxyType(
     {name: preset for each in PROFILES.values() for name, preset in each.presets.items()}
@@ -32,7 +22,7 @@ PRESETS: Mapping[str, Preset] = MappingProxyType(
 def has_recipe(profile: Profile, recipe: str) -> bool:
     """Return whether an engine has a recipe, or a mixture of types, of this name.
 
-    >>> has_recipe(LLAMA_CPP, "q4_k_m"), has_recipe(VLLM, "q4_k_m")
+    >>> has_recipe(PROFILES["llama_cpp"], "q4_k_m"), has_recipe(PROFILES["vllm"], "q4_k_m")
     (True, False)
     """
     return recipe in profile.recipes or recipe in profile.presets

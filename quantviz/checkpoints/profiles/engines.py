@@ -82,16 +82,8 @@ _ORT_NBITS = ("ort_int4_g128", "ort_int4_asym_g128", "ort_int4_g32")
 ONNXRUNTIME = Profile(
     id="onnxruntime",
     name="onnxruntime",
-    kinds=frozenset(
-        ("linear", "head", "router", "experts", "convolution", "embedding", "position", "token_type")
-    ),
-    recipes=(
-        "ort_int8_per_tensor",
-        "ort_int8_per_row",
-        "ort_int4_g128",
-        "ort_int4_asym_g128",
-        "ort_int4_g32",
-    ),
+    kinds=frozenset(("linear", "head", "router", "experts", "convolution", *_TABLES)),
+    recipes=("ort_int8_per_tensor", "ort_int8_per_row", *_ORT_NBITS),
     by_kind=MappingProxyType(
         {
             "ort_int8_per_row": MappingProxyType(dict.fromkeys(_TABLES, "ort_int8_per_tensor")),
@@ -209,3 +201,5 @@ LITERT = Profile(
         ),
     ),
 )
+#: The profiles of this module, in the order of lists.
+ENGINES = (VLLM, MODELOPT, ONNXRUNTIME, TORCHAO, BITSANDBYTES, MLX, LITERT)

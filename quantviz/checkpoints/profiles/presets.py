@@ -118,11 +118,8 @@ def types_of(
 ) -> dict[str, str]:
     """Return the recipe that a preset gives each tensor, by name.
 
-    Args:
-        preset: The preset.
-        shapes: The shapes of all tensors of a model as they are quantized, by name.
-        names: llama.cpp's names of those that have one.
-        has_importance: Whether llama-quantize is given an importance matrix.
+    `shapes` are those of all tensors of a model as they are quantized, `names` llama.cpp's of those that have
+    one.
     """
     own = {tensor: own_name(tensor, names) for tensor in shapes}
     # llama.cpp goes through tensors by layer, then by name.
@@ -138,7 +135,7 @@ def types_of(
     found: dict[str, str] = {}
     for tensor in ordered:
         name = own[tensor]
-        part = part_of(own[tensor], tied=tied)
+        part = part_of(name, tied=tied)
         if part in VALUES:
             number = numbers[name]
             count = len(values)

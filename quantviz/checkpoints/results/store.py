@@ -20,29 +20,11 @@ from contextlib import AbstractContextManager
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
+from quantviz.checkpoints.results import stored_rows
+from quantviz.checkpoints.results import typed_values as values
 from quantviz.checkpoints.results.result_file import ResultFile
-from quantviz.checkpoints.results.stored_rows import (
-    COVERAGE,
-    MEASURED_COLUMNS,
-    SCAN_COLUMNS,
-    TENSOR_COLUMNS,
-    Listed,
-    Measured,
-    Scan,
-    listed_of,
-    measured_of,
-    recipes_form,
-    scan_of,
-    shape_form,
-)
+from quantviz.checkpoints.results.stored_rows import Listed, Measured, Scan
 from quantviz.checkpoints.results.table import COLUMNS, frame_of, row_of
-from quantviz.checkpoints.results.typed_values import (
-    RESULT_RECIPES,
-    RESULT_ROWS,
-    RESULT_SCANS,
-    RESULT_TENSORS,
-    said,
-)
 from quantviz.checkpoints.scan.listing import Entry, Unmeasured
 from quantviz.checkpoints.scan.measuring import FOR_NOW, Row
 from quantviz.checkpoints.scan.recipes import recipe_id, refusal_of, row_mark
@@ -122,7 +104,9 @@ class Results:
         Raises:
             QuantVizError: There is none, or it cannot be read.
         """
-        found = self._file.rows(", ".join(SCAN_COLUMNS), "scans WHERE id = ?", (number,), key="id", most=1)
+        found = self._file.rows(
+            ", ".join(stored_rows.SCAN_COLUMNS), "scans WHERE id = ?", (number,), key="id", most=1
+        )
         if not found:
             raise QuantVizError("checkpoint.no_scan", got=number, file=self.path.name)
         return self._parsed(found[0])
@@ -130,13 +114,13 @@ class Results:
     def listed(self, number: int) -> tuple[Listed, ...]:
         """Return the tensors of a scan in plan order, and which of them have all their rows."""
         found = self._file.rows(
-            ", ".join(TENSOR_COLUMNS),
+            ", ".join(stored_rows.TENSOR_COLUMNS),
             "tensors WHERE scan = ? ORDER BY position",
             (number,),
             key="scan, position",
-            most=RESULT_TENSORS,
+            most=values.RESULT_TENSORS,
         )
-        return tuple(listed_of(at, position, row) for at, (_, position, *row) in enumerate(found))
+        return tuple(stored_rows.listed_of(at, position, row) for at, (_, position, *row) in enumerate(found))
 
     def rows(
         self, number: int, language: str = DEFAULT_LANGUAGE, positions: Collection[int] | None = None
@@ -158,8 +142,10 @@ class Results:
         recipes = self.scan(number).recipes
         listed = self.listed(number)
         wanted = [each for each in listed if positions is None or each.position in positions]
-        if len(wanted) * len(recipes) > RESULT_ROWS:
-            raise QuantVizError("checkpoint.results_too_many_rows", file=self.path.name, most=RESULT_ROWS)
+        if len(wanted) * len(recipes) > values.RESULT_ROWS:
+            raise QuantVizError(
+                "checkpoint.results_too_many_rows", file=self.path.name, most=values.RESULT_ROWS
+            )
         # A scheme's text form takes as long as the rest of a row.
         forms = [str(scheme) for _, scheme in recipes]
         for each in wanted:
@@ -220,14 +206,14 @@ class Results:
     def measured(self, tensor: Listed, keys: Sequence[str]) -> dict[str, Measured]:
         """Return the measurements of a tensor's content for some keys of rows, by key."""
         found = self._file.rows(
-            ", ".join(MEASURED_COLUMNS),
+            ", ".join(stored_rows.MEASURED_COLUMNS),
             f"measured WHERE content = ? AND scheme IN ({', '.join('?' * len(keys))})"
             " AND arithmetic IN (?, ?) ORDER BY arithmetic",  # the later one of two counts
             (tensor.content, *keys, FOR_NOW, ARITHMETIC),
             key="content, scheme, arithmetic",
-            most=2 * RESULT_RECIPES,
+            most=2 * values.RESULT_RECIPES,
         )
-        return {str(scheme): measured_of(row, tensor.shape) for _, scheme, _, *row in found}
+        return {str(scheme): stored_rows.measured_of(row, tensor.shape) for _, scheme, _, *row in found}
 
     def known(self, content: str) -> set[str]:
         """Return the keys of the rows that a content has: see `recipes.row_key`.
@@ -236,13 +222,15 @@ class Results:
         values go unnoticed. So are rows that cannot be read.
         """
         found = self._file.rows(
-            ", ".join(MEASURED_COLUMNS),
+            ", ".join(stored_rows.MEASURED_COLUMNS),
             "measured WHERE content = ? AND arithmetic = ?",
             (content, ARITHMETIC),
             key="content, scheme, arithmetic",
-            most=RESULT_TENSORS,
+            most=values.RESULT_TENSORS,
         )
-        parsed = {scheme: measured_of(row) for _, scheme, _, *row in found if isinstance(scheme, str)}
+        parsed = {
+            scheme: stored_rows.measured_of(row) for _, scheme, _, *row in found if isinstance(scheme, str)
+        }
         return {
             scheme
             for scheme, each in parsed.items()
@@ -274,7 +262,9 @@ class Results:
         return found
 
     def _scans(self) -> Iterator[Scan | QuantVizError]:
-        found = self._file.rows(", ".join(SCAN_COLUMNS), "scans ORDER BY id", key="id", most=RESULT_SCANS)
+        found = self._file.rows(
+            ", ".join(stored_rows.SCAN_COLUMNS), "scans ORDER BY id", key="id", most=values.RESULT_SCANS
+        )
         for row in found:
             try:
                 yield self._parsed(row)
@@ -282,7 +272,7 @@ class Results:
                 yield problem
 
     def _parsed(self, row: Sequence[object]) -> Scan:
-        number, *values = row
+        number, *fields = row
         assert isinstance(number, int)  # an INTEGER PRIMARY KEY is one
         # The type is read without the value, whatever its length.
         done, count = self._file.count(
@@ -291,7 +281,7 @@ class Results:
             (number,),
         )
         try:
-            return scan_of(number, values, done, count)
+            return stored_rows.scan_of(number, fields, done, count)
         except QuantVizError as problem:
             raise QuantVizError(
                 "checkpoint.scan_unreadable", got=number, file=self.path.name, problem=problem.again()
@@ -308,7 +298,7 @@ class Results:
         selection: Selection = ALL_QUANTIZED,
     ) -> int:
         """Store a scan's plan and return its number: the previous one where it was begun before."""
-        asked = json.dumps(recipes_form(recipes, selection))
+        asked = json.dumps(stored_rows.recipes_form(recipes, selection))
         path = stored_text(path)
         now = time.time()
         with self.together():
@@ -333,7 +323,7 @@ class Results:
                         stored_text(e.name),
                         stored_text(_whole_path(e.file)),
                         e.dtype,
-                        json.dumps(shape_form(e)),
+                        json.dumps(stored_rows.shape_form(e)),
                         e.size,
                     )
                     for at, e in enumerate(entries)
@@ -369,7 +359,7 @@ class Results:
                 (
                     content or None,
                     unmeasured.status if unmeasured else "ok",
-                    json.dumps(said(unmeasured.reason)) if unmeasured else None,
+                    json.dumps(values.said(unmeasured.reason)) if unmeasured else None,
                     number,
                     position,
                 ),
@@ -396,7 +386,7 @@ class Results:
             (
                 (
                     row.content, row.key, row.arithmetic, row.status,
-                    json.dumps(said(row.reason)) if row.reason else None,
+                    json.dumps(values.said(row.reason)) if row.reason else None,
                     json.dumps(dict(row.numbers)),
                     json.dumps(row.max_error_at) if row.max_error_at is not None else None,
                 )
@@ -421,7 +411,7 @@ class Results:
     def note_coverage(self, number: int, coverage: dict[str, str], is_complete: bool) -> None:
         """Store the note on the coverage of the checkpoint, by language."""
         with self.together():
-            notes = [*self.scan(number).notes, {**coverage, COVERAGE: is_complete}]
+            notes = [*self.scan(number).notes, {**coverage, stored_rows.COVERAGE: is_complete}]
             self._file.write("UPDATE scans SET notes = ? WHERE id = ?", (json.dumps(notes), number))
 
     def end(self, number: int, state: str) -> None:

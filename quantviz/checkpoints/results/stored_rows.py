@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 
 from quantviz.checkpoints.profiles import PROFILES
 from quantviz.checkpoints.results import typed_values as values
-from quantviz.checkpoints.results.typed_values import RESULT_RECIPES
 from quantviz.checkpoints.scan.listing import Entry
 from quantviz.checkpoints.scan.measuring import NUMBERS
 from quantviz.checkpoints.scan.selection import ALL_QUANTIZED, Selection
@@ -132,11 +131,10 @@ def scan_of(number: int, row: Sequence[Any], tensors_done: int, tensors: int) ->
         QuantVizError: A value of it cannot be one of ours.
     """
     raw = dict(zip(SCAN_COLUMNS, row, strict=True))
-    counts = {
-        name: values.whole(raw[name], name) for name in ("bytes", "bytes_done", "measured", "bytes_read")
-    }
+    counts = {name: values.whole(raw[name], name) for name in ("bytes", "bytes_done", "measured")}
+    bytes_read = values.whole(raw["bytes_read"], "bytes_read")
     took = values.seconds(raw["seconds"], "seconds")
-    rate = counts["bytes_read"] / took if took and counts["bytes_read"] else None
+    rate = bytes_read / took if took and bytes_read else None
     state = _state(raw["state"], "state")
     process = values.whole(raw["process"], "process", _LAST_PROCESS)
     if state == "running" and not _alive(process):
@@ -155,15 +153,7 @@ def scan_of(number: int, row: Sequence[Any], tensors_done: int, tensors: int) ->
         process,
         values.seconds(raw["started"], "started"),
         values.seconds(raw["updated"], "updated"),
-        Progress(
-            tensors_done,
-            tensors,
-            counts["bytes_done"],
-            counts["bytes"],
-            counts["measured"],
-            rate,
-            left,
-        ),
+        Progress(tensors_done, tensors, **counts, bytes_per_second=rate, seconds_left=left),
         tuple(words for words, marked in notes if marked is None),
         coverage,
         bool(is_complete),
@@ -208,9 +198,7 @@ def listed_of(at: int, position: Any, row: Sequence[Any]) -> Listed:
 def measured_of(row: Sequence[Any], shape: Shape | None = None) -> Measured:
     """Return the measurement in a row of `MEASURED_COLUMNS`; one that does not parse has status "problem".
 
-    Args:
-        row: The row.
-        shape: The shape of the tensor, in which the largest error has its place; None does not check that.
+    The place of the largest error is checked against the `shape` of the tensor, if that is given.
     """
     raw = dict(zip(MEASURED_COLUMNS, row, strict=True))
     try:
@@ -259,7 +247,7 @@ def _shape_of(written: Any) -> tuple[Shape, tuple[int, ...], Mapping[int, Scheme
     if not outputs or len(set(outputs)) < len(outputs) or max(outputs) >= max(len(shape), 1):
         raise QuantVizError("rows.not_shape", field="outputs", got=outputs)
     instead = found.get("instead", {})
-    if not isinstance(instead, dict) or len(instead) > RESULT_RECIPES:
+    if not isinstance(instead, dict) or len(instead) > values.RESULT_RECIPES:
         raise QuantVizError("rows.not_json", field="instead", got=instead)
     importance = _text(found.get("importance", ""), "importance")
     return shape, outputs, MappingProxyType(dict(map(_instead, instead.items()))), importance
@@ -291,8 +279,8 @@ def _selection(record: Mapping[str, Any]) -> Selection:
 def _pairs(found: Any) -> tuple[tuple[str, Scheme], ...]:
     if not isinstance(found, list):
         raise QuantVizError("rows.not_json", field="recipes", got=found)
-    if not 0 < len(found) <= RESULT_RECIPES:
-        raise QuantVizError("rows.recipes", count=len(found), most=RESULT_RECIPES)
+    if not 0 < len(found) <= values.RESULT_RECIPES:
+        raise QuantVizError("rows.recipes", count=len(found), most=values.RESULT_RECIPES)
     pairs = []
     for each in found:
         if not isinstance(each, list) or len(each) != 2:

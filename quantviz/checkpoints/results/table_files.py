@@ -11,17 +11,10 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, TextIO, TypeAlias
 
 from quantviz.checkpoints.results import typed_values as values
-from quantviz.checkpoints.results.typed_tables import NAMES, PARSERS, TEXTS
-from quantviz.checkpoints.results.typed_values import (
-    NUMBER_DIGITS,
-    TABLE_BYTES,
-    TABLE_COLUMNS,
-    TABLE_JSON_BYTES,
-    TABLE_ROWS,
-)
+from quantviz.checkpoints.results.typed_tables import NAMES, PARSERS, TEXTS, check_names
 from quantviz.errors import QuantVizError
 from quantviz.quoting import from_csv_text
 
@@ -33,9 +26,10 @@ _MOST_OF_LINE = 2**22
 _LISTS_OF_ROW = 4
 #: Rows of Parquet that are read at once.
 _ROWS_AT_ONCE = 1024
+Columns: TypeAlias = Mapping[str, Sequence[Any]]
 
 
-def read_table(path: str | os.PathLike[str]) -> Mapping[str, Sequence[Any]]:
+def read_table(path: str | os.PathLike[str]) -> Columns:
     """Return the columns of a table by name, as `allocate` takes them.
 
     Of a file of results it is the newest scan.
@@ -52,7 +46,7 @@ def read_table(path: str | os.PathLike[str]) -> Mapping[str, Sequence[Any]]:
         reader = _READERS.get(file.suffix.lower())
         if reader is None:
             raise QuantVizError("allocate.no_table_file", file=os.fspath(file), known=", ".join(_READERS))
-        most = TABLE_JSON_BYTES if reader is _of_json else TABLE_BYTES
+        most = values.TABLE_JSON_BYTES if reader is _of_json else values.TABLE_BYTES
         if file.stat().st_size > most:
             raise QuantVizError("tables.too_large", file=os.fspath(file), most=most)
         return reader(file)
@@ -71,7 +65,7 @@ def csv_table(file: TextIO) -> tuple[list[str], Iterator[dict[str, str]]]:
     """
     reader = csv.reader(file)
     names = next(reader, [])
-    _check_names(names)
+    check_names(names)
 
     def rows() -> Iterator[dict[str, str]]:
         for row in reader:
@@ -85,16 +79,7 @@ def csv_table(file: TextIO) -> tuple[list[str], Iterator[dict[str, str]]]:
     return names, rows()
 
 
-def _check_names(names: Sequence[str]) -> None:
-    """Refuse too many columns, and two of one name."""
-    if len(names) > TABLE_COLUMNS:
-        raise QuantVizError("tables.too_many_columns", count=len(names), most=TABLE_COLUMNS)
-    for name in names:
-        if names.count(name) > 1:
-            raise QuantVizError("tables.column_twice", column=name)
-
-
-def _of_results(path: Path) -> Mapping[str, Sequence[Any]]:
+def _of_results(path: Path) -> Columns:
     from quantviz.checkpoints.results.store import Results
 
     with Results(path, read_only=True) as results:
@@ -105,7 +90,7 @@ def _of_results(path: Path) -> Mapping[str, Sequence[Any]]:
         return results.columns(max(scan.id for scan in scans))
 
 
-def _of_parquet(path: Path) -> Mapping[str, Sequence[Any]]:
+def _of_parquet(path: Path) -> Columns:
     try:
         import pyarrow
         from pyarrow import parquet
@@ -114,16 +99,16 @@ def _of_parquet(path: Path) -> Mapping[str, Sequence[Any]]:
     try:
         with parquet.ParquetFile(path) as file:
             names = file.schema_arrow.names
-            _check_names(names)
-            if file.metadata.num_rows > TABLE_ROWS:
-                raise QuantVizError("tables.too_many_rows", most=TABLE_ROWS)
+            check_names(names)
+            if file.metadata.num_rows > values.TABLE_ROWS:
+                raise QuantVizError("tables.too_many_rows", most=values.TABLE_ROWS)
             known = [name for name in names if name in PARSERS]
             found: dict[str, list[Any]] = {name: [] for name in known}
-            left = TABLE_BYTES
+            left = values.TABLE_BYTES
             for batch in file.iter_batches(_ROWS_AT_ONCE, columns=known):
                 left -= batch.nbytes
                 if left < 0:
-                    raise QuantVizError("tables.too_large", file=os.fspath(path), most=TABLE_BYTES)
+                    raise QuantVizError("tables.too_large", file=os.fspath(path), most=values.TABLE_BYTES)
                 for name in known:
                     found[name] += batch.column(name).to_pylist()
             others = {name: [None] * file.metadata.num_rows for name in names if name not in PARSERS}
@@ -132,23 +117,23 @@ def _of_parquet(path: Path) -> Mapping[str, Sequence[Any]]:
         raise QuantVizError("allocate.cannot_read", file=os.fspath(path), reason=str(error)) from None
 
 
-def _of_csv(path: Path) -> Mapping[str, Sequence[Any]]:
+def _of_csv(path: Path) -> Columns:
     with path.open(encoding="utf-8-sig", newline="") as file:
         names, rows = csv_table(file)
         return _columns(({name: _cell(name, text) for name, text in row.items()} for row in rows), names)
 
 
-def _of_json(path: Path) -> Mapping[str, Sequence[Any]]:
+def _of_json(path: Path) -> Columns:
     raw = path.read_bytes()
-    if raw.count(b"[") + raw.count(b"{") > _LISTS_OF_ROW * TABLE_ROWS:
-        raise QuantVizError("tables.too_many_rows", most=TABLE_ROWS)
+    if raw.count(b"[") + raw.count(b"{") > _LISTS_OF_ROW * values.TABLE_ROWS:
+        raise QuantVizError("tables.too_many_rows", most=values.TABLE_ROWS)
     found = _parsed(raw)
     if not isinstance(found, dict | list):
         raise QuantVizError("allocate.no_table", got=type(found).__name__)
     return found if isinstance(found, dict) else _columns(found)
 
 
-def _of_lines(path: Path) -> Mapping[str, Sequence[Any]]:
+def _of_lines(path: Path) -> Columns:
     with path.open(encoding="utf-8") as file:
         return _columns(_parsed(line) for line in _lines(file) if line.strip())
 
@@ -172,22 +157,24 @@ def _parsed(raw: bytes | str) -> Any:
 
 def _whole_number(digits: str) -> Any:
     """Return a whole number of JSON; an error as a value in place of one that is too long."""
-    if len(digits) > NUMBER_DIGITS:
-        return QuantVizError("rows.digits", field="JSON", count=len(digits), most=NUMBER_DIGITS)
+    if len(digits) > values.NUMBER_DIGITS:
+        return QuantVizError("rows.digits", field="JSON", count=len(digits), most=values.NUMBER_DIGITS)
     return int(digits)
 
 
-def _columns(rows: Iterable[Any], names: Iterable[str] = ()) -> Mapping[str, Sequence[Any]]:
+def _columns(rows: Iterable[Any], names: Iterable[str] = ()) -> Columns:
     """Return the columns of records, of which the known ones are kept; the others are there by name."""
     found: dict[str, list[Any]] = {name: [] for name in names}
     for count, row in enumerate(rows):
         if not isinstance(row, Mapping):
             raise QuantVizError("allocate.no_table", got=type(row).__name__)
-        if count == TABLE_ROWS:
-            raise QuantVizError("tables.too_many_rows", most=TABLE_ROWS)
+        if count == values.TABLE_ROWS:
+            raise QuantVizError("tables.too_many_rows", most=values.TABLE_ROWS)
         for name in [name for name in row if name not in found]:
-            if len(found) == TABLE_COLUMNS:
-                raise QuantVizError("tables.too_many_columns", count=len(found) + 1, most=TABLE_COLUMNS)
+            if len(found) == values.TABLE_COLUMNS:
+                raise QuantVizError(
+                    "tables.too_many_columns", count=len(found) + 1, most=values.TABLE_COLUMNS
+                )
             found[name] = [None] * count
         for name, column in found.items():
             column.append(row.get(name) if name in PARSERS else None)

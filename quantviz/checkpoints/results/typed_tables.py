@@ -15,7 +15,6 @@ from typing import Any
 from quantviz.checkpoints.results import typed_values as values
 from quantviz.checkpoints.results.stored_rows import COUNTS, STATUSES
 from quantviz.checkpoints.results.table import COLUMNS
-from quantviz.checkpoints.results.typed_values import TABLE_COLUMNS, TABLE_ROWS, Parser
 from quantviz.errors import QuantVizError
 
 #: Columns of names, which each row has; of other texts, of counts and of lengths. All others are numbers.
@@ -25,7 +24,7 @@ _COUNTS = ("bits", *COUNTS)
 _SHAPES = ("shape", "max_error_at")
 
 
-def _parser(column: str) -> Parser:
+def _parser(column: str) -> values.Parser:
     if column in NAMES:
         return values.name
     if column in TEXTS:
@@ -38,7 +37,7 @@ def _parser(column: str) -> Parser:
 
 
 #: The parser of each column that is known. Others are left aside.
-PARSERS: Mapping[str, Parser] = MappingProxyType(
+PARSERS: Mapping[str, values.Parser] = MappingProxyType(
     {name: _parser(name) for name in (*COLUMNS, "cost")} | {"status": values.one_of(STATUSES)}
 )
 
@@ -64,17 +63,13 @@ class TypedTable:
 
 
 def typed_table(table: Any) -> TypedTable:
-    """Return a table with typed values.
-
-    Args:
-        table: A `pandas.DataFrame`, columns by name, or records.
+    """Return a table with typed values: of a `pandas.DataFrame`, columns by name, or records.
 
     Raises:
         QuantVizError: It is no table, has more rows or columns than are read, or columns of several lengths.
     """
     raw = _columns_of(table)
-    if len(raw) > TABLE_COLUMNS:
-        raise QuantVizError("tables.too_many_columns", count=len(raw), most=TABLE_COLUMNS)
+    check_names(tuple(raw))
     counts = {name: len(column) for name, column in raw.items()}
     if len(set(counts.values())) > 1:
         one = min(counts, key=counts.__getitem__)
@@ -82,20 +77,27 @@ def typed_table(table: Any) -> TypedTable:
         raise QuantVizError(
             "tables.lengths_differ", column=one, count=counts[one], other=other, got=counts[other]
         )
-    if max(counts.values(), default=0) > TABLE_ROWS:
-        raise QuantVizError("tables.too_many_rows", most=TABLE_ROWS)
+    if max(counts.values(), default=0) > values.TABLE_ROWS:
+        raise QuantVizError("tables.too_many_rows", most=values.TABLE_ROWS)
     problems: dict[int, QuantVizError] = {}
     columns = {name: _typed(name, raw[name], problems) for name in PARSERS if name in raw}
     return TypedTable(tuple(raw), columns, problems)
+
+
+def check_names(names: Sequence[str]) -> None:
+    """Refuse too many columns, and two of one name."""
+    if len(names) > values.TABLE_COLUMNS:
+        raise QuantVizError("tables.too_many_columns", count=len(names), most=values.TABLE_COLUMNS)
+    for name in names:
+        if names.count(name) > 1:
+            raise QuantVizError("tables.column_twice", column=name)
 
 
 def _columns_of(table: Any) -> dict[str, Sequence[Any]]:
     """Return the columns of a table as lists."""
     if hasattr(table, "iloc") and hasattr(table, "columns"):
         names = list(map(str, table.columns))
-        twice = [name for name in names if names.count(name) > 1]
-        if twice:
-            raise QuantVizError("tables.column_twice", column=twice[0])
+        check_names(names)
         return {name: table.iloc[:, at].tolist() for at, name in enumerate(names)}
     if isinstance(table, Mapping):
         return {str(name): _list_of(str(name), column) for name, column in table.items()}

@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeAlias
 
-from quantviz.errors import QuantVizError
+from quantviz.errors import Note, QuantVizError
 from quantviz.schemes.granularity import Shape
 from quantviz.sources.limits import LONGEST_NAME
 from quantviz.text import DEFAULT_LANGUAGE, languages
@@ -179,6 +179,6 @@ def in_each_language(value: Any, field: str) -> dict[str, str]:
     return {language: text(value.get(language, usual), field) for language in languages()}
 
 
-def said(problem: QuantVizError) -> dict[str, str]:
-    """Return an error's sentence by language."""
-    return {language: problem.message(language) for language in languages()}
+def said(message: QuantVizError | Note) -> dict[str, str]:
+    """Return the sentence of an error or a note by language."""
+    return {language: message.message(language) for language in languages()}

@@ -99,10 +99,10 @@ def importances(path: Path) -> dict[str, Importance]:
     try:
         # Opened without waiting: a pipe may have no process at its other end.
         with open(os.open(path, READ_FLAGS), "rb") as file:
-            told = os.fstat(file.fileno())
-            if not stat.S_ISREG(told.st_mode):
+            facts = os.fstat(file.fileno())
+            if not stat.S_ISREG(facts.st_mode):
                 raise QuantVizError("allocate.no_importance", file=os.fspath(path))
-            if told.st_size > IMPORTANCE_BYTES:
+            if facts.st_size > IMPORTANCE_BYTES:
                 raise QuantVizError(
                     "allocate.importance_too_large", file=os.fspath(path), most=IMPORTANCE_BYTES
                 )
@@ -122,11 +122,8 @@ def importances(path: Path) -> dict[str, Importance]:
 
 
 def by_tensor(theirs: Mapping[str, Importance], tensors: Collection[str]) -> dict[str, Importance]:
-    """Return the importance of each tensor of a checkpoint that has one, by the checkpoint's names.
-
-    Args:
-        theirs: The result of `importances`, by llama.cpp's names.
-        tensors: The checkpoint's names, which may be llama.cpp's or those of a model that it converts.
+    """Return the importance of each tensor of a checkpoint that has one, by the checkpoint's names: those of
+    llama.cpp, as `theirs` has them, or those of a model that it converts.
     """
     found = {tensor: theirs[name] for tensor, name in gguf_names(tensors).items() if name in theirs}
     found |= {tensor: theirs[tensor] for tensor in tensors if tensor in theirs}

@@ -157,30 +157,28 @@ def _entry(model: OpenModel, path: str, item: Item) -> Entry:
         model.tensors.version_of(item.name) if there else "",
         decoded=item.kind == "weight",
         spread=spread,
-        outputs=_outputs(model, item),
+        # A decoded weight has its outputs first.
+        outputs=model.tensors.file.orientation(item.parts[0]).outputs if _is_plain(model, item) else (0,),
     )
 
 
-def _outputs(model: OpenModel, item: Item) -> tuple[int, ...]:
-    """Return the axes of a tensor that are outputs: a decoded weight has them first."""
-    if item.kind != "plain" or item.parts[0] not in model.files:
-        return (0,)
-    return model.tensors.file.orientation(item.parts[0]).outputs
+def _is_plain(model: OpenModel, item: Item) -> bool:
+    return item.kind == "plain" and item.parts[0] in model.files
 
 
 def _outputs_notes(model: OpenModel, items: Iterable[Item]) -> Iterator[Note]:
     """Yield notes on the number of weights seen turned, with the evidence, and of those with none."""
-    found: dict[str, list[str]] = {}
+    turned: dict[str, list[str]] = {}
     for item in items:
-        if item.kind != "plain" or len(item.shape) < 2 or item.parts[0] not in model.files:
+        if not _is_plain(model, item) or len(item.shape) < 2:
             continue
         orientation = model.tensors.file.orientation(item.parts[0])
         if orientation.is_turned or (orientation.by == "guess" and len(item.shape) == 2):
-            found.setdefault(orientation.by, []).append(item.name)
-    for by, names in found.items():
+            turned.setdefault(orientation.by, []).append(item.name)
+    for by, names in turned.items():
         key = "checkpoint.outputs_guessed" if by == "guess" else "checkpoint.outputs_turned"
-        told = Note.of(f"checkpoint.outputs_by.{by}")
-        yield Note.of(key, count=len(names), names=", ".join(map(clipped, names[:_LISTED])), told=told)
+        evidence = Note.of(f"checkpoint.outputs_by.{by}")
+        yield Note.of(key, count=len(names), names=", ".join(map(clipped, names[:_LISTED])), told=evidence)
 
 
 def _unmeasured(item: Item) -> Unmeasured | None:

@@ -83,14 +83,9 @@ class ScanProcess:
     def start(
         self, path: str | Path, recipes: Iterable[str], language: str, engine: str = "", imatrix: str = ""
     ) -> Job:
-        """Begin a scan; where an engine is named, of the tensors that it quantizes.
+        """Begin a scan; where an engine is named by its id, of the tensors that it quantizes.
 
-        Args:
-            path: The checkpoint.
-            recipes: The recipes that it is measured under.
-            language: The language of the error messages.
-            engine: The id of a profile.
-            imatrix: The path of an importance matrix.
+        `language` is that of the error messages, `imatrix` the path of an importance matrix.
 
         Raises:
             QuantVizError: Another one is running.

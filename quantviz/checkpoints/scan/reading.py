@@ -241,16 +241,12 @@ class Buffer:
 
 def held_elements(group: Sequence[Entry]) -> int:
     """Return the number of values that a group needs room for."""
-    return sum(map(_held_count, group))
+    return sum(math.prod(entry.shape) for entry in group if not is_giant(entry))
 
 
 def is_giant(entry: Entry) -> bool:
     """Return whether a tensor is too large to be held."""
     return math.prod(entry.shape) > MOST_HELD
-
-
-def _held_count(entry: Entry) -> int:
-    return 0 if is_giant(entry) else math.prod(entry.shape)
 
 
 def read_tensor(entry: Entry, files: Files, buffer: Buffer, *, by_kernels: bool = True) -> Held:
@@ -272,7 +268,7 @@ def read_tensor(entry: Entry, files: Files, buffer: Buffer, *, by_kernels: bool 
             digest.update(np.ascontiguousarray(tensor.numpy()).data)
             seen = viewed(tensor, entry.seen) if usual else oriented(tensor, Orientation(entry.outputs))
             return Held(entry, _named(digest), InMemory(seen, dtype=entry.dtype_read))
-        values = buffer.values(_held_count(entry))
+        values = buffer.values(held_elements([entry]))
         at = 0
         by_kernels = by_kernels and math.prod(entry.shape) > limits.FUSED and has_kernels()
         passing = OnePassFacts() if by_kernels else None

@@ -16,12 +16,13 @@ import torch
 import xxhash
 
 from quantviz.checkpoints.allocation.file_size import file_sizes, has_header
-from quantviz.checkpoints.model.account import Account, with_unread
+from quantviz.checkpoints.model.account import Account, with_outcome
 from quantviz.checkpoints.model.coverage_words import coverage_of_scan
 from quantviz.checkpoints.model.opening import known_as
 from quantviz.checkpoints.profiles import profile_named
 from quantviz.checkpoints.results.store import Results, stamp_of
 from quantviz.checkpoints.results.stored_rows import Progress
+from quantviz.checkpoints.results.typed_values import said
 from quantviz.checkpoints.scan import cluster
 from quantviz.checkpoints.scan.cluster import Done, Elsewhere, ScanJobs, joined
 from quantviz.checkpoints.scan.listing import Entry, Unmeasured, list_checkpoint
@@ -43,7 +44,6 @@ from quantviz.streaming import limits
 from quantviz.streaming.kernel_access import has_kernels
 from quantviz.streaming.readiness import is_compiled
 from quantviz.tensors.lazy import InMemory
-from quantviz.text import languages
 
 if TYPE_CHECKING:
     import pandas
@@ -173,9 +173,8 @@ def run_scan(
         *_size_notes(selection, named, entries),
         *(() if execution.scheduler else _speed_notes(entries)),
     )
-    notes = [{language: note.message(language) for language in languages()} for note in every_note]
     with execution.workers() as elsewhere:
-        number = results.begin(known_as(path), named, entries, notes, selection)
+        number = results.begin(known_as(path), named, entries, map(said, every_note), selection)
         _note_coverage(results, number, listing.account)
         run = _Run(results, number, entries, execution, cancelled, report, elsewhere)
         try:
@@ -185,16 +184,14 @@ def run_scan(
             with suppress(QuantVizError):
                 results.end(number, "cancelled")
             raise
-    _note_coverage(results, number, with_unread(listing.account, run.unread))
+    _note_coverage(results, number, with_outcome(listing.account, "not_read", run.unread))
     results.end(number, "done" if done else "cancelled")
     report(results.scan(number).progress)
     return number
 
 
 def _note_coverage(results: Results, number: int, account: Account) -> None:
-    note = coverage_of_scan(account)
-    messages = {language: note.message(language) for language in languages()}
-    results.note_coverage(number, messages, account.is_complete)
+    results.note_coverage(number, said(coverage_of_scan(account)), account.is_complete)
 
 
 def _size_notes(

@@ -12,7 +12,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from quantviz.checkpoints.model.account import Account, Accounted
+from quantviz.checkpoints.model.account import with_outcome
 from quantviz.checkpoints.model.gguf_names import gguf_names
 from quantviz.checkpoints.model.tensor_kinds import Kind, kind_of_tensor
 from quantviz.checkpoints.profiles import PRESETS, PROFILES
@@ -87,7 +87,8 @@ def selected(listing: Listing, selection: Selection, named: Sequence[tuple[str, 
         else:
             changed.append(entry)
     reasons = {entries[at].name: why for at, why in aside.items()}
-    found = replace(listing, entries=tuple(changed), account=_without(listing.account, reasons))
+    account = with_outcome(listing.account, "left_aside", reasons, of=("compared", "refused"))
+    found = replace(listing, entries=tuple(changed), account=account)
     if selection.imatrix:
         found = _weighed(found, selection, named)
     _check_importance(found, selection, named)
@@ -160,12 +161,7 @@ def _left_aside(entries: Sequence[Entry], selection: Selection) -> dict[int, Qua
 
 
 def kept_by(profile: Profile | None, shapes: Mapping[str, Shape]) -> dict[str, QuantVizError]:
-    """Return the reasons why an engine, or without one every engine, keeps tensors as they are, by name.
-
-    Args:
-        profile: The engine's profile; None for the usual rules.
-        shapes: The shapes of a model's tensors by name.
-    """
+    """Return the reasons why an engine, or without one every engine, keeps tensors as they are, by name."""
     names = gguf_names(shapes) if profile is not None and profile.by_gguf_names else {}
     found: dict[str, QuantVizError] = {}
     for tensor, shape in shapes.items():
@@ -242,13 +238,7 @@ def _instead(
     profile: Profile, entry: Entry, named: Sequence[tuple[str, Scheme]], schemes: Sequence[Scheme]
 ) -> tuple[tuple[int, Scheme | None], ...]:
     """Return the substitutes for recipes on a tensor, by their places: another scheme, or None where the
-    engine keeps the tensor as it is.
-
-    Args:
-        profile: The engine's.
-        entry: The tensor.
-        named: The requested recipes.
-        schemes: The scheme of each on this tensor where its rows divide into blocks.
+    engine keeps the tensor as it is. `schemes` are those of the recipes where rows divide into blocks.
     """
     found: list[tuple[int, Scheme | None]] = []
     kind = kind_of_tensor(entry.name, entry.shape)
@@ -266,15 +256,3 @@ def _instead(
         if used != named[at][1]:
             found.append((at, used))
     return tuple(found)
-
-
-def _without(account: Account, reasons: Mapping[str, QuantVizError]) -> Account:
-    """Return an account in which tensors are left aside, by their names, with the reasons."""
-
-    def changed(each: Accounted) -> Accounted:
-        reason = reasons.get(each.weight) or reasons.get(each.tensor)
-        if reason is None or each.became not in ("compared", "refused"):
-            return each
-        return replace(each, became="left_aside", reason=reason)
-
-    return Account(tuple(map(changed, account.tensors))) if reasons else account

@@ -10,9 +10,13 @@ import importlib
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from types import ModuleType
+from typing import Any
 
 import streamlit as st
 
@@ -58,17 +62,19 @@ def ahead() -> Ahead:
     return _AHEAD.get()
 
 
-class Frames:
+class Frames(MetaPathFinder):
     """The work that browsers wait for: a page's files, then the run that paints its frame.
 
-    Meanwhile the thread that imports waits before each large package: Python computes in one thread at a
-    time.
+    Meanwhile the thread that imports waits before each module: Python computes in one thread at a time. As a
+    finder of modules it holds those of that thread. With a wait before each package only, the first frame
+    takes half as long again (`tests/bench/first_paint.py`).
     """
 
     def __init__(self, patience: float = _PATIENCE) -> None:
         self._painting: set[int] = set()
         self._none = threading.Event()
         self._none.set()
+        self._importing = 0
         self._patience = patience
         self._asked = -_BETWEEN_FILES
 
@@ -99,11 +105,37 @@ class Frames:
                 break
         self._patience -= now - began
 
-    def import_after(self, modules: Iterable[str]) -> None:
-        """Import modules, each once no browser waits."""
-        for module in modules:
-            self.wait()
-            importlib.import_module(module)
+    @contextlib.contextmanager
+    def first(self) -> Iterator[None]:
+        """Let the imports of this thread wait for frames."""
+        self._importing = threading.get_ident()
+        sys.meta_path.insert(0, self)
+        try:
+            yield
+        finally:
+            sys.meta_path.remove(self)
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        """Return the spec of a module that the importing thread requests, to be run after frames."""
+        if threading.get_ident() != self._importing:
+            return None
+        spec = PathFinder.find_spec(name, path, target)
+        # Not here: a finder holds a lock that every other import wants.
+        if spec and type(spec.loader) is SourceFileLoader:
+            spec.loader = _AfterFrames(self, spec.loader.name, spec.loader.path)
+        return spec
+
+
+class _AfterFrames(SourceFileLoader):
+    """Runs a module as usual, once no frame is being painted."""
+
+    def __init__(self, frames: Frames, name: str, path: str) -> None:
+        super().__init__(name, path)
+        self._frames = frames
+
+    def exec_module(self, module: ModuleType) -> None:
+        self._frames.wait()
+        super().exec_module(module)
 
 
 @st.cache_resource(show_spinner=False)
@@ -136,10 +168,17 @@ def import_all(_ahead: Ahead) -> bool:
     (`tests/bench/private_parts.py`).
     """
     with _short_turns():
-        for module in ("pandas", *_ahead.frame):
+        # A package that a frame needs must not stop half imported: Streamlit imports pandas when a
+        # page first needs it; plotly, in another session's thread, would meet it half imported too.
+        import pandas  # noqa: F401
+
+        for module in _ahead.frame:
             importlib.import_module(module)
-        frames().import_after(("torch", *_ahead.after))
-        import torch
+        with frames().first():
+            import torch
+
+            for module in _ahead.after:
+                importlib.import_module(module)
 
         # Each thread that runs a session would have helpers of its own, which wake and wait for each other:
         # large tensors have threads of ours.
