@@ -1,4 +1,5 @@
-"""Controls that offer a choice: the only place that makes select boxes, radios, pills and menus; and buttons.
+"""Controls of a page: buttons, and those that offer a choice: the only place that makes select boxes, radios,
+pills and menus.
 
 The browser identifies a choice by its label and sends that label back with the next click on anything. A
 label may have changed by then: with the tensor, whose axes have other names, or with the language. So a label
@@ -18,6 +19,11 @@ from quantviz.ui.shell.classroom import locked
 from quantviz.ui.shell.words import say
 
 T = TypeVar("T")
+
+
+def show_button(label: str, key: str, on_click: Callable[..., None], *args: Any, **look: Any) -> None:
+    """Show a button that calls `on_click` with `args`; an error in it is shown as a sentence."""
+    st.button(label, key=key, on_click=errors.safely(on_click), args=args, **look)
 
 
 def choose(
@@ -48,69 +54,55 @@ def choose(
     return control(label, offered, key=key, format_func=format_func, **look)
 
 
-def choose_from(
+def choose_among(
     control: Callable[..., Any],
-    label: str,
-    words: Mapping[Any, str],
     key: str,
-    value: Any,
-    change: Callable[[Any], None] | None = None,
+    label: str,
+    names: Mapping[Any, str],
+    now: Any,
+    take: Callable[[Any], None] | None = None,
     *,
     lock: str = "",
     field: str = "",
     **look: Any,
 ) -> Any:
-    """Show a `control` that has `value`, and return the chosen id.
+    """Show a choice among the ids in `names`, with their words: `now`, until `take` gets another one. Return
+    the chosen id.
 
-    Args:
-        control: A control of Streamlit, as in `choose`.
-        label: The control's label.
-        words: The words of each id that is offered.
-        key: The control's key.
-        value: The id, or the list of ids, that the control shows.
-        change: Called with the new value, but not with None, which a control has that was replaced while it
-            loaded.
-        lock: The group of controls that a teacher can lock, if the control is in one.
-        field: The field of its errors, as in `widgets.show`.
-        **look: More for the control.
+    A teacher can `lock` its group of controls. `field` is that of its errors, as in `widgets.show`.
     """
 
     def changed() -> None:
-        if change is not None and st.session_state[key] is not None:
-            change(st.session_state[key])
+        chosen = st.session_state[key]
+        if take is not None and chosen is not None:  # None where the control was replaced while it loaded
+            take(chosen)
 
     return choose(
         control,
         label,
-        words,
-        key=widgets.show(key, value, field),
+        tuple(names),
+        key=widgets.show(key, now, field),
         on_change=errors.safely(changed),
-        format_func=words.__getitem__,
+        format_func=names.__getitem__,
         disabled=bool(lock) and locked(lock),
         **look,
     )
 
 
-def switch(key: str, label: str, words: Mapping[Any, str], first: Any = None, look: str = "collapsed") -> Any:
+def switch(key: str, label: str, names: Mapping[Any, str], first: Any = None, look: str = "collapsed") -> Any:
     """Show a row of words and return the id of the chosen one, which the control `key` keeps in the session.
 
     At first it is `first`, else the first of all. `look` is the label's visibility.
     """
-    now = st.session_state.get(key)
-    value = now if now in words else first or next(iter(words))
-    control = st.segmented_control
-    return choose_from(control, label, words, key, value, required=True, label_visibility=look)
+    held = st.session_state.get(key)
+    now = held if held in names else first or next(iter(names))
+    return choose_among(st.segmented_control, key, label, names, now, required=True, label_visibility=look)
 
 
-def show_button(label: str, key: str, act: Callable[..., None], *args: Any, **look: Any) -> None:
-    """Show a button that calls `act` with `args`; an error in it is shown above the page."""
-    st.button(label, key=key, on_click=errors.safely(act), args=args, **look)
-
-
-def offer(label: str, key: str, act: Callable[..., None], *args: Any, lock: str = "scheme") -> None:
+def offer(label: str, key: str, on_click: Callable[..., None], *args: Any, lock: str = "scheme") -> None:
     """Show the button that applies an answer; it is grey where a teacher has locked its group of controls."""
     shut = locked(lock)
-    show_button(label, key, act, *args, disabled=shut, help=say("room.locked") if shut else None)
+    show_button(label, key, on_click, *args, disabled=shut, help=say("room.locked") if shut else None)
 
 
 def widen_list(label: str) -> None:

@@ -15,7 +15,7 @@ import streamlit as st
 from quantviz.errors import QuantVizError
 from quantviz.lab.state import LabState
 from quantviz.ui.components.cell import show_sentence, show_steps
-from quantviz.ui.components.choice import choose_from
+from quantviz.ui.components.choice import choose_among
 from quantviz.ui.lab.blame import blame_tab
 from quantviz.ui.lab.compare import compare_tab, compared_engines
 from quantviz.ui.lab.learning import CAUSES, learn, terms_of
@@ -53,11 +53,11 @@ def show_stage(state: LabState) -> Stage:
         with st.container(key="tabs"):
             words = {name: say(f"stage.{name}.name") for name in offered_tabs(state)}
             if len(words) > 1:
-                choose_from(
+                choose_among(
                     st.segmented_control,
+                    "stage_tab",
                     say("stage.tabs"),
                     words,
-                    "stage_tab",
                     tab,
                     _turn,
                     required=True,

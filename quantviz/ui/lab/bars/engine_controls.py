@@ -9,7 +9,7 @@ import streamlit as st
 from quantviz.lab.state import LabState
 from quantviz.schemes.conventions import CHOICES, CONVENTION_GROUPS, CONVENTIONS, FIELDS
 from quantviz.schemes.recipes import ALL_RECIPES, RECIPE_GROUPS, RECIPES, current_recipe
-from quantviz.ui.components.choice import choose_from, show_button, widen_list
+from quantviz.ui.components.choice import choose_among, show_button, widen_list
 from quantviz.ui.components.classroom_signs import show_lock
 from quantviz.ui.components.refusals import error_beside, show_error_beside
 from quantviz.ui.components.scheme_words import (
@@ -71,11 +71,11 @@ def show_recipe(state: LabState, *, more: str = "") -> None:
     names = (*(name for name in dict.fromkeys((now, asked)) if name in offered), *RECIPES)
     words = {name: say("recipe.own") if name == _OWN else say_recipe(name, state.source) for name in names}
     widen_list(say("recipe.label"))
-    choose_from(
+    choose_among(
         st.selectbox,
+        _RECIPE,
         say("recipe.label"),
         words,
-        _RECIPE,
         now,
         _set_recipe,
         lock="scheme",
@@ -104,11 +104,11 @@ def show_convention(state: LabState) -> None:
     convention = state.scheme.chosen
     about = f"**{plain(convention_name(convention))}**: {plain(say(f'conventions.{convention.id}.help'))}"
     widen_list(say("arithmetic.label"))
-    choose_from(
+    choose_among(
         st.selectbox,
+        _CONVENTION,
         say("arithmetic.label"),
         {name: convention_option(name) for group in CONVENTION_GROUPS.values() for name in group},
-        _CONVENTION,
         convention.id,
         _set_convention,
         lock="scheme",
@@ -163,11 +163,11 @@ def _rule(state: LabState, name: str, changed: bool) -> None:
         if name in CHOICES:
             # A choice of None would show as nothing chosen.
             words = {str(choice): value_words(name, choice) for choice in CHOICES[name]}
-            choose_from(
+            choose_among(
                 st.selectbox,
+                key,
                 label,
                 words,
-                key,
                 str(value),
                 lambda _: _set_rule(name),
                 lock="scheme",

@@ -10,7 +10,7 @@ import streamlit as st
 from quantviz.lab.state import LabState
 from quantviz.schemes.formats import NumberFormat
 from quantviz.schemes.level_count import level_count
-from quantviz.ui.components.choice import choose_from
+from quantviz.ui.components.choice import choose_among
 from quantviz.ui.components.scheme_words import format_name
 from quantviz.ui.lab.bars.scheme_bar import (
     ALL_SETTINGS,
@@ -59,11 +59,11 @@ def _bits(state: LabState) -> None:
     ):
         st.markdown(f"**{plain(say('phone.bits', bits=now.bits))}**", width="content")
         if len(family) > 1:
-            choose_from(
+            choose_among(
                 st.select_slider,
+                _BITS,
                 say("strip.bits"),
                 {fmt.id: format_name(fmt.id) for fmt in family},
-                _BITS,
                 now.id,
                 lambda name: put_format(name, "bits"),
                 lock="scheme",
@@ -84,4 +84,4 @@ def _scale(state: LabState) -> None:
     def take(name: str) -> None:
         set_granularity(choices(session.state())[name])
 
-    choose_from(st.selectbox, say("phone.scale"), possible, _SCALE, now, take, lock="scheme")
+    choose_among(st.selectbox, _SCALE, say("phone.scale"), possible, now, take, lock="scheme")

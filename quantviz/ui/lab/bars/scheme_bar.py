@@ -31,7 +31,7 @@ from quantviz.schemes.granularity import (
     divisors,
 )
 from quantviz.schemes.scheme import MODES, Scheme
-from quantviz.ui.components.choice import choose_from, show_button
+from quantviz.ui.components.choice import choose_among, show_button
 from quantviz.ui.components.classroom_signs import show_lock
 from quantviz.ui.components.refusals import show_error_beside
 from quantviz.ui.components.scheme_words import convention_name, format_name, part_words
@@ -96,12 +96,12 @@ def _number_format(state: LabState) -> None:
     words = {name: say(f"strip.{name}") for name in _INTEGERS if name in map(_choice_of, offered)}
     words |= {each.id: format_name(each.id) for each in offered if each.family != "integer"}
     label = say("strip.format")
-    choose_from(st.selectbox, label, words, "format", now, _set_format, lock="scheme", width=132)
+    choose_among(st.selectbox, "format", label, words, now, _set_format, lock="scheme", width=132)
     if fmt.family == "integer":
         bits = {each.bits: str(each.bits) for each in offered if _choice_of(each) == now}
         control = st.segmented_control
         label = say("strip.bits")
-        choose_from(control, label, bits, "bits", fmt.bits, _set_bits, lock="scheme", required=True)
+        choose_among(control, "bits", label, bits, fmt.bits, _set_bits, lock="scheme", required=True)
 
 
 def _explained(scheme: Scheme) -> str:
@@ -154,7 +154,7 @@ def _mode(state: LabState) -> None:
     words = {name: say(f"modes.{name}.name") for name in possible_modes(state.scheme)}
     now = state.scheme.mode
     label = say("strip.mode")
-    choose_from(st.segmented_control, label, words, "mode", now, _set_mode, lock="scheme", required=True)
+    choose_among(st.segmented_control, "mode", label, words, now, _set_mode, lock="scheme", required=True)
 
 
 def _why_one_mode(scheme: Scheme) -> str:
@@ -316,8 +316,8 @@ def _size_control(label: str, sizes: Iterable[int], key: str, now: int) -> None:
 
 
 def _granularity_field(label: str, words: Mapping[Any, str], key: str, now: Any, **look: Any) -> None:
-    choose_from(
-        st.selectbox, label, words, key, now, lambda value: _set_size(key, value), lock="scheme", **look
+    choose_among(
+        st.selectbox, key, label, words, now, lambda value: _set_size(key, value), lock="scheme", **look
     )
 
 

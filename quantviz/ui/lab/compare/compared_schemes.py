@@ -19,7 +19,7 @@ from quantviz.schemes.conventions import CONVENTION_GROUPS
 from quantviz.schemes.granularity import Granularity, PerChannel, PerTensor
 from quantviz.schemes.recipes import RECIPES, current_recipe
 from quantviz.schemes.scheme import Scheme
-from quantviz.ui.components.choice import choose_from, offer, show_button, switch, widen_list
+from quantviz.ui.components.choice import choose_among, offer, show_button, switch, widen_list
 from quantviz.ui.components.panels_bridge import bridge_width
 from quantviz.ui.components.phone_tables import Column, show_table
 from quantviz.ui.components.scheme_words import convention_option, part_words
@@ -67,11 +67,11 @@ def show_choices(state: LabState) -> None:
     )
     if not full:
         widen_list(say("contest.add"))
-        choose_from(
+        choose_among(
             st.selectbox,
+            _ADD,
             say("contest.add"),
             {name: _addable_words(name, state) for name in _addable(state)},
-            _ADD,
             None,
             _add,
             index=None,
@@ -190,7 +190,7 @@ def _show_kept(state: LabState) -> None:
         for k, (form, scheme) in enumerate(held.items())
     }
     label = say("contest.drop_how")
-    choose_from(st.pills, label, words, _KEPT, list(held), _keep, selection_mode="multi")
+    choose_among(st.pills, _KEPT, label, words, list(held), _keep, selection_mode="multi")
 
 
 def _keep(forms: list[str]) -> None:

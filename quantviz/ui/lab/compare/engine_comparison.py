@@ -19,7 +19,7 @@ from quantviz.schemes.conventions import CONVENTION_GROUPS
 from quantviz.schemes.scheme import Scheme
 from quantviz.sources.typed import Typed
 from quantviz.tensors.views import MOST_WHOLE, View
-from quantviz.ui.components.choice import choose, choose_from, show_button
+from quantviz.ui.components.choice import choose, choose_among, show_button
 from quantviz.ui.components.scheme_words import engines_found, part_words
 from quantviz.ui.lab.compare.compared_engines import (
     LEFT_OUT,
@@ -160,22 +160,22 @@ def _choices(shown: Shown) -> None:
     others = [group for group in shown.comparison.groups if shown.present not in group]
     words = {ALL: say("compare.any_two")}
     words |= {group[0]: say("compare.from_one", names=engine_names(group)) for group in others}
-    choose_from(
+    choose_among(
         st.selectbox,
+        "compare_with",
         say("compare.lit"),
         words,
-        "compare_with",
         shown.other or ALL,
         hold_comparison,
         filter_mode="contains",
         label_visibility="collapsed",
         width=310,
     )
-    choose_from(
+    choose_among(
         st.segmented_control,
+        "compare_light",
         say("compare.light"),
         {name: say(f"compare.light_{name}") for name in LIGHTS},
-        "compare_light",
         shown.light,
         _set_light,
         required=True,

@@ -14,7 +14,7 @@ import streamlit as st
 
 from quantviz.lab.state import LabState
 from quantviz.schemes.granularity import Granularity, PerChannel
-from quantviz.ui.components.choice import choose_from, switch
+from quantviz.ui.components.choice import choose_among, switch
 from quantviz.ui.components.panels import PanelsWords, show_panels
 from quantviz.ui.components.panels_bridge import (
     Picture,
@@ -114,7 +114,7 @@ def choose_beside(names: Sequence[str]) -> tuple[str, tuple[int, ...]]:
     shown = _newest(len(names), MOST_BESIDE)
     letters = {k: string.ascii_uppercase[k] for k in range(len(names))}
     label = say("contest.which", most=MOST_BESIDE)
-    choose_from(st.pills, label, letters, _WHICH, list(shown), selection_mode="multi")
+    choose_among(st.pills, _WHICH, label, letters, list(shown), selection_mode="multi")
     return what, shown
 
 

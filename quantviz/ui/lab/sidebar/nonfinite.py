@@ -14,7 +14,7 @@ import streamlit as st
 from quantviz.lab.state import LabState
 from quantviz.schemes.scheme import NONFINITE
 from quantviz.sources import Source
-from quantviz.ui.components.choice import choose_from
+from quantviz.ui.components.choice import choose_among
 from quantviz.ui.components.classroom_signs import show_lock
 from quantviz.ui.components.refusals import show_error_beside
 from quantviz.ui.lab.tensor import facts_of
@@ -94,4 +94,4 @@ def _radio(key: str, value: str, change: Callable[[str], None], field: str = "")
     words = {name: say(f"nonfinite.{name}.name") for name in NONFINITE}
     captions = [say(f"nonfinite.{name}.help") for name in NONFINITE]
     question = say("nonfinite.question")
-    choose_from(st.radio, question, words, key, value, change, lock="range", field=field, captions=captions)
+    choose_among(st.radio, key, question, words, value, change, lock="range", field=field, captions=captions)

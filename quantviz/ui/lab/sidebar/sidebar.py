@@ -22,9 +22,9 @@ from quantviz.sources.builtin import BUILTINS
 from quantviz.sources.hubs.hosts import hubs_offered
 from quantviz.sources.local import folder_offered
 from quantviz.tensors.views import View
-from quantviz.ui.components.choice import choose_from
+from quantviz.ui.components.choice import choose_among
 from quantviz.ui.components.classroom_signs import show_lock
-from quantviz.ui.components.language_switch import show_language
+from quantviz.ui.components.page_header import show_language
 from quantviz.ui.components.refusals import show_error_beside
 from quantviz.ui.components.scheme_words import calibration_words
 from quantviz.ui.components.term import term
@@ -99,7 +99,7 @@ def _tensor_choice(
 ) -> None:
     """Show a choice among tensors or their kinds; its label is for screen readers alone."""
     label = say(f"sidebar.{name}")
-    choose_from(st.selectbox, label, words, key, value, change, lock="tensor", label_visibility="collapsed")
+    choose_among(st.selectbox, key, label, words, value, change, lock="tensor", label_visibility="collapsed")
 
 
 def _set_kind(kind: str) -> None:
@@ -212,11 +212,11 @@ def _slice(state: LabState) -> None:
     shape = state.source.shape
     view = state.view
     if len(state.source.original.shape) > 2:
-        choose_from(
+        choose_among(
             st.segmented_control,
+            "seen_as",
             say("sidebar.seen_as"),
             {name: say(f"sidebar.seen_as_{name}") for name in ("matrix", "axes")},
-            "seen_as",
             "axes" if state.source.original is state.source else "matrix",
             _set_seen_as,
             lock="tensor",
@@ -230,7 +230,7 @@ def _slice(state: LabState) -> None:
         for place, name, other in ((left, "rows", "cols"), (right, "cols", "rows")):
             change = partial(_set_axes, name, other)
             now = getattr(view, name)
-            choose_from(place.selectbox, say(f"sidebar.{name}"), axes, f"view_{name}", now, change)
+            choose_among(place.selectbox, f"view_{name}", say(f"sidebar.{name}"), axes, now, change)
         for axis, words in axes.items():
             if axis not in (view.rows, view.cols):
                 st.number_input(
@@ -288,7 +288,7 @@ def _outputs(state: LabState) -> None:
     words = {form: say("sidebar.outputs_axis", axes=form.replace(".", ", ")) for form in (*offered, now.text)}
     label = say("sidebar.outputs")
     about = say("sidebar.outputs_help")
-    choose_from(st.selectbox, label, words, "outputs", now.text, _set_outputs, lock="tensor", help=about)
+    choose_among(st.selectbox, "outputs", label, words, now.text, _set_outputs, lock="tensor", help=about)
     if now.is_usual and _is_guessed(own):
         st.caption(say("sidebar.outputs_guessed"))
 
@@ -374,11 +374,11 @@ def show_range(state: LabState) -> None:
     with st.expander(
         say("app.labelled", name=say("sidebar.range"), value=f"**{chosen}**"), key="range_expander"
     ):
-        choose_from(
+        choose_among(
             st.selectbox,
+            "calibration",
             say("sidebar.range"),
             {name: say(f"calibrations.{name}.name") for name in possible},
-            "calibration",
             calibration.id,
             _set_calibration,
             lock="range",

@@ -13,7 +13,7 @@ from quantviz.sources.image import CHANNELS
 from quantviz.sources.matrix import as_opened
 from quantviz.sources.upload import Upload, UploadedFile
 from quantviz.text import visible
-from quantviz.ui.components.choice import choose_from
+from quantviz.ui.components.choice import choose_among
 from quantviz.ui.lab.sidebar.folder import choose_dtype, choose_tensor, first_readable, label_of
 from quantviz.ui.lab.sidebar.nonfinite import show_error_and_choice, take
 from quantviz.ui.lab.tensor import keep_upload
@@ -63,7 +63,9 @@ def show_image(state: LabState) -> None:
     )
     words = {name: say(f"upload.channels.{name}") for name in CHANNELS}
     channel = st.session_state.get("image_channel", next(iter(CHANNELS)))
-    choose_from(st.selectbox, say("upload.channel"), words, "image_channel", channel, lambda _: _read_image())
+    choose_among(
+        st.selectbox, "image_channel", say("upload.channel"), words, channel, lambda _: _read_image()
+    )
     show_error_and_choice("image")
 
 
