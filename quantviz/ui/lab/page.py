@@ -153,13 +153,10 @@ def _working(state: LabState) -> Iterator[None]:
     from quantviz.streaming import readiness
 
     scheme = state.scheme.on_input(stored_of(state.source).dtype)
-    compiles = not scheme.problems(state.source.shape) and readiness.compiles(
-        scheme, state.source.shape, by_axis=True
-    )
-    with (
-        st.container(key="working"),
-        st.spinner(say("lab.compiling" if compiles else "lab.reading"), show_time=True),
-    ):
+    shape = state.source.shape
+    compiles = not scheme.problems(shape) and readiness.compiles(scheme, shape, by_axis=True)
+    words = say("lab.compiling" if compiles else "lab.reading")
+    with st.container(key="working"), st.spinner(words, show_time=True):
         yield
     st.session_state["lab_worked"] = work
 
@@ -167,13 +164,9 @@ def _working(state: LabState) -> Iterator[None]:
 def _remember_facts(study: Study, why: Any) -> None:
     """Remember the start of a range set by hand: the tensor's ends, the block's scale and zero point."""
     lo = study.facts.lo
-    hi = study.facts.hi
-    st.session_state[session.FACTS] = {
-        "lo": lo,
-        "hi": hi if hi > lo else lo + 1.0,
-        "scale": abs(why.scale) or 1.0,
-        "zero_point": round(why.zero_point),
-    }
+    ends = {"lo": lo, "hi": study.facts.hi if study.facts.hi > lo else lo + 1.0}
+    block = {"scale": abs(why.scale) or 1.0, "zero_point": round(why.zero_point)}
+    st.session_state[session.FACTS] = ends | block
 
 
 def show_below(study: Study, state: LabState, areas: Areas) -> None:

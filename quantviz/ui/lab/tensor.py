@@ -128,8 +128,8 @@ def kept(source: Source, what: str, make: Callable[[], T], *, aside: bool = Fals
     aside = aside or math.prod(source.shape) >= _ASIDE_ELEMENTS
     if source.shared:
         return shared_fact(key, make, aside=aside)
-    own = cast(Shared, st.session_state.setdefault("lab_found", Shared(SESSION_BYTES)))
-    return own.get(key, make, aside=aside)
+    facts = cast(Shared, st.session_state.setdefault("lab_found", Shared(SESSION_BYTES)))
+    return facts.get(key, make, aside=aside)
 
 
 def heavy_fact(source: Source, what: str, work: Callable[[Stored], T]) -> T:
@@ -140,14 +140,14 @@ def heavy_fact(source: Source, what: str, work: Callable[[Stored], T]) -> T:
     """
     if math.prod(source.shape) < HEAVY_ELEMENTS:
         return kept(source, what, lambda: work(stored_of(source)), aside=True)
-    name = f"{source.key} {what}"
-    return kept(
-        source,
-        what,
+
+    def make() -> T:
         # A source with a text form is opened where the work is done; the session's own data is sent there.
-        lambda: heavily(name, partial(of_tensor, source if source.shared else stored_of(source), work)),
-        aside=True,
-    )
+        return heavily(
+            f"{source.key} {what}", partial(of_tensor, source if source.shared else stored_of(source), work)
+        )
+
+    return kept(source, what, make, aside=True)
 
 
 def facts_of(source: Source) -> Facts:
@@ -184,18 +184,9 @@ def ask_study_of(state: LabState, what: str, ask: Callable[[Study], T], block: S
 
     source = state.source
     scheme = state.scheme
-    return heavy_fact(
-        source,
-        what,
-        partial(
-            ask_study,
-            ask=ask,
-            scheme=scheme,
-            facts=facts_of(source),
-            found=_found(source, scheme),
-            block=block,
-        ),
-    )
+    found = _found(source, scheme)
+    work = partial(ask_study, ask=ask, scheme=scheme, facts=facts_of(source), found=found, block=block)
+    return heavy_fact(source, what, work)
 
 
 def _found(source: Source, scheme: Scheme) -> Range | QParams | None:

@@ -69,16 +69,8 @@ def show_nonfinite(state: LabState) -> None:
     if heeded(state):
         found = found_in(state.source)
         if found:
-            st.caption(
-                say(
-                    "nonfinite.found",
-                    count=found.count,
-                    nan=found.nan,
-                    inf=found.inf,
-                    minus_inf=found.minus_inf,
-                    index=found.first,
-                )
-            )
+            counts = {"count": found.count, "nan": found.nan, "inf": found.inf, "minus_inf": found.minus_inf}
+            st.caption(say("nonfinite.found", **counts, index=found.first))
         _radio("nonfinite", state.scheme.nonfinite, _set, "range")
 
 

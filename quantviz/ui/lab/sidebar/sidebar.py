@@ -167,20 +167,16 @@ def _random_field(source: Any, field: dataclasses.Field[Any]) -> None:
 def _set_distribution(name: str) -> None:
     now = session.state().source.unedited
     wanted = SOURCES[name]
-    fields = {field.name for field in dataclasses.fields(wanted)}
-    kept = {
-        name: getattr(now, name) for name in ("rows", "cols", "seed") if hasattr(now, name) and name in fields
-    }
-    session.put(session.state().with_source(wanted(**kept)))
+    fields = {field.name for field in dataclasses.fields(wanted)} & {"rows", "cols", "seed"}
+    same = {field: getattr(now, field) for field in fields if hasattr(now, field)}
+    session.put(session.state().with_source(wanted(**same)))
 
 
 def _set_random() -> None:
     now = session.state().source.unedited
-    values = {
-        f.name: st.session_state[f"random_{f.name}"]
-        for f in dataclasses.fields(cast(Any, now))
-        if f"random_{f.name}" in st.session_state
-    }
+    shown = st.session_state
+    names = (field.name for field in dataclasses.fields(cast(Any, now)))
+    values = {name: shown[f"random_{name}"] for name in names if f"random_{name}" in shown}
     with errors.caught_beside("random"):
         new: Source = dataclasses.replace(now, **values)  # type: ignore[type-var]
         for problem in new.problems():
@@ -278,9 +274,8 @@ def _window(state: LabState) -> None:
 def _outputs(state: LabState) -> None:
     """Choose which axis of a weight in a file has the output channels, where it is seen as a matrix."""
     own = state.source.original
-    if own.kind not in _OF_FILES or len(own.shape) < 2 or own.picture:
-        return
-    if len(own.shape) > 2 and state.source is own:
+    as_axes = len(own.shape) > 2 and state.source is own
+    if own.kind not in _OF_FILES or len(own.shape) < 2 or own.picture or as_axes:
         return
     now = state.source.orientation
     stacked = [(0, 1), (0, 2)] if len(own.shape) == 3 else []
@@ -296,10 +291,10 @@ def _outputs(state: LabState) -> None:
 def _is_guessed(own: Source) -> bool:
     """Return whether the axis of a tensor's outputs is a guess, since its file does not contain it."""
     try:
-        told = own.file_orientation(catalog_beside(own))
+        orientation = own.file_orientation(catalog_beside(own))
     except QuantVizError:
         return False  # the problem with the file is shown where it is opened
-    return told is not None and told.by == "guess"
+    return orientation is not None and orientation.by == "guess"
 
 
 def _set_outputs(form: str) -> None:

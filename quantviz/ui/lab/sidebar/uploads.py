@@ -102,13 +102,12 @@ def show_file(state: LabState) -> None:
 
         uploaded = _file()
         # A file that is no tensor file has been refused above: nothing can be cut out of it.
-        known = uploaded is not None and reader_of(uploaded.name)
-        named = (
-            (uploaded.name, st.session_state.get("file_tensor") or "layer.weight")
-            if uploaded and known
-            else ("model.safetensors", "layer.weight")
-        )
-        st.code(cut_out_snippet(*named), language="python")
+        file = "model.safetensors"
+        tensor = "layer.weight"
+        if uploaded is not None and reader_of(uploaded.name):
+            file = uploaded.name
+            tensor = st.session_state.get("file_tensor") or tensor
+        st.code(cut_out_snippet(file, tensor), language="python")
 
 
 def _show_dtype() -> None:
