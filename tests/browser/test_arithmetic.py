@@ -5,6 +5,7 @@ import contextlib
 import itertools
 import json
 import math
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -18,8 +19,8 @@ from quantviz.quantization.cells import dequantize_with
 from quantviz.quantization.input_dtype import rounded_to
 from quantviz.quantization.result import block_values
 from quantviz.quantization.value_to_code import fma
+from quantviz.schemes.choices import Tail
 from quantviz.schemes.formats import FORMATS
-from quantviz.schemes.granularity import TAILS
 from quantviz.schemes.scheme import NONFINITE
 from quantviz.tensors import blocks
 from tests.helpers.golden_codes import golden_schemes
@@ -42,7 +43,10 @@ HARD = {
 #: What the tests call: `run` quantizes each case and gives its arrays as bytes, `rest` what has no bits to
 #: compare.
 SCRIPT = """
-window.api = arithmetic();
+window.api = {
+  ROUNDING, levelsOf, makeArithmetic, makeLayout, makeParts, metricsOf, momentsOf, paramsOf, quantizeTensor,
+  unpacked,
+};
 const text = bytes => {
   let made = "";
   for (let i = 0; i < bytes.length; i += 32768) made += String.fromCharCode(...bytes.subarray(i, i + 32768));
@@ -76,7 +80,7 @@ PARTS = ("q", "x_hat", "error", "clipped", "step", "lo", "hi", "scale", "zero_po
 def page(browser):
     page = browser.new_page()
     page.goto("about:blank")
-    page.evaluate(LOAD, read_script("arithmetic").replace("export default ", "") + SCRIPT)
+    page.evaluate(LOAD, read_script("hand_component") + SCRIPT)
     yield page
     page.close()
 
@@ -304,7 +308,9 @@ def test_mean_magnitudes_are_of_the_exact_sum(page):
 
 def layouts():
     """Schemes of every granularity on tensors of one to four axes, blocks that do not fill up included."""
-    for tail, shape in itertools.product(TAILS, ((7,), (64,), (5, 9), (8, 12), (3, 4, 10), (2, 3, 5, 6))):
+    for tail, shape in itertools.product(
+        get_args(Tail), ((7,), (64,), (5, 9), (8, 12), (3, 4, 10), (2, 3, 5, 6))
+    ):
         convention = qv.CONVENTIONS["course"].replace(tail=tail)
         axes = range(-len(shape), len(shape))
         for granularity in (
@@ -432,7 +438,7 @@ def test_metrics_are_those_of_the_reference(page):
             "bits": bits_per_element(scheme, shape),
         }
         got = page.evaluate(
-            "g => api.metricsOf(api.makeMetrics(g.metrics), api.momentsOf(api.quantizeTensor("
+            "g => api.metricsOf(api.makeParts(g.metrics), api.momentsOf(api.quantizeTensor("
             "api.makeArithmetic(g.program), floats(g.x), api.makeLayout(g.layout))), g.bits)",
             given,
         )
