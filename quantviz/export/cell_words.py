@@ -68,6 +68,8 @@ def sentence(why: Explanation, say: Say) -> str:
     if why.cause == "left_out":
         code = number(why.value, 8) if fmt.kind == "integer" else " ".join(filter(None, why.bits))
         return say("cell.left_out", x=_exact(why.x), code=code, x_hat=_exact(why.x_hat))
+    # Of a value so far out only the format's end is worth a word: a float grid that goes on has no such code.
+    is_beyond = rounding.nearer == "none" or (fmt.kind != "integer" and why.cause == "clipped")
     told = ""
     parts = []
     rounded = False
@@ -80,7 +82,7 @@ def sentence(why: Explanation, say: Say) -> str:
             told += " " + say("cell.lattice", y=_telling(step, why))
         elif step.key.startswith("round_"):
             rounded = True
-            if step.name == "y" and not _beyond(why):
+            if step.name == "y" and not is_beyond:
                 told += " " + _landed(why, say)
     value = number(why.value, 8 if fmt.kind == "integer" else 6)
     if rounding.nearer == "none":
@@ -159,15 +161,6 @@ def _shifted(step: Step, why: Explanation, rounded: bool, say: Say) -> str:
 def _operand(value: float, digits: int = 4) -> str:
     """Return a number to the right of a sign."""
     return f"({number(value, digits)})" if value < 0 else number(value, digits)
-
-
-def _beyond(why: Explanation) -> bool:
-    """Return whether the value lies so far out that only the format's end is worth telling: a float grid that
-    goes on has no such codes.
-    """
-    return (
-        why.scheme.number_format.kind != "integer" and why.cause == "clipped"
-    ) or why.rounding.nearer == "none"
 
 
 def _landed(why: Explanation, say: Say) -> str:

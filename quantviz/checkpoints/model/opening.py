@@ -10,7 +10,7 @@ disk, not that of a server.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 from types import MappingProxyType
@@ -102,18 +102,13 @@ class Stray:
         return self.catalog.stored_bytes(self.name)
 
 
-@contextmanager
-def open_file(file: str) -> Iterator[Catalog]:
+def open_file(file: str) -> closing[Catalog]:
     """Open one file of tensors, or an index of shards, while the `with` block lasts.
 
     Raises:
         QuantVizError: It cannot be opened or read, is damaged, unknown, or beyond the limits.
     """
-    catalog = _opened(file)
-    try:
-        yield catalog
-    finally:
-        catalog.close()
+    return closing(_opened(file))
 
 
 @contextmanager

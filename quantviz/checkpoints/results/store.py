@@ -104,9 +104,7 @@ class Results:
         Raises:
             QuantVizError: There is none, or it cannot be read.
         """
-        found = self._file.rows(
-            ", ".join(stored_rows.SCAN_COLUMNS), "scans WHERE id = ?", (number,), key="id", most=1
-        )
+        found = self._file.rows(stored_rows.SCAN_COLUMNS, "scans WHERE id = ?", (number,), key="id", most=1)
         if not found:
             raise QuantVizError("checkpoint.no_scan", got=number, file=self.path.name)
         return self._parsed(found[0])
@@ -114,7 +112,7 @@ class Results:
     def listed(self, number: int) -> tuple[Listed, ...]:
         """Return the tensors of a scan in plan order, and which of them have all their rows."""
         found = self._file.rows(
-            ", ".join(stored_rows.TENSOR_COLUMNS),
+            stored_rows.TENSOR_COLUMNS,
             "tensors WHERE scan = ? ORDER BY position",
             (number,),
             key="scan, position",
@@ -206,7 +204,7 @@ class Results:
     def measured(self, tensor: Listed, keys: Sequence[str]) -> dict[str, Measured]:
         """Return the measurements of a tensor's content for some keys of rows, by key."""
         found = self._file.rows(
-            ", ".join(stored_rows.MEASURED_COLUMNS),
+            stored_rows.MEASURED_COLUMNS,
             f"measured WHERE content = ? AND scheme IN ({', '.join('?' * len(keys))})"
             " AND arithmetic IN (?, ?) ORDER BY arithmetic",  # the later one of two counts
             (tensor.content, *keys, FOR_NOW, ARITHMETIC),
@@ -222,7 +220,7 @@ class Results:
         values go unnoticed. So are rows that cannot be read.
         """
         found = self._file.rows(
-            ", ".join(stored_rows.MEASURED_COLUMNS),
+            stored_rows.MEASURED_COLUMNS,
             "measured WHERE content = ? AND arithmetic = ?",
             (content, ARITHMETIC),
             key="content, scheme, arithmetic",
@@ -240,7 +238,7 @@ class Results:
     def content(self, file: str, tensor: str) -> str | None:
         """Return the content of a tensor in a file as it is now, where it is known."""
         found = self._file.rows(
-            "content", "contents WHERE file = ? AND tensor = ?", (file, tensor), key="file, tensor", most=1
+            ("content",), "contents WHERE file = ? AND tensor = ?", (file, tensor), key="file, tensor", most=1
         )
         content = found[0][-1] if found else None
         return content if isinstance(content, str) else None
@@ -251,7 +249,7 @@ class Results:
         for start in range(0, len(keys), _KEYS_AT_ONCE):
             asked = keys[start : start + _KEYS_AT_ONCE]
             rows = self._file.rows(
-                "numbers",
+                ("numbers",),
                 f"measured WHERE content IN ({', '.join('?' * len(asked))}) AND scheme = ?"
                 " AND arithmetic = ?",
                 (*asked, _PAIR, ARITHMETIC),
@@ -263,7 +261,7 @@ class Results:
 
     def _scans(self) -> Iterator[Scan | QuantVizError]:
         found = self._file.rows(
-            ", ".join(stored_rows.SCAN_COLUMNS), "scans ORDER BY id", key="id", most=values.RESULT_SCANS
+            stored_rows.SCAN_COLUMNS, "scans ORDER BY id", key="id", most=values.RESULT_SCANS
         )
         for row in found:
             try:
@@ -303,7 +301,7 @@ class Results:
         now = time.time()
         with self.together():
             found = self._file.rows(
-                "state", "scans WHERE path = ? AND recipes = ?", (path, asked), key="id", most=1
+                ("state",), "scans WHERE path = ? AND recipes = ?", (path, asked), key="id", most=1
             )
             number = found[0][0] if found else None
             self._file.write("DELETE FROM tensors WHERE scan = ?", (number,))

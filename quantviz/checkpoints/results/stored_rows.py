@@ -144,11 +144,12 @@ def scan_of(number: int, row: Sequence[Any], tensors_done: int, tensors: int) ->
         left = max(counts["bytes"] - counts["bytes_done"], 0) / rate
     notes = [_note(each) for each in _list(raw["notes"], "notes")]
     coverage, is_complete = next((note for note in notes if note[1] is not None), ({}, True))
-    recipes, selection = _recipes(raw["recipes"])
+    written = _json(raw["recipes"], "recipes")
+    recipes = written if isinstance(written, dict) else {"recipes": written}
     return Scan(
         number,
         _text(raw["path"], "path"),
-        recipes,
+        _pairs(recipes.get("recipes")),
         state,
         process,
         values.seconds(raw["started"], "started"),
@@ -157,7 +158,7 @@ def scan_of(number: int, row: Sequence[Any], tensors_done: int, tensors: int) ->
         tuple(words for words, marked in notes if marked is None),
         coverage,
         bool(is_complete),
-        selection,
+        _selection(recipes),
     )
 
 
@@ -257,13 +258,6 @@ def _instead(entry: tuple[str, Any]) -> tuple[int, Scheme | None]:
     at, form = entry
     place = values.whole(values.from_digits(at, "instead"), "instead")
     return place, None if form is None else Scheme.parse(_text(form, "instead"))
-
-
-def _recipes(written: Any) -> tuple[tuple[tuple[str, Scheme], ...], Selection]:
-    """Return the recipes and the selection that `recipes_form` gave."""
-    whole = _json(written, "recipes")
-    record = whole if isinstance(whole, dict) else {"recipes": whole}
-    return _pairs(record.get("recipes")), _selection(record)
 
 
 def _selection(record: Mapping[str, Any]) -> Selection:

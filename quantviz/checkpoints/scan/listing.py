@@ -187,18 +187,14 @@ def _unmeasured(item: Item) -> Unmeasured | None:
         reason = QuantVizError("checkpoint.whole_numbers", name=clipped(item.name), dtype=item.dtype)
         return Unmeasured("left_aside", reason)
     if item.reason is not None:
-        return Unmeasured(_status_of(item.reason), item.reason)
+        is_layout = item.reason.key.startswith(_LAYOUTS)
+        status = "not_read" if is_layout else "problem"
+        return Unmeasured("refused" if item.reason.key == "file.not_numbers" else status, item.reason)
     if not item.elements:
         return Unmeasured("left_aside", QuantVizError("input_empty", shape=item.shape))
     if not 1 <= len(item.shape) <= 4:
         return Unmeasured("refused", QuantVizError("input_dims", got=len(item.shape), shape=item.shape))
     return None
-
-
-def _status_of(reason: QuantVizError) -> str:
-    if reason.key == "file.not_numbers":
-        return "refused"
-    return "not_read" if reason.key.startswith(_LAYOUTS) else "problem"
 
 
 def _became(item: Item, entry: Entry) -> tuple[Became, QuantVizError | None]:

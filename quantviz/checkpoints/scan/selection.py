@@ -51,9 +51,8 @@ class Selection(Picklable):
 
     def record(self) -> dict[str, Any]:
         """Return the fields that differ from the default as JSON values."""
-        found = {"engine": self.engine, "include": list(self.include), "exclude": list(self.exclude)}
-        found["imatrix"] = self.imatrix
-        return {name: value for name, value in found.items() if value}
+        fields = {**vars(self), "include": list(self.include), "exclude": list(self.exclude)}
+        return {name: value for name, value in fields.items() if value}
 
 
 #: The default: the matrices that engines quantize.
