@@ -138,11 +138,11 @@ def _read(address: str, output: Output) -> None:
     if not has_state(parameters):
         raise QuantVizError("cli.no_state", got=address)
     state, problems = read_link(parameters, present=False)
-    told = _told(state, parameters)
+    facts = _facts(state, parameters)
     for problem in problems:
         for name in _SAID_BY.get(getattr(problem.params.get("part"), "key", ""), ()):
-            told[name] = None  # the state has another in its place
-    write(output, told)
+            facts[name] = None  # the state has another in its place
+    write(output, facts)
     for problem in problems:
         complain(problem)
     for note in mended(parameters, state, AboutTensor(finite=state.source.finite)):
@@ -151,7 +151,7 @@ def _read(address: str, output: Output) -> None:
         raise click.exceptions.Exit(FOUND)
 
 
-def _told(state: LabState, parameters: dict[str, str]) -> dict[str, Any]:
+def _facts(state: LabState, parameters: dict[str, str]) -> dict[str, Any]:
     """Return the parts of an address by name, with the list of parts hidden from those who open it."""
     from quantviz.schemes.recipes import current_recipe
     from quantviz.sources import write_source

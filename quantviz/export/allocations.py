@@ -142,9 +142,9 @@ def _refuse_other_arithmetic(allocation: Allocation, form: str) -> None:
     assert profile is not None
     others = [name for name in dict.fromkeys(allocation.choice.values()) if not _is_own(name, profile)]
     if others:
-        told = ", ".join(f"{name} ({scheme_named(name).arithmetic.id})" for name in others)
+        recipes = ", ".join(f"{name} ({scheme_named(name).arithmetic.id})" for name in others)
         raise QuantVizError(
-            "allocate.other_arithmetic", tool=profile.name, recipes=told, own=", ".join(profile.recipes)
+            "allocate.other_arithmetic", tool=profile.name, recipes=recipes, own=", ".join(profile.recipes)
         )
 
 

@@ -70,20 +70,20 @@ def sentence(why: Explanation, say: Say) -> str:
         return say("cell.left_out", x=_exact(why.x), code=code, x_hat=_exact(why.x_hat))
     # Of a value so far out only the format's end is worth a word: a float grid that goes on has no such code.
     is_beyond = rounding.nearer == "none" or (fmt.kind != "integer" and why.cause == "clipped")
-    told = ""
+    words = ""
     parts = []
     rounded = False
     for step in why.steps:
         if step.key in _SCALING:
-            told += (say("cell.then") if told else "") + _scaled(step, why, say)
+            words += (say("cell.then") if words else "") + _scaled(step, why, say)
         elif step.key == "shift" and why.zero_point:
-            told += _shifted(step, why, rounded, say)
+            words += _shifted(step, why, rounded, say)
         elif step.key == "lattice" and number(step.inputs["y"]) != number(step.output):
-            told += " " + say("cell.lattice", y=_telling(step, why))
+            words += " " + say("cell.lattice", y=_telling(step, why))
         elif step.key.startswith("round_"):
             rounded = True
             if step.name == "y" and not is_beyond:
-                told += " " + _landed(why, say)
+                words += " " + _landed(why, say)
     value = number(why.value, 8 if fmt.kind == "integer" else 6)
     if rounding.nearer == "none":
         parts.append(say("cell.no_number", code=value))
@@ -92,17 +92,17 @@ def sentence(why: Explanation, say: Say) -> str:
     if fmt.kind != "integer":
         parts.append(say("cell.bits", bits=" ".join(filter(None, why.bits))))
     parts.append(say("cell.value", x_hat=number(why.x_hat, digits_for(why.x_hat, why.local_step))))
-    told = " ".join((told, *parts)) + say(
+    words = " ".join((words, *parts)) + say(
         "cell.error", error=number(why.error, signed=True), cause=say(f"causes.{why.cause}")
     )
     moved = why.step("zero_point_clamp")
     if moved:
-        told += say(
+        words += say(
             "cell.zero_point_clamped",
             wanted=number(moved.inputs["zero_point"], 8),
             zero_point=number(why.zero_point, 8),
         )
-    return told
+    return words
 
 
 def _exact(value: float) -> str:
@@ -195,7 +195,7 @@ def _telling(step: Step, why: Explanation) -> str:
     if y != rounding.y or not math.isfinite(y):
         return number(y)
 
-    def told(digits: int) -> bool:
+    def is_enough(digits: int) -> bool:
         read = torch.tensor(float(f"{y:.{digits}g}"), dtype=torch.float64)
         below, above = (end.item() for end in neighbours(read, fmt))
         side = "same" if below == above else _side(read.item() - below, above - read.item())
@@ -208,7 +208,7 @@ def _telling(step: Step, why: Explanation) -> str:
             wanted = rounding.above
         return nearest == wanted and (side == "tie") == rounding.tie and rounding.output in (below, above)
 
-    digits = next((d for d in range(4, 10) if told(d)), 10)
+    digits = next((d for d in range(4, 10) if is_enough(d)), 10)
     return number(y, digits) if abs(y) < 10**digits else number(y, 8)
 
 

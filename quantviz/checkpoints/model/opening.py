@@ -216,9 +216,9 @@ def check_part(file: str, catalog: Catalog) -> None:
     named = NUMBERED.fullmatch(name_of(file))
     if not isinstance(catalog, GgufCatalog) or named is None:
         return
-    said = catalog.split
-    if said is not None and said != (int(named["number"]), int(named["count"])):
-        number, count = said
+    split = catalog.split
+    if split is not None and split != (int(named["number"]), int(named["count"])):
+        number, count = split
         raise QuantVizError("checkpoint.other_part", file=clipped(name_of(file)), number=number, count=count)
 
 

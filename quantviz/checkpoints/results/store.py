@@ -160,18 +160,18 @@ class Results:
         forms: Sequence[str | None],
         language: str,
     ) -> Iterator[Mapping[str, object]]:
-        own = [tensor.instead.get(at, asked) for at, (_, asked) in enumerate(recipes)]
+        own = [tensor.instead.get(at, requested) for at, (_, requested) in enumerate(recipes)]
         keys = [
             f"{form}{row_mark(scheme, tensor.importance)}" if form and scheme else None
             for scheme, form in zip(own, forms, strict=True)
         ]
         measured = self.measured(tensor, list(filter(None, keys))) if tensor.content else {}
-        for at, ((name, asked), form) in enumerate(zip(recipes, forms, strict=True)):
+        for at, ((name, requested), form) in enumerate(zip(recipes, forms, strict=True)):
             scheme = own[at]
             base: dict[str, object] = {
                 "tensor": tensor.tensor, "recipe": name, "shape": tensor.shape, "dtype": tensor.dtype,
-                "content": tensor.content, "scheme": form or str(asked), "file": tensor.file,
-                "fallback": recipe_id(scheme) if scheme not in (None, asked) else None,
+                "content": tensor.content, "scheme": form or str(requested), "file": tensor.file,
+                "fallback": recipe_id(scheme) if scheme not in (None, requested) else None,
                 "importance": tensor.importance if scheme and row_mark(scheme, tensor.importance) else None,
             }  # fmt: skip
             found = measured.get(keys[at] or "")
@@ -247,14 +247,14 @@ class Results:
         """Return the stored records of an audit's pairs, by key; keys without a record are left out."""
         found: dict[str, str] = {}
         for start in range(0, len(keys), _KEYS_AT_ONCE):
-            asked = keys[start : start + _KEYS_AT_ONCE]
+            batch = keys[start : start + _KEYS_AT_ONCE]
             rows = self._file.rows(
                 ("numbers",),
-                f"measured WHERE content IN ({', '.join('?' * len(asked))}) AND scheme = ?"
+                f"measured WHERE content IN ({', '.join('?' * len(batch))}) AND scheme = ?"
                 " AND arithmetic = ?",
-                (*asked, _PAIR, ARITHMETIC),
+                (*batch, _PAIR, ARITHMETIC),
                 key="content, scheme, arithmetic",
-                most=len(asked),
+                most=len(batch),
             )
             found |= {key: record for key, _, _, record in rows if isinstance(record, str)}
         return found
@@ -296,19 +296,19 @@ class Results:
         selection: Selection = ALL_QUANTIZED,
     ) -> int:
         """Store a scan's plan and return its number: the previous one where it was begun before."""
-        asked = json.dumps(stored_rows.recipes_form(recipes, selection))
+        form = json.dumps(stored_rows.recipes_form(recipes, selection))
         path = stored_text(path)
         now = time.time()
         with self.together():
             found = self._file.rows(
-                ("state",), "scans WHERE path = ? AND recipes = ?", (path, asked), key="id", most=1
+                ("state",), "scans WHERE path = ? AND recipes = ?", (path, form), key="id", most=1
             )
             number = found[0][0] if found else None
             self._file.write("DELETE FROM tensors WHERE scan = ?", (number,))
             number = self._file.write(
                 "INSERT OR REPLACE INTO scans VALUES (?, ?, ?, ?, 'running', ?, ?, ?, ?, 0, 0, 0, 0)",
                 (
-                    number, path, asked, json.dumps(list(notes)), os.getpid(), now, now,
+                    number, path, form, json.dumps(list(notes)), os.getpid(), now, now,
                     sum(entry.size for entry in entries),
                 ),
             )  # fmt: skip
@@ -357,7 +357,7 @@ class Results:
                 (
                     content or None,
                     unmeasured.status if unmeasured else "ok",
-                    json.dumps(values.said(unmeasured.reason)) if unmeasured else None,
+                    json.dumps(values.sentences(unmeasured.reason)) if unmeasured else None,
                     number,
                     position,
                 ),
@@ -384,7 +384,7 @@ class Results:
             (
                 (
                     row.content, row.key, row.arithmetic, row.status,
-                    json.dumps(values.said(row.reason)) if row.reason else None,
+                    json.dumps(values.sentences(row.reason)) if row.reason else None,
                     json.dumps(dict(row.numbers)),
                     json.dumps(row.max_error_at) if row.max_error_at is not None else None,
                 )

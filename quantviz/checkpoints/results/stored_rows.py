@@ -193,7 +193,7 @@ def listed_of(at: int, position: Any, row: Sequence[Any]) -> Listed:
             importance,
         )
     except QuantVizError as problem:
-        return Listed(own, name, "", "", (), None, "problem", reason=values.said(problem))
+        return Listed(own, name, "", "", (), None, "problem", reason=values.sentences(problem))
 
 
 def measured_of(row: Sequence[Any], shape: Shape | None = None) -> Measured:
@@ -213,7 +213,7 @@ def measured_of(row: Sequence[Any], shape: Shape | None = None) -> Measured:
                 raise QuantVizError("rows.place_outside", got=place, shape=shape)
         return Measured(status, _reason(raw["reason"]), MappingProxyType(numbers), place)
     except QuantVizError as problem:
-        return Measured("problem", values.said(problem), MappingProxyType({}), None, True)
+        return Measured("problem", values.sentences(problem), MappingProxyType({}), None, True)
 
 
 def shape_form(entry: Entry) -> Any:

@@ -179,6 +179,6 @@ def in_each_language(value: Any, field: str) -> dict[str, str]:
     return {language: text(value.get(language, usual), field) for language in languages()}
 
 
-def said(message: QuantVizError | Note) -> dict[str, str]:
+def sentences(message: QuantVizError | Note) -> dict[str, str]:
     """Return the sentence of an error or a note by language."""
     return {language: message.message(language) for language in languages()}

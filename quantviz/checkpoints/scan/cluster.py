@@ -274,8 +274,8 @@ def _whole(task: Task) -> Job:
 def _key(task: Task, part: object = None) -> str:
     """Return the unique key of a task, or of a part of it, from the hash of its content."""
     files = {entry.file: str(_stamp(entry)) for entry in task.entries}
-    asked = repr((files, task.entries, [list(map(str, schemes)) for schemes in task.schemes], part))
-    return f"quantviz-{hashlib.sha256(asked.encode('utf-8', 'backslashreplace')).hexdigest()}"
+    content = repr((files, task.entries, [list(map(str, schemes)) for schemes in task.schemes], part))
+    return f"quantviz-{hashlib.sha256(content.encode('utf-8', 'backslashreplace')).hexdigest()}"
 
 
 def _stamp(entry: Entry) -> tuple[int, int] | str | uuid.UUID:

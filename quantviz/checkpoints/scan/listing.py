@@ -78,21 +78,21 @@ class Entry(Picklable):
         """Return the dtype in which it is read: a quantized weight is decoded."""
         return "float32" if self.decoded else self.dtype
 
-    def schemes(self, asked: Sequence[Scheme]) -> tuple[Scheme | None, ...]:
+    def schemes(self, requested: Sequence[Scheme]) -> tuple[Scheme | None, ...]:
         """Return its scheme for each requested one; None where the tensor is kept as it is."""
         instead = dict(self.instead)
-        return tuple(instead.get(at, scheme) for at, scheme in enumerate(asked))
+        return tuple(instead.get(at, scheme) for at, scheme in enumerate(requested))
 
     def key(self, scheme: Scheme) -> str:
         """Return the key of its row under a scheme in a results file."""
         return row_key(scheme, self.importance.mark if self.importance else "")
 
-    def fitting(self, asked: Sequence[Scheme]) -> tuple[Scheme, ...]:
+    def fitting(self, requested: Sequence[Scheme]) -> tuple[Scheme, ...]:
         """Return those of them that fit its shape, each once."""
         return tuple(
             dict.fromkeys(
                 scheme
-                for scheme in self.schemes(asked)
+                for scheme in self.schemes(requested)
                 if scheme is not None and refusal_of(scheme, self.shape, self.outputs) is None
             )
         )

@@ -22,7 +22,7 @@ from quantviz.checkpoints.model.opening import known_as
 from quantviz.checkpoints.profiles import profile_named
 from quantviz.checkpoints.results.store import Results, stamp_of
 from quantviz.checkpoints.results.stored_rows import Progress
-from quantviz.checkpoints.results.typed_values import said
+from quantviz.checkpoints.results.typed_values import sentences
 from quantviz.checkpoints.scan import cluster
 from quantviz.checkpoints.scan.cluster import Done, Elsewhere, ScanJobs, joined
 from quantviz.checkpoints.scan.listing import Entry, Unmeasured, list_checkpoint
@@ -175,7 +175,7 @@ def run_scan(
         *(() if execution.scheduler else speed_notes(math.prod(entry.shape) for entry in measured)),
     )
     with execution.workers() as elsewhere:
-        number = results.begin(known_as(path), named, entries, map(said, every_note), selection)
+        number = results.begin(known_as(path), named, entries, map(sentences, every_note), selection)
         _note_coverage(results, number, listing.account)
         run = _Run(results, number, entries, execution, cancelled, report, elsewhere)
         try:
@@ -192,7 +192,7 @@ def run_scan(
 
 
 def _note_coverage(results: Results, number: int, account: Account) -> None:
-    results.note_coverage(number, said(coverage_of_scan(account)), account.is_complete)
+    results.note_coverage(number, sentences(coverage_of_scan(account)), account.is_complete)
 
 
 def _size_notes(

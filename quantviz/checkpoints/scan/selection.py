@@ -217,8 +217,8 @@ def _mixed(
     has_importance: bool,
 ) -> dict[str, dict[str, Scheme]]:
     """Return the scheme of each tensor in mixtures of types, by the mixture's name and the tensor's."""
-    asked = [name for name, _ in named if profile is not None and name in profile.presets]
-    if profile is None or not asked:
+    presets = [name for name, _ in named if profile is not None and name in profile.presets]
+    if profile is None or not presets:
         return {}
     shapes = {entry.name: entry.shape if len(entry.shape) > 2 else entry.seen for entry in entries}
     names = gguf_names(shapes)
@@ -229,7 +229,7 @@ def _mixed(
                 profile.presets[preset], shapes, names, has_importance=has_importance
             ).items()
         }
-        for preset in asked
+        for preset in presets
     }
 
 
