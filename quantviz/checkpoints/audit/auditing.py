@@ -277,11 +277,9 @@ class _Run:
 
     def take_done(self, coming: Iterable[tuple[AuditTask, tuple[TensorAudit, ...]] | None]) -> None:
         """Store the results of other machines as they come."""
-        for done in coming:
-            if done is not None:
-                task, results = done
-                for at, result in zip(task.positions, results, strict=True):
-                    self.take(at, result)
+        for task, results in filter(None, coming):
+            for at, result in zip(task.positions, results, strict=True):
+                self.take(at, result)
 
     def take(self, at: int, result: TensorAudit) -> None:
         """Store the result of a pair."""

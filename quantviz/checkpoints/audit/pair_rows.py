@@ -154,27 +154,20 @@ def _parsed(record: Any, pair: Pair) -> TensorAudit:
     metrics = record.get("metrics")
     if not isinstance(metrics, Mapping):
         raise QuantVizError("rows.not_json", field="metrics", got=metrics)
+    oddities = values.elements(record.get("oddities"), "oddities")
     return TensorAudit(
         tensor=pair.item.name,
         original=" + ".join(partner.name for partner in pair.partners),
         scheme=None if form is None else Scheme.parse(values.text(form, "scheme")),
         symmetric=symmetric,
-        oddities=tuple(
-            values.one_of(_ODDITIES)(each, "oddities") for each in _listed(record.get("oddities"))
-        ),
+        oddities=tuple(values.one_of(_ODDITIES)(each, "oddities") for each in oddities),
         metrics=MappingProxyType(
             {name: values.number(value, name) for name, value in metrics.items() if name in METRICS}
         ),
-        done=tuple(map(_note, _listed(record.get("done")))),
-        notes=tuple(map(_note, _listed(record.get("notes")))),
+        done=tuple(map(_note, values.elements(record.get("done"), "done"))),
+        notes=tuple(map(_note, values.elements(record.get("notes"), "notes"))),
         **{name: parse(record.get(name), name) for name, parse in _FIELDS.items()},
     )
-
-
-def _listed(found: Any) -> list[Any]:
-    if not isinstance(found, list):
-        raise QuantVizError("rows.not_json", field="numbers", got=found)
-    return found
 
 
 def _of_note(note: Note) -> Any:

@@ -84,16 +84,10 @@ class ResultFile:
     def rows(
         self, columns: Sequence[str], rest: str, values: Sequence[object] = (), *, key: str, most: int
     ) -> list[tuple[Any, ...]]:
-        """Return the rows of `SELECT columns FROM rest`, the key's columns first.
+        """Return the rows of `SELECT columns FROM rest`, after the columns of the table's primary `key`.
 
-        A value that is too long is `TooLong`; all else of its row is read.
-
-        Args:
-            columns: Names of columns.
-            rest: A table, conditions and an order.
-            values: Values of the conditions.
-            key: The columns of the table's primary key; their values come first.
-            most: Most rows that there may be.
+        `values` are those of the conditions in `rest`. A value that is too long is `TooLong`; all else of its
+        row is read.
 
         Raises:
             QuantVizError: There are more rows, or the file is damaged or being replaced.

@@ -44,6 +44,7 @@ MEASURED_COLUMNS = ("status", "reason", "numbers", "place")
 _status = values.optional(values.one_of(STATUSES))
 _state = values.one_of(STATES)
 _text = values.text
+_json = values.json_value
 _optional_text = values.optional(values.text)
 
 
@@ -142,7 +143,7 @@ def scan_of(number: int, row: Sequence[Any], tensors_done: int, tensors: int) ->
     left = None
     if rate and state == "running":
         left = max(counts["bytes"] - counts["bytes_done"], 0) / rate
-    notes = [_note(each) for each in _list(raw["notes"], "notes")]
+    notes = [_note(each) for each in values.elements(_json(raw["notes"], "notes"), "notes")]
     coverage, is_complete = next((note for note in notes if note[1] is not None), ({}, True))
     written = _json(raw["recipes"], "recipes")
     recipes = written if isinstance(written, dict) else {"recipes": written}
@@ -270,19 +271,18 @@ def _selection(record: Mapping[str, Any]) -> Selection:
     return Selection(engine, include, exclude, _text(record.get("imatrix", ""), "imatrix"))
 
 
-def _pairs(found: Any) -> tuple[tuple[str, Scheme], ...]:
-    if not isinstance(found, list):
-        raise QuantVizError("rows.not_json", field="recipes", got=found)
-    if not 0 < len(found) <= values.RESULT_RECIPES:
-        raise QuantVizError("rows.recipes", count=len(found), most=values.RESULT_RECIPES)
+def _pairs(written: Any) -> tuple[tuple[str, Scheme], ...]:
+    listed = values.elements(written, "recipes")
+    if not 0 < len(listed) <= values.RESULT_RECIPES:
+        raise QuantVizError("rows.recipes", count=len(listed), most=values.RESULT_RECIPES)
     pairs = []
-    for each in found:
+    for each in listed:
         if not isinstance(each, list) or len(each) != 2:
             raise QuantVizError("rows.not_text", field="recipes", got=each)
         name, form = each
         pairs.append((_text(name, "recipes"), Scheme.parse(_text(form, "recipes"))))
     if len({name for name, _ in pairs}) < len(pairs):
-        raise QuantVizError("rows.not_text", field="recipes", got=found)
+        raise QuantVizError("rows.not_text", field="recipes", got=listed)
     return tuple(pairs)
 
 
@@ -312,16 +312,6 @@ def _is_within(place: Shape, shape: Shape) -> bool:
 
 def _reason(written: Any) -> Mapping[str, str] | None:
     return None if written is None else values.in_each_language(_json(written, "reason"), "reason")
-
-
-def _list(written: Any, name: str) -> list[Any]:
-    found = _json(written, name)
-    if not isinstance(found, list):
-        raise QuantVizError("rows.not_json", field=name, got=found)
-    return found
-
-
-_json = values.json_value
 
 
 def _alive(process: int) -> bool:

@@ -171,6 +171,13 @@ def json_value(value: Any, field: str) -> Any:
         raise QuantVizError("rows.not_json", field=field, got=value) from None
 
 
+def elements(value: Any, field: str) -> list[Any]:
+    """Return a list of JSON."""
+    if not isinstance(value, list):
+        raise QuantVizError("rows.not_json", field=field, got=value)
+    return value
+
+
 def in_each_language(value: Any, field: str) -> dict[str, str]:
     """Return a sentence by language; other entries are left out."""
     if not isinstance(value, Mapping):

@@ -16,7 +16,7 @@ from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from quantviz.checkpoints.scan.listing import Entry
 from quantviz.checkpoints.scan.measuring import Known, Row
@@ -79,13 +79,9 @@ class Jobs(Protocol[_D]):
         """Raise a `QuantVizError` where a worker lacks a file or a reader: no problem of a tensor's."""
 
 
-class Elsewhere(Protocol):
-    """Runs jobs somewhere, and yields each result as soon as it is there; None after a part of one, so that
-    the caller may end it.
-    """
-
-    def __call__(self, jobs: Jobs[_T]) -> Generator[_T | None, None, None]:
-        """Do the jobs."""
+#: Function that runs jobs somewhere, and yields each result as soon as it is there; None after a part of one,
+#: so that the caller may end it.
+Elsewhere: TypeAlias = Callable[[Jobs[Any]], Generator[Any, None, None]]
 
 
 #: Elements of a task, times the recipes they are measured under: about half a second of one core, for each

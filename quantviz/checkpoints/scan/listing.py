@@ -89,13 +89,8 @@ class Entry(Picklable):
 
     def fitting(self, requested: Sequence[Scheme]) -> tuple[Scheme, ...]:
         """Return those of them that fit its shape, each once."""
-        return tuple(
-            dict.fromkeys(
-                scheme
-                for scheme in self.schemes(requested)
-                if scheme is not None and refusal_of(scheme, self.shape, self.outputs) is None
-            )
-        )
+        schemes = dict.fromkeys(scheme for scheme in self.schemes(requested) if scheme is not None)
+        return tuple(each for each in schemes if refusal_of(each, self.shape, self.outputs) is None)
 
 
 @dataclass(frozen=True)

@@ -116,11 +116,8 @@ def measure_read(
 ) -> Iterator[Row]:
     """Yield the row of each scheme on a tensor that was read, as one part or, of a giant one, in bands.
 
-    Args:
-        held: The tensor.
-        schemes: The schemes that it is measured under. Rows of a giant one come in another order.
-        threads: How many threads measure.
-        cancelled: Asked after each row and band; once it is true, no more rows come.
+    Rows of a giant one come in another order. Once `cancelled` is true, which is looked at after each row and
+    band, no more rows come.
 
     Raises:
         QuantVizError: The file of a giant tensor has been changed meanwhile.
