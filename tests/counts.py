@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from tests.helpers.code import nodes
+
 ROOT = Path(__file__).parents[1]
 CODE = ("quantviz", "pages", "app.py")
 #: Longest function that is read at a glance, in lines.
@@ -39,6 +41,10 @@ HEADLESS = re.compile(
 RETURN_WHAT = re.compile(r"^(?:Return|Yield) (?:what|who|that)\b")
 TOLD = re.compile(r"\b(?:tell|tells|told|complain|complains|forgive|forgives|asked|says|knows)\b")
 
+DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+#: The kinds of nodes that some count is of.
+COUNTED = (*DOCUMENTED, ast.Assign, ast.AnnAssign, ast.AugAssign, ast.IfExp, ast.Name, ast.Attribute)
+
 
 @dataclass(frozen=True)
 class Module:
@@ -55,14 +61,13 @@ class Module:
         return self.path.read_text(encoding="utf-8")
 
     @cached_property
-    def tree(self) -> ast.Module:
-        return ast.parse(self.text)
+    def nodes(self) -> tuple[ast.AST, ...]:
+        """Return the nodes of the syntax tree that are counted."""
+        return tuple(node for node in nodes(self.path) if isinstance(node, COUNTED))
 
     @property
     def functions(self) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
-        return (
-            node for node in ast.walk(self.tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        )
+        return (node for node in self.nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
 
     @cached_property
     def prose(self) -> tuple[tuple[int, str], ...]:
@@ -70,9 +75,8 @@ class Module:
         return tuple(self._prose())
 
     def _prose(self) -> Iterator[tuple[int, str]]:
-        documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
-        for node in ast.walk(self.tree):
-            if isinstance(node, documented) and (words := ast.get_docstring(node)):
+        for node in self.nodes:
+            if isinstance(node, DOCUMENTED) and (words := ast.get_docstring(node)):
                 yield getattr(node, "lineno", 1), words
         before = None
         for token in tokenize.generate_tokens(io.StringIO(self.text).readline):
@@ -103,7 +107,7 @@ def parallel(module: Module) -> list[int]:
     A swap is none: its values are its targets.
     """
     found = []
-    for node in ast.walk(module.tree):
+    for node in module.nodes:
         if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Tuple):
             continue
         targets = [each for each in node.targets if isinstance(each, ast.Tuple)]
@@ -115,19 +119,19 @@ def parallel(module: Module) -> list[int]:
 
 def assignments(module: Module) -> int:
     """Return the number of assignments."""
-    return sum(isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign) for node in ast.walk(module.tree))
+    return sum(isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign) for node in module.nodes)
 
 
 def conditionals(module: Module) -> list[int]:
     """Return the lines of conditional expressions."""
-    return [node.lineno for node in ast.walk(module.tree) if isinstance(node, ast.IfExp)]
+    return [node.lineno for node in module.nodes if isinstance(node, ast.IfExp)]
 
 
 def nested_conditionals(module: Module) -> list[int]:
     """Return the lines of conditional expressions that have another in them."""
     return [
         node.lineno
-        for node in ast.walk(module.tree)
+        for node in module.nodes
         if isinstance(node, ast.IfExp)
         and any(
             isinstance(inner, ast.IfExp) for part in ast.iter_child_nodes(node) for inner in ast.walk(part)
@@ -162,8 +166,8 @@ def lines(module: Module) -> int:
 
 def tiny_helpers(module: Module) -> list[str]:
     """Return the private functions of at most `TINY` lines that are called once."""
-    named = Counter(node.id for node in ast.walk(module.tree) if isinstance(node, ast.Name))
-    named += Counter(node.attr for node in ast.walk(module.tree) if isinstance(node, ast.Attribute))
+    named = Counter(node.id for node in module.nodes if isinstance(node, ast.Name))
+    named += Counter(node.attr for node in module.nodes if isinstance(node, ast.Attribute))
     found = []
     for node in module.functions:
         body = node.body[1:] if ast.get_docstring(node) else node.body

@@ -127,7 +127,8 @@ class Copy:
         for name in COPIED:
             source = ROOT / name
             if source.is_dir():
-                shutil.copytree(source, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+                # With what Python has compiled of it: a module that is added to is newer.
+                shutil.copytree(source, folder / name)
             else:
                 shutil.copy(source, folder / name)
 

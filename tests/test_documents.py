@@ -23,6 +23,7 @@ from quantviz.teaching.lessons import load
 from quantviz.teaching.lessons.check import problems_of
 from quantviz.teaching.lessons.model import Lesson
 from quantviz.text import languages
+from tests.helpers.code import parsed
 
 ROOT = Path(__file__).parent.parent
 FOLDERS = (".github", "quantviz", "pages", "tests")
@@ -194,7 +195,7 @@ def test_the_folders_are_told_in_their_own_words():
     told = dict(re.findall(r"^\| `(quantviz/[\w/]+)/` \| (.*) \|$", section, re.M))
     own = {}
     for path in (ROOT / "quantviz").rglob("*/__init__.py"):
-        says = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
+        says = ast.get_docstring(parsed(path))
         own[path.parent.relative_to(ROOT).as_posix()] = " ".join(says.partition("\n\n")[0].split())
     missing = [f"| `{folder}/` | {says} |" for folder, says in own.items() if told.get(folder) != says]
     assert not missing, f"these lines belong in 'Where things are' of CONTRIBUTING.md: {missing}"
@@ -286,7 +287,7 @@ def bounds_there():
     for path in (ROOT / "quantviz").rglob("*.py"):
         parts = path.relative_to(ROOT).with_suffix("").parts
         module = ".".join(parts)
-        tree = ast.parse(path.read_text(encoding="utf-8"))
+        tree = parsed(path)
         if parts[-1] == "bounds" or parts[1] not in INNER:
             stored = (each.id for each in ast.walk(tree) if isinstance(each, ast.Name) and is_stored(each))
             for name in stored:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import quantviz as qv
+from tests.helpers.code import nodes, parsed
 from tests.helpers.imports import circles, imported_modules, modules, names_imported
 from tests.helpers.sample import sample_of
 
@@ -21,12 +22,6 @@ class Blocked:
             raise ImportError('blocked: ' + name)
 sys.meta_path.insert(0, Blocked())
 """
-
-
-@cache
-def parsed(path):
-    """A file's syntax: several tests go through all of them."""
-    return ast.parse(path.read_text(encoding="utf-8"))
 
 
 def run(code, blocked=()):
@@ -150,10 +145,9 @@ assert "plotly" in sys.modules
 
 
 def test_the_public_surface_is_what_the_package_names():
-    tree = parsed(ROOT / "quantviz" / "__init__.py")
     typed = {
         alias.name
-        for node in ast.walk(tree)
+        for node in nodes(ROOT / "quantviz" / "__init__.py")
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("quantviz.")
         for alias in node.names
     }
@@ -173,7 +167,7 @@ def test_each_package_is_imported_only_in_its_layer(package):
     ]
     for path in files:
         where = path.relative_to(ROOT).as_posix()
-        imported = {name.split(".")[0] for name in names_imported(parsed(path))}
+        imported = {name.split(".")[0] for name in names_imported(nodes(path))}
         assert package not in imported or where.startswith(HOMES[package]), where
 
 
@@ -239,7 +233,7 @@ def _folder(module):
 @cache
 def arrows():
     """Return the modules that each module of the package imports, in any way."""
-    return {name: imported_modules(tree, modules()) - {name} for name, tree in modules().items()}
+    return {name: imported_modules(nodes(path), modules()) - {name} for name, path in modules().items()}
 
 
 @pytest.mark.parametrize(
@@ -260,9 +254,9 @@ def arrows():
     ],
 )
 def test_every_kind_of_import_is_seen(code):
-    assert imported_modules(ast.parse(code), ["quantviz", "quantviz.lab", "quantviz.lab.state"]) == {
-        "quantviz.lab.state"
-    }
+    assert imported_modules(
+        ast.walk(ast.parse(code)), ["quantviz", "quantviz.lab", "quantviz.lab.state"]
+    ) == {"quantviz.lab.state"}
 
 
 @pytest.mark.parametrize(
@@ -270,7 +264,7 @@ def test_every_kind_of_import_is_seen(code):
     ["import plotly.io", "def later():\n    from plotly import io", "import_module('plotly.io')"],
 )
 def test_every_kind_of_import_of_a_package_is_seen(code):
-    assert list(names_imported(ast.parse(code))) == ["plotly.io"]
+    assert list(names_imported(ast.walk(ast.parse(code)))) == ["plotly.io"]
 
 
 def test_no_modules_import_each_other():
@@ -284,7 +278,7 @@ def test_the_app_names_modules_that_are_there():
     """The modules that it hands over to be imported ahead."""
     named = {
         node.value
-        for node in ast.walk(parsed(ROOT / "app.py"))
+        for node in nodes(ROOT / "app.py")
         if isinstance(node, ast.Constant) and str(node.value).startswith("quantviz.")
     }
     assert named
@@ -341,7 +335,7 @@ def test_reshaping_is_done_only_in_blocks():
     for path in core:
         called = {
             node.func.attr
-            for node in ast.walk(parsed(path))
+            for node in nodes(path)
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and not _reads_bits(node)
         }
         assert not called & verbs, path.name
@@ -352,7 +346,7 @@ def test_decibels_are_made_in_one_place():
     makers = {
         path.relative_to(ROOT).as_posix()
         for path in (ROOT / "quantviz").rglob("*.py")
-        for node in ast.walk(parsed(path))
+        for node in nodes(path)
         if isinstance(node, ast.BinOp)
         and isinstance(node.op, ast.Mult)
         and any(isinstance(side, ast.Constant) and side.value in (10, 20) for side in (node.left, node.right))
@@ -368,7 +362,7 @@ def test_no_test_module_imports_another():
     """What tests share is in tests/helpers."""
     for path in (ROOT / "tests").rglob("*.py"):
         where = path.relative_to(ROOT).as_posix()
-        for node in ast.walk(parsed(path)):
+        for node in nodes(path):
             if isinstance(node, ast.ImportFrom):
                 # `from tests import conftest` names a module as `from tests.conftest import x` does.
                 names = [node.module or "", *(f"{node.module or ''}.{alias.name}" for alias in node.names)]

@@ -31,6 +31,7 @@ from quantviz.browser.messages import (
     decoded,
 )
 from quantviz.teaching.lessons.progress import LONGEST
+from tests.helpers.code import parsed
 
 ROOT = Path(__file__).parent.parent
 SCRIPTS = sorted(path.stem for path in FOLDER.glob("*.js"))
@@ -44,7 +45,7 @@ HEARS = ROOT / "quantviz" / "ui" / "components" / "component.py"
 def python_files():
     """Every file of the app's pages with its syntax."""
     files = [*(ROOT / "quantviz" / "ui").rglob("*.py"), *(ROOT / "pages").rglob("*.py"), ROOT / "app.py"]
-    return {path: ast.parse(path.read_text(encoding="utf-8")) for path in files}
+    return {path: parsed(path) for path in files}
 
 
 # ---- every message has a shape ------------------------------------------------------------------

@@ -14,6 +14,7 @@ from quantviz.cli.output import Output, put
 from quantviz.compiled import kernel_cache
 from quantviz.sources.hubs.kept import Kept
 from quantviz.whole_files import put_whole
+from tests.helpers.code import parsed
 
 ROOT = Path(__file__).parents[1] / "quantviz"
 ROW = {"tensor": "a.weight", "recipe": "int8_per_row", "status": "ok", "sqnr_db": 41.25}
@@ -53,10 +54,7 @@ def writes_of(tree):
 
 
 def test_every_place_that_writes_a_file_puts_it_down_whole():
-    found = {
-        path.relative_to(ROOT).as_posix(): set(writes_of(ast.parse(path.read_text("utf-8"))))
-        for path in ROOT.rglob("*.py")
-    }
+    found = {path.relative_to(ROOT).as_posix(): set(writes_of(parsed(path))) for path in ROOT.rglob("*.py")}
     found["whole_files.py"].discard("open")
     assert {name: names for name, names in found.items() if names} == MAY
 

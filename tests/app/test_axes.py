@@ -17,6 +17,7 @@ from quantviz.lab.state import read_link
 from quantviz.sources import AsMatrix, LocalTensor
 from quantviz.sources.local import FOLDER
 from quantviz.sources.typed import Typed
+from tests.helpers.code import parsed
 from tests.helpers.sample import sample_of
 from tests.helpers.session import APP, address, healthy, numbers, opened
 
@@ -130,7 +131,7 @@ def test_every_choice_is_offered_by_one_function():
         *sorted((APP.parent / "pages").rglob("*.py")),
         *sorted((APP.parent / "quantviz" / "ui").rglob("*.py")),
     ]:
-        tree = ast.parse(path.read_text(encoding="utf-8"))
+        tree = parsed(path)
         for node in ast.walk(tree):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
                 assert node.func.attr not in controls, f"{path.name}:{node.lineno}"

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.helpers.code import nodes, parsed
 from tests.helpers.session import APP
 
 ROOT = Path(__file__).parents[2]
@@ -102,7 +103,7 @@ def test_nobody_asks_a_source_for_its_class():
     classes = {
         node.name
         for path in (package / "sources").glob("*.py")
-        for node in ast.parse(path.read_text(encoding="utf-8")).body
+        for node in parsed(path).body
         if isinstance(node, ast.ClassDef)
         and {ast.unparse(base) for base in node.bases} & {"Source", "Derived", "_Random"}
     }
@@ -111,7 +112,7 @@ def test_nobody_asks_a_source_for_its_class():
         (path.name, name.id)
         for path in package.rglob("*.py")
         if package / "sources" not in path.parents
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in nodes(path)
         if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "isinstance"
         for name in ast.walk(node.args[1])
         if isinstance(name, ast.Name) and name.id in classes

@@ -17,6 +17,7 @@ from streamlit.runtime.websocket_session_manager import WebsocketSessionManager
 from streamlit.testing.v1 import AppTest
 
 from quantviz.ui.shell import streamlit_private
+from tests.helpers.code import nodes
 
 ROOT = Path(__file__).parents[2]
 #: Streamlit's own, as this module is collected: before any app runs.
@@ -141,7 +142,7 @@ def test_nothing_private_of_streamlit_is_used_elsewhere():
     for path in [*(ROOT / "quantviz").rglob("*.py"), *(ROOT / "pages").rglob("*.py"), ROOT / "app.py"]:
         if path.name == "streamlit_private.py":
             continue
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in nodes(path):
             if isinstance(node, ast.ImportFrom) and re.match(r"streamlit\.(?!testing)", node.module or ""):
                 raise AssertionError(f"{path.name} imports {node.module}")
             private = (

@@ -2,16 +2,20 @@
 
 import contextlib
 import os
+from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 
+from quantviz.sources.local import FOLDER
 from tests.helpers.browser import FLAGS, chromium_of_tests, server
 
 SHOTS = Path(__file__).parent / "shots"
 #: Set to 1 by whoever wants to look at what tests drew: taking the pictures is a tenth of some tests.
 WANTED = "QUANTVIZ_SHOTS"
+#: Milliseconds between two looks whether what a test waits for is there.
+BETWEEN_LOOKS = 30
 
 
 def pytest_collection_modifyitems(items):
@@ -84,15 +88,26 @@ def shelf(browser):
 
 
 @pytest.fixture(scope="session")
-def serve(tmp_path_factory):
-    """`serve(path_to_app)` starts a Streamlit server for it, once, and gives its address."""
+def logs():
+    """Return the file in which each server of `serve` writes, by its address."""
+    return {}
+
+
+@pytest.fixture(scope="session")
+def serve(tmp_path_factory, logs):
+    """`serve(path_to_app)` starts a Streamlit server for it, once, and gives its address. It offers no
+    folder.
+    """
     running = {}
     with contextlib.ExitStack() as stack:
+        stack.enter_context(pytest.MonkeyPatch.context()).delenv(FOLDER, raising=False)
 
         def start(app):
             app = Path(app).resolve()
             if app not in running:
-                running[app] = stack.enter_context(server(app, tmp_path_factory.mktemp("server") / "log"))
+                log = tmp_path_factory.mktemp("server") / "log"
+                running[app] = stack.enter_context(server(app, log))
+                logs[running[app]] = log
             return running[app]
 
         yield start
@@ -118,6 +133,8 @@ def new_page(shelf):
         page.emulate_media(color_scheme=theme)
         # No test asserts a time; a slow machine is busy with other tests and their compilers.
         page.set_default_timeout(120_000)
+        # At each frame, as is usual, a page that is waited for takes ten times as much of a processor.
+        page.wait_for_function = partial(page.wait_for_function, polling=BETWEEN_LOOKS)
         page.on(
             "console",
             lambda message: (

@@ -2,13 +2,14 @@
 as a matrix.
 """
 
+import re
+
 import pytest
 import safetensors.torch
 import torch
 
-from quantviz.sources.local import FOLDER
 from tests.helpers import ROOT
-from tests.helpers.browser import server, wait_idle
+from tests.helpers.browser import wait_idle
 from tests.helpers.picture import address, drawn, opened
 
 APP = ROOT / "app.py"
@@ -21,18 +22,12 @@ SHAPES = {
 }
 
 
-@pytest.fixture(scope="module")
-def url(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("weights")
+@pytest.fixture
+def file(tmp_path):
     draw = torch.Generator().manual_seed(0)
-    safetensors.torch.save_file(
-        {name: torch.randn(shape, generator=draw) for name, shape in SHAPES.items()},
-        folder / "model.safetensors",
-    )
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(FOLDER, str(folder))
-        with server(APP, tmp_path_factory.mktemp("server") / "log") as served:
-            yield served
+    tensors = {name: torch.randn(shape, generator=draw) for name, shape in SHAPES.items()}
+    safetensors.torch.save_file(tensors, tmp_path / "model.safetensors")
+    return tmp_path / "model.safetensors"
 
 
 def pick(page, key, words):
@@ -45,16 +40,17 @@ def pick(page, key, words):
     wait_idle(page)
 
 
-def open_folder(page, url, **params):
-    opened(page, url, lang="en", **params)
-    pick(page, "kind", "folder")
-    pick(page, "folder_file", "model.safetensors")
+def open_file(page, url, file):
+    opened(page, url, lang="en")
+    pick(page, "kind", re.compile("^A file$"))
+    page.locator(".st-key-tensor_file input[type=file]").set_input_files(file)
+    page.wait_for_function("location.search.includes('t=upload')")
     drawn(page)
     return page
 
 
 def load(page, name):
-    pick(page, "folder_tensor", f"{name}  [")
+    pick(page, "file_tensor", f"{name}  [")
     page.wait_for_function(
         "words => document.querySelector('.qv-name').innerText.startsWith(words)",
         arg=" × ".join(map(str, SHAPES[name])),
@@ -68,11 +64,11 @@ def complaints(page):
     ).all_text_contents()
 
 
-def test_a_click_after_other_tensors_does_what_it_says(new_page, url):
+def test_a_click_after_other_tensors_does_what_it_says(new_page, serve, file):
     """Each select box in the browser holds the words of the tensor before, and sends them back with the next
     click.
     """
-    page = open_folder(new_page(), url)
+    page = open_file(new_page(), serve(APP), file)
     for name in ("stft", "wide", "conv1d"):
         load(page, name)
         bits = "8" if "int4" in address(page)["s"] else "4"

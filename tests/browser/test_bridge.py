@@ -11,7 +11,7 @@ from tests.helpers.browser import wait_idle
 from tests.helpers.picture import RANGES, card, marks, middle, wait_drawn
 from tests.helpers.sample import sample_of
 
-DEMO = Path(__file__).parent / "panels_demo.py"
+DEMO = Path(__file__).parent / "app_demo.py"
 PANELS = ("x", "q", "x_hat", "error")
 
 
@@ -19,7 +19,7 @@ PANELS = ("x", "q", "x_hat", "error")
 def open_demo(serve, new_page):
     def start(query="", **options):
         page = new_page(**options)
-        page.goto(f"{serve(DEMO)}/?{query}")
+        page.goto(f"{serve(DEMO)}/?demo=panels&{query}")
         wait_drawn(page)
         return page
 

@@ -346,12 +346,27 @@ def test_a_visit_with_a_zero_point(url, new_page):
     an_impossible_place_keeps_the_last_possible_one_and_says_why(page)
 
 
-def test_a_drag_works_while_the_server_is_gone(shelf, tmp_path):
-    # Its console says that the server is gone, which no other test allows.
-    page = shelf.new().new_page()
-    page.set_viewport_size({"width": 1366, "height": 625})
-    with server(APP, tmp_path / "log") as address_of_server:
-        open_lab(page, address_of_server)
+def a_link_on_a_cold_server_opens_what_it_names(page, cold, shot):
+    """The very first visitor of a process comes by a link: no message, the right state."""
+    link = write_link(opening("one_cell").replace(error_view="absolute"), "zh")
+    opened(page, cold, **link)
+    page.wait_for_function("!document.querySelector('[data-testid=stDialog]')")
+    assert address(page) == {**link, "h": "39.1"}
+    assert "99.4" in page.inner_text(".st-key-numbers")
+    assert page.evaluate("document.documentElement.lang") == "zh-CN"
+    shot(page, "cold_deep_link")
+
+
+def test_a_link_opens_on_a_cold_server_and_a_drag_works_when_it_is_gone(new_page, tmp_path, shot):
+    first = new_page()
+    with server(APP, tmp_path / "log") as cold:
+        a_link_on_a_cold_server_opens_what_it_names(first, cold, shot)
+        # Its console says that the server is gone, which no other test allows.
+        page = first.context.new_page()
+        first.close()
+        page.set_viewport_size({"width": 1366, "height": 625})
+        open_lab(page, cold)
+        assert "Traceback" not in (tmp_path / "log").read_text(encoding="utf-8")
     before = figures(page)
     x, y = place(page, "hi", 0.5, 0.1)
     for held in (by_mouse(page, x, y, -100), by_mouse(page, x - 100, y, -60)):
@@ -360,7 +375,6 @@ def test_a_drag_works_while_the_server_is_gone(shelf, tmp_path):
         assert figures(page) != before
         before = figures(page)
         next(held, None)
-    page.context.close()
 
 
 def a_range_that_was_searched_for_is_where_the_hand_begins(page):

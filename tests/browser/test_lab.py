@@ -22,7 +22,7 @@ from quantviz.sources.typed import Typed
 from quantviz.ui.shell import cold_start, streamlit_private
 from tests.helpers import ROOT
 from tests.helpers.addresses import go
-from tests.helpers.browser import server, violations, wait_idle
+from tests.helpers.browser import violations, wait_idle
 from tests.helpers.picture import address, drawn, opened
 from tests.helpers.sample import sample_of
 
@@ -63,21 +63,6 @@ def ranges(page, chart="panels"):
         }""",
         chart,
     )
-
-
-def test_a_deep_link_on_a_cold_server(new_page, tmp_path, shot):
-    """The very first visitor of a process comes by a link: no message, the right state."""
-    state = opening("one_cell").replace(error_view="absolute")
-    page = new_page()
-    with server(APP, tmp_path / "log") as cold:
-        opened(page, cold, **write_link(state, "zh"))
-        page.wait_for_function("!document.querySelector('[data-testid=stDialog]')")
-        asked = {**write_link(state, "zh"), "h": "39.1"}
-        assert address(page) == asked
-        assert "99.4" in page.inner_text(".st-key-numbers")
-        assert page.evaluate("document.documentElement.lang") == "zh-CN"
-        shot(page, "cold_deep_link")
-        assert "Traceback" not in (tmp_path / "log").read_text(encoding="utf-8")
 
 
 #: A page as Streamlit has it while the server imports: a frame, of which a part is still to come.

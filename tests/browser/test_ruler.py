@@ -15,7 +15,7 @@ from quantviz.ui.components.ruler import ruler_settings
 from tests.helpers.browser import violations, wait_idle
 from tests.helpers.sample import sample_of
 
-APP = Path(__file__).parent / "ruler_demo.py"
+APP = Path(__file__).parent / "app_demo.py"
 DEMO = (Path(__file__).parent / "ruler_demo.js").read_text(encoding="utf-8")
 EVERY = {"range": True, "zero": True, "tooth": True, "value": True, "bits": True, "group": True}
 RANDOM = random.Random(3)
@@ -675,7 +675,7 @@ def test_the_ruler_looks_right(ruler, shot, width, theme, language):
 
 def test_a_release_reaches_the_server_once(serve, new_page):
     page = new_page()
-    page.goto(serve(APP))
+    page.goto(f"{serve(APP)}/?demo=ruler")
     wait_idle(page)
     assert page.locator("canvas[role=img]").get_attribute("aria-label") == "Six values."
     upper = page.locator("[data-handle=hi]")

@@ -12,7 +12,7 @@ from quantviz.figures.arrangement import MOST_PIXELS
 from tests.helpers.picture import RANGES, card, marks, middle, wait_drawn
 from tests.helpers.sample import sample_of
 
-DEMO = Path(__file__).parent / "zoom_demo.py"
+DEMO = Path(__file__).parent / "app_demo.py"
 ROWS, COLS = 1000, 3000
 #: As planted by the demo: (row, column) and value.
 PLANTED = [((737, 370), 61.0), ((123, 2998), -57.0)]
@@ -23,7 +23,7 @@ WINDOW = "() => document.querySelector('.st-key-panels .js-plotly-plot')?._fullL
 def open_demo(serve, new_page):
     def start(query=f"n={ROWS}.{COLS}", **options):
         page = new_page(**options)
-        page.goto(f"{serve(DEMO)}/?{query}")
+        page.goto(f"{serve(DEMO)}/?demo=zoom&{query}")
         wait_drawn(page)
         return page
 

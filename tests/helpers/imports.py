@@ -1,9 +1,10 @@
 """Every import in the package's code: at the top, in a function, for types alone, by a string."""
 
 import ast
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from functools import cache
+from pathlib import Path
 
 from tests.helpers import ROOT
 
@@ -13,22 +14,20 @@ _BY_NAME = ("import_module", "__import__", "run_module")
 
 
 @cache
-def modules() -> Mapping[str, ast.Module]:
-    """Return the syntax of each module of the package, by its dotted name."""
-    found = {}
-    for path in sorted((ROOT / PACKAGE).rglob("*.py")):
-        name = ".".join(path.relative_to(ROOT).with_suffix("").parts)
-        found[name] = ast.parse(path.read_text(encoding="utf-8"))
-    return {name.removesuffix(".__init__"): tree for name, tree in found.items()}
+def modules() -> Mapping[str, Path]:
+    """Return the file of each module of the package, by the module's dotted name."""
+    files = sorted((ROOT / PACKAGE).rglob("*.py"))
+    names = (".".join(path.relative_to(ROOT).with_suffix("").parts) for path in files)
+    return {name.removesuffix(".__init__"): path for name, path in zip(names, files, strict=True)}
 
 
-def names_imported(tree: ast.AST) -> Iterator[str]:
+def names_imported(nodes: Iterable[ast.AST]) -> Iterator[str]:
     """Yield the dotted name of everything that some code imports, of any package: at the top of a module, in
     a function, for types alone, or by a call with a string.
 
     `from a import b` yields `a.b`, whether b is a module or a name in a.
     """
-    for node in ast.walk(tree):
+    for node in nodes:
         match node:
             case ast.Import():
                 yield from (alias.name for alias in node.names)
@@ -41,12 +40,12 @@ def names_imported(tree: ast.AST) -> Iterator[str]:
                     yield first.value
 
 
-def _named(tree: ast.AST, known: Collection[str]) -> Iterator[str]:
+def _named(nodes: Iterable[ast.AST], known: Collection[str]) -> Iterator[str]:
     """Yield the modules that strings name: `import_module`, a process or a list of modules may get them.
 
     An f-string names all modules that its fields can stand for.
     """
-    for node in ast.walk(tree):
+    for node in nodes:
         match node:
             case ast.Constant(value=str(text)) if text.startswith(f"{PACKAGE}.") and text in known:
                 yield text
@@ -56,14 +55,15 @@ def _named(tree: ast.AST, known: Collection[str]) -> Iterator[str]:
                     yield from (name for name in known if fnmatchcase(name, text))
 
 
-def imported_modules(tree: ast.AST, known: Collection[str]) -> set[str]:
+def imported_modules(nodes: Iterable[ast.AST], known: Collection[str]) -> set[str]:
     """Return the modules of the package, all of them `known`, that some code imports or names in a string.
 
     `from a.b import c` counts for `a.b.c` where that is a module, else for `a.b`, and never for `a`: that
     Python runs a package's `__init__` on the way to its modules makes no circle.
     """
-    found = set(_named(tree, known))
-    for name in names_imported(tree):
+    each = tuple(nodes)
+    found = set(_named(each, known))
+    for name in names_imported(each):
         found.add(name if name in known else name.rpartition(".")[0])
     return found & set(known)
 

@@ -44,10 +44,6 @@ def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[st
     yield from (f"| {' | '.join(row)} |" for row in rows)
 
 
-def _code(names: Iterable[str]) -> str:
-    return ", ".join(f"`{name}`" for name in names)
-
-
 def _recorded() -> dict[str, Any]:
     return json.loads((_RECORDED / "profiles.json").read_text(encoding="utf-8"))
 

@@ -14,6 +14,7 @@ from quantviz.quantization.explanation import CAUSES
 from quantviz.schemes.conventions import FIELDS
 from quantviz.tensors.views import ERROR_RANGES, ERROR_VIEWS, SCOPES
 from quantviz.text import catalogue, languages, text
+from tests.helpers.code import nodes
 
 ROOT = Path(__file__).parents[2]
 SOURCES = [path for folder in ("quantviz", "pages") for path in sorted((ROOT / folder).rglob("*.py"))] + [
@@ -63,7 +64,7 @@ def literal_keys():
     """
     prefixes = {"say": "", "text": "", "QuantVizError": "errors.", "of": "notes."}
     for path in SOURCES:
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in nodes(path):
             if not isinstance(node, ast.Call) or not node.args:
                 continue
             name = (
@@ -143,7 +144,7 @@ def test_no_sentence_stands_in_the_code():
     for path in SOURCES:
         if "ui" not in path.parts and "pages" not in path.parts and path.name != "app.py":
             continue
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in nodes(path):
             if (
                 isinstance(node, ast.Call)
                 and isinstance(node.func, ast.Attribute)
