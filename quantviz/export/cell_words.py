@@ -40,10 +40,9 @@ def derivation(why: Explanation, say: Say) -> Iterator[Line]:
     yield _fact("block", _block_words(why, say), say)
     for i, step in enumerate(why.steps):
         yield _line(step, why, say)
-        for place, fact in _FACTS.items():
-            words = fact.words(why, say) if last.get(place) == i else ""
-            if words:
-                yield _fact(fact.name, words, say)
+        for place, (name, words_of) in _FACTS.items():
+            if last.get(place) == i and (words := words_of(why, say)):
+                yield _fact(name, words, say)
 
 
 def _line(step: Step, why: Explanation, say: Say) -> Line:
@@ -335,20 +334,12 @@ _BIT_NAMES = ("sign", "exponent", "mantissa")
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
-@dataclass(frozen=True)
-class _Fact:
-    """A fact between the steps: its name, and the function of its words."""
-
-    name: str
-    words: Callable[[Explanation, Say], str]
-
-
-#: The fact after the last step whose key begins so.
-_FACTS: Mapping[str, _Fact] = MappingProxyType(
+#: The fact after the last step whose key begins so: its name, and the function of its words.
+_FACTS: Mapping[str, tuple[str, Callable[[Explanation, Say], str]]] = MappingProxyType(
     {
-        "scale_format": _Fact("scale", _scale_words),
-        "round_": _Fact("neighbours", _neighbour_words),
-        "clamp": _Fact("bits", _bits_words),
-        "overflow": _Fact("bits", _bits_words),
+        "scale_format": ("scale", _scale_words),
+        "round_": ("neighbours", _neighbour_words),
+        "clamp": ("bits", _bits_words),
+        "overflow": ("bits", _bits_words),
     }
 )

@@ -201,20 +201,18 @@ LLAMA_CPP = Profile(
     by_gguf_names=True,
     # The type on the left has blocks of 256, that on the right of 32; where 32 does not divide either, it
     # writes F16.
-    fallbacks=MappingProxyType(
-        {
-            "iq4_xs": "iq4_nl",
-            "q2_k": "q4_0",
-            "q3_k": "q4_0",
-            "tq1_0": "q4_0",
-            "tq2_0": "q4_0",
-            "q4_k": "q5_0",
-            "q5_k": "q5_1",
-            "q6_k": "q8_0",
-            # As the release named above does; some before it ended with an error.
-            **dict.fromkeys(("q8_0", "q5_0", "q5_1", "q4_0", "q4_1", "gguf_mxfp4", "iq4_nl"), ""),
-        }
-    ),
+    fallbacks={
+        "iq4_xs": "iq4_nl",
+        "q2_k": "q4_0",
+        "q3_k": "q4_0",
+        "tq1_0": "q4_0",
+        "tq2_0": "q4_0",
+        "q4_k": "q5_0",
+        "q5_k": "q5_1",
+        "q6_k": "q8_0",
+        # As the release named above does; some before it ended with an error.
+        **dict.fromkeys(("q8_0", "q5_0", "q5_1", "q4_0", "q4_1", "gguf_mxfp4", "iq4_nl"), ""),
+    },
     presets=_PRESETS,
     unencoded=_UNENCODED,
     # GGUF_DEFAULT_ALIGNMENT. Its converter keeps in float32 vectors, norms, positions and routers
