@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from pathlib import PurePosixPath
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlsplit
 
@@ -26,16 +25,14 @@ if TYPE_CHECKING:
 APP = "http://localhost:8501/"
 
 #: The printed names of each part of an address.
-_SAID_BY: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {
-        "link.names.t": ("source", "title", "shape", "cell", "view"),
-        "link.names.s": ("scheme", "recipe"),
-        "link.names.c": ("cell",),
-        "link.names.a": ("view",),
-        "link.names.b": ("against",),
-        "link.names.y": ("against",),
-    }
-)
+_SAID_BY: Mapping[str, tuple[str, ...]] = {
+    "link.names.t": ("source", "title", "shape", "cell", "view"),
+    "link.names.s": ("scheme", "recipe"),
+    "link.names.c": ("cell",),
+    "link.names.a": ("view",),
+    "link.names.b": ("against",),
+    "link.names.y": ("against",),
+}
 
 
 @click.command()

@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from quantviz.figures.numbers import digits_for, number
@@ -335,11 +334,9 @@ _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 #: The fact after the last step whose key begins so: its name, and the function of its words.
-_FACTS: Mapping[str, tuple[str, Callable[[Explanation, Say], str]]] = MappingProxyType(
-    {
-        "scale_format": ("scale", _scale_words),
-        "round_": ("neighbours", _neighbour_words),
-        "clamp": ("bits", _bits_words),
-        "overflow": ("bits", _bits_words),
-    }
-)
+_FACTS: Mapping[str, tuple[str, Callable[[Explanation, Say], str]]] = {
+    "scale_format": ("scale", _scale_words),
+    "round_": ("neighbours", _neighbour_words),
+    "clamp": ("bits", _bits_words),
+    "overflow": ("bits", _bits_words),
+}

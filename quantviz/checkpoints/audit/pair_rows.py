@@ -33,16 +33,14 @@ _VERSION = 2
 _COMPARED = ("ok", "not_same", "same", "changed")
 _ODDITIES = (*ODDITIES, *(f"original_{each}" for each in ODDITIES))
 #: The fields of a record that are a result's own, each with its parser.
-_FIELDS: Mapping[str, values.Parser] = MappingProxyType(
-    {
-        "status": values.one_of(_COMPARED),
-        "shape": values.lengths,
-        "rounding": values.one_of(("", *ROUNDINGS)),
-        **dict.fromkeys(("layout", "scale_dtype"), values.text),
-        **dict.fromkeys(("bits", "nearest_share"), values.number),
-        **dict.fromkeys(("blocks", "saturated_blocks", "unused_codes"), values.whole),
-    }
-)
+_FIELDS: Mapping[str, values.Parser] = {
+    "status": values.one_of(_COMPARED),
+    "shape": values.lengths,
+    "rounding": values.one_of(("", *ROUNDINGS)),
+    **dict.fromkeys(("layout", "scale_dtype"), values.text),
+    **dict.fromkeys(("bits", "nearest_share"), values.number),
+    **dict.fromkeys(("blocks", "saturated_blocks", "unused_codes"), values.whole),
+}
 #: Files whose weights, or a part of them, may lie in other files that the header names.
 _SPREAD = ".onnx"
 #: Configuration files that are read beside a file of weights.
