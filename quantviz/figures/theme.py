@@ -47,6 +47,10 @@ class Theme:
     schemes: Ramp
     font: str = '"Source Sans", "Noto Sans SC", "PingFang SC", "Microsoft YaHei", sans-serif'
 
+    def named(self, *names: str) -> dict[str, str]:
+        """Return some of the colours by their names, for the browser."""
+        return {name: getattr(self, name) for name in names}
+
 
 _LIGHT = Theme(
     values=("#006a6e", "#6db3b0", "#f1f0ec", "#dba55a", "#955600"),

@@ -10,57 +10,6 @@ import re
 from collections.abc import Collection, Mapping
 from types import MappingProxyType
 
-#: Permanent ids, in the order of the alphabet: lessons name them in double brackets.
-TERMS = (
-    "activation",
-    "asymmetric",
-    "bit",
-    "block",
-    "calibration",
-    "cell",
-    "clipping",
-    "code",
-    "codebook",
-    "convention",
-    "db",
-    "dequantize",
-    "effective_bits",
-    "error",
-    "exponent",
-    "fake_quantization",
-    "format",
-    "grid",
-    "group",
-    "int8",
-    "level",
-    "mantissa",
-    "model",
-    "mse",
-    "notebook",
-    "outlier",
-    "per_channel",
-    "per_group",
-    "per_tensor",
-    "percentile",
-    "quantization",
-    "quantization_noise",
-    "range",
-    "rmse",
-    "rounding",
-    "ruler",
-    "scale",
-    "shared_scale",
-    "sqnr",
-    "step",
-    "subnormal",
-    "symmetric",
-    "tensor",
-    "tie",
-    "w8a32",
-    "weight",
-    "zero_point",
-)
-
 #: The words that a term is met by, as regular expressions by language, in capitals or not: a lesson may use
 #: them from the step on that introduces the term. A symbol belongs to its term.
 MET_BY: Mapping[str, Mapping[str, str]] = MappingProxyType(
@@ -114,6 +63,8 @@ MET_BY: Mapping[str, Mapping[str, str]] = MappingProxyType(
         "zero_point": {"en": r"\bzero points?\b|\bz\b", "zh": r"零点|(?<![A-Za-z_])z(?![A-Za-z_])"},
     }
 )
+#: Permanent ids, in the order of the alphabet: lessons name them in double brackets.
+TERMS = tuple(MET_BY)
 #: Words that must not stand in a step, as a regular expression: names of functions and formulas that no
 #: lesson explains. The remarks on notebooks, which are folded, may have them.
 NEVER = r"torch\.|√12|⌊|⌋|symlog|\bheld\b|notebook|[Cc]ourse 2|课程二|课程 2"

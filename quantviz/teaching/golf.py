@@ -137,9 +137,9 @@ class HoleResults:
     @property
     def par(self) -> RecipeRow:
         """Return the best of the recipes within the budget."""
-        found = best_of(self.recipes)
-        assert found is not None, "int4 with one scale fits every tensor and the budget"
-        return found
+        best = best_of(self.recipes)
+        assert best is not None, "int4 with one scale fits every tensor and the budget"
+        return best
 
     @property
     def best(self) -> RecipeRow | None:

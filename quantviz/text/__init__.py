@@ -51,6 +51,17 @@ def text(key: str, language: str = DEFAULT_LANGUAGE, /, **params: object) -> str
     return _SENTENCES.vformat(sentence, (), params) if "{" in sentence or "}" in sentence else sentence
 
 
+@cache
+def templates(table: str, language: str) -> Mapping[str, str]:
+    """Return the sentences of a table by their names, with their braces, which a browser fills in.
+
+    >>> templates("minimap", "en")["where"]
+    'rows {rows} × columns {cols} of {all_rows} × {all_cols}'
+    """
+    keys = ((*key.rpartition("."), sentence) for key, sentence in catalogue(language).items())
+    return MappingProxyType({name: sentence for above, _, name, sentence in keys if above == table})
+
+
 class _Sentences(string.Formatter):
     """Put values into sentences; `{bits:bit|bits}` is the number with its noun, for one and for several."""
 

@@ -189,7 +189,7 @@ def not_told(at, step, scenes, opened=frozenset()):
         texts = [question.why, *(mistake.says for mistake in question.mistakes)]
         texts += [option.says for option in question.options] if isinstance(question, Choice) else []
         for words in texts:
-            assert not (words and words.text) or words.say(question.told(scenes)).encode() not in sent
+            assert not (words and words.text) or words.say(question.named_scenes(scenes)).encode() not in sent
         if isinstance(question, Drag):
             # Neither the state that is right nor the grid that the ruler lays below the learner's.
             solution = question.truth(scenes)
@@ -297,7 +297,7 @@ def once_more(at, name, i, k, question, first, scenes):
 
 def not_told_again(at, question, scenes):
     sent = everything(at)
-    told = question.told(scenes)
+    told = question.named_scenes(scenes)
     assert question.why is None or question.why.say(told).encode() not in sent
 
 
@@ -793,7 +793,7 @@ def test_the_numbers_above_the_picture_say_whose_they_are(whose):
     if whose == "yours":
         narrow = {"kind": "range", "lo": -1.9, "hi": 1.9}
         moved(at, "rounding_against_clipping", 2, 0, moved_by(scenes[HERE].state, narrow, step.move))
-    least = quantities()["mse"](step.questions[0].told(scenes)[SOLUTION])
+    least = quantities()["mse"](step.questions[0].named_scenes(scenes)[SOLUTION])
     assert catalogue("en")[f"lessons.whose.{whose}"].format(value=number(least, 4)).encode() in everything(at)
 
 
@@ -1136,7 +1136,7 @@ def test_nothing_of_a_second_look_leaves_the_server_where_answers_are_withheld(l
             sent = everything(at)
             found[lesson, kind] = len(sent)
             telling = [
-                words.say(question.told(scenes))
+                words.say(question.named_scenes(scenes))
                 for words in (question.why, question.options[one].says)
                 if words and words.text
             ]

@@ -192,8 +192,6 @@ def _qparams(
 
 
 def _other_axes(x: torch.Tensor, channel_dim: int) -> tuple[int, ...]:
-    """Return the axes the notebook reduces: those whose number is not `channel_dim`, and all of them where
-    none is left.
-    """
+    """Return the axes the notebook reduces: all but `channel_dim`, and all where none is left."""
     axes = tuple(range(x.dim()))
     return tuple(axis for axis in axes if axis != channel_dim) or axes

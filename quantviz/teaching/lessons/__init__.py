@@ -33,18 +33,23 @@ def lessons(language: str = DEFAULT_LANGUAGE) -> Mapping[str, Lesson | QuantVizE
     return load(_FOLDER / language)
 
 
+def sound_lessons(language: str = DEFAULT_LANGUAGE) -> dict[str, Lesson]:
+    """Return the lessons of a language that can be read, by id, in their order."""
+    return {name: lesson for name, lesson in lessons(language).items() if isinstance(lesson, Lesson)}
+
+
 def load(folder: Path) -> Mapping[str, Lesson | QuantVizError]:
     """Return the lessons of a folder by id; one that cannot be read does not keep the others away."""
-    found: dict[str, Lesson | QuantVizError] = {}
+    by_id: dict[str, Lesson | QuantVizError] = {}
     for path in sorted(folder.glob("*.md")):
         name = path.stem.partition("_")[2] or path.stem
         try:
-            found[name] = read_lesson(path.read_text(encoding="utf-8"), f"{folder.name}/{path.name}")
+            by_id[name] = read_lesson(path.read_text(encoding="utf-8"), f"{folder.name}/{path.name}")
         except QuantVizError as problem:
-            found[name] = problem
+            by_id[name] = problem
         except UnicodeDecodeError:
-            found[name] = QuantVizError("lessons.not_utf8", file=f"{folder.name}/{path.name}")
-    return MappingProxyType(found)
+            by_id[name] = QuantVizError("lessons.not_utf8", file=f"{folder.name}/{path.name}")
+    return MappingProxyType(by_id)
 
 
 @cache
@@ -75,6 +80,5 @@ def term_home(term: str) -> tuple[str, int] | None:
 
 def all_steps() -> Iterator[tuple[str, int, LessonStep]]:
     """Yield each step of the lessons that can be read, with its lesson's id and its number from 0."""
-    for name, lesson in lessons().items():
-        if isinstance(lesson, Lesson):
-            yield from ((name, i, step) for i, step in enumerate(lesson.steps))
+    for name, lesson in sound_lessons().items():
+        yield from ((name, i, step) for i, step in enumerate(lesson.steps))

@@ -1,6 +1,4 @@
-"""`python -m quantviz.teaching.lessons [folder …]`: check lessons, those of QuantViz if no folder is
-named.
-"""
+"""`python -m quantviz.teaching.lessons [folder …]`: check lessons, by default those of QuantViz."""
 
 import sys
 from pathlib import Path
@@ -12,21 +10,21 @@ from quantviz.teaching.lessons.check import problems_of
 
 def main(folders: list[str]) -> int:
     """Print each mistake on a line; 1 where there is any."""
-    own = Path(__file__).parent
+    lessons_folder = Path(__file__).parent
     wrong = 0
     for folder in (
         map(Path, folders)
         if folders
-        else sorted(path for path in own.iterdir() if path.is_dir() and any(path.glob("*.md")))
+        else sorted(path for path in lessons_folder.iterdir() if path.is_dir() and any(path.glob("*.md")))
     ):
         for name, lesson in load(folder).items():
-            found: list[QuantVizError] = (
+            problems: list[QuantVizError] = (
                 [lesson]
                 if isinstance(lesson, QuantVizError)
                 else list(problems_of(lesson, f"{folder.name}/{name}"))
             )
-            wrong += len(found)
-            print(*map(str, found) if found else [f"{folder.name}/{name}: ok"], sep="\n")
+            wrong += len(problems)
+            print(*map(str, problems) if problems else [f"{folder.name}/{name}: ok"], sep="\n")
     return 1 if wrong else 0
 
 

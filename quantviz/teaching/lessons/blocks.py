@@ -30,7 +30,7 @@ class Block:
 
         Where `table` is named, the search is below its `index`-th heading.
         """
-        found = self.line
+        place = self.line
         seen = -1
         inside = not table
         for i, content in enumerate(self.lines):
@@ -38,10 +38,10 @@ class Block:
                 heading = content.strip().strip("[]").strip()
                 seen += heading == table
                 inside = heading == table and seen == index
-                found = self.line + i if inside else found
+                place = self.line + i if inside else place
             elif inside and re.match(rf"""\s*["']?{re.escape(key)}["']?\s*=""", content):
                 return self.line + i
-        return found
+        return place
 
 
 class BlockReader:

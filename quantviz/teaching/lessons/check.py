@@ -34,9 +34,7 @@ _MOST_FLIPPED = 8
 
 
 def problems_of(lesson: Lesson, file: str, attempts: int = ATTEMPTS) -> Iterator[QuantVizError]:
-    """Yield the errors of a lesson: in its length, and in its numbers on its own state and on the first seeds
-    after it.
-    """
+    """Yield the errors of a lesson: in its length, and in its numbers on its own and the first seeds."""
     if lesson.format > 1:
         for line, problem in _rules(lesson):
             yield QuantVizError("lessons.at", file=file, line=line, problem=problem)
@@ -70,10 +68,10 @@ def words_in(text: str) -> float:
 def _rules(lesson: Lesson) -> Iterator[tuple[int, QuantVizError]]:
     """Yield each rule that a lesson does not keep to, with its line."""
     first = lesson.steps[0].line
-    asked = [(step, question) for step in lesson.steps for question in step.questions]
-    typed = [question for _, question in asked if isinstance(question, Number)]
-    if len(asked) > MOST_QUESTIONS:
-        yield first, QuantVizError("lessons.too_many_questions", got=len(asked), most=MOST_QUESTIONS)
+    questions = [(step, question) for step in lesson.steps for question in step.questions]
+    typed = [question for _, question in questions if isinstance(question, Number)]
+    if len(questions) > MOST_QUESTIONS:
+        yield first, QuantVizError("lessons.too_many_questions", got=len(questions), most=MOST_QUESTIONS)
     if len(typed) > MOST_TYPED:
         yield first, QuantVizError("lessons.too_many_typed", got=len(typed), most=MOST_TYPED)
     moved = False
@@ -101,8 +99,8 @@ def _rules(lesson: Lesson) -> Iterator[tuple[int, QuantVizError]]:
 def words_to_read(lesson: Lesson) -> float:
     """Return how many words everybody reads in a lesson: of its steps, questions and rules."""
     read = [words for step in lesson.steps for words in (step.words, step.rule) if words]
-    asked = [question for step in lesson.steps for question in step.questions]
-    read += [words for question in asked for words in _words_before_answer(question)]
+    questions = [question for step in lesson.steps for question in step.questions]
+    read += [words for question in questions for words in _words_before_answer(question)]
     return sum(words_in(words.text) for words in read)
 
 
@@ -129,7 +127,6 @@ def _problems(step: LessonStep, scenes: Scenes, first: bool, form: int) -> Itera
 
 
 def _handle_problems(step: LessonStep, scenes: Scenes) -> Iterator[QuantVizError]:
-    """Yield which handles the step's ruler has not."""
     if not step.move:
         return
     state = scenes[HERE].state
@@ -159,16 +156,16 @@ def _has_own_codes(state: LabState) -> bool:
 
 def _question_problems(question: Question, scenes: Scenes, first: bool, form: int) -> Iterator[QuantVizError]:
     truth = question.truth(scenes)
-    told = question.told(scenes)
+    named = question.named_scenes(scenes)
     if isinstance(question, Drag):
         yield from _drag_problems(question, scenes)
-        question.tolerance.say(told)
+        question.tolerance.say(named)
     for words in (question.ask, question.hint):
         if words:
             words.say(scenes)
     for words in (question.why, *(mistake.says for mistake in question.mistakes)):
         if words:
-            words.say(told)
+            words.say(named)
     if isinstance(question, Choice):
         for option in question.options:
             option.text.say(scenes)
@@ -189,13 +186,13 @@ def _question_problems(question: Question, scenes: Scenes, first: bool, form: in
 
 def _states_number(said: str, truth: float) -> bool:
     """Return whether a number stands in a text, in four to six digits."""
-    found = set(re.findall(r"[−-]?\d[\d.,]*\d|[−-]?\d", said.replace("-", "−")))
-    return bool(found & {number(truth, digits) for digits in (4, 5, 6)})
+    numbers = set(re.findall(r"[−-]?\d[\d.,]*\d|[−-]?\d", said.replace("-", "−")))
+    return bool(numbers & {number(truth, digits) for digits in (4, 5, 6)})
 
 
 def _drag_problems(question: Drag, scenes: Scenes) -> Iterator[QuantVizError]:
-    told = question.told(scenes)
-    if not question.right.holds_as_shown({**told, HERE: told[SOLUTION]}):
+    named = question.named_scenes(scenes)
+    if not question.right.holds_as_shown({**named, HERE: named[SOLUTION]}):
         yield QuantVizError("lessons.solution_is_wrong", right=question.right.text)
-    if question.right.holds_as_shown(told):
+    if question.right.holds_as_shown(named):
         yield QuantVizError("lessons.start_is_right", right=question.right.text)

@@ -92,5 +92,5 @@ class CellRule:
             case "relative_error":
                 return r.error.abs() / r.x.abs()
             case name:
-                found: torch.Tensor = getattr(r, name)
-                return found.float()
+                values: torch.Tensor = getattr(r, name)
+                return values.float()

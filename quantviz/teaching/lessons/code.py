@@ -47,9 +47,7 @@ def step_code(
 
 
 def _new_words(code: str, language: str, known: Collection[str], *, names: bool = True) -> frozenset[str]:
-    """Return the terms in code with comments in a language that are not `known`, with `names` also those in
-    names that underscores join.
-    """
+    """Return the terms in commented code that are not `known`; with `names` also parts of joined names."""
     read = code.replace("_", " ") if names else code
     return met_before(read, language, known) | met_before(read, DEFAULT_LANGUAGE, known)
 
@@ -64,9 +62,7 @@ def _printed(step: LessonStep) -> Iterator[str]:
 def _compared(
     step: LessonStep, scenes: Mapping[str, Scene], language: str, known: Collection[str]
 ) -> Iterator[str]:
-    """Yield the lines that print a step's table and the true answers to its questions, as far as they have
-    only `known` words.
-    """
+    """Yield the lines that print a step's table and true answers, as far as they have `known` words."""
     head = ["# " + text("lessons.code_states", language), *_scene_lines(scenes)]
     # A scheme's text form in a link is read as one name.
     if _new_words("\n".join(head), language, known, names=False):
@@ -109,17 +105,17 @@ def _scene_lines(scenes: Mapping[str, Scene]) -> list[str]:
 
 
 def _formulas(step: LessonStep) -> list[str]:
-    found: list[str] = []
+    formulas: list[str] = []
     for question in step.questions:
         if isinstance(question, Direction):
-            found += [question.before.text, question.after.text]
+            formulas += [question.before.text, question.after.text]
         elif isinstance(question, Number):
-            found.append(question.answer.text)
+            formulas.append(question.answer.text)
         elif isinstance(question, Drag):
-            found += [formula.text for formula in question.solution.values()]
+            formulas += [formula.text for formula in question.solution.values()]
         elif isinstance(question, Order):
-            found += [item.value.text for item in question.items]
-    return list(dict.fromkeys(found))
+            formulas += [item.value.text for item in question.items]
+    return list(dict.fromkeys(formulas))
 
 
 def _formula(formula: str) -> str:

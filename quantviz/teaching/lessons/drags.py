@@ -64,12 +64,10 @@ def _with_codes_held(before: LabState, after: LabState) -> LabState:
 
 
 def drag_answer(start: LabState, now: LabState) -> str:
-    """Return a learner's changes to `start` as text to keep: the scheme, and the tensor if a value was
-    dragged.
-    """
+    """Return a learner's changes as text: the scheme, and the tensor if a value was dragged."""
     link = write_link(now)
-    kept = ("s",) if now.source == start.source else ("s", "t")
-    return urlencode({name: link[name] for name in kept})
+    names = ("s",) if now.source == start.source else ("s", "t")
+    return urlencode({name: link[name] for name in names})
 
 
 def dragged(start: LabState, answer: str) -> LabState:
@@ -86,23 +84,23 @@ def can_be_dragged(start: LabState, state: LabState, moves: Iterable[str]) -> bo
     """Return whether `state` is another one than `start` that dragging the handles `moves` can reach."""
     moves = frozenset(moves)
     scheme = start.scheme
-    own = state.scheme
+    wanted = state.scheme
     try:
-        if "bits" in moves and own.format != scheme.format:
+        if "bits" in moves and wanted.format != scheme.format:
             # The slider once led to a format that needed another mode: such an answer stays one.
-            if own.format not in formats_like(start.scheme):
+            if wanted.format not in formats_like(start.scheme):
                 return False
-            scheme = scheme.with_format(own.format)
+            scheme = scheme.with_format(wanted.format)
         if "group" in moves:
-            scheme = scheme.replace(granularity=own.granularity)
+            scheme = scheme.replace(granularity=wanted.granularity)
         kinds: dict[str, type] = {"range": ManualRange, "zero": Given, "tooth": Given}
-        if any(isinstance(own.calibration, kinds[name]) for name in moves & kinds.keys()):
-            scheme = scheme.replace(calibration=own.calibration)
+        if any(isinstance(wanted.calibration, kinds[name]) for name in moves & kinds.keys()):
+            scheme = scheme.replace(calibration=wanted.calibration)
     except QuantVizError:
         return False
-    fits = scheme == own and not own.problems(start.source.shape)
+    fits = scheme == wanted and not wanted.problems(start.source.shape)
     if not fits or state.source == start.source:
-        return fits and own != start.scheme
+        return fits and wanted != start.scheme
     return bool({"value", "flip"} & moves) and _one_value(start.source, state.source)
 
 
@@ -123,10 +121,10 @@ def solved(start: LabState, values: Mapping[str, float], scale: float, zero_poin
     state = start
     if "bits" in values:
         formats = hand_choices(start).formats.values
-        found = [name for name in formats if find_format(name).bits == values["bits"]]
-        if not found:
+        fitting = [name for name in formats if find_format(name).bits == values["bits"]]
+        if not fitting:
             raise QuantVizError("lessons.no_such_bits", got=values["bits"])
-        state = moved(state, {"kind": "format", "id": found[0]})
+        state = moved(state, {"kind": "format", "id": fitting[0]})
     if "size" in values:
         state = moved(state, {"kind": "group", "size": round(values["size"])})
     if "hi" in values:
@@ -140,3 +138,21 @@ def solved(start: LabState, values: Mapping[str, float], scale: float, zero_poin
     if not all(map(math.isfinite, values.values())):
         raise QuantVizError("lessons.no_solution")
     return state
+
+
+def sqnr_of_bits(state: LabState) -> tuple[tuple[int, float], ...]:
+    """Return bits and SQNR in dB under the state's scheme with each format of its family, fewest bits first.
+
+    >>> from quantviz.lab.state import opening
+    >>> points = sqnr_of_bits(opening())
+    >>> [bits for bits, _ in points], points[-1][1] > points[0][1]
+    ([2, 3, 4, 5, 6, 7, 8], True)
+    """
+    from quantviz.evaluation.metric_formulas import METRICS
+    from quantviz.quantization.quantizer import quantize
+
+    x = state.source.tensor()
+    return tuple(
+        (scheme.number_format.bits, float(METRICS["sqnr_db"](quantize(x, scheme))))
+        for scheme in reversed(hand_choices(state).formats.schemes)
+    )

@@ -138,7 +138,7 @@ QUANTITIES: Mapping[str, Quantity] = MappingProxyType(
 )
 
 
-def _layer(weights: Scene, inputs: Scene, x_hat: torch.Tensor) -> float:
+def _layer_mse(weights: Scene, inputs: Scene, x_hat: torch.Tensor) -> float:
     """Return the mean squared error of the layer `inputs · weightsᵀ`, in float64."""
     import torch
 
@@ -156,55 +156,24 @@ def _one_output(weights: Scene, inputs: Scene, of: torch.Tensor) -> float:
     )
 
 
-def _output(weights: Scene, inputs: Scene) -> float:
-    return _one_output(weights, inputs, weights.result.x)
-
-
-def _output_hat(weights: Scene, inputs: Scene) -> float:
-    return _one_output(weights, inputs, weights.result.x_hat)
-
-
-def _output_of_codes(weights: Scene, inputs: Scene) -> float:
-    return _one_output(weights, inputs, weights.result.q)
-
-
-def _output_mse(weights: Scene, inputs: Scene) -> float:
-    return _layer(weights, inputs, weights.result.x_hat)
-
-
-def _output_mse_plus(weights: Scene, inputs: Scene) -> float:
-    """Return the mean squared error of the layer's output with x̂ = s·q + z, as notebook 003 has it."""
-    r = weights.result
-    from quantviz.tensors import blocks
-
-    zero_point = blocks.expand(r.qparams.zero_point, r.layout, r.shape)
-    return _layer(weights, inputs, r.scale_of_cells() * r.q + zero_point)
-
-
-def _mse_plus(weights: Scene) -> float:
-    import torch
-
+def _plus(weights: Scene) -> torch.Tensor:
+    """Return x̂ = s·q + z, as notebook 003 has it."""
     from quantviz.tensors import blocks
 
     r = weights.result
-    zero_point = blocks.expand(r.qparams.zero_point, r.layout, r.shape)
-    return float((r.scale_of_cells() * r.q + zero_point - r.x).to(torch.float64).square().mean())
-
-
-def _worse_cells(before: Scene, after: Scene) -> float:
-    return int((after.result.error.abs() > before.result.error.abs()).sum())
+    return r.scale_of_cells() * r.q + blocks.expand(r.qparams.zero_point, r.layout, r.shape)
 
 
 #: Functions of whole states, called with their names.
 STATE_FUNCTIONS: Mapping[str, Callable[..., float]] = MappingProxyType(
     {
-        "output": _output,
-        "output_hat": _output_hat,
-        "output_of_codes": _output_of_codes,
-        "output_mse": _output_mse,
-        "output_mse_plus": _output_mse_plus,
-        "mse_plus": _mse_plus,
-        "worse_cells": _worse_cells,
+        "output": lambda weights, inputs: _one_output(weights, inputs, weights.result.x),
+        "output_hat": lambda weights, inputs: _one_output(weights, inputs, weights.result.x_hat),
+        "output_of_codes": lambda weights, inputs: _one_output(weights, inputs, weights.result.q),
+        "output_mse": lambda weights, inputs: _layer_mse(weights, inputs, weights.result.x_hat),
+        "output_mse_plus": lambda weights, inputs: _layer_mse(weights, inputs, _plus(weights)),
+        "mse_plus": lambda weights: float((_plus(weights) - weights.result.x).double().square().mean()),
+        "worse_cells": lambda old, new: int((new.result.error.abs() > old.result.error.abs()).sum()),
     }
 )
 #: Functions of numbers.
@@ -230,16 +199,8 @@ def quantities() -> Mapping[str, Quantity]:
     """Return every quantity that a formula can name."""
     from quantviz.evaluation.metric_formulas import METRICS
 
-    return MappingProxyType({**{name: _of_metric(name) for name in METRICS}, **QUANTITIES})
-
-
-def _of_metric(name: str) -> Quantity:
-    def metric(scene: Scene) -> float:
-        from quantviz.evaluation.metric_formulas import METRICS
-
-        return METRICS[name](scene.result)
-
-    return metric
+    of_metrics = {name: lambda scene, metric=metric: metric(scene.result) for name, metric in METRICS.items()}
+    return MappingProxyType({**of_metrics, **QUANTITIES})
 
 
 # ---- reading and working out --------------------------------------------------------------------
@@ -291,13 +252,13 @@ class Formula:
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             raise QuantVizError("formulas.unreadable", got=self.text) from None
 
-    def value(self, scenes: Scenes) -> float:
-        """Return its value; `QuantVizError` where that is no number, such as 1 / 0."""
-        return self._worked_out(scenes, _value)
+    def value(self, scenes: Scenes, *, shown: bool = False) -> float:
+        """Return its value; `QuantVizError` where that is no number, such as 1 / 0.
 
-    def _worked_out(self, scenes: Scenes, value: Callable[[ast.expr, Scenes], float]) -> float:
+        `shown`: metrics and both sides of a comparison are as the screen shows them.
+        """
         try:
-            return value(self.tree, scenes)
+            return _value(self.tree, scenes, shown)
         except (ArithmeticError, ValueError, TypeError) as problem:
             if isinstance(problem, QuantVizError):
                 raise
@@ -312,7 +273,7 @@ class Formula:
 
         A learner who drags sees the MSE with four digits. Two numbers that look alike must count as equal.
         """
-        return bool(self._worked_out(scenes, _value_as_shown))
+        return bool(self.value(scenes, shown=True))
 
 
 class _Checker:
@@ -329,10 +290,10 @@ class _Checker:
                 return
             case ast.Name(id=name):
                 if name not in CONSTANTS:
-                    self._known(name)
+                    self._name(name)
             case ast.Attribute(value=ast.Name(id=state), attr=name):
                 self._state(state)
-                self._known(name)
+                self._name(name)
             case ast.BinOp(left=left, op=op, right=right) if type(op) in BINARY:
                 self._all(left, right)
             case ast.UnaryOp(op=ast.USub() | ast.UAdd() | ast.Not(), operand=operand):
@@ -371,7 +332,7 @@ class _Checker:
         if name not in self.states:
             raise QuantVizError("formulas.unknown_state", got=name, known=", ".join(self.states))
 
-    def _known(self, name: str) -> None:
+    def _name(self, name: str) -> None:
         if name not in self.quantities:
             raise QuantVizError(
                 "formulas.unknown_name", got=name, known=", ".join(sorted({*self.quantities, *CONSTANTS}))
@@ -393,27 +354,10 @@ def as_shown(value: float, digits: int = _MOST_SHOWN) -> float:
     return float(f"{value:.{digits - 1}e}") if math.isfinite(value) else value
 
 
-def _value_as_shown(node: ast.expr, scenes: Scenes) -> float:
-    """Return the value of a formula in which metrics and both sides of a comparison are as the screen shows
-    them.
-    """
+def _value(node: ast.expr, scenes: Scenes, shown: bool = False) -> float:
     match node:
-        case ast.Name(id=name) | ast.Attribute(attr=name) if name in _SHOWN_DIGITS:
+        case ast.Name(id=name) | ast.Attribute(attr=name) if shown and name in _SHOWN_DIGITS:
             return as_shown(_value(node, scenes), _SHOWN_DIGITS[name])
-        case ast.Compare(left=left, ops=ops, comparators=others):
-            numbers = [as_shown(_value_as_shown(each, scenes)) for each in (left, *others)]
-            return all(_COMPARED[type(op)](a, b) for op, a, b in zip(ops, numbers, numbers[1:], strict=False))
-        case ast.BoolOp(op=op, values=values):
-            return (all if isinstance(op, ast.And) else any)(
-                _value_as_shown(value, scenes) for value in values
-            )
-        case ast.UnaryOp(op=ast.Not(), operand=operand):
-            return not _value_as_shown(operand, scenes)
-    return _value(node, scenes)
-
-
-def _value(node: ast.expr, scenes: Scenes) -> float:
-    match node:
         case ast.Constant(value=value):
             return value  # type: ignore[return-value]
         case ast.Name(id=name):
@@ -427,16 +371,15 @@ def _value(node: ast.expr, scenes: Scenes) -> float:
                 raise ArithmeticError
             return BINARY[type(op)](a, b)
         case ast.UnaryOp(op=op, operand=operand):
-            inner = _value(operand, scenes)
             if isinstance(op, ast.Not):
-                return not inner
-            if isinstance(op, ast.USub):
-                return -inner
-            return inner
+                return not _value(operand, scenes, shown)
+            inner = _value(operand, scenes)
+            return -inner if isinstance(op, ast.USub) else inner
         case ast.BoolOp(op=op, values=values):
-            return (all if isinstance(op, ast.And) else any)(_value(value, scenes) for value in values)
+            return (all if isinstance(op, ast.And) else any)(_value(each, scenes, shown) for each in values)
         case ast.Compare(left=left, ops=ops, comparators=others):
-            numbers = [_value(each, scenes) for each in (left, *others)]
+            numbers = [_value(each, scenes, shown) for each in (left, *others)]
+            numbers = list(map(as_shown, numbers)) if shown else numbers
             return all(_COMPARED[type(op)](a, b) for op, a, b in zip(ops, numbers, numbers[1:], strict=False))
         case ast.Call(func=ast.Name(id=name), args=args):
             if name in STATE_FUNCTIONS:

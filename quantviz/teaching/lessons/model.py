@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from quantviz.errors import QuantVizError
 from quantviz.lab.picture_parts import TILE_PARTS
@@ -20,9 +20,6 @@ from quantviz.lab.state import LabState
 from quantviz.teaching.lessons.close_enough import CellRule, Within
 from quantviz.teaching.lessons.drags import can_be_dragged, dragged, solved
 from quantviz.teaching.lessons.formulas import HAND, HERE, SOLUTION, START, Formula, Scene, Scenes, Words
-
-if TYPE_CHECKING:
-    pass
 
 #: Most cells a side of a tensor whose cells a question can be about.
 MOST_ASKED = 6
@@ -86,7 +83,7 @@ class Question:
         """Return whether `given`, which may come from anywhere, can be an answer to this question."""
         raise NotImplementedError
 
-    def told(self, scenes: Scenes) -> Scenes:
+    def named_scenes(self, scenes: Scenes) -> Scenes:
         """Return the states that its words may name: the step's."""
         return scenes
 
@@ -100,7 +97,6 @@ class Direction(Question):
     after: Formula
 
     def truth(self, scenes: Scenes) -> str:
-        """Return one of `DIRECTIONS`."""
         before = self.before.value(scenes)
         after = self.after.value(scenes)
         if math.isclose(before, after, rel_tol=1e-9):
@@ -108,13 +104,14 @@ class Direction(Question):
         return "rises" if after > before else "falls"
 
     def judge(self, given: str, scenes: Scenes) -> Verdict:
-        """Judge the direction."""
-        right = given == self.truth(scenes)
-        found = next((mistake for mistake in self.mistakes if mistake.formula == given), None)
-        return Verdict(right, None if right or not found else found.says.say(scenes))
+        if given == self.truth(scenes):
+            return Verdict(True)
+        for mistake in self.mistakes:
+            if mistake.formula == given:
+                return Verdict(False, mistake.says.say(scenes))
+        return Verdict(False)
 
     def takes(self, given: Any, scenes: Scenes) -> bool:
-        """Return whether it is one of `DIRECTIONS`."""
         return isinstance(given, str) and given in DIRECTIONS
 
 
@@ -134,7 +131,6 @@ class Number(Question):
     draw: str = ""
 
     def truth(self, scenes: Scenes) -> float:
-        """Return the number."""
         return float(self.answer.value(scenes))
 
     def judge(self, given: float, scenes: Scenes) -> Verdict:
@@ -149,7 +145,6 @@ class Number(Question):
         return Verdict(False, self.mistakes[min(near)[1]].says.say(scenes) if near else None)
 
     def takes(self, given: Any, scenes: Scenes) -> bool:
-        """Return whether it is a finite number."""
         return isinstance(given, float) and math.isfinite(given)
 
     def mistaken(self, scenes: Scenes) -> tuple[float, ...]:
@@ -173,7 +168,6 @@ class Cell(Question):
         return self.answer.cells(scenes[HERE])
 
     def judge(self, given: tuple[int, ...], scenes: Scenes) -> Verdict:
-        """Judge whether it is one of them."""
         if tuple(given) in self.truth(scenes):
             return Verdict(True)
         for mistake in self.mistakes:
@@ -183,7 +177,6 @@ class Cell(Question):
         return Verdict(False)
 
     def takes(self, given: Any, scenes: Scenes) -> bool:
-        """Return whether it is the place of a cell of the step's tensor."""
         shape = scenes[HERE].state.source.shape
         return (
             isinstance(given, tuple)
@@ -223,7 +216,6 @@ class Choice(Question):
         return Verdict(right, None if right else self.options[given].says.say(scenes))
 
     def takes(self, given: Any, scenes: Scenes) -> bool:
-        """Return whether it is the number of an option."""
         return type(given) is int and 0 <= given < len(self.options)
 
 
@@ -251,18 +243,12 @@ class Order(Question):
         values = [self.items[i].value.value(scenes) for i in given]
         if values == sorted(values):
             return Verdict(True)
-        found = next(
-            (
-                m
-                for m in self.mistakes
-                if isinstance(m.formula, tuple) and _sorted(m.formula, scenes) == tuple(given)
-            ),
-            None,
-        )
-        return Verdict(False, found.says.say(scenes) if found else None)
+        for mistake in self.mistakes:
+            if isinstance(mistake.formula, tuple) and _sorted(mistake.formula, scenes) == tuple(given):
+                return Verdict(False, mistake.says.say(scenes))
+        return Verdict(False)
 
     def takes(self, given: Any, scenes: Scenes) -> bool:
-        """Return whether it names each item's number once."""
         return (
             isinstance(given, tuple)
             and all(type(i) is int for i in given)
@@ -297,16 +283,10 @@ class Drag(Question):
         return next((sliders[name] for name in self.solution if name in sliders), "axis")
 
     def truth(self, scenes: Scenes) -> LabState:
-        """Return the state that is right."""
-        return self.told(scenes)[SOLUTION].state
+        return self.named_scenes(scenes)[SOLUTION].state
 
     def judge(self, given: str, scenes: Scenes) -> Verdict:
-        """Return the verdict on an answer: right if the formula holds."""
-        return self.judge_state(dragged(scenes[HERE].state, given), scenes)
-
-    def judge_state(self, state: LabState, scenes: Scenes) -> Verdict:
-        """Return the verdict on a state."""
-        own = {**self.told(scenes), HERE: Scene(state)}
+        own = {**self.named_scenes(scenes), HERE: Scene(dragged(scenes[HERE].state, given))}
         if self.right.holds_as_shown(own):
             return Verdict(True)
         for mistake in self.mistakes:
@@ -323,7 +303,7 @@ class Drag(Question):
         except QuantVizError:
             return False
 
-    def told(self, scenes: Scenes) -> Scenes:
+    def named_scenes(self, scenes: Scenes) -> Scenes:
         """Return the step's states, its own as `START` too, and the right one as `SOLUTION`."""
         start = scenes[HERE]
         if self.id not in start.kept:
@@ -389,21 +369,21 @@ class LessonStep:
     def scenes(self, attempt: int = 0) -> dict[str, Scene]:
         """Return the step's states by name, computed at first use; at another `attempt` on other seeds."""
         base = self.again if attempt and self.again else self.state
-        found = {HERE: Scene(_reseeded(base, attempt))}
-        found[HAND] = found[HERE]
+        by_name = {HERE: Scene(_reseeded(base, attempt))}
+        by_name[HAND] = by_name[HERE]
         for name, state in self.states.items():
             # A state that only changes the scheme goes along with the step's tensor, where that is another
             # one.
             along = base is not self.state and state.source == self.state.source
             own = state.replace(source=base.source, cell=base.cell, view=base.view) if along else state
-            found[name] = Scene(_reseeded(own, attempt))
-        return found
+            by_name[name] = Scene(_reseeded(own, attempt))
+        return by_name
 
     @property
     def speaks_of_cell(self) -> bool:
         """Return whether its words are about the selected cell, or it can be moved."""
-        asked = [(question.ask, question.why) for question in self.questions]
-        every = [self.words, self.rule, *(words for pair in asked for words in pair)]
+        texts = [(question.ask, question.why) for question in self.questions]
+        every = [self.words, self.rule, *(words for pair in texts for words in pair)]
         return bool({"value", "flip"} & set(self.move)) or any(
             _OF_CELL.search(words.text) or _OF_FRAME.search(words.text) for words in every if words
         )
@@ -450,8 +430,8 @@ class Lesson:
 
     def question(self, step: int, id: str | int) -> Question | None:
         """Return a question of a step by its id; none where there is no such."""
-        asked = self.steps[step].questions if step < len(self.steps) else ()
-        return next((question for question in asked if question.id == id), None)
+        questions = self.steps[step].questions if step < len(self.steps) else ()
+        return next((question for question in questions if question.id == id), None)
 
     def place_now(self, step: int, id: str | int) -> tuple[int, str | int]:
         """Return where a question stands today that was kept as `id` of a step."""

@@ -1,6 +1,4 @@
-"""A learner's answers: kept by the page of the lesson, written as text or as a file, and read again from
-one.
-"""
+"""A learner's answers: written as text or as a file, and read again from one."""
 
 from __future__ import annotations
 
@@ -109,22 +107,22 @@ def merged(answers: Iterable[Answer], others: Iterable[Answer]) -> list[Answer]:
     >>> merged([first], [second, Answer("a", 0, 1, 0, "same", False)])[-1].given
     'same'
     """
-    found: dict[Any, Answer] = {}
+    by_place: dict[Any, Answer] = {}
     for answer in (*answers, *others):
-        found.setdefault((*answer.place, answer.tried), answer)
-    return list(found.values())[-MOST_ANSWERS:]
+        by_place.setdefault((*answer.place, answer.tried), answer)
+    return list(by_place.values())[-MOST_ANSWERS:]
 
 
 # ---- judging ------------------------------------------------------------------------------------
 
 
-def told(answers: Iterable[Answer], lessons: Mapping[str, Lesson]) -> Iterator[Answer]:
+def revealed(answers: Iterable[Answer], lessons: Mapping[str, Lesson]) -> Iterator[Answer]:
     """Yield the answers of complete steps, whose verdicts may be shown."""
     answers = list(answers)
     given = {answer.place for answer in answers}
     for answer in answers:
-        asked = lessons[answer.lesson].steps[answer.step].questions
-        every = ((answer.lesson, answer.step, question.id, answer.attempt) for question in asked)
+        questions = lessons[answer.lesson].steps[answer.step].questions
+        every = ((answer.lesson, answer.step, question.id, answer.attempt) for question in questions)
         if all(place in given for place in every):
             yield answer
 
@@ -139,26 +137,26 @@ def surely_wrong(verdicts: Verdicts, lesson_id: str) -> list[Answer]:
     >>> surely_wrong({first: False, replace(first, attempt=1, sure=False): True}, "a")
     []
     """
-    found: dict[tuple[int, int | str], Answer] = {}
+    wrong: dict[tuple[int, int | str], Answer] = {}
     for answer in sorted(verdicts, key=lambda answer: (answer.step, answer.attempt, answer.tried)):
         question = (answer.step, answer.question)
         if answer.lesson != lesson_id:
             continue
         if not verdicts[answer] and answer.sure:
-            found[question] = answer
+            wrong[question] = answer
         # A second try on the same numbers comes after a hint.
-        elif verdicts[answer] and question in found and answer.attempt > found[question].attempt:
-            del found[question]
-    return list(found.values())
+        elif verdicts[answer] and question in wrong and answer.attempt > wrong[question].attempt:
+            del wrong[question]
+    return list(wrong.values())
 
 
 def still_wrong(verdicts: Verdicts, answers: Iterable[Answer], lesson_id: str) -> Iterator[Answer]:
     """Yield the answers of `surely_wrong` whose question was not answered on other numbers since."""
-    asked = {(each.step, each.question, each.attempt) for each in answers if each.lesson == lesson_id}
+    answered = {(each.step, each.question, each.attempt) for each in answers if each.lesson == lesson_id}
     for wrong in surely_wrong(verdicts, lesson_id):
         later = any(
             (step, question) == (wrong.step, wrong.question) and attempt > wrong.attempt
-            for step, question, attempt in asked
+            for step, question, attempt in answered
         )
         if not later:
             yield wrong
@@ -167,15 +165,15 @@ def still_wrong(verdicts: Verdicts, answers: Iterable[Answer], lesson_id: str) -
 def judged(answers: Iterable[Answer], lessons: Mapping[str, Lesson], known: Verdicts) -> dict[Answer, bool]:
     """Return whether each of `answers` is right. Those in `known` are not computed again."""
     scenes = _Scenes(lessons)
-    found = {}
+    verdicts = {}
     for answer in answers:
         verdict = known.get(answer)
-        found[answer] = (
+        verdicts[answer] = (
             scenes.question(answer).judge(answer.given, scenes.of(answer)).right
             if verdict is None
             else verdict
         )
-    return found
+    return verdicts
 
 
 class _Scenes:
@@ -225,10 +223,9 @@ def as_text(
         if done and verdicts is None:
             lines.append(text("lessons.progress.line_noted", language, done=done, **named))
         elif done:
-            own = AnswerCounts.of(verdicts or {}, name)
-            lines.append(
-                text("lessons.progress.line", language, done=done, right=own.right, count=own.count, **named)
-            )
+            counts = AnswerCounts.of(verdicts or {}, name)
+            named |= {"right": counts.right, "count": counts.count}
+            lines.append(text("lessons.progress.line", language, done=done, **named))
     if verdicts is not None:
         lines.append(text("lessons.progress.sure", language, right=tally.sure_right, wrong=tally.sure_wrong))
         lines.append(
@@ -239,8 +236,8 @@ def as_text(
 
 def as_json(answers: Iterable[Answer], verdicts: Verdicts | None = None) -> bytes:
     """Return every answer, as a file; those in `verdicts` with whether they are right."""
-    told = verdicts or {}
-    each = [asdict(answer) | ({"right": told[answer]} if answer in told else {}) for answer in answers]
+    shown = verdicts or {}
+    each = [asdict(answer) | ({"right": shown[answer]} if answer in shown else {}) for answer in answers]
     return json.dumps(
         {"quantviz": _KIND, "version": VERSION, "answers": each}, ensure_ascii=False, indent=1
     ).encode()
@@ -258,24 +255,24 @@ def read_json(content: bytes, lessons: Mapping[str, Lesson]) -> tuple[list[Answe
     if len(content) > LONGEST:
         raise QuantVizError("lessons.progress_too_large", got=len(content), longest=LONGEST)
     try:
-        found = json.loads(content.decode("utf-8-sig"), parse_constant=_refuse)
+        parsed = json.loads(content.decode("utf-8-sig"), parse_constant=_refuse)
     except (ValueError, RecursionError):
         raise QuantVizError("lessons.no_progress") from None
     if (
-        not isinstance(found, dict)
-        or found.get("quantviz") != _KIND
-        or not isinstance(found.get("answers"), list)
+        not isinstance(parsed, dict)
+        or parsed.get("quantviz") != _KIND
+        or not isinstance(parsed.get("answers"), list)
     ):
         raise QuantVizError("lessons.no_progress")
-    version = found.get("version", VERSION)
-    listed = found["answers"]
+    version = parsed.get("version", VERSION)
+    listed = parsed["answers"]
     if version != VERSION or type(version) is not int:
         raise QuantVizError("lessons.progress_version", got=str(version)[:20], known=VERSION)
     if len(listed) > MOST_ANSWERS:
         raise QuantVizError("lessons.progress_too_many", got=len(listed), most=MOST_ANSWERS)
     scenes = _Scenes(lessons)
-    kept = [_moved(answer, lessons) for answer in map(_answer, listed) if answer]
-    read = [answer for answer in kept if scenes.fits(answer)]
+    moved = [_moved(answer, lessons) for answer in map(_answer, listed) if answer]
+    read = [answer for answer in moved if scenes.fits(answer)]
     return merged([], read), len(listed) - len(read)
 
 

@@ -167,16 +167,16 @@ class QuestionReader(BlockReader):
         self, block: Block, raw: Mapping[str, Any], states: Collection[str], move: tuple[str, ...]
     ) -> Mapping[str, Formula]:
         line = block.line_of("solution")
-        found = {}
+        values = {}
         for name, formula in raw.items():
             handles = SOLVED_BY.get(name, frozenset())
             if not handles & set(move) or not isinstance(formula, str):
                 known = ", ".join(each for each, by in SOLVED_BY.items() if by & set(move))
                 raise self.wrong(line, "lessons.bad_solution", got=name, known=known)
-            found[name] = self.read((formula, line), Formula.read, states)
-        if not found or ("lo" in found and "hi" not in found):
+            values[name] = self.read((formula, line), Formula.read, states)
+        if not values or ("lo" in values and "hi" not in values):
             raise self.wrong(line, "lessons.no_solution")
-        return MappingProxyType(found)
+        return MappingProxyType(values)
 
     def can_be_clicked(self, block: Block, state: LabState, seen: frozenset[str]) -> None:
         if len(state.source.shape) != 2 or max(state.source.shape) > MOST_ASKED:

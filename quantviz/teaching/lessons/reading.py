@@ -70,9 +70,9 @@ class _Reader(QuestionReader):
 
     def front(self, lines: list[str]) -> tuple[dict[str, int], int]:
         """Return the fields above the title, and the index of the line after them."""
-        found = {"format": 1, "course": 1}
+        fields = {"format": 1, "course": 1}
         if not lines or lines[0].strip() != "---":
-            return found, 0
+            return fields, 0
         end = next((i for i, line in enumerate(lines[1:], 1) if line.strip() == "---"), None)
         if end is None:
             raise self.wrong(1, "lessons.open_front")
@@ -80,8 +80,8 @@ class _Reader(QuestionReader):
             name, _, value = (part.strip() for part in line.partition(":"))
             if name not in _FRONT or value not in map(str, _FRONT[name]):
                 raise self.wrong(i, "lessons.bad_front", got=line.strip()[:60])
-            found[name] = int(value)
-        return found, end + 1
+            fields[name] = int(value)
+        return fields, end + 1
 
     def step(self, lines: list[str], begin: int, end: int, form: int) -> LessonStep:
         words, rule, blocks = self.blocks(lines, begin + 1, end)
@@ -96,10 +96,10 @@ class _Reader(QuestionReader):
         if len(notes) > 1:
             raise self.wrong(notes[1].line, "lessons.two_notes")
         tables = [self.table(block, names) for block in blocks if block.kind == "table"]
-        asked = [block for block in blocks if block.kind == "question"]
+        question_blocks = [block for block in blocks if block.kind == "question"]
         questions = tuple(
             self.question(block, names, state, show, move, i if form == 1 else None)
-            for i, block in enumerate(asked)
+            for i, block in enumerate(question_blocks)
         )
         if questions and rule is None:
             raise self.wrong(begin + 1, "lessons.no_rule")
@@ -126,7 +126,7 @@ class _Reader(QuestionReader):
         words: list[str] = []
         rule: list[str] = []
         rule_line = 0
-        found = []
+        fenced = []
         i = begin
         while i < end:
             fence = _FENCE.match(lines[i])
@@ -136,7 +136,7 @@ class _Reader(QuestionReader):
                     raise self.wrong(i + 1, "lessons.open_fence")
                 if fence[1] not in BLOCKS:
                     raise self.wrong(i + 1, "lessons.unknown_block", got=fence[1], known=", ".join(BLOCKS))
-                found.append(Block(fence[1], i + 2, tuple(lines[i + 1 : close])))
+                fenced.append(Block(fence[1], i + 2, tuple(lines[i + 1 : close])))
                 i = close
                 words.append("")
             elif lines[i].startswith(">"):
@@ -149,7 +149,7 @@ class _Reader(QuestionReader):
         return (
             Block("words", begin + 1, tuple(words)),
             Block("rule", rule_line, (" ".join(rule),)) if rule else None,
-            found,
+            fenced,
         )
 
     def words(self, block: Block, states: Collection[str]) -> Words:
@@ -190,8 +190,8 @@ class _Reader(QuestionReader):
         states = {}
         for name, link in raw.get("states", {}).items():
             line = block.line_of(name, "states")
-            own = name in (HERE, HAND, START, SOLUTION)
-            if not re.fullmatch(r"[a-z][a-z0-9_]*", name) or own or not isinstance(link, str):
+            reserved = name in (HERE, HAND, START, SOLUTION)
+            if not re.fullmatch(r"[a-z][a-z0-9_]*", name) or reserved or not isinstance(link, str):
                 raise self.wrong(line, "lessons.bad_state_name", got=name)
             states[name] = self.at(line, lambda link=link: _changed(state, link))  # type: ignore[misc]
         move = tuple(raw.get("move", ()))

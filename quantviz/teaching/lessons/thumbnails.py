@@ -6,16 +6,17 @@ any tensor; `python -m quantviz.teaching.lessons.thumbnails` writes it anew.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from quantviz.figures.thumbnail import BARS, GREY, HIGHEST, SHADES, Thumbnail
-from quantviz.teaching.lessons import lessons
+from quantviz.teaching.lessons import sound_lessons
 from quantviz.teaching.lessons.formulas import HERE, Scene
 from quantviz.teaching.lessons.model import Lesson
 
@@ -50,15 +51,9 @@ def thumbnails() -> Mapping[str, Thumbnail]:
     return MappingProxyType({name: _read(each) for name, each in kept.items()})
 
 
-def _read(kept: Mapping[str, object]) -> Thumbnail:
-    cells, bars, teeth, ends = (kept[name] for name in ("cells", "bars", "teeth", "ends"))
-    assert isinstance(cells, list)
-    assert isinstance(bars, list)
-    assert isinstance(teeth, list)
-    assert isinstance(ends, list)
-    return Thumbnail(
-        tuple(map(tuple, cells)), tuple(bars), tuple(teeth), tuple(ends), grey=bool(kept["grey"])
-    )
+def _read(kept: Mapping[str, Any]) -> Thumbnail:
+    parts = {name: tuple(kept[name]) for name in ("bars", "teeth", "ends")}
+    return Thumbnail(tuple(map(tuple, kept["cells"])), **parts, grey=kept["grey"])
 
 
 def thumbnail_of(name: str, lesson: Lesson) -> Thumbnail:
@@ -121,11 +116,9 @@ def _split(matrix: torch.Tensor) -> tuple[torch.Tensor, ...]:
 def main() -> None:
     """Write the record of all thumbnails."""
     lines = []
-    for name, lesson in lessons().items():
-        if isinstance(lesson, Lesson):
-            own = thumbnail_of(name, lesson)
-            parts = {field: getattr(own, field) for field in ("cells", "bars", "teeth", "ends", "grey")}
-            lines.append(f"{json.dumps(name)}: {json.dumps(parts, separators=(',', ':'))}")
+    for name, lesson in sound_lessons().items():
+        parts = dataclasses.asdict(thumbnail_of(name, lesson))
+        lines.append(f"{json.dumps(name)}: {json.dumps(parts, separators=(',', ':'))}")
     _FILE.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
 
 

@@ -15,7 +15,6 @@ from quantviz.checkpoints.profiles import PROFILES, has_recipe
 from quantviz.checkpoints.profiles.profile import Profile
 from quantviz.errors import QuantVizError
 from quantviz.figures.model_map_plot import (
-    MODEL_MAP_CONFIG,
     kept_colour,
     model_map_figure,
     recipe_words,
@@ -25,6 +24,8 @@ from quantviz.ui.checkpoints.choices import begin_scan
 from quantviz.ui.checkpoints.reading import is_results, scan_process
 from quantviz.ui.checkpoints.spending import show_spending
 from quantviz.ui.checkpoints.state import CheckpointsState, change_state, current_state
+from quantviz.ui.components.choice import show_button
+from quantviz.ui.components.small_parts import legend_html, show_plot
 from quantviz.ui.shell import errors, widgets
 from quantviz.ui.shell.words import language, number, plain, say, say_error, sentences, theme
 
@@ -116,39 +117,23 @@ def _show_budget(state: CheckpointsState, frontier: Frontier) -> float | None:
 
 def _show_frontier(frontier: Frontier, allocation: Allocation) -> None:
     from quantviz.checkpoints.allocation.frontier import FrontierPoint
-    from quantviz.figures.allocation_plot import ALLOCATION_PLOT_CONFIG, allocation_plot_figure
+    from quantviz.figures.allocation_plot import allocation_plot_figure
 
     chosen = FrontierPoint(
         None, allocation.bits, allocation.bits_per_weight, allocation.cost, allocation.sqnr_db
     )
-    st.plotly_chart(
-        allocation_plot_figure(frontier, chosen, language=language(), theme=theme()),
-        key="checkpoints_frontier",
-        theme=None,
-        config=dict(ALLOCATION_PLOT_CONFIG),
-        alt=say("checkpoints.allocate.frontier_alt"),
-    )
+    figure = allocation_plot_figure(frontier, chosen, language=language(), theme=theme())
+    show_plot(figure, "checkpoints_frontier", say("checkpoints.allocate.frontier_alt"))
 
 
 def _show_choice(model: Model, allocation: Allocation) -> None:
-    """Show the map of the chosen recipes and its legend."""
     data = model_map(model, model.recipes[0], choice=allocation.choice)
-    st.plotly_chart(
-        model_map_figure(data, language=language(), theme=theme()),
-        key="checkpoints_choice",
-        theme=None,
-        config=dict(MODEL_MAP_CONFIG),
-        alt=say("checkpoints.allocate.choice_alt"),
-    )
+    figure = model_map_figure(data, language=language(), theme=theme())
+    show_plot(figure, "checkpoints_choice", say("checkpoints.allocate.choice_alt"))
     legend = [(recipe_words(name, language()), colour) for name, colour in winners(data, theme())]
     if any(square.status == "kept" for square in data.squares):
         legend.append((say("checkpoints.allocate.kept"), kept_colour(theme())))
-    swatches = [
-        f'<span class="qv-told"><span class="qv-swatch" style="background:{colour}"></span>'
-        f"{html.escape(words)}</span>"
-        for words, colour in legend
-    ]
-    st.html(f'<p class="qv-small qv-legend">{" ".join(swatches)}</p>')
+    st.html(f'<p class="qv-small qv-legend">{legend_html(legend)}</p>')
 
 
 def _sentence(allocation: Allocation, profile: Profile | None) -> str:
@@ -187,13 +172,10 @@ def _offer_engines(state: CheckpointsState, recipes: Sequence[str]) -> None:
     job = scan_process().job
     for profile in PROFILES.values():
         if profile.files is not None and all(has_recipe(profile, name) for name in recipes):
-            st.button(
-                say("checkpoints.allocate.scan_for", engine=profile.name),
-                key=f"checkpoints_scan_for_{profile.id}",
-                on_click=errors.safely(_scan_for),
-                args=(profile.id, tuple(recipes)),
-                disabled=job is not None and job.running,
-            )
+            label = say("checkpoints.allocate.scan_for", engine=profile.name)
+            key = f"checkpoints_scan_for_{profile.id}"
+            busy = job is not None and job.running
+            show_button(label, key, _scan_for, profile.id, tuple(recipes), disabled=busy)
 
 
 def _scan_for(engine: str, recipes: tuple[str, ...]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+from functools import partial
 from typing import TYPE_CHECKING
 
 import streamlit as st
@@ -11,7 +12,6 @@ from quantviz.checkpoints.findings import Finding, Reason, first_fix, worst_tens
 from quantviz.checkpoints.model_map import UNREAD, Model, ModelMap, layers_with_experts, model_map
 from quantviz.figures.model_map_plot import (
     INSTEAD,
-    MODEL_MAP_CONFIG,
     SIGNS,
     distribution_figure,
     model_map_figure,
@@ -21,8 +21,9 @@ from quantviz.figures.model_map_plot import (
 from quantviz.ui.checkpoints.allocating import show_allocation
 from quantviz.ui.checkpoints.reading import Seen, name_of
 from quantviz.ui.checkpoints.state import CheckpointsState, change_state
-from quantviz.ui.checkpoints.table import open_in_lab, show_python_call, show_table
+from quantviz.ui.checkpoints.table import open_in_lab, python_call, show_table
 from quantviz.ui.components.component import clicked_mark
+from quantviz.ui.components.small_parts import legend_html, show_plot, show_python
 from quantviz.ui.shell import errors
 from quantviz.ui.shell.words import language, number, plain, say, sentences, share, theme
 
@@ -79,17 +80,13 @@ def show_answer(state: CheckpointsState, seen: Seen, beside: tuple[Seen, str] | 
     left, right = st.columns([4, 8], gap="medium")
     with left:
         st.markdown(f"## {say('checkpoints.distribution')}")
-        st.plotly_chart(
-            distribution_figure(model, recipe, language=language(), theme=theme()),
-            key="checkpoints_distribution",
-            theme=None,
-            config=dict(MODEL_MAP_CONFIG),
-            alt=say("checkpoints.distribution_alt"),
-        )
+        figure = distribution_figure(model, recipe, language=language(), theme=theme())
+        show_plot(figure, "checkpoints_distribution", say("checkpoints.distribution_alt"))
     with right:
         show_table(state, model, recipe)
     show_allocation(state, model, seen.scan.selection.engine)
-    show_python_call(state, seen.scan, model, recipe)
+    call = partial(python_call, state, seen.scan, model, recipe)
+    show_python(say("checkpoints.python"), "checkpoints_python", call)
 
 
 # ---- the sentence ----------------------------------------------------------------------------------
@@ -114,13 +111,13 @@ def _sentence(model: Model, recipe: str) -> str:
         key = "fix_more"
     else:
         key = "fix_less"
-    told = say(
+    change = say(
         f"checkpoints.{key}",
         recipe=html.escape(recipe_words(fix.recipe, language())),
         db=number(fix.gain_db, 3),
         bits=number(abs(fix.more_bits), 3),
     )
-    return sentences(words, told, without)
+    return sentences(words, change, without)
 
 
 def _finding(finding: Finding) -> str:
@@ -156,16 +153,14 @@ def _show_map(
     # The chart starts afresh after a click, or a second one on the same square would take it back.
     key = f"checkpoints_map_{place}_{st.session_state.get(_CLICKS, 0)}"
     with st.container(key=f"checkpoints_map_{place}", gap=None):
-        st.plotly_chart(
+        show_plot(
             model_map_figure(data, language=language(), theme=theme()),
-            key=key,
-            theme=None,
-            config=dict(MODEL_MAP_CONFIG),
+            key,
+            say("checkpoints.map_alt", colour=say(f"checkpoints.colours.{data.colour}")),
             on_select=errors.safely(
                 lambda: _square_clicked(key, model, data, recipe or state.shown(model.recipes))
             ),
             selection_mode="points",
-            alt=say("checkpoints.map_alt", colour=say(f"checkpoints.colours.{data.colour}")),
         )
 
 
@@ -190,11 +185,8 @@ def _show_below_map(state: CheckpointsState, data: ModelMap) -> None:
     if won or state.colour != "winner":
         words.append(html.escape(say(f"checkpoints.colours_about.{state.colour}")))
     words += _legend(data)
-    words += [
-        f'<span class="qv-told"><span class="qv-swatch" style="background:{colour}"></span>'
-        f"{html.escape(recipe_words(name, language()))}</span>"
-        for name, colour in won
-    ]
+    if won:
+        words.append(legend_html((recipe_words(name, language()), colour) for name, colour in won))
     st.html(f'<p class="qv-small qv-legend">{" ".join(words)}</p>')
 
 
@@ -208,6 +200,6 @@ def _legend(data: ModelMap) -> list[str]:
     if data.instead:
         types = ", ".join(f"{recipe_words(name, language())} ({n})" for name, n in data.instead.items())
         recipe = recipe_words(data.recipe, language())
-        told = say("checkpoints.legend.instead", sign=INSTEAD, types=types, recipe=recipe)
-        words.append(f"<span>{html.escape(told)}</span>")
+        sign = say("checkpoints.legend.instead", sign=INSTEAD, types=types, recipe=recipe)
+        words.append(f"<span>{html.escape(sign)}</span>")
     return words

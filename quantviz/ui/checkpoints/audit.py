@@ -9,19 +9,18 @@ import streamlit as st
 
 from quantviz.checkpoints.audit.process import Answer, AuditProcess, Job
 from quantviz.checkpoints.example import EXAMPLE
-from quantviz.checkpoints.model_map import AUDIT, Model, audited_model, model_map
+from quantviz.checkpoints.model_map import AUDIT, audited_model, model_map
 from quantviz.errors import QuantVizError
-from quantviz.figures.model_map_plot import MODEL_MAP_CONFIG, model_map_figure
+from quantviz.figures.model_map_plot import model_map_figure
 from quantviz.ui.checkpoints.reading import is_results, name_of, offered_now, path_of
 from quantviz.ui.checkpoints.state import CheckpointsState, change_state, current_state
-from quantviz.ui.components.choice import choose
-from quantviz.ui.shell import errors, widgets
+from quantviz.ui.components.choice import choose_among, show_button
+from quantviz.ui.components.small_parts import show_plot
 from quantviz.ui.shell.words import language, plain, say, say_error, theme
 
 if TYPE_CHECKING:
     import pandas
 
-_ORIGINAL = "checkpoints_original"
 _HEIGHT = 320
 #: Most sentences that are shown after the verdict.
 _MOST_SAID = 12
@@ -67,16 +66,11 @@ def show_audit(state: CheckpointsState) -> None:
 
 
 def _show_running(job: Job) -> None:
-    """Show how far an audit is, and a button that ends it."""
     done, count = job.progress
     with st.container(key="checkpoints_audit_progress", horizontal=True, vertical_alignment="center"):
         st.progress(done / count if count else 0.0, text=_progress_words(done, count))
-        st.button(
-            say("checkpoints.cancel"),
-            key="checkpoints_audit_cancel",
-            on_click=errors.safely(_cancel),
-            help=say("checkpoints.audit.cancel_help"),
-        )
+        words = say("checkpoints.audit.cancel_help")
+        show_button(say("checkpoints.cancel"), "checkpoints_audit_cancel", _cancel, help=words)
 
 
 def _cancel() -> None:
@@ -103,21 +97,17 @@ def _show_choice(state: CheckpointsState, others: tuple[str, ...]) -> None:
     options = ("", *others) if state.original in ("", *others) else ("", state.original, *others)
     names = {name: name_of(name) if name else say("checkpoints.nothing_beside") for name in options}
     with st.container(key="checkpoints_audit", horizontal=True, vertical_alignment="bottom", gap="small"):
-        choose(
+        choose_among(
             st.selectbox,
+            "checkpoints_original",
             say("checkpoints.audit.original"),
-            options,
-            key=widgets.show(_ORIGINAL, state.original),
-            on_change=errors.safely(lambda: change_state(original=st.session_state[_ORIGINAL] or "")),
-            format_func=names.__getitem__,
+            names,
+            state.original,
+            lambda original: change_state(original=original or ""),
             help=say("checkpoints.audit.original_help"),
         )
-        st.button(
-            say(_begin_words(_job(state))),
-            key="checkpoints_audit_begin",
-            on_click=errors.safely(_begin),
-            disabled=not state.original or audit_process().busy,
-        )
+        waits = not state.original or audit_process().busy
+        show_button(say(_begin_words(_job(state))), "checkpoints_audit_begin", _begin, disabled=waits)
     if state.original:
         path_of(state.original)
 
@@ -144,20 +134,11 @@ def _show_answer(answer: Answer) -> None:
         st.caption(plain(sentence))
     model = audited_model(answer.rows[language()])
     data = model_map(model, AUDIT, AUDIT)
-    st.plotly_chart(
-        model_map_figure(data, language=language(), theme=theme()),
-        key="checkpoints_audit_map",
-        theme=None,
-        config=dict(MODEL_MAP_CONFIG),
-        alt=say("checkpoints.audit.map_alt"),
-    )
+    figure = model_map_figure(data, language=language(), theme=theme())
+    show_plot(figure, "checkpoints_audit_map", say("checkpoints.audit.map_alt"))
     st.caption(say("checkpoints.audit.map_about"))
-    _show_rows(answer.rows[language()], model)
-
-
-def _show_rows(rows: list[dict[str, Any]], model: Model) -> None:
     st.dataframe(
-        _frame(rows),
+        _frame(answer.rows[language()]),
         key="checkpoints_audit_table",
         hide_index=True,
         height=_HEIGHT,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +24,7 @@ from quantviz.ui.checkpoints.reading import (
     find_scan,
     is_results,
     is_scan_of,
+    look_beside,
     name_of,
     names_of,
     others,
@@ -40,10 +41,8 @@ from quantviz.ui.checkpoints.state import (
     leave_out,
     listed_recipes,
     put_state,
-    setting,
 )
-from quantviz.ui.components.choice import choose
-from quantviz.ui.shell import errors, widgets
+from quantviz.ui.components.choice import choose_among, show_button
 from quantviz.ui.shell.words import language, say, say_error
 
 if TYPE_CHECKING:
@@ -70,36 +69,20 @@ def show_choices(state: CheckpointsState, there: Offered) -> CheckpointsState:
     if state.chosen not in options:
         options = (state.chosen, *options)
     names = {name: name_of(name) for name in options}
-    choose(
-        st.selectbox,
-        say("checkpoints.checkpoint"),
-        options,
-        key=widgets.show("checkpoints_chosen", state.chosen),
-        on_change=errors.safely(_choose_checkpoint),
-        format_func=names.__getitem__,
-        help=say("checkpoints.checkpoint_help"),
-    )
+    _choose("chosen", "checkpoint", names, state.chosen, _open, help=say("checkpoints.checkpoint_help"))
     if is_results(state.chosen):
         _choose_scan(state)
         return state
     engines = {"": say("checkpoints.any_engine")} | {each.id: each.name for each in PROFILES.values()}
-    choose(
-        st.selectbox,
-        say("checkpoints.engine"),
-        tuple(engines),
-        key=widgets.show("checkpoints_engine", state.engine),
-        on_change=errors.safely(_choose_engine),
-        format_func=engines.__getitem__,
-        help=say("checkpoints.engine_help"),
-    )
+    _choose("engine", "engine", engines, state.engine, _take_engine, help=say("checkpoints.engine_help"))
     recipes = {name: recipe_words(name, language()) for name in listed_recipes(state)}
-    choose(
+    choose_among(
         st.multiselect,
+        "checkpoints_recipes",
         say("checkpoints.recipes"),
-        tuple(recipes),
-        key=widgets.show("checkpoints_recipes", list(state.recipes)),
-        on_change=errors.safely(_choose_recipes),
-        format_func=recipes.__getitem__,
+        recipes,
+        list(state.recipes),
+        _take_recipes,
         filter_mode="contains",
         max_selections=_MOST_RECIPES,
         help=say("checkpoints.recipes_help"),
@@ -107,6 +90,19 @@ def show_choices(state: CheckpointsState, there: Offered) -> CheckpointsState:
     show_importance(state, there.imatrices)
     _show_button(state, options)
     return state
+
+
+def _choose(
+    field: str,
+    label: str,
+    names: Mapping[Any, str],
+    now: object,
+    take: Callable[[Any], None] | None = None,
+    **look: Any,
+) -> None:
+    """Show the choice of a field of the state, which `take` changes if other fields change with it."""
+    take = take or (lambda value: change_state(**{field: value}))
+    choose_among(st.selectbox, f"checkpoints_{field}", say(f"checkpoints.{label}"), names, now, take, **look)
 
 
 def _show_button(state: CheckpointsState, options: Sequence[str]) -> None:
@@ -122,14 +118,8 @@ def _show_button(state: CheckpointsState, options: Sequence[str]) -> None:
         problem = say_error(error)
     others = [name for name in options if name != state.chosen]
     if problem and others:
-        st.button(
-            say("checkpoints.instead", name=name_of(others[0])),
-            key="checkpoints_instead",
-            type="primary",
-            on_click=errors.safely(_open),
-            args=(others[0],),
-            help=problem,
-        )
+        label = say("checkpoints.instead", name=name_of(others[0]))
+        show_button(label, "checkpoints_instead", _open, others[0], type="primary", help=problem)
         return
     of_these = scan is not None and is_scan_of(scan, state)
     done = of_these and scan is not None and scan.state == "done"
@@ -139,13 +129,13 @@ def _show_button(state: CheckpointsState, options: Sequence[str]) -> None:
     elif done:
         word = "again"
     running = of_these and scan is not None and scan.state == "running"
-    st.button(
+    # The state on the page is scanned, not that of the address, which may name no recipe.
+    show_button(
         say(f"checkpoints.{word}"),
-        key="checkpoints_scan",
+        "checkpoints_scan",
+        begin_scan,
+        state,
         type="secondary" if done else "primary",
-        on_click=errors.safely(begin_scan),
-        # The state on the page, not the address, which may name no recipe.
-        args=(state,),
         disabled=bool(busy or running or problem or not state.recipes),
         help=problem or say("checkpoints.busy" if busy else f"checkpoints.{word}_help"),
     )
@@ -159,9 +149,7 @@ def begin_scan(seen: CheckpointsState) -> None:
 
 
 def _last_choices(state: CheckpointsState, there: Offered) -> dict[str, Any]:
-    """Return the recipes, the engine and the importance matrix of a checkpoint's last scan; without a scan
-    the default ones.
-    """
+    """Return the choices of a checkpoint's last scan; without a scan the default recipes."""
     if is_results(state.chosen):
         return {}
     if state.engine:
@@ -176,45 +164,29 @@ def _last_choices(state: CheckpointsState, there: Offered) -> dict[str, Any]:
     return {"recipes": names_of(scan), "engine": scan.selection.engine, "imatrix": matrix}
 
 
-def _choose_engine() -> None:
-    """Take an engine's profile, and the recipes to begin with."""
-    engine = st.session_state["checkpoints_engine"] or ""
+def _take_engine(chosen: str | None) -> None:
+    engine = chosen or ""
     change_state(engine=engine, recipes=PROFILES[engine].first_recipes if engine else USUAL, recipe="")
 
 
-def _choose_checkpoint() -> None:
-    chosen = st.session_state["checkpoints_chosen"]
-    if chosen is not None:
-        _open(chosen)
-
-
-def _open(chosen: str) -> None:
+def _open(chosen: str | None) -> None:
     """Take another checkpoint, with nothing of the last one."""
-    change_state(chosen=chosen, number=0, recipes=(), recipe="", layer="", original="", imatrix="")
+    if chosen is not None:
+        change_state(chosen=chosen, number=0, recipes=(), recipe="", layer="", original="", imatrix="")
 
 
-def _choose_recipes() -> None:
-    recipes = tuple(st.session_state["checkpoints_recipes"])
+def _take_recipes(recipes: list[str]) -> None:
     if recipes:
-        change_state(recipes=recipes)
+        change_state(recipes=tuple(recipes))
 
 
 def _choose_scan(state: CheckpointsState) -> None:
-    """Choose one of the scans in a file of results."""
     try:
         scans = {scan.id: scan_words(scan) for scan in scans_of(state.chosen)}
     except QuantVizError:  # it is shown below
         return
-    if not scans:
-        return
-    choose(
-        st.selectbox,
-        say("checkpoints.which_scan"),
-        tuple(scans),
-        key=widgets.show("checkpoints_number", state.number or next(iter(scans))),
-        on_change=setting("checkpoints_number", "number"),
-        format_func=scans.__getitem__,
-    )
+    if scans:
+        _choose("number", "which_scan", scans, state.number or next(iter(scans)))
 
 
 def scan_words(scan: Scan) -> str:
@@ -234,37 +206,15 @@ def choices_words(scan: Scan) -> str:
 def show_colours(state: CheckpointsState, model: Model) -> None:
     """Show the choices of the recipe and the quantity of the colours, and of the layer with experts."""
     names = {name: recipe_words(name, language()) for name in model.recipes}
-    choose(
-        st.selectbox,
-        say("checkpoints.recipe"),
-        tuple(names),
-        key=widgets.show("checkpoints_recipe", state.shown(model.recipes)),
-        on_change=setting("checkpoints_recipe", "recipe"),
-        format_func=names.__getitem__,
-    )
+    _choose("recipe", "recipe", names, state.shown(model.recipes))
     colours = {name: say(f"checkpoints.colours.{name}") for name in COLOURS}
-    choose(
-        st.selectbox,
-        say("checkpoints.colour"),
-        COLOURS,
-        key=widgets.show("checkpoints_colour", state.colour),
-        on_change=setting("checkpoints_colour", "colour"),
-        format_func=colours.__getitem__,
-        help=say("checkpoints.colour_help"),
-    )
+    _choose("colour", "colour", colours, state.colour, help=say("checkpoints.colour_help"))
     layers = {"": say("checkpoints.all_layers")} | {
         layer: say("checkpoints.experts_of", layer=layer.rpartition(".")[2])
         for layer in layers_with_experts(model)
     }
     if len(layers) > 1:
-        choose(
-            st.selectbox,
-            say("checkpoints.level"),
-            tuple(layers),
-            key=widgets.show("checkpoints_layer", state.layer if state.layer in layers else ""),
-            on_change=setting("checkpoints_layer", "layer"),
-            format_func=layers.__getitem__,
-        )
+        _choose("layer", "level", layers, state.layer if state.layer in layers else "")
 
 
 def show_beside(state: CheckpointsState, beside: tuple[Seen, str] | None) -> None:
@@ -277,44 +227,27 @@ def show_beside(state: CheckpointsState, beside: tuple[Seen, str] | None) -> Non
         if name != state.chosen
     }
     now = state.other if state.other in offered and beside else ""
-    choose(
-        st.selectbox,
-        say("checkpoints.beside"),
-        tuple(offered),
-        key=widgets.show("checkpoints_other", now),
-        on_change=errors.safely(_choose_other),
-        format_func=offered.__getitem__,
-        help=say("checkpoints.beside_help"),
-    )
+    _choose("other", "beside", offered, now, _take_other, help=say("checkpoints.beside_help"))
     if beside is None:
         return
     seen, recipe = beside
     names = {name: recipe_words(name, language()) for name in seen.model.recipes}
-    choose(
-        st.selectbox,
-        say("checkpoints.other_recipe"),
-        tuple(names),
-        key=widgets.show("checkpoints_other_recipe", recipe),
-        on_change=setting("checkpoints_other_recipe", "other_recipe"),
-        format_func=names.__getitem__,
-    )
+    _choose("other_recipe", "other_recipe", names, recipe)
     views = {name: say(f"checkpoints.views.{name}") for name in VIEWS}
-    choose(
+    choose_among(
         st.segmented_control,
+        "checkpoints_view",
         say("checkpoints.view"),
-        VIEWS,
-        key=widgets.show("checkpoints_view", state.view),
+        views,
+        state.view,
+        lambda view: change_state(view=view),
         required=True,
-        on_change=setting("checkpoints_view", "view"),
-        format_func=views.__getitem__,
     )
 
 
-def _choose_other() -> None:
+def _take_other(chosen: str | None) -> None:
     """Take another scan beside the first; of the same one, another recipe."""
-    from quantviz.ui.checkpoints.reading import look_beside
-
-    other = st.session_state["checkpoints_other"] or ""
+    other = chosen or ""
     change_state(other=other, other_recipe="")
     state = current_state()
     beside = look_beside(state)

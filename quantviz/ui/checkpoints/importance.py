@@ -15,8 +15,8 @@ from quantviz.errors import QuantVizError
 from quantviz.sources.local import real_path
 from quantviz.text import visible
 from quantviz.ui.checkpoints.state import CheckpointsState, change_state
-from quantviz.ui.components.choice import choose
-from quantviz.ui.shell import errors, widgets
+from quantviz.ui.components.choice import choose_among
+from quantviz.ui.shell import errors
 from quantviz.ui.shell.bounds import UPLOADED_IMATRICES
 from quantviz.ui.shell.words import plain, say, say_error
 from quantviz.whole_files import own_folder, put_whole
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 #: Before the name of an upload: a hash of its content, with the file's ending.
 _UPLOAD = "upload:"
 _ENDINGS = (".gguf", ".dat", ".imatrix")
-_CHOSEN = "checkpoints_imatrix"
 _UPLOADED = "checkpoints_imatrix_upload"
 _PROBLEM = "checkpoints_imatrix_problem"
 
@@ -78,13 +77,13 @@ def show_importance(state: CheckpointsState, offered: tuple[str, ...]) -> None:
     if state.imatrix not in options:
         options = (*options, state.imatrix)
     with st.popover(plain(say("checkpoints.imatrix.label", name=_name(state.imatrix)))):
-        choose(
+        choose_among(
             st.selectbox,
+            "checkpoints_imatrix",
             say("checkpoints.imatrix.which"),
-            options,
-            key=widgets.show(_CHOSEN, state.imatrix),
-            on_change=errors.safely(lambda: change_state(imatrix=st.session_state[_CHOSEN] or "")),
-            format_func=_name,
+            {imatrix: _name(imatrix) for imatrix in options},
+            state.imatrix,
+            lambda imatrix: change_state(imatrix=imatrix or ""),
         )
         st.file_uploader(
             say("checkpoints.imatrix.upload"),
@@ -131,17 +130,17 @@ def keep(name: str, content: bytes) -> str:
         raise QuantVizError("checkpoint.no_cache")
     # The name is untrusted: only its ending, which marks the format, is used.
     ending = next((each for each in _ENDINGS if name.lower().endswith(each)), _ENDINGS[-1])
-    kept = folder / f"{xxhash.xxh3_128_hexdigest(content)}{ending}"
+    path = folder / f"{xxhash.xxh3_128_hexdigest(content)}{ending}"
     try:
         with tempfile.TemporaryDirectory(prefix="quantviz-") as aside:
             tried = Path(aside) / f"imatrix{ending}"
             tried.write_bytes(content)
             importances(tried)
-        put_whole(kept, content)
+        put_whole(path, content)
     except QuantVizError as problem:
         raise QuantVizError(problem.key, **{**problem.params, "file": visible(name)}) from None
     _drop_oldest(folder)
-    return kept.name
+    return path.name
 
 
 def _drop_oldest(folder: Path) -> None:

@@ -8,7 +8,7 @@ import streamlit as st
 
 from quantviz.ui.checkpoints.reading import is_results, is_starting, path_of, scan_process
 from quantviz.ui.checkpoints.state import CheckpointsState
-from quantviz.ui.shell import errors
+from quantviz.ui.components.choice import show_button
 from quantviz.ui.shell.words import language, plain, say
 
 if TYPE_CHECKING:
@@ -48,10 +48,10 @@ def _show_running(state: CheckpointsState, scan: Scan | None) -> None:
             words += " " + say("checkpoints.rate", rate=f"{rate:,.0f}", left=left)
     st.progress(min(max(share, 0.0), 1.0), text=plain(words))
     if is_starting(state.chosen):
-        st.button(
+        show_button(
             say("checkpoints.cancel"),
-            key="checkpoints_cancel",
-            on_click=errors.safely(scan_process().cancel),
+            "checkpoints_cancel",
+            scan_process().cancel,
             help=say("checkpoints.cancel_help"),
         )
     else:

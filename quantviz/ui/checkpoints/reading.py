@@ -137,7 +137,6 @@ def _results_of(chosen: str) -> Iterator[Results | None]:
 
 
 def _newest(results: Results, chosen: str) -> list[Scan]:
-    """Return the scans of a choice, the last first."""
     if is_results(chosen):
         return list(results.scans())
     from quantviz.checkpoints.model.opening import known_as
@@ -170,23 +169,23 @@ def find_scan(state: CheckpointsState) -> Scan | None:
     """
     if not state.chosen:
         return None
-    found = scans_of(state.chosen)
+    scans = scans_of(state.chosen)
     if is_results(state.chosen):
-        if not found:
+        if not scans:
             raise QuantVizError("allocate.no_scan", file=state.chosen)
-        return next((scan for scan in found if scan.id == state.number), found[0] if found else None)
+        return next((scan for scan in scans if scan.id == state.number), scans[0] if scans else None)
     # Numbers measured with somebody's upload are shown to whoever has it.
-    found = tuple(scan for scan in found if upload_of(scan) in ("", state.imatrix))
-    of_these = next((scan for scan in found if is_scan_of(scan, state)), None)
-    return of_these or (found[0] if found else None)
+    scans = tuple(scan for scan in scans if upload_of(scan) in ("", state.imatrix))
+    of_these = next((scan for scan in scans if is_scan_of(scan, state)), None)
+    return of_these or (scans[0] if scans else None)
 
 
 def is_scan_of(scan: Scan, state: CheckpointsState) -> bool:
     """Return whether a scan is one of the engine, the recipes and the importance that a state asks for."""
     from quantviz.checkpoints.scan.selection import Selection
 
-    asked = Selection(state.engine, imatrix=imatrix_path(state))
-    return names_of(scan) == state.recipes and scan.selection == asked
+    selection = Selection(state.engine, imatrix=imatrix_path(state))
+    return names_of(scan) == state.recipes and scan.selection == selection
 
 
 def _mark_of(path: Path) -> tuple[tuple[str, int, int], ...]:
@@ -200,15 +199,15 @@ def _mark_of(path: Path) -> tuple[tuple[str, int, int], ...]:
         names = sorted(os.listdir(folder))
     except OSError as error:
         raise QuantVizError("allocate.cannot_read", file=folder.name, reason=error.strerror) from None
-    found = []
+    marks = []
     for name in names:
         try:
             looked = (folder / name).stat()
         except OSError:
             continue  # it has just gone: that differs, too
         if stat.S_ISREG(looked.st_mode):
-            found.append((name, looked.st_size, looked.st_mtime_ns))
-    return tuple(found)
+            marks.append((name, looked.st_size, looked.st_mtime_ns))
+    return tuple(marks)
 
 
 @st.cache_data(max_entries=4, show_spinner=False)
@@ -273,8 +272,7 @@ def look(chosen: str, scan: Scan) -> Seen:
     """Return the results of a scan so far."""
     with _results_of(chosen) as results:
         assert results is not None
-        found = results.path.stat()
-        key = (str(results.path), found.st_ino, scan.id, language())
+        key = (str(results.path), results.path.stat().st_ino, scan.id, language())
         kept = _kept().setdefault(key, _Kept())
         _kept().move_to_end(key)
         while len(_kept()) > _MOST_KEPT:
@@ -326,19 +324,19 @@ def _model(listed: tuple[Listed, ...], kept: _Kept, scan: Scan) -> Model:
 def others() -> dict[str, Scan]:
     """Return the scans that can stand beside another, by their names in links."""
     there = offered_now()
-    found: dict[str, Scan] = {}
+    scans: dict[str, Scan] = {}
     example = str(path_of(EXAMPLE))
     with _results_of("") as results:
         for scan in results.scans() if results else ():
             name = EXAMPLE if scan.path == example else offered_as(scan.path, there.checkpoints)
-            if name is not None and name not in found and not upload_of(scan):
-                found[name] = scan
+            if name is not None and name not in scans and not upload_of(scan):
+                scans[name] = scan
     for file in there.results[:_MOST_FILES]:
         try:
-            found |= {f"{file}{NUMBERED}{scan.id}": scan for scan in scans_of(file)}
+            scans |= {f"{file}{NUMBERED}{scan.id}": scan for scan in scans_of(file)}
         except QuantVizError:
             continue  # it is shown with the choice
-    return found
+    return scans
 
 
 def look_beside(state: CheckpointsState) -> tuple[Seen, str] | None:

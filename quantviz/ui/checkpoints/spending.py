@@ -51,8 +51,8 @@ def show_spending(
 ) -> Spending:
     """Show and return the constraints. An engine that `joins` q, k and v leaves no choice."""
     weights = [tensor.name for tensor in model.weights]
-    known = set(weights)
-    pins = {name: recipe for name, recipe in state.pins if name in known}
+    names = set(weights)
+    pins = {name: recipe for name, recipe in state.pins if name in names}
     with st.container(key="checkpoints_spending", horizontal=True, vertical_alignment="center"):
         st.toggle(
             say("checkpoints.allocate.fused"),
@@ -72,7 +72,7 @@ def show_spending(
         except QuantVizError as problem:
             st.error(say_error(problem))
     # Biases and norms stay as they are stored, as engines keep them.
-    others = [tensor.name for tensor in model.tensors if tensor.name not in known]
+    others = [tensor.name for tensor in model.tensors if tensor.name not in names]
     return Spending(
         {name: recipe for name, recipe in pins.items() if recipe != KEPT},
         (*others, *(name for name, recipe in pins.items() if recipe == KEPT)),
@@ -83,7 +83,6 @@ def show_spending(
 
 
 def _show_pins(state: CheckpointsState, model: Model, weights: list[str], pins: Mapping[str, str]) -> None:
-    """Show a line for each weight, whose recipe can be chosen."""
     if st.session_state.get(_TOLD, ()) != state.pins:
         # They came from an address: text typed before is not theirs.
         st.session_state[_VERSION] = st.session_state.get(_VERSION, 0) + 1
@@ -132,8 +131,8 @@ def _pinned(key: str, weights: list[str], names: Mapping[str, str]) -> None:
             pins.pop(weights[row], None)
             if changed["recipe"] in names:
                 pins[weights[row]] = names[changed["recipe"]]
-    st.session_state[_TOLD] = told = tuple(pins.items())
-    change_state(pins=told)
+    st.session_state[_TOLD] = changed_pins = tuple(pins.items())
+    change_state(pins=changed_pins)
 
 
 def _sensitivities(uploaded: Any, table: Mapping[str, Any]) -> Mapping[str, float]:

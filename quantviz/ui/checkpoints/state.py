@@ -16,7 +16,7 @@ from quantviz.checkpoints.scan.recipes import scheme_named
 from quantviz.errors import QuantVizError
 from quantviz.lab.typed_numbers import read_number
 from quantviz.schemes.recipes import RECIPES, as_scheme
-from quantviz.ui.shell import address, errors
+from quantviz.ui.shell import address
 
 STATE = "checkpoints_state"
 PROBLEMS = "checkpoints_problems"
@@ -100,52 +100,38 @@ def leave_out(problem: QuantVizError, **changes: Any) -> CheckpointsState:
     return state
 
 
-def setting(key: str, name: str) -> Callable[..., None]:
-    """Return a callback that takes the value of the widget `key` into the field `name`."""
-    return errors.safely(lambda: change_state(**{name: st.session_state[key]}))
-
-
-def _opening(asked: Mapping[str, str]) -> tuple[CheckpointsState, tuple[QuantVizError, ...]]:
+def _opening(parameters: Mapping[str, str]) -> tuple[CheckpointsState, tuple[QuantVizError, ...]]:
     """Return the state in the address, and the errors of its parts that are not valid."""
     state = CheckpointsState()
     wrong = []
-    if sum(map(len, asked.values())) > _LONGEST:
+    if sum(map(len, parameters.values())) > _LONGEST:
         return state, (QuantVizError("link.too_long", longest=_LONGEST),)
     for name, read in _READ.items():
-        if name in asked:
+        if name in parameters:
             try:
-                state = dataclasses.replace(state, **read(asked[name]))
+                state = dataclasses.replace(state, **read(parameters[name]))
             except QuantVizError as problem:
                 wrong.append(problem)
     return state, tuple(wrong)
 
 
-def _asked_recipes(form: str) -> dict[str, Any]:
-    names = tuple(dict.fromkeys(filter(None, form.split(_BETWEEN))))
-    for name in names:
-        scheme_named(name)
+def _read_recipes(form: str) -> dict[str, Any]:
+    names = tuple(dict.fromkeys(map(_read_recipe, filter(None, form.split(_BETWEEN)))))
     return {"recipes": names} if names else {}
 
 
-def _asked_recipe(name: str) -> Callable[[str], dict[str, Any]]:
-    def read(form: str) -> dict[str, Any]:
-        scheme_named(form)
-        return {name: form}
-
-    return read
+def _read_recipe(form: str) -> str:
+    scheme_named(form)
+    return form
 
 
-def _asked_number(form: str) -> dict[str, Any]:
+def _read_scan_number(form: str) -> dict[str, Any]:
     if not form.isascii() or not form.isdigit() or len(form) > 9:
         raise QuantVizError("link.place", got=form)
     return {"number": int(form)}
 
 
-def _asked_budget(form: str) -> dict[str, Any]:
-    return {"budget": min(max(read_number(form), 0.0), _MOST_BITS)}
-
-
-def _asked_pins(form: str) -> dict[str, Any]:
+def _read_pins(form: str) -> dict[str, Any]:
     pins = dict(each.rpartition(_PINNED_TO)[::2] for each in form.split(_BETWEEN) if each)
     for recipe in pins.values():
         if recipe != KEPT:
@@ -153,30 +139,27 @@ def _asked_pins(form: str) -> dict[str, Any]:
     return {"pins": tuple(pins.items())}
 
 
-def _one_of(name: str, known: Collection[str]) -> Callable[[str], dict[str, Any]]:
-    def read(form: str) -> dict[str, Any]:
-        if form not in known:
-            raise QuantVizError("link.choice", got=form, known=", ".join(known))
-        return {name: form}
-
-    return read
+def _one_of(form: str, known: Collection[str]) -> str:
+    if form not in known:
+        raise QuantVizError("link.choice", got=form, known=", ".join(known))
+    return form
 
 
 _READ: Mapping[str, Callable[[str], dict[str, Any]]] = {
     "f": lambda form: {"chosen": from_link(form)},
-    "n": _asked_number,
-    "r": _asked_recipes,
-    "s": _asked_recipe("recipe"),
-    "m": _one_of("colour", COLOURS),
+    "n": _read_scan_number,
+    "r": _read_recipes,
+    "s": lambda form: {"recipe": _read_recipe(form)},
+    "m": lambda form: {"colour": _one_of(form, COLOURS)},
     "x": lambda form: {"layer": form},
     "b": lambda form: {"other": from_link(form)},
-    "q": _asked_recipe("other_recipe"),
+    "q": lambda form: {"other_recipe": _read_recipe(form)},
     "o": lambda form: {"original": from_link(form)},
-    "w": _one_of("view", VIEWS),
-    "a": _asked_budget,
-    "p": _asked_pins,
+    "w": lambda form: {"view": _one_of(form, VIEWS)},
+    "a": lambda form: {"budget": min(max(read_number(form), 0.0), _MOST_BITS)},
+    "p": _read_pins,
     "u": lambda form: {"fused": form == "1"},
-    "e": _one_of("engine", PROFILES),
+    "e": lambda form: {"engine": _one_of(form, PROFILES)},
     "i": lambda form: {"imatrix": from_link(form)},
 }
 
@@ -205,9 +188,7 @@ def address_of(state: CheckpointsState) -> dict[str, str]:
 
 
 def listed_recipes(state: CheckpointsState) -> tuple[str, ...]:
-    """Return the recipes to choose from: the engine's, or every one where no engine is chosen, and those in
-    the address.
-    """
+    """Return the recipes to choose from: those of the engine, else all, and those in the address."""
     profile = PROFILES.get(state.engine)
-    own = (*profile.recipes, *profile.presets) if profile else RECIPES
-    return tuple(dict.fromkeys((*own, *state.recipes)))
+    names = (*profile.recipes, *profile.presets) if profile else RECIPES
+    return tuple(dict.fromkeys((*names, *state.recipes)))

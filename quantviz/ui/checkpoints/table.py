@@ -26,7 +26,6 @@ from quantviz.tensors.views import View
 from quantviz.text import visible
 from quantviz.ui.checkpoints.state import CheckpointsState, current_state
 from quantviz.ui.components.choice import choose
-from quantviz.ui.components.code import show_python
 from quantviz.ui.components.component import chosen
 from quantviz.ui.components.name_search import finder
 from quantviz.ui.shell import errors, session
@@ -72,11 +71,11 @@ def show_table(state: CheckpointsState, model: Model, recipe: str) -> None:
         statuses = ("ok", "left_aside", "refused", "not_read", "problem", "waiting")
         there = [name for name in statuses if any(each.status(recipe) == name for each in model.tensors)]
         picked = _picked(there) if len(there) > 1 else []
-    found = finder(wanted)
+    matches = finder(wanted)
     tensors = [
         tensor
         for tensor in model.tensors
-        if found(tensor.name) and (not picked or tensor.status(recipe) in picked)
+        if matches(tensor.name) and (not picked or tensor.status(recipe) in picked)
     ]
     # The worst first; tensors without a number, such as those left aside, come last.
     tensors.sort(key=lambda tensor: _ranked(tensor, recipe))
@@ -132,26 +131,26 @@ def _frame(model: Model, tensors: list[ModelTensor], recipe: str) -> Any:
 
     names = ("sqnr_db", "against_median", "peak_rms", "kurtosis", "zeroed_share", "clipped_share")
     layers = [tensor.place.layer if tensor.place.layer >= 0 else None for tensor in tensors]
-    made: dict[str, Any] = {"tensor": [visible(tensor.name) for tensor in tensors]}
+    columns: dict[str, Any] = {"tensor": [visible(tensor.name) for tensor in tensors]}
     for name in (*names, "effective_bits", "mse"):
         values = [value_of(model, tensor, recipe, name) for tensor in tensors]
         if name == "against_median":  # as it is shown: −0.00 is 0 to people
             values = [round(value, 2) + 0.0 for value in values]
-        made[name] = [None if math.isnan(value) else value for value in values]
+        columns[name] = [None if math.isnan(value) else value for value in values]
         if name == "sqnr_db" and any(_fallback(tensor, recipe) for tensor in tensors):
             used = [_fallback(tensor, recipe) or recipe for tensor in tensors]
-            made["fallback"] = [
+            columns["fallback"] = [
                 recipe_words(name, language()) if tensor.status(recipe) == "ok" else ""
                 for name, tensor in zip(used, tensors, strict=True)
             ]
     won = [winner_of(model, tensor, recipe) for tensor in tensors]
-    made["winner"] = [recipe_words(name, language()) if name else "" for name in won]
-    made["shape"] = [shape_text(tensor.shape) for tensor in tensors]
-    made["layer"] = pd.array(layers, dtype="Int64")
-    made["kind"] = [visible(tensor.place.kind) for tensor in tensors]
-    made["status"] = [say(f"checkpoints.statuses.{tensor.status(recipe)}") for tensor in tensors]
-    made["reason"] = [visible(reason(tensor)) for tensor in tensors]
-    return pd.DataFrame(made)
+    columns["winner"] = [recipe_words(name, language()) if name else "" for name in won]
+    columns["shape"] = [shape_text(tensor.shape) for tensor in tensors]
+    columns["layer"] = pd.array(layers, dtype="Int64")
+    columns["kind"] = [visible(tensor.place.kind) for tensor in tensors]
+    columns["status"] = [say(f"checkpoints.statuses.{tensor.status(recipe)}") for tensor in tensors]
+    columns["reason"] = [visible(reason(tensor)) for tensor in tensors]
+    return pd.DataFrame(columns)
 
 
 def _fallback(tensor: ModelTensor, recipe: str) -> str:
@@ -160,56 +159,33 @@ def _fallback(tensor: ModelTensor, recipe: str) -> str:
 
 
 def _columns() -> dict[str, Any]:
-    made: dict[str, Any] = {}
+    columns: dict[str, Any] = {}
     for name in ("tensor", "fallback", "layer", "kind", "shape", "winner", "status", "reason"):
-        made[name] = st.column_config.Column(
+        columns[name] = st.column_config.Column(
             say(f"checkpoints.columns.{name}"), width=_NAME if name == "tensor" else None
         )
     for name, form in _FORMATS.items():
-        made[name] = st.column_config.NumberColumn(say(f"checkpoints.columns.{name}"), format=form)
-    return made
-
-
-def show_python_call(state: CheckpointsState, scan: Scan, model: Model, recipe: str) -> None:
-    """Show the call that gives these numbers, and the command."""
-    show_python(
-        say("checkpoints.python"), "checkpoints_python", lambda: python_call(state, scan, model, recipe)
-    )
+        columns[name] = st.column_config.NumberColumn(say(f"checkpoints.columns.{name}"), format=form)
+    return columns
 
 
 def python_call(state: CheckpointsState, scan: Scan, model: Model, recipe: str) -> str:
     """Return the Python that gives the table, and the worst tensor's number in it."""
     path = "example.safetensors" if state.chosen == EXAMPLE else PurePath(scan.path).name
-    lines = [
-        "import quantviz as qv",
-        "",
-        f"table = qv.scan({path!r}, {list(model.recipes)!r}{_arguments(scan)})",
-    ]
+    options = {"imatrix": PurePath(scan.selection.imatrix).name}
+    if scan.selection.profile:
+        options = {"engine": scan.selection.profile.name, **options}
+    arguments = "".join(f", {name}={value!r}" for name, value in options.items() if value)
+    lines = ["import quantviz as qv", "", f"table = qv.scan({path!r}, {list(model.recipes)!r}{arguments})"]
     worst = worst_tensors(model, recipe, 1)
     if worst:
         lines += [
             f"row = table[(table.tensor == {worst[0].tensor!r}) & (table.recipe == {recipe!r})]",
             f"print(row.sqnr_db.item())  # {worst[0].sqnr_db!r}",
         ]
-    command = scan_command(path, model.recipes, _engine(scan), _imatrix(scan))
+    command = scan_command(path, model.recipes, **options)
     lines += ["", f"# {say('checkpoints.command')}", f"# {command}"]
     return "\n".join(lines)
-
-
-def _engine(scan: Scan) -> str:
-    """Return the name of the engine of a scan; "" where it is of none."""
-    profile = scan.selection.profile
-    return profile.name if profile else ""
-
-
-def _imatrix(scan: Scan) -> str:
-    """Return the name of the importance matrix of a scan; "" where it has none."""
-    return PurePath(scan.selection.imatrix).name
-
-
-def _arguments(scan: Scan) -> str:
-    given = {"engine": _engine(scan), "imatrix": _imatrix(scan)}
-    return "".join(f", {name}={value!r}" for name, value in given.items() if value)
 
 
 def scan_command(path: str, recipes: Iterable[str], engine: str = "", imatrix: str = "") -> str:
@@ -220,10 +196,10 @@ def scan_command(path: str, recipes: Iterable[str], engine: str = "", imatrix: s
     >>> print(scan_command("m.gguf", ["q4_k"], "llama.cpp", "imatrix.dat"))
     quantviz scan m.gguf -r q4_k --engine llama.cpp --imatrix imatrix.dat -o table.parquet
     """
-    asked = (part for name in recipes for part in ("-r", name))
+    recipe_options = (part for name in recipes for part in ("-r", name))
     of_engine = ("--engine", engine) if engine else ()
     weighed = ("--imatrix", imatrix) if imatrix else ()
-    options = (*asked, *of_engine, *weighed)
+    options = (*recipe_options, *of_engine, *weighed)
     return shell_command(("quantviz", "scan", operand(path), *options, "-o", "table.parquet"))
 
 

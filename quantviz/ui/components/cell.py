@@ -15,6 +15,7 @@ from quantviz.lab.state import LabState
 from quantviz.schemes.granularity import Shape
 from quantviz.sources import Source
 from quantviz.ui.components.ruler import show_ruler
+from quantviz.ui.components.small_parts import table_html
 from quantviz.ui.shell import errors, session, widgets
 from quantviz.ui.shell.words import language, say, shape_text
 
@@ -56,9 +57,7 @@ def _move() -> None:
 
 
 def select(row: int, col: int) -> None:
-    """Select the cell at `row`, `col` of the matrix in view; the window moves to it where it does not show
-    it.
-    """
+    """Select the cell at `row`, `col` of the matrix in view, and move the window to show it."""
     now = session.state()
     shape = now.source.shape
     rows, cols = now.view.matrix(shape)
@@ -118,13 +117,8 @@ def show_steps(why: Explanation, *, folded: bool = False) -> None:
     `folded` into a button, where the page has no room for a line of its own.
     """
     with (st.popover if folded else st.expander)(say("cell.steps"), key="cell_steps"):
-        head = "".join(
-            f"<th>{html.escape(say(f'cell.{name}'))}</th>" for name in ("step", "line", "numbers", "gives")
-        )
-        st.html(
-            f'<div class="qv-steps"><table><thead><tr>{head}</tr></thead>'
-            f"<tbody>{''.join(_rows(why))}</tbody></table></div>"
-        )
+        heads = [say(f"cell.{name}") for name in ("step", "line", "numbers", "gives")]
+        st.html(f'<div class="qv-steps">{table_html(heads, _rows(why))}</div>')
 
 
 def _rows(why: Explanation) -> Iterator[str]:

@@ -1,4 +1,5 @@
-"""Controls that offer a choice: the only place that makes select boxes, radios, pills and menus.
+"""Controls of a page: buttons, and those that offer a choice: the only place that makes select boxes, radios,
+pills and menus.
 
 The browser identifies a choice by its label and sends that label back with the next click on anything. A
 label may have changed by then: with the tensor, whose axes have other names, or with the language. So a label
@@ -7,7 +8,7 @@ that is offered no longer is no choice, and the choice is sent to the browser ag
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 import streamlit as st
@@ -17,6 +18,11 @@ from quantviz.ui.shell import errors, session, widgets
 from quantviz.ui.shell.words import say
 
 T = TypeVar("T")
+
+
+def show_button(label: str, key: str, on_click: Callable[..., None], *args: Any, **look: Any) -> None:
+    """Show a button that calls `on_click` with `args`; an error in it is shown as a sentence."""
+    st.button(label, key=key, on_click=errors.safely(on_click), args=args, **look)
 
 
 def choose(
@@ -45,6 +51,27 @@ def choose(
         if callback:
             look |= {event: _heed, "args": (key, offered, callback, args)}
     return control(label, offered, key=key, format_func=format_func, **look)
+
+
+def choose_among(
+    control: Callable[..., Any],
+    key: str,
+    label: str,
+    names: Mapping[Any, str],
+    now: Any,
+    take: Callable[[Any], None],
+    **look: Any,
+) -> None:
+    """Show a choice among the ids in `names`, with their words: `now`, until `take` gets another one."""
+    choose(
+        control,
+        label,
+        tuple(names),
+        key=widgets.show(key, now),
+        on_change=errors.safely(lambda: take(st.session_state[key])),
+        format_func=names.__getitem__,
+        **look,
+    )
 
 
 def widen_list(label: str) -> None:

@@ -38,9 +38,7 @@ def show_room() -> None:
 
 
 def project(on: bool, shown: Classroom | None = None) -> None:
-    """Switch the session's projector on, with the visible parts of `shown`, or off: then everything is as it
-    was before.
-    """
+    """Switch the projector on, with the visible parts of `shown`, or off: then all is as before."""
     if on:
         st.session_state[_BEFORE] = classroom()
         # The teacher's own hand is on it: nothing is locked.
@@ -50,14 +48,11 @@ def project(on: bool, shown: Classroom | None = None) -> None:
 
 
 def _show_all() -> None:
-    """Show the hidden parts on the projector."""
     enter(dataclasses.replace(classroom(), hidden=frozenset()))
 
 
 def show_prompt() -> None:
-    """Show the teacher's question to those who opened the Lab; where every result is hidden there is always
-    one.
-    """
+    """Show the teacher's question; where every result is hidden there is always one."""
     room = classroom()
     words = plain(room.prompt) or (say("room.predict") if room.asks_to_predict else "")
     # On the wall it is clear whose question it is.

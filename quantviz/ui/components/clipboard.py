@@ -1,6 +1,4 @@
-"""Buttons of the browser's own: one copies the page's address or a text, one saves a picture of the
-panels.
-"""
+"""The browser's own buttons: copy the page's address or a text, save a picture of the panels."""
 
 from __future__ import annotations
 
@@ -53,7 +51,7 @@ button:focus-visible { outline: 2px solid var(--st-primary-color); outline-offse
 
 def copy_button(key: str, label: str, done: str, text: str | None = None, explanation: str = "") -> None:
     """Show a button `label` that copies `text`, or without it the page's address, and then reads `done`."""
-    _component()(
+    _button("quantviz_copy", _JS)(
         key=key,
         data={"label": label, "done": done, "text": text, "help": explanation},
         height="content",
@@ -67,10 +65,8 @@ def show_copy_link() -> None:
 
 
 def picture_button(key: str, label: str, chart: str, ending: str, figure: str | None = None) -> None:
-    """Show a button `label` that saves the panels in the container `chart`, or the `figure` given as JSON, as
-    "png" or "svg".
-    """
-    _save_component()(
+    """Show a button that saves the panels in `chart`, or the JSON `figure`, as "png" or "svg"."""
+    _button("quantviz_save", _SAVE_JS)(
         key=key,
         data={"label": label, "chart": chart, "format": ending, "figure": figure},
         height="content",
@@ -79,14 +75,5 @@ def picture_button(key: str, label: str, chart: str, ending: str, figure: str | 
 
 
 @st.cache_resource(show_spinner=False)
-def _save_component():  # type: ignore[no-untyped-def]
-    return st.components.v2.component(
-        "quantviz_save", html='<button type="button"></button>', css=_CSS, js=_SAVE_JS
-    )
-
-
-@st.cache_resource(show_spinner=False)
-def _component():  # type: ignore[no-untyped-def]
-    return st.components.v2.component(
-        "quantviz_copy", html='<button type="button"></button>', css=_CSS, js=_JS
-    )
+def _button(name: str, script: str):  # type: ignore[no-untyped-def]
+    return st.components.v2.component(name, html='<button type="button"></button>', css=_CSS, js=script)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 import streamlit as st
 
 from quantviz.schemes.formats import NumberFormat
-from quantviz.ui.shell import errors
+from quantviz.ui.components.choice import show_button
 from quantviz.ui.shell.words import number, say
 
 
@@ -50,11 +50,11 @@ def show_bit_row(
                     if turned is not None
                     else say("formats.page.bit_invalid")
                 )
-                st.button(
+                show_button(
                     value,
-                    key=f"formats_bit_{role}_{bit}",
-                    on_click=errors.safely(on_flip),
-                    args=(turned,),
+                    f"formats_bit_{role}_{bit}",
+                    on_flip,
+                    turned,
                     disabled=turned is None,
                     help=words,
                     width="stretch",
@@ -82,13 +82,7 @@ def code_parts(fmt: NumberFormat, code: int) -> Iterator[tuple[str, str]]:
 
 
 def role_name(role: str) -> str:
-    return {
-        "sign": say("formats.page.sign"),
-        "exponent": say("formats.page.exponent"),
-        "mantissa": say("formats.page.mantissa"),
-        "integer": say("formats.page.integer"),
-        "index": say("formats.page.index"),
-    }[role]
+    return say(f"formats.page.{role}")
 
 
 def term_title(name: str) -> str:

@@ -8,8 +8,8 @@ A person may go back while a page is still being drawn. A message from a compone
 that page, and Streamlit would run it once more, at the other page's address: it is not sent. A message during
 a lost connection is sent when the connection is back (`connection.js`).
 
-Messages of components come from a browser: `told` is the one place that receives them, checked against their
-shapes in `quantviz.browser.messages`.
+Messages of components come from a browser: `last_message` is the one place that receives them, checked
+against their shapes in `quantviz.browser.messages`.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def component(name: str, script: str) -> Callable[..., Any]:
     return lambda **given: mount(**{**heard, **given})
 
 
-def told(key: str, script: str, message: str, fits: Callable[[Any], bool] | None = None) -> Any:
+def last_message(key: str, script: str, message: str, fits: Callable[[Any], bool] | None = None) -> Any:
     """Return the last value of a message from the component `key` of a `script`; None where it has sent
     nothing.
 
@@ -79,7 +79,7 @@ def told(key: str, script: str, message: str, fits: Callable[[Any], bool] | None
 
 def chosen(key: str, what: str, fits: Callable[[Any], bool] | None = None) -> Any:
     """Return the selection in the chart or table `key`, one of `quantviz.browser.messages.ELEMENTS`; None
-    where there is none, or one that does not fit: see `told`.
+    where there is none, or one that does not fit: see `last_message`.
     """
     state = st.session_state.get(key)
     selection = state.get("selection") if isinstance(state, Mapping) else None

@@ -27,7 +27,8 @@ from quantviz.schemes.granularity import Shape
 from quantviz.schemes.level_count import level_count
 from quantviz.schemes.scheme import Scheme
 from quantviz.sources.edited import with_cell
-from quantviz.ui.components.component import component, told
+from quantviz.text import templates
+from quantviz.ui.components.component import component, last_message
 from quantviz.ui.components.hand_curve import Arrays, HandCurve
 from quantviz.ui.components.ruler import ruler_settings
 from quantviz.ui.shell.classroom import enlarge_ruler
@@ -48,8 +49,6 @@ _SCRIPT = "hand_component"
 #: Shape and scheme of a larger tensor in the browser: its two ends and the selected cell, in one block.
 _THREE = (1, 3)
 _ONE_BLOCK = Scheme("int8")
-#: Reasons why a value is not valid, by the error key of the browser's arithmetic.
-_REFUSALS = ("manual_range_order", "range_beyond_float32", "scale_not_positive", "zero_point_too_large")
 
 
 @dataclass(frozen=True)
@@ -62,10 +61,6 @@ class Mark:
     at: float | None
     #: Whether the learner is to set it: then only sliders beside a mark on the axis can be moved besides it.
     asked: bool
-
-    def payload(self) -> dict[str, object]:
-        """Return its data for the browser."""
-        return {"on": self.on, "at": self.at, "asked": self.asked}
 
 
 @dataclass(frozen=True)
@@ -118,7 +113,7 @@ class LessonRuler:
             "reserved": 1,
             "rows": [asdict(row) for row in self.detail.rows],
             "bell": {"mean": bell[0], "deviation": bell[1]} if bell else None,
-            "mark": self.mark.payload() if self.mark else None,
+            "mark": asdict(self.mark) if self.mark else None,
             "snap": self.snap,
         }
 
@@ -198,13 +193,13 @@ def show_far_hand(
 
 def asked(key: str) -> Mapping[str, Any] | None:
     """Return the range that a hand has come to on a large tensor in this run: `lo`, `hi` and a `number`."""
-    message: Mapping[str, Any] | None = told(key, _SCRIPT, "try")
+    message: Mapping[str, Any] | None = last_message(key, _SCRIPT, "try")
     return message
 
 
 def released(key: str) -> Mapping[str, Any] | None:
     """Return the message of a hand that let go in this run: see `moves.moved`."""
-    message: Mapping[str, Any] | None = told(key, _SCRIPT, "release")
+    message: Mapping[str, Any] | None = last_message(key, _SCRIPT, "release")
     return message
 
 
@@ -249,9 +244,7 @@ def _small_payload(ruler: HandRuler, lesson: LessonRuler | None, pays: bool) -> 
 
 
 def _variants(ruler: HandRuler, choices: HandChoices) -> dict[str, Any]:
-    """Return the schemes that handles go through and their programs, with the places of those of each
-    handle: the bits, and the sizes of groups.
-    """
+    """Return the schemes that handles go through, their programs, and their places for each handle."""
     from quantviz.compiled.javascript import packed_together
 
     present = ruler.state.scheme
@@ -278,7 +271,6 @@ def _pays(handles: Mapping[str, bool]) -> dict[str, Any]:
     """Return the settings of a ruler on which the value alone can be dragged, with its cost to other cells:
     the ends of the range lie where the largest one does.
     """
-    filled_in = ("before", "value", "zeroed_before", "zeroed", "times", "count")
     return {
         "bits": [],
         "groups": [],
@@ -287,7 +279,7 @@ def _pays(handles: Mapping[str, bool]) -> dict[str, Any]:
         "handles": {name: name == "value" and free for name, free in handles.items()},
         "pays": {
             "hint": say("hand.pays_hint"),
-            "told": say("hand.pays", **{name: f"{{{name}}}" for name in filled_in}),
+            "told": templates("hand", language())["pays"],
         },
     }
 
@@ -349,13 +341,8 @@ def _large_payload(ruler: HandRuler, why: Explanation) -> tuple[dict[str, Any], 
 
 
 def _common(ruler: HandRuler) -> dict[str, Any]:
-    """Return the data of a tensor of any size for the browser."""
     from quantviz.compiled.javascript import write_metrics
 
-    colours = THEMES[theme()]
-    refusals = {
-        name: say(f"hand.refusals.{name}", got="{got}", largest="{largest}") for name in (*_REFUSALS, "other")
-    }
     return {
         "chart": ruler.chart,
         "stamp": ruler.stamp,
@@ -376,14 +363,10 @@ def _common(ruler: HandRuler) -> dict[str, Any]:
         "metrics": write_metrics().packed(),
         "settings": {
             **ruler_settings(theme(), language()),
-            "colours": {
-                "border": colours.border,
-                "font": colours.font,
-                "text": colours.text,
-                "surface": colours.surface,
-            },
-            "all_blocks": say("hand.all_blocks", count="{count}"),
-            "refusals": refusals,
+            "colours": THEMES[theme()].named("border", "font", "text", "surface"),
+            "all_blocks": templates("hand", language())["all_blocks"],
+            # By the error key of the browser's arithmetic.
+            "refusals": dict(templates("hand.refusals", language())),
         },
     }
 

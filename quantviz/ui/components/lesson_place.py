@@ -15,8 +15,22 @@ LOOK = "lesson_look"
 #: Whether a button of ours has chosen the place of this run.
 MOVED = "lesson_moved"
 #: The element that gets the focus, as a CSS selector, and the number of such elements before.
-FOCUS = "lesson_focus"
+_FOCUS = "lesson_focus"
 _LIST_HEADING = ".st-key-lesson_title h1"
+#: The button that was pressed is gone, and with it the keyboard's focus. The new element may come after the
+#: script.
+_TO_FOCUS = """<script data-turn="{turn}">
+(() => {{
+  const until = Date.now() + 4000;
+  const find = () => {{
+    const found = document.querySelector('{selector}');
+    if (!found) return Date.now() < until && setTimeout(find, 50);
+    found.tabIndex = -1;
+    found.focus();
+  }};
+  find();
+}})();
+</script>"""
 
 
 @dataclass(frozen=True)
@@ -41,5 +55,15 @@ def go(lesson: str | None, step: int = 0) -> None:
 
 def go_on_from(selector: str) -> None:
     """Put the keyboard's focus there, once it is on the page."""
-    turn, _ = st.session_state.get(FOCUS, (0, ""))
-    st.session_state[FOCUS] = (turn + 1, selector)
+    turn, _ = st.session_state.get(_FOCUS, (0, ""))
+    st.session_state[_FOCUS] = (turn + 1, selector)
+
+
+def show_focus() -> None:
+    turn, selector = st.session_state.get(_FOCUS, (0, ""))
+    # Where nothing was pressed yet, the page begins where the browser begins it.
+    st.html(
+        _TO_FOCUS.format(turn=turn, selector=selector) if turn else "<span></span>",
+        unsafe_allow_javascript=True,
+        width="content",
+    )

@@ -6,11 +6,10 @@ new window by itself (`chart_bridge(on_window=…)`).
 
 from __future__ import annotations
 
-from functools import cache
 from typing import TYPE_CHECKING
 
 from quantviz.figures.theme import THEMES
-from quantviz.text import text
+from quantviz.text import templates
 from quantviz.ui.components.component import component
 from quantviz.ui.shell.words import language, theme
 
@@ -54,7 +53,6 @@ def show_minimap(
     if window == (0, 0, *matrix):
         return
     height, width = minimap_size(matrix)
-    words = language()
     colours = THEMES[theme()]
     data = {
         "chart": chart,
@@ -64,15 +62,8 @@ def show_minimap(
         "rows": matrix[0],
         "cols": matrix[1],
         "window": dict(zip(("top", "left", "rows", "cols"), window, strict=True)),
-        "labels": _labels(words),
-        "colors": {
-            "text": colours.text,
-            "muted": colours.muted,
-            "surface": colours.surface,
-            "line": colours.line,
-            "mark": colours.mark,
-            "font": colours.font,
-        },
+        "labels": dict(templates("minimap", language())),
+        "colors": colours.named("text", "muted", "surface", "line", "mark", "font"),
     }
     component(_COMPONENT, "minimap")(key=key, data=data)
 
@@ -85,13 +76,3 @@ def _picture(values: Array, theme_name: str) -> str:
     lo, hi = values_range(values)
     ramp = THEMES[theme_name].values
     return data_uri(values, lo, hi, ramp if lo < 0 < hi else one_sided(ramp))
-
-
-@cache
-def _labels(language_name: str) -> dict[str, str]:
-    places = {name: f"{{{name}}}" for name in ("rows", "cols", "all_rows", "all_cols")}
-    return {
-        "where": text("minimap.where", language_name, **places),
-        "map": text("minimap.map", language_name),
-        "whole": text("minimap.whole", language_name),
-    }

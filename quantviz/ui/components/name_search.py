@@ -41,10 +41,10 @@ def _script(language_id: str) -> str:
         )
         for label in labels
     }
-    told = json.dumps({"lists": lists, "separators": SEPARATORS})
+    names_json = json.dumps({"lists": lists, "separators": SEPARATORS})
     # A name must not end the script that it is in.
-    told = told.replace("<", r"\u003c")
-    return f"window.__quantvizNames = {told};\n{read_script('name_search')}"
+    names_json = names_json.replace("<", r"\u003c")
+    return f"window.__quantvizNames = {names_json};\n{read_script('name_search')}"
 
 
 def finder(wanted: str | None) -> Callable[[str], bool]:

@@ -1,4 +1,4 @@
-"""The top of a page that has buttons beside its title."""
+"""The top of a page: the language switch, the title, and buttons beside it."""
 
 from __future__ import annotations
 
@@ -6,8 +6,23 @@ from typing import Any
 
 import streamlit as st
 
-from quantviz.ui.components.language_switch import show_language
-from quantviz.ui.shell.words import plain
+from quantviz.text import languages
+from quantviz.ui.components.choice import choose_among
+from quantviz.ui.shell.words import language, plain, say, set_language
+
+
+def show_language() -> None:
+    """Show the language switch, the same on each page."""
+    choose_among(
+        st.segmented_control,
+        "language_choice",
+        say("sidebar.language"),
+        {name: say(f"languages.{name}") for name in languages()},
+        language(),
+        set_language,
+        required=True,
+        label_visibility="collapsed",
+    )
 
 
 def show_header(title: str, hint: str = "") -> tuple[Any, Any]:

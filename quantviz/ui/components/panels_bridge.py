@@ -22,13 +22,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from quantviz.browser.packing import pack
-from quantviz.figures.arrangement import PANELS, USUAL_WIDTH, PanelsStyle
+from quantviz.figures.arrangement import USUAL_WIDTH, PanelsStyle
 from quantviz.figures.numbers import WRITING
 from quantviz.figures.theme import THEMES, Theme, rgb, stops
 from quantviz.schemes.formats import FORMATS
 from quantviz.tensors.views import ERROR_VIEWS
-from quantviz.text import text
-from quantviz.ui.components.component import component, told
+from quantviz.text import templates, text
+from quantviz.ui.components.component import component, last_message
 
 if TYPE_CHECKING:
     from quantviz.figures.panels_data import BlockMap, PanelsData, Pixels
@@ -97,7 +97,9 @@ def chart_bridge(
         card_words: The card's labels and words of its values; see `pack_cells`.
     """
     if data.plain:
-        card_words = {**card_words, "labels": _plain_labels(style.language)}
+        # For readers who have not learned the symbols yet.
+        card_words = {**card_words, "labels": dict(templates("panels.plain_field", style.language))}
+    colours = THEMES[style.theme]
     component(_CELLS, _SCRIPT)(
         key=f"{place.bridge}_cells", data=pack_cells(data, place.key, style.theme, card_words)
     )
@@ -113,7 +115,7 @@ def chart_bridge(
             "windows": place.on_window is not None,
             "picture": picture and dataclasses.asdict(picture),
             "labels": _labels(style.language),
-            "colors": _colours(style.theme),
+            "colors": {**colours.named("text", "surface", "line", "mark", "font"), "halo": colours.mark_halo},
         },
         **({"on_cell_change": place.on_cell} if place.on_cell else {}),
         **({"on_window_change": place.on_window} if place.on_window else {}),
@@ -123,7 +125,7 @@ def chart_bridge(
 def clicked_cell(key: str, matrix: tuple[int, int]) -> tuple[int, int] | None:
     """Return the row and column of the cell clicked in this run, or None; `matrix` has so many of them."""
     rows, cols = matrix
-    cell = told(key, _SCRIPT, "cell", lambda cell: cell["row"] < rows and cell["col"] < cols)
+    cell = last_message(key, _SCRIPT, "cell", lambda cell: cell["row"] < rows and cell["col"] < cols)
     return cell and (cell["row"], cell["col"])
 
 
@@ -131,13 +133,13 @@ def zoomed_window(key: str) -> tuple[int, int, int, int] | None:
     """Return the window that the browser asks for in this run: first row, first column, rows, columns. It may
     lie outside of the matrix, which is another one by now.
     """
-    window = told(key, _SCRIPT, "window")
+    window = last_message(key, _SCRIPT, "window")
     return window and (window["top"], window["left"], window["rows"], window["cols"])
 
 
 def bridge_width(key: str, usual: float = USUAL_WIDTH) -> float:
     """Return the width in pixels that the browser last reported, or the usual one until it has."""
-    width = told(key, _SCRIPT, "width")
+    width = last_message(key, _SCRIPT, "width")
     return usual if width is None else float(min(max(width, 240), 4000))
 
 
@@ -153,7 +155,7 @@ def pack_cells(
 
     # Hidden values do not leave the server, so that they cannot be looked up in the page.
     arrays = dict(data.told)
-    told = tuple(arrays)
+    open_names = tuple(arrays)
     if data.pixels is None and {"x", "x_hat"} <= arrays.keys():
         # Their difference is the error: the browser computes it.
         arrays.pop("error", None)
@@ -170,7 +172,7 @@ def pack_cells(
         "rounding": ROUNDING,
         "writing": dataclasses.asdict(WRITING),
         "open": data.open,
-        "told": told,
+        "told": open_names,
         "together": data.printed_together,
         **words,
     }
@@ -206,11 +208,11 @@ def _pixel_arrays(pixels: Pixels) -> dict[str, np.ndarray[Any, Any]]:
     """Return the cells that each pixel stands for, and the places of those that it shows."""
     rows, cols = pixels.size()
     place = np.uint16 if rows * cols <= 1 << 16 else np.uint32
-    found = {"x_at": pixels.x_at, "error_at": pixels.error_at}
+    places = {"x_at": pixels.x_at, "error_at": pixels.error_at}
     return {
         "row_edges": pixels.row_edges.astype(np.int32),
         "col_edges": pixels.col_edges.astype(np.int32),
-        **{name: at.astype(place) for name, at in found.items() if at is not None},
+        **{name: at.astype(place) for name, at in places.items() if at is not None},
     }
 
 
@@ -251,37 +253,14 @@ def _block_arrays(blocks: BlockMap) -> dict[str, np.ndarray[Any, Any]]:
 
 
 @cache
-def _colours(theme: str) -> dict[str, str]:
-    colours = THEMES[theme]
-    return {
-        "text": colours.text,
-        "surface": colours.surface,
-        "line": colours.line,
-        "mark": colours.mark,
-        "halo": colours.mark_halo,
-        "font": colours.font,
-    }
-
-
-@cache
-def _plain_labels(language: str) -> dict[str, str]:
-    """Return the card's plain labels of the values, for readers who have not learned the symbols yet."""
-    return {name: text(f"panels.plain_field.{name}", language) for name in PANELS}
-
-
-@cache
 def _labels(language: str) -> dict[str, Any]:
     from quantviz.quantization.explanation import CAUSES
 
     plain = ("row", "col", "code", "block", "whole_tensor", "scale", "cause", "switch")
     return {
         **{name: text(f"panels.{name}", language) for name in plain},
-        **{name: text(f"panels.field.{name}", language) for name in PANELS},
-        "tabs": {name: text(f"panels.tab.{name}", language) for name in PANELS},
+        **templates("panels.field", language),
+        "tabs": dict(templates("panels.tab", language)),
         "causes": [text(f"causes.{name}", language) for name in CAUSES],
-        # The browser fills in the places.
-        "pixel": {
-            name: text(f"panels.card.{name}", language, rows="{rows}", cols="{cols}")
-            for name in ("largest", "largest_error", "mean", "rms")
-        },
+        "pixel": dict(templates("panels.card", language)),
     }

@@ -17,5 +17,5 @@ def show_refused(refused: Iterable[tuple[str, QuantVizError | None]]) -> None:
         if problem:
             names.setdefault(say_error(problem), []).append(name)
     for reason, kept_out in names.items():
-        told = say("recipes.not_fitting", names=plain(say("recipes.between").join(kept_out)))
-        st.caption(sentences(told, reason))
+        refusal = say("recipes.not_fitting", names=plain(say("recipes.between").join(kept_out)))
+        st.caption(sentences(refusal, reason))

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from quantviz.browser.packing import pack
 from quantviz.figures.numbers import WRITING
 from quantviz.figures.theme import THEMES
-from quantviz.text import text
-from quantviz.ui.components.component import component, told
+from quantviz.text import templates
+from quantviz.ui.components.component import component, last_message
 from quantviz.ui.shell.classroom import enlarge_ruler
 from quantviz.ui.shell.words import language, theme
 
@@ -20,29 +20,6 @@ if TYPE_CHECKING:
 
 _COMPONENT = "quantviz_ruler"
 _SCRIPT = "ruler_component"
-
-#: The constant words of a ruler, by their names in the script.
-_WORDS = (
-    "lo",
-    "hi",
-    "zero",
-    "tooth",
-    "tooth_at",
-    "value",
-    "bits",
-    "group",
-    "rounding",
-    "clipping",
-    "curve",
-    "curve_estimated",
-    "ghost",
-    "minimum",
-    "minimum_take",
-    "outside",
-    "error",
-    "mark",
-    "mark_here",
-)
 
 
 def show_ruler(
@@ -76,7 +53,7 @@ def show_ruler(
 
 def moved(key: str) -> Mapping[str, Any] | None:
     """Return the move on the ruler `key` as its script's message has it, in the run that it caused."""
-    message: Mapping[str, Any] | None = told(key, _SCRIPT, "moved")
+    message: Mapping[str, Any] | None = last_message(key, _SCRIPT, "moved")
     return message
 
 
@@ -89,10 +66,7 @@ def ruler_settings(theme: str, language: str) -> dict[str, Any]:
     colours = THEMES[theme]
     return {
         "colors": {
-            "text": colours.text,
-            "muted": colours.muted,
-            "line": colours.line,
-            "surface": colours.surface,
+            **colours.named("text", "muted", "line", "surface", "clipping", "font"),
             "tooth": colours.muted,
             "dot": colours.accent,
             "handle": colours.accent,
@@ -100,14 +74,8 @@ def ruler_settings(theme: str, language: str) -> dict[str, Any]:
             "under": colours.errors[0],
             "rounding": colours.accent,
             "roundingText": colours.accent,
-            "clipping": colours.clipping,
             "clippingText": colours.clipping,
-            "font": colours.font,
         },
         "writing": asdict(WRITING),
-        # The browser fills in the places.
-        "words": {
-            name: text(f"ruler.{name}", language, count="{count}", code="{code}", value="{value}")
-            for name in _WORDS
-        },
+        "words": dict(templates("ruler", language)),
     }

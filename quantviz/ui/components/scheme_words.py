@@ -137,18 +137,18 @@ def _otherwise(convention: Convention) -> Iterator[str]:
     if convention.id != (usual := next(iter(CONVENTIONS.values()))).id:
         yield convention_words(convention)
         return
-    own = usual.differences(convention)
+    differences = usual.differences(convention)
     # Two of its variants have a sentence of their own.
     for name, differs, key in (
         ("zero_in_range", True, "scheme_line.zero_in_range"),
         ("zero_point_clamp", False, "scheme_line.zero_point_free"),
     ):
-        if name in own and own[name][1] is differs:
-            del own[name]
+        if name in differences and differences[name][1] is differs:
+            del differences[name]
             yield say(key)
     yield from (
         say("arithmetic.changed", name=field_name(name), value=value_words(name, now))
-        for name, (_, now) in own.items()
+        for name, (_, now) in differences.items()
     )
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import streamlit as st
 
-from quantviz.schemes.formats import FORMATS
-from quantviz.ui.components.choice import choose
+from quantviz.schemes.formats import FORMATS, NumberFormat
+from quantviz.ui.components.choice import choose_among, show_button
 from quantviz.ui.formats.names import format_name
 from quantviz.ui.formats.state import (
     UNREAD,
@@ -13,7 +15,6 @@ from quantviz.ui.formats.state import (
     change_state,
     number_shown,
     read_typed_number,
-    setting,
     swap_formats,
     ties_offered,
 )
@@ -24,53 +25,35 @@ from quantviz.ui.shell.words import say, say_error
 _KINDS = ("float", "integer", "codebook")
 
 
-def _offered() -> tuple[str, ...]:
-    """Return all formats, one kind after the other."""
-    return tuple(sorted(FORMATS, key=lambda name: (_KINDS.index(FORMATS[name].kind), FORMATS[name].bits)))
+def _offer(fmt: NumberFormat) -> str:
+    return f"{format_name(fmt)} · {say(f'formats.picker.{fmt.kind}')}"
 
 
-def _offer(name: str) -> str:
-    if not name:
-        return say("formats.page.none")
-    fmt = FORMATS[name]
-    kind = {
-        "integer": say("formats.picker.integer"),
-        "float": say("formats.picker.float"),
-        "codebook": say("formats.picker.codebook"),
-    }[fmt.kind]
-    return f"{format_name(fmt)} · {kind}"
+def _choose(field: str, names: Mapping[str, str], now: str, **look: str) -> None:
+    """Show the choice of a field of the state; the chosen code is that of x again."""
+    choose_among(
+        st.selectbox,
+        f"formats_{field}",
+        say(f"formats.page.{field}"),
+        names,
+        now,
+        lambda value: change_state(**{field: value, "code": None}),
+        **look,
+    )
 
 
 def show_choices(state: FormatsState) -> None:
     from quantviz.figures.format_values import VIEWS
 
-    names = {name: _offer(name) for name in ("", *_offered())}
+    offered = sorted(FORMATS.values(), key=lambda fmt: (_KINDS.index(fmt.kind), fmt.bits))
+    names = {"": say("formats.page.none")} | {fmt.id: _offer(fmt) for fmt in offered}
     rules = {name: say(f"formats.ties.{name}") for name in ties_offered()}
     views = {name: say(f"formats.views.{name}") for name in VIEWS}
     with st.container(key="formats_choices", horizontal=True, gap="small", vertical_alignment="bottom"):
-        choose(
-            st.selectbox,
-            say("formats.page.first"),
-            _offered(),
-            key=widgets.show("formats_first", state.first),
-            on_change=setting("formats_first", "first"),
-            format_func=names.__getitem__,
-        )
-        st.button(
-            "⇄",
-            key="formats_swap",
-            on_click=errors.safely(swap_formats),
-            help=say("formats.page.swap"),
-            disabled=not state.second,
-        )
-        choose(
-            st.selectbox,
-            say("formats.page.second"),
-            tuple(names),
-            key=widgets.show("formats_second", state.second),
-            on_change=setting("formats_second", "second"),
-            format_func=names.__getitem__,
-        )
+        _choose("first", {name: names[name] for name in names if name}, state.first)
+        swap = say("formats.page.swap")
+        show_button("⇄", "formats_swap", swap_formats, help=swap, disabled=not state.second)
+        _choose("second", names, state.second)
         unread = st.session_state.get(UNREAD)
         st.text_input(
             say("formats.page.number"),
@@ -79,23 +62,15 @@ def show_choices(state: FormatsState) -> None:
             help=say("formats.page.number_help"),
             max_chars=60,
         )
-        choose(
-            st.selectbox,
-            say("formats.page.ties"),
-            tuple(rules),
-            key=widgets.show("formats_ties", state.ties),
-            on_change=setting("formats_ties", "ties"),
-            format_func=rules.__getitem__,
-            help=say("formats.page.ties_help"),
-        )
-        choose(
+        _choose("ties", rules, state.ties, help=say("formats.page.ties_help"))
+        choose_among(
             st.segmented_control,
+            "formats_view",
             say("formats.page.view"),
-            VIEWS,
-            key=widgets.show("formats_view", state.view),
+            views,
+            state.view,
+            lambda view: change_state(view=view),
             required=True,
-            on_change=errors.safely(lambda: change_state(view=st.session_state["formats_view"])),
-            format_func=views.__getitem__,
             help=say("formats.page.view_help"),
         )
     if unread:

@@ -10,6 +10,7 @@ import streamlit as st
 
 from quantviz.schemes.formats import NumberFormat
 from quantviz.ui.components.code_bits import as_html, code_parts, show_bit_row
+from quantviz.ui.components.small_parts import table_html
 from quantviz.ui.formats.names import format_name, value_words
 from quantviz.ui.formats.state import choose_code
 from quantviz.ui.shell.words import number, plain, say
@@ -36,20 +37,10 @@ def show_codes(fmt: NumberFormat, code: int) -> None:
         )
     with st.container(key="formats_table", gap="xsmall"):
         st.markdown(f"## {plain(title)}\n\n{plain(say('formats.page.table_help'))}")
-        heads = [
-            say("formats.page.code"),
-            say("formats.page.hex"),
-            say("formats.page.bits"),
-            say("formats.page.kind"),
-            say("formats.page.value"),
-        ]
+        heads = [say(f"formats.page.{name}") for name in ("code", "hex", "bits", "kind", "value")]
         heads += [say("formats.page.exactly")] if fmt.kind != "integer" else []
-        head = "".join(f"<th>{html.escape(each)}</th>" for each in heads)
-        rows = "".join(_rows(fmt, codes, code, len(heads)))
-        st.html(
-            f'<div class="qv-codes" tabindex="0"><table><thead><tr>{head}</tr></thead>'
-            f"<tbody>{rows}</tbody></table></div>"
-        )
+        table = table_html(heads, _rows(fmt, codes, code, len(heads)))
+        st.html(f'<div class="qv-codes" tabindex="0">{table}</div>')
 
 
 def listed_codes(fmt: NumberFormat, code: int) -> tuple[int, ...]:

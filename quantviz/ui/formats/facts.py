@@ -7,10 +7,11 @@ import html
 import streamlit as st
 
 from quantviz.schemes.formats import NumberFormat
+from quantviz.text import templates
 from quantviz.ui.components.code_bits import as_html, role_name, term_title
 from quantviz.ui.formats.names import colour_swatch, format_name
 from quantviz.ui.formats.state import FormatsState, unit_of
-from quantviz.ui.shell.words import number, say
+from quantviz.ui.shell.words import language, number, say
 
 
 def _facts(fmt: NumberFormat, x: float, unit: float) -> dict[str, str]:
@@ -19,7 +20,7 @@ def _facts(fmt: NumberFormat, x: float, unit: float) -> dict[str, str]:
     """
     from quantviz.quantization.format_facts import FormatFacts, code_name, format_facts, gap_at
 
-    found: FormatFacts = format_facts(fmt)
+    facts: FormatFacts = format_facts(fmt)
     layout = fmt.float_bits
     gap = gap_at(x * unit, fmt)
 
@@ -27,38 +28,30 @@ def _facts(fmt: NumberFormat, x: float, unit: float) -> dict[str, str]:
         if not these:
             return "–"
         names = [code_name(fmt, code) for code in these]
-        return (
-            " ".join(names)
-            if len(names) <= 2
-            else say("formats.facts.many_codes", count=f"{len(names):,}", first=names[0])
-        )
+        if len(names) <= 2:
+            return " ".join(names)
+        return say("formats.facts.many_codes", count=f"{len(names):,}", first=names[0])
 
     def value(this: float | None) -> str:
         return "–" if this is None else _short(this / unit)
 
-    bits = (
-        say(
-            "formats.facts.sign_bits",
-            sign=int(fmt.signed),
-            exponent=layout.exponent,
-            mantissa=layout.mantissa,
-        )
-        if layout
-        else str(fmt.bits)
-    )
+    bits = str(fmt.bits)
+    if layout:
+        parts = {"exponent": layout.exponent, "mantissa": layout.mantissa}
+        bits = say("formats.facts.sign_bits", sign=int(fmt.signed), **parts)
     return {
         "layout": bits,
         "bias": str(layout.bias) if layout else "–",
-        "largest": value(found.largest),
-        "lowest": value(found.lowest),
-        "smallest_normal": value(found.smallest_normal),
-        "smallest_subnormal": value(found.smallest_subnormal),
-        "smallest_positive": value(found.smallest_positive),
-        "values": f"{found.values:,}",
-        "inf": codes(found.inf_codes),
-        "nan": codes(found.nan_codes),
+        "largest": value(facts.largest),
+        "lowest": value(facts.lowest),
+        "smallest_normal": value(facts.smallest_normal),
+        "smallest_subnormal": value(facts.smallest_subnormal),
+        "smallest_positive": value(facts.smallest_positive),
+        "values": f"{facts.values:,}",
+        "inf": codes(facts.inf_codes),
+        "nan": codes(facts.nan_codes),
         "range": say(
-            "formats.facts.range_value", decades=number(found.range_decades, 3), db=f"{found.range_db:.0f}"
+            "formats.facts.range_value", decades=number(facts.range_decades, 3), db=f"{facts.range_db:.0f}"
         ),
         "gap": value(gap),
     }
@@ -69,18 +62,11 @@ def _short(value: float) -> str:
     return number(value, 9 if float(f"{value:.9g}") == value else 6)
 
 
-def show_facts(state: FormatsState, first: NumberFormat, second: NumberFormat | None) -> None:
+def show_facts(state: FormatsState) -> None:
     """Show the facts as a table: a column each, or on a phone a line each."""
-    formats = [each for each in (first, second) if each]
+    formats = state.formats
     facts = [_facts(fmt, state.x, unit_of(state, fmt)) for fmt in formats]
-    heads = {
-        name: html.escape(
-            say(f"formats.facts.{name}", x=number(state.x, 6))
-            if name == "gap"
-            else say(f"formats.facts.{name}")
-        )
-        for name in facts[0]
-    }
+    heads = {name: html.escape(say(f"formats.facts.{name}", x=number(state.x, 6))) for name in facts[0]}
     names = [
         f"<th>{colour_swatch(row)} {html.escape(format_name(fmt))}</th>" for row, fmt in enumerate(formats)
     ]
@@ -126,32 +112,16 @@ def _end_words(fmt: NumberFormat, unit: float) -> str:
 def show_terms() -> None:
     """Explain every term in line, for people who cannot hover."""
     with st.expander(say("formats.page.terms")):
+        terms = templates("formats.terms", language())
+        roles = ("sign", "exponent", "mantissa")
         names = {
-            name: say(f"formats.facts.{name}", x="x") if name == "gap" else say(f"formats.facts.{name}")
-            for name in _TERMS
+            name: role_name(name) if name in roles else say(f"formats.facts.{name}", x="x") for name in terms
         }
-        names |= {role: role_name(role) for role in ("sign", "exponent", "mantissa")}
         st.html(
             "<dl class='qv-terms'>"
             + "".join(
-                f"<div><dt>{html.escape(name)}</dt><dd>{html.escape(say(f'formats.terms.{key}'))}</dd></div>"
+                f"<div><dt>{html.escape(name)}</dt><dd>{html.escape(terms[key])}</dd></div>"
                 for key, name in names.items()
             )
             + "</dl>"
         )
-
-
-_TERMS = (
-    "layout",
-    "bias",
-    "largest",
-    "lowest",
-    "smallest_normal",
-    "smallest_subnormal",
-    "smallest_positive",
-    "values",
-    "inf",
-    "nan",
-    "range",
-    "gap",
-)

@@ -1,6 +1,4 @@
-"""The line with the values, where the number lands, the gaps between neighbours, and the ruler on which a
-hand moves the number.
-"""
+"""The line with the values and the number among them, the gaps between values, and the ruler."""
 
 from __future__ import annotations
 
@@ -11,8 +9,9 @@ import streamlit as st
 
 from quantviz.schemes.formats import NumberFormat
 from quantviz.ui.components.code_bits import as_html
-from quantviz.ui.components.component import clicked_mark, told
+from quantviz.ui.components.component import clicked_mark, last_message
 from quantviz.ui.components.ruler import moved, show_ruler
+from quantviz.ui.components.small_parts import show_plot
 from quantviz.ui.formats.names import colour_swatch, format_name, value_words
 from quantviz.ui.formats.state import FormatsState, can_be_one, change_state, unit_of
 from quantviz.ui.shell import errors
@@ -28,27 +27,26 @@ _RULER = "formats_ruler"
 
 
 def _mark_clicked(key: str) -> None:
-    """Make the clicked value the number. The chart starts afresh, or a second click on the value would take
-    it back.
-    """
+    """Take the clicked value. The chart starts afresh, or a second click would take it back."""
     value = clicked_mark(key, lambda value: isinstance(value, float))
     if value is not None:
         change_state(x=value, code=None)
         st.session_state[_CLICKS] = st.session_state.get(_CLICKS, 0) + 1
 
 
-def show_line(state: FormatsState, first: NumberFormat, second: NumberFormat | None) -> None:
-    from quantviz.figures.format_line import FORMATS_CONFIG, formats_figure, formats_words
+def show_line(state: FormatsState) -> None:
+    from quantviz.figures.format_line import formats_figure, formats_words
     from quantviz.figures.format_values import formats_data
 
     width = line_width()
     larger = enlarge(width)
     to_one = state.to_one and can_be_one(state)
+    pixels = int(width / larger)
     data = formats_data(
-        first, second, x=state.x, view=state.view, ties=state.ties, width=int(width / larger), to_one=to_one
+        *state.formats, x=state.x, view=state.view, ties=state.ties, width=pixels, to_one=to_one
     )
     words = formats_words(data, language())
-    units = [(fmt, unit_of(state, fmt)) for fmt in (first, second) if fmt]
+    units = [(fmt, unit_of(state, fmt)) for fmt in state.formats]
     words += tuple(
         say("formats.page.divided", name=format_name(fmt), unit=number(unit, 6))
         for fmt, unit in units
@@ -56,37 +54,31 @@ def show_line(state: FormatsState, first: NumberFormat, second: NumberFormat | N
     )
     key = f"formats_line_{st.session_state.get(_CLICKS, 0)}"
     with st.container(key="formats_line", gap=None):
-        _show_about(first, second)
-        st.plotly_chart(
+        _show_about(state)
+        show_plot(
             formats_figure(data, language=language(), theme=theme(), enlarge=larger),
-            key=key,
-            theme=None,
-            config=dict(FORMATS_CONFIG),
+            key,
+            say("formats.page.line_alt", words=" ".join(words).replace("**", "")),
             on_select=errors.safely(lambda: _mark_clicked(key)),
             selection_mode="points",
-            alt=say("formats.page.line_alt", words=" ".join(words).replace("**", "")),
         )
         st.html(f'<p class="qv-small">{" ".join(as_html(each) for each in words)}</p>')
 
 
-def _show_about(first: NumberFormat, second: NumberFormat | None) -> None:
+def _show_about(state: FormatsState) -> None:
     """Show the description of each format with its users, in its colour on the line."""
-    lines = []
-    for row, fmt in enumerate(each for each in (first, second) if each):
-        lines.append(
-            f"<li>{colour_swatch(row)} <b>{html.escape(format_name(fmt))}</b> "
-            f"{html.escape(say(f'formats.{fmt.id}.help'))}</li>"
-        )
+    lines = (
+        f"<li>{colour_swatch(row)} <b>{html.escape(format_name(fmt))}</b> "
+        f"{html.escape(say(f'formats.{fmt.id}.help'))}</li>"
+        for row, fmt in enumerate(state.formats)
+    )
     st.html(f'<ul class="qv-about">{"".join(lines)}</ul>')
 
 
-def show_landings(
-    state: FormatsState, first: NumberFormat, second: NumberFormat | None, landings: tuple[RoundedNumber, ...]
-) -> None:
-    formats = [each for each in (first, second) if each]
+def show_landings(state: FormatsState, landings: tuple[RoundedNumber, ...]) -> None:
     lines = (
         f"<li>{colour_swatch(row)} {as_html(landing_words(fmt, landing, state.ties))}</li>"
-        for row, (fmt, landing) in enumerate(zip(formats, landings, strict=True))
+        for row, (fmt, landing) in enumerate(zip(state.formats, landings, strict=True))
     )
     st.html(f'<ul class="qv-landings">{"".join(lines)}</ul>')
 
@@ -143,22 +135,17 @@ def _otherwise(fmt: NumberFormat, landing: RoundedNumber) -> str:
     return ""
 
 
-def show_gaps(state: FormatsState, first: NumberFormat, second: NumberFormat | None) -> None:
+def show_gaps(state: FormatsState) -> None:
     from quantviz.figures.format_gaps import gap_data, gap_figure
-    from quantviz.figures.format_line import FORMATS_CONFIG
     from quantviz.quantization.format_facts import brought_to_one
 
-    formats = [each for each in (first, second) if each]
-    grids = [brought_to_one(each) if unit_of(state, each) != 1 else each for each in formats]
+    grids = [brought_to_one(each) if unit_of(state, each) != 1 else each for each in state.formats]
     with st.container(key="formats_gaps", gap="xsmall"):
         st.markdown(f"## {say('formats.page.gaps_title')}\n\n{plain(say('formats.page.gaps_help'))}")
-        st.plotly_chart(
-            gap_figure(gap_data(*grids, x=state.x), language=language(), theme=theme(), enlarge=enlarge()),
-            key="formats_gaps_chart",
-            theme=None,
-            config=dict(FORMATS_CONFIG),
-            alt=say("formats.page.gaps_alt"),
+        figure = gap_figure(
+            gap_data(*grids, x=state.x), language=language(), theme=theme(), enlarge=enlarge()
         )
+        show_plot(figure, "formats_gaps_chart", say("formats.page.gaps_alt"))
 
 
 #: The line's widths in pixels that it is laid out for; the browser chooses the one that fits.
@@ -170,7 +157,7 @@ BRIDGE = SCRIPT = "formats_bridge"
 
 def line_width() -> int:
     """Return the line's width in pixels, from the browser's last message, else a usual one."""
-    width = told(BRIDGE, SCRIPT, "width", lambda width: width in WIDTHS)
+    width = last_message(BRIDGE, SCRIPT, "width", lambda width: width in WIDTHS)
     return _USUAL_WIDTH if width is None else int(width)
 
 

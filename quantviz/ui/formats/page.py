@@ -10,9 +10,9 @@ from typing import cast
 import streamlit as st
 
 from quantviz.errors import QuantVizError
-from quantviz.schemes.formats import FORMATS, NumberFormat
+from quantviz.schemes.formats import FORMATS
 from quantviz.ui.components.clipboard import show_copy_link
-from quantviz.ui.components.component import component, told
+from quantviz.ui.components.component import component, last_message
 from quantviz.ui.components.page_header import show_header
 from quantviz.ui.formats.choices import show_choices
 from quantviz.ui.formats.codes import show_bits, show_codes
@@ -47,15 +47,13 @@ from quantviz.ui.shell.words import language, say, say_error
 
 def _row_clicked() -> None:
     codes = FORMATS[current_state().first].codes
-    code = told(BRIDGE, SCRIPT, "code", lambda code: code in codes)
+    code = last_message(BRIDGE, SCRIPT, "code", lambda code: code in codes)
     if code is not None:
         choose_code(code)
 
 
 def show_page() -> None:
-    """Show the choices, the line with the number landing on it, bits and facts; below, the gap and the table
-    of codes.
-    """
+    """Show choices, line, bits and facts; below, the gap and the table of codes."""
     _, actions = show_header(say("formats.page.title"), say("formats.page.hint"))
     warm_up()
     from quantviz.figures.format_ruler import has_ruler
@@ -75,11 +73,11 @@ def show_page() -> None:
     if problems:
         st.warning("\n\n".join(map(say_error, problems)))
     show_choices(state)
-    first, second = _formats(state)
+    first = FORMATS[state.first]
     name_tab(say("pages.formats"), format_name(first))
-    landings = tuple(land(state.x, fmt, state.ties, unit_of(state, fmt)) for fmt in (first, second) if fmt)
+    landings = tuple(land(state.x, fmt, state.ties, unit_of(state, fmt)) for fmt in state.formats)
     code = landings[0].code if state.code is None else state.code
-    show_line(state, first, second)
+    show_line(state)
     # With a name, so that a hand on the ruler keeps its handle when something comes or goes above.
     with st.container(key="formats_answer"):
         left, right = st.columns([1, 1], gap="small")
@@ -88,14 +86,14 @@ def show_page() -> None:
     if has_ruler(first):
         with right:
             show_format_ruler(state, first, landings[0])
-        show_landings(state, first, second, landings)
+        show_landings(state, landings)
     else:
         with right:
-            show_landings(state, first, second, landings)
-    show_facts(state, first, second)
+            show_landings(state, landings)
+    show_facts(state)
     left, right = st.columns([5, 7], gap="medium")
     with left:
-        show_gaps(state, first, second)
+        show_gaps(state)
     with right:
         show_codes(first, code)
     show_terms()
@@ -118,7 +116,3 @@ def _listen(state: FormatsState, code: int) -> None:
         },
         on_code_change=errors.safely(_row_clicked),
     )
-
-
-def _formats(state: FormatsState) -> tuple[NumberFormat, NumberFormat | None]:
-    return FORMATS[state.first], FORMATS[state.second] if state.second else None

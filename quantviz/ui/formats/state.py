@@ -5,8 +5,9 @@ from __future__ import annotations
 import dataclasses
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, cast
 
 import streamlit as st
@@ -15,7 +16,7 @@ from quantviz.errors import QuantVizError
 from quantviz.lab.typed_numbers import read_number
 from quantviz.schemes.formats import FORMATS, NumberFormat, find_format
 from quantviz.text import catalogue
-from quantviz.ui.shell import address, errors
+from quantviz.ui.shell import address
 from quantviz.ui.shell.words import language
 
 _STATE = "formats_state"
@@ -41,6 +42,11 @@ class FormatsState:
     #: The first format's chosen code, where x does not land on it: NaN, Inf, one of two zeros.
     code: int | None = None
 
+    @property
+    def formats(self) -> tuple[NumberFormat, ...]:
+        """Return the one or two chosen formats."""
+        return tuple(FORMATS[name] for name in (self.first, self.second) if name)
+
 
 def current_state() -> FormatsState:
     if address.asks_anew() or _STATE not in st.session_state:
@@ -49,87 +55,78 @@ def current_state() -> FormatsState:
     return cast(FormatsState, st.session_state[_STATE])
 
 
-def _opening(asked: Mapping[str, str]) -> tuple[FormatsState, tuple[QuantVizError, ...]]:
+def _opening(parameters: Mapping[str, str]) -> tuple[FormatsState, tuple[QuantVizError, ...]]:
     """Return the state of the address, and a problem for each parameter that is not valid."""
-    state = FormatsState()
     problems = []
-    if "a" in asked:  # the second format is one of this link too, or there is none
-        state = FormatsState(second="")
-    for name, read in (
-        ("a", _asked_first),
-        ("b", _asked_second),
-        ("x", _asked_number),
-        ("v", _asked_view),
-        ("t", _asked_ties),
-        ("n", _asked_to_one),
-        ("c", _asked_code),
-    ):
-        if name in asked:
+    # Of a link that names the first format, the second one is named too, or there is none.
+    state = FormatsState(second="") if "a" in parameters else FormatsState()
+    for name, read in _READ.items():
+        if name in parameters:
             try:
-                state = read(state, asked[name])
+                state = dataclasses.replace(state, **read(state, parameters[name]))
             except QuantVizError as problem:
                 problems.append(problem)
     return state, tuple(problems)
 
 
-def _asked_first(state: FormatsState, asked: str) -> FormatsState:
+def _read_first(state: FormatsState, form: str) -> dict[str, Any]:
     from quantviz.quantization.format_facts import finite_values
 
-    found = find_format(asked)
-    return dataclasses.replace(state, first=found.id, x=0.3 if finite_values(found)[-1] <= 1 else state.x)
+    fmt = find_format(form)
+    return {"first": fmt.id, "x": 0.3 if finite_values(fmt)[-1] <= 1 else state.x}
 
 
-def _asked_second(state: FormatsState, asked: str) -> FormatsState:
-    return dataclasses.replace(state, second="" if asked == "none" else find_format(asked).id)
-
-
-def _asked_number(state: FormatsState, asked: str) -> FormatsState:
-    return dataclasses.replace(state, x=_read(asked))
-
-
-def _asked_view(state: FormatsState, asked: str) -> FormatsState:
+def _read_view(_: FormatsState, form: str) -> dict[str, Any]:
     from quantviz.figures.format_values import VIEWS
 
-    if asked not in VIEWS:
-        raise QuantVizError("unknown_view", got=asked, known=", ".join(VIEWS))
-    return dataclasses.replace(state, view=asked)
+    return {"view": _one_of(form, VIEWS, "unknown_view")}
 
 
-def _asked_ties(state: FormatsState, asked: str) -> FormatsState:
-    if asked not in ties_offered():
-        raise QuantVizError("unknown_ties", got=asked, known=", ".join(ties_offered()))
-    return dataclasses.replace(state, ties=asked)
+def _one_of(form: str, known: Collection[str], key: str) -> str:
+    if form not in known:
+        raise QuantVizError(key, got=form, known=", ".join(known))
+    return form
 
 
-def _asked_to_one(state: FormatsState, asked: str) -> FormatsState:
-    return dataclasses.replace(state, to_one=asked == "1")
-
-
-def _asked_code(state: FormatsState, asked: str) -> FormatsState:
+def _read_code(state: FormatsState, form: str) -> dict[str, Any]:
     fmt = FORMATS[state.first]
-    bits = int(asked, 16) if re.fullmatch(r"[0-9a-fA-F]{1,4}", asked) else -1
+    bits = int(form, 16) if re.fullmatch(r"[0-9a-fA-F]{1,4}", form) else -1
     code = bits - (1 << fmt.bits) if fmt.code_min < 0 and bits >> (fmt.bits - 1) == 1 else bits
     if bits < 0 or bits >> fmt.bits or code not in fmt.codes:
-        raise QuantVizError("code_not_in_format", format=fmt.id, got=asked)
-    return _with_code(state, code)
+        raise QuantVizError("code_not_in_format", format=fmt.id, got=form)
+    return _code_chosen(state, code)
 
 
-def _with_code(state: FormatsState, code: int) -> FormatsState:
-    """Return the state with a code of the first format chosen: x is its value, if it has one."""
+#: The fields that a parameter of the address sets, in the order in which they are read.
+_READ: Mapping[str, Callable[[FormatsState, str], dict[str, Any]]] = MappingProxyType(
+    {
+        "a": _read_first,
+        "b": lambda state, form: {"second": "" if form == "none" else find_format(form).id},
+        "x": lambda state, form: {"x": _read(form)},
+        "v": _read_view,
+        "t": lambda state, form: {"ties": _one_of(form, ties_offered(), "unknown_ties")},
+        "n": lambda state, form: {"to_one": form == "1"},
+        "c": _read_code,
+    }
+)
+
+
+def _code_chosen(state: FormatsState, code: int) -> dict[str, Any]:
+    """Return the fields of a chosen code of the first format: x is its value, if it has one."""
     from quantviz.quantization.format_facts import land
 
     fmt = FORMATS[state.first]
     value = fmt.value(code)
     unit = unit_of(state, fmt)
     x = value / unit if math.isfinite(value) else state.x
-    return dataclasses.replace(state, x=x, code=None if land(x, fmt, state.ties, unit).code == code else code)
+    return {"x": x, "code": None if land(x, fmt, state.ties, unit).code == code else code}
 
 
 def can_be_one(state: FormatsState) -> bool:
     """Return whether both formats are small enough to be brought to ±1."""
     from quantviz.quantization.format_facts import LISTED_BITS
 
-    return all(FORMATS[name].bits <= LISTED_BITS for name in (state.first, state.second) if name)
+    return all(fmt.bits <= LISTED_BITS for fmt in state.formats)
 
 
 def unit_of(state: FormatsState, fmt: NumberFormat) -> float:
@@ -143,13 +140,6 @@ def change_state(**changes: Any) -> None:
     st.session_state[_STATE] = dataclasses.replace(current_state(), **changes)
     st.session_state[PROBLEMS] = ()
     st.session_state[UNREAD] = None
-
-
-def setting(key: str, name: str) -> Callable[..., None]:
-    """Return a callback that takes the value of the widget `key` into the field `name`; the chosen code is
-    that of x again.
-    """
-    return errors.safely(lambda: change_state(**{name: st.session_state[key], "code": None}))
 
 
 def read_typed_number() -> None:
@@ -172,8 +162,7 @@ def _read(typed: str) -> float:
 
 def choose_code(code: int | None) -> None:
     if code is not None:
-        now = _with_code(current_state(), code)
-        change_state(x=now.x, code=now.code)
+        change_state(**_code_chosen(current_state(), code))
 
 
 def toggle_to_one() -> None:
@@ -195,12 +184,7 @@ def swap_formats() -> None:
 def number_shown(x: float) -> str:
     """Return the number as it was typed, as long as it is that one."""
     typed, read = st.session_state.get(_TYPED, ("", None))
-    return cast(str, typed) if read == x else _written(x)
-
-
-def _written(x: float) -> str:
-    """Return a number as it is typed: the shortest text that is read as it again."""
-    return repr(x).removesuffix(".0")
+    return cast(str, typed) if read == x else repr(x).removesuffix(".0")
 
 
 def address_of(state: FormatsState) -> dict[str, str]:
@@ -210,7 +194,7 @@ def address_of(state: FormatsState) -> dict[str, str]:
     more |= {"t": state.ties} if state.ties != usual.ties else {}
     more |= {"n": "1"} if state.to_one else {}
     more |= {"c": f"{state.code % (1 << fmt.bits):x}"} if state.code is not None else {}
-    return {"a": state.first, "b": state.second or "none", "x": _written(state.x), **more}
+    return {"a": state.first, "b": state.second or "none", "x": repr(state.x).removesuffix(".0"), **more}
 
 
 def ties_offered() -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from quantviz.browser.packing import pack
 from quantviz.figures.numbers import WRITING, number
 from quantviz.figures.theme import THEMES
-from quantviz.ui.components.component import component, told
+from quantviz.ui.components.component import component, last_message
 from quantviz.ui.components.panels_bridge import color_scale
 from quantviz.ui.gallery.both_ways import Shown, as_matrix, farthest
 from quantviz.ui.gallery.program import given_words, mse_words
@@ -44,7 +44,7 @@ _DECIMALS = 2
 
 
 def row_name(row: str) -> str:
-    return say("bugs.page.row_correct") if row == "correct" else say("bugs.page.row_broken")
+    return say(f"bugs.page.row_{row}")
 
 
 def show_board(shown: Shown, *, telling: bool = True) -> None:
@@ -64,14 +64,14 @@ def show_board(shown: Shown, *, telling: bool = True) -> None:
 
 
 def _dragged(shown: Shown) -> None:
-    at = told(_BOARD, _SCRIPT, "at", lambda at: at < len(shown.frames))
+    at = last_message(_BOARD, _SCRIPT, "at", lambda at: at < len(shown.frames))
     if at is not None:
         change_state(at=shown.frames[at].value)
 
 
 def _clicked(shown: Shown) -> None:
     rows, cols = as_matrix(shown.correct.x).shape
-    cell = told(_BOARD, _SCRIPT, "cell", lambda cell: cell["row"] < rows and cell["col"] < cols)
+    cell = last_message(_BOARD, _SCRIPT, "cell", lambda cell: cell["row"] < rows and cell["col"] < cols)
     if cell:
         change_state(cell=(cell["row"], cell["col"]))
 
@@ -82,7 +82,7 @@ def _clicked(shown: Shown) -> None:
 def _packed(shown: Shown, rows: Sequence[str]) -> bytes:
     outcomes = [[getattr(frame, row) for frame in shown.frames] for row in rows]
     every = _all_frames(shown, [outcome for each in outcomes for outcome in each])
-    own = THEMES[theme()]
+    colours = THEMES[theme()]
     alone = len(rows) == 1
     names = ("x", "q", "x_hat", "error")
     arrays = {"x": _stacked([frame.correct.x for frame in shown.frames])}
@@ -109,20 +109,15 @@ def _packed(shown: Shown, rows: Sequence[str]) -> bytes:
             for row in rows
         ],
         "titles": {name: say(f"panels.title.{_title(name)}") for name in names},
-        "scales": {name: color_scale(name, every, own) for name in names},
+        "scales": {name: color_scale(name, every, colours) for name in names},
         "styles": {name: [asdict(style) for style in _styles(shown, every, name)] for name in names},
         "legend": "" if alone else say(legend),
         "writing": asdict(WRITING),
         "enlarge": enlarge(),
         "colors": {
-            "text": own.text,
-            "muted": own.muted,
-            "line": own.line,
-            "surface": own.surface,
-            "mark": own.mark,
-            "halo": own.mark_halo,
-            "lit": own.lit,
-            "handle": own.accent,
+            **colours.named("text", "muted", "line", "surface", "mark", "lit"),
+            "halo": colours.mark_halo,
+            "handle": colours.accent,
         },
     }
     for i, each in enumerate(outcomes):
@@ -140,7 +135,6 @@ def _stacked(tensors: Sequence[torch.Tensor]) -> Any:
 
 
 def _title(name: str) -> str:
-    """Return the key of a panel's title."""
     return {"error": "error_signed", "q": "q_plain"}.get(name, name)
 
 
@@ -190,9 +184,7 @@ def _code_range(shown: Shown) -> tuple[float, float]:
 
 
 def _told_of_row(row: str, frame: Frame, shown: Shown) -> list[str]:
-    """Return the number of a row's line, the line, its result at the cell, and the tensor's error after the
-    program.
-    """
+    """Return a row's line number, line, result at the cell, and error after the program."""
     outcome = getattr(frame, row)
     line = frame.bug.fixed if row == "correct" else frame.bug.broken
     at = outcome.lines.index(line)

@@ -72,21 +72,21 @@ def run_both_ways(state: GalleryState) -> Shown:
     bug = bug_of(state)
     if state.at is not None and not state.spotting:
         handle = HANDLES[bug.id]
-        found = frames(bug.id)
+        runs = frames(bug.id)
         at, start = (handle.values.index(value) for value in (state.at, handle.start))
         # The cell stays while a hand drags: the one that is hit worst where the bug first shows.
-        places = sorted(range(len(found)), key=lambda place: abs(place - start))
-        cell = farthest(next(found[place] for place in places if found[place].shows))
-        if found[at].shows and not bool(as_matrix(found[at].hit)[cell]):
-            cell = farthest(found[at])
+        places = sorted(range(len(runs)), key=lambda place: abs(place - start))
+        cell = farthest(next(runs[place] for place in places if runs[place].shows))
+        if runs[at].shows and not bool(as_matrix(runs[at].hit)[cell]):
+            cell = farthest(runs[at])
     else:
-        found = (_on_case(state, bug),)
+        runs = (_on_case(state, bug),)
         at = 0
-        cell = farthest(found[0])
-    rows, cols = as_matrix(found[at].hit).shape
+        cell = farthest(runs[0])
+    rows, cols = as_matrix(runs[at].hit).shape
     if state.cell is not None and state.cell[0] < rows and state.cell[1] < cols:
         cell = state.cell
-    return Shown(found, at, cell, None if state.spotting else state.seed)
+    return Shown(runs, at, cell, None if state.spotting else state.seed)
 
 
 def _on_case(state: GalleryState, bug: Bug) -> Frame:

@@ -59,14 +59,14 @@ def _choices(state: GalleryState, bug: Bug) -> None:
             label_visibility="collapsed",
             width="content",
         )
-        own = own_seed(case_of(state, bug))
-        if own is not None and chosen != _DRAG:
+        case_seed = own_seed(case_of(state, bug))
+        if case_seed is not None and chosen != _DRAG:
             st.markdown(say("bugs.page.seed"), width="content")
             st.number_input(
                 say("bugs.page.seed"),
                 0,
                 LARGEST_SEED,
-                key=showing("gallery_seed", own if state.seed is None else state.seed),
+                key=showing("gallery_seed", case_seed if state.seed is None else state.seed),
                 step=1,
                 on_change=errors.safely(
                     lambda: change_state(seed=int(st.session_state["gallery_seed"]), cell=None)
@@ -111,9 +111,4 @@ def _note(shown: Shown) -> str:
 
 
 def bug_words(what: str, bug: str) -> str:
-    head = {
-        "belief": say("bugs.page.belief"),
-        "happens": say("bugs.page.happens"),
-        "practice": say("bugs.page.practice"),
-    }[what]
-    return f"**{head}** {plain(say(f'bugs.{bug}.{what}'))}"
+    return f"**{say(f'bugs.page.{what}')}** {plain(say(f'bugs.{bug}.{what}'))}"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
+from quantviz.ui.components.small_parts import table_html
 from quantviz.ui.gallery.both_ways import Shown
 from quantviz.ui.shell.words import number, plain, say
 
@@ -35,11 +36,7 @@ def show_program(shown: Shown) -> None:
             f"<tr><td>{at + 1}</td><td>{codes}</td><td>{html.escape(gives[0])}</td>"
             f"<td{other}>{html.escape(gives[1])}</td></tr>"
         )
-    head = "".join(f"<th>{html.escape(each)}</th>" for each in heads)
-    st.html(
-        f'<div class="qv-steps qv-program"><table><thead><tr>{head}</tr></thead>'
-        f"<tbody>{''.join(rows)}</tbody></table></div>"
-    )
+    st.html(f'<div class="qv-steps qv-program">{table_html(heads, rows)}</div>')
 
 
 def place_words(shown: Shown) -> str:

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
+from quantviz.ui.components.choice import show_button
 from quantviz.ui.gallery.board import SIGNS, show_board
 from quantviz.ui.gallery.both_ways import Shown, run_both_ways
 from quantviz.ui.gallery.comparison import bug_words
 from quantviz.ui.gallery.program import given_words, place_words, show_program
 from quantviz.ui.gallery.state import GalleryState, change_state, current_state
-from quantviz.ui.shell import errors
 from quantviz.ui.shell.words import plain, say
 
 if TYPE_CHECKING:
@@ -46,10 +46,10 @@ def _puzzle_head(state: GalleryState) -> None:
     with st.container(key="gallery_choices", horizontal=True, gap="small", vertical_alignment="center"):
         words = say("bugs.spot.score", solved=len(solved), all=count, first=first)
         st.markdown(f"**{plain(say('bugs.spot.number', number=state.puzzle, all=count))}** · {plain(words)}")
-        st.button(
+        show_button(
             say("bugs.spot.another"),
-            key="gallery_another",
-            on_click=errors.safely(lambda: change_state(puzzle=state.puzzle % count + 1, cell=None)),
+            "gallery_another",
+            lambda: change_state(puzzle=state.puzzle % count + 1, cell=None),
         )
 
 
@@ -59,14 +59,7 @@ def _line_button(shown: Shown, at: int, line: Line, tried: tuple[str, ...]) -> N
     label = (
         f"{mark}{at + 1} &nbsp; `{line.code}` &nbsp; → {plain(given_words(shown.broken, at, shown.place))}"
     )
-    st.button(
-        label,
-        key=f"gallery_line_{at}",
-        on_click=errors.safely(_point),
-        args=(line.key,),
-        disabled=bool(mark),
-        width="stretch",
-    )
+    show_button(label, f"gallery_line_{at}", _point, line.key, disabled=bool(mark), width="stretch")
     if mark:
         st.markdown(
             f"**{say('bugs.spot.wrong', line=at + 1)}** {plain(say(f'bugs.{shown.bug.id}.why.{line.key}'))}"
@@ -74,7 +67,6 @@ def _line_button(shown: Shown, at: int, line: Line, tried: tuple[str, ...]) -> N
 
 
 def _point(key: str) -> None:
-    """Take the line that the learner points at."""
     state = current_state()
     tried = state.tries.get(state.puzzle, ())
     if key not in tried:

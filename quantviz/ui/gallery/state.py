@@ -66,33 +66,33 @@ def _opening() -> tuple[GalleryState, tuple[QuantVizError, ...]]:
     from quantviz.teaching.bug_handles import HANDLES, value_written
     from quantviz.teaching.gallery import find_bug, puzzle
 
-    asked = st.query_params
+    query = st.query_params
     problems = []
     state = opening_of(bug_of(GalleryState()).id)
     try:
-        if "spot" in asked:
-            known = asked["spot"].isascii() and asked["spot"].isdigit() and len(asked["spot"]) < 6
+        if "spot" in query:
+            is_number = query["spot"].isascii() and query["spot"].isdigit() and len(query["spot"]) < 6
             state = dataclasses.replace(state, spotting=True)
-            puzzle(int(asked["spot"]) if known else 0)
-            return dataclasses.replace(state, puzzle=int(asked["spot"])), ()
-        if "bug" in asked:
-            state = GalleryState(find_bug(asked["bug"]).id)
-            if "at" in asked and state.bug in HANDLES:
+            puzzle(int(query["spot"]) if is_number else 0)
+            return dataclasses.replace(state, puzzle=int(query["spot"])), ()
+        if "bug" in query:
+            state = GalleryState(find_bug(query["bug"]).id)
+            if "at" in query and state.bug in HANDLES:
                 state = dataclasses.replace(state, at=HANDLES[state.bug].start)
-                state = dataclasses.replace(state, at=value_written(state.bug, asked["at"]))
-            elif "case" in asked:
-                state = dataclasses.replace(state, case=find_bug(state.bug).case(asked["case"]).id)
-            if "seed" in asked and state.at is None:
-                state = dataclasses.replace(state, seed=_seed(asked["seed"]))
+                state = dataclasses.replace(state, at=value_written(state.bug, query["at"]))
+            elif "case" in query:
+                state = dataclasses.replace(state, case=find_bug(state.bug).case(query["case"]).id)
+            if "seed" in query and state.at is None:
+                state = dataclasses.replace(state, seed=_seed(query["seed"]))
     except QuantVizError as problem:
         problems.append(problem)
     return state, tuple(problems)
 
 
-def _seed(asked: str) -> int:
-    if not (asked.isascii() and asked.isdigit() and len(asked) < 12 and int(asked) <= LARGEST_SEED):
-        raise QuantVizError("bugs.bad_seed", got=asked, most=LARGEST_SEED)
-    return int(asked)
+def _seed(form: str) -> int:
+    if not (form.isascii() and form.isdigit() and len(form) < 12 and int(form) <= LARGEST_SEED):
+        raise QuantVizError("bugs.bad_seed", got=form, most=LARGEST_SEED)
+    return int(form)
 
 
 def opening_of(bug_id: str) -> GalleryState:

@@ -10,10 +10,11 @@ import streamlit as st
 
 from quantviz.figures.numbers import number
 from quantviz.teaching.golf import BUDGET, HoleResults
+from quantviz.ui.components.choice import show_button
+from quantviz.ui.components.small_parts import show_plot
 from quantviz.ui.golf.scorecard import bits_words, db_words
 from quantviz.ui.golf.state import ask_for_par, par_is_shown
 from quantviz.ui.lab.tensor import facts_of, kept, tensor_of
-from quantviz.ui.shell import errors
 from quantviz.ui.shell.words import language, plain, say, say_recipe, theme
 
 if TYPE_CHECKING:
@@ -36,17 +37,12 @@ def show_board(now: HoleResults) -> None:
             words = say("golf.par_is", name=name, db=db_words(now.par.sqnr_db), bits=bits_words(now.par.bits))
             st.markdown(words)
         else:
-            st.button(
-                say("golf.show_par"),
-                key="golf_show_par",
-                type="tertiary",
-                on_click=errors.safely(ask_for_par),
-            )
+            show_button(say("golf.show_par"), "golf_show_par", ask_for_par, type="tertiary")
 
 
 def _plot(now: HoleResults) -> None:
     from quantviz.figures.contest_marks import Contest
-    from quantviz.figures.recipe_plot import RECIPE_PLOT_CONFIG, RecipePlotStyle, recipe_plot_figure
+    from quantviz.figures.recipe_plot import RecipePlotStyle, recipe_plot_figure
 
     # Those far below the budget would leave no room for those near it.
     near = [row for row in now.recipes if row.bits > BUDGET - 1] if par_is_shown(now) else ()
@@ -55,9 +51,7 @@ def _plot(now: HoleResults) -> None:
         style=RecipePlotStyle(language(), theme(), _HEIGHT, now.hole.source.axes),
         contest=Contest(BUDGET, now.par.sqnr_db, now.tries),
     )
-    st.plotly_chart(
-        figure, key="golf_chart", theme=None, config=dict(RECIPE_PLOT_CONFIG), alt=say("golf.plot_alt")
-    )
+    show_plot(figure, "golf_chart", say("golf.plot_alt"))
 
 
 def _tensor(hole: Hole) -> str:

@@ -9,9 +9,9 @@ from typing import Any
 import streamlit as st
 
 from quantviz.teaching.golf import BUDGET, HOLES, GolfRound, HoleResults, price
-from quantviz.ui.components.choice import choose
+from quantviz.ui.components.choice import choose_among, show_button
 from quantviz.ui.components.clipboard import show_copy_link
-from quantviz.ui.components.language_switch import show_language
+from quantviz.ui.components.page_header import show_language
 from quantviz.ui.golf.board import show_board
 from quantviz.ui.golf.scorecard import bits_words, db_words, show_round, show_scorecard, show_tries
 from quantviz.ui.golf.state import (
@@ -30,7 +30,7 @@ from quantviz.ui.lab.bars.engine_controls import show_convention
 from quantviz.ui.lab.bars.phone_bar import show_phone_bar
 from quantviz.ui.lab.bars.scheme_bar import show_scheme
 from quantviz.ui.lab.sidebar.sidebar import show_range
-from quantviz.ui.shell import errors, session, widgets
+from quantviz.ui.shell import errors, session
 from quantviz.ui.shell.classroom import classroom
 from quantviz.ui.shell.imports import warm_up
 from quantviz.ui.shell.tab import name_tab
@@ -88,14 +88,14 @@ def _title(played: GolfRound) -> Any:
         if not classroom().projector:
             show_copy_link()
     with st.container(key="golf_holes"):
-        choose(
+        choose_among(
             st.segmented_control,
+            "golf_hole",
             say("golf.tensor"),
-            tuple(HOLES),
-            key=widgets.show("golf_hole", played.hole),
+            {name: say(f"golf.holes.{name}.name") for name in HOLES},
+            played.hole,
+            turn_to,
             required=True,
-            on_change=errors.safely(lambda: turn_to(st.session_state["golf_hole"])),
-            format_func=lambda name: say(f"golf.holes.{name}.name"),
             label_visibility="collapsed",
         )
     return score
@@ -112,12 +112,7 @@ def _controls() -> Any:
             key="golf_try", horizontal=True, gap="small", width="content", vertical_alignment="center"
         ):
             price_place = st.container(key="golf_price", width="content")
-            st.button(
-                say("golf.try"),
-                key="golf_try_it",
-                type="primary",
-                on_click=errors.safely(try_scheme),
-            )
+            show_button(say("golf.try"), "golf_try_it", try_scheme, type="primary")
     if not classroom().projector:
         show_phone_bar(state)
     return price_place
@@ -130,13 +125,12 @@ def _price() -> str:
 
 
 def _said(now: HoleResults) -> str:
-    """Return the sentence on the outcome of the last try."""
-    told = outcome()
-    if told.refused:
-        return say_error(told.refused)
-    if told.number is None or told.number > len(now.tries):
+    result = outcome()
+    if result.refused:
+        return say_error(result.refused)
+    if result.number is None or result.number > len(now.tries):
         return say("golf.first", par=db_words(now.par.sqnr_db), count=len(now.recipes), budget=f"{BUDGET:g}")
-    row = now.tries[told.number - 1]
+    row = now.tries[result.number - 1]
     gain = now.gain(row)
     if row.bits > BUDGET:
         key = "over"
@@ -148,10 +142,10 @@ def _said(now: HoleResults) -> str:
         key = "level"
     words = say(
         f"golf.{key}",
-        number=told.number,
+        number=result.number,
         db=db_words(row.sqnr_db),
         bits=bits_words(row.bits),
         gain=db_words(abs(gain)),
         budget=f"{BUDGET:g}",
     )
-    return f"{say('golf.again')} {words}" if told.again else words
+    return f"{say('golf.again')} {words}" if result.again else words

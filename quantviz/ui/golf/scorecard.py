@@ -10,9 +10,10 @@ from quantviz.lab.state import LabState
 from quantviz.schemes.scheme import Scheme
 from quantviz.teaching.golf import DECIMALS, HOLES, GolfRound, HoleResults, counts, total
 from quantviz.tensors.views import View
+from quantviz.ui.components.choice import show_button
 from quantviz.ui.components.scheme_words import scheme_words
 from quantviz.ui.golf.state import clear_tries, set_controls, standing
-from quantviz.ui.shell import errors, session
+from quantviz.ui.shell import session
 from quantviz.ui.shell.address import turn_to
 from quantviz.ui.shell.words import plain, say
 
@@ -67,13 +68,7 @@ def show_tries(now: HoleResults) -> None:
     with st.container(key="golf_tries", gap=None):
         for at in reversed(range(len(now.tries))):
             _try(now, at)
-    st.button(
-        say("golf.clear"),
-        key="golf_clear",
-        type="tertiary",
-        on_click=errors.safely(clear_tries),
-        help=say("golf.clear_help"),
-    )
+    show_button(say("golf.clear"), "golf_clear", clear_tries, type="tertiary", help=say("golf.clear_help"))
 
 
 def _try(now: HoleResults, at: int) -> None:
@@ -88,19 +83,8 @@ def _try(now: HoleResults, at: int) -> None:
             f"**{at + 1}{mark}** · **{numbers}** · {plain(scheme_words(row.scheme, now.hole.source))}",
             width="stretch",
         )
-        st.button(
-            say("golf.use"),
-            key=f"golf_use_{at}",
-            on_click=errors.safely(set_controls),
-            args=(row.scheme,),
-            help=say("golf.use_help"),
-        )
-        st.button(
-            say("golf.open_in_lab"),
-            key=f"golf_lab_{at}",
-            on_click=errors.safely(_open_in_lab),
-            args=(now, row.scheme),
-        )
+        show_button(say("golf.use"), f"golf_use_{at}", set_controls, row.scheme, help=say("golf.use_help"))
+        show_button(say("golf.open_in_lab"), f"golf_lab_{at}", _open_in_lab, now, row.scheme)
 
 
 def _open_in_lab(now: HoleResults, scheme: Scheme) -> None:

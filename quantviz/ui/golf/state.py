@@ -59,9 +59,7 @@ class Outcome:
 
 
 def open_round() -> GolfRound:
-    """Return the round as this run begins: that of the address in a new session or after the browser's Back,
-    else the session's.
-    """
+    """Return the round: that of the address in a new session or after Back, else the session's."""
     # A button of ours may be faster than the address.
     moved = st.session_state.pop(_MOVED, False)
     anew = address.asks_anew() and not moved
@@ -83,26 +81,24 @@ def link_problems() -> tuple[QuantVizError, ...]:
 
 
 def settle() -> bool:
-    """Compute the tries that are new, leave out those that an engine refuses only then, and return whether
-    that has set the controls anew.
-    """
+    """Compute new tries, leave out refused ones, and return whether the controls were set anew."""
     if not st.session_state.get(_UNSEEN):
         return False
     played = current_round()
     wrong = []
-    told = outcome()
+    result = outcome()
     for hole, schemes in played.tries.items():
         for at, scheme in enumerate(schemes, 1):
             try:
                 score_of(HOLES[hole], scheme)
             except QuantVizError as problem:
                 played = played.without_try(hole, scheme)
-                if told.pressed:
-                    told = Outcome(refused=problem.again())
+                if result.pressed:
+                    result = Outcome(refused=problem.again())
                 else:
                     wrong.append(QuantVizError("golf.link_try", number=at, hole=hole, reason=problem.again()))
     st.session_state[_ROUND] = played
-    st.session_state[_OUTCOME] = told
+    st.session_state[_OUTCOME] = result
     st.session_state[_UNSEEN] = False
     if wrong:
         st.session_state[_PROBLEMS] = (*link_problems(), *wrong)
@@ -130,18 +126,18 @@ def score_of(hole: Hole, scheme: Scheme) -> RecipeRow:
 
 def standing(hole: str) -> HoleResults:
     """Return the standing of a hole of the round."""
-    own = HOLES[hole]
-    recipes = heavy_fact(own.source, "golf recipes", recipes_within)
+    played_hole = HOLES[hole]
+    recipes = heavy_fact(played_hole.source, "golf recipes", recipes_within)
     tries = current_round().tries.get(hole, ())
-    return HoleResults(own, recipes, tuple(score_of(own, scheme) for scheme in tries))
+    return HoleResults(played_hole, recipes, tuple(score_of(played_hole, scheme) for scheme in tries))
 
 
 # ---- changes ----------------------------------------------------------------------------------------
 
 
-def _put(played: GolfRound, told: Outcome) -> None:
+def _put(played: GolfRound, result: Outcome) -> None:
     st.session_state[_ROUND] = played
-    st.session_state[_OUTCOME] = told
+    st.session_state[_OUTCOME] = result
     st.session_state[_PROBLEMS] = ()
     st.session_state[_MOVED] = True
 
@@ -191,8 +187,8 @@ def ask_for_par() -> None:
 
 def par_is_shown(now: HoleResults) -> bool:
     """Return whether the recipe of par is shown: the player wanted to see it, or has beaten it."""
-    asked = now.hole.id in st.session_state.get(_ASKED, ())
-    return asked or (now.score is not None and now.score > 0)
+    requested = now.hole.id in st.session_state.get(_ASKED, ())
+    return requested or (now.score is not None and now.score > 0)
 
 
 def remember_facts(hole: Hole) -> None:

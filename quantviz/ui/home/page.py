@@ -14,9 +14,9 @@ import streamlit as st
 from quantviz.browser import read_script
 from quantviz.figures.theme import THEMES
 from quantviz.lab.state import has_state, read_link
-from quantviz.ui.components.component import component, told
-from quantviz.ui.components.language_switch import show_language
+from quantviz.ui.components.component import component, last_message
 from quantviz.ui.components.lesson_place import PLACE
+from quantviz.ui.components.page_header import show_language
 from quantviz.ui.home.play import play_data
 from quantviz.ui.lab.bars.title_line import tensor_name
 from quantviz.ui.lab.sidebar.uploads import open_dropped
@@ -37,10 +37,10 @@ _DROPPED = "home_file"
 
 def show_page() -> None:
     """Show the front door; the Lab instead, where the address has anything of the Lab's."""
-    asked = st.query_params.to_dict()
-    if has_state(asked) or classroom.PARAMETER in asked:
+    parameters = st.query_params.to_dict()
+    if has_state(parameters) or classroom.PARAMETER in parameters:
         # Until now this was the Lab's address, and such links exist.
-        st.switch_page(LAB, query_params=asked)
+        st.switch_page(LAB, query_params=parameters)
     address.write({"lang": language()})
     name_tab(say("pages.home"))
     st.html(Path(__file__).with_name("home.css"))
@@ -115,7 +115,7 @@ def _open_dropped() -> None:
 
 
 def _show_continue() -> None:
-    own = THEMES[theme()]
+    colours = THEMES[theme()]
     component(_CONTINUE, "continue_component")(
         key=_CONTINUE,
         data={
@@ -128,7 +128,7 @@ def _show_continue() -> None:
             "pages": {"lab": "lab", "lesson": "lessons"},
             "here": _here(),
             "language": language(),
-            "colors": {"muted": own.muted, "handle": own.accent},
+            "colors": {"muted": colours.muted, "handle": colours.accent},
         },
         on_go_change=errors.safely(_go(_CONTINUE, "continue_component")),
     )
@@ -147,11 +147,11 @@ def _go(key: str, script: str) -> Callable[[], None]:
     """Return the callback for a request for a page by the component `key` of a `script`."""
 
     def go_there() -> None:
-        asked = told(key, script, "go")
-        if asked is None:
+        message = last_message(key, script, "go")
+        if message is None:
             return
-        wanted = asked["parameters"]
-        if asked["page"] == "lesson":
+        wanted = message["parameters"]
+        if message["page"] == "lesson":
             # The page reads its address again.
             st.session_state.pop(PLACE, None)
             turn_to(LESSONS, wanted)

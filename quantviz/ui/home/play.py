@@ -23,7 +23,7 @@ from quantviz.schemes.level_count import level_count
 from quantviz.schemes.scheme import Scheme
 from quantviz.sources import Builtin, write_source
 from quantviz.sources.landscape import landscape
-from quantviz.text import text
+from quantviz.text import templates, text
 from quantviz.ui.shell.imports import frames
 from quantviz.ui.shell.startup import turns
 
@@ -34,44 +34,6 @@ if TYPE_CHECKING:
 _SHADES = 257
 #: Bytes of a value before it is quantized.
 _BEFORE = 4
-#: The places of the script's words, which the browser fills in.
-_PLACES = (
-    "few",
-    "bits",
-    "levels",
-    "name",
-    "zeros",
-    "count",
-    "end",
-    "x",
-    "scale",
-    "ratio",
-    "code",
-    "x_hat",
-    "error",
-)
-#: The words of the script.
-_WORDS = (
-    "bit",
-    "bits",
-    "slider",
-    "hold",
-    "hold_keys",
-    "original",
-    "few_one",
-    "few",
-    "made",
-    "made_row",
-    "error",
-    "error_row",
-    "divide",
-    "round",
-    "multiply",
-    "off",
-    "choice",
-    "every",
-    "ruler",
-)
 
 
 @dataclass(frozen=True)
@@ -125,7 +87,7 @@ def _arrays() -> Mapping[str, np.ndarray[Any, Any]]:
 @cache
 def play_data(language: str, theme: str) -> bytes:
     """Return the component's data, in a language and for one of `THEMES`."""
-    own = THEMES[theme]
+    colours = THEMES[theme]
     other = THEMES["dark"]
     programs = kept_programs([scheme for toy in TOYS.values() for scheme in toy.schemes], _import_torch)
     toys = []
@@ -152,30 +114,25 @@ def play_data(language: str, theme: str) -> bytes:
             }
         )
         first += len(toy.schemes)
-    kept = {name: f"{{{name}}}" for name in _PLACES}
     header = {
         **programs,
         "language": language,
         "link_version": VERSION,
         "writing": asdict(WRITING),
         "toys": toys,
-        "words": {name: text(f"home.{name}", language, **kept) for name in _WORDS},
+        "words": dict(templates("home", language)),
         "colors": {
-            "text": own.text,
-            "muted": own.muted,
-            "line": own.line,
-            "surface": own.surface,
-            "tooth": own.muted,
-            "handle": own.accent,
-            "dot": own.accent,
-            "over": own.errors[-1],
-            "under": own.errors[0],
+            **colours.named("text", "muted", "line", "surface", "font"),
+            "tooth": colours.muted,
+            "handle": colours.accent,
+            "dot": colours.accent,
+            "over": colours.errors[-1],
+            "under": colours.errors[0],
             # On a picture, which is as bright on any page.
             "mark": other.errors[-1],
-            "font": own.font,
         },
     }
-    return pack(header, {**_arrays(), "errors": rgb(own.errors, _SHADES).ravel()})
+    return pack(header, {**_arrays(), "errors": rgb(colours.errors, _SHADES).ravel()})
 
 
 def _bytes(count: float) -> str:

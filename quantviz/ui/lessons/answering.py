@@ -12,6 +12,7 @@ from quantviz.teaching.lessons.drags import drag_answer
 from quantviz.teaching.lessons.formulas import HERE
 from quantviz.teaching.lessons.model import Drag, Question
 from quantviz.teaching.lessons.progress import Answer
+from quantviz.ui.components.choice import show_button
 from quantviz.ui.components.lesson_place import go_on_from
 from quantviz.ui.lessons import questions
 from quantviz.ui.lessons.moving import has_moved, in_hand, scene_in_hand
@@ -50,13 +51,15 @@ def show_questions(now: Now) -> None:
         if answer is not None and not now.complete:
             st.caption(say("lessons.after_all"))
     if now.revealed:
-        if now.step.rule:
-            st.html(
-                f'<p class="qv-rule"><b>{html.escape(say("lessons.rule"))}</b> '
-                f"{html.escape(now.step.rule.say(now.scenes))}</p>"
-            )
+        show_rule(now)
     elif now.step.questions and now.complete:
         st.info(say("lessons.withheld_not_kept" if refused() else "lessons.withheld"))
+
+
+def show_rule(now: Now) -> None:
+    if now.step.rule:
+        words = html.escape(now.step.rule.say(now.scenes))
+        st.html(f'<p class="qv-rule"><b>{html.escape(say("lessons.rule"))}</b> {words}</p>')
 
 
 def _show_room(now: Now) -> None:
@@ -88,7 +91,7 @@ def open_question(now: Now, i: int, question: Question) -> None:
     if now.is_blind(i):
         assert isinstance(question, Drag)
         questions.ask_for_mark(question)
-        questions.complaint(key)
+        _show_refusal(key)
         return
     on_wall = classroom().projector and tries
     if on_wall:
@@ -104,30 +107,28 @@ def open_question(now: Now, i: int, question: Question) -> None:
     if not (on_wall and isinstance(question, Drag)):
         questions.ask(question, now.scenes, key)
     if not on_wall:
-        questions.complaint(key)
+        _show_refusal(key)
     # Two buttons alike: the learner chooses how sure they are, and no choice is the default.
     with st.container(key="lesson_commit", horizontal=True, gap="small"):
         for name, sure in (("commit", True), ("commit_guess", False)):
-            st.button(
-                say(f"lessons.{name}"),
-                key=name,
-                type="primary",
-                width="stretch",
-                on_click=errors.safely(_commit),
-                args=(now, i, question, sure),
+            show_button(
+                say(f"lessons.{name}"), name, _commit, now, i, question, sure, type="primary", width="stretch"
             )
 
 
+def _show_refusal(key: str) -> None:
+    if words := questions.refusal(key):
+        st.error(words)
+
+
 def _you_said(now: Now, question: Question, answer: Answer) -> None:
-    words = questions.told(question, answer.given, now.scenes)
+    words = questions.answer_words(question, answer.given, now.scenes)
     sure = say("lessons.was_sure" if answer.sure else "lessons.was_guess")
     st.markdown(say("lessons.you_said", answer=words, sure=sure))
 
 
 def _first_try(now: Now, question: Question, answer: Answer, *, short: bool = False) -> str:
-    """Return the feedback to a wrong answer that can be given once more: in `short` without the hint, where
-    there is a diagnosis.
-    """
+    """Return the feedback to a first wrong answer: in `short` without the hint after a diagnosis."""
     diagnosis = question.judge(answer.given, now.scenes).diagnosis or ""
     hint = question.hint.say(now.scenes) if question.hint else ""
     if short and diagnosis:
@@ -160,7 +161,6 @@ def _given(now: Now, question: Question, key: str) -> object:
 
 
 def _hands(now: Now, i: int, question: Question) -> None:
-    """Show boxes for counting hands, where a teacher wants them."""
     if st.session_state.get(HANDS):
         questions.show_hands(question, now.scenes, answer_key(now, i), now.revealed)
 
@@ -178,7 +178,7 @@ def _answered(now: Now, i: int, question: Question, answer: Answer | None) -> No
     elif verdict.right:
         if isinstance(question, Drag):
             # Within the tolerance other places are right too: this one is the learner's.
-            truth = questions.told(question, answer.given, now.scenes)
+            truth = questions.answer_words(question, answer.given, now.scenes)
         st.success(
             say("lessons.right", truth=truth)
             + (" " + say("lessons.good_guess") if question.why and not answer.sure else "")
@@ -195,15 +195,13 @@ def _answered(now: Now, i: int, question: Question, answer: Answer | None) -> No
     if question.why:
         if _tells_of_the_start(now, question):
             st.caption(say("lessons.as_at_first"))
-        st.markdown(question.why.say(question.told(now.scenes)))
+        st.markdown(question.why.say(question.named_scenes(now.scenes)))
 
 
 def _tells_of_the_start(now: Now, question: Question) -> bool:
-    """Return whether a reason names numbers of the step as it was at first, where the picture shows others by
-    now.
-    """
-    own = scene_in_hand(now)
-    if own is now.scenes[HERE] or isinstance(question, Drag) or not question.why:
+    """Return whether a reason names numbers of the start, where the picture shows others by now."""
+    in_hand_now = scene_in_hand(now)
+    if in_hand_now is now.scenes[HERE] or isinstance(question, Drag) or not question.why:
         return False
-    told = question.told(now.scenes)
-    return question.why.say(told) != question.why.say({**told, HERE: own})
+    named = question.named_scenes(now.scenes)
+    return question.why.say(named) != question.why.say({**named, HERE: in_hand_now})

@@ -41,9 +41,9 @@ _MOST_ROWS = 3
 def in_hand(now: Now) -> LabState:
     """Return the step's state after the learner's drags: from this session, else from the last answer."""
     start = now.scenes[HERE].state
-    own = st.session_state.get(_MOVED, {}).get((now.id, now.attempt))
-    if own is not None:
-        return cast(LabState, own)
+    state = st.session_state.get(_MOVED, {}).get((now.id, now.attempt))
+    if state is not None:
+        return cast(LabState, state)
     given = [answer for tries in now.tries for answer in tries if _is_drag(now, answer)]
     return dragged(start, given[-1].given) if given else start
 
@@ -112,8 +112,8 @@ def show_hand_ruler(
 
 def _of_lower_end(now: Now) -> bool:
     """Return whether a step's drag is about the lower end of a range whose ends move by themselves."""
-    asked = (question.solution for question in now.step.questions if isinstance(question, Drag))
-    return now.step.state.scheme.mode != "symmetric" and any("lo" in solution for solution in asked)
+    solutions = (question.solution for question in now.step.questions if isinstance(question, Drag))
+    return now.step.state.scheme.mode != "symmetric" and any("lo" in solution for solution in solutions)
 
 
 def _mark(now: Now) -> hand.Mark | None:
@@ -158,7 +158,6 @@ def _keep_mark(now: Now, message: Mapping[str, object]) -> None:
 
 
 def _keep(now: Now, message: Mapping[str, object]) -> None:
-    """Keep the state in hand after a hand's message."""
     state = moved_by(in_hand(now), message, now.step.move)
     st.session_state.setdefault(_MOVED, {})[(now.id, now.attempt)] = state
     errors.clear()
@@ -214,8 +213,8 @@ def _rows(now: Now) -> Iterator[GridRow]:
     if own is not start and (start.state.scheme != own.state.scheme or _differ(start, own)):
         yield _grid(start, "before")
     for question, tries, settled in zip(now.step.questions, now.tries, now.settled, strict=True):
-        told = now.revealed or not settled
-        if tries and told and not question.judge(tries[-1].given, now.scenes).right:
+        shown = now.revealed or not settled
+        if tries and shown and not question.judge(tries[-1].given, now.scenes).right:
             yield from _answered(now, question, tries[-1].given, own)
         if isinstance(question, Drag) and now.revealed:
             yield _right(now, question, tries, own)
@@ -223,7 +222,7 @@ def _rows(now: Now) -> Iterator[GridRow]:
 
 def _right(now: Now, question: Drag, tries: Sequence[Answer], own: Scene) -> GridRow:
     """Return the row of the right answer: the learner's own if it was right, since several may be right."""
-    solution = question.told(now.scenes)[SOLUTION]
+    solution = question.named_scenes(now.scenes)[SOLUTION]
     if tries and question.judge(tries[-1].given, now.scenes).right:
         solution = Scene(dragged(now.scenes[HERE].state, tries[-1].given))
     if "value" in question.solution:
@@ -232,7 +231,6 @@ def _right(now: Now, question: Drag, tries: Sequence[Answer], own: Scene) -> Gri
 
 
 def _answered(now: Now, question: Question, given: object, own: Scene) -> Iterator[GridRow]:
-    """Yield a wrong answer as it can be drawn."""
     words = say("lessons.rows.wrong")
     here = now.scenes[HERE]
     if isinstance(question, Drag):

@@ -42,13 +42,13 @@ class Now:
     @cached_property
     def tries(self) -> tuple[tuple[Answer, ...], ...]:
         """Return the answers to each of the step's questions at this attempt, the first try first."""
-        own = [
+        attempts = [
             a
             for a in answers()
             if (a.lesson, a.step, a.attempt) == (self.place.lesson, self.place.step, self.attempt)
         ]
         return tuple(
-            tuple(sorted((a for a in own if a.question == question.id), key=lambda a: a.tried))
+            tuple(sorted((a for a in attempts if a.question == question.id), key=lambda a: a.tried))
             for question in self.step.questions
         )
 
@@ -93,9 +93,7 @@ class Now:
         return self.id, self.attempt, self.step.questions[i].id
 
     def is_blind(self, i: int) -> bool:
-        """Return whether a question waits for the learner's mark. Answers from before there were marks have
-        none.
-        """
+        """Return whether a question waits for the learner's mark; older answers have none."""
         waits = self.mark(i) is None and not self.tries[i] and not self.revealed
         return waits and bool(self.step.opened_by_mark(self.step.questions[i]))
 
@@ -113,10 +111,10 @@ class Now:
     @property
     def revealed(self) -> bool:
         """Whether the answers are revealed."""
-        told = classroom().answers
-        if not self.step.questions or told == "shown" or self._key in st.session_state.get(_TOLD, ()):
+        when = classroom().answers
+        if not self.step.questions or when == "shown" or self._key in st.session_state.get(_TOLD, ()):
             return True
-        return told == "after" and self.complete
+        return when == "after" and self.complete
 
     def tell(self) -> None:
         """Reveal the step's answers, whether or not the class has answered."""

@@ -13,15 +13,15 @@ import streamlit as st
 from quantviz.errors import QuantVizError
 from quantviz.figures.thumbnail import thumbnail_svg
 from quantviz.teaching.golf import BUDGET, HOLES
-from quantviz.teaching.lessons import lessons, term_home
+from quantviz.teaching.lessons import lessons, sound_lessons, term_home
 from quantviz.teaching.lessons.model import Lesson
 from quantviz.teaching.lessons.plan import FIRST_HOUR, minutes
 from quantviz.teaching.lessons.progress import asked, reached
 from quantviz.teaching.lessons.thumbnails import thumbnails
-from quantviz.ui.components.language_switch import show_language
-from quantviz.ui.components.lesson_place import MOVED, PLACE, PROBLEMS, Place, go
+from quantviz.ui.components.choice import show_button
+from quantviz.ui.components.lesson_place import MOVED, PLACE, PROBLEMS, Place, go, show_focus
+from quantviz.ui.components.page_header import show_language
 from quantviz.ui.lessons.answering import HANDS
-from quantviz.ui.lessons.focus import show_focus
 from quantviz.ui.lessons.progress import (
     answers,
     keep_in_browser,
@@ -60,16 +60,16 @@ def show_page() -> None:
     # First of all: the next click comes with the new address.
     _write_address(place)
     take_from_browser()
-    found = lessons(language())
+    every = lessons(language())
     with st.sidebar:
-        _show_contents(found, place)
+        _show_contents(every, place)
         st.session_state[HANDS] = st.toggle(
             say("lessons.hands"), st.session_state.get(HANDS, False), help=say("lessons.hands_help")
         )
         show_language()
     for wrong in (*errors.page_errors(), *st.session_state.get(PROBLEMS, ()), *filter(None, (unreadable(),))):
         st.warning(say_error(wrong))
-    lesson = found.get(place.lesson) if place.lesson else None
+    lesson = every.get(place.lesson) if place.lesson else None
     name_tab(say("pages.lessons"), lesson.title if isinstance(lesson, Lesson) else "")
     if isinstance(lesson, QuantVizError):
         st.error(say_error(lesson))
@@ -78,7 +78,7 @@ def show_page() -> None:
         if not classroom().projector:
             keep_place("lesson", lesson.title, st.query_params.to_dict(), step=place.step + 1)
     else:
-        _show_list(found)
+        _show_list(every)
     keep_in_browser()
 
 
@@ -94,27 +94,25 @@ def _place() -> Place:
 
 
 def _opening(
-    asked: str | None, step: str, term: str | None = None
+    lesson_id: str | None, step: str, term: str | None = None
 ) -> tuple[Place, tuple[QuantVizError, ...]]:
-    """Return the place in the address, a step or the one that introduces a term, and the errors of parts that
-    are not valid.
-    """
-    found = lessons(language())
-    if asked is None and term is not None:
+    """Return the place in the address, by step or term, and the errors of its parts."""
+    every = lessons(language())
+    if lesson_id is None and term is not None:
         home = term_home(term)
         return (
             (Place(*home), ()) if home else (Place(), (QuantVizError("lessons.term_without_step", got=term),))
         )
-    if asked is None:
+    if lesson_id is None:
         return Place(), ()
-    if asked not in found:
-        return Place(), (QuantVizError("lessons.unknown", got=asked, known=", ".join(found)),)
-    lesson = found[asked]
+    if lesson_id not in every:
+        return Place(), (QuantVizError("lessons.unknown", got=lesson_id, known=", ".join(every)),)
+    lesson = every[lesson_id]
     if isinstance(lesson, QuantVizError):
-        return Place(asked), ()
+        return Place(lesson_id), ()
     last = len(lesson.steps)
     shown = min(max(int(step), 1), last) if step.isascii() and step.isdigit() and len(step) < 4 else 1
-    return Place(asked, shown - 1), () if step == str(shown) else (
+    return Place(lesson_id, shown - 1), () if step == str(shown) else (
         QuantVizError("lessons.unknown_step", got=step, last=last, shown=shown),
     )
 
@@ -125,44 +123,43 @@ def _write_address(place: Place) -> None:
     address.write(wanted)
 
 
-def _show_contents(found: Mapping[str, Lesson | QuantVizError], place: Place) -> None:
+def _show_contents(every: Mapping[str, Lesson | QuantVizError], place: Place) -> None:
     """Show all lessons, how far each is done, and the whole progress."""
     with st.container(key="lesson_contents", gap=None):
-        for i, (name, lesson) in enumerate(found.items()):
+        for i, (name, lesson) in enumerate(every.items()):
             if isinstance(lesson, QuantVizError):
                 continue
             mark = "✓ " if _is_done(name, lesson) else ""
-            st.button(
+            show_button(
                 f"{mark}{i} · {plain(lesson.title)}",
-                key=f"go_{name}",
+                f"go_{name}",
+                go,
+                name,
                 type="primary" if name == place.lesson else "tertiary",
-                on_click=errors.safely(go),
-                args=(name,),
                 width="stretch",
             )
         st.page_link(_GOLF, label=say("golf.title"))
         st.html(_CLOSE_THE_LIST, unsafe_allow_javascript=True)
-    show_progress({name: lesson for name, lesson in found.items() if isinstance(lesson, Lesson)})
+    show_progress(sound_lessons(language()))
 
 
 def _is_done(name: str, lesson: Lesson) -> bool:
-    """Return whether every question of a lesson was answered."""
     return bool(asked(lesson)) and reached(answers(), name) == asked(lesson)
 
 
 def _courses(
-    found: Mapping[str, Lesson | QuantVizError],
+    every: Mapping[str, Lesson | QuantVizError],
 ) -> Iterator[tuple[int, list[tuple[int, str, Lesson | QuantVizError]]]]:
     """Yield each course with its lessons, their numbers and ids; one with a mistake is where it stands."""
     course = 1
     numbered: dict[int, list[tuple[int, str, Lesson | QuantVizError]]] = {}
-    for number, (name, lesson) in enumerate(found.items()):
+    for number, (name, lesson) in enumerate(every.items()):
         course = lesson.course if isinstance(lesson, Lesson) else course
         numbered.setdefault(course, []).append((number, name, lesson))
     yield from numbered.items()
 
 
-def _show_list(found: Mapping[str, Lesson | QuantVizError]) -> None:
+def _show_list(every: Mapping[str, Lesson | QuantVizError]) -> None:
     with st.container(key="lesson_title"):
         st.markdown(f"# {say('lessons.title')}")
         show_focus()
@@ -171,7 +168,7 @@ def _show_list(found: Mapping[str, Lesson | QuantVizError]) -> None:
         st.caption(kept_words())
     show_due_at_the_end()
     with st.container(key="lesson_courses"):
-        for course, numbered in _courses(found):
+        for course, numbered in _courses(every):
             st.markdown(
                 f"## {say('lessons.course', number=course, name=say(f'lessons.courses.{course}.name'))}"
             )
@@ -190,28 +187,20 @@ def _show_list(found: Mapping[str, Lesson | QuantVizError]) -> None:
 
 @cache
 def _thumbnail(name: str, theme: str) -> str:
-    """Return a lesson's thumbnail as the address of an image."""
     svg = thumbnail_svg(thumbnails()[name], theme)
     return f"data:image/svg+xml;base64,{base64.b64encode(svg.encode()).decode()}"
 
 
 def _show_card(number: int, name: str, lesson: Lesson) -> None:
-    """Show a lesson's thumbnail, title, minutes, and whether it is done or one of the first hour's."""
     started = name in FIRST_HOUR
     done = reached(answers(), name)
     all_of = asked(lesson)
-    told = say("lessons.minutes", minutes=minutes(lesson))
+    facts = say("lessons.minutes", minutes=minutes(lesson))
     if done:
-        told = say("lessons.done", minutes=told, done=done, asked=all_of)
+        facts = say("lessons.done", minutes=facts, done=done, asked=all_of)
     mark = '<b class="qv-done">✓</b> ' if _is_done(name, lesson) else ""
     hour = f'<b class="qv-start">{html.escape(say("lessons.start_here"))}</b>' if started else ""
     st.html(f'<img class="qv-thumbnail" alt="" src="{_thumbnail(name, theme())}">')
-    st.button(
-        f"**{number} · {plain(lesson.title)}**",
-        key=f"open_{name}",
-        type="tertiary",
-        on_click=errors.safely(go),
-        args=(name,),
-    )
-    st.html(f'<p class="qv-card-facts">{mark}{html.escape(told)}{hour}</p>')
+    show_button(f"**{number} · {plain(lesson.title)}**", f"open_{name}", go, name, type="tertiary")
+    st.html(f'<p class="qv-card-facts">{mark}{html.escape(facts)}{hour}</p>')
     st.markdown(lesson.summary)

@@ -13,7 +13,7 @@ from quantviz.figures.theme import THEMES, translucent
 from quantviz.lab.picture_parts import PANEL_PARTS, TILE_PARTS
 from quantviz.lab.state import LabState
 from quantviz.teaching.lessons import known_by
-from quantviz.teaching.lessons.bits import sqnr_of_bits
+from quantviz.teaching.lessons.drags import sqnr_of_bits
 from quantviz.teaching.lessons.formulas import HERE, SOLUTION, Scene
 from quantviz.teaching.lessons.model import Cell, Drag
 from quantviz.teaching.lessons.plan import legend_home
@@ -23,6 +23,7 @@ from quantviz.ui.components.lesson_place import LOOK
 from quantviz.ui.components.panels import page_style, show_panels
 from quantviz.ui.components.panels_bridge import PanelsPlace, bridge_width, clicked_cell
 from quantviz.ui.components.scheme_words import scheme_words
+from quantviz.ui.components.small_parts import show_plot, table_html
 from quantviz.ui.lab.numbers.tiles import Tile, cover_tile, show_live_tile, show_tile, tiles
 from quantviz.ui.lessons.answering import answer_key
 from quantviz.ui.lessons.moving import (
@@ -91,16 +92,14 @@ def show_picture(now: Now) -> None:
 
 def state_looked_at(now: Now) -> str:
     """Return the name of the table's state in the panels, or `IN_HAND`."""
-    found = st.session_state.get(LOOK)
-    if not isinstance(found, str) or found not in now.scenes or not _can_look(now):
+    look = st.session_state.get(LOOK)
+    if not isinstance(look, str) or look not in now.scenes or not _can_look(now):
         return IN_HAND
-    return IN_HAND if found == HERE and not _is_moved(now) else found
+    return IN_HAND if look == HERE and not _is_moved(now) else look
 
 
 def _can_look(now: Now) -> bool:
-    """Return whether other states of the table can be looked at: they have no handles, which a question needs
-    as long as it is open.
-    """
+    """Return whether other states can be looked at: they have no handles for an open question."""
     return "table" not in now.covered and (now.revealed or not now.step.move)
 
 
@@ -120,13 +119,13 @@ def _is_moved(now: Now) -> bool:
 
 def selected_cell(now: Now, state: LabState) -> tuple[int, ...]:
     """Return the cell selected in this step."""
-    own = st.session_state.setdefault(_CELLS, {}).get((now.id, now.attempt))
+    cell = st.session_state.setdefault(_CELLS, {}).get((now.id, now.attempt))
     fits = (
-        own is not None
-        and len(own) == len(state.source.shape)
-        and all(i < n for i, n in zip(own, state.source.shape, strict=True))
+        cell is not None
+        and len(cell) == len(state.source.shape)
+        and all(i < n for i, n in zip(cell, state.source.shape, strict=True))
     )
-    return own if fits and own is not None else state.cell
+    return cell if fits and cell is not None else state.cell
 
 
 def _tiles(now: Now, r: QuantResult, state: LabState) -> None:
@@ -142,13 +141,13 @@ def _tiles(now: Now, r: QuantResult, state: LabState) -> None:
             if part in now.covered:
                 cover_tile(part.removeprefix("tiles."))
             elif now.step.move:
-                told = say(f"lessons.whose.{_whose(now)}", value=right[part].value) if right else ""
+                whose = say(f"lessons.whose.{_whose(now)}", value=right[part].value) if right else ""
                 # On the wall it stands on one line with whose it is.
                 show_live_tile(
                     computed[part],
                     line="tile_lines" in now.step.show,
-                    whose=told,
-                    short=bool(told) and classroom().projector,
+                    whose=whose,
+                    short=bool(whose) and classroom().projector,
                 )
             else:
                 show_tile(computed[part], line="tile_lines" in now.step.show)
@@ -160,15 +159,13 @@ def _whose(now: Now) -> str:
 
 
 def _right_tiles(now: Now) -> Mapping[str, Tile]:
-    """Return the tiles of the right answer to a drag, once that is revealed and the picture shows the state
-    in hand; else none.
-    """
+    """Return the tiles of a drag's right answer, once revealed, beside the state in hand; else none."""
     from quantviz.analysis.study import Study
 
     question = next((each for each in now.step.questions if isinstance(each, Drag)), None)
     if question is None or not now.revealed or state_looked_at(now) != IN_HAND:
         return {}
-    scene = question.told(now.scenes)[SOLUTION]
+    scene = question.named_scenes(now.scenes)[SOLUTION]
     if (
         scene_in_hand(now).state.scheme == scene.state.scheme
         and scene.state.source == scene_in_hand(now).state.source
@@ -234,9 +231,7 @@ def _width() -> float:
 
 
 def _framed(now: Now, state: LabState) -> tuple[int, ...] | None:
-    """Return the cell to frame: the explained one, else the learner's answer to a question for a cell, or the
-    right one once that is revealed.
-    """
+    """Return the cell to frame: the explained one, else the learner's answer or the right one."""
     clicked = (now.id, now.attempt) in st.session_state.get(_CELLS, {})
     explained = _EXPLAINED & (now.step.show - now.covered)
     if now.lesson.format > 1:
@@ -252,7 +247,6 @@ def _framed(now: Now, state: LabState) -> tuple[int, ...] | None:
 
 
 def _pointing(now: Now) -> bool:
-    """Return whether the open question is for a cell."""
     asks = next(
         (
             question
@@ -265,12 +259,10 @@ def _pointing(now: Now) -> bool:
 
 
 def _chosen_cell(now: Now, r: QuantResult, place: tuple[int, ...]) -> None:
-    """Show the numbers of the cell pointed at, as far as they are visible, with more digits than the picture
-    has room for.
-    """
-    told = [name for name in PANEL_PARTS if name in now.step.show - now.covered]
+    """Show the visible numbers of the cell pointed at, with more digits than in the picture."""
+    visible = [name for name in PANEL_PARTS if name in now.step.show - now.covered]
     numbers = ", ".join(
-        f"{say(f'panels.field.{name}')} = {number(float(getattr(r, name)[place]), 6)}" for name in told
+        f"{say(f'panels.field.{name}')} = {number(float(getattr(r, name)[place]), 6)}" for name in visible
     )
     st.caption(
         plain(say("app.labelled", name=say("lessons.cell", row=place[0], col=place[1]), value=numbers))
@@ -336,9 +328,12 @@ def _why(now: Now, why: Explanation, r: QuantResult, state: LabState, stamp: int
 
 
 def _legend() -> None:
-    """Show the meaning of the ruler's bars and of the colours of its lines."""
-    own = THEMES[theme()]
-    signs = (("over", own.errors[-1]), ("under", own.errors[0]), ("bars", translucent(own.muted, 0.3)))
+    colours = THEMES[theme()]
+    signs = (
+        ("over", colours.errors[-1]),
+        ("under", colours.errors[0]),
+        ("bars", translucent(colours.muted, 0.3)),
+    )
     parts = "".join(
         f'<span><i style="background: {colour}"></i>{html.escape(say(f"lessons.legend.{name}"))}</span>'
         for name, colour in signs
@@ -352,7 +347,6 @@ def _bits_plot(now: Now, scene: Scene) -> None:
         st.caption(say("lessons.plot_later"))
         return
     from quantviz.figures.marked_line import marked_line_figure
-    from quantviz.figures.small_plots import SMALL_PLOT_CONFIG
 
     if "bits" not in scene.kept:
         scene.kept["bits"] = sqnr_of_bits(scene.state)
@@ -364,7 +358,7 @@ def _bits_plot(now: Now, scene: Scene) -> None:
         language=language(),
         enlarge=_larger() or 1.0,
     )
-    st.plotly_chart(figure, key="lesson_bits_plot", theme=None, config=dict(SMALL_PLOT_CONFIG))
+    show_plot(figure, "lesson_bits_plot")
 
 
 def _written(value: float) -> str:
@@ -379,9 +373,6 @@ def _table(now: Now) -> None:
     if "table" in now.covered:
         st.caption(say("lessons.table_later"))
         return
-    head = "".join(
-        f"<th>{html.escape(name)}</th>" for name in ("", *(heading for heading, _ in table.columns))
-    )
     rows = []
     for words, state in table.rows:
         own = {**now.scenes, HERE: now.scenes[state]}
@@ -390,8 +381,7 @@ def _table(now: Now) -> None:
     st.html(
         # On the wall it scrolls where its part of the screen is low: keys must reach it.
         f'<div class="qv-steps qv-table"{" tabindex=0" if classroom().projector else ""}>'
-        f"<table><thead><tr>{head}</tr></thead>"
-        f"<tbody>{''.join(rows)}</tbody></table></div>"
+        f"{table_html(('', *(heading for heading, _ in table.columns)), rows)}</div>"
     )
 
 

@@ -16,7 +16,7 @@ from typing import cast
 import streamlit as st
 
 from quantviz.errors import QuantVizError
-from quantviz.teaching.lessons import lessons
+from quantviz.teaching.lessons import sound_lessons
 from quantviz.teaching.lessons.model import Lesson
 from quantviz.teaching.lessons.progress import (
     LONGEST,
@@ -31,11 +31,11 @@ from quantviz.teaching.lessons.progress import (
     merged,
     reached,
     read_json,
-    told,
+    revealed,
 )
+from quantviz.ui.components.choice import show_button
 from quantviz.ui.components.clipboard import copy_button
-from quantviz.ui.components.component import component
-from quantviz.ui.components.component import told as told_by_browser
+from quantviz.ui.components.component import component, last_message
 from quantviz.ui.shell import errors
 from quantviz.ui.shell.classroom import classroom
 from quantviz.ui.shell.words import language, say, say_error, sentences
@@ -77,11 +77,6 @@ def _take(others: list[Answer]) -> None:
     st.session_state[_CLEARED] = False
 
 
-def _known() -> dict[str, Lesson]:
-    """Return the lessons without words of theirs: which questions there are is the same in every language."""
-    return {name: lesson for name, lesson in lessons().items() if isinstance(lesson, Lesson)}
-
-
 # ---- in the browser -----------------------------------------------------------------------------
 
 
@@ -111,11 +106,11 @@ def take_from_browser() -> None:
 
     Not in a callback: Streamlit drops the rest of one that another message from the browser overtakes.
     """
-    stored = told_by_browser(_COMPONENT, _SCRIPT, "stored")
+    stored = last_message(_COMPONENT, _SCRIPT, "stored")
     if stored is None or stored["count"] == st.session_state.get(_READ):
         return
     try:
-        _take(read_json(stored["text"].encode(), _known())[0])
+        _take(read_json(stored["text"].encode(), sound_lessons())[0])
         st.session_state[_UNREADABLE] = None
     except QuantVizError as problem:
         st.session_state[_UNREADABLE] = problem
@@ -125,7 +120,7 @@ def take_from_browser() -> None:
 def refused() -> bool:
     """Return whether this browser keeps nothing."""
     st.session_state[_REFUSED] = st.session_state.get(_REFUSED, False) or bool(
-        told_by_browser(_COMPONENT, _SCRIPT, "refused")
+        last_message(_COMPONENT, _SCRIPT, "refused")
     )
     return cast(bool, st.session_state[_REFUSED])
 
@@ -143,10 +138,8 @@ def kept_words() -> str:
 # ---- on the page --------------------------------------------------------------------------------
 
 
-def show_progress(found: Mapping[str, Lesson]) -> None:
-    """Show how far the learner is, and the ways to take the progress along. `found` are the lessons in the
-    session's language.
-    """
+def show_progress(titled: Mapping[str, Lesson]) -> None:
+    """Show how far the learner is, and the ways to take the progress along; `titled` are lessons."""
     # Whether the answers are right may have to be computed: only while the list is open.
     popover = st.popover(
         say("lessons.progress.button", count=len(answers())), key=_POPOVER, width="stretch", on_change="rerun"
@@ -160,7 +153,7 @@ def show_progress(found: Mapping[str, Lesson]) -> None:
         return
     with popover, st.container(key="progress_body"):
         if answers():
-            _show_answers(found)
+            _show_answers(titled)
         st.file_uploader(
             say("lessons.progress.load"),
             type=["json"],
@@ -171,13 +164,13 @@ def show_progress(found: Mapping[str, Lesson]) -> None:
         st.caption(kept_words())
 
 
-def _show_answers(found: Mapping[str, Lesson]) -> None:
-    known = verdicts()
-    st.html(_card(found, known))
+def _show_answers(titled: Mapping[str, Lesson]) -> None:
+    judgements = verdicts()
+    st.html(_card(titled, judgements))
     with st.container(horizontal=True, gap="small"):
         st.download_button(
             say("lessons.progress.download"),
-            as_json(answers(), known),
+            as_json(answers(), judgements),
             "quantviz_lessons.json",
             "application/json",
             key="progress_file",
@@ -187,30 +180,26 @@ def _show_answers(found: Mapping[str, Lesson]) -> None:
             "copy_progress",
             say("lessons.progress.copy"),
             say("lab.copied"),
-            text=as_text(answers(), found, known, language()),
+            text=as_text(answers(), titled, judgements, language()),
         )
-        st.button(
-            say("lessons.progress.clear"),
-            key="progress_clear",
-            on_click=errors.safely(_clear),
-            help=say("lessons.progress.clear_help"),
+        show_button(
+            say("lessons.progress.clear"), "progress_clear", _clear, help=say("lessons.progress.clear_help")
         )
 
 
 def verdicts() -> Verdicts | None:
     """Return whether the visible answers are right; None where a teacher withholds that."""
     how = classroom().answers
-    known = _known()
+    readable = sound_lessons()
     if how == "withheld":
         return None
-    telling = answers() if how == "shown" else told(answers(), known)
-    found = judged(telling, known, st.session_state.get(_VERDICTS, {}))
-    st.session_state[_VERDICTS] = found
-    return found
+    telling = answers() if how == "shown" else revealed(answers(), readable)
+    judgements = judged(telling, readable, st.session_state.get(_VERDICTS, {}))
+    st.session_state[_VERDICTS] = judgements
+    return judgements
 
 
 def _load() -> None:
-    """Take the answers in a file."""
     uploaded = st.session_state.get(_FILE)
     if uploaded is None:
         st.session_state[_LOADED] = None
@@ -218,7 +207,7 @@ def _load() -> None:
     try:
         if uploaded.size > LONGEST:
             raise QuantVizError("lessons.progress_too_large", got=uploaded.size, longest=LONGEST)
-        read, left_out = read_json(uploaded.getvalue(), _known())
+        read, left_out = read_json(uploaded.getvalue(), sound_lessons())
         _take(read)
         st.session_state[_LOADED] = (len(read), left_out)
     except QuantVizError as problem:
@@ -247,9 +236,9 @@ def _clear() -> None:
     st.session_state[_CLEARED] = True
 
 
-def _card(found: Mapping[str, Lesson], verdicts: Verdicts | None) -> str:
+def _card(titled: Mapping[str, Lesson], verdicts: Verdicts | None) -> str:
     rows = []
-    for name, lesson in found.items():
+    for name, lesson in titled.items():
         done = reached(answers(), name)
         if done:
             right = "" if verdicts is None else f"<td>{AnswerCounts.of(verdicts, name).right} ✓</td>"

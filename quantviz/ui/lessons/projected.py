@@ -11,11 +11,11 @@ import string
 import streamlit as st
 
 from quantviz.teaching.lessons.model import Choice, Direction, Question
+from quantviz.ui.components.choice import show_button
 from quantviz.ui.components.term import show_words_with_terms
 from quantviz.ui.lessons import questions
-from quantviz.ui.lessons.answering import answer_key, open_question
+from quantviz.ui.lessons.answering import answer_key, open_question, show_rule
 from quantviz.ui.lessons.now import Now
-from quantviz.ui.shell import errors
 from quantviz.ui.shell.words import say
 
 
@@ -30,9 +30,7 @@ def show_top(now: Now, words: str) -> None:
 
 
 def show_bottom(now: Now) -> None:
-    """Show the answers that hands are raised for, or the control that takes one, and the right answer once it
-    is revealed.
-    """
+    """Show the answers that hands are raised for, or the control, and the right one once revealed."""
     i = _asked(now)
     if i is None:
         return
@@ -50,12 +48,7 @@ def show_tell(now: Now) -> None:
     if i is None or now.revealed:
         return
     counted = _is_counted(now.step.questions[i]) or now.complete
-    st.button(
-        say("lessons.tell"),
-        key="lesson_tell",
-        type="primary" if counted else "secondary",
-        on_click=errors.safely(now.tell),
-    )
+    show_button(say("lessons.tell"), "lesson_tell", now.tell, type="primary" if counted else "secondary")
 
 
 def show_words(now: Now, words: str) -> None:
@@ -68,18 +61,12 @@ def show_words(now: Now, words: str) -> None:
             return
         for question in now.step.questions:
             if question.why:
-                st.markdown(question.why.say(question.told(now.scenes)))
-        if now.step.rule:
-            st.html(
-                f'<p class="qv-rule"><b>{html.escape(say("lessons.rule"))}</b> '
-                f"{html.escape(now.step.rule.say(now.scenes))}</p>"
-            )
+                st.markdown(question.why.say(question.named_scenes(now.scenes)))
+        show_rule(now)
 
 
 def _asked(now: Now) -> int | None:
-    """Return the place of the question on the wall: the one that is open, else the last; None for a step
-    without questions.
-    """
+    """Return the place of the question on the wall: the open one, else the last; None without any."""
     last = len(now.step.questions) - 1
     still_open = now.answers.index(None) if None in now.answers and not now.revealed else last
     return still_open if now.step.questions else None
@@ -102,9 +89,7 @@ def _bar_names(question: Question, now: Now) -> list[tuple[str, bool]]:
 
 
 def _show_bars(names: list[tuple[str, bool]], key: str) -> None:
-    """Show each answer as a bar with a box for its number of hands; the right one is marked once it is
-    revealed.
-    """
+    """Show each answer as a bar with a box for its hands; the right one is marked once revealed."""
     with st.container(key="lesson_bars"):
         places = [column.container(horizontal=True, gap="small") for column in st.columns(len(names))]
     counts = [0] * len(names)

@@ -10,14 +10,14 @@ from typing import cast
 
 import streamlit as st
 
-from quantviz.teaching.lessons import lessons
+from quantviz.teaching.lessons import lessons, sound_lessons
 from quantviz.teaching.lessons.model import Lesson
 from quantviz.teaching.lessons.progress import Answer, asked, reached, still_wrong, surely_wrong
+from quantviz.ui.components.choice import show_button
 from quantviz.ui.components.lesson_place import Place, go
 from quantviz.ui.lessons import questions
 from quantviz.ui.lessons.now import ATTEMPTS, Now
 from quantviz.ui.lessons.progress import answers, verdicts
-from quantviz.ui.shell import errors
 from quantviz.ui.shell.words import language, say
 
 #: Lessons after which a question is shown once more.
@@ -35,7 +35,7 @@ def show_second_look(now: Now) -> None:
         st.markdown(say("lessons.second_look.title"))
         for answer in wrong:
             _show_wrong(now.lesson, answer)
-        ids = _ids()
+        ids = list(sound_lessons())
         comes = ids.index(cast(str, now.place.lesson)) + LATER < len(ids)
         st.caption(say(f"lessons.second_look.{'later' if comes else 'at_the_end'}"))
 
@@ -44,21 +44,17 @@ def _show_wrong(lesson: Lesson, answer: Answer) -> None:
     scenes = lesson.steps[answer.step].scenes(answer.attempt)
     question = lesson.question(answer.step, answer.question)
     assert question
-    asked = question.ask.say(question.told(scenes))
-    given = questions.told(question, answer.given, scenes)
-    st.markdown(say("lessons.second_look.wrong", ask=asked, answer=given))
-    st.button(
-        say("lessons.second_look.go", step=answer.step + 1),
-        key=f"second_look_{answer.step}_{answer.question}",
-        type="tertiary",
-        on_click=errors.safely(go),
-        args=(answer.lesson, answer.step),
-    )
+    words = question.ask.say(question.named_scenes(scenes))
+    given = questions.answer_words(question, answer.given, scenes)
+    st.markdown(say("lessons.second_look.wrong", ask=words, answer=given))
+    label = say("lessons.second_look.go", step=answer.step + 1)
+    key = f"second_look_{answer.step}_{answer.question}"
+    show_button(label, key, go, answer.lesson, answer.step, type="tertiary")
 
 
 def due_now(now: Now) -> Answer | None:
     """Return an answer of two lessons before the one that ends here whose question is due once more."""
-    ids = _ids()
+    ids = list(sound_lessons())
     earlier = ids.index(cast(str, now.place.lesson)) - LATER
     if earlier < 0 or now.place.step + 1 < len(now.lesson.steps):
         return None
@@ -69,10 +65,10 @@ def due_at_the_end() -> Iterator[Answer]:
     """Yield the answers of the last two lessons of each course that is done whose questions are due once
     more: nothing of the course comes two lessons later.
     """
-    found = {name: lesson for name, lesson in lessons().items() if isinstance(lesson, Lesson)}
-    for course in dict.fromkeys(lesson.course for lesson in found.values()):
-        names = [name for name, lesson in found.items() if lesson.course == course]
-        if reached(answers(), names[-1]) == asked(found[names[-1]]):
+    readable = sound_lessons()
+    for course in dict.fromkeys(lesson.course for lesson in readable.values()):
+        names = [name for name, lesson in readable.items() if lesson.course == course]
+        if reached(answers(), names[-1]) == asked(readable[names[-1]]):
             for name in names[-LATER:]:
                 yield from still_wrong(verdicts() or {}, answers(), name)
 
@@ -84,16 +80,16 @@ def show_due_at_the_end() -> None:
         return
     with st.container(key="lesson_second_look", gap="small"):
         st.markdown(say("lessons.second_look.on_the_list"))
-        st.button(
-            say("lessons.second_look.ask", number=number_of(Place(due.lesson))),
-            key="lesson_once_more",
-            type="primary",
-            on_click=errors.safely(ask_once_more),
-            args=(Place(), due),
-        )
+        show_once_more(Place(), due)
 
 
-def ask_once_more(back: Place, answer: Answer) -> None:
+def show_once_more(back: Place, due: Answer, **look: str) -> None:
+    """Show the button that leads to a question which is due once more, with a way `back`."""
+    label = say("lessons.second_look.ask", number=number_of(Place(due.lesson)))
+    show_button(label, "lesson_once_more", _ask_once_more, back, due, type="primary", **look)
+
+
+def _ask_once_more(back: Place, answer: Answer) -> None:
     """Turn to the step of a wrong answer, on other numbers, from which there is a way `back`."""
     tried = max(each.attempt for each in answers() if each.place[:2] == answer.place[:2])
     attempts = st.session_state.setdefault(ATTEMPTS, {})
@@ -104,8 +100,8 @@ def ask_once_more(back: Place, answer: Answer) -> None:
 
 def way_back(now: Now) -> Place | None:
     """Return the place from which this step is shown once more; None where it is not."""
-    asked = st.session_state.get(_ASKED)
-    return asked[2] if asked and asked[:2] == (now.place, now.attempt) else None
+    repeated = st.session_state.get(_ASKED)
+    return repeated[2] if repeated and repeated[:2] == (now.place, now.attempt) else None
 
 
 def show_why_asked(now: Now) -> None:
@@ -124,7 +120,3 @@ def words_back(back: Place) -> str:
 def number_of(place: Place) -> int:
     """Return the number of a place's lesson."""
     return list(lessons(language())).index(cast(str, place.lesson))
-
-
-def _ids() -> list[str]:
-    return [name for name, lesson in lessons(language()).items() if isinstance(lesson, Lesson)]

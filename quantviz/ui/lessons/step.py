@@ -13,31 +13,30 @@ from typing import cast
 import streamlit as st
 
 from quantviz.errors import QuantVizError
-from quantviz.teaching.lessons import known_by, lessons
+from quantviz.teaching.lessons import known_by, sound_lessons
 from quantviz.teaching.lessons.code import step_code
 from quantviz.teaching.lessons.formulas import HAND, Scene
 from quantviz.teaching.lessons.model import Lesson, LessonStep
-from quantviz.teaching.lessons.progress import Answer
-from quantviz.ui.components.code import show_python
-from quantviz.ui.components.lesson_place import Place, go, go_on_from
+from quantviz.ui.components.choice import show_button
+from quantviz.ui.components.lesson_place import Place, go, go_on_from, show_focus
+from quantviz.ui.components.small_parts import show_python
 from quantviz.ui.components.term import show_words_with_terms, term
 from quantviz.ui.lessons.answering import show_questions
-from quantviz.ui.lessons.focus import show_focus
 from quantviz.ui.lessons.moving import scene_in_hand
 from quantviz.ui.lessons.now import ATTEMPTS, Now
 from quantviz.ui.lessons.picture import selected_cell, show_looks, show_picture, state_shown
 from quantviz.ui.lessons.progress import answers
 from quantviz.ui.lessons.projected import show_bottom, show_tell, show_top, show_words
 from quantviz.ui.lessons.second_look import (
-    ask_once_more,
     due_now,
     number_of,
+    show_once_more,
     show_second_look,
     show_why_asked,
     way_back,
     words_back,
 )
-from quantviz.ui.shell import errors, session
+from quantviz.ui.shell import session
 from quantviz.ui.shell.address import turn_to
 from quantviz.ui.shell.classroom import classroom
 from quantviz.ui.shell.imports import warm_up
@@ -86,14 +85,11 @@ def show_step(place: Place, lesson: Lesson) -> None:
 
 
 def _term(name: str, words: str) -> str:
-    """Return a term of the glossary as HTML that explains itself."""
     return term(words, say(f"glossary.{name}.meaning"), key=f"term_{name}")
 
 
 def _attempt(place: Place) -> int:
-    """Return the number of restarts of the step: from this session, else from its last answers, which the
-    browser has kept.
-    """
+    """Return the step's number of restarts: from this session, else from the kept answers."""
     last = max((a.attempt for a in answers() if (a.lesson, a.step) == (place.lesson, place.step)), default=0)
     return cast(int, st.session_state.setdefault(ATTEMPTS, {}).get(f"{place.lesson}/{place.step}", last))
 
@@ -110,11 +106,10 @@ def _scenes(place: Place, step: LessonStep, attempt: int) -> Mapping[str, Scene]
 def _header(now: Now) -> None:
     place = now.place
     lesson = now.lesson
-    ids = list(lessons(language()))
     with st.container(key="lesson_header", horizontal=True, vertical_alignment="center", gap="small"):
         title = say(
             "lessons.place",
-            number=ids.index(cast(str, place.lesson)),
+            number=number_of(place),
             lesson=lesson.title,
             step=place.step + 1,
             steps=len(lesson.steps),
@@ -128,26 +123,19 @@ def _header(now: Now) -> None:
             _TO_THE_TOP.format(step=f"{now.id}/{now.attempt}"), unsafe_allow_javascript=True, width="content"
         )
         show_focus()
-        st.button(say("lessons.all"), key="lesson_all", on_click=errors.safely(go), args=(None,))
+        show_button(say("lessons.all"), "lesson_all", go, None)
 
 
 def _onward(now: Now, words: str = "") -> None:
-    """Show the buttons for back and next; on a projector also those for the answer and for the step's
-    `words`.
-    """
+    """Show the buttons for back and next; on a projector also for the answer and the `words`."""
     projector = classroom().projector
-    ids = [name for name, lesson in lessons(language()).items() if isinstance(lesson, Lesson)]
+    ids = list(sound_lessons(language()))
     at = ids.index(cast(str, now.place.lesson))
     last = now.place.step + 1 == len(now.lesson.steps)
     following = ids[at + 1] if at + 1 < len(ids) else None
     with st.container(key="lesson_onward", horizontal=True, gap="small"):
-        st.button(
-            say("lessons.back"),
-            key="lesson_back",
-            on_click=errors.safely(go),
-            args=(now.place.lesson, now.place.step - 1),
-            disabled=now.place.step == 0,
-        )
+        before = now.place.lesson, now.place.step - 1
+        show_button(say("lessons.back"), "lesson_back", go, *before, disabled=now.place.step == 0)
         if projector:
             show_tell(now)
         goal = (following, 0) if last else (now.place.lesson, now.place.step + 1)
@@ -162,19 +150,13 @@ def _onward(now: Now, words: str = "") -> None:
         done = now.revealed or now.complete
         due = due_now(now) if done and not projector else None
         if due:
-            _once_more(now, due)
+            show_once_more(now.place, due, help=say("lessons.second_look.ask_help"))
         back = way_back(now)
         onward = say(after if done else "lessons.skip")
         if back:
             goal = (back.lesson, back.step)
             onward = words_back(back)
-        st.button(
-            onward,
-            key="lesson_next",
-            type="primary" if done and not due else "tertiary",
-            on_click=errors.safely(go),
-            args=goal,
-        )
+        show_button(onward, "lesson_next", go, *goal, type="primary" if done and not due else "tertiary")
         if projector:
             _more(now)
             show_words(now, words)
@@ -202,51 +184,23 @@ def _below(now: Now) -> None:
 
 
 def _more(now: Now) -> None:
-    """Show the buttons of a step whose answers are revealed: once more, and others."""
     if not now.revealed:
         return
     if now.step.questions:
-        st.button(
-            say("lessons.again"),
-            key="lesson_again",
-            on_click=errors.safely(_again),
-            args=(now,),
-            help=say("lessons.again_help"),
-        )
-    st.button(
-        say("lessons.open_in_lab"),
-        key="lesson_to_lab",
-        on_click=errors.safely(_open_in_lab),
-        args=(now,),
-        help=say("lessons.open_in_lab_help"),
-    )
-
-
-def _once_more(now: Now, due: Answer) -> None:
-    """Show the button that leads to a question which is due once more."""
-    st.button(
-        say("lessons.second_look.ask", number=number_of(Place(due.lesson))),
-        key="lesson_once_more",
-        type="primary",
-        on_click=errors.safely(ask_once_more),
-        args=(now.place, due),
-        help=say("lessons.second_look.ask_help"),
+        show_button(say("lessons.again"), "lesson_again", _again, now, help=say("lessons.again_help"))
+    show_button(
+        say("lessons.open_in_lab"), "lesson_to_lab", _open_in_lab, now, help=say("lessons.open_in_lab_help")
     )
 
 
 def _way_on(now: Now) -> None:
     """Show the further ways on from a lesson: course 2, and from the last one a game."""
-    found = {name: each for name, each in lessons(language()).items() if isinstance(each, Lesson)}
-    second = next((name for name, each in found.items() if each.course == 2), None)
+    readable = sound_lessons(language())
+    second = next((name for name, each in readable.items() if each.course == 2), None)
     if second and now.lesson.course == 1:
-        st.button(
-            say("lessons.to_course_2", lesson=found[second].title),
-            key="lesson_course_2",
-            type="tertiary",
-            on_click=errors.safely(go),
-            args=(second,),
-        )
-    if now.place.lesson == list(found)[-1]:
+        label = say("lessons.to_course_2", lesson=readable[second].title)
+        show_button(label, "lesson_course_2", go, second, type="tertiary")
+    if now.place.lesson == list(readable)[-1]:
         st.page_link(_GOLF, label=say("golf.from_lesson"))
 
 

@@ -68,22 +68,17 @@ def _shown(now: Now) -> frozenset[str]:
 
 
 def has_room_for_plot(now: Now) -> bool:
-    """Return whether the plot of SQNR against bits has room: not on a projector with panels and a table,
-    which has the same numbers.
-    """
+    """Return whether there is room for the plot: not on a projector with panels and a table."""
     both = "table" in _shown(now) and bool(now.step.show & set(PANEL_PARTS))
     return not (classroom().projector and both)
 
 
 def _is_alone(now: Now) -> bool:
-    """Return whether the ruler has the whole width."""
     return not now.step.show & set(PANEL_PARTS) and not _shown(now) & {"bits_plot", "table"}
 
 
 def ruler_larger(now: Now) -> float | None:
-    """Return the factor of enlargement of the ruler on a projector: more, where it has all the room; None
-    elsewhere.
-    """
+    """Return the ruler's enlargement on a projector: more where it has all the room; else None."""
     roomy = _is_alone(now) and "curve" not in now.step.show and _height(now) >= _BELOW_WORDS
     return enlarge_ruler(LEAST_DIGIT * (_ALONE if roomy else 1))
 
@@ -111,7 +106,6 @@ def height_on_wall(now: Now, width: float, shape: tuple[int, int], panels: int) 
 
 
 def _height(now: Now) -> float:
-    """Return the height of the whole picture."""
     if not now.step.questions:
         return _BELOW_WORDS
     question = now.step.questions[-1]

@@ -11,7 +11,7 @@ from urllib.parse import unquote, urlsplit
 
 import streamlit as st
 
-from quantviz.ui.components.language_switch import show_language
+from quantviz.ui.components.page_header import show_language
 from quantviz.ui.shell.address import turn_to
 from quantviz.ui.shell.streamlit_private import StreamlitPage
 from quantviz.ui.shell.tab import name_tab
@@ -21,32 +21,32 @@ _ASKED = "page_asked"
 _LONGEST = 60
 
 
-def missing_pages(known: Iterable[StreamlitPage]) -> list[StreamlitPage]:
-    """Return the page for the address this session began at, where it is none of `known`; else nothing.
+def missing_pages(pages: Iterable[StreamlitPage]) -> list[StreamlitPage]:
+    """Return the page for the address this session began at, where it is none of `pages`; else nothing.
 
     Behind a proxy, a text that looks like a page's name can be the folder of the app: Streamlit then never
     requests it.
     """
     path = unquote(urlsplit(st.context.url or "").path).rstrip("/ ")
-    asked = st.session_state.setdefault(_ASKED, path.rpartition("/")[2].strip())
-    if not asked or asked in {page.url_path for page in known}:
+    path_name = st.session_state.setdefault(_ASKED, path.rpartition("/")[2].strip())
+    if not path_name or path_name in {page.url_path for page in pages}:
         return []
     return [
         st.Page(
-            lambda: _show_missing(asked),
+            lambda: _show_missing(path_name),
             title=say("missing.title"),
-            url_path=asked,
+            url_path=path_name,
             visibility="hidden",
         )
     ]
 
 
-def _show_missing(asked: str) -> None:
+def _show_missing(path_name: str) -> None:
     name_tab(say("missing.title"))
     with st.sidebar:
         show_language()
     st.markdown(f"### {say('missing.title')}")
-    st.markdown(say("missing.none", asked=plain(f"/{asked[:_LONGEST]}")))
+    st.markdown(say("missing.none", asked=plain(f"/{path_name[:_LONGEST]}")))
     st.button(
         say("missing.home"),
         key="missing_home",

@@ -52,11 +52,11 @@ def page_shown() -> str:
 
 def write(wanted: dict[str, str]) -> None:
     """Write a page's parameters to the address bar."""
-    asked = st.query_params.to_dict()
+    present = st.query_params.to_dict()
     # Streamlit drops them when the page is switched. Where it is the browser's button for going back that
     # emptied them, writing them again would keep the person on this page for ever.
-    went_back = not asked and st.session_state.get(_FROM) is None and _written(page_shown()) == wanted
-    if asked != wanted and not went_back:
+    went_back = not present and st.session_state.get(_FROM) is None and _written(page_shown()) == wanted
+    if present != wanted and not went_back:
         st.query_params.from_dict(wanted)
     _remember(wanted)
 
@@ -65,11 +65,11 @@ def asks_anew() -> bool:
     """Return whether the address asks for another state of this page than the page wrote there last, as after
     the browser's Back and Forward, also from another page. True only once for each such address.
     """
-    asked = st.query_params.to_dict()
+    present = st.query_params.to_dict()
     # The address of the page before may still be there.
-    if not asked or asked in (_written(page_shown()), _written(st.session_state.get(_FROM))):
+    if not present or present in (_written(page_shown()), _written(st.session_state.get(_FROM))):
         return False
-    _remember(asked)
+    _remember(present)
     return True
 
 

@@ -46,12 +46,12 @@ def classroom() -> Classroom:
     here = _HERE.get()
     if here is not None:
         return here
-    known = st.session_state.get(_ROOM)
-    if known is None:
-        known = _asked_for()
-        st.session_state[_ROOM] = known
-    _HERE.set(cast(Classroom, known))
-    return cast(Classroom, known)
+    room = st.session_state.get(_ROOM)
+    if room is None:
+        room = _asked_for()
+        st.session_state[_ROOM] = room
+    _HERE.set(cast(Classroom, room))
+    return cast(Classroom, room)
 
 
 def _asked_for() -> Classroom:

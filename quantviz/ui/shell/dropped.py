@@ -39,20 +39,20 @@ def drop(what: str, key: str, said: object) -> None:
     `what` is its kind, `key` its widget. The server's log has a line for the first of a session, the
     second, the fourth and so on: it does not grow with an attack.
     """
-    known = dropped()
+    counts = dropped()
     place = (what, key)
-    if known.last.get(place) is said:
+    if counts.last.get(place) is said:
         return
-    known.last.pop(place, None)
-    known.last[place] = said
-    if len(known.last) > _MOST_PLACES:
-        del known.last[next(iter(known.last))]
-    known.count += 1
-    if known.count & (known.count - 1) == 0:
+    counts.last.pop(place, None)
+    counts.last[place] = said
+    if len(counts.last) > _MOST_PLACES:
+        del counts.last[next(iter(counts.last))]
+    counts.count += 1
+    if counts.count & (counts.count - 1) == 0:
         logging.getLogger("quantviz").warning(
             "a message of the browser was dropped, for it does not fit: %s (%d in this session)",
             what,
-            known.count,
+            counts.count,
         )
 
 

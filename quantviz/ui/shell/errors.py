@@ -75,9 +75,7 @@ def page_errors() -> tuple[QuantVizError, ...]:
 
 
 def wait(new: LabState | None) -> None:
-    """Keep a state whose tensor has NaN or Inf that its scheme refuses, until something is chosen or another
-    state taken.
-    """
+    """Keep a state whose scheme refuses NaN or Inf, until something is chosen or another taken."""
     st.session_state[_WAITING] = new
 
 

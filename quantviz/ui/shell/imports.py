@@ -32,9 +32,7 @@ _BETWEEN_FILES = 0.05
 
 @dataclass(frozen=True)
 class Ahead:
-    """Names of the modules that are imported before they are needed. The app hands them over: they import
-    this one.
-    """
+    """Names of the modules that are imported ahead; the app hands them over: they import this one."""
 
     #: For the frame of a page, at once.
     frame: tuple[str, ...] = ()

@@ -59,33 +59,27 @@ def is_from_map(now: LabState) -> bool:
 
 
 def lesson_step(now: LabState) -> LessonStep | None:
-    """Return the step that the state was opened from, as long as its tensor is the one on the screen and its
-    opening is not undone.
-    """
-    found = cast("LessonStep | None", st.session_state.get(_LESSON))
-    same = found and found.opened.source.unedited == now.source.unedited
-    return found if same and not _is_undone(found) else None
+    """Return the step of origin, while its tensor is on the screen and its opening not undone."""
+    origin = cast("LessonStep | None", st.session_state.get(_LESSON))
+    same = origin and origin.opened.source.unedited == now.source.unedited
+    return origin if same and not _is_undone(origin) else None
 
 
 def way_back(now: LabState) -> LessonStep | None:
-    """Return the step to go back to: where the state came from, or the one of which an undo has just turned
-    away.
-    """
-    found = cast("LessonStep | None", st.session_state.get(_LESSON))
-    if _is_undone(found):
-        return found
+    """Return the step to go back to: the state's origin, or the one an undo has just left."""
+    origin = cast("LessonStep | None", st.session_state.get(_LESSON))
+    if _is_undone(origin):
+        return origin
     return lesson_step(now)
 
 
-def _is_undone(found: LessonStep | None) -> bool:
+def _is_undone(origin: LessonStep | None) -> bool:
     """Return whether it was undone that the state was opened from a lesson; redo does it again."""
-    return found is not None and undo.is_undone(found.opened)
+    return origin is not None and undo.is_undone(origin.opened)
 
 
 def scenario(now: LabState) -> str | None:
-    """Return the scenario that the state began with: this session has seen it, and its tensor is still the
-    one on the screen.
-    """
+    """Return the seen scenario that the state began with, while its tensor is on the screen."""
     name = scenario_of(now.source.unedited)
     if name is not None and (now.scheme, now.baseline) == (SCENARIOS[name].scheme, SCENARIOS[name].baseline):
         st.session_state[_SCENARIO] = name

@@ -57,5 +57,5 @@ def fragment(function: Callable[..., None], run_every: float | None = None) -> C
             function(*args, **kwargs)
         return None
 
-    made: Callable[..., None] = st.fragment(run, run_every=run_every)
-    return made
+    part: Callable[..., None] = st.fragment(run, run_every=run_every)
+    return part

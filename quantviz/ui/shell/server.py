@@ -1,6 +1,4 @@
-"""The server's app: its imports begin when it starts, its connections send at once, and it answers the
-browser's look for its base address.
-"""
+"""The server's app: its imports, its connections, and its answer to looks for its address."""
 
 from __future__ import annotations
 

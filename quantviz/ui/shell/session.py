@@ -73,14 +73,14 @@ class Adapted:
 
 def state() -> LabState:
     """Return the session's state: at first that of the address."""
-    known = st.session_state.get(_STATE)
-    if known is None:
+    current = st.session_state.get(_STATE)
+    if current is None:
         with turns().leave():  # a link to a published model may have to ask its hub
-            known, problems = read_link(dict(st.query_params))
+            current, problems = read_link(dict(st.query_params))
         st.session_state[_LINK] = st.query_params.to_dict()
-        st.session_state[_STATE] = st.session_state[_OPENED] = known
+        st.session_state[_STATE] = st.session_state[_OPENED] = current
         errors.show_above(*problems)
-    return cast(LabState, known)
+    return cast(LabState, current)
 
 
 def change(**changes: Any) -> None:
@@ -266,11 +266,11 @@ def follow_history() -> None:
 
     Undo or redo where the address is one step away. Keep the state where the address cannot be read any more.
     """
-    asked = st.query_params.to_dict()
-    if asked.pop(_WENT, None) is None or _STATE not in st.session_state:
+    parameters = st.query_params.to_dict()
+    if parameters.pop(_WENT, None) is None or _STATE not in st.session_state:
         return
     others = (classroom.PARAMETER, classroom.PROMPT, "lang")
-    link = {name: value for name, value in asked.items() if name not in others}
+    link = {name: value for name, value in parameters.items() if name not in others}
     past = undo.next_undo()
     if past is not None and write_link(past.before) == link:
         return undo_step()
@@ -279,7 +279,7 @@ def follow_history() -> None:
         return redo_step()
     now = state()
     with turns().leave():
-        new, problems = read_link(asked)
+        new, problems = read_link(parameters)
     if problems:
         return
     if now.replace(view=new.view, cell=new.cell, held=new.held) == new:
@@ -289,9 +289,7 @@ def follow_history() -> None:
 
 
 def reset() -> None:
-    """Return to the state this tensor's scenario opens with, else the first scenario's; where a teacher has
-    locked something, to the state of the link.
-    """
+    """Return to the state of the tensor's scenario, else the first; under locks to the link's."""
     origin.forget()
     if classroom.classroom().locked:
         put(st.session_state[_OPENED])

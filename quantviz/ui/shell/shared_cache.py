@@ -177,9 +177,7 @@ def shared_tensor(form: str, make: Callable[[], Stored]) -> Stored:
 
 
 def shared_fact(key: Hashable, make: Callable[[], T], *, aside: bool = False) -> T:
-    """Return a fact about a shared tensor, read-only: `key` names the tensor and everything that the
-    value depends on.
-    """
+    """Return a fact, read-only; `key` names the tensor and all that the value depends on."""
     return _cache(FACT_BYTES).get(key, make, aside=aside)
 
 

@@ -93,7 +93,6 @@ class Turns:
             self._call()
 
     def _call(self) -> None:
-        """Call as many as may work."""
         while self._waiting and self._working < self._at_once:
             self._call_next()
 

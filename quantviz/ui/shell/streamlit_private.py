@@ -32,9 +32,7 @@ _SAID = "browser_said"
 
 
 def pages_are_unknown() -> bool:
-    """Return whether Streamlit still takes the folder `pages/` for its old kind of multipage app: until
-    `st.navigation` has run once.
-    """
+    """Return whether Streamlit takes `pages/` for its old kind of app: until `st.navigation` has run."""
     return bool(PagesManager.uses_pages_directory)
 
 
@@ -150,9 +148,7 @@ def _key_of(widget_id: str) -> str:
 
 
 def _is_event(widget: WidgetState) -> bool:
-    """Return whether a widget's value is an event, such as a click, and not a state: two are two, however
-    equal.
-    """
+    """Return whether a widget's value is an event, such as a click, and not a state."""
     kind = widget.WhichOneof("value") or ""
     return "trigger" in kind or kind == "chat_input_value"
 
@@ -172,11 +168,11 @@ def read_what_widgets_say(_drop: Callable[[str, str, object], None]) -> bool:
         if not isinstance(held, Serialized) or about is None:
             return usual(states, widget_id)
         with contextlib.suppress(Exception):
-            if held.value.ByteSize() <= MOST_SAID and _has_form(held.value):
+            if held.value.ByteSize() <= MOST_SAID and (names := _names_of(held.value)) is not None:
                 value = usual(states, widget_id)
                 if not _is_deeper(value, DEEPEST_SAID):
                     # Streamlit passes over these in silence.
-                    if _names_of(held.value) - set(about.callbacks or ()):
+                    if names - set(about.callbacks or ()):
                         with uninterrupted():
                             _drop("unknown name", _key_of(widget_id), held)
                     return value
@@ -190,30 +186,21 @@ def read_what_widgets_say(_drop: Callable[[str, str, object], None]) -> bool:
     return True
 
 
-def _has_form(widget: WidgetState) -> bool:
-    """Return whether a component's message has Streamlit's form, which ignores others: parts of a state by
-    their names, or events, each with a name.
+def _names_of(widget: WidgetState) -> set[str] | None:
+    """Return the names in a component's message, of the parts of its state or of its events; None where it
+    has not Streamlit's form, which ignores others.
     """
     match widget.WhichOneof("value"):
         case "json_value":
-            return isinstance(json.loads(widget.json_value), dict)
+            state = json.loads(widget.json_value)
+            return set(state) if isinstance(state, dict) else None
         case "json_trigger_value":
             events = json.loads(widget.json_trigger_value)
-            return events is None or (
-                isinstance(events, list)
-                and all(isinstance(each, dict) and isinstance(each.get("event"), str) for each in events)
-            )
-        case _:
-            return True
-
-
-def _names_of(widget: WidgetState) -> set[str]:
-    """Return the names of a component's messages: those of its state and its events."""
-    match widget.WhichOneof("value"):
-        case "json_value":
-            return set(json.loads(widget.json_value))
-        case "json_trigger_value":
-            return {each["event"] for each in json.loads(widget.json_trigger_value) or ()}
+            if events is None:
+                return set()
+            names: list[Any] = [each.get("event") if isinstance(each, dict) else None for each in events]
+            well_formed = isinstance(events, list) and all(isinstance(name, str) for name in names)
+            return set(names) if well_formed else None
         case _:
             return set()
 

@@ -27,9 +27,7 @@ def begin() -> None:
 
 
 def show_style() -> None:
-    """Put `style.css` into the page: tighter than Streamlit's, so that cause and effect fit on one laptop
-    screen.
-    """
+    """Put `style.css` into the page: tighter, so that cause and effect fit on a laptop's screen."""
     st.html(Path(__file__).with_name("style.css"))
 
 

@@ -28,9 +28,7 @@ class UndoStep:
     after: LabState
 
     def turned(self, now: LabState, *, back: bool) -> LabState:
-        """Return the state on the one side of this step, reached from `now` on the other: where a person
-        looks stays, unless the step moved it.
-        """
+        """Return the state on one side of this step; the view stays, unless the step moved it."""
         wanted = self.before if back else self.after
         moved = (self.before.source, self.before.view, self.before.cell) != (
             self.after.source,

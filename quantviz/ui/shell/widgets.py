@@ -73,10 +73,10 @@ class _Widgets:
 
 
 def _widgets() -> _Widgets:
-    known = st.session_state.get(_WIDGETS)
-    if known is None:
-        known = st.session_state[_WIDGETS] = _Widgets()
-    return cast(_Widgets, known)
+    widgets = st.session_state.get(_WIDGETS)
+    if widgets is None:
+        widgets = st.session_state[_WIDGETS] = _Widgets()
+    return cast(_Widgets, widgets)
 
 
 def begin_run() -> None:

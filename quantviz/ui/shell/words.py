@@ -39,11 +39,11 @@ def language() -> str:
     spoken = _SPOKEN.get()
     if spoken is not None:
         return spoken
-    known = st.session_state.get(_LANGUAGE)
-    if known is None:
-        asked = st.query_params.get("lang") or (st.context.locale or DEFAULT_LANGUAGE).partition("-")[0]
-        known = st.session_state[_LANGUAGE] = asked if asked in languages() else DEFAULT_LANGUAGE
-    return str(known)
+    chosen = st.session_state.get(_LANGUAGE)
+    if chosen is None:
+        wanted = st.query_params.get("lang") or (st.context.locale or DEFAULT_LANGUAGE).partition("-")[0]
+        chosen = st.session_state[_LANGUAGE] = wanted if wanted in languages() else DEFAULT_LANGUAGE
+    return str(chosen)
 
 
 def set_language(name: str | None) -> None:
@@ -66,15 +66,13 @@ def say(key: str, /, **params: object) -> str:
     return text(key, language(), **params)
 
 
-def sentences(*told: str) -> str:
+def sentences(*parts: str) -> str:
     """Return sentences one after the other, as the language sets them; empty ones are left out."""
-    return say("sentences.between").join(filter(None, told))
+    return say("sentences.between").join(filter(None, parts))
 
 
 def say_axis(source: Source, axis: int, form: str = "name") -> str:
-    """Return an axis of a source's tensor in the session's language; `form` is one of those of
-    `Axes.words`.
-    """
+    """Return an axis in the session's language; `form` is one of `Axes.words`."""
     return source.axes.words(axis, form, language())
 
 
@@ -159,9 +157,7 @@ def shape_text(shape: tuple[int, ...]) -> str:
 
 
 def count_text(count: int) -> str:
-    """Return a count as a short text: beyond a million with three digits, in Chinese in units of ten
-    thousand.
-    """
+    """Return a count as a short text: beyond a million with units, in Chinese of ten thousand."""
     if count < 1_000_000:
         return f"{count:,}"
     return f"{count / 1e4:,.4g} 万" if language() == "zh" and count < 10**8 else f"{count / 1e6:,.4g} M"

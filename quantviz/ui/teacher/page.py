@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import html
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import Any
 from urllib.parse import urlsplit
 
 import segno
@@ -23,14 +25,14 @@ from quantviz.lab.picture_parts import TILE_PARTS
 from quantviz.lab.scenarios import SCENARIOS
 from quantviz.lab.share_links import LONGEST, app_address, only_here, short_link, write_address
 from quantviz.lab.state import LabState, opening
-from quantviz.teaching.lessons import lessons
+from quantviz.teaching.lessons import lessons, sound_lessons
 from quantviz.text import languages
-from quantviz.ui.components.choice import choose
+from quantviz.ui.components.choice import choose_among, show_button
 from quantviz.ui.components.classroom_signs import project
 from quantviz.ui.components.clipboard import copy_button
 from quantviz.ui.components.component import component
-from quantviz.ui.components.language_switch import show_language
 from quantviz.ui.components.lesson_place import go
+from quantviz.ui.components.page_header import show_language
 from quantviz.ui.shell import address, errors, session, widgets
 from quantviz.ui.shell.address import turn_to
 from quantviz.ui.shell.classroom import parameters, written
@@ -45,20 +47,19 @@ from quantviz.ui.teacher.state import (
     current_choice,
     hide,
     is_damaged,
-    sound_lessons,
 )
 
 #: The app's address until the browser has sent it.
 _UNKNOWN = "http://localhost:8501/"
 _LAB = "pages/lab/playground.py"
 _LESSONS = "pages/learn/lessons.py"
-#: The parts of the Lab that those who open it see: all, all but the results, or chosen part by part.
-_SEES = ("everything", "predict", "parts")
 
 
-def _setting(key: str, name: str) -> Callable[..., None]:
-    """Return a callback that takes the value of the widget `key` into the field `name`."""
-    return errors.safely(lambda: change(**{name: st.session_state[key]}))
+def _segments(
+    name: str, names: Mapping[str, str], now: str, take: Callable[[Any], None], **look: Any
+) -> None:
+    label = say(f"teacher.{name}")
+    choose_among(st.segmented_control, f"teacher_{name}", label, names, now, take, required=True, **look)
 
 
 # ---- the page -----------------------------------------------------------------------------------
@@ -101,28 +102,16 @@ def _group(name: str) -> Iterator[None]:
 
 
 def _show_what(choice: Choice) -> None:
-    choose(
-        st.segmented_control,
-        say("teacher.opens"),
-        OPENS,
-        key=widgets.show("teacher_opens", choice.opens),
-        required=True,
-        on_change=_setting("teacher_opens", "opens"),
-        label_visibility="collapsed",
-        format_func=lambda name: {
-            "lab": say("teacher.open_lab"),
-            "scenario": say("teacher.open_scenario"),
-            "lesson": say("teacher.open_lesson"),
-        }[name],
-    )
+    names = {name: say(f"teacher.open_{name}") for name in OPENS}
+    _segments("opens", names, choice.opens, lambda name: change(opens=name), label_visibility="collapsed")
     if choice.opens == "scenario":
-        choose(
+        choose_among(
             st.selectbox,
+            "teacher_scenario",
             say("sidebar.scenario"),
-            tuple(SCENARIOS),
-            key=widgets.show("teacher_scenario", choice.scenario),
-            on_change=_setting("teacher_scenario", "scenario"),
-            format_func=lambda name: say(f"scenarios.{name}.name"),
+            {name: say(f"scenarios.{name}.name") for name in SCENARIOS},
+            choice.scenario,
+            lambda scenario: change(scenario=scenario),
             label_visibility="collapsed",
         )
     elif choice.opens == "lesson":
@@ -130,67 +119,50 @@ def _show_what(choice: Choice) -> None:
 
 
 def _show_lessons(choice: Choice) -> None:
-    found = sound_lessons()
-    if not found:
+    readable = sound_lessons(language())
+    if not readable:
         return
-    name = choice.lesson_in(found)
-    steps = found[name].steps
+    name = choice.lesson_in(readable)
+    steps = readable[name].steps
     numbers = tuple(lessons(language()))
     left, right = st.columns(2, gap="small")
-    choose(
+    choose_among(
         left.selectbox,
+        "teacher_lesson",
         say("teacher.lesson"),
-        tuple(found),
-        key=widgets.show("teacher_lesson", name),
-        on_change=errors.safely(lambda: change(lesson=st.session_state["teacher_lesson"], step=1)),
         # Numbered from 0, as their list is.
-        format_func=lambda each: f"{numbers.index(each)} · {found[each].title}" if each in found else each,
+        {each: f"{numbers.index(each)} · {lesson.title}" for each, lesson in readable.items()},
+        name,
+        lambda lesson: change(lesson=lesson, step=1),
     )
-    # Its own key for each lesson: the steps have other names.
-    key = f"teacher_step_{name}"
-    choose(
+    choose_among(
         right.selectbox,
+        f"teacher_step_{name}",  # its own for each lesson: the steps have other names
         say("teacher.step"),
-        range(1, len(steps) + 1),
-        key=widgets.show(key, min(choice.step, len(steps))),
-        on_change=_setting(key, "step"),
-        format_func=lambda number: f"{number} · {steps[number - 1].title}",
+        {number: f"{number} · {step.title}" for number, step in enumerate(steps, 1)},
+        min(choice.step, len(steps)),
+        lambda step: change(step=step),
     )
 
 
 def _show_answers(choice: Choice) -> None:
-    choose(
-        st.segmented_control,
-        say("teacher.answers"),
-        ANSWERS,
-        key=widgets.show("teacher_answers", choice.room.answers),
-        required=True,
-        on_change=errors.safely(lambda: change_room(answers=st.session_state["teacher_answers"])),
-        format_func=lambda name: {
-            "after": say("teacher.after"),
-            "withheld": say("teacher.withheld"),
-            "shown": say("teacher.shown"),
-        }[name],
+    _segments(
+        "answers",
+        {name: say(f"teacher.{name}") for name in ANSWERS},
+        choice.room.answers,
+        lambda answers: change_room(answers=answers),
         help=say("teacher.answers_help"),
     )
 
 
 def _show_sees(choice: Choice) -> None:
     """Show the choices of hidden and locked parts of the Lab, and of the question above it."""
-    choose(
-        st.segmented_control,
-        say("teacher.sees"),
-        _SEES,
-        key=widgets.show("teacher_sees", _seen(choice)),
-        required=True,
-        on_change=errors.safely(_see),
-        format_func=lambda name: {
-            "everything": say("teacher.everything"),
-            "predict": say("teacher.predict"),
-            "parts": say("teacher.by_parts"),
-        }[name],
-        label_visibility="collapsed",
-    )
+    names = {
+        "everything": say("teacher.everything"),
+        "predict": say("teacher.predict"),
+        "parts": say("teacher.by_parts"),
+    }
+    _segments("sees", names, _seen(choice), _see, label_visibility="collapsed")
     if _seen(choice) == "parts":
         _show_parts(choice)
     elif _seen(choice) == "predict":
@@ -205,14 +177,13 @@ def _show_sees(choice: Choice) -> None:
 
 
 def _seen(choice: Choice) -> str:
-    """Return the one of `_SEES` that the choice is."""
+    """Return which parts of the Lab its readers see: all, all but the results, or those chosen one by one."""
     if choice.by_parts or choice.room.locked:
         return "parts"
     return {frozenset(): "everything", RESULTS: "predict"}.get(choice.room.hidden, "parts")
 
 
-def _see() -> None:
-    chosen = st.session_state["teacher_sees"]
+def _see(chosen: str) -> None:
     change(by_parts=chosen == "parts")
     if chosen != "parts":
         change_room(hidden=RESULTS if chosen == "predict" else frozenset(), locked=frozenset())
@@ -229,53 +200,38 @@ def _show_parts(choice: Choice) -> None:
     with st.container(key="teacher_parts", gap="small"):
         st.caption(say("teacher.hidden"))
         for group, parts in GROUPS.items():
-            key = f"teacher_hidden_{group}"
-            choose(
+            choose_among(
                 st.pills,
+                f"teacher_hidden_{group}",
                 say(f"teacher.groups.{group}"),
-                parts,
+                {part: part_name(part) for part in parts},
+                [part for part in parts if part in choice.room.hidden],
+                partial(hide, parts),
                 selection_mode="multi",
-                key=widgets.show(key, [part for part in parts if part in choice.room.hidden]),
-                on_change=errors.safely(_hide),
-                args=(key, parts),
-                format_func=part_name,
             )
         st.caption(say("teacher.locked"))
-        choose(
+        choose_among(
             st.pills,
+            "teacher_locked",
             say("teacher.locked"),
-            LOCKABLE,
+            {name: part_name(name) for name in LOCKABLE},
+            [name for name in LOCKABLE if name in choice.room.locked],
+            lambda locked: change_room(locked=frozenset(locked)),
             selection_mode="multi",
-            key=widgets.show("teacher_locked", [name for name in LOCKABLE if name in choice.room.locked]),
-            on_change=errors.safely(
-                lambda: change_room(locked=frozenset(st.session_state["teacher_locked"]))
-            ),
-            format_func=part_name,
             label_visibility="collapsed",
         )
 
 
-def _hide(key: str, parts: tuple[str, ...]) -> None:
-    hide(parts, st.session_state[key])
-
-
 def _show_language(choice: Choice) -> None:
-    choose(
-        st.segmented_control,
-        say("teacher.language"),
-        ("", *languages()),
-        key=widgets.show("teacher_language", choice.language or ""),
-        required=True,
-        on_change=errors.safely(lambda: change(language=st.session_state["teacher_language"] or None)),
-        format_func=lambda name: say(f"languages.{name}") if name else say("teacher.own_language"),
-    )
+    names = {"": say("teacher.own_language")} | {name: say(f"languages.{name}") for name in languages()}
+    now = choice.language or ""
+    _segments("language", names, now, lambda name: change(language=name or None))
 
 
 # ---- the link -----------------------------------------------------------------------------------
 
 
 def _state(choice: Choice) -> LabState:
-    """Return the Lab's state that the link opens."""
     state = opening(choice.scenario) if choice.opens == "scenario" else session.state()
     # The end of the error's colours reveals the largest error.
     return state.replace(held=None) if "error" in choice.room.hidden else state
@@ -284,17 +240,18 @@ def _state(choice: Choice) -> LabState:
 def link(choice: Choice, app: str) -> str:
     """Return the address for the class, of the app at `app`."""
     opened = (
-        {"l": choice.lesson_in(sound_lessons()), "p": str(choice.step)}
+        {"l": choice.lesson_in(sound_lessons(language())), "p": str(choice.step)}
         if choice.opens == "lesson"
         else short_link(_state(choice))
     )
     # Hidden and locked parts come first: a link that is cut off behind them opens none of these.
-    asked = {**written(choice.applied), **opened, **({"lang": choice.language} if choice.language else {})}
-    return write_address(app, "lessons" if choice.opens == "lesson" else "lab", asked)
+    query = {**written(choice.applied), **opened}
+    if choice.language:
+        query["lang"] = choice.language
+    return write_address(app, "lessons" if choice.opens == "lesson" else "lab", query)
 
 
 def _show_link(choice: Choice) -> None:
-    """Show the code and the link with their one main action, and the further actions."""
     app = app_address(st.context.url or _UNKNOWN)
     problem: QuantVizError | None = session.state().source.link_problem() if choice.opens == "lab" else None
     if problem:
@@ -323,12 +280,12 @@ def _show_link(choice: Choice) -> None:
             height="content",
         )
     with st.container(key="teacher_actions", horizontal=True, gap="small", vertical_alignment="center"):
-        st.button(
+        show_button(
             say("teacher.project"),
-            key="teacher_project",
+            "teacher_project",
+            _project,
+            choice,
             type="secondary" if scanned else "primary",
-            on_click=errors.safely(_project),
-            args=(choice,),
             help=say("teacher.project_help"),
         )
         st.link_button(say("teacher.preview"), opened, help=say("teacher.preview_help"))
@@ -354,7 +311,7 @@ def _project(choice: Choice) -> None:
     """Show the link's page in this window, enlarged: parts that the link hides are hidden here too."""
     project(True, choice.applied)
     if choice.opens == "lesson":
-        go(choice.lesson_in(sound_lessons()), choice.step - 1)
+        go(choice.lesson_in(sound_lessons(language())), choice.step - 1)
         turn_to(_LESSONS)
         return
     session.put(_state(choice))

@@ -1,6 +1,4 @@
-"""The teacher's choices: one frozen value in the session under `teacher_choice`, which the page's address
-carries.
-"""
+"""The teacher's choices: one frozen value in the session, which the page's address carries."""
 
 from __future__ import annotations
 
@@ -15,7 +13,7 @@ from quantviz.errors import QuantVizError
 from quantviz.lab.classroom import ANSWERS, CLOSED, Classroom, read_prompt
 from quantviz.lab.scenarios import FIRST, SCENARIOS
 from quantviz.lab.state import write_link
-from quantviz.teaching.lessons import lessons
+from quantviz.teaching.lessons import sound_lessons
 from quantviz.teaching.lessons.model import Lesson
 from quantviz.text import languages
 from quantviz.ui.shell import address, session
@@ -55,15 +53,13 @@ class Choice:
     #: The language of the link; none for the reader's own.
     language: str | None = None
 
-    def lesson_in(self, found: Mapping[str, Lesson]) -> str:
+    def lesson_in(self, readable: Mapping[str, Lesson]) -> str:
         """Return the lesson's id among those there are."""
-        return self.lesson if self.lesson in found else next(iter(found), "")
+        return self.lesson if self.lesson in readable else next(iter(readable), "")
 
     @property
     def applied(self) -> Classroom:
-        """Return the classroom's settings for the opened page: a lesson hides and locks nothing, the Lab has
-        no answers.
-        """
+        """Return the classroom of the opened page: a lesson hides nothing, the Lab has no answers."""
         if self.opens == "lesson":
             return Classroom(answers=self.room.answers)
         return dataclasses.replace(self.room, answers=ANSWERS[0])
@@ -75,9 +71,9 @@ def current_choice() -> Choice:
     anew = address.asks_anew() and not st.session_state.get(_MOVED)
     st.session_state[_MOVED] = False
     if anew or _CHOICE not in st.session_state:
-        asked = st.query_params.to_dict()
+        parameters = st.query_params.to_dict()
         try:
-            st.session_state[_CHOICE] = _read(asked)
+            st.session_state[_CHOICE] = _read(parameters)
             st.session_state[_DAMAGED] = False
         except QuantVizError:
             # As a damaged link: nothing that was left out may be handed out.
@@ -110,11 +106,6 @@ def hide(parts: Iterable[str], hidden: Iterable[str]) -> None:
     change_room(hidden=room.hidden - set(parts) | set(hidden))
 
 
-def sound_lessons() -> dict[str, Lesson]:
-    """Return the lessons that can be opened."""
-    return {name: found for name, found in lessons(language()).items() if isinstance(found, Lesson)}
-
-
 def address_of(choice: Choice) -> dict[str, str]:
     """Return the choice as parameters of the page's address: default values are left out."""
     opened: dict[str, str] = {}
@@ -123,32 +114,32 @@ def address_of(choice: Choice) -> dict[str, str]:
     elif choice.opens == "scenario":
         opened = {_OPENS: choice.opens, _SCENARIO: choice.scenario}
     elif choice.opens == "lesson":
-        name = choice.lesson_in(sound_lessons())
+        name = choice.lesson_in(sound_lessons(language()))
         opened = {_OPENS: choice.opens, _LESSON: name, _STEP: str(choice.step)}
     how = {_ROOM: str(choice.room), _PROMPT: choice.room.prompt, _LANGUAGE: choice.language or ""}
     return opened | {name: value for name, value in how.items() if value}
 
 
-def _read(asked: Mapping[str, str]) -> Choice:
+def _read(parameters: Mapping[str, str]) -> Choice:
     """Return the choice of an address; `QuantVizError` where a parameter is none of ours."""
-    found = sound_lessons()
-    name = _one_of(asked, _LESSON, found, next(iter(found), ""))
-    steps = [str(number) for number in range(1, len(found[name].steps) + 1)] if name else ["1"]
-    room = Classroom.parse(asked.get(_ROOM, ""))
+    readable = sound_lessons(language())
+    name = _one_of(parameters, _LESSON, readable, next(iter(readable), ""))
+    steps = [str(number) for number in range(1, len(readable[name].steps) + 1)] if name else ["1"]
+    room = Classroom.parse(parameters.get(_ROOM, ""))
     return Choice(
-        opens=_one_of(asked, _OPENS, OPENS, OPENS[0]),
-        scenario=_one_of(asked, _SCENARIO, SCENARIOS, FIRST),
-        lesson=name if _LESSON in asked else "",
-        step=int(_one_of(asked, _STEP, steps, "1")),
-        room=dataclasses.replace(room, prompt=read_prompt(asked.get(_PROMPT, ""))),
-        language=_one_of(asked, _LANGUAGE, languages(), "") or None,
+        opens=_one_of(parameters, _OPENS, OPENS, OPENS[0]),
+        scenario=_one_of(parameters, _SCENARIO, SCENARIOS, FIRST),
+        lesson=name if _LESSON in parameters else "",
+        step=int(_one_of(parameters, _STEP, steps, "1")),
+        room=dataclasses.replace(room, prompt=read_prompt(parameters.get(_PROMPT, ""))),
+        language=_one_of(parameters, _LANGUAGE, languages(), "") or None,
     )
 
 
-def _one_of(asked: Mapping[str, str], name: str, offered: Collection[str], usual: str) -> str:
+def _one_of(parameters: Mapping[str, str], name: str, offered: Collection[str], usual: str) -> str:
     """Return the parameter `name`, which has to be one of those offered; `usual` where it is not there."""
-    if name not in asked:
+    if name not in parameters:
         return usual
-    if asked[name] not in offered:
-        raise QuantVizError("link.teacher", field=name, got=asked[name], known=", ".join(offered))
-    return asked[name]
+    if parameters[name] not in offered:
+        raise QuantVizError("link.teacher", field=name, got=parameters[name], known=", ".join(offered))
+    return parameters[name]

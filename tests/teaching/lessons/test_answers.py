@@ -19,7 +19,7 @@ from quantviz.teaching.lessons.progress import (
     merged,
     reached,
     read_json,
-    told,
+    revealed,
 )
 from quantviz.text import languages, text
 from tests.helpers.lessons import right_answer
@@ -59,7 +59,7 @@ def test_progress_counts_questions_once_and_answers_each_time():
     known = {name: lesson for name, lesson in lessons().items() if isinstance(lesson, Lesson)}
     assert reached(answers(), "range_to_grid") == 1
     mine = [answer for answer in answers() if answer.lesson == "range_to_grid"]
-    verdicts = judged(told(mine, known), known, {})
+    verdicts = judged(revealed(mine, known), known, {})
     assert verdicts[answers()[0]]
     assert not verdicts[answers()[2]]
     assert AnswerCounts.of(verdicts, "range_to_grid") == AnswerCounts(sure_right=1, guessed_wrong=1)
@@ -79,8 +79,8 @@ def test_an_answer_is_told_of_when_its_step_is_complete():
         Answer(name, i, question.id, 0, right_answer(question, step.scenes()), True)
         for question in step.questions
     )
-    assert list(told([first], known)) == []
-    assert list(told([first, second], known)) == [first, second]
+    assert list(revealed([first], known)) == []
+    assert list(revealed([first, second], known)) == [first, second]
 
 
 def test_a_file_comes_back_and_does_not_say_itself_what_is_right():

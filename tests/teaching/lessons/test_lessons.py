@@ -215,7 +215,7 @@ def test_no_wrong_answer_is_written_as_the_right_one(language):
                 if limit is None:
                     continue
                 judged += 1
-                least = quantities()["mse"](question.told(step.scenes())[SOLUTION])
+                least = quantities()["mse"](question.named_scenes(step.scenes())[SOLUTION])
                 digits = [
                     int(each or 4) for each in re.findall(r"\{solution\.mse(?:\|(\d))?\}", question.why.text)
                 ]

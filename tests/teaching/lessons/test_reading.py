@@ -323,7 +323,7 @@ def test_a_drag_is_judged_by_the_numbers_on_the_screen():
     (step,) = read_lesson(MOVED, "x").steps
     (question,) = step.questions
     scenes = step.scenes()
-    start, best = scenes[HERE].state, question.told(scenes)[SOLUTION]
+    start, best = scenes[HERE].state, question.named_scenes(scenes)[SOLUTION]
     limit = 1.05 * metric(best)
 
     def made(hi):
@@ -336,9 +336,9 @@ def test_a_drag_is_judged_by_the_numbers_on_the_screen():
     beyond = metric(Scene(made(wrong)))
     assert beyond > limit
     assert number(beyond) == number(limit)
-    assert question.judge_state(made(wrong), scenes).right
+    assert question.judge(drag_answer(start, made(wrong)), scenes).right
     # Where the screen tells them apart, so does the verdict.
-    assert not question.judge_state(made(1.5 * wrong), scenes).right
+    assert not question.judge(drag_answer(start, made(1.5 * wrong)), scenes).right
 
 
 def metric(scene):

@@ -11,7 +11,7 @@ import streamlit as st
 from quantviz.lab.state import LabState
 from quantviz.tensors.views import MOST_PART
 from quantviz.ui.components.clipboard import copy_button, picture_button, show_copy_link
-from quantviz.ui.components.code import show_python
+from quantviz.ui.components.small_parts import show_python
 from quantviz.ui.shell.classroom import visible
 from quantviz.ui.shell.words import language, say, theme
 

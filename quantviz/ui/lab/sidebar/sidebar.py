@@ -23,7 +23,7 @@ from quantviz.sources.local import folder_offered
 from quantviz.tensors.views import View
 from quantviz.ui.components.choice import choose
 from quantviz.ui.components.classroom_signs import show_lock
-from quantviz.ui.components.language_switch import show_language
+from quantviz.ui.components.page_header import show_language
 from quantviz.ui.components.scheme_words import calibration_words
 from quantviz.ui.components.term import term
 from quantviz.ui.lab.bars.engine_controls import show_arithmetic

@@ -1,0 +1,39 @@
+"""Small parts of the pages: plots, tables and legends as HTML, and code."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import streamlit as st
+
+
+def show_plot(figure: Any, key: str, alt: str | None = None, **look: Any) -> None:
+    """Show a small plot, described by `alt` for people who cannot see it."""
+    from quantviz.figures.small_plots import SMALL_PLOT_CONFIG
+
+    st.plotly_chart(figure, key=key, theme=None, config=dict(SMALL_PLOT_CONFIG), alt=alt, **look)
+
+
+def table_html(heads: Iterable[str], rows: Iterable[str]) -> str:
+    """Return a table as HTML: `heads` are text, `rows` are HTML."""
+    head = "".join(f"<th>{html.escape(each)}</th>" for each in heads)
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
+
+
+def legend_html(colours: Iterable[tuple[str, str]]) -> str:
+    """Return names and their colours as HTML."""
+    return " ".join(
+        f'<span class="qv-told"><span class="qv-swatch" style="background:{colour}"></span>'
+        f"{html.escape(name)}</span>"
+        for name, colour in colours
+    )
+
+
+def show_python(label: str, key: str, lines: Callable[[], str]) -> None:
+    """Show the lines once their expander is opened: colouring them takes a browser half a second."""
+    opened = st.expander(label, key=key, on_change="rerun")
+    if opened.open:
+        with opened:
+            st.code(lines(), language="python")
