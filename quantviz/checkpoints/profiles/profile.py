@@ -1,6 +1,6 @@
 """An engine's policy as data: which tensors it quantizes, in which types, and which it takes instead.
 
-A profile is added in `engines.py`: a `Profile` in `PROFILES`, and its words in each language.
+A profile is added in `engines.py`: a `Profile` in `ENGINES`, and its words in each language.
 """
 
 from __future__ import annotations
