@@ -314,6 +314,21 @@ class RawTensor(Stored):
         self._raw = raw
         self._entry = entry
 
+    @classmethod
+    def of(cls, entry: Entry, files: Files) -> RawTensor:
+        """Return a tensor of which parts are read, however small it is.
+
+        Raises:
+            QuantVizError: It is not as it was listed, or it cannot be read in parts.
+        """
+        catalog = files.catalog(entry)
+        check_listed(entry, catalog)
+        raw = catalog.raw(entry.name) if entry.outputs == (0,) else None
+        if raw is None:
+            raise QuantVizError("file.changed", file=clipped(name_of(entry.file)))
+        raw.source.check()
+        return cls(raw, entry)
+
     @property
     def shape(self) -> Shape:
         return self._entry.seen
@@ -355,21 +370,6 @@ class RawTensor(Stored):
 
     def read(self, index: Window) -> torch.Tensor:
         raise NotImplementedError  # bands of it are read by runs
-
-
-def raw_tensor(entry: Entry, files: Files) -> RawTensor:
-    """Return a tensor of which parts are read, however small it is.
-
-    Raises:
-        QuantVizError: It is not as it was listed, or it cannot be read in parts.
-    """
-    catalog = files.catalog(entry)
-    check_listed(entry, catalog)
-    raw = catalog.raw(entry.name) if entry.outputs == (0,) else None
-    if raw is None:
-        raise QuantVizError("file.changed", file=clipped(name_of(entry.file)))
-    raw.source.check()
-    return RawTensor(raw, entry)
 
 
 def check_listed(entry: Entry, catalog: Catalog) -> None:

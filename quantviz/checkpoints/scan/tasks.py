@@ -15,15 +15,7 @@ import torch
 
 from quantviz.checkpoints.scan.listing import Entry
 from quantviz.checkpoints.scan.measuring import Known, Part, Row, measure_held, measure_part, row_of
-from quantviz.checkpoints.scan.reading import (
-    Buffer,
-    Files,
-    Held,
-    RawTensor,
-    is_giant,
-    raw_tensor,
-    read_tensor,
-)
+from quantviz.checkpoints.scan.reading import Buffer, Files, Held, RawTensor, is_giant, read_tensor
 from quantviz.errors import QuantVizError
 from quantviz.pickling import Picklable
 from quantviz.schemes.granularity import Shape
@@ -153,7 +145,7 @@ def measure_bands(entry: Entry, bands: Bands, known: Known, *, threads: int | No
     """Return the measurements of some bands of a tensor; only these are read."""
     try:
         with Files() as files:
-            x = raw_tensor(entry, files)
+            x = RawTensor.of(entry, files)
             parts = tuple(parts for _, parts in _parts_of(x, bands, known, threads))
             x.check()
             return Parts(parts)
