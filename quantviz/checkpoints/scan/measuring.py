@@ -23,8 +23,7 @@ from quantviz.quantization.quantizer import ARITHMETIC
 from quantviz.schemes.granularity import Shape, flat_index
 from quantviz.schemes.orientation import Orientation
 from quantviz.schemes.scheme import Scheme
-from quantviz.streaming import limits
-from quantviz.streaming.kernel_access import has_kernels
+from quantviz.streaming import kernel_access, limits
 from quantviz.streaming.measuring import measure
 from quantviz.streaming.regions import place_of
 from quantviz.streaming.tensor_facts import Facts, facts, power_sums
@@ -230,7 +229,8 @@ def row_of(known: Known, scheme: Scheme, parts: Sequence[Part]) -> Row:
 
 def speed_notes(sizes: Iterable[int]) -> tuple[Note, ...]:
     """Return a note on missing kernels, if a tensor of some sizes is one that they would measure."""
-    return (Note.of("without_numba"),) if max(sizes, default=0) > limits.FUSED and not has_kernels() else ()
+    is_large = max(sizes, default=0) > limits.FUSED
+    return (Note.of("without_numba"),) if is_large and not kernel_access.has_kernels() else ()
 
 
 def _moments_of(part: Part) -> Moments:
