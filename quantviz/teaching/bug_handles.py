@@ -199,10 +199,6 @@ def _wrapped(correct: Outcome, broken: Outcome) -> torch.Tensor:
     return _ratio(broken) != broken.q
 
 
-def _needed_zero_point(outcome: Outcome) -> float:
-    return float((-128 - outcome.values["lo"] / outcome.values["scale"]).round())
-
-
 def _beyond_the_codes(correct: Outcome, broken: Outcome) -> torch.Tensor:
     values = broken.values
     codes: torch.Tensor = (broken.x / values["scale"] + values["zero_point"]).round()
@@ -254,7 +250,7 @@ HANDLES: Mapping[str, Handle] = MappingProxyType(
             -5.0,
             _from,
             lambda correct, broken, place: {
-                "needed": _needed_zero_point(broken),
+                "needed": float((-128 - broken.values["lo"] / broken.values["scale"]).round()),
                 "zero_point": broken.values["zero_point"],
             },
             hit=_beyond_the_codes,

@@ -58,7 +58,8 @@ def show_page() -> None:
     """Show the list of lessons, or a step of one."""
     place = _place()
     # First of all: the next click comes with the new address.
-    _write_address(place)
+    at = {"l": place.lesson, "p": str(place.step + 1)} if place.lesson else {}
+    address.write({**at, "lang": language(), **parameters()})
     take_from_browser()
     every = lessons(language())
     with st.sidebar:
@@ -115,12 +116,6 @@ def _opening(
     return Place(lesson_id, shown - 1), () if step == str(shown) else (
         QuantVizError("lessons.unknown_step", got=step, last=last, shown=shown),
     )
-
-
-def _write_address(place: Place) -> None:
-    wanted = {"l": place.lesson, "p": str(place.step + 1)} if place.lesson else {}
-    wanted |= {"lang": language(), **parameters()}
-    address.write(wanted)
 
 
 def _show_contents(every: Mapping[str, Lesson | QuantVizError], place: Place) -> None:
