@@ -179,13 +179,11 @@ class _Reader(QuestionReader):
         state = self.at(block.line_of("link"), lambda: _state(raw["link"]))
         if "values" in raw:
             state = self.at(block.line_of("values"), lambda: _with_values(state, raw["values"], raw["link"]))
-        again = (
-            self.at(block.line_of("again"), lambda: _state(raw["again"], raw["link"]))
-            if "again" in raw
-            else None
-        )
-        if again and not hasattr(again.source, "seed"):
-            raise self.wrong(block.line_of("again"), "lessons.again_without_seed")
+        again = None
+        if "again" in raw:
+            again = self.at(block.line_of("again"), lambda: _state(raw["again"], raw["link"]))
+            if not hasattr(again.source, "seed"):
+                raise self.wrong(block.line_of("again"), "lessons.again_without_seed")
         show = self.parts(block, "show", raw["show"])
         states = {}
         for name, link in raw.get("states", {}).items():
