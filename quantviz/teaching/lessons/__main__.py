@@ -17,7 +17,7 @@ def main(folders: list[str]) -> int:
             place = f"{folder.name}/{name}"
             problems = [lesson] if isinstance(lesson, QuantVizError) else list(problems_of(lesson, place))
             wrong += len(problems)
-            print(*(problems or [f"{place}: ok"]), sep="\n")
+            print(*(problems or (f"{place}: ok",)), sep="\n")
     return 1 if wrong else 0
 
 
