@@ -46,16 +46,8 @@ SOURCES: Mapping[str, type[Any]] = MappingProxyType(
     {
         each.id: each
         for each in (
-            Builtin,
-            Normal,
-            Laplace,
-            Uniform,
-            StudentT,
-            Bimodal,
-            LoudRows,
-            LoudColumns,
-            OneOutlier,
-            AllPositive,
+            *(Builtin, Normal, Laplace, Uniform, StudentT, Bimodal),
+            *(LoudRows, LoudColumns, OneOutlier, AllPositive),
         )
     }
 )

@@ -12,7 +12,7 @@ from quantviz.schemes import text_form
 from quantviz.schemes.axis_names import Axes
 from quantviz.schemes.granularity import Shape
 from quantviz.schemes.orientation import Orientation
-from quantviz.text import text
+from quantviz.text import text, visible
 
 if TYPE_CHECKING:
     import torch
@@ -155,13 +155,10 @@ class Source(Protocol):
 
         For a `large` tensor `x` is a `Stored`, which reads it a part at a time.
         """
-        made = f"{self!r}.tensor()"
-        stored = ["from quantviz.tensors.lazy import InMemory"] if large else []
-        return [
-            f"from quantviz.sources import {type(self).__name__}",
-            *stored,
-            f"x = InMemory({made})" if large else f"x = {made}",
-        ]
+        source = f"from quantviz.sources import {type(self).__name__}"
+        if large:
+            return [source, "from quantviz.tensors.lazy import InMemory", f"x = InMemory({self!r}.tensor())"]
+        return [source, f"x = {self!r}.tensor()"]
 
     # ---- its edits ----
 
@@ -237,6 +234,51 @@ class Derived(Source):
 
     def link_problem(self) -> QuantVizError | None:
         return self.source.link_problem()
+
+
+class InFile(Source):
+    """A tensor that a file's catalogue lists under its name."""
+
+    file: str
+    name: str
+
+    #: Its values have to be read to find out.
+    finite: ClassVar[bool] = False
+    in_file: ClassVar[bool] = True
+
+    def _open_file(self) -> Catalog:
+        raise NotImplementedError
+
+    def file_orientation(self, catalog: Catalog | None = None) -> Orientation:
+        return self._catalog(catalog).orientation(self.name)
+
+    def problems(self) -> Iterator[QuantVizError]:
+        """Yield an error for each reason in the file's header why the tensor cannot be made."""
+        try:
+            self._catalog()
+        except QuantVizError as problem:
+            yield problem
+
+    def tensor(self) -> torch.Tensor:
+        """Return all of it in memory, of half precision in its own dtype, else float32; `QuantVizError` where
+        it cannot be read, or has too many elements for that.
+        """
+        return self._catalog().load(self.name)
+
+    def _catalog(self, opened: Catalog | None = None) -> Catalog:
+        """Return the open file, after a check that it holds this tensor."""
+        catalog = opened or self._open_file()
+        info = catalog.info(self.name)
+        if info.problem:
+            raise info.problem.again()
+        if info.shape != self.shape:
+            names = {"file": self._shown(self.file), "name": self._shown(self.name)}
+            raise QuantVizError(f"{self.id}.other_shape", **names, got=info.shape, expected=self.shape)
+        return catalog
+
+    def _shown(self, name: str) -> str:
+        """Return a name in the form that errors show."""
+        return visible(name)
 
 
 def edit_problems(shape: Shape, cell: Shape, value: float) -> Iterator[QuantVizError]:

@@ -100,27 +100,10 @@ _COURSE_W8A32 = ((-2.0, -1.13, 0.42), (-1.51, 0.25, 1.62), (0.23, 1.35, 2.15))
 _OUTLIER_ROW = (
     (
         *(-1.80, -0.25, 0.80, -0.20, 0.16, -1.55, -0.26, -0.41, 0.97, 0.17, -0.02, -0.76, -0.87, -0.01, 1.37),
-        *(
-            -1.98,
-            -2.93,
-            2.08,
-            1.69,
-            24.60,
-            0.41,
-            -0.40,
-            -0.35,
-            -1.23,
-            0.66,
-            -0.19,
-            -2.00,
-            -0.51,
-            -0.55,
-            -0.66,
-        ),
-        *(2.06, 1.17),
+        *(-1.98, -2.93, 2.08, 1.69, 24.60, 0.41, -0.40, -0.35, -1.23, 0.66, -0.19, -2.00, -0.51, -0.55),
+        *(-0.66, 2.06, 1.17),
     ),
 )
-
 _COURSE_VECTOR = (5.47, 3.08, -7.59, 0.0, -1.95, -4.57, 10.8)
 
 
@@ -209,7 +192,6 @@ class Builtin(Source):
 
     @property
     def shape(self) -> Shape:
-        """Return the tensor's shape."""
         return self._entry().shape
 
     @property
@@ -218,7 +200,6 @@ class Builtin(Source):
         return self._entry().literal
 
     def problems(self) -> Iterator[QuantVizError]:
-        """Yield an unknown name."""
         if self.name not in BUILTINS:
             yield QuantVizError("source.unknown_builtin", got=self.name, known=", ".join(BUILTINS))
 
@@ -232,17 +213,14 @@ class Builtin(Source):
         return tensor
 
     def title(self, language: str) -> str:
-        """Return the tensor's name for people."""
         return text(f"sources.builtin.{self.name}.name", language)
 
     @property
     def stem(self) -> str:
-        """Return the name, without an ending, of a file with its values."""
         return self.name
 
     @property
     def picture(self) -> bool:
-        """Return whether it is a picture."""
         return self._entry().picture
 
     def _entry(self) -> BuiltinTensor:

@@ -80,11 +80,9 @@ class Edited(Derived):
 
     @property
     def shape(self) -> Shape:
-        """Return the source's shape."""
         return self.source.shape
 
     def problems(self) -> Iterator[QuantVizError]:
-        """Yield an error for each reason why the tensor cannot be made."""
         yield from self.source.problems()
         yield from self._own_problems()
 
@@ -123,23 +121,19 @@ class Edited(Derived):
 
     @property
     def unedited(self) -> Source:
-        """Return the source itself."""
         return self.source
 
     @property
     def edits(self) -> tuple[tuple[Shape, float], ...]:
-        """Return each cell that was changed, with its value."""
         return self.changed
 
     def title(self, language: str) -> str:
-        """Return the source's name, and how many cells were changed."""
         count = len(self.changed)
         key = "sources.edited.title_one" if count == 1 else "sources.edited.title"
         return text(key, language, name=self.source.title(language), count=count)
 
     @property
     def stem(self) -> str:
-        """Return the name, without an ending, of a file with its values."""
         return f"{self.source.stem}-{self.id}"
 
     @property
@@ -149,7 +143,6 @@ class Edited(Derived):
 
     @property
     def axes(self) -> Axes:
-        """Return the names of the axes."""
         return self.source.axes
 
     def link_text(self) -> str:

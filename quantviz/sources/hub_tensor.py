@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, ClassVar
@@ -16,17 +15,13 @@ from urllib.parse import quote, unquote
 
 from quantviz.errors import QuantVizError
 from quantviz.schemes.granularity import Shape
-from quantviz.schemes.orientation import Orientation
-from quantviz.sources.base import AtHand, Source, comment
+from quantviz.sources.base import AtHand, InFile, comment
 from quantviz.sources.hubs.addresses import USUAL_REVISION, Place
-from quantviz.sources.hubs.hosts import HUBS, USUAL, hubs_offered
+from quantviz.sources.hubs.hosts import HUBS, USUAL, Hosts, hubs_offered
 from quantviz.text import visible
 
 if TYPE_CHECKING:
-    import torch
-
     from quantviz.sources.files import Catalog
-    from quantviz.sources.layouts.decoded import ModelTensors
     from quantviz.tensors.lazy import Stored
 
 #: Characters of a link's part about the tensor.
@@ -37,7 +32,7 @@ _COMMIT_SHOWN = 7
 
 
 @dataclass(frozen=True)
-class HubTensor(Source):
+class HubTensor(InFile):
     """A tensor of a file of a published model.
 
     >>> x = HubTensor("a/b", "0" * 40, "model.safetensors", "layers.0.weight", (4096, 11008))
@@ -60,9 +55,6 @@ class HubTensor(Source):
     host: str = ""
     id: ClassVar[str] = "hub"
     kind: ClassVar[str] = "hub"
-    in_file: ClassVar[bool] = True
-    #: Its values have to be read to find out.
-    finite: ClassVar[bool] = False
 
     @classmethod
     def of(cls, place: Place, name: str) -> HubTensor:
@@ -70,7 +62,6 @@ class HubTensor(Source):
 
         `QuantVizError` if the hubs do not give it, or it cannot be read.
         """
-        from quantviz.sources.hubs.hosts import Hosts
         from quantviz.sources.hubs.models import find_model, published_catalog
 
         model = find_model(place)
@@ -80,33 +71,17 @@ class HubTensor(Source):
         host = "" if model.host == Hosts.of_environment().names[0] else model.host
         return cls(model.repo, model.commit, place.file, name, info.shape, host)
 
-    def file_orientation(self, catalog: Catalog | None = None) -> Orientation:
-        """Return the axes that are outputs, from the tensor's file."""
-        return (catalog or self._catalog()).orientation(self.name)
-
     @property
     def place(self) -> Place:
         """Return the file it lies in."""
         return Place(self.repo, self.revision, self.file, self.host)
 
-    def problems(self) -> Iterator[QuantVizError]:
-        """Yield an error for each reason in the file's header why the tensor cannot be made."""
-        try:
-            if not hubs_offered():
-                raise QuantVizError("hub.not_set", variable=HUBS)
-            self._catalog()
-        except QuantVizError as problem:
-            yield problem
-
-    def tensor(self) -> torch.Tensor:
-        """Return all of it in memory, of half precision in its own dtype, else float32; `QuantVizError` where
-        the hub does not give it.
-        """
-        return self._catalog().load(self.name)
-
     def open(self, at_hand: AtHand = AtHand()) -> Stored:  # noqa: B008 (it holds nothing)
         """Return the tensor. All its bytes are fetched now, because a page reads all of them."""
+        from quantviz.sources.layouts.decoded import ModelTensors
+
         catalog = self._catalog()
+        assert isinstance(catalog, ModelTensors)
         catalog.fetch(self.name)
         return catalog.stored(self.name)
 
@@ -116,7 +91,6 @@ class HubTensor(Source):
 
     @property
     def stem(self) -> str:
-        """Return the name, without an ending, of a file with its values."""
         return f"{PurePosixPath(self.repo).name}-{self.name}"
 
     def link_text(self) -> str:
@@ -153,8 +127,6 @@ class HubTensor(Source):
             raise QuantVizError("hub.form", got=form) from None
         if place.pinned and lengths:
             return cls(place.repo, place.revision, file, name, lengths, host)
-        if not hubs_offered():
-            raise QuantVizError("hub.not_set", variable=HUBS)
         return cls.of(place, name)
 
     def code(self, large: bool, language: str) -> list[str]:
@@ -167,19 +139,9 @@ class HubTensor(Source):
             f"x = {self!r}.{'open' if large else 'tensor'}()",
         ]
 
-    def _catalog(self) -> ModelTensors:
+    def _open_file(self) -> Catalog:
+        if not hubs_offered():  # without the imports of a connection
+            raise QuantVizError("hub.not_set", variable=HUBS)
         from quantviz.sources.hubs.models import find_model, published_catalog
 
-        catalog = published_catalog(find_model(self.place), self.file)
-        info = catalog.info(self.name)
-        if info.problem:
-            raise info.problem.again()
-        if info.shape != self.shape:
-            raise QuantVizError(
-                "hub.other_shape",
-                file=visible(self.file),
-                name=visible(self.name),
-                got=info.shape,
-                expected=self.shape,
-            )
-        return catalog
+        return published_catalog(find_model(self.place), self.file)

@@ -66,15 +66,8 @@ def read_image(
     picture, (width, height) = _decoded(data, clipped(filename), longest_side)
     notes: tuple[Note, ...] = ()
     if max(width, height) > longest_side:
-        notes = (
-            Note.of(
-                "source.picture_shrunk",
-                width=width,
-                height=height,
-                new_width=picture.width,
-                new_height=picture.height,
-            ),
-        )
+        after = {"new_width": picture.width, "new_height": picture.height}
+        notes = (Note.of("source.picture_shrunk", width=width, height=height, **after),)
     chosen = CHANNELS[channel](picture)
     values = torch.frombuffer(bytearray(chosen.tobytes()), dtype=torch.uint8).reshape(
         chosen.height, chosen.width, -1

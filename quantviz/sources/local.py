@@ -13,20 +13,16 @@ import json
 import math
 import os
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePath, PurePosixPath
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from quantviz.errors import QuantVizError
 from quantviz.schemes.granularity import Shape
-from quantviz.schemes.orientation import Orientation
-from quantviz.sources.base import AtHand, Source, file_code
+from quantviz.sources.base import AtHand, InFile, file_code
 from quantviz.text import visible
 
 if TYPE_CHECKING:
-    import torch
-
     from quantviz.sources.files import Catalog
     from quantviz.sources.files.file_data import FileData
     from quantviz.tensors.lazy import Stored
@@ -119,7 +115,7 @@ def list_files(also: tuple[str, ...] = ()) -> Listing:
 def _is_readable(file: str) -> bool:
     """Return whether the path below the folder leads to a plain file in it that this process may read."""
     try:
-        real = _real_path(file)
+        real = real_path(file)
     except QuantVizError:
         return False
     return real.is_file() and os.access(real, os.R_OK)
@@ -154,7 +150,7 @@ def local_version(file: str) -> str:
     from quantviz.sources.files import is_index, reader_of
     from quantviz.sources.files.npy import STORED_AS
 
-    paths = [_real_path(file)]
+    paths = [real_path(file)]
     folder = data_folder()
     path = PurePosixPath(file)
     assert folder
@@ -184,7 +180,7 @@ def _stat_text(path: Path) -> str:
 def _open(file: str) -> FileData:
     from quantviz.sources.files.file_data import FileData, OpenFile
 
-    real = _real_path(file)
+    real = real_path(file)
     path = PurePosixPath(file)
     try:
         opened = OpenFile(_descriptor(real), path.name, real)
@@ -203,11 +199,6 @@ def real_path(file: str) -> Path:
     Raises:
         QuantVizError: It does not exist, or lies outside of the folder.
     """
-    return _real_path(file)
-
-
-def _real_path(file: str) -> Path:
-    """Return the file's real path with all links resolved, after a check that it is below the folder."""
     folder = data_folder()
     if folder is None:
         raise _error("not_set", file)
@@ -269,7 +260,7 @@ _DTYPE = re.compile(r"[a-z0-9_]{1,32}", re.ASCII)
 
 
 @dataclass(frozen=True)
-class LocalTensor(Source):
+class LocalTensor(InFile):
     """A tensor of a file below the folder.
 
     >>> x = LocalTensor("models/a.safetensors", "layers.0.weight", (4096, 11008))
@@ -286,9 +277,6 @@ class LocalTensor(Source):
     read_as: str = ""
     id: ClassVar[str] = "local"
     kind: ClassVar[str] = "folder"
-    #: Its values have to be read to find out.
-    finite: ClassVar[bool] = False
-    in_file: ClassVar[bool] = True
 
     @classmethod
     def of(cls, file: str, name: str, catalog: Catalog | None = None, *, read_as: str = "") -> LocalTensor:
@@ -302,17 +290,6 @@ class LocalTensor(Source):
             raise info.problem.again()
         return cls(file, name, info.shape, read_as)
 
-    def file_orientation(self, catalog: Catalog | None = None) -> Orientation:
-        """Return the axes that are outputs, from the tensor's file; `catalog` is the open file, if any."""
-        return self._catalog(catalog).orientation(self.name)
-
-    def problems(self) -> Iterator[QuantVizError]:
-        """Yield an error for each reason in the file's header why the tensor cannot be made."""
-        try:
-            self._catalog()
-        except QuantVizError as problem:
-            yield problem
-
     def stored(self, catalog: Catalog | None = None) -> Stored:
         """Return the tensor, mapped from its file if possible; `catalog` is the open file, if any."""
         return self._catalog(catalog).stored(self.name)
@@ -323,7 +300,6 @@ class LocalTensor(Source):
 
     @property
     def checkpoint(self) -> str | None:
-        """Return the file's path below the folder."""
         return self.file
 
     def title(self, language: str) -> str:
@@ -332,7 +308,6 @@ class LocalTensor(Source):
 
     @property
     def stem(self) -> str:
-        """Return the name, without an ending, of a file with its values."""
         return f"{PurePath(self.file).stem}-{self.name}"
 
     @property
@@ -341,38 +316,22 @@ class LocalTensor(Source):
         return f"{self.link_text()} {self.version}"
 
     def link_text(self) -> str:
-        """Return its text form in a link."""
         return f"{self.id}.{self.to_payload()}"
 
     def code(self, large: bool, language: str) -> list[str]:
         """Return the lines that read it by the file's name alone: readers do not have the server's folder."""
         return file_code(PurePosixPath(self.file).name, repr(self.name), large, language, self.read_as)
 
-    def tensor(self) -> torch.Tensor:
-        """Return all of it in memory, of half precision in its own dtype, else float32; `QuantVizError` where
-        there are too many elements for that.
-        """
-        return self._catalog().load(self.name)
-
     @property
     def version(self) -> str:
         """Return another text as soon as the file is another one; `QuantVizError` where it is gone."""
         return local_version(self.file)
 
-    def _catalog(self, opened: Catalog | None = None) -> Catalog:
-        catalog = opened or open_local(self.file, self.read_as)
-        info = catalog.info(self.name)
-        if info.problem:
-            raise info.problem.again()
-        if info.shape != self.shape:
-            raise QuantVizError(
-                "local.other_shape",
-                file=short(self.file),
-                name=short(self.name),
-                got=info.shape,
-                expected=self.shape,
-            )
-        return catalog
+    def _open_file(self) -> Catalog:
+        return open_local(self.file, self.read_as)
+
+    def _shown(self, name: str) -> str:
+        return short(name)
 
     def to_payload(self) -> str:
         """Return the source for a link, in `[A-Za-z0-9_-]`: names are any text there is."""

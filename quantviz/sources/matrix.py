@@ -42,16 +42,13 @@ class AsMatrix(Derived):
 
     @property
     def orientation(self) -> Orientation:
-        """Return the axes that are outputs."""
         return Orientation(self.outputs, "user")
 
     @property
     def shape(self) -> Shape:
-        """Return rows and columns."""
         return self.orientation.seen(self.source.shape)
 
     def problems(self) -> Iterator[QuantVizError]:
-        """Yield an error for each reason why the tensor cannot be made."""
         if len(self.source.shape) < (3 if self.orientation.is_usual else 2):
             yield QuantVizError("source.as_matrix", shape=self.source.shape)
         elif not self.orientation.fits(self.source.shape):
@@ -59,18 +56,15 @@ class AsMatrix(Derived):
         yield from self.source.problems()
 
     def tensor(self) -> torch.Tensor:
-        """Return the tensor in the dtype of its source."""
         from quantviz.tensors.lazy import as_matrix
 
         x: torch.Tensor = as_matrix(self.source.tensor(), self.outputs)
         return x
 
     def open(self, at_hand: AtHand = AtHand()) -> Stored:  # noqa: B008 (it holds nothing)
-        """Return the tensor where it lies."""
         return self.seen(self.source.open(at_hand))
 
     def seen(self, stored: Stored) -> Stored:
-        """Return the source's tensor as a matrix."""
         from quantviz.tensors.lazy import as_matrix
 
         matrix: Stored = as_matrix(stored, self.outputs)
@@ -78,7 +72,6 @@ class AsMatrix(Derived):
 
     @property
     def original(self) -> Source:
-        """Return the source itself."""
         return self.source.original
 
     @property
@@ -93,18 +86,15 @@ class AsMatrix(Derived):
 
     @property
     def unedited(self) -> Source:
-        """Return the matrix without its edits."""
         own = self.source.unedited
         return self if own is self.source else AsMatrix(own, self.outputs)
 
     @property
     def edits(self) -> tuple[tuple[Shape, float], ...]:
-        """Return each cell that was set by hand, with its value."""
         return tuple((self.cell_of(place), value) for place, value in self.source.edits)
 
     @property
     def key(self) -> str:
-        """Return a text that identifies the tensor, also against its source."""
         return f"{self._named} {self.source.key}"
 
     @property
@@ -113,7 +103,6 @@ class AsMatrix(Derived):
 
     @property
     def shared(self) -> bool:
-        """Whether its name means the same tensor for everybody."""
         return self.source.shared
 
     def link_text(self) -> str:

@@ -61,11 +61,8 @@ class Orienting:
 
     def _found(self, name: str, shape: Shape) -> Orientation | None:
         if _KERNEL.search(name):
-            return (
-                Orientation((len(shape) - 1,), "names")
-                if len(shape) != 3
-                else self._kernel_of_three(name, shape)
-            )
+            of_last = Orientation((len(shape) - 1,), "names")
+            return self._kernel_of_three(name, shape) if len(shape) == 3 else of_last
         if name.endswith((_GATE_UP, _DOWN)) and len(shape) == 3:
             return self._of_experts(name)
         if len(shape) != 2:
@@ -121,9 +118,8 @@ class Orienting:
         shape = self._shape_of(name)
         if shape is None or len(shape) != 2:
             return ()
-        told = self._by_bias(name, shape)
-        if told is not None:
-            return told.outputs
+        if (by_bias := self._by_bias(name, shape)) is not None:
+            return by_bias.outputs
         for axis in (0, 1):
             if module == "c_attn" and any(shape[axis] == n * shape[1 - axis] for n in _OUTPUTS_OF_C_ATTN):
                 return (axis,)

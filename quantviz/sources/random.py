@@ -65,28 +65,18 @@ class _Random(Source):
 
     @property
     def shape(self) -> Shape:
-        """Return `(rows, cols)`."""
         return (self.rows, self.cols)
 
     def problems(self) -> Iterator[QuantVizError]:
         """Yield fields that are no numbers of their kind or outside `limits`, and too many elements."""
-        own = [
-            problem
-            for field in dataclasses.fields(self)
-            for problem in self._field_problems(
-                field.name, getattr(self, field.name), str(field.type).startswith("int")
-            )
-        ]
-        yield from own
-        if not own and self.rows * self.cols > LARGEST_COUNT:
-            yield QuantVizError(
-                "source.too_many",
-                source=self.id,
-                rows=self.rows,
-                cols=self.cols,
-                count=self.rows * self.cols,
-                most=LARGEST_COUNT,
-            )
+        of_fields: list[QuantVizError] = []
+        for field in dataclasses.fields(self):
+            whole = str(field.type).startswith("int")
+            of_fields += self._field_problems(field.name, getattr(self, field.name), whole)
+        yield from of_fields
+        if not of_fields and self.rows * self.cols > LARGEST_COUNT:
+            sizes = {"rows": self.rows, "cols": self.cols, "count": self.rows * self.cols}
+            yield QuantVizError("source.too_many", source=self.id, **sizes, most=LARGEST_COUNT)
 
     def _field_problems(self, name: str, value: Any, whole: bool) -> Iterator[QuantVizError]:
         if name not in self.limits or value is None:
@@ -238,11 +228,15 @@ class Bimodal(_Random):
         return draws.sign() * (self.distance / 2) + draws.normal() * self.std
 
 
-_EVERY = Bounds(1, LARGEST_SIDE)
+@dataclass(frozen=True)
+class _Loud(_Random):
+    every: int = 8
+    factor: float = 10.0
+    limits: ClassVar[Mapping[str, Bounds]] = _limits(every=Bounds(1, LARGEST_SIDE), factor=_SIGNED)
 
 
 @dataclass(frozen=True)
-class LoudRows(_Random):
+class LoudRows(_Loud):
     """N(0, 1), where row 0, row `every`, row 2·`every` … are `factor` times louder.
 
     >>> loud, plain = LoudRows(rows=4, cols=4, every=2, factor=8).tensor(), Normal(rows=4, cols=4).tensor()
@@ -250,10 +244,7 @@ class LoudRows(_Random):
     tensor([8., 1., 8., 1.])
     """
 
-    every: int = 8
-    factor: float = 10.0
     id: ClassVar[str] = "loud_rows"
-    limits: ClassVar[Mapping[str, Bounds]] = _limits(every=_EVERY, factor=_SIGNED)
 
     def _draw(self, draws: _Draws) -> torch.Tensor:
         values = draws.normal()
@@ -262,7 +253,7 @@ class LoudRows(_Random):
 
 
 @dataclass(frozen=True)
-class LoudColumns(_Random):
+class LoudColumns(_Loud):
     """N(0, 1), where column 0, column `every`, column 2·`every` … are `factor` times louder.
 
     >>> loud, plain = LoudColumns(rows=4, cols=4, every=2, factor=8).tensor(), Normal(rows=4, cols=4).tensor()
@@ -270,10 +261,7 @@ class LoudColumns(_Random):
     tensor([8., 1., 8., 1.])
     """
 
-    every: int = 8
-    factor: float = 10.0
     id: ClassVar[str] = "loud_columns"
-    limits: ClassVar[Mapping[str, Bounds]] = _limits(every=_EVERY, factor=_SIGNED)
 
     def _draw(self, draws: _Draws) -> torch.Tensor:
         values = draws.normal()

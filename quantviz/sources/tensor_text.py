@@ -376,13 +376,8 @@ def _add_item(line: _Line, here: _List, item_shape: Shape, place: int) -> None:
     elif here.item_shape != item_shape:
         if () in (here.item_shape, item_shape):
             raise line.error("typed.mixed", place)
-        raise line.error(
-            "typed.ragged",
-            place,
-            row=here.count,
-            got=_lengths(item_shape),
-            expected=_lengths(here.item_shape),
-        )
+        got, expected = (" × ".join(map(str, shape)) for shape in (item_shape, here.item_shape))
+        raise line.error("typed.ragged", place, row=here.count, got=got, expected=expected)
 
 
 def _end_row(line: _Line, here: _List, place: int) -> None:
@@ -407,7 +402,3 @@ def _shape_of(line: _Line, here: _List, closing: int) -> Shape:
     if here.count:
         _end_row(line, here, closing)
     return (here.rows, here.row_length)
-
-
-def _lengths(shape: Shape) -> str:
-    return " × ".join(map(str, shape))

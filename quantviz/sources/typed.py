@@ -73,7 +73,6 @@ class Typed(Source):
         return self.shape, self.__dict__["_bits"]
 
     def problems(self) -> Iterator[QuantVizError]:
-        """Yield too many elements or axes."""
         if not 1 <= len(self.shape) <= MOST_TYPED_AXES:
             yield QuantVizError("typed.axes", got=len(self.shape), most=MOST_TYPED_AXES)
         if len(self.values) > MOST_ELEMENTS:
@@ -102,7 +101,6 @@ class Typed(Source):
 
     @property
     def key(self) -> str:
-        """Return a text that identifies the tensor within the session."""
         return f"{self.id} {hash(self)}"
 
     @cached_property
@@ -116,11 +114,8 @@ class Typed(Source):
 
     def link_problem(self) -> QuantVizError | None:
         """Return the error for more values than a link has room for; none if they fit."""
-        return (
-            QuantVizError("link.typed_too_large", count=len(self.values))
-            if len(self.values) > MOST_IN_LINK
-            else None
-        )
+        too_many = len(self.values) > MOST_IN_LINK
+        return QuantVizError("link.typed_too_large", count=len(self.values)) if too_many else None
 
     def code(self, large: bool, language: str) -> list[str] | None:
         """Return the values as nested lists, unless there are too many."""
@@ -157,11 +152,8 @@ Add the missing numbers or remove the extra ones.
         if len(self.values) > MOST_IN_LINK:
             raise QuantVizError("typed.too_large_for_link", got=len(self.values), most=MOST_IN_LINK)
         packed = zlib.compress(struct.pack(f"<{len(self.values)}f", *self.values), 9)
-        return (
-            "x".join(map(str, self.shape))
-            + "."
-            + base64.urlsafe_b64encode(packed).decode("ascii").rstrip("=")
-        )
+        payload = base64.urlsafe_b64encode(packed).decode("ascii").rstrip("=")
+        return f"{'x'.join(map(str, self.shape))}.{payload}"
 
     @classmethod
     def from_payload(cls, payload: str) -> Typed:

@@ -79,27 +79,22 @@ class Upload(Source):
         return at_hand.uploaded(self)
 
     def title(self, language: str) -> str:
-        """Return the file's name and the tensor's."""
         return self.name
 
     @property
     def stem(self) -> str:
-        """Return the name, without an ending, of a file with its values."""
         return PurePath(self.name).stem
 
     @property
     def picture(self) -> bool:
-        """Return whether the file is a picture."""
         return self.place_in_file.channel is not None
 
     @property
     def stored_as(self) -> str:
-        """Return the quantized type that its values were decoded from."""
         return self.place_in_file.source_type
 
     @property
     def key(self) -> str:
-        """Return a text that identifies the tensor within the session."""
         read_as = self.place_in_file.read_as
         return f"{self.id} {self.digest} {self.name}{f' {read_as}' if read_as else ''}"
 
@@ -108,7 +103,6 @@ class Upload(Source):
         return self.id
 
     def link_problem(self) -> QuantVizError:
-        """Return the reason why a link cannot contain it."""
         return QuantVizError("link.upload")
 
     def code(self, large: bool, language: str) -> list[str]:

@@ -116,9 +116,8 @@ class Blocks:
         """Return the `percents` (0 to 100) of each block, interpolated linearly between two values."""
         # Sorted by hand: torch.quantile refuses more than 2**24 elements. The padding of a short block and
         # left-out elements come last.
-        ordered = (
-            rows_of_blocks(self._filled(math.inf), self.layout, math.inf).sort(-1).values.to(torch.float64)
-        )
+        rows = self._rows(math.inf)
+        ordered = rows.sort(-1).values.to(torch.float64)
         zeros = self._padding()
         last = rows_of_blocks(self._ones(), self.layout, 0).sum(-1, dtype=torch.float64) + zeros - 1
         if self.counted is not None:
@@ -128,12 +127,8 @@ class Blocks:
         negative = (ordered < 0).sum(-1)
 
         def at(place: torch.Tensor) -> torch.Tensor:
-            behind = (
-                torch.where(place < negative, place, place - zeros)
-                .clamp(0, ordered.shape[-1] - 1)
-                .to(torch.int64)
-            )
-            values = ordered.gather(-1, behind.unsqueeze(-1)).squeeze(-1)
+            behind = torch.where(place < negative, place, place - zeros).clamp(0, ordered.shape[-1] - 1)
+            values = ordered.gather(-1, behind.to(torch.int64).unsqueeze(-1)).squeeze(-1)
             return values.masked_fill((place >= negative) & (place < negative + zeros), 0)
 
         answers = []
@@ -206,11 +201,9 @@ class Blocks:
 
     def _padding(self) -> torch.Tensor:
         """Return how many zeros fill each block."""
-        return (
-            self.layout.block_size - block_sizes(self.layout)
-            if self.layout.tail == "pad"
-            else torch.zeros(self.layout.grid_shape, dtype=torch.int64)
-        )
+        if self.layout.tail == "pad":
+            return self.layout.block_size - block_sizes(self.layout)
+        return torch.zeros(self.layout.grid_shape, dtype=torch.int64)
 
     def _rows(self, fill: float) -> torch.Tensor:
         return rows_of_blocks(self._filled(fill), self.layout, fill)
@@ -276,11 +269,8 @@ def expand(grid: torch.Tensor, layout: BlockLayout, shape: Shape) -> torch.Tenso
         return grid
     spread = _axes(layout)
     single = [n for blocks in layout.grid_shape for n in (blocks, 1)]
-    full = (
-        grid.reshape(single)
-        .expand(spread)
-        .reshape([blocks * size for blocks, size in zip(spread[::2], spread[1::2], strict=True)])
-    )
+    lengths = [blocks * size for blocks, size in zip(spread[::2], spread[1::2], strict=True)]
+    full = grid.reshape(single).expand(spread).reshape(lengths)
     return full[tuple(slice(n) for n in layout.view_shape)].reshape(shape)
 
 

@@ -18,28 +18,15 @@ from quantviz.schemes.granularity import Shape
 #: Dtypes whose every value is a float32 value.
 _EXACT = frozenset(
     {
-        torch.float32,
-        torch.float16,
-        torch.bfloat16,
-        torch.float8_e4m3fn,
-        torch.float8_e4m3fnuz,
-        torch.float8_e5m2,
-        torch.float8_e5m2fnuz,
-        torch.float8_e8m0fnu,
+        *(torch.float32, torch.float16, torch.bfloat16, torch.float8_e4m3fn, torch.float8_e4m3fnuz),
+        *(torch.float8_e5m2, torch.float8_e5m2fnuz, torch.float8_e8m0fnu),
     }
 )
 #: Dtypes that are converted with a count of the values float32 cannot hold.
 _COUNTED = frozenset(
     {
-        torch.float64,
-        torch.uint8,
-        torch.int8,
-        torch.int16,
-        torch.int32,
-        torch.int64,
-        torch.uint16,
-        torch.uint32,
-        torch.uint64,
+        *(torch.float64, torch.int8, torch.int16, torch.int32, torch.int64),
+        *(torch.uint8, torch.uint16, torch.uint32, torch.uint64),
     }
 )
 #: Most elements of a tensor that repeats fewer by `expand` or broadcasting; a tensor whose elements all lie
@@ -64,9 +51,8 @@ def as_float32(tensor: torch.Tensor) -> tuple[torch.Tensor, tuple[Note, ...]]:
     # NaN differs from itself but is no change; a finite value that became inf is refused later, by place.
     back = values.to(plain.dtype)
     changed = int(((back != plain) & (plain == plain)).sum())
-    return values, (
-        Note.of("stored_as_float32", dtype=dtype_name(plain.dtype), changed=changed, count=plain.numel()),
-    )
+    params = {"dtype": dtype_name(plain.dtype), "changed": changed, "count": plain.numel()}
+    return values, (Note.of("stored_as_float32", **params),)
 
 
 @dataclass(frozen=True)
@@ -95,13 +81,8 @@ class NonFinite:
         first = tuple(int(i) for i in torch.nonzero(~finite)[0])
         nan = int(torch.isnan(values).sum())
         inf = int((values == math.inf).sum())
-        return cls(
-            nan,
-            inf,
-            int((values == -math.inf).sum()),
-            first,
-            float((values if stored is None else stored)[first]),
-        )
+        minus_inf = int((values == -math.inf).sum())
+        return cls(nan, inf, minus_inf, first, float((values if stored is None else stored)[first]))
 
     @property
     def count(self) -> int:
@@ -128,28 +109,11 @@ class NonFinite:
         key = "input_beyond_float32" if math.isfinite(self.value) else "input_nonfinite"
         return QuantVizError(key, value=self.shown, index=self.first, count=self.count)
 
-    def left_out(self) -> Note:
-        """Return the note that they are left out."""
-        return self._note("nonfinite_left_out")
-
-    def clipped(self) -> Note:
-        """Return the note that ±Inf saturates, and NaN becomes 0."""
-        return self._note("nonfinite_clipped")
-
     def note(self, nonfinite: str) -> Note:
         """Return the note of a choice of `scheme.NONFINITE` other than "refuse"."""
-        return self.clipped() if nonfinite == "clip" else self.left_out()
-
-    def _note(self, key: str) -> Note:
-        return Note.of(
-            key,
-            count=self.count,
-            nan=self.nan,
-            inf=self.inf,
-            minus_inf=self.minus_inf,
-            index=self.first,
-            value=self.shown,
-        )
+        key = "nonfinite_clipped" if nonfinite == "clip" else "nonfinite_left_out"
+        counts = {"count": self.count, "nan": self.nan, "inf": self.inf, "minus_inf": self.minus_inf}
+        return Note.of(key, **counts, index=self.first, value=self.shown)
 
 
 class Input(NamedTuple):
@@ -274,11 +238,8 @@ def _converted(x: Any) -> torch.Tensor:
         first: Any = x
         while isinstance(first, list | tuple) and first:
             first = first[0]
-        return (
-            torch.stack([as_plain(each) for each in x])
-            if isinstance(first, torch.Tensor | np.ndarray)
-            else torch.tensor(x)
-        )
+        arrays = isinstance(first, torch.Tensor | np.ndarray)
+        return torch.stack([as_plain(each) for each in x]) if arrays else torch.tensor(x)
     except QuantVizError:
         raise
     except MemoryError:
@@ -308,9 +269,8 @@ def _of_array(array: np.ndarray[Any, Any]) -> torch.Tensor:
         raise QuantVizError("input_dtype", dtype=array.dtype)
     native = array.astype(array.dtype.newbyteorder("="), copy=False)
     # torch steps forwards, and by whole elements: the field of a structured array need not.
-    return torch.as_tensor(
-        native.copy() if any(stride < 0 or stride % native.itemsize for stride in native.strides) else native
-    )
+    uneven = any(stride < 0 or stride % native.itemsize for stride in native.strides)
+    return torch.as_tensor(native.copy() if uneven else native)
 
 
 def _tensor(x: Any) -> torch.Tensor:
@@ -331,17 +291,10 @@ def as_codes(q: Any, fmt: NumberFormat) -> torch.Tensor:
     [3, 15]
     """
     tensor = _tensor(q)
-    # 16 bits without a sign have no arithmetic.
-    wide = tensor.to(torch.float64 if tensor.is_floating_point() else torch.int64)
-    known = (wide >= fmt.code_min) & (wide <= fmt.code_max) & (wide == wide.round())
-    if not bool(known.all()):
-        raise QuantVizError(
-            "code_out_of_range",
-            got=wide[~known][0].item(),
-            format=fmt.id,
-            smallest=fmt.code_min,
-            largest=fmt.code_max,
-        )
+    first_wrong = _first_wrong(tensor, fmt.code_min, fmt.code_max)
+    if first_wrong is not None:
+        ends = {"smallest": fmt.code_min, "largest": fmt.code_max}
+        raise QuantVizError("code_out_of_range", got=first_wrong, format=fmt.id, **ends)
     return tensor
 
 
@@ -352,11 +305,18 @@ def as_accumulators(sums: Any) -> torch.Tensor:
     [585, -4524]
     """
     tensor = _tensor(sums)
+    first_wrong = _first_wrong(tensor, -(2**31), 2**31 - 1)
+    if first_wrong is not None:
+        raise QuantVizError("accumulator_not_int32", got=first_wrong)
+    return tensor.to(torch.int64)
+
+
+def _first_wrong(tensor: torch.Tensor, lowest: int, highest: int) -> float | None:
+    """Return the first number that is not whole or lies beyond the ends; none if there is none."""
+    # 16 bits without a sign have no arithmetic.
     wide = tensor.to(torch.float64 if tensor.is_floating_point() else torch.int64)
-    known = (wide >= -(2**31)) & (wide < 2**31) & (wide == wide.round())
-    if not bool(known.all()):
-        raise QuantVizError("accumulator_not_int32", got=wide[~known][0].item())
-    return wide.to(torch.int64)
+    right = (wide >= lowest) & (wide <= highest) & (wide == wide.round())
+    return None if bool(right.all()) else wide[~right][0].item()
 
 
 def dtype_name(dtype: torch.dtype) -> str:

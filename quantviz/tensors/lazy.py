@@ -43,10 +43,14 @@ class Stored(ABC):
         # Code that needs the whole array, such as `quantize`, gets an error that names the way to load it.
         raise QuantVizError("input_stored", got=type(self).__name__)
 
+    _shape: Shape
+    _dtype: str = "float32"
+    _notes: tuple[Note, ...] = ()
+
     @property
-    @abstractmethod
     def shape(self) -> Shape:
         """Return its lengths, none of them 0."""
+        return self._shape
 
     @property
     def count(self) -> int:
@@ -56,12 +60,12 @@ class Stored(ABC):
     @property
     def dtype(self) -> str:
         """Return the name of the dtype that its values are stored in; they are read as float32."""
-        return "float32"
+        return self._dtype
 
     @property
     def notes(self) -> tuple[Note, ...]:
         """Return the notes for the user on how the tensor was read."""
-        return ()
+        return self._notes
 
     @property
     def in_place(self) -> bool:
@@ -76,9 +80,8 @@ class Stored(ABC):
     def own_scales(self, scheme: Scheme) -> OwnScales | None:
         """Return the scales with which it lies quantized in its file, where that is under `scheme`."""
         own = self.own_scheme
-        return (
-            self._file_scales if own is not None and scheme.replace(nonfinite=own.nonfinite) == own else None
-        )
+        alike = own is not None and scheme.replace(nonfinite=own.nonfinite) == own
+        return self._file_scales if alike else None
 
     @property
     def _file_scales(self) -> OwnScales | None:
@@ -133,22 +136,11 @@ class InMemory(Stored):
         own: tuple[Scheme, OwnScales] | None = None,
     ) -> None:
         self._tensor = tensor.contiguous()
+        self._shape = tuple(tensor.shape)
         self._notes = notes
         self._dtype = dtype
         self._flat: Values = self._tensor.flatten().numpy()
         self._of_file = own
-
-    @property
-    def shape(self) -> Shape:
-        return tuple(self._tensor.shape)
-
-    @property
-    def dtype(self) -> str:
-        return self._dtype
-
-    @property
-    def notes(self) -> tuple[Note, ...]:
-        return self._notes
 
     @property
     def in_place(self) -> bool:
@@ -181,18 +173,9 @@ class Over(Stored):
 
     def __init__(self, stored: Stored) -> None:
         self._stored = stored
-
-    @property
-    def shape(self) -> Shape:
-        return self._stored.shape
-
-    @property
-    def dtype(self) -> str:
-        return self._stored.dtype
-
-    @property
-    def notes(self) -> tuple[Note, ...]:
-        return self._stored.notes
+        self._shape = stored.shape
+        self._dtype = stored.dtype
+        self._notes = stored.notes
 
     def check(self) -> None:
         self._stored.check()
@@ -208,10 +191,6 @@ class Rounded(Over):
     def __init__(self, stored: Stored, dtype: str) -> None:
         super().__init__(stored)
         self._dtype = dtype
-
-    @property
-    def dtype(self) -> str:
-        return self._dtype
 
     def run(self, start: int, stop: int) -> Values:
         values: Values = self._rounded(torch.tensor(self._stored.run(start, stop))).numpy()
@@ -239,10 +218,6 @@ class Matrix(Over):
         self._shape = rows, math.prod(rest)
 
     @property
-    def shape(self) -> Shape:
-        return self._shape
-
-    @property
     def in_place(self) -> bool:
         return self._stored.in_place
 
@@ -267,7 +242,28 @@ class Matrix(Over):
         return part[tuple(0 if isinstance(each, int) else slice(None) for each in index)]
 
 
-class Oriented(Over):
+class ByRows(Stored):
+    """A matrix that is read by whole rows."""
+
+    @abstractmethod
+    def _rows(self, first: int, last: int) -> torch.Tensor:
+        """Return the rows from the first to before the last."""
+
+    def run(self, start: int, stop: int) -> Values:
+        columns = self.shape[1]
+        first = start // columns
+        values: Values = self._rows(first, -(-stop // columns)).flatten().numpy()
+        return values[start - first * columns : stop - first * columns]
+
+    def read(self, index: Window) -> torch.Tensor:
+        rows, columns = index
+        if not isinstance(rows, slice):
+            return self._rows(rows, rows + 1)[0, columns]
+        first, last, step = rows.indices(self.shape[0])
+        return self._rows(first, last)[::step, columns]
+
+
+class Oriented(Over, ByRows):
     """A weight as a matrix, outputs × inputs, whichever of its axes are the outputs. Only the parts that are
     read are copied; a small one is copied whole when it is first read, and of runs of a large one whole
     bands, of which each thread keeps its last.
@@ -285,10 +281,6 @@ class Oriented(Over):
         self._lock = threading.Lock()
         self._own = threading.local()
 
-    @property
-    def shape(self) -> Shape:
-        return self._shape
-
     def run(self, start: int, stop: int) -> Values:
         if (small := self._whole()) is not None:
             return small.run(start, stop)
@@ -297,10 +289,8 @@ class Oriented(Over):
         # A few rows are columns of the file, which are read through all of it.
         first = start // columns // at_once * at_once
         if -(-stop // columns) > first + at_once:
-            first = start // columns
-            values: Values = self._rows(first, -(-stop // columns)).flatten().numpy()
-        else:
-            values = self._band(first, min(first + at_once, self._shape[0]))
+            return super().run(start, stop)
+        values = self._band(first, min(first + at_once, self._shape[0]))
         return values[start - first * columns : stop - first * columns]
 
     def read(self, index: Window) -> torch.Tensor:
@@ -309,11 +299,7 @@ class Oriented(Over):
         if len(self._stored.shape) == 2:
             part = self._stored.read(index[::-1])
             return part.T.contiguous() if part.dim() == 2 else part
-        rows, columns = index
-        if not isinstance(rows, slice):
-            return self._rows(rows, rows + 1)[0, columns]
-        first, last, step = rows.indices(self._shape[0])
-        return self._rows(first, last)[::step, columns]
+        return super().read(index)
 
     def _band(self, first: int, last: int) -> Values:
         """Return the elements of some rows, which this thread keeps."""

@@ -91,28 +91,14 @@ class View:
 
     def fits(self, shape: Shape) -> bool:
         """Return whether a tensor of `shape` can be seen so."""
-        axes = range(len(shape))
-        ends = all(length is None or length > 0 for length in (self.height, self.width))
-        if len(shape) == 1:
-            return (
-                self.rows is None
-                and self.cols == 0
-                and len(self.at) == 1
-                and 0 <= self.left < shape[0]
-                and self.top == 0
-                and ends
-            )
-        return (
-            self.rows is not None
-            and self.rows in axes
-            and self.cols in axes
-            and self.rows != self.cols
-            and len(self.at) == len(shape)
-            and all(0 <= i < n for i, n in zip(self.at, shape, strict=True))
-            and 0 <= self.top < shape[self.rows]
-            and 0 <= self.left < shape[self.cols]
-            and ends
-        )
+        axes = [axis for axis in (self.rows, self.cols) if axis is not None]
+        known = len(axes) == len(set(axes) & set(range(len(shape)))) == min(len(shape), 2)
+        if not known or len(self.at) != len(shape):
+            return False
+        rows, cols = self.matrix(shape)
+        held = self.rows is None or all(0 <= i < n for i, n in zip(self.at, shape, strict=True))
+        inside = 0 <= self.top < rows and 0 <= self.left < cols
+        return held and inside and all(n is None or n > 0 for n in (self.height, self.width))
 
     def matrix(self, shape: Shape) -> tuple[int, int]:
         """Return rows and columns of the matrix that the window is cut from."""

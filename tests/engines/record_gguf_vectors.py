@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from gguf import quants
 
-from quantviz.sources.files.gguf_vectors import TABLES, TABLES_FILE
+from quantviz.sources.files.gguf_blocks import TABLES, TABLES_FILE
 
 
 def main() -> None:

@@ -16,8 +16,7 @@ from gguf import quants
 import quantviz as qv
 from quantviz.errors import QuantVizError
 from quantviz.sources.files import Limits, open_tensors
-from quantviz.sources.files.gguf_blocks import BLOCK_TYPES, OTHER_TYPES, decode_blocks
-from quantviz.sources.files.gguf_vectors import TABLES, table_of
+from quantviz.sources.files.gguf_blocks import BLOCK_TYPES, OTHER_TYPES, TABLES, decode_blocks, table_of
 from quantviz.text import languages
 from tests.helpers.gguf_file import (
     ARRAY,

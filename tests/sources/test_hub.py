@@ -17,12 +17,11 @@ from quantviz.lab.state import opening, read_link, write_link
 from quantviz.sources import HubTensor, parse_source, write_source
 from quantviz.sources.hubs import connection, models, published
 from quantviz.sources.hubs.addresses import Place, parse_address
-from quantviz.sources.hubs.connection import Deadline, get
+from quantviz.sources.hubs.connection import Deadline, Places, get
 from quantviz.sources.hubs.hosts import HUBS, USUAL, Hosts, is_public
 from quantviz.sources.hubs.kept import Kept
 from quantviz.sources.hubs.models import find_model, published_catalog
 from quantviz.sources.hubs.published import PIECE, Ranges
-from quantviz.sources.hubs.request_places import Places
 from quantviz.sources.limits import HubLimits
 from quantviz.text import languages
 from tests.helpers.gguf_file import Entry, gguf_file

@@ -15,9 +15,8 @@ import quantviz as qv
 from quantviz.quantization.quantizer import values_of_codes
 from quantviz.quantization.result import QParams
 from quantviz.sources.files.gguf_blocks import BLOCK_TYPES, decode_blocks
-from quantviz.sources.layouts import LAYOUTS, quantized_weights
+from quantviz.sources.layouts import LAYOUTS, NAMED, quantized_weights
 from quantviz.sources.layouts.decoded import model_tensors
-from quantviz.sources.layouts.named import NAMED
 from quantviz.streaming.comparing import Band
 from quantviz.text import languages, text
 from tests.engines.record_layouts import RECORD

@@ -105,7 +105,7 @@ def test_links_are_followed_inside_the_folder_only(folder):
 
 def test_a_link_put_there_after_the_look_is_not_followed(folder, monkeypatch):
     """Between the check and the opening somebody swaps the file, or a folder above it."""
-    look = local._real_path
+    look = local.real_path
 
     def swapped(file):
         real = look(file)
@@ -114,7 +114,7 @@ def test_a_link_put_there_after_the_look_is_not_followed(folder, monkeypatch):
         target.symlink_to(folder.parent / ("secret.npy" if file == "x.npy" else "moved"))
         return real
 
-    monkeypatch.setattr(local, "_real_path", swapped)
+    monkeypatch.setattr(local, "real_path", swapped)
     assert refused(open_local, "x.npy") == "file.not_readable"
     (folder.parent / "moved").unlink()
     assert refused(open_local, "sub/m.safetensors") == "file.not_readable"

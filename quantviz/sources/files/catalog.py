@@ -7,6 +7,7 @@ import functools
 import itertools
 import math
 import operator
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -19,7 +20,7 @@ from quantviz.errors import Note, QuantVizError
 from quantviz.schemes.arithmetic import HALVES
 from quantviz.schemes.granularity import Shape, Window
 from quantviz.schemes.orientation import Orientation
-from quantviz.sources.files.file_data import MOST_LIKELY, FileData, clipped, cut_short
+from quantviz.sources.files.file_data import MOST_LIKELY, FileData, clipped, cut_short, parsed_json
 from quantviz.sources.files.other_formats import stand_in
 from quantviz.sources.files.windows import pieces, window_shape
 from quantviz.sources.limits import Limits, checked_names
@@ -99,6 +100,8 @@ class Catalog(ABC):
     snippet: ClassVar[str] = ""
     #: The user's orientations, by patterns of names.
     _named_outputs: Mapping[str, Orientation] = MappingProxyType({})
+    #: The offset and the dtype of tensors that lie row by row in this machine's order of bytes.
+    _starts: Mapping[str, tuple[int, str]] = MappingProxyType({})
     #: Whether a file of the format may have no tensors.
     may_be_empty: ClassVar[bool] = False
 
@@ -152,7 +155,12 @@ class Catalog(ABC):
         """Return the place of a tensor that lies row by row in the file; none if `_cutter` reads it
         otherwise.
         """
-        return None
+        from quantviz.sources.files.mapped import StoredRows, packing_of
+
+        if name not in self._starts:
+            return None
+        start, dtype = self._starts[name]
+        return StoredRows(start, packing_of(dtype))
 
     def _cutter(self, name: str) -> Callable[[Window], torch.Tensor]:
         """Return a function that cuts windows, none of them empty, out of the tensor in its stored dtype.
@@ -285,8 +293,6 @@ class Catalog(ABC):
         Raises:
             QuantVizError: The file is too large or not JSON.
         """
-        from quantviz.sources.files.file_data import parsed_json
-
         try:
             data = self._data.beside(name)
         except QuantVizError as problem:
@@ -463,12 +469,8 @@ class Catalog(ABC):
 
     def _info(self, name: str, dtype: str, shape: Shape, notes: tuple[Note, ...] = ()) -> TensorInfo:
         """Return the info of a tensor, with its problem where the dtype is not one of real numbers."""
-        return TensorInfo(
-            clipped(dtype),
-            shape,
-            notes=notes,
-            problem=None if dtype in REAL_DTYPES else self._unreadable(name, dtype),
-        )
+        problem = None if dtype in REAL_DTYPES else self._unreadable(name, dtype)
+        return TensorInfo(clipped(dtype), shape, notes=notes, problem=problem)
 
     def _check_count(self, count: int) -> None:
         if count > self._limits.tensors:
@@ -545,6 +547,16 @@ def guarded(data: FileData, kind: str) -> Iterator[None]:
         raise data.error("inside", problem=error) from None
     except Exception:
         raise data.error("damaged", kind=kind) from None
+
+
+def bits_of(dtype: str) -> int:
+    """Return the bits of an element of a dtype by its name; 0 where elements have no fixed size.
+
+    >>> bits_of("float8_e4m3fn"), bits_of("bool"), bits_of("string")
+    (8, 8, 0)
+    """
+    size = re.search(r"\d+", dtype)
+    return int(size[0]) if size else 8 * (dtype == "bool")
 
 
 def _resolved(part: int | slice, length: int) -> int | slice:

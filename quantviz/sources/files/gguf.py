@@ -43,13 +43,11 @@ _AT_ONCE = 2**16
 #: Arrays inside arrays; llama.cpp reads none.
 _DEEPEST = 4
 
-#: Bytes of each type of metadata that has a fixed size: integers of 1 to 4 bytes, float, bool, then 8 bytes
-#: each.
-_VALUE_BYTES = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}
 _STRING = 8
 _ARRAY = 9
-#: The letter of `struct` for each of them.
+#: The letter of `struct` for each other type of metadata.
 _FORMATS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
+_VALUE_BYTES = {number: struct.calcsize(f"<{letter}") for number, letter in _FORMATS.items()}
 #: Longest texts, in bytes, and arrays of the metadata that are kept.
 _LONGEST_KEPT = 4096
 
@@ -216,7 +214,7 @@ class GgufCatalog(Catalog):
         self._alignment = alignment
         self._body = -(-cursor.at // alignment) * alignment
         #: The offset of each tensor's bytes in the file, and its type.
-        self._starts: dict[str, tuple[int, BlockType]] = {}
+        self._placed: dict[str, tuple[int, BlockType]] = {}
         infos = {name: self._entry_info(name, entry) for name, entry in declared.items()}
         return {name: _with_scale(info, scale_name(name), declared) for name, info in infos.items()}
 
@@ -252,15 +250,11 @@ class GgufCatalog(Catalog):
             return TensorInfo(stored, shape, problem=self._damaged(name))
         if start + size > self._data.size:
             return TensorInfo(stored, shape, problem=self._cut_short(name, start + size))
-        self._starts[name] = start, kind
+        self._placed[name] = start, kind
         if kind.plain:
             return self._info(name, stored, shape)
-        return TensorInfo(
-            stored,
-            shape,
-            source_type=kind.name,
-            notes=(Note.of("source.dequantized", type=kind.name, bits=kind.bits),),
-        )
+        note = Note.of("source.dequantized", type=kind.name, bits=kind.bits)
+        return TensorInfo(stored, shape, source_type=kind.name, notes=(note,))
 
     @property
     def split(self) -> tuple[int, int] | None:
@@ -279,7 +273,7 @@ class GgufCatalog(Catalog):
     def block_type(self, name: str) -> BlockType | None:
         """Return the type of a quantized tensor's blocks; none for plain numbers."""
         self._readable(name)
-        kind = self._starts[name][1]
+        kind = self._placed[name][1]
         return None if kind.plain else kind
 
     def blocks(self, name: str, start: int, stop: int) -> torch.Tensor:
@@ -289,7 +283,7 @@ class GgufCatalog(Catalog):
         import torch
 
         info = self._readable(name)
-        begin, kind = self._starts[name]
+        begin, kind = self._placed[name]
         if not 0 <= start < stop <= info.count // kind.length:
             raise self._data.error("index", name=clipped(name), shape=info.shape, index=f"{start}:{stop}")
         part = self._data.part(begin + start * kind.size, begin + stop * kind.size)
@@ -301,17 +295,11 @@ class GgufCatalog(Catalog):
         from quantviz.sources.files.gguf_blocks import decode_blocks
         from quantviz.sources.files.mapped import Packing, StoredRows
 
-        start, kind = self._starts[name]
-        return StoredRows(
-            start,
-            Packing(
-                kind.length,
-                kind.size,
-                functools.partial(decode_blocks, kind),
-                is_float32=kind.plain == "float32",
-                dtype=getattr(torch, kind.plain) if kind.plain else None,
-            ),
-        )
+        start, kind = self._placed[name]
+        decode = functools.partial(decode_blocks, kind)
+        dtype = getattr(torch, kind.plain) if kind.plain else None
+        packing = Packing(kind.length, kind.size, decode, is_float32=dtype == torch.float32, dtype=dtype)
+        return StoredRows(start, packing)
 
 
 def scale_name(name: str) -> str:

@@ -19,15 +19,17 @@ tensor([1.0000, 0.5000])
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
+import numpy as np
 import torch
 
 from quantviz.schemes.formats import FORMATS
-from quantviz.sources.files import gguf_vectors
 from quantviz.sources.files.mapped import looked_up
 
 #: Values that are decoded at a time: the intermediate results take some ten times their memory.
@@ -161,24 +163,12 @@ def five_bits(low: torch.Tensor, high: torch.Tensor, low_run: int, high_run: int
     return fields(low, 4, low_run) | (fields(high, 1, high_run) << 4)
 
 
-def _q4_0(raw: torch.Tensor) -> Parts:
-    return Parts(_int(fields(raw[:, 2:], 4, 16), 8), half(raw, 0))
-
-
-def _q4_1(raw: torch.Tensor) -> Parts:
-    return Parts(fields(raw[:, 4:], 4, 16), half(raw, 0), half(raw, 2))
-
-
 def _q5_0(raw: torch.Tensor) -> Parts:
     return Parts(_int(five_bits(raw[:, 6:], raw[:, 2:6], 16, 1), 16), half(raw, 0))
 
 
 def _q5_1(raw: torch.Tensor) -> Parts:
     return Parts(five_bits(raw[:, 8:], raw[:, 4:8], 16, 1), half(raw, 0), half(raw, 2))
-
-
-def _q8_0(raw: torch.Tensor) -> Parts:
-    return Parts(raw[:, 2:].view(torch.int8), half(raw, 0))
 
 
 def tq1_0_digits(raw: torch.Tensor) -> torch.Tensor:
@@ -198,14 +188,6 @@ def ternary_digits(raw: torch.Tensor, count: int) -> torch.Tensor:
     powers = torch.tensor([3**place for place in range(count)], dtype=torch.int16).reshape(1, -1, 1)
     rests = (raw.to(torch.int16).unsqueeze(1) * powers) & 0xFF
     return ((rests * 3) >> 8).reshape(len(raw), -1)
-
-
-def _tq1_0(raw: torch.Tensor) -> Parts:
-    return Parts(_int(tq1_0_digits(raw), 1), half(raw, 52))
-
-
-def _tq2_0(raw: torch.Tensor) -> Parts:
-    return Parts(_int(fields(raw[:, :64], 2, 32), 1), half(raw, 64))
 
 
 # ---- e2m1 codes ---------------------------------------------------------------------------------
@@ -248,18 +230,13 @@ def _q3_k(raw: torch.Tensor) -> Parts:
     return Parts(_int(codes, 4), half(raw, 108) * scales)
 
 
-def _q4_k(raw: torch.Tensor) -> Parts:
-    scale, minimum = scales_and_minima(raw[:, :16])
-    return Parts(fields(raw[:, 16:], 4, 32), scale, -minimum)
-
-
 def _q5_k(raw: torch.Tensor) -> Parts:
-    scale, minimum = scales_and_minima(raw[:, :16])
-    return Parts(five_bits(raw[:, 48:], raw[:, 16:48], 32, 32), scale, -minimum)
+    return Parts(five_bits(raw[:, 48:], raw[:, 16:48], 32, 32), *scales_and_minima(raw))
 
 
 def scales_and_minima(raw: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Decode 8 scales and 8 minima of 6 bits in 12 bytes, and before these their two factors in float16.
+    """Return 8 scales, and 8 minima of which the value of code 0 is the negative: of 6 bits each in 12 bytes,
+    behind their two factors in float16.
 
     The first four of each fill six bits of a byte; the other four have their lower bits side by side in the
     last bytes and their upper two on top of the first ones.
@@ -269,7 +246,7 @@ def scales_and_minima(raw: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     third = raw[:, 12:16]
     scales = torch.cat((first & 63, (third & 15) | ((first >> 6) << 4)), dim=1)
     minima = torch.cat((second & 63, (third >> 4) | ((second >> 6) << 4)), dim=1)
-    return half(raw, 0) * scales.float(), half(raw, 2) * minima.float()
+    return half(raw, 0) * scales.float(), -(half(raw, 2) * minima.float())
 
 
 def _q6_k(raw: torch.Tensor) -> Parts:
@@ -278,41 +255,165 @@ def _q6_k(raw: torch.Tensor) -> Parts:
     return Parts(_int(codes, 32), half(raw, 208) * raw[:, 192:208].view(torch.int8).float())
 
 
+def _iq4_nl(raw: torch.Tensor) -> Parts:
+    return Parts(fields(raw[:, 2:], 4, 16), half(raw, 0))
+
+
 def _iq4_xs(raw: torch.Tensor) -> Parts:
     """Return 8 scales of 6 bits."""
     scales = signed(fields(raw[:, 4:8], 4, 1) | (fields(raw[:, 2:4], 2, 1) << 4), 32)
     return Parts(fields(raw[:, 8:], 4, 16), half(raw, 0) * scales)
 
 
+# ---- codes of vectors ---------------------------------------------------------------------------
+# Each code is four or eight neighbours, out of a table of vectors. A block has 256 elements. IQ2 and IQ3 have
+# the vector's magnitudes in the table and signs apart, a bit each, or of eight signs seven bits and their
+# parity; IQ1 has −1, 0 and 1 in the table and adds ±1/8. The tables are in `gguf_vectors.bin`, where
+# `tests/engines/record_gguf_vectors.py` wrote them from the package `gguf`.
+
+#: Vectors and elements of each table, in the file's order.
+TABLES = {
+    "IQ2_XXS": (256, 8),
+    "IQ2_XS": (512, 8),
+    "IQ2_S": (1024, 8),
+    "IQ3_XXS": (256, 4),
+    "IQ3_S": (512, 4),
+    "IQ1_S": (2048, 8),
+}
+TABLES_FILE = Path(__file__).parent / "gguf_vectors.bin"
+_BITS = torch.arange(8, dtype=torch.uint8)
+_DELTA = 0.125
+
+
+@functools.cache
+def table_of(name: str) -> torch.Tensor:
+    """Return a table of vectors, float32 of `TABLES[name]`."""
+    start = 0
+    for other, (vectors, length) in TABLES.items():
+        if other == name:
+            held = np.fromfile(TABLES_FILE, dtype=np.int8, count=vectors * length, offset=start)
+            return torch.from_numpy(held.astype(np.float32)).reshape(vectors, length)
+        start += vectors * length
+    raise KeyError(name)
+
+
+def iq2_xxs(raw: torch.Tensor) -> torch.Tensor:
+    words = _whole(raw[:, 2:], torch.int32).reshape(len(raw), 8, 2)
+    index = words[..., :1].contiguous().view(torch.uint8)
+    scales = half(raw, 0) * (0.5 + _upper_four(words[..., 1])) * 0.25
+    return _with_signs("IQ2_XXS", index, scales, _signs_of_words(words[..., 1]))
+
+
+def iq2_xs(raw: torch.Tensor) -> torch.Tensor:
+    words = _whole(raw[:, 2:66], torch.int16).to(torch.int32) & 0xFFFF
+    scales = half(raw, 0) * (0.5 + fields(raw[:, 66:], 4, 1)) * 0.25
+    return _with_signs("IQ2_XS", words & 511, scales, _with_parity(words >> 9))
+
+
+def iq2_s(raw: torch.Tensor) -> torch.Tensor:
+    index = raw[:, 2:34].to(torch.int32) | (fields(raw[:, 66:74], 2, 1).to(torch.int32) << 8)
+    scales = half(raw, 0) * (0.5 + fields(raw[:, 74:], 4, 1)) * 0.25
+    return _with_signs("IQ2_S", index, scales, raw[:, 34:66])
+
+
+def iq3_xxs(raw: torch.Tensor) -> torch.Tensor:
+    words = _whole(raw[:, 66:], torch.int32)
+    scales = half(raw, 0) * (0.5 + _upper_four(words)) * 0.5
+    return _with_signs("IQ3_XXS", raw[:, 2:66], scales, _signs_of_words(words))
+
+
+def iq3_s(raw: torch.Tensor) -> torch.Tensor:
+    index = raw[:, 2:66].to(torch.int32) | (fields(raw[:, 66:74], 1, 1).to(torch.int32) << 8)
+    scales = half(raw, 0) * (1 + 2 * fields(raw[:, 106:], 4, 1))
+    return _with_signs("IQ3_S", index, scales, raw[:, 74:106])
+
+
+def iq1_s(raw: torch.Tensor) -> torch.Tensor:
+    high = _whole(raw[:, 34:], torch.int16).to(torch.int32) & 0xFFFF
+    scales = half(raw, 0) * (2 * ((high >> 12) & 7) + 1).float()
+    upper = (high.unsqueeze(2) >> torch.arange(0, 12, 3, dtype=torch.int32)) & 7
+    index = raw[:, 2:34].to(torch.int32) | (upper.reshape(len(raw), -1) << 8)
+    delta = torch.where(high & 0x8000 == 0, _DELTA, -_DELTA)
+    return _with_delta(index, scales, delta)
+
+
+def iq1_m(raw: torch.Tensor) -> torch.Tensor:
+    words = _whole(raw[:, 48:], torch.int16).to(torch.int32) & 0xFFFF
+    # The factor's four hexadecimal digits are on top of the four words of scales.
+    factor = (words[:, 0] >> 12) | ((words[:, 1] >> 12) << 4) | ((words[:, 2] >> 12) << 8)
+    factor = (factor | ((words[:, 3] >> 12) << 12)).to(torch.int16).view(torch.float16).float()
+    scales = (words.unsqueeze(2) >> torch.arange(0, 12, 3, dtype=torch.int32)) & 7
+    scales = factor.unsqueeze(1) * (2 * scales.reshape(len(raw), -1) + 1).float()
+    high = fields(raw[:, 32:48], 4, 1).to(torch.int32)
+    index = raw[:, :32].to(torch.int32) | ((high & 7) << 8)
+    return _with_delta(index, scales, torch.where(high & 8 == 0, _DELTA, -_DELTA))
+
+
+def _with_signs(name: str, index: torch.Tensor, scales: torch.Tensor, signs: torch.Tensor) -> torch.Tensor:
+    """Return scales times vectors, each element with the sign whose bit is set for minus."""
+    blocks = len(scales)
+    vectors = table_of(name).index_select(0, index.flatten().to(torch.int32))
+    values = scales.unsqueeze(2) * vectors.reshape(blocks, scales.shape[1], -1)
+    minus = ((signs.reshape(blocks, -1, 1) >> _BITS) & 1).bool()
+    return torch.where(minus.reshape(values.shape), -values, values).reshape(blocks, -1)
+
+
+def _with_delta(index: torch.Tensor, scales: torch.Tensor, delta: torch.Tensor) -> torch.Tensor:
+    """Return scales times vectors to whose elements ±1/8 was added."""
+    blocks = len(scales)
+    vectors = table_of("IQ1_S").index_select(0, index.flatten()).reshape(blocks, delta.shape[1], -1)
+    shifted = (vectors + delta.unsqueeze(2)).reshape(blocks, scales.shape[1], -1)
+    return (scales.unsqueeze(2) * shifted).reshape(blocks, -1)
+
+
+def _whole(raw: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    # Always copy: the words of a single block may begin at an address that is not aligned.
+    return raw.clone(memory_format=torch.contiguous_format).view(dtype)
+
+
+def _upper_four(words: torch.Tensor) -> torch.Tensor:
+    """Return the four highest bits of int32 as float32."""
+    return ((words >> 28) & 15).float()
+
+
+def _signs_of_words(words: torch.Tensor) -> torch.Tensor:
+    """Return four bytes of signs of each word, whose lowest 28 bits have seven for each."""
+    sevens = (words.unsqueeze(-1) >> torch.arange(0, 28, 7, dtype=torch.int32)) & 127
+    return _with_parity(sevens)
+
+
+def _with_parity(sevens: torch.Tensor) -> torch.Tensor:
+    """Return bytes with an even number of bits out of their lowest seven."""
+    parity = sevens ^ (sevens >> 4)
+    parity = parity ^ (parity >> 2)
+    parity = (parity ^ (parity >> 1)) & 1
+    return (sevens | (parity << 7)).to(torch.uint8)
+
+
 # ---- the registry -------------------------------------------------------------------------------
 
 
 def _plain(number: int, name: str, dtype: torch.dtype) -> BlockType:
-    return BlockType(
-        number,
-        name,
-        1,
-        dtype.itemsize,
-        lambda raw: raw.contiguous().view(dtype),
-        str(dtype).removeprefix("torch."),
-    )
+    plain = str(dtype).removeprefix("torch.")
+    return BlockType(number, name, 1, dtype.itemsize, lambda raw: raw.contiguous().view(dtype), plain)
 
 
-def _whole(
-    number: int, name: str, length: int, size: int, parts: Callable[[torch.Tensor], Parts]
+def _scalar(
+    number: int,
+    name: str,
+    length: int,
+    size: int,
+    parts: Callable[[torch.Tensor], Parts],
+    table: tuple[float, ...] | None = None,
 ) -> BlockType:
-    """Return a type of whole-number codes, whose recipe has its name in lower case."""
-    return BlockType(
-        number, name, length, size, lambda raw: values_of_parts(parts(raw)), recipe=name.lower(), parts=parts
-    )
+    """Return a type whose codes are whole numbers, or places in a table.
 
-
-def _iq4(number: int, name: str, length: int, size: int, parts: Callable[[torch.Tensor], Parts]) -> BlockType:
-    """Return a type of 4-bit codes with the values of IQ4."""
+    Its recipe has the name in lower case.
+    """
 
     def decode(raw: torch.Tensor) -> torch.Tensor:
-        codes, scale, _ = parts(raw)
-        return _times(scale, _looked_up(_IQ4_VALUES, codes))
+        pieces = parts(raw)
+        return _times(pieces.scale, _looked_up(table, pieces.codes)) if table else values_of_parts(pieces)
 
     return BlockType(number, name, length, size, decode, recipe=name.lower(), parts=parts)
 
@@ -348,33 +449,39 @@ BLOCK_TYPES: Mapping[int, BlockType] = MappingProxyType(
         for each in (
             _plain(0, "F32", torch.float32),
             _plain(1, "F16", torch.float16),
-            _whole(2, "Q4_0", 32, 18, _q4_0),
-            _whole(3, "Q4_1", 32, 20, _q4_1),
-            _whole(6, "Q5_0", 32, 22, _q5_0),
-            _whole(7, "Q5_1", 32, 24, _q5_1),
-            _whole(8, "Q8_0", 32, 34, _q8_0),
-            _whole(10, "Q2_K", 256, 84, _q2_k),
-            _whole(11, "Q3_K", 256, 110, _q3_k),
-            _whole(12, "Q4_K", 256, 144, _q4_k),
-            _whole(13, "Q5_K", 256, 176, _q5_k),
-            _whole(14, "Q6_K", 256, 210, _q6_k),
-            BlockType(16, "IQ2_XXS", 256, 66, gguf_vectors.iq2_xxs),
-            BlockType(17, "IQ2_XS", 256, 74, gguf_vectors.iq2_xs),
-            BlockType(18, "IQ3_XXS", 256, 98, gguf_vectors.iq3_xxs),
-            BlockType(19, "IQ1_S", 256, 50, gguf_vectors.iq1_s),
-            _iq4(20, "IQ4_NL", 32, 18, lambda raw: Parts(fields(raw[:, 2:], 4, 16), half(raw, 0))),
-            BlockType(21, "IQ3_S", 256, 110, gguf_vectors.iq3_s),
-            BlockType(22, "IQ2_S", 256, 82, gguf_vectors.iq2_s),
-            _iq4(23, "IQ4_XS", 256, 136, _iq4_xs),
+            _scalar(2, "Q4_0", 32, 18, lambda raw: Parts(_int(fields(raw[:, 2:], 4, 16), 8), half(raw, 0))),
+            _scalar(
+                3, "Q4_1", 32, 20, lambda raw: Parts(fields(raw[:, 4:], 4, 16), half(raw, 0), half(raw, 2))
+            ),
+            _scalar(6, "Q5_0", 32, 22, _q5_0),
+            _scalar(7, "Q5_1", 32, 24, _q5_1),
+            _scalar(8, "Q8_0", 32, 34, lambda raw: Parts(raw[:, 2:].view(torch.int8), half(raw, 0))),
+            _scalar(10, "Q2_K", 256, 84, _q2_k),
+            _scalar(11, "Q3_K", 256, 110, _q3_k),
+            _scalar(
+                12, "Q4_K", 256, 144, lambda raw: Parts(fields(raw[:, 16:], 4, 32), *scales_and_minima(raw))
+            ),
+            _scalar(13, "Q5_K", 256, 176, _q5_k),
+            _scalar(14, "Q6_K", 256, 210, _q6_k),
+            BlockType(16, "IQ2_XXS", 256, 66, iq2_xxs),
+            BlockType(17, "IQ2_XS", 256, 74, iq2_xs),
+            BlockType(18, "IQ3_XXS", 256, 98, iq3_xxs),
+            BlockType(19, "IQ1_S", 256, 50, iq1_s),
+            _scalar(20, "IQ4_NL", 32, 18, _iq4_nl, _IQ4_VALUES),
+            BlockType(21, "IQ3_S", 256, 110, iq3_s),
+            BlockType(22, "IQ2_S", 256, 82, iq2_s),
+            _scalar(23, "IQ4_XS", 256, 136, _iq4_xs, _IQ4_VALUES),
             _plain(24, "I8", torch.int8),
             _plain(25, "I16", torch.int16),
             _plain(26, "I32", torch.int32),
             _plain(27, "I64", torch.int64),
             _plain(28, "F64", torch.float64),
-            BlockType(29, "IQ1_M", 256, 56, gguf_vectors.iq1_m),
+            BlockType(29, "IQ1_M", 256, 56, iq1_m),
             _plain(30, "BF16", torch.bfloat16),
-            _whole(34, "TQ1_0", 256, 54, _tq1_0),
-            _whole(35, "TQ2_0", 256, 66, _tq2_0),
+            _scalar(34, "TQ1_0", 256, 54, lambda raw: Parts(_int(tq1_0_digits(raw), 1), half(raw, 52))),
+            _scalar(
+                35, "TQ2_0", 256, 66, lambda raw: Parts(_int(fields(raw[:, :64], 2, 32), 1), half(raw, 64))
+            ),
             _float4(39, "MXFP4", 32, 17, "gguf_mxfp4", half_mxfp4_scale, 16),
             _float4(40, "NVFP4", 64, 36, "nvfp4_one_level", half_nvfp4_scales, 8),
         )
@@ -385,21 +492,8 @@ BLOCK_TYPES: Mapping[int, BlockType] = MappingProxyType(
 #: and those of bitnet.cpp.
 OTHER_TYPES: Mapping[int, str] = MappingProxyType(
     {
-        **{
-            4: "Q4_2",
-            5: "Q4_3",
-            9: "Q8_1",
-            15: "Q8_K",
-        },
-        **{
-            31: "Q4_0_4_4",
-            32: "Q4_0_4_8",
-            33: "Q4_0_8_8",
-            # bitnet.cpp writes its own types under numbers that ggml gave to forms it never put into files.
-            36: "I2_S",
-            37: "I8_S",
-            38: "TL1",
-            41: "Q1_0",
-        },
+        **{4: "Q4_2", 5: "Q4_3", 9: "Q8_1", 15: "Q8_K", 31: "Q4_0_4_4", 32: "Q4_0_4_8", 33: "Q4_0_8_8"},
+        # bitnet.cpp writes its own types under numbers that ggml gave to forms it never put into files.
+        **{36: "I2_S", 37: "I8_S", 38: "TL1", 41: "Q1_0"},
     }
 )

@@ -156,9 +156,10 @@ def packed(format_id: str) -> Packing:
     return Packing(8 * size // fmt.bits, size, decode)
 
 
-def packing_of(dtype: str, bits: int) -> Packing:
-    """Return the packing of elements of a dtype of so many bits side by side, in this machine's order."""
-    return packed(dtype) if bits < 8 else plain(getattr(torch, dtype))
+def packing_of(dtype: str) -> Packing:
+    """Return the packing of elements of a dtype side by side, in this machine's order."""
+    short = dtype in FORMATS and FORMATS[dtype].bits < 8
+    return packed(dtype) if short else plain(getattr(torch, dtype))
 
 
 def values_of(format_id: str) -> torch.Tensor:
@@ -313,18 +314,6 @@ class Mapped(Stored):
         return f"Mapped({clipped(self._name)!r}, shape={self._shape}, dtype={self.dtype})"
 
     @property
-    def shape(self) -> Shape:
-        return self._shape
-
-    @property
-    def dtype(self) -> str:
-        return self._dtype
-
-    @property
-    def notes(self) -> tuple[Note, ...]:
-        return self._notes
-
-    @property
     def in_place(self) -> bool:
         return self._floats is not None
 
@@ -339,13 +328,8 @@ class Mapped(Stored):
         length = self._packing.length
         first = start // length
         part = self._units[first : -(-stop // length)].copy()
-        values = (
-            _decoded(part, self._packing)
-            .to(torch.float32)
-            .flatten()[start - first * length : stop - first * length]
-        )
-        floats: Values = values.numpy()
-        return floats
+        values: Values = _decoded(part, self._packing).to(torch.float32).flatten().numpy()
+        return values[start - first * length : stop - first * length]
 
     def rows_as_stored(self, start: int, stop: int) -> torch.Tensor:
         dtype = self._packing.dtype

@@ -29,12 +29,7 @@ _ORDER = re.compile(r"""['"]fortran_order['"]\s*:\s*(True|False)""")
 _SHAPE = re.compile(r"""['"]shape['"]\s*:\s*\(((?:\s*\d{1,18}L?\s*,)*(?:\s*\d{1,18}L?)?)\s*\)""")
 _KINDS = {"f": "float", "i": "int", "u": "uint", "c": "complex"}
 _OTHER_KINDS = {
-    "b": "bool",
-    "O": "object",
-    "U": "string",
-    "S": "bytes",
-    "M": "datetime",
-    "m": "timedelta",
+    **{"b": "bool", "O": "object", "U": "string", "S": "bytes", "M": "datetime", "m": "timedelta"},
     "V": "void",
 }
 #: The dtypes of ml_dtypes that a header identifies: NumPy's own bytes have no order, "|V2".
@@ -45,25 +40,9 @@ STORED_AS = "QUANTVIZ_NPY_DTYPE"
 #: Its possible values, by the bytes of an element: dtypes of torch, and formats that ml_dtypes puts in bytes.
 _NAMED = {
     1: (
-        *(
-            "float8_e4m3fn",
-            "float8_e5m2",
-            "float8_e4m3fnuz",
-            "float8_e5m2fnuz",
-            "float8_e8m0fnu",
-            "float8_e3m4",
-        ),
-        *(
-            "float6_e2m3fn",
-            "float6_e3m2fn",
-            "float4_e2m1fn",
-            "int4",
-            "uint4",
-            "int2",
-            "uint2",
-            "int8",
-            "uint8",
-        ),
+        *("float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz", "float8_e8m0fnu"),
+        *("float8_e3m4", "float6_e2m3fn", "float6_e3m2fn", "float4_e2m1fn"),
+        *("int4", "uint4", "int2", "uint2", "int8", "uint8"),
     ),
     2: ("bfloat16", "float16", "int16", "uint16"),
 }
@@ -103,11 +82,9 @@ def read_header(stream: BinaryIO) -> NpyHeader | None:
     if length > _LONGEST_HEADER:
         return None
     header = stream.read(length)
-    return (
-        _parse(header.decode("utf-8", "replace"), 8 + len(raw_length) + length)
-        if len(header) == length
-        else None
-    )
+    if len(header) < length:
+        return None
+    return _parse(header.decode("utf-8", "replace"), 8 + len(raw_length) + length)
 
 
 @functools.lru_cache(maxsize=64)  # the members of an archive often have the same

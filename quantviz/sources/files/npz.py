@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import sys
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
@@ -74,11 +75,7 @@ class NpzCatalog(Catalog):
             return TensorInfo(info.dtype, info.shape, problem=self._damaged(name))
         # It is turned as a whole.
         if info.problem is None and header.fortran_order and info.count > self._limits.elements:
-            return TensorInfo(
-                info.dtype,
-                info.shape,
-                problem=self._too_large(name, info.count),
-            )
+            return TensorInfo(info.dtype, info.shape, problem=self._too_large(name, info.count))
         return info
 
     def _parts(self, name: str, window: Window) -> Iterator[torch.Tensor]:
@@ -93,11 +90,11 @@ class NpzCatalog(Catalog):
             _skip(packed, header.offset)
             if not header.fortran_order:
                 yield from self._unpacked(name, packed, header, header.shape, window)
-                _to_the_end(packed)
+                _skip(packed, sys.maxsize)  # the check sum is at the end
                 return
             # The first axis runs fastest: the same bytes, read with the axes in reverse.
             turned = torch.cat(list(self._unpacked(name, packed, header, header.shape[::-1], window[::-1])))
-            _to_the_end(packed)
+            _skip(packed, sys.maxsize)
         lengths = window_shape(window)
         straight = turned.reshape(lengths[::-1]).permute(*reversed(range(len(lengths))))
         for piece in pieces(tuple(slice(0, length, 1) for length in lengths), _AT_ONCE // header.item_bytes):
@@ -120,9 +117,8 @@ class NpzCatalog(Catalog):
             at = stop
             items = numpy.frombuffer(raw, dtype=f"V{header.item_bytes}")
             steps = [stride * header.item_bytes for stride in strides]
-            part = numpy.array(
-                numpy.lib.stride_tricks.as_strided(items, lengths, steps, writeable=False), order="C"
-            )
+            strided = numpy.lib.stride_tricks.as_strided(items, lengths, steps, writeable=False)
+            part = numpy.array(strided, order="C")
             yield packing.decode(torch.from_numpy(part.reshape(-1, 1).view(numpy.uint8))).flatten()
 
 
@@ -142,9 +138,8 @@ class _Unpacked:
         start = _start_of(data, member)
         self._packed = data.view[start : start + member.compress_size]
         self._at = 0
-        self._unpack = (
-            zlib.decompressobj(-zlib.MAX_WBITS) if member.compress_type == zipfile.ZIP_DEFLATED else None
-        )
+        deflated = member.compress_type == zipfile.ZIP_DEFLATED
+        self._unpack = zlib.decompressobj(-zlib.MAX_WBITS) if deflated else None
 
     def read(self, count: int) -> bytes:
         """Return the next so many bytes, fewer at the end."""
@@ -182,19 +177,13 @@ def _cut(wanted: list[range], strides: list[int], most: int) -> Iterator[tuple[i
     stop = sum(each[-1] * stride for each, stride in zip(wanted, strides, strict=True)) + 1
     axis = next((axis for axis, each in enumerate(wanted) if len(each) > 1), None)
     if axis is None or stop - start <= most:
-        lengths = tuple(map(len, wanted))
-        yield (
-            start,
-            stop,
-            lengths,
-            tuple(each.step * stride for each, stride in zip(wanted, strides, strict=True)),
-        )
+        steps = tuple(each.step * stride for each, stride in zip(wanted, strides, strict=True))
+        yield start, stop, tuple(map(len, wanted)), steps
         return
     at_once = max(1, most // (wanted[axis].step * strides[axis]))
     for first in range(0, len(wanted[axis]), at_once):
-        yield from _cut(
-            [*wanted[:axis], wanted[axis][first : first + at_once], *wanted[axis + 1 :]], strides, most
-        )
+        some = wanted[axis][first : first + at_once]
+        yield from _cut([*wanted[:axis], some, *wanted[axis + 1 :]], strides, most)
 
 
 def _fill(packed: IO[bytes], into: memoryview) -> int:
@@ -210,9 +199,3 @@ def _fill(packed: IO[bytes], into: memoryview) -> int:
 def _skip(packed: IO[bytes], count: int) -> None:
     while count > 0 and (some := packed.read(min(2**20, count))):
         count -= len(some)
-
-
-def _to_the_end(packed: IO[bytes]) -> None:
-    """Read the rest of a member: the check sum is at the end."""
-    while packed.read(2**20):
-        pass

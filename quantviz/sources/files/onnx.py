@@ -18,16 +18,10 @@ from quantviz.sources.files.onnx_schema import (
     ElementType,
     entry_count,
     entry_range,
-    packing_of,
 )
 from quantviz.sources.files.onnx_structure import MOST_PIECES, OnnxStructure
 from quantviz.sources.files.other_formats import stand_in
-from quantviz.sources.files.protobuf import (
-    BYTES,
-    DamagedMessage,
-    message_fields,
-    read_varints,
-)
+from quantviz.sources.files.protobuf import BYTES, DamagedMessage, message_fields, read_varints
 
 if TYPE_CHECKING:
     import numpy as np
@@ -168,8 +162,10 @@ class OnnxCatalog(OnnxStructure):
         Raises:
             QuantVizError: The file is missing, not beside the model, or too short.
         """
+        from quantviz.sources.files.mapped import packing_of
+
         tensor, dtype = self._tensors[name]
-        size = packing_of(dtype).byte_count(math.prod(tensor.dims))
+        size = packing_of(dtype.name).byte_count(math.prod(tensor.dims))
         places = [
             tensor.external.get(key) or str(otherwise) for key, otherwise in (("offset", 0), ("length", size))
         ]
@@ -217,23 +213,23 @@ class OnnxCatalog(OnnxStructure):
     # ---- its elements ---------------------------------------------------------------------------
 
     def _stored_rows(self, name: str) -> StoredRows | None:
-        from quantviz.sources.files.mapped import StoredRows
+        from quantviz.sources.files.mapped import StoredRows, packing_of
 
         tensor, of_external = self._tensors[name]
         if tensor.external:
-            return StoredRows(self._external(name)[1], packing_of(of_external))
+            return StoredRows(self._external(name)[1], packing_of(of_external.name))
         field, chunks, dtype, count = self._elements(name)
-        packing = packing_of(dtype)
+        packing = packing_of(dtype.name)
         whole = len(chunks) == 1 and chunks[0][1] - chunks[0][0] == packing.byte_count(count)
         return StoredRows(chunks[0][0], packing) if whole and field in schema.AS_STORED else None
 
     def _cutter(self, name: str) -> Callable[[Window], torch.Tensor]:
-        from quantviz.sources.files.mapped import by_table, cut, values_of
+        from quantviz.sources.files.mapped import by_table, cut, packing_of, values_of
 
         if self._stored_rows(name):
             return super()._cutter(name)
         field, chunks, dtype, count = self._elements(name)
-        packing = packing_of(dtype)
+        packing = packing_of(dtype.name)
         shape = self._infos[name].shape
         if field in schema.AS_STORED:
             joined = b"".join(self._data.view[start:stop] for start, stop in chunks)

@@ -33,7 +33,7 @@ _CONVOLUTIONS = {"Conv": 1, "FusedConv": 1, "ConvInteger": 1, "QLinearConv": 3}
 _GEMMS = {"Gemm": 1, "FusedGemm": 1, "QGemm": 3}
 _RECURRENT = frozenset(("LSTM", "GRU", "RNN"))
 #: Most axes of a tensor whose outputs are searched for, and most nodes that are read for one.
-_MOST_TOLD = 5
+_MOST_AXES = 5
 _MOST_LOOKED_AT = 2000
 
 
@@ -104,7 +104,7 @@ class Graph:
 
     def orientation(self, tensor: str, axes: int) -> Orientation | None:
         """Return the axes of a tensor that are outputs; none if no node shows them, or several disagree."""
-        if not 2 <= axes <= _MOST_TOLD:
+        if not 2 <= axes <= _MOST_AXES:
             return None
         own = tuple(range(axes))
         waiting = [(name, own) for name in (tensor, *self._values_of.get(tensor, ()))]

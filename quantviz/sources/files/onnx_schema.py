@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from quantviz.sources.files.catalog import bits_of
 from quantviz.sources.files.protobuf import BYTES, FIXED32, FIXED64, VARINT
-
-if TYPE_CHECKING:
-    from quantviz.sources.files.mapped import Packing
 
 # Fields of ModelProto, TrainingInfoProto, FunctionProto, GraphProto, NodeProto, AttributeProto,
 # SparseTensorProto and TensorProto.
@@ -41,6 +39,7 @@ ONE = 5
 ONE_SPARSE = 22
 ONE_GRAPH = 6
 SEVERAL = {10: ONE, 23: ONE_SPARSE, 11: ONE_GRAPH}
+HOLDERS = frozenset((ONE, ONE_SPARSE, ONE_GRAPH, *SEVERAL))
 SPARSE_VALUES = 1
 SPARSE_DIMS = 3
 DIMS = 1
@@ -80,36 +79,22 @@ class ElementType(NamedTuple):
     field: int
 
 
+#: The dtypes in the order of their numbers, from 1.
+_NAMES = (
+    *("float32", "uint8", "int8", "uint16", "int16", "int32", "int64", "string", "bool", "float16"),
+    *("float64", "uint32", "uint64", "complex64", "complex128", "bfloat16"),
+    *("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "uint4", "int4"),
+    *("float4_e2m1fn", "float8_e8m0fnu", "uint2", "int2", "float6_e2m3fn", "float6_e3m2fn"),
+)
+#: The fields of elements of some dtypes; those of all others are in `int32_data`.
+_FIELDS = {
+    **{"float32": FLOATS, "complex64": FLOATS, "float64": DOUBLES, "complex128": DOUBLES},
+    **{"int64": INT64S, "uint32": UINT64S, "uint64": UINT64S, "string": STRINGS},
+}
 #: Every dtype by its number.
 DTYPES: Mapping[int, ElementType] = {
-    1: ElementType("float32", 32, FLOATS),
-    2: ElementType("uint8", 8, INT32S),
-    3: ElementType("int8", 8, INT32S),
-    4: ElementType("uint16", 16, INT32S),
-    5: ElementType("int16", 16, INT32S),
-    6: ElementType("int32", 32, INT32S),
-    7: ElementType("int64", 64, INT64S),
-    8: ElementType("string", 0, STRINGS),
-    9: ElementType("bool", 8, INT32S),
-    10: ElementType("float16", 16, INT32S),
-    11: ElementType("float64", 64, DOUBLES),
-    12: ElementType("uint32", 32, UINT64S),
-    13: ElementType("uint64", 64, UINT64S),
-    14: ElementType("complex64", 64, FLOATS),
-    15: ElementType("complex128", 128, DOUBLES),
-    16: ElementType("bfloat16", 16, INT32S),
-    17: ElementType("float8_e4m3fn", 8, INT32S),
-    18: ElementType("float8_e4m3fnuz", 8, INT32S),
-    19: ElementType("float8_e5m2", 8, INT32S),
-    20: ElementType("float8_e5m2fnuz", 8, INT32S),
-    21: ElementType("uint4", 4, INT32S),
-    22: ElementType("int4", 4, INT32S),
-    23: ElementType("float4_e2m1fn", 4, INT32S),
-    24: ElementType("float8_e8m0fnu", 8, INT32S),
-    25: ElementType("uint2", 2, INT32S),
-    26: ElementType("int2", 2, INT32S),
-    27: ElementType("float6_e2m3fn", 6, INT32S),
-    28: ElementType("float6_e3m2fn", 6, INT32S),
+    number: ElementType(name, bits_of(name), _FIELDS.get(name, INT32S))
+    for number, name in enumerate(_NAMES, 1)
 }
 #: Numbers of two of them.
 FLOAT32 = 1
@@ -160,10 +145,3 @@ def entry_range(dtype: ElementType) -> tuple[int, int]:
     if dtype.name.startswith("int"):
         return -(2 ** (dtype.bits - 1)), 2 ** (dtype.bits - 1) - 1
     return 0, 2**dtype.bits - 1
-
-
-def packing_of(dtype: ElementType) -> Packing:
-    """Return the packing of elements of a dtype in bytes."""
-    from quantviz.sources.files import mapped
-
-    return mapped.packing_of(dtype.name, dtype.bits)

@@ -216,10 +216,7 @@ class OnnxStructure(Catalog):
         for field in self._messages(attribute, _NODE_FIELD_COST):
             if field.number == schema.ATTRIBUTE_NAME:
                 name = self._text(field)
-            elif (
-                field.number in (schema.ONE, schema.ONE_SPARSE, schema.ONE_GRAPH)
-                or field.number in schema.SEVERAL
-            ):
+            elif field.number in schema.HOLDERS:
                 held.append(field)
             elif constant and field.number in _LISTS:
                 if field.number not in numbers:

@@ -192,6 +192,6 @@ def is_text(head: bytes) -> bool:
 
 
 def _answer(data: FileData, head: bytes) -> QuantVizError:
-    said = " ".join(head.decode("utf-8", "replace").split())
-    start = said if len(said) <= _SHOWN else f"{said[:_SHOWN]}…"
+    words = " ".join(head.decode("utf-8", "replace").split())
+    start = words if len(words) <= _SHOWN else f"{words[:_SHOWN]}…"
     return data.error("is_answer", start=visible(clipped(start)))

@@ -7,45 +7,35 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 
-from quantviz.sources.files.catalog import Catalog, TensorInfo
+from quantviz.sources.files.catalog import Catalog, TensorInfo, bits_of
 from quantviz.sources.files.file_data import MOST_LIKELY, FileData, clipped, parsed_json
 
-if TYPE_CHECKING:
-    from quantviz.sources.files.mapped import StoredRows
-
-
-class _Dtype(NamedTuple):
-    #: As torch spells it, where torch has it.
-    name: str
-    bits: int
-
-
-#: Every dtype of the format's specification.
-DTYPES: Mapping[str, _Dtype] = {
-    "BOOL": _Dtype("bool", 8),
-    "F4": _Dtype("float4_e2m1fn", 4),
-    "F6_E2M3": _Dtype("float6_e2m3fn", 6),
-    "F6_E3M2": _Dtype("float6_e3m2fn", 6),
-    "F8_E4M3": _Dtype("float8_e4m3fn", 8),
-    "F8_E4M3FNUZ": _Dtype("float8_e4m3fnuz", 8),
-    "F8_E5M2": _Dtype("float8_e5m2", 8),
-    "F8_E5M2FNUZ": _Dtype("float8_e5m2fnuz", 8),
-    "F8_E8M0": _Dtype("float8_e8m0fnu", 8),
-    "F16": _Dtype("float16", 16),
-    "BF16": _Dtype("bfloat16", 16),
-    "F32": _Dtype("float32", 32),
-    "F64": _Dtype("float64", 64),
-    "C64": _Dtype("complex64", 64),
-    "I8": _Dtype("int8", 8),
-    "I16": _Dtype("int16", 16),
-    "I32": _Dtype("int32", 32),
-    "I64": _Dtype("int64", 64),
-    "U8": _Dtype("uint8", 8),
-    "U16": _Dtype("uint16", 16),
-    "U32": _Dtype("uint32", 32),
-    "U64": _Dtype("uint64", 64),
+#: Every dtype of the format's specification, as torch spells it where torch has it.
+DTYPES: Mapping[str, str] = {
+    "BOOL": "bool",
+    "F4": "float4_e2m1fn",
+    "F6_E2M3": "float6_e2m3fn",
+    "F6_E3M2": "float6_e3m2fn",
+    "F8_E4M3": "float8_e4m3fn",
+    "F8_E4M3FNUZ": "float8_e4m3fnuz",
+    "F8_E5M2": "float8_e5m2",
+    "F8_E5M2FNUZ": "float8_e5m2fnuz",
+    "F8_E8M0": "float8_e8m0fnu",
+    "F16": "float16",
+    "BF16": "bfloat16",
+    "F32": "float32",
+    "F64": "float64",
+    "C64": "complex64",
+    "I8": "int8",
+    "I16": "int16",
+    "I32": "int32",
+    "I64": "int64",
+    "U8": "uint8",
+    "U16": "uint16",
+    "U32": "uint32",
+    "U64": "uint64",
 }
 
 
@@ -77,8 +67,7 @@ class SafetensorsCatalog(Catalog):
     def _list(self) -> Mapping[str, TensorInfo]:
         header = self._header()
         self._check_count(len(header))
-        #: The offset of each tensor's bytes in the file, and its dtype.
-        self._starts: dict[str, tuple[int, _Dtype]] = {}
+        self._starts: dict[str, tuple[int, str]] = {}
         texts = header.pop("__metadata__", None)
         #: The texts in the header's `__metadata__`, by their keys.
         self._texts: dict[str, str] = texts if isinstance(texts, dict) else {}
@@ -128,20 +117,14 @@ class SafetensorsCatalog(Catalog):
         dtype = DTYPES.get(entry["dtype"])
         if dtype is None:
             return self._info(name, str(entry["dtype"]), shape)
-        info = self._info(name, dtype.name, shape)
-        if 8 * (stop - start) != dtype.bits * math.prod(shape):
-            return TensorInfo(dtype.name, shape, problem=self._damaged(name))
+        info = self._info(name, dtype, shape)
+        if 8 * (stop - start) != bits_of(dtype) * math.prod(shape):
+            return TensorInfo(dtype, shape, problem=self._damaged(name))
         if stop > self._data.size - self._body:
             # Report the header's total: the user can compare that with the size of the download.
-            return TensorInfo(dtype.name, shape, problem=self._cut_short(name, self._body + self._end))
+            return TensorInfo(dtype, shape, problem=self._cut_short(name, self._body + self._end))
         self._starts[name] = self._body + start, dtype
         return info
 
     def header_texts(self, name: str) -> Mapping[str, str]:
         return {key: text for key, text in self._texts.items() if isinstance(text, str)}
-
-    def _stored_rows(self, name: str) -> StoredRows:
-        from quantviz.sources.files.mapped import StoredRows, packing_of
-
-        start, dtype = self._starts[name]
-        return StoredRows(start, packing_of(dtype.name, dtype.bits))

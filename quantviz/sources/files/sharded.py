@@ -47,12 +47,8 @@ class ShardedCatalog(InSeveral):
         shards = parsed_json(self._data, self._data.view, self._limits)[_WEIGHT_MAP]
         self._check_count(len(shards))
         for shard in set(shards.values()):
-            if (
-                not shard.endswith(self.of_shards.suffixes)
-                or PurePath(shard).name != shard
-                or "\\" in shard
-                or shard.startswith(".")
-            ):
+            here = PurePath(shard).name == shard and "\\" not in shard and not shard.startswith(".")
+            if not here or not shard.endswith(self.of_shards.suffixes):
                 raise self._data.error("shard_name", shard=clipped(shard))
         #: The shard of each tensor.
         self._shards: dict[str, str] = shards

@@ -79,10 +79,8 @@ class TableCatalog(Catalog):
             raise self._data.error("not_text") from None
         except QuantVizError as error:
             # A spreadsheet that separates cells by ; or tab is one that writes decimals with a comma.
-            if (
-                error.key not in ("typed.comma_ambiguous", "typed.separator_in_cell")
-                or not self._marks_decimals_with_commas()
-            ):
+            unclear = error.key in ("typed.comma_ambiguous", "typed.separator_in_cell")
+            if not unclear or not self._marks_decimals_with_commas():
                 raise
             self._table, notes = self._read(True)
             notes = (*notes, Note.of("source.decimal_commas"))
@@ -210,11 +208,9 @@ def _fast(block: str, decimal_comma: bool | None) -> torch.Tensor | None:
     pieces = []
     start = 0
     while start < len(block):
-        end = (
-            block.rfind(delimiter or " ", start, start + _BLOCK)
-            if start + _BLOCK < len(block)
-            else len(block)
-        )
+        end = len(block)
+        if start + _BLOCK < end:
+            end = block.rfind(delimiter or " ", start, start + _BLOCK)
         piece = _loaded(block[start:end], delimiter) if end > start else None
         if piece is None:
             return None

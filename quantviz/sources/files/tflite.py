@@ -7,17 +7,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from enum import IntEnum
+from typing import NamedTuple
 
 from quantviz.errors import QuantVizError
 from quantviz.schemes.granularity import Shape
 from quantviz.schemes.orientation import Orientation
-from quantviz.sources.files.catalog import MOST_AXES, Catalog, TensorInfo
+from quantviz.sources.files.catalog import MOST_AXES, Catalog, TensorInfo, bits_of
 from quantviz.sources.files.file_data import FileData
 from quantviz.sources.files.flatbuffer import FlatBuffer, Table
-
-if TYPE_CHECKING:
-    from quantviz.sources.files.mapped import StoredRows
 
 MAGIC = b"TFL3"
 #: Longest name of a tensor, in bytes, and most operands of an operator.
@@ -26,65 +24,28 @@ _MOST_OPERANDS = 2**12
 #: Most scales of a tensor that are kept: as many as a tensor of this many outputs has.
 _MOST_SCALES = 2**24
 
-# Fields of the tables, by their number in the schema.
-_OPERATOR_CODES = 1
-_SUBGRAPHS = 2
-_BUFFERS = 4
-_TENSORS = 0
-_OPERATORS = 3
-_SHAPE = 0
-_TYPE = 1
-_BUFFER = 2
-_NAME = 3
-_QUANTIZATION = 4
-_SPARSITY = 6
-_SCALE = 2
-_ZERO_POINT = 3
-_DETAILS_TYPE = 4
-_DETAILS = 5
-_DIMENSION = 6
-_BLOCK_SCALES = 0
-_BLOCK_ZEROS = 1
-_BLOCK_SIZE = 2
+# The fields of the schema's tables, by their numbers.
+_Model = IntEnum("_Model", {"OPERATOR_CODES": 1, "SUBGRAPHS": 2, "BUFFERS": 4})
+_SubGraph = IntEnum("_SubGraph", {"TENSORS": 0, "OPERATORS": 3})
+_Tensor = IntEnum(
+    "_Tensor", {"SHAPE": 0, "TYPE": 1, "BUFFER": 2, "NAME": 3, "QUANTIZATION": 4, "SPARSITY": 6}
+)
+_Quantization = IntEnum(
+    "_Quantization", {"SCALE": 2, "ZERO_POINT": 3, "DETAILS_TYPE": 4, "DETAILS": 5, "DIMENSION": 6}
+)
+_Blockwise = IntEnum("_Blockwise", {"SCALES": 0, "ZERO_POINTS": 1, "BLOCK_SIZE": 2})
+_Buffer = IntEnum("_Buffer", {"DATA": 0, "OFFSET": 1, "SIZE": 2})
+_Operator = IntEnum("_Operator", {"OPCODE": 0, "INPUTS": 1, "OUTPUTS": 2, "OPTIONS": 4})
+_OperatorCode = IntEnum("_OperatorCode", {"OLD": 0, "BUILTIN": 3})
+_BatchMatMul = IntEnum("_BatchMatMul", {"ADJOINT_LEFT": 0, "ADJOINT_RIGHT": 1})
+#: The number of blockwise quantization among the kinds of details.
 _BLOCKWISE = 2
-_DATA = 0
-_DATA_OFFSET = 1
-_DATA_SIZE = 2
-_OPCODE = 0
-_INPUTS = 1
-_OUTPUTS = 2
-_OPTIONS = 4
-_OLD_CODE = 0
-_CODE = 3
-_ADJOINT_LEFT = 0
-_ADJOINT_RIGHT = 1
-
-#: The dtypes by their number; 0 bits for those that are not read.
-_TYPES: Mapping[int, tuple[str, int]] = {
-    0: ("float32", 32),
-    1: ("float16", 16),
-    2: ("int32", 32),
-    3: ("uint8", 8),
-    4: ("int64", 64),
-    5: ("string", 0),
-    6: ("bool", 8),
-    7: ("int16", 16),
-    8: ("complex64", 64),
-    9: ("int8", 8),
-    10: ("float64", 64),
-    11: ("complex128", 128),
-    12: ("uint64", 64),
-    13: ("resource", 0),
-    14: ("variant", 0),
-    15: ("uint32", 32),
-    16: ("uint16", 16),
-    17: ("int4", 4),
-    18: ("bfloat16", 16),
-    19: ("int2", 2),
-    20: ("uint4", 4),
-    21: ("float8_e4m3fn", 8),
-    22: ("float8_e5m2", 8),
-}
+#: The dtypes in the order of their numbers, from 0.
+_TYPES = (
+    *("float32", "float16", "int32", "uint8", "int64", "string", "bool", "int16", "complex64", "int8"),
+    *("float64", "complex128", "uint64", "resource", "variant", "uint32", "uint16", "int4", "bfloat16"),
+    *("int2", "uint4", "float8_e4m3fn", "float8_e5m2"),
+)
 _DEQUANTIZE = 6
 _BATCH_MATMUL = 126
 #: The outputs of the weights that operators take, by the operator's number and the weight's place.
@@ -126,25 +87,24 @@ class TfliteCatalog(Catalog):
     def _list(self) -> Mapping[str, TensorInfo]:
         buffer = FlatBuffer(self._data, self._check_header)
         model = buffer.root()
-        codes = [self._operator(each) for each in model.tables(_OPERATOR_CODES)]
-        buffers = [self._bytes_of(each) for each in model.tables(_BUFFERS)]
-        #: The place of each tensor, with its dtype.
-        self._starts: dict[str, tuple[int, str, int]] = {}
+        codes = [self._operator(each) for each in model.tables(_Model.OPERATOR_CODES)]
+        buffers = [self._bytes_of(each) for each in model.tables(_Model.BUFFERS)]
+        self._starts: dict[str, tuple[int, str]] = {}
         #: The quantization of each quantized tensor.
         self.quantized: dict[str, Quantized] = {}
         #: The outputs of each tensor as operators take it.
         self._outputs: dict[str, set[tuple[int, ...]]] = {}
         found: dict[str, TensorInfo] = {}
-        for number, graph in enumerate(model.tables(_SUBGRAPHS)):
+        for number, graph in enumerate(model.tables(_Model.SUBGRAPHS)):
             names: list[str] = []
             kept: list[tuple[Table, str]] = []
-            for tensor in graph.tables(_TENSORS):
+            for tensor in graph.tables(_SubGraph.TENSORS):
                 name = self._add(tensor, f"subgraph/{number}/" if number else "", buffers, found)
                 names.append(name)
                 if name:
                     kept.append((tensor, name))
             for tensor, name in kept:
-                quantization = tensor.table(_QUANTIZATION)
+                quantization = tensor.table(_Tensor.QUANTIZATION)
                 if quantization is not None:
                     self._add_quantized(name, quantization, names)
             self._add_outputs(graph, codes, names, found)
@@ -152,24 +112,24 @@ class TfliteCatalog(Catalog):
 
     def _operator(self, code: Table) -> int:
         """Return an operator's number, which has two fields: the older one ends at 127."""
-        return max(code.number(_OLD_CODE, "b"), code.number(_CODE, "i"))
+        return max(code.number(_OperatorCode.OLD, "b"), code.number(_OperatorCode.BUILTIN, "i"))
 
     def _bytes_of(self, buffer: Table) -> tuple[int, int]:
         """Return the offset and the number of a buffer's bytes, which lie in it or behind the model."""
-        offset = buffer.number(_DATA_OFFSET, "Q")
-        size = buffer.number(_DATA_SIZE, "Q")
-        return (offset, size) if offset > 1 and size else buffer.place(_DATA, 1)
+        offset = buffer.number(_Buffer.OFFSET, "Q")
+        size = buffer.number(_Buffer.SIZE, "Q")
+        return (offset, size) if offset > 1 and size else buffer.place(_Buffer.DATA, 1)
 
     def _add(
         self, tensor: Table, path: str, buffers: list[tuple[int, int]], found: dict[str, TensorInfo]
     ) -> str:
         """List a tensor that has constant values, and return its name; "" for any other."""
-        at = tensor.number(_BUFFER, "I")
+        at = tensor.number(_Tensor.BUFFER, "I")
         start, size = buffers[at] if at < len(buffers) else (0, 0)
-        lengths = tensor.numbers(_SHAPE, "i", MOST_AXES)
+        lengths = tensor.numbers(_Tensor.SHAPE, "i", MOST_AXES)
         if not size or not lengths:
             return ""
-        own = path + tensor.text(_NAME, _LONGEST_NAME)
+        own = path + tensor.text(_Tensor.NAME, _LONGEST_NAME)
         name = own
         number = 1
         while name in found:  # names may come twice
@@ -179,18 +139,19 @@ class TfliteCatalog(Catalog):
         shape: Shape = self._shape(name, [int(length) for length in lengths])
         if min(shape) < 0:
             raise self._data.error("damaged", kind=self.kind)
-        dtype, bits = _TYPES.get(tensor.number(_TYPE, "b"), ("unknown", 0))
-        found[name] = self._info_of(tensor, name, dtype, bits, shape, start, size)
+        code = tensor.number(_Tensor.TYPE, "b")
+        dtype = _TYPES[code] if 0 <= code < len(_TYPES) else "unknown"
+        found[name] = self._info_of(tensor, name, dtype, shape, start, size)
         return name
 
     def _info_of(
-        self, tensor: Table, name: str, dtype: str, bits: int, shape: Shape, start: int, size: int
+        self, tensor: Table, name: str, dtype: str, shape: Shape, start: int, size: int
     ) -> TensorInfo:
-        if tensor.table(_SPARSITY) is not None:
+        if tensor.table(_Tensor.SPARSITY) is not None:
             return TensorInfo("sparse", shape, problem=self._unreadable(name, "sparse"))
         info = self._info(name, dtype, shape)
-        small = 0 < bits < 8
-        if info.problem and not small:
+        bits = bits_of(dtype)
+        if info.problem and not 0 < bits < 8:
             return info
         problem: QuantVizError | None = None
         if size != -(-math.prod(shape) * bits // 8):
@@ -198,24 +159,24 @@ class TfliteCatalog(Catalog):
         elif start + size > self._data.size:
             problem = self._cut_short(name, start + size)
         else:
-            self._starts[name] = start, dtype, bits
+            self._starts[name] = start, dtype
         return TensorInfo(dtype, shape, problem=problem)
 
     def _add_quantized(self, name: str, table: Table, names: list[str]) -> None:
-        axis = table.number(_DIMENSION, "i")
-        kind = table.number(_DETAILS_TYPE, "B")
-        details = table.table(_DETAILS) if kind else None
+        axis = table.number(_Quantization.DIMENSION, "i")
+        kind = table.number(_Quantization.DETAILS_TYPE, "B")
+        details = table.table(_Quantization.DETAILS) if kind else None
         if kind == _BLOCKWISE and details is not None:
             scale, zero = (
                 names[at] if 0 <= (at := details.number(each, "i", -1)) < len(names) else ""
-                for each in (_BLOCK_SCALES, _BLOCK_ZEROS)
+                for each in (_Blockwise.SCALES, _Blockwise.ZERO_POINTS)
             )
-            size = details.number(_BLOCK_SIZE, "i")
+            size = details.number(_Blockwise.BLOCK_SIZE, "i")
             self.quantized[name] = Quantized((), (), axis, size, scale, zero, unknown=not scale or size < 1)
             return
-        scales = tuple(map(float, table.numbers(_SCALE, "f", _MOST_SCALES)))
+        scales = tuple(map(float, table.numbers(_Quantization.SCALE, "f", _MOST_SCALES)))
         if scales or kind:
-            zeros = tuple(map(int, table.numbers(_ZERO_POINT, "q", _MOST_SCALES)))
+            zeros = tuple(map(int, table.numbers(_Quantization.ZERO_POINT, "q", _MOST_SCALES)))
             self.quantized[name] = Quantized(scales, zeros, axis, unknown=bool(kind))
 
     def _add_outputs(
@@ -225,18 +186,14 @@ class TfliteCatalog(Catalog):
         #: The tensor that a value is made of without a change of its axes.
         same: dict[int, int] = {}
         operators = []
-        for each in graph.tables(_OPERATORS):
-            at = each.number(_OPCODE, "I")
+        for each in graph.tables(_SubGraph.OPERATORS):
+            at = each.number(_Operator.OPCODE, "I")
             code = codes[at] if at < len(codes) else -1
-            if (
-                code not in _OUTPUTS_OF
-                and code not in _RECURRENT
-                and code not in (_DEQUANTIZE, _BATCH_MATMUL)
-            ):
+            if code not in (*_OUTPUTS_OF, *_RECURRENT, _DEQUANTIZE, _BATCH_MATMUL):
                 continue
-            inputs = tuple(map(int, each.numbers(_INPUTS, "i", _MOST_OPERANDS)))
+            inputs = tuple(map(int, each.numbers(_Operator.INPUTS, "i", _MOST_OPERANDS)))
             if code == _DEQUANTIZE and inputs:
-                outputs = tuple(map(int, each.numbers(_OUTPUTS, "i", _MOST_OPERANDS)))
+                outputs = tuple(map(int, each.numbers(_Operator.OUTPUTS, "i", _MOST_OPERANDS)))
                 same |= dict.fromkeys(outputs, inputs[0])
             else:
                 operators.append((code, inputs, each))
@@ -250,14 +207,8 @@ class TfliteCatalog(Catalog):
                         self._outputs.setdefault(name, set()).add(outputs_of)
 
     def _declared_orientation(self, name: str) -> Orientation | None:
-        told = self._outputs.get(name, set())
-        return Orientation(next(iter(told)), "graph") if len(told) == 1 else None
-
-    def _stored_rows(self, name: str) -> StoredRows:
-        from quantviz.sources.files.mapped import StoredRows, packing_of
-
-        start, dtype, bits = self._starts[name]
-        return StoredRows(start, packing_of(dtype, bits))
+        outputs = self._outputs.get(name, set())
+        return Orientation(next(iter(outputs)), "graph") if len(outputs) == 1 else None
 
 
 def _own_outputs(code: int, place: int, axes: int, operator: Table) -> tuple[int, ...] | None:
@@ -268,8 +219,11 @@ def _own_outputs(code: int, place: int, axes: int, operator: Table) -> tuple[int
         first, last = _RECURRENT[code]
         return (0,) if first <= place < last and axes == 2 else None
     if code == _BATCH_MATMUL:
-        options = operator.table(_OPTIONS)
-        turned = bool(options and options.number((_ADJOINT_LEFT, _ADJOINT_RIGHT)[place == 1], "B"))
+        options = operator.table(_Operator.OPTIONS)
+        turned = bool(
+            options
+            and options.number((_BatchMatMul.ADJOINT_LEFT, _BatchMatMul.ADJOINT_RIGHT)[place == 1], "B")
+        )
         if place not in (0, 1):
             return None
         last = axes - 1 if (place == 1) != turned else axes - 2

@@ -15,32 +15,18 @@ from typing import IO, Any, NamedTuple
 
 #: Bytes an element of each class of storage, by its name under `torch`.
 ITEM_BYTES = {
-    **dict.fromkeys(
-        (
-            "ByteStorage",
-            "CharStorage",
-            "BoolStorage",
-            "UntypedStorage",
-            "QInt8Storage",
-            "QUInt8Storage",
-            "QUInt4x2Storage",
-            "QUInt2x4Storage",
-        ),
-        1,
-    ),
-    **dict.fromkeys(("ShortStorage", "HalfStorage", "BFloat16Storage"), 2),
-    **dict.fromkeys(("IntStorage", "FloatStorage", "QInt32Storage"), 4),
-    **dict.fromkeys(("LongStorage", "DoubleStorage", "ComplexFloatStorage"), 8),
-    "ComplexDoubleStorage": 16,
+    f"{kind}Storage": size
+    for size, kinds in (
+        (1, ("Byte", "Char", "Bool", "Untyped", "QInt8", "QUInt8", "QUInt4x2", "QUInt2x4")),
+        (2, ("Short", "Half", "BFloat16")),
+        (4, ("Int", "Float", "QInt32")),
+        (8, ("Long", "Double", "ComplexFloat")),
+        (16, ("ComplexDouble",)),
+    )
+    for kind in kinds
 }
 _REBUILDS = (
-    "tensor",
-    "tensor_v2",
-    "tensor_v3",
-    "parameter",
-    "parameter_with_state",
-    "qtensor",
-    "sparse_tensor",
+    *("tensor", "tensor_v2", "tensor_v3", "parameter", "parameter_with_state", "qtensor", "sparse_tensor"),
     "meta_tensor_no_storage",
 )
 _TENSORS = frozenset(f"torch._utils._rebuild_{name}" for name in _REBUILDS)
@@ -49,17 +35,10 @@ _DICTS = frozenset({"collections.OrderedDict", "collections.Counter"})
 _ENCODE = "_codecs.encode"
 #: The functions and classes that may be called. Any other name that is not a dtype or a storage of torch is a
 #: Python object besides tensors.
-_CALLED = (
-    _TENSORS
-    | _DICTS
-    | {
-        _FROM_TYPE,
-        _ENCODE,
-        "torch.Size",
-        "torch.device",
-        "torch.serialization._get_layout",
-        "builtins.set",
-        "builtins.complex",
+_CALLED = frozenset(
+    {
+        *(*_TENSORS, *_DICTS, _FROM_TYPE, _ENCODE, "torch.Size", "torch.device"),
+        *("torch.serialization._get_layout", "builtins.set", "builtins.complex"),
     }
 )
 #: Names that are only arguments of those.
@@ -79,16 +58,8 @@ _LONGEST_KEY = 2**16
 
 _PUSHED = frozenset(
     {
-        "NONE",
-        "NEWTRUE",
-        "NEWFALSE",
-        "BININT",
-        "BININT1",
-        "BININT2",
-        "BINFLOAT",
-        "BINUNICODE",
+        *("NONE", "NEWTRUE", "NEWFALSE", "BININT", "BININT1", "BININT2", "BINFLOAT", "BINUNICODE", "LONG1"),
         "SHORT_BINSTRING",
-        "LONG1",
     }
 )
 _EMPTY = {"EMPTY_LIST": "list", "EMPTY_DICT": "dict", "EMPTY_SET": "set"}

@@ -80,12 +80,11 @@ class TorchCatalog(Catalog):
             members = {member.filename: member for member in archive.infolist()}
             if any(name.endswith("/constants.pkl") for name in members):
                 raise self._data.error("torchscript")
-            if any(
+            packed = any(
                 member.compress_type != zipfile.ZIP_STORED or member.file_size != member.compress_size
                 for member in archive.infolist()
-            ):
-                raise self._data.error("damaged", kind=self.kind)
-            if sum(member.file_size for member in archive.infolist()) > self._data.size:
+            )
+            if packed or sum(member.file_size for member in archive.infolist()) > self._data.size:
                 raise self._data.error("damaged", kind=self.kind)
             pickles = [name for name in members if name.endswith("/data.pkl")]
             longest = max(members[name].file_size for name in pickles)
@@ -132,9 +131,8 @@ class TorchCatalog(Catalog):
         dtype = str(tensor.dtype).removeprefix("torch.")
         info = self._info(name, dtype, shape)
         # Sizes and strides are the file's word; no element may lie where the file has none.
-        if info.problem is None and (
-            tensor.device.type != "cpu" or tensor.untyped_storage().nbytes() > self._data.size
-        ):
+        beyond = tensor.device.type != "cpu" or tensor.untyped_storage().nbytes() > self._data.size
+        if info.problem is None and beyond:
             return TensorInfo(dtype, shape, problem=self._damaged(name))
         return info
 

@@ -13,7 +13,8 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
@@ -21,10 +22,14 @@ from urllib.parse import SplitResult
 
 from quantviz.errors import QuantVizError
 from quantviz.sources.hubs.hosts import HUBS, Hosts, is_public, web_address
-from quantviz.sources.hubs.request_places import PLACES
 from quantviz.sources.limits import HubLimits
 
 _REDIRECTS = (301, 302, 303, 307, 308)
+#: The errors of some status codes.
+_REFUSED = {
+    **{401: "hub.login", 403: "hub.login", 404: "hub.missing", 410: "hub.missing"},
+    **{429: "hub.busy", 503: "hub.busy"},
+}
 #: Headers with which a hub describes a file before it redirects to the host that sends it.
 _LINKED = ("x-linked-etag", "x-repo-commit")
 #: Bytes that are taken from a connection at a time.
@@ -64,6 +69,75 @@ class Answer:
     body: bytes
     #: Bytes of the whole file, for a request of a part of it.
     total: int = 0
+
+
+class Places:
+    """The places of a process's requests, which limit their number at one time, to one host and in all.
+
+    Safe for many threads.
+
+    A host that stalls keeps its places until its time is over, and gets no others.
+
+    >>> places = Places()
+    >>> with places.taken(("hub", "its store"), HubLimits(), 1):
+    ...     sorted(places.held().items())
+    [('hub', 1), ('its store', 1)]
+    >>> places.held()
+    {}
+    """
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._total = 0
+        self._of_host: Counter[str] = Counter()
+
+    def held(self) -> dict[str, int]:
+        """Return the number of places that each host has, by its name."""
+        with self._changed:
+            return dict(self._of_host)
+
+    @contextmanager
+    def taken(self, hosts: tuple[str, ...], limits: HubLimits, seconds: float) -> Iterator[None]:
+        """Wait for a place, and hold it for a `with` block.
+
+        Args:
+            hosts: The hosts that it counts for: that of the request, and the hub of the file.
+            limits: The numbers of places.
+            seconds: Seconds to wait.
+
+        Raises:
+            QuantVizError: No place is free by then.
+        """
+        counted = dict.fromkeys(hosts)
+        until = time.monotonic() + seconds
+        with self._changed:
+            while full := self._full(counted, limits):
+                left = until - time.monotonic()
+                if left <= 0:
+                    raise full
+                self._changed.wait(left)
+            self._total += 1
+            self._of_host.update(counted.keys())
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._total -= 1
+                self._of_host -= Counter(counted.keys())  # which forgets hosts without a place
+                self._changed.notify_all()
+
+    def _full(self, hosts: Iterable[str], limits: HubLimits) -> QuantVizError | None:
+        """Return the error for the lack of a free place; none if there is one."""
+        if self._total >= limits.requests:
+            return QuantVizError("hub.crowded", most=limits.requests)
+        for host in hosts:
+            if self._of_host[host] >= limits.host_requests:
+                return QuantVizError("hub.host_crowded", host=host, most=limits.host_requests)
+        return None
+
+
+#: The places of this process.
+PLACES = Places()
 
 
 def get(
@@ -131,11 +205,7 @@ def get_twice(
 
 @contextmanager
 def _answering(
-    parts: SplitResult,
-    limits: HubLimits,
-    deadline: Deadline,
-    part: tuple[int, int] | None,
-    anywhere: bool,
+    parts: SplitResult, limits: HubLimits, deadline: Deadline, part: tuple[int, int] | None, anywhere: bool
 ) -> Iterator[http.client.HTTPResponse]:
     """Send a request, and yield the answer before its body; the connection ends afterwards, or when time is
     up.
@@ -218,12 +288,8 @@ def _taken(
 ) -> Answer:
     """Return the answer with its body, after a check that it matches the request."""
     status = response.status
-    if status in (401, 403):
-        raise QuantVizError("hub.login", host=host)
-    if status in (404, 410):
-        raise QuantVizError("hub.missing", host=host)
-    if status in (429, 503):
-        raise QuantVizError("hub.busy", host=host)
+    if status in _REFUSED:
+        raise QuantVizError(_REFUSED[status], host=host)
     if status not in (200, 206):
         raise QuantVizError("hub.status", host=host, got=status)
     encoding = headers.get("content-encoding", "identity").casefold()

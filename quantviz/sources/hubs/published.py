@@ -145,10 +145,8 @@ class Ranges:
     def _check_same(self, answer: Answer) -> None:
         """Raise a `QuantVizError` where the file is not the listed one, or not the same as before."""
         changed = QuantVizError("hub.changed", file=self._name, host=answer.host)
-        if (
-            answer.total != self.file.size
-            or answer.headers.get("x-repo-commit", self.model.commit) != self.model.commit
-        ):
+        commit = answer.headers.get("x-repo-commit", self.model.commit)
+        if answer.total != self.file.size or commit != self.model.commit:
             raise changed
         for name, host in (("x-linked-etag", self.model.host), ("etag", answer.host)):
             tag = answer.headers.get(name, "").strip().removeprefix("W/").strip('"')

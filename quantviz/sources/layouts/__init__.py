@@ -16,16 +16,17 @@ import itertools
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from quantviz.sources.files.catalog import Catalog
 from quantviz.sources.files.gguf import GgufCatalog
 from quantviz.sources.layouts import (
     awq,
     bitnet,
     bitsandbytes,
     comfy,
+    four_bit_floats,
     gguf,
-    gpt_oss,
     gptq,
     hqq,
     mlx,
@@ -37,14 +38,10 @@ from quantviz.sources.layouts import (
     tflite,
     torchao,
 )
-from quantviz.sources.layouts.forms import Form, find_by_forms
-from quantviz.sources.layouts.named import NAMED
+from quantviz.sources.layouts.forms import FLOATS, Claim, Form, find_by_forms
 from quantviz.sources.layouts.weight import Coded as Coded
 from quantviz.sources.layouts.weight import Config
 from quantviz.sources.layouts.weight import QuantizedWeight as QuantizedWeight
-
-if TYPE_CHECKING:
-    from quantviz.sources.files import Catalog
 
 #: Yields the weights of a file that lie in a layout.
 Finder = Callable[["Catalog", Config], Iterator[QuantizedWeight]]
@@ -61,6 +58,32 @@ class Layout:
     find: Finder | None = None
 
 
+_WHOLE = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64")
+
+
+def _is_eetq(claim: Claim) -> bool:
+    return bool(claim.config.get("quant_method", "eetq") == "eetq")
+
+
+def _is_vptq(claim: Claim) -> bool:
+    return f"{claim.module}.centroids.weight" in claim.catalog
+
+
+#: The forms of layouts that only their own kernels decode: the names of the codes and of one tensor beside
+#: them. Such weights are named and not read.
+NAMED: dict[str, tuple[Form, ...]] = {
+    "exl2": (Form({"q_weight": ("int32",), "q_scale": _WHOLE}, None),),
+    "exl3": (Form({"trellis": _WHOLE, "svh": FLOATS}, None), Form({"trellis": _WHOLE, "sv": _WHOLE}, None)),
+    "aqlm": (Form({"codes": _WHOLE, "codebooks": FLOATS}, None),),
+    "quip": (Form({"Qidxs": _WHOLE, "SU": (*FLOATS, *_WHOLE)}, None),),
+    "vptq": (Form({"indices": (*_WHOLE, "float16")}, None, when=_is_vptq),),
+    "higgs": (Form({"weight": _WHOLE, "tables2": FLOATS}, None),),
+    "spqr": (Form({"dense_weights": _WHOLE}, None),),
+    "marlin": (Form({"B": ("int32",), "s": FLOATS}, None),),
+    "eetq": (Form({"weight": ("int8",), "weight_scales": FLOATS}, None, when=_is_eetq),),
+    "mlc": (Form({"q_weight": ("uint32",), "q_scale": FLOATS}, None),),
+    "nunchaku": (Form({"qweight": ("int8", "int32"), "wscales": (*FLOATS, "float8_e4m3fn")}, None),),
+}
 #: Every layout that is read or named, by id.
 LAYOUTS: Mapping[str, Layout] = MappingProxyType(
     {
@@ -73,7 +96,7 @@ LAYOUTS: Mapping[str, Layout] = MappingProxyType(
             Layout("modelopt", modelopt.FORMS),
             Layout("compressed_tensors", (*packed.FORMS, *scaled.COMPRESSED_TENSORS)),
             Layout("fp8_blocks", scaled.FP8_BLOCKS),
-            Layout("gpt_oss", gpt_oss.FORMS),
+            Layout("gpt_oss", four_bit_floats.GPT_OSS),
             Layout("mlx", mlx.FORMS),
             Layout("torchao", torchao.FORMS),
             Layout("hqq", hqq.FORMS),

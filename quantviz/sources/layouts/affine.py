@@ -6,31 +6,22 @@ are the outputs.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
 
-from quantviz.errors import QuantVizError
+from quantviz.errors import Note, QuantVizError
 from quantviz.schemes.choices import Mode
 from quantviz.schemes.formats import FORMATS
 from quantviz.schemes.granularity import Granularity, PerBlock, PerChannel, PerGroup, PerTensor, Shape
 from quantviz.schemes.orientation import Orientation
-from quantviz.schemes.scheme import Scheme
+from quantviz.sources.files.catalog import Catalog
 from quantviz.sources.files.mapped import values_of
-from quantviz.sources.layouts.weight import (
-    Coded,
-    QuantizedWeight,
-    bits_stored,
-    plain_scheme,
-    values_only,
-)
+from quantviz.sources.layouts.weight import Coded, QuantizedWeight, bits_stored, plain_scheme, values_only
 from quantviz.tensors.blocks import oriented
-
-if TYPE_CHECKING:
-    from quantviz.sources.files import Catalog
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +37,7 @@ class AffineCodes:
     #: Returns the scales, float32, in the shape in which they lie.
     scale: Callable[[], torch.Tensor]
     of_scale: Shape
-    #: The zero points in the same shape; none where all are 0.
+    #: The zero points in the same shape, or one; none where all are 0.
     zeros: torch.Tensor | None
     #: The axis that scales are along, and how many indices of it share one; 0 for one.
     axis: int
@@ -69,48 +60,98 @@ class AffineCodes:
         """Return the weight's shape, outputs × inputs."""
         return self.orientation.seen(self.tensor)
 
-    def described(self) -> tuple[Scheme, int, Callable[[int, int], Coded]]:
-        """Return the scheme, the number of rows of whole blocks, and a function that returns some coded rows.
+    def weight(
+        self, layout: str, parts: tuple[str, ...], scale_dtype: str, bits: float, notes: tuple[Note, ...] = ()
+    ) -> QuantizedWeight:
+        """Return the weight, see `QuantizedWeight`.
 
         Raises:
             QuantVizError: The scales do not fit, or no scheme has their granularity.
         """
-        tensor = self.tensor
-        orientation = self.orientation
-        if not 0 <= self.axis < len(tensor):
-            raise self.misfit()
-        spread = _spread(tensor, self.of_scale, self.axis, self.block)
-        if spread is None:
-            raise self.misfit()
-        found = _granularity(tensor, spread, self.axis, self.block, orientation)
-        if found is None:
-            raise QuantVizError("layouts.axes", name=self.name, shape=tensor)
-        granularity, whole = found
-        rows = orientation.seen(tensor)[0]
-        mode: Mode = "symmetric" if self.zeros is None else "asymmetric"
+        rows, columns = self.shape
+        granularity = self._granularity()
+        zeros = self.zeros if self.zeros is not None and bool(self.zeros.any()) else None
+        mode: Mode = "symmetric" if zeros is None else "asymmetric"
         scheme = plain_scheme(self.fmt, mode, granularity, self.shape)
-        if whole:
-            step = rows
-        elif isinstance(granularity, PerBlock):
-            step = granularity.rows
-        else:
-            step = 1
+        of_blocks = granularity.rows if isinstance(granularity, PerBlock) else 1
+        step = rows if granularity == PerChannel(1) else of_blocks
 
         def coded(start: int, stop: int) -> Coded:
-            x = _rows(self.catalog, self.codes, orientation, start, stop)
-            lie = (tensor, self.axis, self.block, orientation, start, stop)
-            lines = _over(self.scale(), *lie)
-            shift = None if self.zeros is None else _over(self.zeros.float(), *lie)
+            def over(values: torch.Tensor) -> torch.Tensor:
+                if values.numel() == 1:
+                    return values.reshape(1, 1).expand(stop - start, columns)
+                return self._rows(functools.partial(self._over, values), start, stop)
+
+            x = self._rows(self._cut, start, stop)
+            lines = over(self.scale())
+            shift = None if zeros is None else over(zeros.float())
             if self.rounded:
                 x = _rounded(x, lines, shift, self.fmt)
-            values = x.float() if shift is None else x.float() - shift
             blocks = _blocks(lines, granularity)
             if shift is None:
-                return Coded(_codes(x, self.fmt), values * lines, blocks)
-            zeros = _blocks(shift, granularity).to(torch.int32)
-            return Coded(_codes(x, self.fmt), values * lines, blocks, zeros)
+                return Coded(_codes(x, self.fmt), x.float() * lines, blocks)
+            middle = _blocks(shift, granularity).to(torch.int32)
+            return Coded(_codes(x, self.fmt), (x.float() - shift) * lines, blocks, middle)
 
-        return scheme, step, coded
+        return QuantizedWeight(
+            layout, self.name, self.shape, parts, scheme, scale_dtype, coded, bits, row_step=step, notes=notes
+        )
+
+    def _granularity(self) -> Granularity:
+        """Return the granularity in the matrix; raise an error if scales do not fit, or no scheme has it."""
+        shape = self.tensor
+        if math.prod(self.of_scale) == 1 and not self.block and 0 <= self.axis < len(shape):
+            return PerTensor()
+        if not 0 <= self.axis < len(shape) or self.block < 0:
+            raise self.misfit()
+        along = shape[self.axis]
+        of_outputs = self.axis == self.orientation.outputs[0]
+        found: Granularity
+        if self.block:
+            fits = self.of_scale == (*shape[: self.axis], -(-along // self.block), *shape[self.axis + 1 :])
+            found = PerBlock(self.block, 1) if of_outputs else PerGroup(self.block)
+        else:
+            fits = [length for length in self.of_scale if length != 1] == [along]
+            found = PerChannel(0) if self.orientation.outputs == (self.axis,) else PerChannel(1)
+        if not fits:
+            raise self.misfit()
+        if len(shape) != 2 and found != PerChannel(0):
+            raise QuantVizError("layouts.axes", name=self.name, shape=shape)
+        return found
+
+    def _rows(self, part: Callable[[slice], torch.Tensor], start: int, stop: int) -> torch.Tensor:
+        """Return some rows of the matrix; `part` returns a run of indices of the first axis of outputs."""
+        a_step = math.prod(self.tensor[axis] for axis in self.orientation.outputs[1:])
+        begin = start // a_step
+        rows = oriented(part(slice(begin, -(-stop // a_step))), self.orientation)
+        return rows[start - begin * a_step : stop - begin * a_step]
+
+    def _cut(self, run: slice) -> torch.Tensor:
+        window = [slice(None)] * len(self.tensor)
+        window[self.orientation.outputs[0]] = run
+        return self.catalog.cut(self.codes, tuple(window))
+
+    def _over(self, values: torch.Tensor, run: slice) -> torch.Tensor:
+        """Return one number a block as numbers that stand over the elements of a run of indices."""
+        first = self.orientation.outputs[0]
+        count = run.stop - run.start
+        lengths = list(self.tensor)
+        lengths[first] = count
+        if self.block and self.axis == first:
+            # A block may begin before the run.
+            before = run.start // self.block
+            values = values.narrow(first, before, -(-run.stop // self.block) - before)
+            return values.repeat_interleave(self.block, dim=first).narrow(
+                first, run.start - before * self.block, count
+            )
+        if self.block:
+            values = values.narrow(first, run.start, count).repeat_interleave(self.block, dim=self.axis)
+            return values.narrow(self.axis, 0, lengths[self.axis])
+        line = [1] * len(lengths)
+        line[self.axis] = -1
+        values = values.reshape(line)
+        values = values.narrow(first, run.start, count) if self.axis == first else values
+        return values.expand(lengths)
 
     def misfit(self) -> QuantVizError:
         """Return the error that the scales do not fit the codes."""
@@ -148,86 +189,6 @@ def bias(
 
     bits = bits_stored(catalog, parts, codes.shape)
     return QuantizedWeight(layout, name, (count, 1), parts, None, scale_dtype, coded, bits, is_vector=True)
-
-
-def _spread(shape: Shape, scales: Shape, axis: int, block: int) -> str | None:
-    """Return the elements that share a scale: "all", one "axis" or "blocks" of it; none if none fit."""
-    if math.prod(scales) == 1 and not block:
-        return "all"
-    if block < 0:
-        return None
-    if block:
-        wanted = (*shape[:axis], -(-shape[axis] // block), *shape[axis + 1 :])
-        return "blocks" if scales == wanted else None
-    along = [length for length in scales if length != 1]
-    return "axis" if along == [shape[axis]] else None
-
-
-def _granularity(
-    shape: Shape, spread: str, axis: int, block: int, orientation: Orientation
-) -> tuple[Granularity, bool] | None:
-    """Return the granularity in the matrix, and whether only all its rows together have whole blocks.
-
-    None if no scheme has such a granularity.
-    """
-    if spread == "all":
-        return PerTensor(), False
-    one = len(orientation.outputs) == 1
-    if spread == "axis" and one and axis == orientation.outputs[0]:
-        return PerChannel(0), False
-    if len(shape) == 2:
-        if spread == "axis":
-            return PerChannel(1), True
-        return (PerBlock(block, 1), False) if axis == orientation.outputs[0] else (PerGroup(block), False)
-    return None
-
-
-def _rows(catalog: Catalog, name: str, orientation: Orientation, start: int, stop: int) -> torch.Tensor:
-    """Return some rows of the matrix as which a tensor is seen, in its stored dtype."""
-    shape = catalog.info(name).shape
-    first, *others = orientation.outputs
-    a_step = math.prod(shape[axis] for axis in others)
-    window = [slice(None)] * len(shape)
-    begin = start // a_step
-    window[first] = slice(begin, -(-stop // a_step))
-    part = oriented(catalog.cut(name, tuple(window)), orientation)
-    return part[start - begin * a_step : stop - begin * a_step]
-
-
-def _over(
-    values: torch.Tensor,
-    shape: Shape,
-    axis: int,
-    block: int,
-    orientation: Orientation,
-    start: int,
-    stop: int,
-) -> torch.Tensor:
-    """Return one number a block as numbers that stand over the cells of some rows of the matrix."""
-    if values.numel() == 1:
-        return values.reshape(1, 1).expand(stop - start, orientation.seen(shape)[1])
-    first = orientation.outputs[0]
-    own = list(shape)
-    cut = slice(start, stop)
-    if len(orientation.outputs) == 1:
-        own[first] = stop - start
-        before = start // block * block if block else start
-        if block and axis == first:
-            values = values.narrow(axis, start // block, -(-stop // block) - start // block)
-        elif block:
-            values = values.narrow(first, start, stop - start)
-        elif axis == first:
-            values = values.flatten()[cut]
-        # A block may begin before the first row.
-        cut = slice(start - before, stop - before) if block and axis == first else slice(None)
-    if block:
-        spread = values.repeat_interleave(block, dim=axis)
-        if axis != first or len(orientation.outputs) > 1:
-            spread = spread.narrow(axis, 0, shape[axis])
-        return oriented(spread, orientation)[cut]
-    line = [1] * len(shape)
-    line[axis] = own[axis]
-    return oriented(values.reshape(line).expand(own), orientation)[cut]
 
 
 def _blocks(lines: torch.Tensor, granularity: Granularity) -> torch.Tensor:

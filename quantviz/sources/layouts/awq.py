@@ -14,20 +14,19 @@ layout gemv_fast is not read.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 
 import torch
 
 from quantviz.errors import QuantVizError
-from quantviz.schemes.granularity import Granularity, PerChannel, PerGroup
 from quantviz.sources.layouts.bit_fields import unpacked
 from quantviz.sources.layouts.forms import FLOATS, Claim, Form
 from quantviz.sources.layouts.weight import (
     Coded,
     Config,
     QuantizedWeight,
+    along_rows,
+    coded_in_groups,
     plain_scheme,
-    values_in_groups,
 )
 
 ID = "awq"
@@ -36,10 +35,6 @@ _A_WORD = 8
 #: The place in its word of each of eight neighbours.
 _PLACES = torch.tensor([0, 4, 1, 5, 2, 6, 3, 7])
 _PARTS = ("qweight", "scales", "qzeros")
-
-
-def _is_gemv(claim: Claim) -> bool:
-    return is_gemv_of(claim.config)
 
 
 def is_gemv_of(config: Config) -> bool:
@@ -64,7 +59,7 @@ def _gemm(claim: Claim) -> QuantizedWeight:
         window = (slice(None), slice(start // _A_WORD, stop // _A_WORD))
         q, zeros = (_in_order(claim.cut(part, *window)) for part in ("qweight", "qzeros"))
         scale = claim.load("scales", slice(None), slice(start, stop)).T.contiguous()
-        return Coded(q.to(torch.uint8), partial(values_in_groups, q, scale, zeros, group), scale, zeros)
+        return coded_in_groups(q, scale, zeros, group)
 
     return _described(claim, (scales[1], words[0]), group, coded, row_step=_A_WORD)
 
@@ -86,20 +81,15 @@ def _gemv(claim: Claim) -> QuantizedWeight:
         q = unpacked(claim.cut("qweight", slice(start, stop)), 4, columns)
         zero = unpacked(claim.cut("qzeros", slice(start, stop)), 4, groups)
         scale = claim.load("scales", slice(start, stop), slice(0, groups))
-        return Coded(q.to(torch.uint8), partial(values_in_groups, q, scale, zero, group), scale, zero)
+        return coded_in_groups(q, scale, zero, group)
 
     return _described(claim, (rows, columns), group, coded)
 
 
 def _described(
-    claim: Claim,
-    shape: tuple[int, int],
-    group: int,
-    coded: Callable[[int, int], Coded],
-    row_step: int = 1,
+    claim: Claim, shape: tuple[int, int], group: int, coded: Callable[[int, int], Coded], row_step: int = 1
 ) -> QuantizedWeight:
-    granularity: Granularity = PerChannel(0) if group == shape[1] else PerGroup(group)
-    scheme = plain_scheme("uint4", "asymmetric", granularity, shape)
+    scheme = plain_scheme("uint4", "asymmetric", along_rows(group, shape[1]), shape)
     return claim.weight(shape, scheme, claim.dtype("scales"), coded, row_step=row_step)
 
 
@@ -111,4 +101,7 @@ def _in_order(words: torch.Tensor) -> torch.Tensor:
 
 
 _TENSORS = {"qweight": ("int32",), "scales": FLOATS, "qzeros": ("int32",)}
-FORMS = (Form(_TENSORS, _gemv, when=_is_gemv), Form(_TENSORS, _gemm, when=_is_awq))
+FORMS = (
+    Form(_TENSORS, _gemv, when=lambda claim: is_gemv_of(claim.config)),
+    Form(_TENSORS, _gemm, when=_is_awq),
+)

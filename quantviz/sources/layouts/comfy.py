@@ -180,7 +180,7 @@ def _hadamard(size: int) -> torch.Tensor:
     return made / math.sqrt(size)
 
 
-_SAID_DTYPES = {"weight": ("uint8", "int8", *FP8), _SCALE: (*FLOATS, "float8_e4m3fn", *EXPONENTS)}
+_DTYPES = {"weight": ("uint8", "int8", *FP8), _SCALE: (*FLOATS, "float8_e4m3fn", *EXPONENTS)}
 _BESIDE = (*BESIDE, "scale_input")
 FORMS = (
     Form(
@@ -188,6 +188,6 @@ FORMS = (
         functools.partial(scaled_codes, scales="scale_weight"),
         beside=("bias", "scale_input"),
     ),
-    Form({**_SAID_DTYPES, _MARK: ("uint8",)}, _read, {_SECOND: FLOATS}, beside=_BESIDE),
-    Form(_SAID_DTYPES, _read, {_SECOND: FLOATS}, beside=_BESIDE, when=_is_in_header),
+    Form({**_DTYPES, _MARK: ("uint8",)}, _read, {_SECOND: FLOATS}, beside=_BESIDE),
+    Form(_DTYPES, _read, {_SECOND: FLOATS}, beside=_BESIDE, when=_is_in_header),
 )

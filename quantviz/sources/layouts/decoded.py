@@ -13,25 +13,21 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
-import numpy as np
 import torch
 
 from quantviz.errors import Note, QuantVizError
-from quantviz.schemes.granularity import PerTensor, Shape, Window
+from quantviz.schemes.granularity import PerTensor, Window
 from quantviz.schemes.orientation import Orientation
 from quantviz.schemes.scheme import Scheme
 from quantviz.sources.files.catalog import Catalog, Index, LazyInfos, Loaded, TensorInfo
+from quantviz.sources.files.file_data import FileData
+from quantviz.sources.files.mapped import Raw
 from quantviz.sources.files.several import Joined
 from quantviz.sources.layouts import QuantizedWeight, quantized_weights
 from quantviz.sources.layouts.forms import prefix_of
 from quantviz.sources.layouts.weight import unreadable
-from quantviz.tensors.lazy import OwnScales, Stored, Values
-
-if TYPE_CHECKING:
-    from quantviz.sources.files.file_data import FileData
-    from quantviz.sources.files.mapped import Raw
+from quantviz.tensors.lazy import ByRows, OwnScales, Stored, Values
 
 #: The suffix of the name of codes that have the weight's name in the file.
 CODES = ":codes"
@@ -39,7 +35,7 @@ CODES = ":codes"
 DECODED = ":decoded"
 
 
-class DecodedWeight(Stored):
+class DecodedWeight(ByRows):
     """The values of a quantized weight, decoded a part at a time while its file is open.
 
     `check` raises once the file has changed.
@@ -48,33 +44,19 @@ class DecodedWeight(Stored):
     def __init__(self, weight: QuantizedWeight, check: Callable[[], None]) -> None:
         self._weight = weight
         self._check = check
-
-    @property
-    def shape(self) -> Shape:
-        return self._weight.own_shape
-
-    @property
-    def notes(self) -> tuple[Note, ...]:
-        return _notes(self._weight)
+        self._shape = weight.own_shape
+        self._notes = _notes(weight)
 
     def check(self) -> None:
         self._check()
 
     def run(self, start: int, stop: int) -> Values:
-        columns = self._weight.shape[1]
-        first = start // columns
-        last = -(-stop // columns)
-        values: Values = self._rows(first, last).flatten().numpy()[start - first * columns :][: stop - start]
-        return np.ascontiguousarray(values)
+        if self._weight.is_vector:
+            return self._rows(start, stop).flatten().numpy()
+        return super().run(start, stop)
 
     def read(self, index: Window) -> torch.Tensor:
-        if self._weight.is_vector:
-            index = (*index, 0)
-        rows, columns = index
-        if not isinstance(rows, slice):
-            return self._rows(rows, rows + 1)[0, columns]
-        first, last, step = rows.indices(self.shape[0])
-        return self._rows(first, last)[::step, columns]
+        return super().read((*index, 0) if self._weight.is_vector else index)
 
     @property
     def own_scheme(self) -> Scheme | None:
@@ -103,9 +85,9 @@ def values_of(weight: QuantizedWeight, start: int, stop: int) -> torch.Tensor:
     first = start // weight.row_step * weight.row_step
     last = min(-(-stop // weight.row_step) * weight.row_step, weight.shape[0])
     values = weight.coded(first, last).x_hat[start - first : stop - first]
-    return (
-        values if weight.columns is None else torch.empty_like(values).index_copy(1, weight.columns, values)
-    )
+    if weight.columns is None:
+        return values
+    return torch.empty_like(values).index_copy(1, weight.columns, values)
 
 
 class ModelTensors(Catalog):

@@ -12,14 +12,13 @@ import functools
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 import torch
 
 from quantviz.errors import Note, QuantVizError
 from quantviz.schemes.granularity import Shape
 from quantviz.schemes.scheme import Scheme
+from quantviz.sources.files.catalog import Catalog
 from quantviz.sources.layouts.weight import (
     Coded,
     Config,
@@ -29,9 +28,6 @@ from quantviz.sources.layouts.weight import (
     unreadable,
     values_only,
 )
-
-if TYPE_CHECKING:
-    from quantviz.sources.files import Catalog
 
 #: Stands in an attribute for the name that a module gives the weight: experts have `gate_up_proj_scales`.
 ANY = "*"
@@ -129,12 +125,9 @@ class Claim:
     def misfit(self, attribute: str, shape: Shape | None = None) -> QuantVizError:
         """Return the error that a tensor does not fit a weight of `shape`, by default that of its codes."""
         codes = next(iter(self.tensors.values()))
-        return QuantVizError(
-            "layouts.scales",
-            name=self.name,
-            shape=self.catalog.info(codes).shape if shape is None else shape,
-            scales=self.catalog.info(self.tensors[attribute]).shape,
-        )
+        shape = self.catalog.info(codes).shape if shape is None else shape
+        scales = self.catalog.info(self.tensors[attribute]).shape
+        return QuantVizError("layouts.scales", name=self.name, shape=shape, scales=scales)
 
     def damaged(self) -> QuantVizError:
         """Return the error that the tensors do not fit together."""
@@ -153,19 +146,10 @@ class Claim:
     ) -> QuantizedWeight:
         """Return the weight, see `QuantizedWeight`."""
         parts = tuple(self.tensors.values())
-        return QuantizedWeight(
-            self.layout,
-            self.name,
-            shape,
-            parts,
-            scheme,
-            scale_dtype,
-            coded,
-            bits_stored(self.catalog, parts, shape) / self.experts,
-            row_step=row_step,
-            columns=columns,
-            notes=notes,
-        )
+        bits = bits_stored(self.catalog, parts, shape) / self.experts
+        notes = notes if columns is None else (*notes, Note.of("layouts.act_order"))
+        weight = QuantizedWeight(self.layout, self.name, shape, parts, scheme, scale_dtype, coded, bits)
+        return dataclasses.replace(weight, row_step=row_step, columns=columns, notes=notes)
 
 
 def with_factors(claim: Claim, weight: QuantizedWeight, factors: str) -> QuantizedWeight:
@@ -228,11 +212,7 @@ def _by_key(
 
 
 def _claimed(
-    catalog: Catalog,
-    config: Config,
-    module: Module,
-    codes: str,
-    candidates: Sequence[tuple[str, Form, str]],
+    catalog: Catalog, config: Config, module: Module, codes: str, candidates: Sequence[tuple[str, Form, str]]
 ) -> list[QuantizedWeight] | None:
     """Return the weights of one tensor of codes, by the first form that accepts all its siblings.
 
@@ -246,14 +226,8 @@ def _claimed(
         if not fits or dtype not in next(iter(form.parts.values())):
             continue
         tensors = {part: module.tensors[each] for part, each in names.items() if each in module.tensors}
-        claim = Claim(
-            catalog,
-            config,
-            layout,
-            module.prefix.removesuffix("."),
-            (module.prefix + form.weight.replace(ANY, own)).removesuffix("."),
-            MappingProxyType(tensors),
-        )
+        name = (module.prefix + form.weight.replace(ANY, own)).removesuffix(".")
+        claim = Claim(catalog, config, layout, module.prefix.removesuffix("."), name, tensors)
         if form.when and not form.when(claim):
             continue
         problem = _not_understood(form, claim, module, own)

@@ -1,9 +1,16 @@
 """Codes of float4_e2m1fn, two a byte with the first in the low bits, beside one scale a group along the rows:
 the parts of NVFP4 and MXFP4 in every layout.
+
+gpt-oss has its experts in one tensor, and codes by groups: `X_blocks` uint8 (experts, rows, groups, 16) and
+`X_scales` uint8 (experts, rows, groups), exponents plus 127. OpenAI's own files write `X.blocks` and
+`X.scales`. transformers calls the decoded tensor X and turns its last two axes.
+
+Source: transformers 5.24, `integrations/mxfp4.py` (`_convert_moe_packed_tensors`).
 """
 
 from __future__ import annotations
 
+import functools
 import math
 
 import torch
@@ -11,7 +18,7 @@ import torch
 from quantviz.schemes.granularity import PerGroup
 from quantviz.sources.files.mapped import values_of
 from quantviz.sources.layouts.bit_fields import nibbles
-from quantviz.sources.layouts.forms import FLOATS, Claim
+from quantviz.sources.layouts.forms import ANY, FLOATS, Claim, Form
 from quantviz.sources.layouts.weight import Coded, QuantizedWeight, granularity_of, plain_scheme
 
 FORMAT = "float4_e2m1fn"
@@ -60,13 +67,14 @@ def four_bit_floats(
         scale = scale / second if divisor else scale * second
         return Coded(q, values[q.int()] * scale.repeat_interleave(granularity.size, dim=1), scale)
 
-    dtype = claim.dtype(scales)
-    return claim.weight(
-        shape,
-        plain_scheme(FORMAT, "symmetric", granularity, shape),
-        dtype if dtype != "uint8" else "float8_e8m0fnu",
-        coded,
-    )
+    scheme = plain_scheme(FORMAT, "symmetric", granularity, shape)
+    return claim.weight(shape, scheme, dtype_of_scales(claim, scales), coded)
+
+
+def dtype_of_scales(claim: Claim, attribute: str) -> str:
+    """Return the dtype of scales; bytes are exponents."""
+    dtype = claim.dtype(attribute)
+    return dtype if dtype != "uint8" else "float8_e8m0fnu"
 
 
 def scales_of(claim: Claim, attribute: str, *index: int | slice) -> torch.Tensor:
@@ -85,3 +93,11 @@ def scale_of_all(claim: Claim, attribute: str) -> torch.Tensor:
     if len(found) != 1:
         raise claim.misfit(attribute)
     return found[0]
+
+
+def _gpt_oss(codes: str, scales: str, weight: str) -> Form:
+    read = functools.partial(four_bit_floats, codes=codes, scales=scales)
+    return Form({codes: ("uint8",), scales: ("uint8",)}, read, axes=3, weight=weight)
+
+
+GPT_OSS = (_gpt_oss(f"{ANY}_blocks", f"{ANY}_scales", ANY), _gpt_oss("blocks", "scales", ""))

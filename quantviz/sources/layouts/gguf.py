@@ -7,18 +7,15 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
 
 import torch
 
 from quantviz.errors import QuantVizError
 from quantviz.schemes.recipes import RECIPES
+from quantviz.sources.files.catalog import Catalog
 from quantviz.sources.files.gguf import GgufCatalog, scale_name
 from quantviz.sources.files.gguf_blocks import BlockType, Parts, decode_blocks, values_of_parts
 from quantviz.sources.layouts.weight import Coded, Config, QuantizedWeight, unreadable, values_only
-
-if TYPE_CHECKING:
-    from quantviz.sources.files import Catalog
 
 ID = "gguf"
 
@@ -80,16 +77,9 @@ def _weight(catalog: GgufCatalog, tensor: str, name: str, kind: BlockType, exper
             return Coded(q, values, scale)
         return Coded(q, values, scale, parts.zero.reshape(stop - start, -1) * factor)
 
-    return QuantizedWeight(
-        ID,
-        name,
-        shape,
-        (tensor,) if second is None else (tensor, second),
-        scheme,
-        _SCALES.get(kind.name, "float16"),
-        coded,
-        kind.bits,
-    )
+    parts_of_file = (tensor,) if second is None else (tensor, second)
+    dtype = _SCALES.get(kind.name, "float16")
+    return QuantizedWeight(ID, name, shape, parts_of_file, scheme, dtype, coded, kind.bits)
 
 
 def _matrix_of_parts(parts: Parts, columns: int) -> torch.Tensor:

@@ -11,13 +11,9 @@ Sources: AutoGPTQ, `nn_modules/qlinear/qlinear_cuda_old.py` (9f7d370); GPTQModel
 
 from __future__ import annotations
 
-import functools
 import math
 
-import torch
-
-from quantviz.errors import Note, QuantVizError
-from quantviz.schemes.granularity import Granularity, PerChannel, PerGroup
+from quantviz.errors import QuantVizError
 from quantviz.sources.layouts.awq import is_gemv_of
 from quantviz.sources.layouts.bit_fields import unpacked, unpacked_bytes, words_of
 from quantviz.sources.layouts.forms import FLOATS, Claim, Form
@@ -25,9 +21,10 @@ from quantviz.sources.layouts.weight import (
     Coded,
     Config,
     QuantizedWeight,
+    along_rows,
+    coded_in_groups,
     columns_by_group,
     plain_scheme,
-    values_in_groups,
 )
 
 #: Bits whose layout is the one above.
@@ -69,21 +66,12 @@ def _weight(claim: Claim) -> QuantizedWeight:
         zeros = ((zeros + less) & ((1 << bits) - 1)).contiguous()
         scale = claim.load("scales", slice(None), slice(start, stop)).T.contiguous()
         q = q if order is None else q[:, order]
-        values = functools.partial(values_in_groups, q, scale, zeros, group)
-        return Coded(q.to(torch.uint8), values, scale, zeros)
+        return coded_in_groups(q, scale, zeros, group)
 
     shape = (rows, columns)
-    granularity: Granularity = PerChannel(0) if groups == 1 else PerGroup(group)
-    return claim.weight(
-        shape,
-        plain_scheme(f"uint{bits}", "asymmetric", granularity, shape),
-        claim.dtype("scales"),
-        coded,
-        # Zero points of so many rows begin with a word.
-        row_step=32,
-        columns=order,
-        notes=() if order is None else (Note.of("layouts.act_order"),),
-    )
+    scheme = plain_scheme(f"uint{bits}", "asymmetric", along_rows(group, columns), shape)
+    # Zero points of 32 rows begin with a word.
+    return claim.weight(shape, scheme, claim.dtype("scales"), coded, row_step=32, columns=order)
 
 
 def _version(config: Config) -> str:
@@ -119,11 +107,5 @@ def _zero_offset(claim: Claim, bits: int, rows: int, version: str) -> int:
     return 0 if bool((stored == 1 << (bits - 1)).all()) else 1
 
 
-FORMS = (
-    Form(
-        {"qweight": ("int32",), "scales": FLOATS, "qzeros": ("int32",)},
-        _weight,
-        {"g_idx": ("int32", "int64")},
-        when=_is_gptq,
-    ),
-)
+_TENSORS = {"qweight": ("int32",), "scales": FLOATS, "qzeros": ("int32",)}
+FORMS = (Form(_TENSORS, _weight, {"g_idx": ("int32", "int64")}, when=_is_gptq),)

@@ -14,10 +14,10 @@ import math
 
 import torch
 
-from quantviz.schemes.granularity import Flat, Granularity, PerChannel, PerGroup
+from quantviz.schemes.granularity import Flat, Granularity
 from quantviz.sources.layouts.bit_fields import rows_of_planes
 from quantviz.sources.layouts.forms import FLOATS, Claim, Form
-from quantviz.sources.layouts.weight import Coded, QuantizedWeight, plain_scheme, values_only
+from quantviz.sources.layouts.weight import Coded, QuantizedWeight, along_rows, plain_scheme, values_only
 
 #: Bits of a word for each packing, and of a code.
 _PACKINGS = {"8bit_u8": (8, 8), "4bit_u8": (8, 4), "3bit_32": (30, 3), "2bit_u8": (8, 2), "1bit_u8": (8, 1)}
@@ -78,7 +78,7 @@ def _read(claim: Claim) -> QuantizedWeight:
         return claim.weight(shape, None, dtype, by_columns)
     granularity: Granularity = Flat(size)
     if columns % size == 0:
-        granularity = PerChannel(0) if size == columns else PerGroup(size)
+        granularity = along_rows(size, columns)
     scheme = plain_scheme(f"uint{bits}", "asymmetric", granularity, shape, "code_float")
     return claim.weight(shape, scheme, dtype, by_lines, row_step=size // math.gcd(columns, size))
 
@@ -94,7 +94,7 @@ def _text(claim: Claim, attribute: str) -> str:
     return bytes(claim.cut(attribute).flatten().tolist()).decode("ascii")
 
 
-_SAID = {
+_DESCRIBED = {
     **dict.fromkeys(_TEXTS, ("uint8",)),
     **dict.fromkeys((*_NUMBERS, *_OTHERS), ("int32", "uint8", "int64", "bool")),
 }
@@ -103,6 +103,6 @@ FORMS = (
     Form(
         {"W_q": ("uint8", "int32", *FLOATS), "scale": FLOATS, "zero": FLOATS, **_NEEDED},
         _read,
-        {attribute: dtypes for attribute, dtypes in _SAID.items() if attribute not in _NEEDED},
+        {attribute: dtypes for attribute, dtypes in _DESCRIBED.items() if attribute not in _NEEDED},
     ),
 )

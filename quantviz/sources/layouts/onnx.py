@@ -22,17 +22,20 @@ from __future__ import annotations
 import functools
 import math
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 
 import torch
 
 from quantviz.errors import Note, QuantVizError
 from quantviz.schemes.formats import FORMATS
-from quantviz.schemes.granularity import PerGroup, Shape
+from quantviz.schemes.granularity import PerGroup
+from quantviz.sources.files.catalog import Catalog, bits_of
 from quantviz.sources.files.onnx import OnnxCatalog
+from quantviz.sources.files.onnx_graph import Node
+from quantviz.sources.files.onnx_schema import DTYPES
 from quantviz.sources.layouts.affine import AffineCodes, bias
+from quantviz.sources.layouts.bit_fields import unpacked_bytes
 from quantviz.sources.layouts.weight import (
     Coded,
     Config,
@@ -42,10 +45,6 @@ from quantviz.sources.layouts.weight import (
     plain_scheme,
     unreadable,
 )
-
-if TYPE_CHECKING:
-    from quantviz.sources.files import Catalog
-    from quantviz.sources.files.onnx_graph import Node
 
 ID = "onnx"
 #: The places of codes, scales and zero points among the inputs of nodes that have the scales beside.
@@ -80,8 +79,31 @@ _OF_VALUES = re.compile(r"(_DequantizeLinear_Output|_dequantized|_DequantizeLine
 _PACKED = (2, 4, 8)
 
 
+#: A quantized weight's name, its tensors, codes first, and a function that makes it or raises.
+_Candidate = tuple[str, tuple[str, ...], Callable[[], QuantizedWeight]]
+
+
+def find(catalog: Catalog, config: Config) -> Iterator[QuantizedWeight]:
+    """Yield the quantized weights of a model."""
+    if not isinstance(catalog, OnnxCatalog):
+        return
+    seen = set[str]()
+    for node in catalog.graph.nodes:
+        for name, parts, make in _FINDERS.get(node.operator, _beside_scales)(catalog, node):
+            if parts[0] not in seen:
+                seen.add(parts[0])
+                yield attempted(ID, name, parts, make)
+
+
+def _refused(name: str, parts: tuple[str, ...], problem: QuantVizError) -> _Candidate:
+    return name, parts, lambda: unreadable(ID, name, parts, problem)
+
+
+# ---- codes beside their scales ------------------------------------------------------------------
+
+
 @dataclass(frozen=True)
-class _Found:
+class _Affine:
     """The tensors of a weight, and how they belong together."""
 
     codes: str
@@ -92,10 +114,8 @@ class _Found:
     #: Indices of the axis that share a scale; 0 for one.
     block: int
     name: str
-    #: Whether the codes are the weight itself in float, which QuantizeLinear rounds.
-    rounded: bool = False
-    #: The dtype that it rounds to, where no zero point has it.
-    rounds_to: str = "uint8"
+    #: The dtype that QuantizeLinear rounds to, where the codes are the weight itself in float; else "".
+    rounds_to: str = ""
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -103,204 +123,144 @@ class _Found:
         return (self.codes, self.scale) if self.zero is None else (self.codes, self.scale, self.zero)
 
 
-def find(catalog: Catalog, config: Config) -> Iterator[QuantizedWeight]:
-    """Yield the quantized weights of a model."""
-    if not isinstance(catalog, OnnxCatalog):
-        return
-    seen = set[str]()
-    for node in catalog.graph.nodes:
-        if node.operator == "MatMulNBits":
-            yield from _n_bits(catalog, node, seen)
-        elif node.operator == "GatherBlockQuantized":
-            yield from _gathered(catalog, node, seen)
-        elif node.operator in _KERNELS:
-            yield from _by_kernels(catalog, node, seen)
-        else:
-            found = _found(catalog, node)
-            if found and found.codes not in seen:
-                seen.add(found.codes)
-                make = _bias if len(catalog.info(found.codes).shape) == 1 else _weight
-                yield attempted(ID, found.name, found.parts, functools.partial(make, catalog, found))
-            yield from _bias_of(catalog, node, seen)
+def _beside_scales(catalog: OnnxCatalog, node: Node) -> Iterator[_Candidate]:
+    """Yield the weight and the bias that a node takes, where it takes quantized ones."""
+    affine = _affine(catalog, node)
+    if affine:
+        make = _bias if len(catalog.info(affine.codes).shape) == 1 else _weight
+        yield affine.name, affine.parts, functools.partial(make, catalog, affine)
+    if node.operator in _BIASES:
+        codes, first, second = (catalog.graph.tensor(node, place) for place in _BIASES[node.operator])
+        if codes is None or first is None or second is None:  # the scales of its products are not constants
+            return
+        info = catalog.info(codes)
+        if len(info.shape) == 1 and info.dtype == "int32":
+            name = _OF_CODES.sub("", codes)
+            parts = (codes, first, second)
+            dtype = catalog.info(second).dtype
+            scale = functools.partial(_product, catalog, first, second)
+            yield name, parts, functools.partial(bias, ID, catalog, name, parts, scale, None, dtype)
 
 
-# ---- codes beside their scales ------------------------------------------------------------------
+def _product(catalog: OnnxCatalog, first: str, second: str) -> torch.Tensor:
+    return catalog.load(first).flatten() * catalog.load(second).flatten()
 
 
-def _found(catalog: OnnxCatalog, node: Node) -> _Found | None:
+def _affine(catalog: OnnxCatalog, node: Node) -> _Affine | None:
     """Return the tensors of the weight that a node takes; none if it takes no quantized weight."""
+    tensor = catalog.graph.tensor
     if node.operator in _SCALED_LATER:
-        later, at_zero = _SCALED_LATER[node.operator]
-        integers = _listed(catalog, node, later)
-        by_name = f"{_OF_CODES.sub('', integers)}_scale" if integers else ""
-        if integers is None or by_name not in catalog.graph.listed:
+        at_codes, at_zero = _SCALED_LATER[node.operator]
+        codes = tensor(node, at_codes)
+        scale = f"{_OF_CODES.sub('', codes)}_scale" if codes else ""
+        if codes is None or scale not in catalog.graph.listed:
             return None
-        return _described(catalog, node, integers, by_name, _listed(catalog, node, at_zero))
+        return _described(catalog, node, codes, scale, tensor(node, at_zero))
     if node.operator not in _INPUTS:
         return None
     at_codes, at_scale, at_zero = _INPUTS[node.operator]
-    codes = _listed(catalog, node, at_codes)
-    scale = _listed(catalog, node, at_scale)
-    if scale is None:
+    codes = tensor(node, at_codes)
+    scale_or_none = tensor(node, at_scale)
+    if scale_or_none is None:
         return None
     if codes is not None:
-        return _described(catalog, node, codes, scale, _listed(catalog, node, at_zero))
+        return _described(catalog, node, codes, scale_or_none, tensor(node, at_zero))
     before = catalog.graph.maker(node, at_codes) if node.operator == "DequantizeLinear" else None
-    weight = _listed(catalog, before, 0) if before and before.operator == "QuantizeLinear" else None
+    weight = tensor(before, 0) if before and before.operator == "QuantizeLinear" else None
     if before is None or weight is None or catalog.info(weight).dtype not in _FLOATS:
         return None
-    zero = _listed(catalog, before, 2)
-    made = _described(catalog, node, weight, _listed(catalog, before, 1) or scale, zero, rounded=True)
+    zero = tensor(before, 2)
+    # The default of QuantizeLinear is uint8.
     number = before.number("output_dtype", 0)
-    to = _rounds_to(number) if zero is None else catalog.info(zero).dtype
-    return made and _Found(made.codes, made.scale, zero, made.axis, made.block, weight, True, to)
-
-
-def _listed(catalog: OnnxCatalog, node: Node, place: int) -> str | None:
-    return catalog.graph.tensor(node, place)
-
-
-def _rounds_to(number: int) -> str:
-    """Return the dtype of a number in ONNX; by default that of QuantizeLinear."""
-    from quantviz.sources.files.onnx_schema import DTYPES
-
-    return DTYPES[number].name if number in DTYPES else "uint8"
+    rounds_to = DTYPES[number].name if number in DTYPES else "uint8"
+    rounds_to = catalog.info(zero).dtype if zero else rounds_to
+    affine = _described(catalog, node, weight, tensor(before, 1) or scale_or_none, zero, rounds_to)
+    return affine and replace(affine, name=weight)
 
 
 def _described(
-    catalog: OnnxCatalog, node: Node, codes: str, scale: str, zero: str | None, *, rounded: bool = False
-) -> _Found | None:
+    catalog: OnnxCatalog, node: Node, codes: str, scale: str, zero: str | None, rounds_to: str = ""
+) -> _Affine | None:
     """Return the tensors of a weight or of a bias; none where they are an input's scale."""
     info = catalog.info(codes)
     is_bias = node.operator == "DequantizeLinear" and len(info.shape) == 1 and info.dtype == "int32"
-    if not is_bias and (len(info.shape) < 2 or (not rounded and info.dtype not in _FORMATS)):
+    if not is_bias and (len(info.shape) < 2 or (not rounds_to and info.dtype not in _FORMATS)):
         return None
     axis = 0 if node.operator in _OUTPUTS_FIRST else len(info.shape) - 1
     block = 0
+    name = _OF_CODES.sub("", codes)
     if node.operator == "DequantizeLinear":
         axis = node.number("axis", 1)
         block = node.number("block_size", 0)
+        # Name a weight by the node's output, unless the codes have a tool's suffix behind the weight's name.
+        output = node.outputs[0] if node.outputs else codes
+        if name == codes:
+            name = _OF_VALUES.sub("", output) or codes
+        name = name if name != codes else output
     elif node.operator == "QGemm" and node.number("transB", 0):
         axis = 0
-    # Name a weight by the node's output, unless the codes have a tool's suffix behind the weight's name.
-    output = node.outputs[0] if node.operator == "DequantizeLinear" and node.outputs else codes
-    name = _OF_CODES.sub("", codes)
-    if node.operator == "DequantizeLinear" and name == codes:
-        name = _OF_VALUES.sub("", output) or codes
-    return _Found(codes, scale, zero, axis, block, name if name != codes else output)
+    return _Affine(codes, scale, zero, axis, block, name, rounds_to)
 
 
-def _bias_of(catalog: OnnxCatalog, node: Node, seen: set[str]) -> Iterator[QuantizedWeight]:
-    """Yield the bias of a node that multiplies codes, where both scales of its products are constants."""
-    if node.operator not in _BIASES:
-        return
-    codes, *scales = (_listed(catalog, node, place) for place in _BIASES[node.operator])
-    if codes is None or codes in seen or len(catalog.info(codes).shape) != 1:
-        return
-    known = [each for each in scales if each is not None]
-    if len(known) < 2 or catalog.info(codes).dtype != "int32":
-        return
-    seen.add(codes)
-    first, second = known
-    name = _OF_CODES.sub("", codes)
-    parts = (codes, first, second)
-    make = functools.partial(
-        bias,
-        ID,
-        catalog,
-        name,
-        parts,
-        lambda: catalog.load(first).flatten() * catalog.load(second).flatten(),
-        None,
-        catalog.info(second).dtype,
-    )
-    yield attempted(ID, name, parts, make)
+def _bias(catalog: OnnxCatalog, affine: _Affine) -> QuantizedWeight:
+    zeros = catalog.cut(affine.zero).to(torch.int64) if affine.zero else None
+    scale = functools.partial(catalog.load, affine.scale)
+    dtype = catalog.info(affine.scale).dtype
+    return bias(ID, catalog, affine.name, affine.parts, scale, zeros, dtype)
 
 
-def _bias(catalog: OnnxCatalog, found: _Found) -> QuantizedWeight:
-    zeros = catalog.cut(found.zero).to(torch.int64) if found.zero else None
-    return bias(
-        ID,
-        catalog,
-        found.name,
-        found.parts,
-        lambda: catalog.load(found.scale),
-        zeros,
-        catalog.info(found.scale).dtype,
-    )
-
-
-def _weight(catalog: OnnxCatalog, found: _Found) -> QuantizedWeight:
-    info = catalog.info(found.codes)
-    scales = catalog.info(found.scale)
+def _weight(catalog: OnnxCatalog, affine: _Affine) -> QuantizedWeight:
+    info = catalog.info(affine.codes)
+    scales = catalog.info(affine.scale)
     axes = len(info.shape)
-    fmt = found.rounds_to if found.rounded else info.dtype
+    fmt = affine.rounds_to or info.dtype
     if fmt not in FORMATS:
-        raise QuantVizError("layouts.dtype", name=found.codes, dtype=fmt, known=", ".join(sorted(_FORMATS)))
-    zeros = catalog.cut(found.zero).to(torch.int32) if found.zero else None
+        raise _unknown_dtype(affine.codes, fmt)
+    zeros = catalog.cut(affine.zero).to(torch.int32) if affine.zero else None
+    axis = affine.axis % axes if -axes <= affine.axis < axes else axes
+    scale = functools.partial(catalog.load, affine.scale)
+    rounded = bool(affine.rounds_to)
     codes = AffineCodes(
-        catalog,
-        found.codes,
-        found.name,
-        fmt,
-        lambda: catalog.load(found.scale),
-        scales.shape,
-        zeros if zeros is not None and bool(zeros.any()) else None,
-        found.axis % axes if -axes <= found.axis < axes else axes,
-        found.block,
-        found.rounded,
+        catalog, affine.codes, affine.name, fmt, scale, scales.shape, zeros, axis, affine.block, rounded
     )
-    if zeros is not None and not _one_of(tuple(zeros.shape), scales.shape):
+    single = zeros is not None and zeros.numel() == 1 == math.prod(scales.shape)
+    if zeros is not None and tuple(zeros.shape) != scales.shape and not single:
         raise codes.misfit()
-    scheme, step, coded = codes.described()
-    note = (Note.of("layouts.onnx_rounded"),) if found.rounded else ()
-    bits = _bits_stored(catalog, found.parts, info.count)
-    return QuantizedWeight(
-        ID, found.name, codes.shape, found.parts, scheme, scales.dtype, coded, bits, row_step=step, notes=note
+    notes = (Note.of("layouts.onnx_rounded"),) if affine.rounds_to else ()
+    return codes.weight(
+        ID, affine.parts, scales.dtype, _bits_stored(catalog, affine.parts, info.count), notes
     )
+
+
+def _unknown_dtype(name: str, dtype: str) -> QuantVizError:
+    return QuantVizError("layouts.dtype", name=name, dtype=dtype, known=", ".join(sorted(_FORMATS)))
 
 
 def _bits_stored(catalog: OnnxCatalog, parts: tuple[str, ...], count: int) -> float:
     """Return the bits that a file spends on one element, however it writes the numbers."""
-    infos = [catalog.info(part) for part in parts]
-    return sum(info.count * int(re.sub(r"\D*(\d+).*", r"\1", info.dtype)) for info in infos) / count
-
-
-def _one_of(zeros: Shape, scales: Shape) -> bool:
-    return zeros == scales or (math.prod(zeros) == 1 and math.prod(scales) == 1)
+    infos = map(catalog.info, parts)
+    return sum(info.count * bits_of(info.dtype) for info in infos) / count
 
 
 # ---- MatMulNBits --------------------------------------------------------------------------------
 
 
-def _n_bits(catalog: OnnxCatalog, node: Node, seen: set[str]) -> Iterator[QuantizedWeight]:
-    codes = _listed(catalog, node, 1)
-    scale = _listed(catalog, node, 2)
-    if codes is None or codes in seen:
+def _n_bits(catalog: OnnxCatalog, node: Node) -> Iterator[_Candidate]:
+    codes, scale, zero, order = (catalog.graph.tensor(node, place) for place in range(1, 5))
+    if codes is None:
         return
-    seen.add(codes)
-    zero = _listed(catalog, node, 3)
-    order = _listed(catalog, node, 4)
     parts = tuple(each for each in (codes, scale, zero, order) if each)
     name = _name_of_codes(codes)
     if scale is None:
-        yield unreadable(ID, name, parts, QuantVizError("layouts.damaged", name=name))
-        return
-    if node.number("weight_prepacked", 0):
+        yield _refused(name, parts, QuantVizError("layouts.damaged", name=name))
+    elif node.number("weight_prepacked", 0):
         yield _of_kernels(node, name, parts)
-        return
-    packed = _Packed(
-        catalog,
-        name,
-        parts,
-        scale,
-        zero,
-        order,
-        (node.number("N", 0), node.number("K", 0)),
-        node.number("bits", 4),
-        node.number("block_size", 0),
-    )
-    yield attempted(ID, name, parts, packed.weight)
+    else:
+        shape = (node.number("N", 0), node.number("K", 0))
+        bits = node.number("bits", 4)
+        size = node.number("block_size", 0)
+        packed = _Packed(catalog, name, parts, scale, zero, order, shape, bits, size)
+        yield name, parts, packed.weight
 
 
 def _name_of_codes(codes: str) -> str:
@@ -365,17 +325,16 @@ class _Packed:
         if not sound:
             raise QuantVizError("layouts.damaged", name=self.name)
         place, group = _order_of(catalog, self.order, columns, size, self.name)
-        a_byte = 8 // bits
 
         def coded(start: int, stop: int) -> Coded:
             raw = _flat(catalog, codes, start * a_line, stop * a_line)
-            q = _unpacked(raw, bits).reshape(stop - start, -1)[:, :columns]
+            q = unpacked_bytes(raw.reshape(stop - start, -1), bits, columns)
             scales = _flat(catalog, scale, start * blocks, stop * blocks).float().reshape(-1, blocks)
             if of_zeros is None or zero is None:
                 middle = torch.full_like(scales, 1 << (bits - 1))
             elif packed:
                 raw = _flat(catalog, zero, start * a_row, stop * a_row).reshape(-1, a_row)
-                middle = _unpacked(raw, bits).reshape(-1, a_row * a_byte)[:, :blocks].float()
+                middle = unpacked_bytes(raw, bits, blocks).float()
             else:
                 middle = _flat(catalog, zero, start * blocks, stop * blocks).float().reshape(-1, blocks)
             x_hat = (q.float() - middle[:, group]) * scales[:, group]
@@ -414,31 +373,19 @@ def _flat(catalog: OnnxCatalog, name: str, start: int, stop: int) -> torch.Tenso
     return part[start - first * width : stop - first * width]
 
 
-def _unpacked(raw: torch.Tensor, bits: int) -> torch.Tensor:
-    """Return the codes in bytes, the first in the lowest bits.
-
-    >>> _unpacked(torch.tensor([0x21, 0x43], dtype=torch.uint8), 4).tolist()
-    [1, 2, 3, 4]
-    """
-    shifts = torch.arange(0, 8, bits)
-    return ((raw.flatten().to(torch.int32)[:, None] >> shifts) & ((1 << bits) - 1)).flatten()
-
-
 # ---- embeddings ---------------------------------------------------------------------------------
 
 
-def _gathered(catalog: OnnxCatalog, node: Node, seen: set[str]) -> Iterator[QuantizedWeight]:
-    codes, scale, zero = (_listed(catalog, node, place) for place in (0, 2, 3))
-    if codes is None or codes in seen:
+def _gathered(catalog: OnnxCatalog, node: Node) -> Iterator[_Candidate]:
+    codes, scale, zero = (catalog.graph.tensor(node, place) for place in (0, 2, 3))
+    if codes is None:
         return
-    seen.add(codes)
     parts = tuple(each for each in (codes, scale, zero) if each)
     name = _name_of_codes(codes)
     if scale is None:
-        yield unreadable(ID, name, parts, QuantVizError("layouts.damaged", name=name))
-        return
-    make = functools.partial(_of_gathered, catalog, node, name, parts, scale, zero)
-    yield attempted(ID, name, parts, make)
+        yield _refused(name, parts, QuantVizError("layouts.damaged", name=name))
+    else:
+        yield name, parts, functools.partial(_of_gathered, catalog, node, name, parts, scale, zero)
 
 
 def _of_gathered(
@@ -460,44 +407,36 @@ def _of_gathered(
         shape = (info.shape[0], info.shape[1] * 8 // bits)
         return _Packed(catalog, name, parts, scale, zero, None, shape, bits, size, is_filled=False).weight()
     if info.dtype not in _FORMATS:
-        raise QuantVizError(
-            "layouts.dtype", name=parts[0], dtype=info.dtype, known=", ".join(sorted(_FORMATS))
-        )
+        raise _unknown_dtype(parts[0], info.dtype)
     scales = catalog.info(scale).shape
     zeros = catalog.cut(zero).to(torch.int32) if zero else None
     if zero is None and info.dtype == "uint8":
         zeros = torch.full(scales, 128, dtype=torch.int32)
     if zeros is not None and tuple(zeros.shape) != scales:
         raise QuantVizError("layouts.scales", name=name, shape=info.shape, scales=scales)
-    block = size if size else info.shape[axis]
-    codes = AffineCodes(
-        catalog,
-        parts[0],
-        name,
-        info.dtype,
-        lambda: catalog.load(scale),
-        scales,
-        zeros if zeros is not None and bool(zeros.any()) else None,
-        axis,
-        0 if math.prod(scales) == 1 else block,
-    )
-    scheme, step, coded = codes.described()
-    bits_stored = _bits_stored(catalog, parts, info.count)
-    dtype = catalog.info(scale).dtype
-    return QuantizedWeight(ID, name, codes.shape, parts, scheme, dtype, coded, bits_stored, row_step=step)
+    block = 0 if math.prod(scales) == 1 else size or info.shape[axis]
+    load = functools.partial(catalog.load, scale)
+    codes = AffineCodes(catalog, parts[0], name, info.dtype, load, scales, zeros, axis, block)
+    return codes.weight(ID, parts, catalog.info(scale).dtype, _bits_stored(catalog, parts, info.count))
 
 
 # ---- weights that only kernels decode -----------------------------------------------------------
 
 
-def _by_kernels(catalog: OnnxCatalog, node: Node, seen: set[str]) -> Iterator[QuantizedWeight]:
-    codes = _listed(catalog, node, _KERNELS[node.operator])
-    if codes is None or codes in seen:
-        return
-    seen.add(codes)
-    yield _of_kernels(node, _name_of_codes(codes), (codes,))
+def _by_kernels(catalog: OnnxCatalog, node: Node) -> Iterator[_Candidate]:
+    codes = catalog.graph.tensor(node, _KERNELS[node.operator])
+    if codes is not None:
+        yield _of_kernels(node, _name_of_codes(codes), (codes,))
 
 
-def _of_kernels(node: Node, name: str, parts: tuple[str, ...]) -> QuantizedWeight:
+def _of_kernels(node: Node, name: str, parts: tuple[str, ...]) -> _Candidate:
     layout = Note.of("layouts.names.onnx_kernel", operator=node.operator)
-    return unreadable(ID, name, parts, QuantVizError("layouts.kernels", name=name, layout=layout))
+    return _refused(name, parts, QuantVizError("layouts.kernels", name=name, layout=layout))
+
+
+#: The finders of operators that have no scales beside their codes as all others have them.
+_FINDERS: Mapping[str, Callable[[OnnxCatalog, Node], Iterator[_Candidate]]] = {
+    "MatMulNBits": _n_bits,
+    "GatherBlockQuantized": _gathered,
+    **dict.fromkeys(_KERNELS, _by_kernels),
+}

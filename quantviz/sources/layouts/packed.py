@@ -20,7 +20,6 @@ import functools
 
 import torch
 
-from quantviz.errors import Note
 from quantviz.schemes.formats import FORMATS
 from quantviz.schemes.granularity import PerGroup
 from quantviz.sources.layouts.bit_fields import unpacked, words_of
@@ -46,11 +45,8 @@ _WHOLE = ("int32", "int64")
 
 def _integer(claim: Claim) -> QuantizedWeight:
     words = claim.shape(_CODES)
-    whole = (
-        tuple(claim.catalog.cut(claim.tensors[_SHAPE]).tolist())
-        if claim.catalog.info(claim.tensors[_SHAPE]).shape in ((2,), (3,))
-        else ()
-    )
+    listed = claim.catalog.info(claim.tensors[_SHAPE]).shape in ((2,), (3,))
+    whole = tuple(claim.catalog.cut(claim.tensors[_SHAPE]).tolist()) if listed else ()
     shape = whole[len(claim.at) :]
     fits = len(shape) == len(words) == 2 and shape[0] == words[0] and min(whole) > 0
     fits = fits and (not claim.at or whole[0] == claim.experts)
@@ -80,15 +76,9 @@ def _integer(claim: Claim) -> QuantizedWeight:
         zeros = (unpacked(packed.T, bits, stop - start) - middle).T.contiguous()
         return Coded(q.to(torch.int8), lambda: (q - over(zeros)).float() * over(scale), scale, zeros)
 
-    return claim.weight(
-        shape,
-        plain_scheme(f"int{bits}", "asymmetric" if shifted else "symmetric", granularity, shape),
-        claim.dtype(_SCALE),
-        coded,
-        row_step=32 if shifted else 1,
-        columns=order,
-        notes=() if order is None else (Note.of("layouts.act_order"),),
-    )
+    scheme = plain_scheme(f"int{bits}", "asymmetric" if shifted else "symmetric", granularity, shape)
+    step = 32 if shifted else 1
+    return claim.weight(shape, scheme, claim.dtype(_SCALE), coded, row_step=step, columns=order)
 
 
 def _order(claim: Claim, columns: int, group: int) -> torch.Tensor | None:
@@ -104,10 +94,6 @@ def _four_bits(claim: Claim) -> QuantizedWeight:
 
 
 FORMS = (
-    Form(
-        {_CODES: ("int32",), _SCALE: FLOATS, _SHAPE: _WHOLE},
-        _integer,
-        {_ZERO: ("int32",), _ORDER: _WHOLE},
-    ),
+    Form({_CODES: ("int32",), _SCALE: FLOATS, _SHAPE: _WHOLE}, _integer, {_ZERO: ("int32",), _ORDER: _WHOLE}),
     Form({_CODES: ("uint8",), _SCALE: SCALES}, _four_bits, {_GLOBAL: FLOATS}),
 )

@@ -17,11 +17,10 @@ import math
 import torch
 
 from quantviz.errors import QuantVizError
-from quantviz.schemes.granularity import Granularity, PerChannel, PerGroup
 from quantviz.sources.layouts.bit_fields import rows_of_planes
 from quantviz.sources.layouts.forms import FLOATS, Claim, Form
 from quantviz.sources.layouts.scaled import FP8, scaled_codes
-from quantviz.sources.layouts.weight import Coded, QuantizedWeight, plain_scheme
+from quantviz.sources.layouts.weight import Coded, QuantizedWeight, along_rows, plain_scheme
 
 _CODES = "weight._data._data"
 _SCALE = "weight._scale"
@@ -94,17 +93,13 @@ def _few_bits(claim: Claim) -> QuantizedWeight:
             zero.reshape(stop - start, -1),
         )
 
-    granularity: Granularity = PerChannel(0) if groups == 1 else PerGroup(width)
     domain = "code_int" if whole else "value"
-    scheme = plain_scheme(f"uint{bits}", "asymmetric", granularity, shape, domain)
+    scheme = plain_scheme(f"uint{bits}", "asymmetric", along_rows(width, shape[1]), shape, domain)
     return claim.weight(shape, scheme, claim.dtype(_SCALE), coded)
 
 
 _EIGHT = functools.partial(scaled_codes, codes="weight._data", scales=_SCALE)
 FORMS = (
     Form({"weight._data": ("int8", *FP8), _SCALE: FLOATS}, _EIGHT),
-    Form(
-        {_CODES: ("uint8",), _SCALE: FLOATS, _SHIFT: (*FLOATS, "int8")},
-        _few_bits,
-    ),
+    Form({_CODES: ("uint8",), _SCALE: FLOATS, _SHIFT: (*FLOATS, "int8")}, _few_bits),
 )

@@ -22,14 +22,8 @@ import torch
 
 from quantviz.schemes.granularity import Granularity, PerBlock, PerChannel, PerGroup
 from quantviz.sources.layouts.forms import ANY, FLOATS, Claim, Form
-from quantviz.sources.layouts.four_bit_floats import EXPONENTS, four_bit_floats, scales_of
-from quantviz.sources.layouts.weight import (
-    Coded,
-    Config,
-    QuantizedWeight,
-    granularity_of,
-    plain_scheme,
-)
+from quantviz.sources.layouts.four_bit_floats import EXPONENTS, dtype_of_scales, four_bit_floats, scales_of
+from quantviz.sources.layouts.weight import Coded, Config, QuantizedWeight, granularity_of, plain_scheme
 
 #: The format of each dtype that codes can have.
 FORMATS = {
@@ -45,14 +39,17 @@ _BLOCK = (128, 128)
 def block_of(config: Config) -> tuple[int, int]:
     """Return rows and columns of a block, from the configuration or by default."""
     groups = config.get("config_groups") or {}
-    found = [
+    blocks = [
         config.get("weight_block_size"),
         *((each.get("weights") or {}).get("block_structure") for each in groups.values()),
     ]
-    for block in found:
-        if isinstance(block, list) and len(block) == 2 and all(type(n) is int and n > 0 for n in block):
-            return block[0], block[1]
-    return _BLOCK
+    return next(filter(None, map(rows_and_columns, blocks)), _BLOCK)
+
+
+def rows_and_columns(block: object) -> tuple[int, int] | None:
+    """Return the lengths of a block in JSON; none if there are not two."""
+    sound = isinstance(block, list) and len(block) == 2 and all(type(n) is int and n > 0 for n in block)
+    return (block[0], block[1]) if isinstance(block, list) and sound else None
 
 
 def scaled_codes(
@@ -107,14 +104,9 @@ def scaled_codes(
         over = over_cells(shift, granularity, stop - start, shape[1])
         return Coded(found, (found.to(torch.int32) - over).float() * lines, scale, shift)
 
-    dtype = claim.dtype(scales)
-    return claim.weight(
-        shape,
-        plain_scheme(fmt, "asymmetric" if zeros in claim else "symmetric", granularity, shape),
-        dtype if dtype != "uint8" else "float8_e8m0fnu",
-        coded,
-        row_step=granularity.rows if isinstance(granularity, PerBlock) else 1,
-    )
+    scheme = plain_scheme(fmt, "asymmetric" if zeros in claim else "symmetric", granularity, shape)
+    step = granularity.rows if isinstance(granularity, PerBlock) else 1
+    return claim.weight(shape, scheme, dtype_of_scales(claim, scales), coded, row_step=step)
 
 
 def by_blocks(codes: str, scales: str, activation: str = "activation_scale") -> tuple[Form, Form]:

@@ -9,18 +9,15 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import torch
 
 from quantviz.errors import QuantVizError
 from quantviz.schemes.formats import FORMATS
+from quantviz.sources.files.catalog import Catalog
 from quantviz.sources.files.tflite import Quantized, TfliteCatalog
 from quantviz.sources.layouts.affine import AffineCodes, bias
 from quantviz.sources.layouts.weight import Config, QuantizedWeight, attempted, bits_stored
-
-if TYPE_CHECKING:
-    from quantviz.sources.files import Catalog
 
 ID = "tflite"
 #: The dtypes of codes, and of biases.
@@ -67,24 +64,15 @@ def _weight(
         dtype = catalog.info(quantized.scale_tensor).dtype
         if quantized.zero_tensor:
             zeros = catalog.cut(quantized.zero_tensor).to(torch.int32)
-
-        def scale() -> torch.Tensor:
-            return catalog.load(quantized.scale_tensor)
+        scale = functools.partial(catalog.load, quantized.scale_tensor)
     else:
         of_scale = (len(quantized.scales),)
         dtype = "float32"
-        own = torch.tensor(quantized.scales)
+        scale = functools.partial(torch.tensor, quantized.scales)
 
-        def scale() -> torch.Tensor:
-            return own
-
-    shifted = bool(zeros.any())
-    codes = AffineCodes(
-        catalog, name, name, info.dtype, scale, of_scale, zeros if shifted else None, axis, block
-    )
-    if shifted and tuple(zeros.shape) not in (of_scale, (1,)):
+    codes = AffineCodes(catalog, name, name, info.dtype, scale, of_scale, zeros, axis, block)
+    if bool(zeros.any()) and tuple(zeros.shape) not in (of_scale, (1,)):
         raise codes.misfit()
-    scheme, step, coded = codes.described()
     # Its scales lie in the description, 4 bytes each.
     bits = bits_stored(catalog, parts, info.shape) + 32 * len(quantized.scales) / info.count
-    return QuantizedWeight(ID, name, codes.shape, parts, scheme, dtype, coded, bits, row_step=step)
+    return codes.weight(ID, parts, dtype, bits)

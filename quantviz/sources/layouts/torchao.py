@@ -27,7 +27,7 @@ from quantviz.errors import QuantVizError
 from quantviz.schemes.granularity import PerChannel, PerGroup
 from quantviz.sources.layouts.forms import FLOATS, Claim, Form, with_factors
 from quantviz.sources.layouts.four_bit_floats import EXPONENTS, four_bit_floats
-from quantviz.sources.layouts.scaled import FP8, scaled_codes
+from quantviz.sources.layouts.scaled import FP8, rows_and_columns, scaled_codes
 from quantviz.sources.layouts.weight import Coded, QuantizedWeight, granularity_of, plain_scheme
 
 _CODES = "_weight_qdata"
@@ -73,7 +73,7 @@ def _read(claim: Claim) -> QuantizedWeight:
             return scaled_codes(claim, _CODES, _SCALE, _ZERO, fmt=target)
     if kind not in _EIGHT_BITS:
         raise QuantVizError("layouts.torchao", name=claim.name, kind=kind)
-    return scaled_codes(claim, _CODES, _SCALE, _ZERO, block=_block(data))
+    return scaled_codes(claim, _CODES, _SCALE, _ZERO, block=rows_and_columns(data.get("block_size")))
 
 
 def _int4(claim: Claim) -> QuantizedWeight:
@@ -96,12 +96,6 @@ def _int4(claim: Claim) -> QuantizedWeight:
 
     scheme = plain_scheme("int4", "asymmetric", granularity, shape, "value")
     return claim.weight(shape, scheme, claim.dtype(_SCALE), coded)
-
-
-def _block(data: Mapping[str, Any]) -> tuple[int, int] | None:
-    block = data.get("block_size")
-    sound = isinstance(block, list) and len(block) == 2 and all(type(n) is int and n > 0 for n in block)
-    return (block[0], block[1]) if sound and block else None
 
 
 _DTYPES = (*FLOATS, *EXPONENTS, "float8_e4m3fn")

@@ -6,7 +6,7 @@ import functools
 import math
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import torch
 
@@ -15,9 +15,7 @@ from quantviz.schemes.choices import Mode
 from quantviz.schemes.conventions import find_convention
 from quantviz.schemes.granularity import Granularity, PerBlock, PerChannel, PerGroup, PerTensor, Shape
 from quantviz.schemes.scheme import Scheme
-
-if TYPE_CHECKING:
-    from quantviz.sources.files import Catalog
+from quantviz.sources.files.catalog import Catalog
 
 #: A checkpoint has many weights of few shapes.
 _SCHEMES_KEPT = 1024
@@ -122,6 +120,21 @@ def values_in_groups(
     return values.sub_(zero_point.float().unsqueeze(2)).mul_(scale.unsqueeze(2)).view(rows, columns)
 
 
+def coded_in_groups(q: torch.Tensor, scale: torch.Tensor, zero_point: torch.Tensor, group: int) -> Coded:
+    """Return rows of unsigned codes in groups of neighbours, whose values are those of `values_in_groups`."""
+    values = functools.partial(values_in_groups, q, scale, zero_point, group)
+    return Coded(q.to(torch.uint8), values, scale, zero_point)
+
+
+def along_rows(group: int, columns: int) -> Granularity:
+    """Return the granularity of groups of so many neighbours in rows of `columns`.
+
+    >>> along_rows(32, 64), along_rows(64, 64)
+    (PerGroup(size=32, axis=-1), PerChannel(axis=0))
+    """
+    return PerChannel(0) if group == columns else PerGroup(group)
+
+
 def columns_by_group(groups: torch.Tensor, columns: int, size: int, name: str) -> torch.Tensor | None:
     """Return the columns of a weight group by group, as act-order needs it; none where they are so already.
 
@@ -196,15 +209,7 @@ def attempted(
         # An error about a scheme's field, such as a group of no columns, would not make sense for a file.
         of_file = problem.key.startswith(("layouts.", "file."))
         return unreadable(layout, name, parts, problem if of_file else _damaged(name))
-    except (
-        ArithmeticError,
-        AttributeError,
-        LookupError,
-        RecursionError,
-        RuntimeError,
-        TypeError,
-        ValueError,
-    ):
+    except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError):
         return unreadable(layout, name, parts, _damaged(name))
 
 

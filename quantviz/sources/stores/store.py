@@ -64,8 +64,8 @@ def reason_of(problem: BaseException) -> str:
         words = " ".join(str(problem)[:_LONGEST_LOOKED_AT].split())
     except Exception:  # a library's error may fail when it is turned into text
         words = ""
-    said = _QUERY.sub(r"\1", words) or type(problem).__name__
-    return visible(said if len(said) <= _LONGEST_REASON else said[: _LONGEST_REASON - 1] + "…")
+    reason = _QUERY.sub(r"\1", words) or type(problem).__name__
+    return visible(reason if len(reason) <= _LONGEST_REASON else reason[: _LONGEST_REASON - 1] + "…")
 
 
 def _place(address: str) -> str:
