@@ -20,16 +20,9 @@ const SHORT = 70;
 class FullScreenCode {
   constructor(parent) {
     const page = parent.ownerDocument;
-    const make = (name) => page.createElement(name);
-    const [style, image, address] = [make("style"), make("img"), make("p")];
-    style.textContent = STYLE;
-    this.button = make("button");
-    this.button.type = "button";
-    this.dialog = make("dialog");
-    this.image = image;
-    this.address = address;
-    this.dialog.append(image, address);
-    parent.replaceChildren(style, this.button, this.dialog);
+    parent.innerHTML = `<style>${STYLE}</style><button type="button"></button><dialog><img><p></p></dialog>`;
+    const parts = { button: "button", dialog: "dialog", image: "img", address: "p" };
+    for (const [part, name] of Object.entries(parts)) this[part] = parent.querySelector(name);
     this.button.addEventListener("click", () => this.open());
     this.dialog.addEventListener("click", () => this.dialog.close());
     this.dialog.addEventListener("close", () => page.fullscreenElement && page.exitFullscreen());

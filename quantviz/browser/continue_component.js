@@ -2,7 +2,7 @@
 // the browser (`quantviz/ui/shell/address.py`).
 
 import { filled } from "./ruler/figures.js";
-import { tuckAway } from "./page/tuck_away.js";
+import { tuckAway } from "./page/component.js";
 
 export default function ({ data, parentElement, setTriggerValue }) {
   const kept = { ...readPlaces(data.key), ...data.here };

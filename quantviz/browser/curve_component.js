@@ -1,7 +1,6 @@
 // What the server finds out about the curve of the error after the ruler is shown: see `hand/curve.js`.
 
-import { SHARED } from "./page/tables.js";
-import { readPacked } from "./page/packed.js";
+import { SHARED, readPacked } from "./page/component.js";
 
 export default function ({ data }) {
   const found = readPacked(data);

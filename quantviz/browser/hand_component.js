@@ -1,7 +1,6 @@
 // The Lab's ruler, whose handles change the scheme or a value: see `hand/hand.js`.
 
-import { SHARED } from "./page/tables.js";
-import { readPacked } from "./page/packed.js";
+import { SHARED, readPacked } from "./page/component.js";
 import { Hand } from "./hand/hand.js";
 
 export default function ({ data, parentElement, setTriggerValue }) {

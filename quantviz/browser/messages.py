@@ -199,10 +199,6 @@ _HANDLE = Kinds(
     {
         "range": Record({"lo": Number(), "hi": Number()}),
         "value": Record({"cell": Whole(), "value": Number()}),
-        "tooth": Record({"index": Whole(), "value": Number()}),
-        "zero": Record({"index": Whole(), "value": Number()}, ("index",)),
-        "bits": Record({"at": Whole()}),
-        "group": Record({"at": Whole()}),
     }
 )
 #: Move of a hand at its release: see `quantviz/lab/moves.py`.

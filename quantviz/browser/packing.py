@@ -1,4 +1,4 @@
-"""Pack numbers for a script: a JSON header and arrays in one run of bytes, which `page/packed.js` reads."""
+"""Pack numbers for a script: a JSON header and arrays in one run of bytes; `page/component.js` reads it."""
 
 from __future__ import annotations
 

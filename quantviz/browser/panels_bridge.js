@@ -8,8 +8,7 @@
 // the state (small, changes with each click). Python joins this file and what it imports into one: see
 // `__init__.py`.
 
-import { SHARED } from "./page/tables.js";
-import { tuckAway } from "./page/tuck_away.js";
+import { SHARED, tuckAway } from "./page/component.js";
 import { readCells } from "./panels/cells.js";
 import { Bridge } from "./panels/bridge.js";
 import { fitChartsOnPaper } from "./panels/paper.js";

@@ -3,7 +3,7 @@
 // read what another page stored before writing over it, and write nothing before the server has confirmed
 // everything that was sent.
 
-import { tuckAway } from "./page/tuck_away.js";
+import { tuckAway } from "./page/component.js";
 
 const now = (window.__quantvizProgress ??= { session: null, known: null, sent: 0 });
 

@@ -3,10 +3,12 @@
 // Python joins this file and what it imports into one: see `__init__.py`.
 
 import { bitsStyle } from "./page/format_bits.js";
-import { readPacked } from "./page/packed.js";
+import { readPacked } from "./page/component.js";
 import { nearestLevel } from "./ruler/comb.js";
 import { Ruler } from "./ruler/ruler.js";
-import { onSameAxis, withValue } from "./ruler/single.js";
+
+// The part of the axis in whose middle x stays without a new axis.
+const INNER = 0.8;
 
 export default function ({ data, parentElement, setTriggerValue }) {
   const { settings, picture } = readPacked(data);
@@ -60,4 +62,31 @@ class RulerOfPage {
     this.style.remove();
     this.ruler.close();
   }
+}
+
+// A ruler of one value alone: the picture with its value at `value`, landed on the nearest level; `picture` itself where nothing moved.
+function withValue(picture, value) {
+  if (value === picture.values[0]) return picture;
+  const [low, high] = picture.single.held;
+  const clipped = value < low || value > high;
+  return {
+    ...picture,
+    values: Float64Array.of(value),
+    landed: Float64Array.of(picture.levels[nearestLevel(picture.levels, value)]),
+    clipped: Uint8Array.of(clipped ? 1 : 0),
+  };
+}
+
+// The new picture on the axis of the one before it, where that still shows x well.
+function onSameAxis(picture, before) {
+  if (!picture.single?.part || !before?.single?.part || !sameNumbers(picture.levels, before.levels))
+    return picture;
+  const [lo, hi] = before.domain;
+  const margin = ((1 - INNER) / 2) * (hi - lo);
+  const x = picture.values[0];
+  return x >= lo + margin && x <= hi - margin ? { ...picture, domain: before.domain } : picture;
+}
+
+function sameNumbers(some, others) {
+  return some.length === others.length && some.every((each, i) => each === others[i]);
 }

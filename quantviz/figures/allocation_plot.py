@@ -8,10 +8,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from quantviz.checkpoints.allocation.frontier import Frontier, FrontierPoint
-from quantviz.figures.label_places import label_sides, spread
 from quantviz.figures.numbers import number
 from quantviz.figures.payload import Drawn
-from quantviz.figures.small_plots import SMALL_PLOT_CONFIG, bare_layout, faint
+from quantviz.figures.small_plots import (
+    SMALL_PLOT_CONFIG,
+    bare_layout,
+    label_sides,
+    name_beside,
+    scatter,
+    spread,
+)
 from quantviz.figures.theme import THEMES, Theme
 from quantviz.schemes.recipes import RECIPES, recipe_name
 from quantviz.text import DEFAULT_LANGUAGE, text
@@ -96,41 +102,28 @@ def allocation_plot_figure(
 
 
 def _line(data: AllocationPlotData, theme: Theme, language: str) -> dict[str, Any]:
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "x": [x for x, _ in data.line],
-        "y": [db for _, db in data.line],
-        "line": {"color": theme.accent, "width": 2},
-        "text": [_told("smallest", x, db, data, language) for x, db in data.line],
-        "hovertemplate": "%{text}<extra></extra>",
-    }
+    hover = [_told("smallest", x, db, data, language) for x, db in data.line]
+    sizes = [x for x, _ in data.line]
+    db = [db for _, db in data.line]
+    return scatter("lines", sizes, db, hover=hover, line={"color": theme.accent, "width": 2})
 
 
 def _points(data: AllocationPlotData, theme: Theme, language: str) -> list[dict[str, Any]]:
-    uniform = {
-        "type": "scatter",
-        "mode": "markers",
-        "x": [x for _, x, _ in data.uniform],
-        "y": [db for _, _, db in data.uniform],
-        "marker": {"color": theme.surface, "size": 8, "line": {"color": theme.values[-1], "width": 2}},
-        "text": [
+    uniform = scatter(
+        "markers",
+        [x for _, x, _ in data.uniform],
+        [db for _, _, db in data.uniform],
+        hover=[
             _told("uniform", x, db, data, language, _name(name, language)) for name, x, db in data.uniform
         ],
-        "hovertemplate": "%{text}<extra></extra>",
-    }
+        marker={"color": theme.surface, "size": 8, "line": {"color": theme.values[-1], "width": 2}},
+    )
     if data.chosen is None:
         return [uniform]
-    marked = {
-        "type": "scatter",
-        "mode": "markers",
-        "x": [data.chosen[0]],
-        "y": [data.chosen[1]],
-        "marker": {"color": theme.errors[-1], "size": 11},
-        "text": [_told("chosen", *data.chosen, data, language)],
-        "hovertemplate": "%{text}<extra></extra>",
-    }
-    return [uniform, marked]
+    x, db = data.chosen
+    hover = [_told("chosen", x, db, data, language)]
+    marker = {"color": theme.errors[-1], "size": 11}
+    return [uniform, scatter("markers", [x], [db], hover=hover, marker=marker)]
 
 
 def _told(key: str, x: float, db: float, data: AllocationPlotData, language: str, name: str = "") -> str:
@@ -152,22 +145,6 @@ def _names(data: AllocationPlotData, theme: Theme, language: str, height: int) -
     sides = label_sides([x for _, x, _ in data.uniform], data.x_range)
     heights = spread([db for *_, db in data.uniform], gap, data.db_range)
     return [
-        {
-            "text": _name(name, language),
-            "x": x,
-            "y": db,
-            "ax": start,
-            "ay": at,
-            "axref": "x",
-            "ayref": "y",
-            "xanchor": "left" if side == "right" else "right",
-            "showarrow": True,
-            "arrowhead": 0,
-            "arrowwidth": 1,
-            "arrowcolor": faint(theme.muted, 0.7),
-            "standoff": 5,
-            "bgcolor": faint(theme.surface, 0.8),
-            "font": {"size": 11, "color": theme.text},
-        }
+        name_beside(_name(name, language), (x, db), (start, at), side, theme.text, theme)
         for (name, x, db), (start, side), at in zip(data.uniform, sides, heights, strict=True)
     ]

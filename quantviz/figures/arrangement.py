@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass, replace
 from types import MappingProxyType
 
 from quantviz.text import DEFAULT_LANGUAGE
@@ -127,24 +127,9 @@ class Arrangement:
 
     def times(self, factor: float) -> Arrangement:
         """Return the arrangement `factor` times as large."""
-        boxes = tuple(
-            Box(
-                factor * box.left,
-                factor * box.top,
-                factor * box.width,
-                factor * box.height,
-                factor * box.bar_top,
-            )
-            for box in self.boxes
-        )
-        return Arrangement(
-            self.name,
-            factor * self.width,
-            factor * self.height,
-            boxes,
-            factor * self.bar,
-            factor * self.enlarged,
-        )
+        boxes = tuple(Box(*(factor * length for length in astuple(box))) for box in self.boxes)
+        sizes = {name: factor * getattr(self, name) for name in ("width", "height", "bar", "enlarged")}
+        return replace(self, boxes=boxes, **sizes)
 
 
 def arrangement_name(
@@ -188,21 +173,13 @@ def arrange(
         height = _usual_height(name, width, slot_width, shape, down, below)
     slot_height = max((height - _ROW_GAP * (down - 1)) / down - _TITLE - below, 24)
     box_width, box_height = _fitted(slot_width, slot_height, shape, stretch)
-    boxes = tuple(
-        Box(
-            left=numbers + (i % across) * (slot_width + GAP) + (slot_width - box_width) / 2,
-            top=(i // across) * (height + _ROW_GAP) / down + _TITLE,
-            width=box_width,
-            height=box_height,
-            bar_top=(i // across) * (height + _ROW_GAP) / down
-            + _TITLE
-            + box_height
-            + _COLUMN_NUMBERS
-            + _BAR_GAP,
-        )
-        for i in (range(panels) if name != "single" else (0,) * panels)
-    )
-    return Arrangement(name, width, height, boxes)
+    boxes = []
+    for i in range(panels) if name != "single" else (0,) * panels:
+        left = numbers + (i % across) * (slot_width + GAP) + (slot_width - box_width) / 2
+        top = (i // across) * (height + _ROW_GAP) / down + _TITLE
+        bar_top = top + box_height + _COLUMN_NUMBERS + _BAR_GAP
+        boxes.append(Box(left, top, box_width, box_height, bar_top))
+    return Arrangement(name, width, height, tuple(boxes))
 
 
 def pixels_for(

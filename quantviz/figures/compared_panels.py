@@ -65,7 +65,6 @@ class ComparedPanels(PanelsData):
 
     @property
     def breakpoints(self) -> Mapping[str, int]:
-        """Return the least width in pixels of each arrangement of the panels, the widest first."""
         return SIDE_BY_SIDE[len(self.panels)]
 
     def kind(self, name: str) -> str:
@@ -77,7 +76,6 @@ class ComparedPanels(PanelsData):
         return None if name == _WINNER else self.of_schemes[name].blocks
 
     def panel(self, name: str) -> tuple[Array, Span]:
-        """Return the values of a panel, and the ends of its colours."""
         if name == _WINNER:
             return winner_values(self.winner, self.lead, self.schemes)
         values, span = self.of_schemes[name].panel(self.what)
@@ -90,11 +88,9 @@ class ComparedPanels(PanelsData):
         return min(lo for lo, _ in spans), max(hi for _, hi in spans)
 
     def middle(self, name: str) -> float:
-        """Return where along a panel's range (0 to 1) the neutral colour stands."""
         return 0.5 if name == _WINNER else super().middle(name)
 
     def printed(self, name: str) -> Array:
-        """Return the values that are printed into a panel's cells."""
         return self.of_schemes[name].printed(self.what)
 
     def styles(self, name: str) -> tuple[Style, ...]:

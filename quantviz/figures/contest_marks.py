@@ -8,8 +8,8 @@ from typing import Any
 
 from quantviz.analysis.recipe_ranking import RecipeRow
 from quantviz.figures.numbers import number
-from quantviz.figures.small_plots import faint
-from quantviz.figures.theme import Theme
+from quantviz.figures.small_plots import scatter
+from quantviz.figures.theme import Theme, translucent
 from quantviz.text import text
 
 #: Bits below and above the budget that are seen at least.
@@ -55,22 +55,21 @@ def try_points(contest: Contest, bottom: float, top: float) -> Iterator[TryPoint
 
 def tries_trace(tries: Sequence[TryPoint], theme: Theme, language: str) -> dict[str, Any]:
     """Return the tries, each with its number: filled where it counts, crossed out where it does not."""
-    return {
-        "type": "scatter",
-        "mode": "markers+text",
-        "x": [point.row.bits for point in tries],
-        "y": [point.y for point in tries],
-        "marker": {
+    return scatter(
+        "markers+text",
+        [point.row.bits for point in tries],
+        [point.y for point in tries],
+        marker={
             "color": [theme.values[-1] if point.counts else theme.muted for point in tries],
             "symbol": ["circle" if point.counts else "x-thin-open" for point in tries],
             "size": [12 if point.best else 9 for point in tries],
             "line": {"width": 1.5},
             "opacity": 1,
         },
-        "text": [f"<b>{point.number}</b>" if point.best else str(point.number) for point in tries],
-        "textposition": "middle left",
-        "textfont": {"size": 12, "color": theme.text},
-        "hovertext": [
+        text=[f"<b>{point.number}</b>" if point.best else str(point.number) for point in tries],
+        textposition="middle left",
+        textfont={"size": 12, "color": theme.text},
+        hovertext=[
             text(
                 "recipe_plot.hover",
                 language,
@@ -80,34 +79,28 @@ def tries_trace(tries: Sequence[TryPoint], theme: Theme, language: str) -> dict[
             )
             for point in tries
         ],
-        "hovertemplate": "%{hovertext}<extra></extra>",
-        "cliponaxis": False,
-        "showlegend": False,
-    }
+        hovertemplate="%{hovertext}<extra></extra>",
+        cliponaxis=False,
+    )
 
 
 def contest_lines(contest: Contest, bits_range: tuple[float, float], theme: Theme) -> list[dict[str, Any]]:
     """Return plotly's shapes of the budget's line, the shaded area beyond it, and par's line."""
+    all_heights = {"yref": "paper", "y0": 0, "y1": 1, "layer": "below"}
     beyond = {
+        **all_heights,
         "type": "rect",
         "x0": contest.budget,
         "x1": bits_range[1],
-        "yref": "paper",
-        "y0": 0,
-        "y1": 1,
-        "fillcolor": faint(theme.muted, 0.13),
+        "fillcolor": translucent(theme.muted, 0.13),
         "line": {"width": 0},
-        "layer": "below",
     }
     budget = {
+        **all_heights,
         "type": "line",
         "x0": contest.budget,
         "x1": contest.budget,
-        "yref": "paper",
-        "y0": 0,
-        "y1": 1,
         "line": {"color": theme.muted, "width": 1.5},
-        "layer": "below",
     }
     par = {
         "type": "line",

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from quantviz.figures.colour_ranges import Array
 from quantviz.figures.format_line import row_paint
-from quantviz.figures.format_values import Array
 from quantviz.figures.numbers import number
 from quantviz.figures.payload import Drawn
-from quantviz.figures.small_plots import bare_layout
+from quantviz.figures.small_plots import bare_layout, scatter
 from quantviz.figures.theme import THEMES, Theme
 from quantviz.quantization.format_facts import gap_at, gap_steps
 from quantviz.schemes.formats import NumberFormat
@@ -115,24 +115,10 @@ def _gap_traces(data: GapData, theme: Theme, language: str, enlarge: float) -> I
         colour = row_paint(theme, row)
         name = text(f"formats.{line.format.id}.name", language)
         said = text("formats.figure.gap_hover", language, name=name, size="%{x:.4g}", gap="%{y:.4g}")
-        yield {
-            "type": "scatter",
-            "mode": "lines",
-            "x": line.sizes,
-            "y": line.gaps,
-            "line": {"color": colour, "width": 2 * enlarge, "dash": "dot" if row else "solid"},
-            "hovertemplate": f"{said}<extra></extra>",
-        }
+        hover = f"{said}<extra></extra>"
+        drawn = {"color": colour, "width": 2 * enlarge, "dash": "dot" if row else "solid"}
+        yield scatter("lines", line.sizes, line.gaps, line=drawn, hovertemplate=hover)
         if data.x and line.at_x:
-            yield {
-                "type": "scatter",
-                "mode": "markers",
-                "x": [abs(data.x)],
-                "y": [line.at_x],
-                "marker": {
-                    "color": colour,
-                    "size": 11 * enlarge,
-                    "line": {"color": theme.surface, "width": 1.5},
-                },
-                "hovertemplate": f"{said}<extra></extra>",
-            }
+            rim = {"color": theme.surface, "width": 1.5}
+            marker = {"color": colour, "size": 11 * enlarge, "line": rim}
+            yield scatter("markers", [abs(data.x)], [line.at_x], marker=marker, hovertemplate=hover)

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from quantviz.figures.colour_ranges import Array
 from quantviz.figures.format_values import (
     BETWEEN_LABELS,
     CHARACTER_WIDTH,
     COLUMN,
     SIDE_MARGIN,
-    Array,
     FormatsData,
     Label,
     Marks,
@@ -22,7 +22,7 @@ from quantviz.figures.format_values import (
 )
 from quantviz.figures.numbers import columns, number
 from quantviz.figures.payload import Drawn
-from quantviz.figures.small_plots import SMALL_PLOT_CONFIG, bare_layout
+from quantviz.figures.small_plots import SMALL_PLOT_CONFIG, bare_layout, scatter
 from quantviz.figures.theme import THEMES, Theme
 from quantviz.quantization.format_facts import RoundedNumber, finite_values
 from quantviz.text import DEFAULT_LANGUAGE, text
@@ -102,63 +102,51 @@ class _LinePainter:
         foot = side * self._band
         nothing = np.full(len(marks.places), np.nan)
         width = COLUMN if full else 1.2
-        yield {
-            "type": "scatter",
-            "mode": "lines",
-            "x": np.stack([marks.places, marks.places, nothing], axis=1).ravel(),
-            "y": np.stack([np.full(len(tall), foot), tall, nothing], axis=1).ravel(),
-            "line": {"color": colour, "width": (2 if few else width) * self.enlarge},
-            "hoverinfo": "skip",
-        }
+        yield scatter(
+            "lines",
+            np.stack([marks.places, marks.places, nothing], axis=1).ravel(),
+            np.stack([np.full(len(tall), foot), tall, nothing], axis=1).ravel(),
+            line={"color": colour, "width": (2 if few else width) * self.enlarge},
+            hoverinfo="skip",
+        )
         # A single value is its own number; of several the one nearest to 0 stands for all.
         chosen = np.where(np.abs(marks.firsts) <= np.abs(marks.lasts), marks.firsts, marks.lasts)
-        yield {
-            "type": "scatter",
-            "mode": "markers",
-            "name": "values",
-            "x": marks.places,
-            "y": tall if few else tall / 2,
-            "customdata": chosen,
-            "hovertext": list(self._hover(marks)),
-            "hovertemplate": "%{hovertext}<extra></extra>",
-            "marker": {"color": colour, "size": (7 if few else 9) * self.enlarge, "opacity": 1 if few else 0},
-            "selected": {"marker": {"opacity": 1 if few else 0}},
-            "unselected": {"marker": {"opacity": 1 if few else 0}},
-        }
+        seen = {"marker": {"opacity": 1 if few else 0}}
+        yield scatter(
+            "markers",
+            marks.places,
+            tall if few else tall / 2,
+            name="values",
+            customdata=chosen,
+            hovertext=list(self._hover(marks)),
+            hovertemplate="%{hovertext}<extra></extra>",
+            marker={"color": colour, "size": (7 if few else 9) * self.enlarge, **seen["marker"]},
+            selected=seen,
+            unselected=seen,
+        )
 
     def _hover(self, marks: Marks) -> Iterator[str]:
         name = text(f"formats.{marks.format.id}.name", self.language)
-        for first, last, count in zip(
-            marks.firsts.tolist(), marks.lasts.tolist(), marks.counts.tolist(), strict=True
-        ):
+        marked = (marks.firsts.tolist(), marks.lasts.tolist(), marks.counts.tolist())
+        for first, last, count in zip(*marked, strict=True):
             if count == 1:
                 yield f"{name}: {number(first, 9)}"
             else:
-                yield text(
-                    "formats.figure.several",
-                    self.language,
-                    name=name,
-                    count=f"{count:,}",
-                    first=number(first, 6),
-                    last=number(last, 6),
-                )
+                ends = {"first": number(first, 6), "last": number(last, 6)}
+                yield text("formats.figure.several", self.language, name=name, count=f"{count:,}", **ends)
 
     def _landed(self, row: int, landing: RoundedNumber) -> dict[str, Any]:
         """Return the value that x lands on, marked on the line."""
         place = self._at(landing.value)
-        return {
-            "type": "scatter",
-            "mode": "lines+markers",
-            "x": [place, place],
-            "y": [self._side(row) * self._band, self._side(row) * _TALLEST],
-            "line": {"color": self._arrow_colour, "width": 4 * self.enlarge},
-            "marker": {
-                "color": self._arrow_colour,
-                "size": [0, 11 * self.enlarge],
-                "line": {"color": self.theme.surface, "width": 1.5},
-            },
-            "hoverinfo": "skip",
-        }
+        rim = {"color": self.theme.surface, "width": 1.5}
+        return scatter(
+            "lines+markers",
+            [place, place],
+            [self._side(row) * self._band, self._side(row) * _TALLEST],
+            line={"color": self._arrow_colour, "width": 4 * self.enlarge},
+            marker={"color": self._arrow_colour, "size": [0, 11 * self.enlarge], "line": rim},
+            hoverinfo="skip",
+        )
 
     def shapes(self) -> Iterator[dict[str, Any]]:
         for y in {self._band, -self._band}:
@@ -344,9 +332,7 @@ class _LinePainter:
 
 
 def _heights(marks: Marks) -> Array:
-    """Return how tall the marks are: one height for a single value, taller by the logarithm of how many there
-    are.
-    """
+    """Return the heights of the marks, which grow with the logarithm of the number of their values."""
     # Where at most two share a mark, the others are hardly shorter.
     rise = min(_TALLEST - _SHORTEST, 0.06 * math.log2(marks.most))
     return _TALLEST - rise * (1 - np.log2(marks.counts) / max(1.0, math.log2(marks.most)))

@@ -58,7 +58,8 @@ def ruler_of_format(fmt: NumberFormat, landing: RoundedNumber, unit: float = 1.0
         selected=0,
         histogram=None,
         levels=np.array(values),
-        codes=tuple(value_label(each, _gap_of(k, gaps)) for k, each in enumerate(values)),
+        # By the smaller gap beside each.
+        codes=tuple(value_label(each, min(gaps[max(k - 1, 0) : k + 1])) for k, each in enumerate(values)),
         zero=values.index(0.0) if 0.0 in values else -1,
         range=None,
         symmetric=False,
@@ -71,15 +72,8 @@ def ruler_of_format(fmt: NumberFormat, landing: RoundedNumber, unit: float = 1.0
     )
 
 
-def _gap_of(k: int, gaps: Sequence[float]) -> float:
-    """Return the smaller gap beside a value."""
-    return min(gaps[max(k - 1, 0) : k + 1])
-
-
 def _stretch(values: Sequence[float], x: float) -> tuple[int, int]:
-    """Return the places of the first value in sight and of the one after the last: all, or as many around x
-    as can be seen apart.
-    """
+    """Return the first place in sight and the one after the last; around x, if not all are seen apart."""
     if len(values) <= _MOST_WHOLE and _told_apart(values):
         return 0, len(values)
     at = min(max(bisect.bisect_left(values, x), 1), len(values) - 1)
@@ -102,23 +96,17 @@ def _domain(values: Sequence[float], first: int, last: int, x: float) -> tuple[f
     lo = values[first]
     hi = values[last - 1]
     span = hi - lo
-    low = (
-        lo - min(_ROOM * span, _NO_OTHER * (lo - values[first - 1]))
-        if first
-        else _end(lo, values[1], span, x)
-    )
-    high = (
-        hi + min(_ROOM * span, _NO_OTHER * (values[last] - hi))
-        if last < len(values)
-        else _end(hi, values[-2], span, x)
-    )
+    low = _end(lo, values[1], span, x)
+    high = _end(hi, values[-2], span, x)
+    if first:
+        low = lo - min(_ROOM * span, _NO_OTHER * (lo - values[first - 1]))
+    if last < len(values):
+        high = hi + min(_ROOM * span, _NO_OTHER * (values[last] - hi))
     return low, high
 
 
 def _end(end: float, inner: float, span: float, x: float) -> float:
-    """Return where the axis ends beyond an end of the format: there is room to bring x beyond it, and an x
-    that is not far outside is in sight.
-    """
+    """Return the axis' end beyond the format's: with room to bring x there, and a near x in sight."""
     out = 1 if end > inner else -1
     room = max(abs(end - inner), _ROOM * span)
     beyond = (x - end) * out

@@ -10,12 +10,12 @@ import functools
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from quantviz.errors import QuantVizError
+from quantviz.figures.colour_ranges import Array
 from quantviz.figures.numbers import digits_for, number
 from quantviz.quantization.format_facts import (
     RoundedNumber,
@@ -27,7 +27,6 @@ from quantviz.quantization.format_facts import (
 )
 from quantviz.schemes.formats import NumberFormat
 
-Array = npt.NDArray[Any]
 #: A value on the line and how it is written there.
 Label = tuple[float, str]
 #: How the line is laid out: by value; by power of two, with equal steps around 0; the neighbourhood of the
@@ -156,9 +155,8 @@ def formats_data(
     drawn = tuple(map(brought_to_one, formats)) if to_one else formats
     axis = _axis(drawn, view, x)
     rows = tuple(_marks(fmt, axis, landing, width) for fmt, landing in zip(drawn, landings, strict=True))
-    return FormatsData(
-        axis, rows, () if all(row.all_labelled for row in rows) else _ticks(axis, width), x, width
-    )
+    ticks = () if all(row.all_labelled for row in rows) else _ticks(axis, width)
+    return FormatsData(axis, rows, ticks, x, width)
 
 
 def _axis(formats: Sequence[NumberFormat], view: str, x: float | None) -> Axis:
@@ -232,9 +230,7 @@ def _marks(fmt: NumberFormat, axis: Axis, landing: RoundedNumber | None, width: 
 def _labels(
     fmt: NumberFormat, seen: Array, axis: Axis, landing: RoundedNumber | None, width: int
 ) -> Iterator[Label]:
-    """Return the values with their numbers written: where x lands, its neighbours, the ends, 0, and the
-    others while there is room.
-    """
+    """Return the values with numbers: x's, its neighbours, the ends, 0, and others while there is room."""
     if not len(seen):
         return
     wanted: list[float] = []
@@ -246,15 +242,9 @@ def _labels(
         # Whole numbers first, and those of few digits.
         wanted += sorted(map(float, seen), key=lambda value: (len(number(abs(value))), abs(value)))
     there = set(map(float, seen))
-    yield from _free(
-        (
-            (value, value_label(value, gap_at(value, fmt) or 1.0))
-            for value in dict.fromkeys(wanted)
-            if value in there
-        ),
-        axis,
-        width,
-    )
+    seen_once = (value for value in dict.fromkeys(wanted) if value in there)
+    labels = ((value, value_label(value, gap_at(value, fmt) or 1.0)) for value in seen_once)
+    yield from _free(labels, axis, width)
 
 
 def _free(labels: Iterable[Label], axis: Axis, width: int) -> Iterator[Label]:
@@ -308,19 +298,9 @@ def _ticks(axis: Axis, width: int) -> tuple[Label, ...]:
         step = _round_step((axis.hi - axis.lo) / max(4, width / 110))
         count = range(math.ceil(axis.lo / step), math.floor(axis.hi / step) + 1)
         wanted = sorted((float(f"{each * step:.12g}") for each in count), key=abs)
-    return tuple(
-        sorted(
-            _free(
-                (
-                    (value, value_label(value, step or abs(value) or 1.0))
-                    for value in wanted
-                    if 0 <= axis.share(value) <= 1
-                ),
-                axis,
-                width,
-            )
-        )
-    )
+    in_view = (value for value in wanted if 0 <= axis.share(value) <= 1)
+    labels = ((value, value_label(value, step or abs(value) or 1.0)) for value in in_view)
+    return tuple(sorted(_free(labels, axis, width)))
 
 
 def _round_step(least: float) -> float:

@@ -10,7 +10,6 @@ import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
 from quantviz.evaluation.histogram_bins import (
@@ -26,16 +25,14 @@ from quantviz.evaluation.histogram_bins import (
 )
 from quantviz.figures.numbers import number
 from quantviz.figures.payload import Drawn
-from quantviz.figures.small_plots import SMALL_PLOT_CONFIG, bare_layout, faint
-from quantviz.figures.theme import THEMES, Theme
+from quantviz.figures.small_plots import SMALL_PLOT_CONFIG, bare_layout
+from quantviz.figures.theme import THEMES, Theme, translucent
 from quantviz.quantization.explanation import causes
 from quantviz.quantization.result import steps_of_error
 from quantviz.text import DEFAULT_LANGUAGE, text
 
 if TYPE_CHECKING:
     from quantviz.quantization.result import QuantResult
-
-Array = npt.NDArray[Any]
 
 #: For `st.plotly_chart(config=…)`.
 HISTOGRAM_CONFIG = SMALL_PLOT_CONFIG
@@ -89,19 +86,15 @@ def histogram_figure(
     layout = _layout(which, bars, colours, language, log_counts, height)
     if which == "values":
         layout["xaxis"] |= {"range": _value_span(data), "nticks": 7}
-        layout["shapes"] = [
-            *_strip(data.reached_by_some, faint(colours.muted, 0.45)),
-            *_strip(data.reached_by_all, colours.muted),
-        ]
+        strips = {translucent(colours.muted, 0.45): data.reached_by_some, colours.muted: data.reached_by_all}
+        layout["shapes"] = [_strip(reach, colour) for colour, reach in strips.items() if reach]
     else:
-        span = [float(bars.edges[0]), float(bars.edges[-1])]
         layout["xaxis"] |= {
-            "range": span,
+            "range": [float(bars.edges[0]), float(bars.edges[-1])],
             "tickvals": [-0.5, -0.25, 0, 0.25, 0.5],
             "ticktext": ["−½", "−¼", "0", "¼", "½"],
         }
-    traces = _traces(bars, words(bars, language), colours, language)
-    return Drawn({"data": traces, "layout": layout})
+    return Drawn({"data": _traces(bars, words(bars, language), colours, language), "layout": layout})
 
 
 def _layout(
@@ -178,22 +171,18 @@ def _value_span(data: HistogramData) -> list[float]:
     return [low - room, high + room]
 
 
-def _strip(reach: tuple[float, float] | None, colour: str) -> list[dict[str, Any]]:
-    if reach is None:
-        return []
-    return [
-        {
-            "type": "rect",
-            "xref": "x",
-            "yref": "paper",
-            "x0": reach[0],
-            "x1": reach[1],
-            "y0": -0.035,
-            "y1": -0.005,
-            "fillcolor": colour,
-            "line": {"width": 0},
-        }
-    ]
+def _strip(reach: tuple[float, float], colour: str) -> dict[str, Any]:
+    return {
+        "type": "rect",
+        "xref": "x",
+        "yref": "paper",
+        "x0": reach[0],
+        "x1": reach[1],
+        "y0": -0.035,
+        "y1": -0.005,
+        "fillcolor": colour,
+        "line": {"width": 0},
+    }
 
 
 def _value_words(bars: Bars, language: str) -> list[str]:

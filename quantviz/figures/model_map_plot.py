@@ -16,8 +16,8 @@ import numpy as np
 from quantviz.checkpoints.model_map import AUDIT, CHOICE, Model, ModelMap, Square
 from quantviz.figures.numbers import number
 from quantviz.figures.payload import Drawn
-from quantviz.figures.small_plots import SMALL_PLOT_CONFIG, bare_layout, faint
-from quantviz.figures.theme import THEMES, Ramp, Theme, one_sided, rgb
+from quantviz.figures.small_plots import SMALL_PLOT_CONFIG, bare_layout, scatter
+from quantviz.figures.theme import THEMES, Ramp, Theme, one_sided, rgb, translucent
 from quantviz.schemes.recipes import ALL_RECIPES, recipe_name
 from quantviz.text import DEFAULT_LANGUAGE, text
 
@@ -100,7 +100,7 @@ def winners(data: ModelMap, theme: str = "light") -> tuple[tuple[str, str], ...]
 
 def kept_colour(theme: str = "light") -> str:
     """Return the colour of the tensors that a choice leaves as they are stored."""
-    return faint(THEMES[theme].muted, _GREY["kept"])
+    return translucent(THEMES[theme].muted, _GREY["kept"])
 
 
 def model_map_figure(
@@ -207,7 +207,7 @@ def _traces(
         if places:
             told = data.colour == AUDIT and status == "not_read"
             # No colour of the scale: it is not known how good or bad such a tensor is.
-            flat = colours.text if told else faint(colours.muted, strength)
+            flat = colours.text if told else translucent(colours.muted, strength)
             layer(places, [[0, flat], [1, flat]], zmin=0, zmax=1)
     known = [square for _, square in squares if square.status == "ok"]
     if data.colour in _RECIPES_TOLD:
@@ -231,17 +231,15 @@ def _traces(
 def _corners(squares: Sequence[Square], colours: Theme) -> dict[str, Any]:
     """Return the marks of squares whose tensors have another type than the recipe."""
     marker = {"symbol": "triangle-ne", "size": 7, "opacity": 1, "color": colours.text}
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "x": [square.column + 0.44 for square in squares],
-        "y": [max(square.row, 0) - 0.32 for square in squares],
-        "hoverinfo": "skip",
-        "marker": marker,
-        "selected": {"marker": {"opacity": 1}},
-        "unselected": {"marker": {"opacity": 1}},
-        "showlegend": False,
-    }
+    return scatter(
+        "markers",
+        [square.column + 0.44 for square in squares],
+        [max(square.row, 0) - 0.32 for square in squares],
+        hoverinfo="skip",
+        marker=marker,
+        selected={"marker": {"opacity": 1}},
+        unselected={"marker": {"opacity": 1}},
+    )
 
 
 def _place(square: Square) -> tuple[int, int]:
@@ -277,23 +275,21 @@ def _points(
     said = [
         _printed(square, data.colour) if numbers or square.status != "ok" else "" for _, square in squares
     ]
-    return {
-        "type": "scatter",
-        "mode": "markers+text" if any(said) else "markers",
-        "x": [square.column for _, square in squares],
-        "y": [max(square.row, 0) for _, square in squares],
-        "customdata": [[k] for k, _ in squares],
-        "text": said,
-        "textfont": {"size": 11, "color": [_ink(square, data, colours, theme) for _, square in squares]},
-        "hovertext": [card(square, data, language) for _, square in squares],
-        "hoverinfo": "text",
-        "marker": {"symbol": "square", "size": 12, "opacity": 0},
+    return scatter(
+        "markers+text" if any(said) else "markers",
+        [square.column for _, square in squares],
+        [max(square.row, 0) for _, square in squares],
+        customdata=[[k] for k, _ in squares],
+        text=said,
+        textfont={"size": 11, "color": [_ink(square, data, colours, theme) for _, square in squares]},
+        hovertext=[card(square, data, language) for _, square in squares],
+        hoverinfo="text",
+        marker={"symbol": "square", "size": 12, "opacity": 0},
         # Streamlit fades points that are not chosen: these markers are invisible in any case.
-        "selected": {"marker": {"opacity": 0}},
-        "unselected": {"marker": {"opacity": 0}, "textfont": {"color": colours.muted}},
-        "showlegend": False,
+        selected={"marker": {"opacity": 0}},
+        unselected={"marker": {"opacity": 0}, "textfont": {"color": colours.muted}},
         **axes,
-    }
+    )
 
 
 def _printed(square: Square, colour: str) -> str:
@@ -342,34 +338,21 @@ def card(square: Square, data: ModelMap, language: str = DEFAULT_LANGUAGE) -> st
     if square.status == "ok":
         asked = str(found["recipe"])
         instead = found.get("fallback")
-        lines.append(
-            words(
-                "sqnr",
-                db=number(float(found["sqnr_db"]), 3),
-                bits=number(float(found["effective_bits"]), 4),
-                recipe=html.escape(recipe_words(str(instead or asked), language)),
-            )
-        )
+        used = html.escape(recipe_words(str(instead or asked), language))
+        bits = number(float(found["effective_bits"]), 4)
+        lines.append(words("sqnr", db=number(float(found["sqnr_db"]), 3), bits=bits, recipe=used))
         if instead:
             lines.append(words("instead", recipe=html.escape(recipe_words(asked, language))))
         if data.colour in ("against_median", "difference"):
             lines.append(words(data.colour, db=number(square.value, 3, signed=True)))
         if data.colour == "winner":
             lines.append(words("winner", recipe=html.escape(recipe_words(square.winner, language))))
-        lines.append(
-            words(
-                "spread",
-                peak=number(float(found["peak_rms"] or math.nan), 3),
-                kurtosis=number(float(found["kurtosis"] or math.nan), 3),
-            )
-        )
+        peak, kurtosis = (number(float(found[name] or math.nan), 3) for name in ("peak_rms", "kurtosis"))
+        lines.append(words("spread", peak=peak, kurtosis=kurtosis))
     elif square.status in ("waiting", "kept"):
         lines.append(words(square.status))
     else:
-        reason = str(found.get("reason") or "")
-        lines += [html.escape(reason[k : k + 70]) for k in range(0, min(len(reason), 280), 70)]
-        if not reason:
-            lines.append(words("nothing"))
+        lines += _reason_lines(square) or [words("nothing")]
     if data.colour != CHOICE:  # whose squares lead nowhere
         lines.append(words("opens" if square.opens else "click"))
     return "<br>".join(lines)
@@ -381,8 +364,12 @@ def _audit_lines(square: Square, language: str) -> list[str]:
     lines = [text(f"checkpoints.audit.became.{found['coverage']}", language)]
     if square.status == "ok" and found.get("sqnr_db") is not None:
         lines.append(text("model_map.card.audit", language, db=number(float(found["sqnr_db"]), 3)))
-    reason = str(found.get("reason") or "")
-    return lines + [html.escape(reason[k : k + 70]) for k in range(0, min(len(reason), 280), 70)]
+    return lines + _reason_lines(square)
+
+
+def _reason_lines(square: Square) -> list[str]:
+    reason = str(square.found.get("reason") or "")
+    return [html.escape(reason[k : k + 70]) for k in range(0, min(len(reason), 280), 70)]
 
 
 def recipe_words(name: str, language: str = DEFAULT_LANGUAGE) -> str:
@@ -414,25 +401,23 @@ def distribution_figure(
     medians = model.medians(recipe)
     marks = [(medians[kind], k) for k, kind in enumerate(kinds) if math.isfinite(medians.get(kind, math.nan))]
     traces = [
-        {
-            "type": "scatter",
-            "mode": "markers",
-            "x": [value for value, _, _ in dots],
-            "y": [row for _, row, _ in dots],
-            "hovertext": [
+        scatter(
+            "markers",
+            [value for value, _, _ in dots],
+            [row for _, row, _ in dots],
+            hovertext=[
                 f"<b>{html.escape(tensor.name)}</b><br>{number(value, 3)} dB" for value, _, tensor in dots
             ],
-            "hoverinfo": "text",
-            "marker": {"size": 8, "color": faint(colours.accent, 0.55), "line": {"width": 0}},
-        },
-        {
-            "type": "scatter",
-            "mode": "markers",
-            "x": [median for median, _ in marks],
-            "y": [row for _, row in marks],
-            "hoverinfo": "skip",
-            "marker": {"symbol": "line-ns", "size": 14, "line": {"width": 2, "color": colours.text}},
-        },
+            hoverinfo="text",
+            marker={"size": 8, "color": translucent(colours.accent, 0.55), "line": {"width": 0}},
+        ),
+        scatter(
+            "markers",
+            [median for median, _ in marks],
+            [row for _, row in marks],
+            hoverinfo="skip",
+            marker={"symbol": "line-ns", "size": 14, "line": {"width": 2, "color": colours.text}},
+        ),
     ]
     labels = list(map(_shown, short_names(kinds)))
     return Drawn({"data": traces, "layout": _distribution_layout(model, labels, colours, language)})

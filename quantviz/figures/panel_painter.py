@@ -310,9 +310,7 @@ class PanelPainter:
         return x, y
 
     def _edge(self, i: int) -> EdgeScales | None:
-        """Return the scales at the edge of the codes, the i-th panel; none where there is no room for
-        them.
-        """
+        """Return the scales at the edge of the codes, the i-th panel; none without room for them."""
         edge = edge_scales(self.data) if "q" in self.data.open else None
         box = self.boxes.boxes[i]
         if edge is None or edge.side == "title":
@@ -573,26 +571,24 @@ def panel_title(name: str, data: PanelsData, language: str = DEFAULT_LANGUAGE, *
         return text("panels.title.q_plain", language)
     if name != "q":
         return text(f"panels.title.{name}", language)
-    # In place of codes that are no numbers their values are shown.
-    what, form = (
-        ("q", data.format_id)
-        if data.unscaled is None
-        else ("value", text(f"formats.{data.format_id}.name", language))
-    )
+    what, form = _shown_codes(data, language)
     edge = edge_scales(data)
     if edge and scales:
         return text(f"panels.title.{what}_{edge.side}", language, format=form, scale=edge.labels[0])
     return text(f"panels.title.{what}", language, format=form)
 
 
+def _shown_codes(data: PanelsData, language: str) -> tuple[str, str | None]:
+    """Return "q", or "value" for codes that are no numbers, and the format's name."""
+    if data.unscaled is None:
+        return "q", data.format_id
+    return "value", text(f"formats.{data.format_id}.name", language)
+
+
 def _pooled_title(name: str, data: PanelsData, pixels: Pixels, language: str) -> str:
     """Return the title of a panel whose pixels stand for many cells, such as "x, largest of 21 × 48"."""
-    form = data.format_id and (
-        data.format_id if data.unscaled is None else text(f"formats.{data.format_id}.name", language)
-    )
-    what = {"q": "q" if data.unscaled is None else "value", "error": f"error_{data.error_view}"}.get(
-        name, name
-    )
+    codes, form = _shown_codes(data, language)
+    what = {"q": codes, "error": f"error_{data.error_view}"}.get(name, name)
     rows, cols = pixels.size()
     found = "_found" if pixels.x_at is not None and name in ("q", "x_hat") else ""
     return text(

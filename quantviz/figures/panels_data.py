@@ -82,11 +82,8 @@ class BlockMap:
         """Return the place of each cell's block in the grid, an array an axis, without the axes along which
         there is only one block.
         """
-        return [
-            place
-            for place, count in zip(np.unravel_index(self.ids, self.grid_shape), self.grid_shape, strict=True)
-            if count > 1
-        ]
+        places = np.unravel_index(self.ids, self.grid_shape)
+        return [place for place, count in zip(places, self.grid_shape, strict=True) if count > 1]
 
     def separated(self) -> tuple[Array, Array] | None:
         """Return two vectors, by row and by column, whose sum is `ids`; None if blocks wind around rows."""
@@ -258,11 +255,9 @@ class PanelsData:
         larger than float32's own rounding of x.
         """
         values, _ = self.panel(name)
-        return (
-            np.where(np.abs(self.error) <= ROUNDING * np.abs(self.x), np.float32(0), values)
-            if name == "error"
-            else values
-        )
+        if name != "error":
+            return values
+        return np.where(np.abs(self.error) <= ROUNDING * np.abs(self.x), np.float32(0), values)
 
     def styles(self, name: str) -> tuple[Style, ...]:
         """Return the styles that a panel's values can be printed in, see `printing`."""
@@ -490,11 +485,9 @@ def with_value_scale(data: PanelsData, scale: str, spread: Spread) -> PanelsData
     if scale == "symlog":
         return dataclasses.replace(data, symlog=spread.middle or None)
     if scale == "percentile":
-        far = (
-            spread.far
-            if data.pixels is None
-            else float(np.quantile(np.abs(data.x[np.isfinite(data.x)]), 0.99))
-        )
+        far = spread.far
+        if data.pixels is not None:
+            far = float(np.quantile(np.abs(data.x[np.isfinite(data.x)]), 0.99))
         lo, hi = (min(max(end, -far), far) for end in data.value_range)
         # Where nearly all is 0 there is no such end.
         return dataclasses.replace(data, value_range=(lo, hi), cut=True) if lo < hi else data
@@ -538,9 +531,7 @@ def _cell_panels(
     result: QuantResult | None = None,
     error_range: float | None = None,
 ) -> PanelsData:
-    """Return the panels of x, q and x_hat, in the part and place of `view`; the blocks and causes are those
-    of the `result`.
-    """
+    """Return the panels of x, q and x_hat in the part of `view`, with the result's blocks and causes."""
     if error_view not in ERROR_VIEWS:
         raise QuantVizError("panels.error_view", got=error_view, known=", ".join(ERROR_VIEWS))
     seen = {name: _seen(tensor, view) for name, tensor in tensors.items()}
@@ -578,14 +569,11 @@ def _cell_panels(
 def _block_map(result: QuantResult, view: View, x: Array) -> BlockMap:
     """Return the blocks of the cells in `view`, whose values are `x`."""
     layout = result.layout
-    scale = blocks.to_grid(torch.as_tensor(result.qparams.scale), layout)
+    given = torch.as_tensor(result.qparams.scale)
+    scale = blocks.to_grid(given, layout)
     if scale is None:
-        raise QuantVizError(
-            "qparams_count",
-            got=torch.as_tensor(result.qparams.scale).numel(),
-            blocks=layout.block_count,
-            grid=layout.grid_shape,
-        )
+        counts = {"got": given.numel(), "blocks": layout.block_count}
+        raise QuantVizError("qparams_count", grid=layout.grid_shape, **counts)
     of_cells = _seen(blocks.expand(scale, layout, result.shape).expand(result.shape), view)
     return BlockMap(
         ids=_seen(blocks.block_ids(layout, result.shape), view),
@@ -603,9 +591,7 @@ def _part_view(shape: Shape, view: View) -> View:
 
 
 def _placed(data: PanelsData, layout: BlockLayout, whole: Shape, view: View) -> PanelsData:
-    """Return the panels of a part with its place in the whole tensor, and with the tensor's block numbers of
-    its cells.
-    """
+    """Return the panels of a part with its place in the whole tensor, and the tensor's block numbers."""
     ids = blocks.block_numbers(blocks.flat_indices_of(whole, view.index_of(whole)), layout).to(torch.int32)
     matrix = view.matrix(whole)
     return dataclasses.replace(

@@ -9,14 +9,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from quantviz.figures.colour_ranges import Array
 from quantviz.figures.numbers import WRITING
-
-Array = npt.NDArray[Any]
 
 #: Significant digits of the largest value.
 _DIGITS = 3
@@ -91,9 +88,7 @@ def _exponent(value: float) -> int:
 
 
 def _exact(magnitudes: Array) -> int | None:
-    """Return the number of decimals with which all are written in full, within float32; None if that takes
-    too many.
-    """
+    """Return the decimals that write all in full, within float32; None if that takes too many."""
     largest = float(magnitudes.max())
     for decimals in range(_EXACT + 1):
         units = magnitudes * 10.0**decimals

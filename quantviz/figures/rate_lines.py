@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from quantviz.figures.numbers import number
-from quantviz.figures.small_plots import faint
-from quantviz.figures.theme import THEMES, Theme
+from quantviz.figures.small_plots import scatter
+from quantviz.figures.theme import THEMES, Theme, translucent
 from quantviz.schemes.axis_names import Axes
 from quantviz.schemes.granularity import PerChannel, PerTensor
 from quantviz.schemes.recipes import MATRIX, RECIPES, recipe_name
@@ -44,27 +44,18 @@ def line_keys(
     known: RateDistortion, theme: str = "light", language: str = DEFAULT_LANGUAGE
 ) -> tuple[LineKey, ...]:
     """Return the legend of the plot's lines, in their order."""
+    colours = THEMES[theme]
+    dashes = {name: dash.replace("px", "").replace("solid", "") for name, dash in _DASHES.items()}
     return tuple(
-        LineKey(
-            line_words(line, language),
-            _colour(line, THEMES[theme]),
-            "" if _DASHES[line.id] == "solid" else _DASHES[line.id].replace("px", ""),
-        )
-        for line in known.lines
+        LineKey(line_words(line, language), _colour(line, colours), dashes[line.id]) for line in known.lines
     )
 
 
 def line_words(line: RateLine, language: str = DEFAULT_LANGUAGE) -> str:
     """Return a line's name, with the remark that it is of fixed rate, entropy-coded or a bound."""
-    return text(
-        "recipe_plot.line",
-        language,
-        name=text(f"recipe_plot.lines.{line.id}", language),
-        coding=text(
-            f"recipe_plot.codings.{line.coding if line.attained else 'bound_not_attained'}",
-            language,
-        ),
-    )
+    name = text(f"recipe_plot.lines.{line.id}", language)
+    key = line.coding if line.attained else "bound_not_attained"
+    return text("recipe_plot.line", language, name=name, coding=text(f"recipe_plot.codings.{key}", language))
 
 
 def _colour(line: RateLine, theme: Theme) -> str:
@@ -80,20 +71,18 @@ def line_traces(
     for line in known.lines:
         seen = (line.bits >= bits_range[0]) & (line.bits <= bits_range[1])
         words = line_words(line, language)
-        yield {
-            "type": "scatter",
-            "mode": "lines",
-            "x": line.bits[seen].tolist(),
-            "y": line.sqnr_db[seen].tolist(),
-            "line": {"color": _colour(line, theme), "width": _WIDTH, "dash": _DASHES[line.id]},
-            "text": [
-                text("recipe_plot.hover", language, name=words, db=number(float(db), 3), bits=f"{bits:.3g}")
-                for bits, db in zip(line.bits[seen], line.sqnr_db[seen], strict=True)
+        places = list(zip(line.bits[seen].tolist(), line.sqnr_db[seen].tolist(), strict=True))
+        yield scatter(
+            "lines",
+            [bits for bits, _ in places],
+            [db for _, db in places],
+            hover=[
+                text("recipe_plot.hover", language, name=words, db=number(db, 3), bits=f"{bits:.3g}")
+                for bits, db in places
             ],
-            "hovertemplate": "%{text}<extra></extra>",
-            "name": line.id,
-            "showlegend": False,
-        }
+            line={"color": _colour(line, theme), "width": _WIDTH, "dash": _DASHES[line.id]},
+            name=line.id,
+        )
 
 
 def trails_trace(places: Iterable[tuple[str, float, float]], theme: Theme) -> dict[str, Any]:
@@ -107,16 +96,8 @@ def trails_trace(places: Iterable[tuple[str, float, float]], theme: Theme) -> di
     for along in trails.values():
         xs += [*(x for x, _ in along), None]
         ys += [*(y for _, y in along), None]
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "x": xs,
-        "y": ys,
-        "line": {"color": faint(theme.values[0], 0.3), "width": 1},
-        "hoverinfo": "skip",
-        "name": "trails",
-        "showlegend": False,
-    }
+    line = {"color": translucent(theme.values[0], 0.3), "width": 1}
+    return scatter("lines", xs, ys, line=line, hoverinfo="skip", name="trails")
 
 
 def row_name(
@@ -135,9 +116,8 @@ def row_name(
     granularity = row.scheme.granularity
     size = getattr(granularity, "size", None)
     if row.trail in RECIPES:
-        return text(
-            "recipe_plot.trail.like", language, name=recipe_name(row.trail, language, axes), size=size
-        )
+        like = recipe_name(row.trail, language, axes)
+        return text("recipe_plot.trail.like", language, name=like, size=size)
     name = text(f"formats.{row.scheme.format}.name", language)
     if isinstance(granularity, PerTensor):
         return text("recipe_plot.trail.per_tensor", language, name=name)

@@ -21,12 +21,18 @@ from quantviz.figures.contest_marks import (
     tries_trace,
     try_points,
 )
-from quantviz.figures.label_places import label_sides, spread
 from quantviz.figures.numbers import number
 from quantviz.figures.payload import Drawn
 from quantviz.figures.rate_lines import LineKey, line_traces, row_name, trails_trace
-from quantviz.figures.small_plots import SMALL_PLOT_CONFIG, bare_layout, faint
-from quantviz.figures.theme import THEMES, Theme
+from quantviz.figures.small_plots import (
+    SMALL_PLOT_CONFIG,
+    bare_layout,
+    label_sides,
+    name_beside,
+    scatter,
+    spread,
+)
+from quantviz.figures.theme import THEMES, Theme, translucent
 from quantviz.schemes.axis_names import Axes
 from quantviz.schemes.granularity import Shape
 from quantviz.schemes.recipes import MATRIX, RECIPES, recipe_name
@@ -226,9 +232,7 @@ def _framed(
     x_of: Mapping[int, float],
     contest: Contest | None,
 ) -> _Frame:
-    """Return the axes' ranges around all points and a contest's lines; `x_of` are the bits along x by the
-    rows' `id`.
-    """
+    """Return the axes around all points and a contest's lines; `x_of` are the bits by the rows' `id`."""
     marks: list[tuple[float, float]] = []
     lowest = -math.inf
     if contest:
@@ -247,9 +251,7 @@ def _framed(
 def _front_of(
     rows: Sequence[RecipeRow], every: Sequence[RecipeRow], x_of: Mapping[int, float]
 ) -> list[RecipeRow]:
-    """Return those of `rows` that no other one of them beats, by the bits along x, in the order of `every` at
-    the same bits.
-    """
+    """Return the unbeaten ones of `rows`, by the bits along x, then in the order of `every`."""
     placed = {id(row): dataclasses.replace(row, bits=x_of[id(row)]) for row in rows}
     unbeaten = {id(row) for row in pareto_front(placed.values())}
     front = (row for row in every if id(placed.get(id(row))) in unbeaten)
@@ -257,9 +259,7 @@ def _front_of(
 
 
 def _joined(shown: Sequence[RecipeRow], known: RateDistortion) -> tuple[list[RecipeRow], list[RecipeRow]]:
-    """Return the rows with all fields filled in, and the rows of other group sizes; if the current scheme is
-    one of these, it stays among the first.
-    """
+    """Return the rows with all fields, the current one among them, and the rows of other group sizes."""
     found = {row.id: row for row in known.rows}
     by_scheme = {row.scheme: row for row in known.rows if row.fits}
     joined = []
@@ -274,9 +274,7 @@ def _joined(shown: Sequence[RecipeRow], known: RateDistortion) -> tuple[list[Rec
 
 
 def _worth_naming(front: Sequence[RecipeRow], most: int) -> list[RecipeRow]:
-    """Return the recipes to name: of those that no other one beats, the ones clearly better than the one
-    before, as many as there is room for, spread over all of them.
-    """
+    """Return the recipes to name: each clearly better than the one before, spread over the unbeaten."""
     kept: list[RecipeRow] = []
     for row in front:
         if not kept or row.sqnr_db - kept[-1].sqnr_db >= _NEARLY_DB:
@@ -321,20 +319,14 @@ def answer_sentence(
         }
 
     key = "reached" if answer.reached else "missed"
-    sentences = [
-        text(
-            f"recipe_plot.answer.{key}", language, target=number(answer.target_db, 3), **facts(answer.choice)
+    target = number(answer.target_db, 3)
+    sentences = [text(f"recipe_plot.answer.{key}", language, target=target, **facts(answer.choice))]
+    if answer.others:
+        between = text("recipe_plot.answer.between_others", language)
+        others = between.join(
+            text("recipe_plot.answer.other", language, **facts(row)) for row in answer.others
         )
-    ]
-    others = [text("recipe_plot.answer.other", language, **facts(row)) for row in answer.others]
-    if others:
-        sentences.append(
-            text(
-                "recipe_plot.answer.others",
-                language,
-                others=text("recipe_plot.answer.between_others", language).join(others),
-            )
-        )
+        sentences.append(text("recipe_plot.answer.others", language, others=others))
     return text("sentences.between", language).join(sentences)
 
 
@@ -366,7 +358,8 @@ def recipe_plot_figure(
         by_bits = sorted((*data.points, *data.sizes), key=lambda point: point.x)
         traces.append(trails_trace(((point.row.trail, point.x, point.y) for point in by_bits), colours))
         traces.append(_points(data.sizes, style, bits, small=True))
-    traces += [_front(data, colours), *_rings(data, colours), _points(data.points, style, bits)]
+    rings = [_ring(data.current, colours)] if data.current else []
+    traces += [_front(data, colours), *rings, _points(data.points, style, bits)]
     layout = _layout(data, style)
     layout["xaxis"]["title"] = _title(bits, language, priced_as)
     if contest:
@@ -384,64 +377,39 @@ def front_key(theme: str = "light", language: str = DEFAULT_LANGUAGE) -> LineKey
 
 
 def _front(data: RecipePlotData, theme: Theme) -> dict[str, Any]:
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "x": [bits for bits, _ in data.front],
-        "y": [db for _, db in data.front],
-        "name": "front",
-        "line": {"color": theme.values[1], "width": 1.5, "dash": _FRONT_DASH},
-        "hoverinfo": "skip",
-        "showlegend": False,
-    }
+    bits = [bits for bits, _ in data.front]
+    db = [db for _, db in data.front]
+    line = {"color": theme.values[1], "width": 1.5, "dash": _FRONT_DASH}
+    return scatter("lines", bits, db, name="front", line=line, hoverinfo="skip")
 
 
 def _points(
     points: Sequence[RecipePoint], style: RecipePlotStyle, bits: str, *, small: bool = False
 ) -> dict[str, Any]:
     theme = THEMES[style.theme]
-    colour = faint(theme.values[0], 0.55) if small else theme.values[0]
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "x": [point.x for point in points],
-        "y": [point.y for point in points],
+    colour = translucent(theme.values[0], 0.55) if small else theme.values[0]
+    return scatter(
+        "markers",
+        [point.x for point in points],
+        [point.y for point in points],
+        hover=[_hover(point, style, bits) for point in points],
         # Recipes on the line are filled, those that another one beats are hollow.
-        "marker": {
+        marker={
             "color": [theme.surface if point.beaten else colour for point in points],
             "size": 5 if small else 8,
             "line": {"color": colour, "width": 1 if small else 1.5},
             "opacity": 1,
         },
         # A click takes the scheme; nothing is to pale then.
-        "selected": {"marker": {"opacity": 1}},
-        "unselected": {"marker": {"opacity": 1}},
-        "text": [_hover(point, style, bits) for point in points],
-        "customdata": [str(point.row.scheme) for point in points],
-        "hovertemplate": "%{text}<extra></extra>",
-        "showlegend": False,
-    }
+        selected={"marker": {"opacity": 1}},
+        unselected={"marker": {"opacity": 1}},
+        customdata=[str(point.row.scheme) for point in points],
+    )
 
 
-def _rings(data: RecipePlotData, theme: Theme) -> list[dict[str, Any]]:
-    """Return a ring around the current scheme."""
-    return [
-        {
-            "type": "scatter",
-            "mode": "markers",
-            "x": [point.x],
-            "y": [point.y],
-            "marker": {
-                "symbol": "circle-open",
-                "size": 17,
-                "line": {"width": 2.5},
-                "color": theme.errors[-1],
-            },
-            "hoverinfo": "skip",
-            "showlegend": False,
-        }
-        for point in ([data.current] if data.current else [])
-    ]
+def _ring(point: RecipePoint, theme: Theme) -> dict[str, Any]:
+    marker = {"symbol": "circle-open", "size": 17, "line": {"width": 2.5}, "color": theme.errors[-1]}
+    return scatter("markers", [point.x], [point.y], marker=marker, hoverinfo="skip")
 
 
 def _name(row: RecipeRow, style: RecipePlotStyle, *, short: bool) -> str:
@@ -483,28 +451,12 @@ def _title(name: str, language: str, priced_as: Shape | None = None) -> dict[str
 
 
 def _label(point: RecipePoint, place: RecipeLabel, style: RecipePlotStyle) -> dict[str, Any]:
-    """Return the name, tied to its point by a thin line."""
     theme = THEMES[style.theme]
     words = _name(point.row, style, short=True) + (" ∞" if point.row.sqnr_db == math.inf else "")
     if point.row.is_current:
         if point.row.id != CURRENT:
             words = text("recipe_plot.is_current", style.language, name=words)
         words = f"<b>{words}</b>"
-    return {
-        "text": words,
-        "x": point.x,
-        "y": point.y,
-        "ax": place.x,
-        "ay": place.y,
-        "axref": "x",
-        "ayref": "y",
-        "xanchor": "left" if place.side == "right" else "right",
-        "showarrow": True,
-        "arrowhead": 0,
-        "arrowwidth": 1,
-        "arrowcolor": faint(theme.muted, 0.7),
-        "standoff": 5,
-        "bgcolor": faint(theme.surface, 0.8),
-        "borderpad": 0,
-        "font": {"size": 11, "color": theme.errors[-1] if point.row.is_current else theme.text},
-    }
+    colour = theme.errors[-1] if point.row.is_current else theme.text
+    name = name_beside(words, (point.x, point.y), (place.x, place.y), place.side, colour, theme)
+    return name | {"borderpad": 0}

@@ -13,9 +13,9 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
+from quantviz.figures.colour_ranges import Array
 from quantviz.figures.numbers import digits_for, number, short_number
 from quantviz.figures.ruler_detail import GridRow
 from quantviz.quantization.code_to_value import value_operations
@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from quantviz.analysis.study import Study
     from quantviz.quantization.result import QParams, QuantResult
 
-Array = npt.NDArray[Any]
-
 #: Values up to which each is a dot; the script draws no more of them.
 MOST_DOTS = 2000
 #: Bits up to which there is a comb of codes.
@@ -53,31 +51,13 @@ _MOST_READ = 2**20
 
 
 @dataclass(frozen=True)
-class Choice:
-    """A slider with a stop for each choice."""
-
-    #: Which of `labels` is chosen.
-    at: int
-    labels: tuple[str, ...]
-
-
-@dataclass(frozen=True)
 class Handles:
     """The parts of a ruler that the user may drag."""
 
     #: Both ends of the range.
     range: bool = False
-    #: The tooth of the zero point.
-    zero: bool = False
-    #: Any other tooth, which sets the scale.
-    tooth: bool = False
     #: The selected value.
     value: bool = False
-    bits: Choice | None = None
-    group: Choice | None = None
-
-    def __bool__(self) -> bool:
-        return any(asdict(self).values())
 
 
 @dataclass(frozen=True)
@@ -177,7 +157,6 @@ class RulerPicture:
             "handles": asdict(handles or Handles()),
             "curve": None if self.curve is None else {"now": None},
             "words": {"label": label, **(words or {})},
-            "dim": False,
             "rows": [asdict(row) for row in self.rows],
             "bell": None if self.bell is None else dict(zip(("mean", "deviation"), self.bell, strict=True)),
             "single": None if self.single is None else asdict(self.single),

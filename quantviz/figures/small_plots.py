@@ -1,17 +1,26 @@
-"""The common layout of the small plots below the panels: a bare frame that follows the page."""
+"""The common parts of the small plots below the panels: a bare frame that follows the page, traces, and names
+beside points, of which none touches another.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeAlias
 
-from quantviz.figures.theme import Theme
+import numpy.typing as npt
 
+from quantviz.figures.theme import Theme, translucent
+
+Numbers: TypeAlias = Sequence[Any] | npt.NDArray[Any]
 #: For `st.plotly_chart(config=…)`: a plot with nothing to press and nothing to drag by accident on a phone.
 SMALL_PLOT_CONFIG: Mapping[str, Any] = MappingProxyType(
     {"displayModeBar": False, "displaylogo": False, "scrollZoom": False, "doubleClick": False}
 )
+#: Points at most so far apart, as a share of the plot's width, are labelled on the same side.
+_CLUSTER = 0.15
+#: Between a cluster and its labels, as a share of the plot's width.
+_ASIDE = 0.07
 
 
 def bare_layout(theme: Theme, height: int, margin: tuple[int, int, int, int]) -> dict[str, Any]:
@@ -21,7 +30,7 @@ def bare_layout(theme: Theme, height: int, margin: tuple[int, int, int, int]) ->
     left, right, top, bottom = margin
     axis = {
         "color": theme.muted,
-        "gridcolor": faint(theme.muted, 0.25),
+        "gridcolor": translucent(theme.muted, 0.25),
         "zeroline": False,
         "fixedrange": True,
         "tickfont": {"size": 11},
@@ -44,11 +53,84 @@ def bare_layout(theme: Theme, height: int, margin: tuple[int, int, int, int]) ->
     }
 
 
-def faint(colour: str, opacity: float) -> str:
-    """Return a colour "#rrggbb" as a translucent one.
+def scatter(
+    mode: str, x: Numbers, y: Numbers, *, hover: Sequence[str] | None = None, **more: Any
+) -> dict[str, Any]:
+    """Return plotly's trace of points or lines; `hover` are the words of each place."""
+    words = {} if hover is None else {"text": hover, "hovertemplate": "%{text}<extra></extra>"}
+    return {"type": "scatter", "mode": mode, "x": x, "y": y, **words, **more}
 
-    >>> faint("#0b4f57", 0.25)
-    'rgba(11,79,87,0.25)'
+
+def name_beside(
+    words: str, point: tuple[float, float], place: tuple[float, float], side: str, colour: str, theme: Theme
+) -> dict[str, Any]:
+    """Return the annotation of a point: its name at a place beside it, tied to it by a thin line."""
+    return {
+        "text": words,
+        "x": point[0],
+        "y": point[1],
+        "ax": place[0],
+        "ay": place[1],
+        "axref": "x",
+        "ayref": "y",
+        "xanchor": "left" if side == "right" else "right",
+        "showarrow": True,
+        "arrowhead": 0,
+        "arrowwidth": 1,
+        "arrowcolor": translucent(theme.muted, 0.7),
+        "standoff": 5,
+        "bgcolor": translucent(theme.surface, 0.8),
+        "font": {"size": 11, "color": colour},
+    }
+
+
+def label_sides(bits: Sequence[float], bits_range: tuple[float, float]) -> list[tuple[float, str]]:
+    """Return for each point where its label begins, in bits, and on which side: beside its cluster, toward
+    the middle of the plot.
     """
-    red, green, blue = bytes.fromhex(colour[1:])
-    return f"rgba({red},{green},{blue},{opacity:g})"
+    width = bits_range[1] - bits_range[0]
+    middle = sum(bits_range) / 2
+    places: dict[int, tuple[float, str]] = {}
+    for cluster in _clusters(bits, _CLUSTER * width):
+        low = bits[cluster[0]]
+        high = bits[cluster[-1]]
+        right = (low + high) / 2 <= middle
+        for i in cluster:
+            places[i] = (high + _ASIDE * width, "right") if right else (low - _ASIDE * width, "left")
+    return [places[i] for i in range(len(bits))]
+
+
+def _clusters(bits: Sequence[float], near: float) -> Iterator[list[int]]:
+    """Split the places in `bits`, ascending, into runs whose neighbours are at most `near` apart."""
+    cluster: list[int] = []
+    for i in sorted(range(len(bits)), key=lambda i: bits[i]):
+        if cluster and bits[i] - bits[cluster[-1]] > near:
+            yield cluster
+            cluster = []
+        cluster.append(i)
+    if cluster:
+        yield cluster
+
+
+def spread(wanted: Sequence[float], gap: float, limits: tuple[float, float]) -> list[float]:
+    """Return places at least `gap` apart, as near to the wanted ones as that allows, inside the limits.
+
+    >>> spread([5.0, 5.0, 9.0], 2.0, (0.0, 10.0))
+    [4.0, 6.0, 9.0]
+    """
+    order = sorted(range(len(wanted)), key=lambda i: wanted[i])
+    low = limits[0] + gap / 2
+    high = limits[1] - gap / 2
+    # Neighbours that touch are joined, and a joined group stands around the mean of its wanted places.
+    groups: list[list[float]] = []
+    for rank, i in enumerate(order):
+        groups.append([max(low + rank * gap, min(wanted[i], high - (len(order) - 1 - rank) * gap))])
+        while len(groups) > 1 and _start(groups[-1], gap) < _start(groups[-2], gap) + len(groups[-2]) * gap:
+            last = groups.pop()
+            groups[-1] += last
+    placed = [_start(group, gap) + i * gap for group in groups for i in range(len(group))]
+    return [placed[order.index(i)] for i in range(len(wanted))]
+
+
+def _start(group: Sequence[float], gap: float) -> float:
+    return sum(group) / len(group) - gap * (len(group) - 1) / 2

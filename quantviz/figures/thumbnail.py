@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 
@@ -59,13 +59,10 @@ def _cells(thumbnail: Thumbnail, theme: str) -> Iterator[str]:
                 f"{place}h{side * length:.4g}v{side:.4g}h{-side * length:.4g}z"
             )
             at += length
+    colours = rgb(GREYS, GREY + 1) if thumbnail.grey else rgb(THEMES[theme].values, 2 * SHADES + 1)
+    first = 0 if thumbnail.grey else -SHADES
     for shade, drawn in sorted(paths.items()):
-        yield f'<path fill="{_colour(shade, thumbnail.grey, theme)}" d="{"".join(drawn)}"/>'
-
-
-def _colour(shade: int, grey: bool, theme: str) -> str:
-    colours = rgb(GREYS, GREY + 1) if grey else rgb(THEMES[theme].values, 2 * SHADES + 1)
-    return f"#{bytes(colours[shade if grey else shade + SHADES]).hex()}"
+        yield f'<path fill="#{bytes(colours[shade - first]).hex()}" d="{"".join(drawn)}"/>'
 
 
 def _ruler(thumbnail: Thumbnail, theme: str) -> Iterator[str]:
@@ -83,7 +80,8 @@ def _ruler(thumbnail: Thumbnail, theme: str) -> Iterator[str]:
     )
     yield f'<path fill="{own.accent}" fill-opacity="0.55" d="{bars}"/>'
     yield f'<path stroke="{own.line}" d="M{left} {HEIGHT - 4}h{_RULER}"/>'
-    half = _half_a_tooth(thumbnail.teeth)
+    gaps = [after - before for before, after in pairwise(thumbnail.teeth)]
+    half = min(1.5, max(0.35, min(gaps, default=30) / 10 * 0.4))
     teeth = "".join(
         f"M{left + at / 10 - half:.4g} {HEIGHT - 4}l{half:.4g} -6l{half:.4g} 6z" for at in thumbnail.teeth
     )
@@ -93,8 +91,3 @@ def _ruler(thumbnail: Thumbnail, theme: str) -> Iterator[str]:
             f'<path fill="none" stroke="{own.accent}" stroke-width="1.3" '
             f'd="M{left + at / 10 + inwards:.4g} 2h{-inwards}v{HEIGHT - 6}"/>'
         )
-
-
-def _half_a_tooth(teeth: Sequence[int]) -> float:
-    gaps = [after - before for before, after in pairwise(teeth)]
-    return min(1.5, max(0.35, min(gaps, default=30) / 10 * 0.4))

@@ -1,18 +1,18 @@
 """The bug gallery's programs: accidents that really happen in quantization code, each with the line that
 causes it.
 
-A program is a list of lines of Python: the text that is shown is the code that runs. Wrapped codes and NaN
-are torch's own doing, never typed. A bug is added here: one entry in `BUGS` and its words under `[bugs.<id>]`
-in each language.
+A program is a list of lines, each shown as Python and run by a function; a test runs the shown text
+itself and gets the same tensors, so that the shown code is the code that ran. Wrapped codes and NaN are
+torch's own doing, never typed. A bug is added here: one entry in `BUGS` and its words under
+`[bugs.<id>]` in each language.
 """
 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache
-from types import CodeType, MappingProxyType
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -31,8 +31,10 @@ class Line:
 
     #: Names the line within its program: its words are under `[bugs.<id>.why]`.
     key: str
-    #: `name = expression`, or `name, name = expression`.
+    #: The line, for showing: `name = expression`, or `name, name = expression`.
     code: str
+    #: The expression, for running.
+    run: Callable[[Variables], Any]
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -41,14 +43,8 @@ class Line:
 
     def given(self, values: Variables) -> dict[str, Any]:
         """Return the values it gives, by name."""
-        variables = {"torch": torch, **values}
-        exec(_compiled(self.code), variables)
-        return {name: variables[name] for name in self.names}
-
-
-@cache
-def _compiled(code: str) -> CodeType:
-    return compile(code, "<gallery>", "exec")
+        result = self.run(values)
+        return dict(zip(self.names, result if len(self.names) > 1 else (result,), strict=True))
 
 
 @dataclass(frozen=True)
@@ -168,32 +164,46 @@ def puzzle(number: int) -> Bug:
 # ---- lines that several programs share ----------------------------------------------------------
 
 # A range that contains 0 gives a zero point inside the codes.
-_RANGE = Line("range", "lo, hi = x.min().clamp(max=0), x.max().clamp(min=0)")
-_RANGE_WITHOUT_0 = Line("range", "lo, hi = x.min(), x.max()")
-_SCALE = Line("scale", "scale = (hi - lo) / 255")
-_ZERO_POINT = Line("zero_point", "zero_point = int((-128 - lo / scale).round().clamp(-128, 127))")
-_CODES = Line("codes", "q = (x / scale + zero_point).round().clamp(-128, 127).to(torch.int8)")
-_VALUES = Line("values", "x_hat = scale * (q.float() - zero_point)")
-_SYMMETRIC_CODES = Line("codes", "q = (x / scale).round().clamp(-127, 127).to(torch.int8)")
-_SYMMETRIC_VALUES = Line("values", "x_hat = scale * q.float()")
-_INT8 = Line("dtype", "dtype = torch.int8")
-_UINT8 = Line("dtype", "dtype = torch.uint8")
+_RANGE = Line(
+    "range",
+    "lo, hi = x.min().clamp(max=0), x.max().clamp(min=0)",
+    lambda v: (v["x"].min().clamp(max=0), v["x"].max().clamp(min=0)),
+)
+_RANGE_WITHOUT_0 = Line("range", "lo, hi = x.min(), x.max()", lambda v: (v["x"].min(), v["x"].max()))
+_SCALE = Line("scale", "scale = (hi - lo) / 255", lambda v: (v["hi"] - v["lo"]) / 255)
+_ZERO_POINT = Line(
+    "zero_point",
+    "zero_point = int((-128 - lo / scale).round().clamp(-128, 127))",
+    lambda v: int((-128 - v["lo"] / v["scale"]).round().clamp(-128, 127)),
+)
+_CODES = Line(
+    "codes",
+    "q = (x / scale + zero_point).round().clamp(-128, 127).to(torch.int8)",
+    lambda v: (v["x"] / v["scale"] + v["zero_point"]).round().clamp(-128, 127).to(torch.int8),
+)
+_VALUES = Line(
+    "values",
+    "x_hat = scale * (q.float() - zero_point)",
+    lambda v: v["scale"] * (v["q"].float() - v["zero_point"]),
+)
+_SYMMETRIC_CODES = Line(
+    "codes",
+    "q = (x / scale).round().clamp(-127, 127).to(torch.int8)",
+    lambda v: (v["x"] / v["scale"]).round().clamp(-127, 127).to(torch.int8),
+)
+_SYMMETRIC_VALUES = Line("values", "x_hat = scale * q.float()", lambda v: v["scale"] * v["q"].float())
+_INT8 = Line("dtype", "dtype = torch.int8", lambda v: torch.int8)
+_UINT8 = Line("dtype", "dtype = torch.uint8", lambda v: torch.uint8)
 
 # ---- tensors made for a purpose -----------------------------------------------------------------
 
-# From -1.28 to 1.27 in steps of 0.01: int8 gives it the scale 0.01 and the zero point 0.
-BALANCED = (
-    (-1.28, 0.4, 0.07, 1.01),
-    (0.33, 1.27, -0.9, 0.02),
-    (-0.55, 0.0, 0.84, -1.1),
-    (0.6, -0.26, 1.18, -0.71),
+# From -1.28 to 1.27, so that int8 gets the scale 0.01 and the zero point 0.
+_ZERO_POINT_0 = Typed.of(
+    [[-1.28, 0.4, 0.07, 1.01], [0.33, 1.27, -0.9, 0.02], [-0.55, 0.0, 0.84, -1.1], [0.6, -0.26, 1.18, -0.71]]
 )
 # Every row reaches 2.54, on one side or the other.
-ROWS_ALIKE = (
-    (2.54, -0.4, 1.07, 0.3),
-    (0.33, -2.54, -0.9, 2.1),
-    (-1.55, 0.0, 0.84, 2.54),
-    (-2.54, 0.66, 1.18, -0.71),
+_ROWS_ALIKE = Typed.of(
+    [[2.54, -0.4, 1.07, 0.3], [0.33, -2.54, -0.9, 2.1], [-1.55, 0.0, 0.84, 2.54], [-2.54, 0.66, 1.18, -0.71]]
 )
 # The second row is a channel that was pruned away.
 _ZERO_ROW = Typed.of(
@@ -208,9 +218,12 @@ _FIVES = Typed.of([[5.0] * 4] * 4)
 _RANDOM = Normal(rows=6, cols=6)
 
 
-def setting(name: str, value: float) -> tuple[Line, ...]:
-    """Return the line before a program that sets a number."""
-    return (Line(name, f"{name} = {value!r}"),)
+def _eps(value: float) -> tuple[Line, ...]:
+    return (Line("eps", f"eps = {value!r}", lambda v: value),)
+
+
+def _share(value: float) -> tuple[Line, ...]:
+    return (Line("share", f"share = {value!r}", lambda v: value),)
 
 
 # ---- the bugs -----------------------------------------------------------------------------------
@@ -220,11 +233,11 @@ _ALL = (
         "int8_difference_wraps",
         (
             Case("notebook", Builtin("course_3x3")),
-            Case("zero_point_0", Typed.of(BALANCED)),
+            Case("zero_point_0", _ZERO_POINT_0),
             Case("random", _RANDOM),
         ),
         (_RANGE, _SCALE, _ZERO_POINT, _CODES, _VALUES),
-        Line("values", "x_hat = scale * (q - zero_point)"),
+        Line("values", "x_hat = scale * (q - zero_point)", lambda v: v["scale"] * (v["q"] - v["zero_point"])),
     ),
     Bug(
         "times_255_wraps",
@@ -234,12 +247,20 @@ _ALL = (
             Case("random", _RANDOM, (_INT8,)),
         ),
         (
-            Line("absmax", "absmax = x.abs().max()"),
-            Line("q_max", "q_max = torch.iinfo(dtype).max"),
-            Line("codes", "q = (x / absmax * q_max).round().to(dtype)"),
-            Line("values", "x_hat = q.float() / q_max * absmax"),
+            Line("absmax", "absmax = x.abs().max()", lambda v: v["x"].abs().max()),
+            Line("q_max", "q_max = torch.iinfo(dtype).max", lambda v: torch.iinfo(v["dtype"]).max),
+            Line(
+                "codes",
+                "q = (x / absmax * q_max).round().to(dtype)",
+                lambda v: (v["x"] / v["absmax"] * v["q_max"]).round().to(v["dtype"]),
+            ),
+            Line(
+                "values",
+                "x_hat = q.float() / q_max * absmax",
+                lambda v: v["q"].float() / v["q_max"] * v["absmax"],
+            ),
         ),
-        Line("q_max", "q_max = 255"),
+        Line("q_max", "q_max = 255", lambda v: 255),
     ),
     Bug(
         "zero_point_clamped",
@@ -259,52 +280,82 @@ _ALL = (
             Case("random", _RANDOM, (_UINT8,)),
         ),
         (
-            Line("limits", "q_min, q_max = torch.iinfo(dtype).min, torch.iinfo(dtype).max"),
+            Line(
+                "limits",
+                "q_min, q_max = torch.iinfo(dtype).min, torch.iinfo(dtype).max",
+                lambda v: (torch.iinfo(v["dtype"]).min, torch.iinfo(v["dtype"]).max),
+            ),
             _RANGE,
-            Line("scale", "scale = (hi - lo) / (q_max - q_min)"),
-            Line("zero_point", "zero_point = int((q_min - lo / scale).round())"),
-            Line("rounded", "y = (x / scale + zero_point).round().clamp(q_min, q_max)"),
-            Line("codes", "q = y.to(dtype)"),
+            Line(
+                "scale",
+                "scale = (hi - lo) / (q_max - q_min)",
+                lambda v: (v["hi"] - v["lo"]) / (v["q_max"] - v["q_min"]),
+            ),
+            Line(
+                "zero_point",
+                "zero_point = int((q_min - lo / scale).round())",
+                lambda v: int((v["q_min"] - v["lo"] / v["scale"]).round()),
+            ),
+            Line(
+                "rounded",
+                "y = (x / scale + zero_point).round().clamp(q_min, q_max)",
+                lambda v: (v["x"] / v["scale"] + v["zero_point"]).round().clamp(v["q_min"], v["q_max"]),
+            ),
+            Line("codes", "q = y.to(dtype)", lambda v: v["y"].to(v["dtype"])),
             _VALUES,
         ),
-        Line("codes", "q = y.to(torch.int8)"),
+        Line("codes", "q = y.to(torch.int8)", lambda v: v["y"].to(torch.int8)),
     ),
     Bug(
         "one_code_too_many",
         (
-            Case("clipped", Builtin("course_4x4_c"), setting("share", 0.9)),
-            Case("absmax", Builtin("course_4x4_c"), setting("share", 1.0)),
-            Case("random", _RANDOM, setting("share", 0.9)),
+            Case("clipped", Builtin("course_4x4_c"), _share(0.9)),
+            Case("absmax", Builtin("course_4x4_c"), _share(1.0)),
+            Case("random", _RANDOM, _share(0.9)),
         ),
         (
-            Line("top", "top = x.abs().quantile(share)"),
-            Line("scale", "scale = top / 127"),
+            Line("top", "top = x.abs().quantile(share)", lambda v: v["x"].abs().quantile(v["share"])),
+            Line("scale", "scale = top / 127", lambda v: v["top"] / 127),
             _SYMMETRIC_CODES,
-            Line("size", "size = q.abs()"),
-            Line("values", "x_hat = scale * q.sign() * size"),
+            Line("size", "size = q.abs()", lambda v: v["q"].abs()),
+            Line(
+                "values", "x_hat = scale * q.sign() * size", lambda v: v["scale"] * v["q"].sign() * v["size"]
+            ),
         ),
-        Line("codes", "q = (x / scale).round().clamp(-128, 127).to(torch.int8)"),
+        Line(
+            "codes",
+            "q = (x / scale).round().clamp(-128, 127).to(torch.int8)",
+            lambda v: (v["x"] / v["scale"]).round().clamp(-128, 127).to(torch.int8),
+        ),
     ),
     Bug(
         "leftover_parameters",
         (
             Case("notebook", Builtin("course_randn_3x3")),
-            Case("rows_alike", Typed.of(ROWS_ALIKE)),
+            Case("rows_alike", _ROWS_ALIKE),
             Case("random", _RANDOM),
         ),
         (
-            Line("per_tensor", "scale = x.abs().max() / 127"),
-            Line("per_row", "row_scale = x.abs().amax(dim=1, keepdim=True) / 127"),
+            Line("per_tensor", "scale = x.abs().max() / 127", lambda v: v["x"].abs().max() / 127),
+            Line(
+                "per_row",
+                "row_scale = x.abs().amax(dim=1, keepdim=True) / 127",
+                lambda v: v["x"].abs().amax(dim=1, keepdim=True) / 127,
+            ),
             _SYMMETRIC_CODES,
             _SYMMETRIC_VALUES,
         ),
-        Line("per_row", "scale = x.abs().amax(dim=1, keepdim=True) / 127"),
+        Line(
+            "per_row",
+            "scale = x.abs().amax(dim=1, keepdim=True) / 127",
+            lambda v: v["x"].abs().amax(dim=1, keepdim=True) / 127,
+        ),
     ),
     Bug(
         "zero_point_added",
         (
             Case("notebook", Builtin("course_w8a32")),
-            Case("zero_point_0", Typed.of(BALANCED)),
+            Case("zero_point_0", _ZERO_POINT_0),
             Case("random", _RANDOM),
         ),
         (
@@ -312,21 +363,33 @@ _ALL = (
             _SCALE,
             _ZERO_POINT,
             _CODES,
-            Line("values", "x_hat = (q.float() - zero_point) * scale"),
+            Line(
+                "values",
+                "x_hat = (q.float() - zero_point) * scale",
+                lambda v: (v["q"].float() - v["zero_point"]) * v["scale"],
+            ),
         ),
-        Line("values", "x_hat = q.float() * scale + zero_point"),
+        Line(
+            "values",
+            "x_hat = q.float() * scale + zero_point",
+            lambda v: v["q"].float() * v["scale"] + v["zero_point"],
+        ),
     ),
     Bug(
         "constant_tensor",
         (
-            Case("eps", _FIVES, setting("eps", 1e-8)),
-            Case("no_eps", _FIVES, setting("eps", 0.0)),
-            Case("not_constant", Builtin("course_3x3"), setting("eps", 1e-8)),
-            Case("random", _RANDOM, setting("eps", 1e-8)),
+            Case("eps", _FIVES, _eps(1e-8)),
+            Case("no_eps", _FIVES, _eps(0.0)),
+            Case("not_constant", Builtin("course_3x3"), _eps(1e-8)),
+            Case("random", _RANDOM, _eps(1e-8)),
         ),
         (
             _RANGE,
-            Line("scale", "scale = ((hi - lo) / 255).clamp(min=eps)"),
+            Line(
+                "scale",
+                "scale = ((hi - lo) / 255).clamp(min=eps)",
+                lambda v: ((v["hi"] - v["lo"]) / 255).clamp(min=v["eps"]),
+            ),
             _ZERO_POINT,
             _CODES,
             _VALUES,
@@ -337,14 +400,26 @@ _ALL = (
         "row_of_zeros",
         (Case("pruned_row", _ZERO_ROW), Case("no_zeros", Builtin("course_3x3")), Case("random", _RANDOM)),
         (
-            Line("absmax", "absmax = x.abs().amax(dim=1, keepdim=True)"),
-            Line("scale", "scale = torch.where(absmax > 0, absmax / 127, 1)"),
+            Line(
+                "absmax",
+                "absmax = x.abs().amax(dim=1, keepdim=True)",
+                lambda v: v["x"].abs().amax(dim=1, keepdim=True),
+            ),
+            Line(
+                "scale",
+                "scale = torch.where(absmax > 0, absmax / 127, 1)",
+                lambda v: torch.where(v["absmax"] > 0, v["absmax"] / 127, 1),
+            ),
             # Codes that stay float, as in training with fake quantization: a cast to int8 would turn NaN into
             # some code.
-            Line("codes", "q = (x / scale).round().clamp(-127, 127)"),
-            Line("values", "x_hat = scale * q"),
+            Line(
+                "codes",
+                "q = (x / scale).round().clamp(-127, 127)",
+                lambda v: (v["x"] / v["scale"]).round().clamp(-127, 127),
+            ),
+            Line("values", "x_hat = scale * q", lambda v: v["scale"] * v["q"]),
         ),
-        Line("scale", "scale = absmax / 127"),
+        Line("scale", "scale = absmax / 127", lambda v: v["absmax"] / 127),
     ),
     Bug(
         "one_axis_one_scale",
@@ -354,13 +429,29 @@ _ALL = (
             Case("random", _RANDOM),
         ),
         (
-            Line("dims", "dims = tuple(d for d in range(x.dim()) if d != 0)"),
-            Line("absmax", "absmax = x.abs().amax(dim=dims, keepdim=True) if dims else x.abs()"),
-            Line("scale", "scale = torch.where(absmax > 0, absmax / 127, 1)"),
+            Line(
+                "dims",
+                "dims = tuple(d for d in range(x.dim()) if d != 0)",
+                lambda v: tuple(d for d in range(v["x"].dim()) if d != 0),
+            ),
+            Line(
+                "absmax",
+                "absmax = x.abs().amax(dim=dims, keepdim=True) if dims else x.abs()",
+                lambda v: v["x"].abs().amax(dim=v["dims"], keepdim=True) if v["dims"] else v["x"].abs(),
+            ),
+            Line(
+                "scale",
+                "scale = torch.where(absmax > 0, absmax / 127, 1)",
+                lambda v: torch.where(v["absmax"] > 0, v["absmax"] / 127, 1),
+            ),
             _SYMMETRIC_CODES,
             _SYMMETRIC_VALUES,
         ),
-        Line("absmax", "absmax = x.abs().amax(dim=dims, keepdim=True)"),
+        Line(
+            "absmax",
+            "absmax = x.abs().amax(dim=dims, keepdim=True)",
+            lambda v: v["x"].abs().amax(dim=v["dims"], keepdim=True),
+        ),
     ),
     Bug(
         "error_sign",
@@ -370,13 +461,21 @@ _ALL = (
             Case("random", _RANDOM),
         ),
         (
-            Line("scale", "scale = x.abs().max() / 7"),
-            Line("codes", "q = (x / scale).round().clamp(-7, 7).to(torch.int8)"),
-            Line("rough", "y = scale * q.float()"),
-            Line("error", "error = y - x"),
-            Line("values", "x_hat = y - error.mean(dim=1, keepdim=True)"),
+            Line("scale", "scale = x.abs().max() / 7", lambda v: v["x"].abs().max() / 7),
+            Line(
+                "codes",
+                "q = (x / scale).round().clamp(-7, 7).to(torch.int8)",
+                lambda v: (v["x"] / v["scale"]).round().clamp(-7, 7).to(torch.int8),
+            ),
+            Line("rough", "y = scale * q.float()", lambda v: v["scale"] * v["q"].float()),
+            Line("error", "error = y - x", lambda v: v["y"] - v["x"]),
+            Line(
+                "values",
+                "x_hat = y - error.mean(dim=1, keepdim=True)",
+                lambda v: v["y"] - v["error"].mean(dim=1, keepdim=True),
+            ),
         ),
-        Line("error", "error = x - y"),
+        Line("error", "error = x - y", lambda v: v["x"] - v["y"]),
         bits=4,
     ),
 )

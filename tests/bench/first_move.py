@@ -19,7 +19,7 @@ from playwright.sync_api import Page, sync_playwright
 
 from quantviz.teaching.lessons import lessons
 from tests.bench.servers import ROOT, serving
-from tests.helpers.browser import FLAGS, chromium_path
+from tests.helpers.browser import FLAGS, chromium_of_benchmarks
 
 HANDLE = ".st-key-lesson_hand [data-handle]"
 #: How often a key is pressed at most, and how many milliseconds lie between.
@@ -63,7 +63,7 @@ def main() -> None:
         serving(ROOT / "app.py", Path(folder)) as url,
         sync_playwright() as playwright,
     ):
-        browser = playwright.chromium.launch(executable_path=chromium_path(), args=list(FLAGS))
+        browser = playwright.chromium.launch(executable_path=chromium_of_benchmarks(), args=list(FLAGS))
         page = browser.new_page(viewport={"width": 390, "height": 844}, has_touch=True)
         for name in moved:
             until_moved(page, url, name)

@@ -22,7 +22,7 @@ from pathlib import Path
 from playwright.sync_api import Browser, sync_playwright
 
 from tests.bench.servers import ROOT, serving
-from tests.helpers.browser import FLAGS, WITH_WINDOWS, chromium_path
+from tests.helpers.browser import FLAGS, chromium_of_benchmarks
 
 #: The most that the Lab may take, as a multiple of the page without torch.
 BAR = 1.1
@@ -107,7 +107,7 @@ def main() -> None:
     rounds = parser.parse_args().rounds
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         (Path(folder) / "sitecustomize.py").write_text(_NO_TORCH, encoding="utf-8")
-        browser = playwright.chromium.launch(executable_path=chromium_path(WITH_WINDOWS), args=list(FLAGS))
+        browser = playwright.chromium.launch(executable_path=chromium_of_benchmarks(), args=list(FLAGS))
         paint_ms(browser, None)  # files into the disk cache
         doors = []
         for turn in range(rounds):

@@ -24,7 +24,7 @@ from safetensors.torch import save_file
 from quantviz.sources import LocalTensor, write_source
 from tests.bench.repaint import DRAWN, change_ms
 from tests.bench.servers import ROOT, serving
-from tests.helpers.browser import FLAGS, IDLE, WITH_WINDOWS, chromium_path
+from tests.helpers.browser import FLAGS, IDLE, chromium_of_benchmarks
 
 SHAPE = (4096, 11008)
 #: The most that the large page may take: of the small one's time and memory, and bytes.
@@ -64,7 +64,7 @@ def browser_bytes(playwright: Playwright, address: str) -> int:
     with tempfile.TemporaryDirectory() as folder:
         context = playwright.chromium.launch_persistent_context(
             folder,
-            executable_path=chromium_path(WITH_WINDOWS),
+            executable_path=chromium_of_benchmarks(),
             args=list(FLAGS),
             viewport={"width": 1366, "height": 625},
         )
@@ -106,7 +106,7 @@ def main() -> None:
         save_file({"weight": matrix()}, folder / "large.safetensors")
         lab = stack.enter_context(serving(ROOT / "app.py", cwd=ROOT, env={"QUANTVIZ_DATA_DIR": str(folder)}))
         playwright = stack.enter_context(sync_playwright())
-        browser = playwright.chromium.launch(executable_path=chromium_path(WITH_WINDOWS), args=list(FLAGS))
+        browser = playwright.chromium.launch(executable_path=chromium_of_benchmarks(), args=list(FLAGS))
         sources = {
             "small": "normal(rows=32,cols=32)",
             "large": write_source(LocalTensor("large.safetensors", "weight", SHAPE)),

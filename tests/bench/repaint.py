@@ -16,7 +16,7 @@ from pathlib import Path
 from playwright.sync_api import Page, sync_playwright
 
 from tests.bench.servers import ROOT, serving
-from tests.helpers.browser import FLAGS, IDLE, chromium_path
+from tests.helpers.browser import FLAGS, IDLE, chromium_of_benchmarks
 
 #: The most that the Lab may take, as a multiple of the bare page.
 BAR = 1.2
@@ -77,7 +77,7 @@ def main() -> None:
         bare = stack.enter_context(serving(Path(bare_folder) / "bare_page.py", cwd=Path(bare_folder)))
         lab = stack.enter_context(serving(ROOT / "app.py", cwd=ROOT))
         browser = stack.enter_context(sync_playwright()).chromium.launch(
-            executable_path=chromium_path(), args=list(FLAGS)
+            executable_path=chromium_of_benchmarks(), args=list(FLAGS)
         )
         for side in SIDES:
             pages = {}

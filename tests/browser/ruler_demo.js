@@ -13,7 +13,6 @@ export function makeDemo(host, settings, values, state) {
     },
     release: (message) => told.push(["release", message]),
     cancel: (message) => told.push(["cancel", message]),
-    hover: (index) => told.push(["hover", index]),
   };
   const moves = Object.values(state.handles).some(Boolean);
   const ruler = new Ruler(host, settings, moves ? on : {});
@@ -97,7 +96,7 @@ export function makeDemo(host, settings, values, state) {
       values: state.alone ? new Float32Array(0) : values,
       ...landings(),
       selected: state.selected,
-      histogram: state.histogram === false ? null : histogram(state.bars),
+      histogram: histogram(state.bars),
       levels: Float64Array.from(codes, (q) => (q - z) * scale),
       codes: codes.map((q) => String(q).replace("-", "−")),
       zero: codes.indexOf(z),
@@ -117,7 +116,6 @@ export function makeDemo(host, settings, values, state) {
       curve: state.curve ? curve() : null,
       mark: state.mark === undefined ? null : { on: "axis", at: state.mark, asked: false },
       words: { label: "The demo's ruler." },
-      dim: Boolean(state.dim),
     };
   }
 

@@ -42,7 +42,10 @@ HARD = {
 #: What the tests call: `run` quantizes each case and gives its arrays as bytes, `rest` what has no bits to
 #: compare.
 SCRIPT = """
-window.api = arithmetic();
+window.api = {
+  ROUNDING, levelsOf, makeArithmetic, makeLayout, makeParts, metricsOf, momentsOf, paramsOf, quantizeTensor,
+  unpacked,
+};
 const text = bytes => {
   let made = "";
   for (let i = 0; i < bytes.length; i += 32768) made += String.fromCharCode(...bytes.subarray(i, i + 32768));
@@ -76,7 +79,7 @@ PARTS = ("q", "x_hat", "error", "clipped", "step", "lo", "hi", "scale", "zero_po
 def page(browser):
     page = browser.new_page()
     page.goto("about:blank")
-    page.evaluate(LOAD, read_script("arithmetic").replace("export default ", "") + SCRIPT)
+    page.evaluate(LOAD, read_script("hand_component") + SCRIPT)
     yield page
     page.close()
 
@@ -432,7 +435,7 @@ def test_metrics_are_those_of_the_reference(page):
             "bits": bits_per_element(scheme, shape),
         }
         got = page.evaluate(
-            "g => api.metricsOf(api.makeMetrics(g.metrics), api.momentsOf(api.quantizeTensor("
+            "g => api.metricsOf(api.makeParts(g.metrics), api.momentsOf(api.quantizeTensor("
             "api.makeArithmetic(g.program), floats(g.x), api.makeLayout(g.layout))), g.bits)",
             given,
         )

@@ -91,8 +91,8 @@ def handles(page):
 
 
 def told(page):
-    """What the owner was told, without hovering; it is forgotten."""
-    return [each for each in page.evaluate("demo.told.splice(0)") if each[0] != "hover"]
+    """What the owner was told; it is forgotten."""
+    return page.evaluate("demo.told.splice(0)")
 
 
 def frame(page):
@@ -624,10 +624,6 @@ def test_two_thousand_dots_are_drawn_and_more_are_a_histogram(ruler):
             "demo.show(); CanvasRenderingContext2D.prototype.moveTo = real; return n }"
         )
         assert (starts > 1000) == dots
-    # Without a histogram of the owner's the ruler counts itself.
-    page.evaluate("demo.state.histogram = false; demo.show()")
-    red, _, blue, alpha = page.evaluate(COLOUR_AT, [683, 80])
-    assert (alpha > 0, blue > red) == (True, True)
 
 
 def test_an_end_beyond_the_axis_can_be_brought_back(ruler):
@@ -637,17 +633,6 @@ def test_an_end_beyond_the_axis_can_be_brought_back(ruler):
     assert page.evaluate(COLOUR_AT, [upper["x"], upper["y"] - 6])[3] == 255, "its knob is drawn"
     messages = drag(page, upper, -300)
     assert -3.5 < messages[-1][1]["hi"] < 4.5
-
-
-def test_hovering_tells_which_dot(ruler):
-    page = ruler()
-    x, y = page.evaluate("[...demo.ruler.painter.places].slice(2 * 63, 2 * 63 + 2)")
-    page.mouse.move(x, y)
-    page.mouse.move(x, 690)
-    assert [each for each in page.evaluate("demo.told") if each[0] == "hover"] == [
-        ["hover", 63],
-        ["hover", -1],
-    ]
 
 
 def test_a_closed_ruler_leaves_nothing(ruler):

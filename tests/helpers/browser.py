@@ -17,10 +17,10 @@ from tests.helpers import ROOT
 
 #: Streamlit is waiting for a person.
 IDLE = "[data-testid=stApp][data-test-script-state=notRunning]"
-#: Chromium by its names: as people have it, and, where tests run it, first without windows, which has a tenth
-#: less to do.
+#: Chromium by its names: as people have it, and without windows, which has a tenth less to do.
 WITH_WINDOWS = ("chromium", "chromium-browser", "google-chrome")
-BROWSERS = ("chromium-headless-shell", *WITH_WINDOWS)
+WITHOUT_WINDOWS = "chromium-headless-shell"
+NO_CHROMIUM = "no Chromium found; set CHROMIUM to its path, or install Debian's chromium"
 #: Set where a browser must be there: then its absence fails instead of skipping.
 REQUIRED = "QUANTVIZ_REQUIRE_BROWSER"
 #: Of a Chromium for tests.
@@ -35,7 +35,8 @@ FLAGS = (
 )
 
 
-def chromium_path(names=BROWSERS):
+def chromium_path(names):
+    """The path in CHROMIUM, else of the first of these names that is installed; None without any."""
     named = os.environ.get("CHROMIUM")
     found = named or next(filter(None, map(shutil.which, names)), None)
     return found if found and Path(found).exists() else None
@@ -43,11 +44,15 @@ def chromium_path(names=BROWSERS):
 
 def chromium_of_tests():
     """The path of a Chromium; without one the test is skipped, or fails where a browser must be there."""
-    path = chromium_path()
+    path = chromium_path((WITHOUT_WINDOWS, *WITH_WINDOWS))
     if path is None:
-        reason = "no Chromium found; set CHROMIUM to its path, or install Debian's chromium"
-        pytest.fail(reason) if os.environ.get(REQUIRED) == "1" else pytest.skip(reason)
+        pytest.fail(NO_CHROMIUM) if os.environ.get(REQUIRED) == "1" else pytest.skip(NO_CHROMIUM)
     return path
+
+
+def chromium_of_benchmarks():
+    """The path of a Chromium, preferably as people have it; without one the run ends with that sentence."""
+    return chromium_path((*WITH_WINDOWS, WITHOUT_WINDOWS)) or sys.exit(NO_CHROMIUM)
 
 
 @contextlib.contextmanager

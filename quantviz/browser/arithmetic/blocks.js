@@ -28,9 +28,7 @@ export function makeLayout(spec) {
 /** Return the number of each cell's block, counted row-major over the grid. */
 function blockNumbers(spec, cells) {
   const numbers = new Int32Array(cells);
-  if (spec.grid.every((n) => n === 1)) {
-    return numbers;
-  }
+  if (spec.grid.every((n) => n === 1)) return numbers;
   // The last axis varies quickest: each earlier axis repeats what those after it have.
   let done = 1;
   let blocks = 1;

@@ -1,7 +1,5 @@
 // The sums that metrics are made of, and the metrics, by the formulas that Python wrote.
 
-import { makeParts } from "./quantizing.js";
-
 /** Return the moments of a result of `quantizeTensor`, by the names of `Moments` of Python. */
 export function momentsOf(result, x = result.x) {
   const { q, x_hat, error, clipped, step, counted, codes } = result;
@@ -10,9 +8,7 @@ export function momentsOf(result, x = result.x) {
   let largest = -Infinity;
   const counts = new Float64Array(codes[1] - codes[0] + 1);
   for (let i = 0; i < x.length; i++) {
-    if (counted && !counted[i]) {
-      continue;
-    }
+    if (counted && !counted[i]) continue;
     const value = x[i];
     const made = x_hat[i];
     const off = error[i];
@@ -43,12 +39,10 @@ export function momentsOf(result, x = result.x) {
   return { ...m, e2: m.kept_e2 + m.clipped_e2, max_error: largest, code_counts: counts, codes_seen: seen };
 }
 
-/** Return the formulas of all metrics by id, of what `write_metrics` of Python packed. */
-export function makeMetrics(packed) {
-  return makeParts(packed);
-}
-
-/** Return the metrics `wanted` of moments, by id; `bits` is what an element costs at stored size. */
+/**
+ * Return the metrics `wanted` of moments, by id: `formulas` are what `makeParts` makes of what `write_metrics` of
+ * Python packed, and `bits` is what an element costs at stored size.
+ */
 export function metricsOf(formulas, moments, bits, wanted = Object.keys(formulas)) {
   return Object.fromEntries(wanted.map((id) => [id, formulas[id](moments, bits)]));
 }

@@ -48,9 +48,7 @@ export function unpacked(together) {
 export function quantizeTensor(arithmetic, x, layout, choice = {}) {
   const { parts, facts } = arithmetic;
   const input = finiteInput(x, facts, layout);
-  if (input.refused) {
-    return { refused: input.refused };
-  }
+  if (input.refused) return { refused: input.refused };
   const blocks = {
     count: layout.count,
     lo: new Float64Array(layout.count).fill(NaN),
@@ -66,9 +64,7 @@ export function quantizeTensor(arithmetic, x, layout, choice = {}) {
   const refused = given
     ? paramsGiven(arithmetic, tensor, set, params)
     : paramsOfRanges(arithmetic, tensor, set, blocks, params);
-  if (refused) {
-    return { refused };
-  }
+  if (refused) return { refused };
   const { cells, count, order, starts } = layout;
   const result = {
     q: new Float64Array(cells),
@@ -110,9 +106,7 @@ export function paramsOf(result, b) {
  * format of more than 8 bits. `params` are those of `paramsOf`.
  */
 export function levelsOf({ parts, facts }, params) {
-  if (!facts.levels) {
-    return null;
-  }
+  if (!facts.levels) return null;
   const [first, last] = facts.levels;
   const codes = Float64Array.from({ length: last - first + 1 }, (_, i) => first + i);
   const values = new Float64Array(codes.length);
@@ -143,9 +137,7 @@ function finiteInput(given, { input: dtype, nonfinite: rule }, layout) {
       first = first < 0 ? i : first;
     }
   }
-  if (bad === 0) {
-    return { x, counted: null };
-  }
+  if (bad === 0) return { x, counted: null };
   if (rule === "refuse") {
     const where = { value: given[first], index: indexIn(layout.shape, first), count: bad };
     // What was finite before has no number in half precision.
@@ -194,9 +186,7 @@ function paramsOfRanges({ parts, facts }, { x, counted, layout, absmax }, set, b
     const own = facts.mode === "symmetric" ? 2 * Math.max(Math.abs(lo[b]), Math.abs(hi[b])) : hi[b] - lo[b];
     width = own > width ? own : width;
   }
-  if (width > SINGLE_MAX) {
-    return { key: "range_beyond_float32", width, largest: SINGLE_MAX };
-  }
+  if (width > SINGLE_MAX) return { key: "range_beyond_float32", width, largest: SINGLE_MAX };
   let largest = 0;
   for (let b = 0; b < count; b++) {
     const zero = Math.abs(parts.range(lo[b], hi[b], extremes[b], absmax, isShort(layout, b), params, b));
@@ -231,9 +221,7 @@ function paramsGiven({ parts, facts }, { layout, absmax }, set, params) {
   const fits = facts.zero_whole
     ? zero === Math.round(zero) && Math.abs(zero) <= EXACT_INTEGER
     : Number.isFinite(Math.fround(zero));
-  if (!fits) {
-    return { key: "zero_point_not_integer", got: zero, largest: EXACT_INTEGER };
-  }
+  if (!fits) return { key: "zero_point_not_integer", got: zero, largest: EXACT_INTEGER };
   const symmetric = facts.mode === "symmetric";
   if (symmetric && zero !== 0 && zero !== facts.symmetric_zero_point) {
     return { key: "zero_point_in_symmetric", got: zero };
@@ -252,9 +240,7 @@ function refusedInfinite({ x, layout }, { x_hat, error }, { scale }) {
     if (error[i] - error[i] + (x_hat[i] - x_hat[i]) !== 0 && Number.isFinite(x[i])) {
       const b = layout.numbers[i];
       const where = { index: indexIn(layout.shape, i), block: indexIn(layout.grid, b) };
-      if (Number.isNaN(scale[b])) {
-        return { refused: { key: "scale_is_nan", ...where } };
-      }
+      if (Number.isNaN(scale[b])) return { refused: { key: "scale_is_nan", ...where } };
       const refused =
         scale[b] === 0
           ? { key: "scale_is_zero", ...where }

@@ -12,9 +12,7 @@ const WHOLE = 2 ** 52;
 
 /** Round to the nearest whole number, half to even; -0 stays -0. */
 function rint(x) {
-  if (x > 0) {
-    return x < WHOLE ? x + WHOLE - WHOLE : x;
-  }
+  if (x > 0) return x < WHOLE ? x + WHOLE - WHOLE : x;
   // A small negative number becomes -0.
   return x < 0 && x > -WHOLE ? -(WHOLE - x - WHOLE) : x;
 }
@@ -31,9 +29,7 @@ function fusedSum(x, y, z) {
   const total = product + z;
   const back = total - product;
   const lost = product - (total - back) + (z - back);
-  if (lost === 0 || !(Math.abs(total) < Infinity)) {
-    return Math.fround(total);
-  }
+  if (lost === 0 || !(Math.abs(total) < Infinity)) return Math.fround(total);
   DOUBLE[0] = total;
   if ((HALVES[0] & 1) === 0) {
     if (lost > 0 !== total > 0) {
@@ -50,9 +46,7 @@ function fusedSum(x, y, z) {
 /** Round a float32 to float16, half to even. */
 function toHalf(x) {
   const size = Math.abs(x);
-  if (!(size < Infinity)) {
-    return x;
-  }
+  if (!(size < Infinity)) return x;
   // Added to this many, what lies between two neighbours has no digits left.
   const step = size < 2 ** -14 ? 2 ** -24 : twoTo(exponentOf(size) - 11);
   const rounded = rint(size / step) * step;
@@ -61,9 +55,7 @@ function toHalf(x) {
 
 /** Round a float32 to bfloat16, half to even. */
 function toBrain(x) {
-  if (x !== x) {
-    return x;
-  }
+  if (x !== x) return x;
   SINGLE[0] = x;
   const raw = HALVES[0];
   HALVES[0] = (raw + 0x7fff + ((raw >> 16) & 1)) & -65536;
@@ -84,9 +76,7 @@ function twoTo(n) {
 function exponentOf(x) {
   DOUBLE[0] = x;
   const field = (HALVES[1] >> 20) & 0x7ff;
-  if (field === 0x7ff || x === 0) {
-    return 0;
-  }
+  if (field === 0x7ff || x === 0) return 0;
   // A subnormal double is made normal first.
   return field > 0 ? field - 1022 : exponentOf(x * 2 ** 54) - 54;
 }
@@ -101,15 +91,11 @@ function floatOfCode(code, exponent, mantissa, bias, special, subnormal, signed)
   const fraction = magnitude & (one - 1);
   const sign = negative ? -1 : 1;
   const full = field === (1 << exponent) - 1;
-  if (special === 1 && full) {
-    return fraction ? NaN : sign * Infinity;
-  }
+  if (special === 1 && full) return fraction ? NaN : sign * Infinity;
   if ((special === 2 && full && fraction === one - 1) || (special === 3 && negative && !magnitude)) {
     return NaN;
   }
-  if (subnormal && field === 0) {
-    return sign * fraction * twoTo(1 - bias - mantissa);
-  }
+  if (subnormal && field === 0) return sign * fraction * twoTo(1 - bias - mantissa);
   return sign * (one + fraction) * twoTo(field - bias - mantissa);
 }
 

@@ -81,9 +81,7 @@ function percentile({ percent, magnitudes }, x, counted, layout, b) {
   // The zeros that fill a block come after its negative values; they are counted, not made.
   const zeros = paddingOf(layout, b);
   const last = ordered.length + zeros - 1;
-  if (last < 0) {
-    return 0;
-  }
+  if (last < 0) return 0;
   let negative = 0;
   while (negative < ordered.length && ordered[negative] < 0) {
     negative++;

@@ -3,13 +3,13 @@
 
 import { Grid } from "./grid.js";
 import { boardRules } from "./rules.js";
+import { arrowStep, cellBeside } from "../page/keys.js";
 import { numberText } from "../panels/numbers.js";
 
 // Milliseconds of rest after which the server is told where the hand is.
 const REST = 160;
 // Milliseconds after which what the server says holds, whatever it was told.
 const PATIENCE = 4000;
-const STEPS = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
 const MADE = ["q", "x_hat", "error"];
 
 export class Board {
@@ -32,9 +32,8 @@ export class Board {
   }
 
   dress(data, at = data.at, same = false) {
-    const focused = this.root.contains(this.root.getRootNode().activeElement)
-      ? this.root.getRootNode().activeElement.tagName
-      : null;
+    const { activeElement } = this.root.getRootNode();
+    const focused = this.root.contains(activeElement) ? activeElement?.tagName : null;
     Object.assign(this, { data, at });
     if (!same) this.found = Boolean(data.handle?.shows[at]);
     const [, cols] = data.shape;
@@ -145,7 +144,6 @@ export class Board {
       input: find("input"),
       thumb: find(".qv-thumb"),
       zones: find(".qv-zones"),
-      began: find(".qv-began"),
       said: find(".qv-said"),
     };
     find(".qv-hand-name").textContent = handle.name;
@@ -182,13 +180,10 @@ export class Board {
   }
 
   step(event) {
-    const move = STEPS[event.key];
-    if (!move || event.altKey || event.ctrlKey || event.metaKey) return;
+    const step = arrowStep(event);
+    if (!step) return;
     event.preventDefault();
-    const [rows, cols] = this.data.shape;
-    const within = (value, most) => Math.min(Math.max(value, 0), most - 1);
-    const row = within(Math.floor(this.marked / cols) + move[0], rows);
-    this.mark(row * cols + within((this.marked % cols) + move[1], cols));
+    this.mark(cellBeside(this.marked, step, ...this.data.shape));
   }
 
   mark(place) {
@@ -210,12 +205,9 @@ export class Board {
     for (const grid of this.grids) grid.show(at, lit, marked);
     data.rows.forEach(({ told }, i) => {
       if (!told.length) return;
-      const [number, code, gives, ends] = told[at];
-      const [, numberPart, codePart, givesPart, endsPart] = this.heads[i].children;
-      numberPart.textContent = number;
-      codePart.textContent = code;
-      givesPart.textContent = gives;
-      endsPart.textContent = ends;
+      // Number, code, the code's value, and its ends.
+      const [, ...parts] = this.heads[i].children;
+      parts.forEach((part, k) => (part.textContent = told[at][k]));
     });
     if (data.handle) this.showHand();
   }

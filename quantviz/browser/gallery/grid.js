@@ -1,7 +1,8 @@
 // One panel of the board: a table whose cells are coloured and printed by their values.
 
 import { colourCells, inkFor } from "../hand/colours.js";
-import { ems, numberText } from "../panels/numbers.js";
+import { numberText } from "../panels/numbers.js";
+import { fitting } from "../panels/printed_values.js";
 
 // The largest font size in pixels, but on a projector.
 const LARGEST_TYPE = 13;
@@ -32,17 +33,10 @@ export class Grid {
   // not fit. `peers` are the grids of one column, whose values are printed alike.
   fit(frame) {
     const { data, peers, name } = this;
-    const { writing } = data;
     const [{ clientWidth: width, clientHeight: height }] = this.cells;
-    const tallest = height * writing.tall;
-    if (tallest < writing.smallest) return null;
-    const values = peers.flatMap((grid) => [...grid.valuesAt(frame)]);
-    for (const style of data.styles[name]) {
-      const widest = Math.max(...values.map((value) => ems(numberText(value, style, writing), writing)));
-      const size = Math.min(LARGEST_TYPE * data.enlarge, tallest, (width * WIDE) / widest);
-      if (size >= writing.smallest) return { style, size };
-    }
-    return null;
+    const values = peers.flatMap((grid) => Array.from(grid.valuesAt(frame), (value) => ({ value })));
+    const writing = { ...data.writing, wide: WIDE };
+    return fitting(values, data.styles[name], { width, height }, LARGEST_TYPE * data.enlarge, writing);
   }
 
   valuesAt(frame) {

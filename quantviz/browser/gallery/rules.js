@@ -13,8 +13,7 @@ export function boardRules({ text, muted, line, surface, mark, halo, lit, handle
     .qv-drag { position: relative; height: 44px; }
     .qv-drag::before { content: ""; position: absolute; inset: 19px 0; border-radius: 3px;
       background: ${line}; }
-    .qv-zones, .qv-began { position: absolute; top: 15px; height: 14px; left: 22px; right: 22px; }
-    .qv-began { width: 2px; right: auto; margin-left: -1px; background: ${muted}; }
+    .qv-zones { position: absolute; top: 15px; height: 14px; left: 22px; right: 22px; }
     .qv-drag span { pointer-events: none; }
     .qv-thumb { position: absolute; left: 0; top: 0; min-width: 44px; padding: 0 5px; height: 44px;
       border-radius: 22px;

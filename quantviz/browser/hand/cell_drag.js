@@ -16,11 +16,8 @@ export class CellDrag {
     window.addEventListener("pointermove", (event) => this.drag(event), options);
     window.addEventListener("pointerup", (event) => this.end(event, "release"), options);
     window.addEventListener("pointercancel", (event) => this.end(event, "giveUp"), options);
-    window.addEventListener(
-      "keydown",
-      (event) => this.held && event.key === "Escape" && this.giveUp(),
-      options,
-    );
+    const escape = (event) => this.held && event.key === "Escape" && this.giveUp();
+    window.addEventListener("keydown", escape, options);
   }
 
   press(event) {

@@ -68,3 +68,23 @@ export function released(message, choice, hand, places) {
   const variant = hand.variants[choice.variant];
   return kind === "bits" ? { kind: "format", id: variant.format } : { kind, size: variant.size };
 }
+
+// The number of a slider's stop, 0 for groups as large as the blocks are.
+function stopsOf({ mark, bits, groups, variants }) {
+  if (mark.on === "bits") return bits.map((variant) => Number(variants[variant].bits_label));
+  return groups.map((variant) => variants[variant].size ?? 0);
+}
+
+// Where a learner expects what a drag is to find: on the axis a value, on a slider the place of a stop for
+// bits or a group's size; null where there is no mark.
+export function markOf(data) {
+  const { mark } = data;
+  if (!mark) return null;
+  const at = mark.on === "axis" || mark.at === null ? mark.at : stopsOf(data).indexOf(mark.at);
+  return { ...mark, at };
+}
+
+// What the server is told of a mark at `at`.
+export function markedAt(at, data) {
+  return data.mark.on === "axis" ? at : stopsOf(data)[at];
+}

@@ -1,6 +1,6 @@
 // The error against the range: each point is a real quantization with that range.
 
-import { SHARED } from "../page/tables.js";
+import { SHARED } from "../page/component.js";
 
 // Ranges up to that of all values, and wider ones: as `analysis/clipping_curve.py` has them.
 const STEPS = 64;

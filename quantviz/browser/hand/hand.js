@@ -2,19 +2,26 @@
 // numbers. The browser quantizes by the scheme's own arithmetic; the server hears of it when the hand lets
 // go.
 
-import { SHARED } from "../page/tables.js";
+import { SHARED } from "../page/component.js";
 import { makeLayout } from "../arithmetic/blocks.js";
-import { makeMetrics, metricsOf, momentsOf } from "../arithmetic/moments.js";
-import { levelsOf, makeArithmetic, paramsOf, quantizeTensor, unpacked } from "../arithmetic/quantizing.js";
+import { metricsOf, momentsOf } from "../arithmetic/moments.js";
+import {
+  levelsOf,
+  makeArithmetic,
+  makeParts,
+  paramsOf,
+  quantizeTensor,
+  unpacked,
+} from "../arithmetic/quantizing.js";
 import { subjectOf } from "../panels/layout.js";
+import { filled } from "../ruler/figures.js";
 import { NARROW } from "../ruler/places.js";
 import { Ruler } from "../ruler/ruler.js";
 import { CellDrag } from "./cell_drag.js";
-import { chosenBy, released, unchanged } from "./choice.js";
+import { chosenBy, markOf, markedAt, released, unchanged } from "./choice.js";
 import { curveToShow, errorCurve, foundOf, lowerEndCurve } from "./curve.js";
 import { figuresOf, writeFigures } from "./figures_line.js";
 import { liveCells, livePixels } from "./live_cells.js";
-import { markedAt, markOf } from "./mark.js";
 import { Painting, dimTitle } from "./painting.js";
 import { Payers } from "./payers.js";
 import { PhoneBits } from "./phone_bits.js";
@@ -52,7 +59,7 @@ export class Hand {
     if (data.found) data.found = this.searched(data);
     this.programs = unpacked(data);
     this.made = new Map();
-    this.metrics = makeMetrics(data.metrics);
+    this.metrics = makeParts(data.metrics);
     this.choice = unchanged(data);
     this.shown = this.computed(this.choice);
     if (this.shown.refused) throw new Error(`refused what the server computed: ${this.shown.refused.key}`);
@@ -191,7 +198,7 @@ export class Hand {
 
   reason({ key, ...numbers }) {
     const words = this.data.settings.refusals;
-    return (words[key] ?? words.other).replace(/\{(\w+)\}/g, (_, name) => String(numbers[name] ?? ""));
+    return filled(words[key] ?? words.other, numbers);
   }
 
   computed(choice) {
@@ -285,7 +292,11 @@ export class Hand {
     const values = Float32Array.from(places, (place) => shown.x[place]);
     // A phone has the bits in its bottom bar; the curve takes the sliders' room.
     const narrow = this.ruler.width < NARROW && data.phone_bar;
-    const sliders = !data.curve || !data.phone_bar;
+    const slider = (list, label) => {
+      if (list.length < 2 || (data.curve && data.phone_bar)) return null;
+      const labels = list.map((each) => data.variants[each][label]);
+      return { at: Math.max(list.indexOf(choice.variant), 0), labels };
+    };
     if (data.phone_bar)
       this.phoneBits.show(data.bits, choice.variant, data.variants, data.settings.words.bits);
     const picture = {
@@ -304,14 +315,8 @@ export class Hand {
       symmetric: data.symmetric,
       handles: {
         ...data.handles,
-        bits:
-          data.bits.length > 1 && sliders && !narrow
-            ? this.slider(data.bits, choice.variant, "bits_label")
-            : null,
-        group:
-          data.groups.length > 1 && sliders && (!narrow || data.variants[data.current].size)
-            ? this.slider(data.groups, choice.variant, "group_label")
-            : null,
+        bits: narrow ? null : slider(data.bits, "bits_label"),
+        group: narrow && !data.variants[data.current].size ? null : slider(data.groups, "group_label"),
       },
       mark: markOf(data),
       snap: data.snap,
@@ -320,7 +325,6 @@ export class Hand {
       bell: data.bell,
       curve: curveToShow(this.curve, this.found, data, choice, this.rangeOf(shown)?.hi),
       words: { label: data.label },
-      dim: false,
       stage: data.stage,
     };
     // What a hand moves is where the hand is; only what the page chose glides there.
@@ -345,24 +349,12 @@ export class Hand {
     if (!this.status) {
       this.status = this.host.appendChild(document.createElement("div"));
       this.status.className = "qv-hand-status";
-      Object.assign(this.status.style, {
-        position: "absolute",
-        top: "2px",
-        right: "8px",
-        font: `12px ${this.data.settings.colours.font}`,
-        color: this.data.settings.colours.text,
-        pointerEvents: "none",
-      });
+      const { font, text } = this.data.settings.colours;
+      this.status.style.cssText = `position: absolute; top: 2px; right: 8px; pointer-events: none;
+        font: 12px ${font}; color: ${text};`;
       this.status.setAttribute("role", "status");
     }
     if (this.status.textContent !== reason) this.status.textContent = reason;
-  }
-
-  slider(list, variant, label) {
-    return {
-      at: Math.max(list.indexOf(variant), 0),
-      labels: list.map((each) => this.data.variants[each][label]),
-    };
   }
 
   showPanels() {

@@ -6,7 +6,7 @@
 export function liveCells(sent, result, variant, places) {
   const picked = (values) => values.constructor.from(places, (place) => values[place]);
   const { open } = sent;
-  const live = { ...sent, rows: sent.rows, cols: sent.cols };
+  const live = { ...sent };
   // What only the server can say of a cell is not told meanwhile.
   delete live.cause;
   for (const name of ["block_of_row", "block_of_col", "scale_of_row", "scale_of_col"]) delete live[name];

@@ -1,6 +1,8 @@
 // The panels while a hand moves something: a canvas over plotly's heatmaps. Plotly takes several frames to
 // draw what is drawn here in one; it gets the data when the hand lets go.
 
+import { sharpen } from "../page/canvas.js";
+import { cellSize } from "../panels/geometry.js";
 import { panelsOf } from "../panels/layout.js";
 import { printsIn } from "../panels/printed_values.js";
 import { shownError } from "../panels/cells.js";
@@ -23,15 +25,8 @@ export class Painting {
     if (!frame || !bridge.overlay) return;
     if (this.canvas.parentNode !== frame) frame.insertBefore(this.canvas, bridge.overlay);
     const { width, height } = bridge.gd._fullLayout;
-    const sharp = window.devicePixelRatio || 1;
-    if (
-      this.canvas.width !== Math.round(width * sharp) ||
-      this.canvas.height !== Math.round(height * sharp)
-    ) {
-      this.canvas.width = Math.round(width * sharp);
-      this.canvas.height = Math.round(height * sharp);
-      Object.assign(this.canvas.style, { width: `${width}px`, height: `${height}px` });
-    }
+    const sharp = sharpen(this.canvas, width, height);
+    Object.assign(this.canvas.style, { width: `${width}px`, height: `${height}px` });
     this.context.setTransform(sharp, 0, 0, sharp, 0, 0);
     this.context.clearRect(0, 0, width, height);
     const panels = panelsOf(bridge).filter((panel) => bridge.live.open.includes(panel.name));
@@ -62,35 +57,21 @@ export class Painting {
     }
     colourCells(shownIn(live, panel.name), live.scales[panel.name], this.pixels);
     this.cellsContext.putImageData(this.image, 0, 0);
+    const place = [panel.left, panel.top, panel.width, panel.height];
+    this.context.clearRect(...place);
     this.context.imageSmoothingEnabled = false;
     // A pixel may stand for several cells.
     const across = cols / (live.col_edges.at(-1) - live.col_edges[0]);
     const down = rows / (live.row_edges.at(-1) - live.row_edges[0]);
     const [x0, x1] = panel.x.map((end) => (end - left + 0.5) * across);
     const [y1, y0] = panel.y.map((end) => (end - top + 0.5) * down);
-    this.context.clearRect(panel.left, panel.top, panel.width, panel.height);
-    this.context.drawImage(
-      this.cells,
-      x0,
-      y0,
-      x1 - x0,
-      y1 - y0,
-      panel.left,
-      panel.top,
-      panel.width,
-      panel.height,
-    );
+    this.context.drawImage(this.cells, x0, y0, x1 - x0, y1 - y0, ...place);
   }
 
   drawBorders(panel, live, colours) {
-    const { rows, cols, top, left, blockOf } = live;
+    const { rows, cols, blockOf } = live;
     if (!blockOf) return;
-    const wide = panel.width / (panel.x[1] - panel.x[0]);
-    const high = panel.height / (panel.y[0] - panel.y[1]);
-    const across = (col) => panel.left + (left + col - 0.5 - panel.x[0]) * wide;
-    const down = (row) => panel.top + (top + row - 0.5 - panel.y[1]) * high;
-    if (Math.min(wide, high) < 5) return;
-    this.inside(panel, (context) => {
+    this.drawAmongCells(panel, live, (context, across, down) => {
       for (let col = 1; col < cols; col++) {
         if (!differs(blockOf, rows, cols, 0, col)) continue;
         context.moveTo(across(col), down(0));
@@ -107,28 +88,30 @@ export class Painting {
     });
   }
 
-  // Draw only inside a panel.
-  inside(panel, draw) {
+  // Draw only inside a panel whose cells are large enough; `draw` gets where rows and columns begin.
+  drawAmongCells(panel, { top, left }, draw) {
     const { context } = this;
+    const { wide, high } = cellSize(panel);
+    if (Math.min(wide, high) < 5) return;
     context.save();
     context.beginPath();
     context.rect(panel.left, panel.top, panel.width, panel.height);
     context.clip();
     context.beginPath();
-    draw(context);
+    const across = (col) => panel.left + (left + col - 0.5 - panel.x[0]) * wide;
+    const down = (row) => panel.top + (top + row - 0.5 - panel.y[1]) * high;
+    draw(context, across, down, wide, high);
     context.restore();
   }
 
   // A frame around each cell that pays for the value that is dragged.
-  drawPaying(panel, { rows, cols, top, left, paying }, colours) {
-    const wide = panel.width / (panel.x[1] - panel.x[0]);
-    const high = panel.height / (panel.y[0] - panel.y[1]);
-    if (!paying || Math.min(wide, high) < 5) return;
-    this.inside(panel, (context) => {
+  drawPaying(panel, live, colours) {
+    const { rows, cols, paying } = live;
+    if (!paying) return;
+    this.drawAmongCells(panel, live, (context, across, down, wide, high) => {
       for (let cell = 0; cell < rows * cols; cell++) {
         if (!paying[cell]) continue;
-        const x = panel.left + (left + (cell % cols) - 0.5 - panel.x[0]) * wide;
-        const y = panel.top + (top + Math.floor(cell / cols) - 0.5 - panel.y[1]) * high;
+        const [x, y] = [across(cell % cols), down(Math.floor(cell / cols))];
         context.rect(x + 1.5, y + 1.5, wide - 3, high - 3);
       }
       context.strokeStyle = colours.text;

@@ -1,7 +1,7 @@
 // One number's way through the quantizer: divided by the scale it comes down to the comb of codes, there it
 // is rounded to a tooth, and multiplied by the scale it comes back up, beside where it was.
 
-import { sharpen } from "./canvas.js";
+import { paintDisc, paintLine, sharpen } from "../page/canvas.js";
 import { paintComb } from "../ruler/comb.js";
 import { noMarks, RulerPainter } from "../ruler/painter.js";
 import { Axis, NARROW, teethOf } from "../ruler/places.js";
@@ -10,7 +10,6 @@ import { Axis, NARROW, teethOf } from "../ruler/places.js";
 const STOPS = { start: 0.08, divided: 0.36, held: 0.44, rounded: 0.6, kept: 0.68, multiplied: 0.94 };
 // Milliseconds of the whole way.
 export const JOURNEY = 2800;
-const FULL_TURN = 2 * Math.PI;
 
 // How far the way has come at `t`: each part from 0 to 1.
 function partsOf(t) {
@@ -95,21 +94,17 @@ export class JourneyPainter {
     const up = foot - (foot - top) * multiply;
     const along = from + (to - from) * round;
     // What lies behind the bead.
-    context.lineWidth = 1.5;
-    context.strokeStyle = colors.muted;
+    const line = (start, end, ink = colors.muted, width = 1.5) =>
+      paintLine(context, [start, end], ink, width);
     context.globalAlpha = 0.75;
     context.setLineDash([3, 3]);
-    this.line(from, top, from, down);
-    if (round) this.line(from, foot, along, foot);
-    if (multiply) this.line(to, foot, to, up);
+    line([from, top], [from, down]);
+    if (round) line([from, foot], [along, foot]);
+    if (multiply) line([to, foot], [to, up]);
     context.setLineDash([]);
     context.globalAlpha = 1;
-    if (apart && from !== to) {
-      context.strokeStyle = color;
-      context.lineWidth = 3;
-      this.line(from, top, from + (to - from) * apart, top);
-    }
-    if (divide) this.ring(from, top, 4.5, colors.muted);
+    if (apart && from !== to) line([from, top], [from + (to - from) * apart, top], color, 3);
+    if (divide) paintDisc(context, from, top, 4.5, colors.surface, colors.muted);
     // The operations stand beside their way, outside of both.
     const outwards = from < to ? -1 : 1;
     const middle = (top + foot) / 2 + 4;
@@ -128,37 +123,7 @@ export class JourneyPainter {
         this.beside(this.painter.written(value), bead[0], bead[1] + 4, -outwards, colors.text, 1, 600);
       else this.above(this.painter.written(x), from, top, 0, 0, colors.text, 600);
     }
-    this.ball(...bead, multiply ? color : colors.handle);
-  }
-
-  line(x0, y0, x1, y1) {
-    const { context } = this.painter;
-    context.beginPath();
-    context.moveTo(x0, y0);
-    context.lineTo(x1, y1);
-    context.stroke();
-  }
-
-  ring(x, y, radius, color) {
-    const { context } = this.painter;
-    context.beginPath();
-    context.arc(x, y, radius, 0, FULL_TURN);
-    context.fillStyle = this.colors.surface;
-    context.fill();
-    context.strokeStyle = color;
-    context.lineWidth = 1.5;
-    context.stroke();
-  }
-
-  ball(x, y, color) {
-    const { context } = this.painter;
-    context.beginPath();
-    context.arc(x, y, 6.5, 0, FULL_TURN);
-    context.fillStyle = color;
-    context.fill();
-    context.strokeStyle = this.colors.surface;
-    context.lineWidth = 1.5;
-    context.stroke();
+    paintDisc(context, ...bead, 6.5, multiply ? color : colors.handle, colors.surface);
   }
 
   // Words beside a place, on the side `way`; on the other one where the ruler ends.

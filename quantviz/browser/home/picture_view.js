@@ -1,6 +1,6 @@
 // A picture on a canvas: its numbers as greys or as colours of an error, with a frame around one of them.
 
-import { sharpen } from "./canvas.js";
+import { sharpen } from "../page/canvas.js";
 
 const GREYS = Uint32Array.from({ length: 256 }, (_, grey) => (0xff000000 | (grey * 0x010101)) >>> 0);
 

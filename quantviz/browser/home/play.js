@@ -2,11 +2,11 @@
 // number that was touched. Everything follows the hand here; the server is asked for nothing.
 
 import { unpacked } from "../arithmetic/quantizing.js";
-import { Motion, isStill } from "../page/motion.js";
+import { arrowStep, cellBeside } from "../page/keys.js";
+import { Motion, isStill, placeOf, sweepOf } from "../page/motion.js";
 import { significant } from "../panels/numbers.js";
 import { filled } from "../ruler/figures.js";
 import { JOURNEY, JourneyPainter, phaseOf } from "./journey.js";
-import { placeOf, sweepOf } from "./motion.js";
 import { PictureView, shadesOf } from "./picture_view.js";
 import { DIGITS, Toy } from "./results.js";
 import { RowView } from "./row_view.js";
@@ -17,7 +17,6 @@ const REST = 450;
 // The picture's own ends, and the height of half the row's picture.
 const GREY_ENDS = [0, 255];
 const ROW_END = 4.2;
-const MOVES = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
 
 export class Play {
   constructor(host, data, send) {
@@ -144,9 +143,10 @@ export class Play {
     for (const [i, button] of switches.entries()) {
       button.addEventListener("click", () => this.turn(i));
       button.addEventListener("keydown", (event) => {
-        if (!(event.key in MOVES)) return;
+        const step = arrowStep(event);
+        if (!step) return;
         event.preventDefault();
-        const next = (i + MOVES[event.key][0] + MOVES[event.key][1] + switches.length) % switches.length;
+        const next = (i + step[0] + step[1] + switches.length) % switches.length;
         this.turn(next);
         switches[next].focus();
       });
@@ -179,15 +179,12 @@ export class Play {
       this.settle();
       return this.hold(true);
     }
-    const move = MOVES[event.key];
-    if (!move) return;
+    const step = arrowStep(event)?.map((by) => by * (event.shiftKey ? 10 : 1));
+    if (!step) return;
     event.preventDefault();
     this.settle();
     const { rows, cols, at } = this.toy;
-    const far = event.shiftKey ? 10 : 1;
-    const within = (value, most) => Math.min(Math.max(value, 0), most - 1);
-    const row = within(Math.floor(at / cols) + move[0] * far, rows);
-    this.toy.at = row * cols + within((at % cols) + move[1] * far, cols);
+    this.toy.at = cellBeside(at, step, rows, cols);
     this.t = 1;
     this.paint();
     this.travelSoon();
@@ -291,13 +288,13 @@ export class Play {
   }
 
   paint() {
-    const { toy, parts, words, data } = this;
+    const { toy, parts, words } = this;
     if (!this.view || !this.bits) return;
     const result = toy.result(this.bits);
     const drawn = this.holding ? toy.x : result.x_hat;
-    if (toy.name === "row") this.paintRow(result, drawn);
-    else this.paintPicture(result, drawn);
     const row = toy.name === "row";
+    if (row) this.paintRow(result, drawn);
+    else this.paintPicture(result, drawn);
     const few = filled(this.bits === 1 ? words.few_one : words.few, { bits: this.bits });
     const told = { few, zeros: result.zeros, count: toy.x.length };
     const caption = filled(row ? words.made_row : words.made, told);
@@ -308,12 +305,8 @@ export class Play {
     parts.made.setAttribute("aria-label", filled(words.hold_keys, { name: toy.label, few }));
     parts.made.setAttribute("aria-pressed", String(this.holding));
     parts.every.href = `lab?${new URLSearchParams(this.parameters())}`;
-    this.placeThumbIfStill();
-    this.paintWay(data);
-  }
-
-  placeThumbIfStill() {
     if (!this.motion.runs) this.placeThumb(this.bits);
+    this.paintWay();
   }
 
   // The ends of the error's colours stay: half a step with the bits that tell most.
@@ -356,27 +349,21 @@ export class Play {
     const ends = toy.name === "row" ? rowEnds(journey) : GREY_ENDS;
     this.way.paint(journey, t, ends, few);
     const { x, scale, ratio, code, x_hat, error } = journey;
-    const told = {
-      x: this.number(x),
-      scale: this.number(scale),
-      ratio: this.number(ratio),
-      code: this.number(code),
-      x_hat: this.number(x_hat),
-      error: `${error > 0 ? "+" : ""}${this.number(error)}`,
-    };
-    const key = JSON.stringify([told, phaseOf(t), this.data.language]);
+    const numbers = Object.fromEntries(
+      Object.entries({ x, scale, ratio, code, x_hat, error }).map(([name, each]) => [
+        name,
+        this.number(each),
+      ]),
+    );
+    if (error > 0) numbers.error = `+${numbers.error}`;
+    const phase = phaseOf(t);
+    const key = JSON.stringify([numbers, phase, this.data.language]);
     if (key === this.said) return;
     this.said = key;
-    const phase = phaseOf(t);
-    const say = (words_, from) =>
-      `<span class="${phase >= from ? "qv-said" : ""}">${filled(words_, told)}</span>`;
-    parts.sum.innerHTML =
-      say("<b>{x}</b>", 0) +
-      say(words.divide, 1) +
-      say(words.round, 2) +
-      say(words.multiply, 3) +
-      say(words.off, 4);
-    const sentence = filled(words.ruler, told);
+    parts.sum.innerHTML = ["<b>{x}</b>", words.divide, words.round, words.multiply, words.off]
+      .map((part, from) => `<span class="${phase >= from ? "qv-said" : ""}">${filled(part, numbers)}</span>`)
+      .join("");
+    const sentence = filled(words.ruler, numbers);
     parts.way.setAttribute("aria-label", sentence);
     // Said once it has come to rest, not on the way.
     if (phase === 4 && !this.motion.runs && this.spoken !== sentence)

@@ -1,7 +1,7 @@
 // A row of weights as bars on both sides of 0. The outlier runs off the picture, and says how far.
 
 import { significant } from "../panels/numbers.js";
-import { sharpen } from "./canvas.js";
+import { paintLine, sharpen } from "../page/canvas.js";
 import { DIGITS } from "./results.js";
 
 export class RowView {
@@ -54,13 +54,12 @@ export class RowView {
   // A break in a bar that is longer than the picture is high, with its value above.
   cut(left, bar, high, value, colors) {
     const { context } = this;
-    context.strokeStyle = colors.surface;
-    context.lineWidth = 2.5;
     for (const y of [high + 12, high + 18]) {
-      context.beginPath();
-      context.moveTo(left - 3, y + 3);
-      context.lineTo(left + bar + 3, y - 3);
-      context.stroke();
+      const slash = [
+        [left - 3, y + 3],
+        [left + bar + 3, y - 3],
+      ];
+      paintLine(context, slash, colors.surface, 2.5);
     }
     context.font = `600 12px ${colors.font}`;
     context.textAlign = left > this.width - 50 ? "right" : "center";

@@ -1,4 +1,4 @@
-import { SHARED } from "../page/tables.js";
+import { SHARED } from "../page/component.js";
 import { same, windowOf } from "./geometry.js";
 import { drawn, sightOf, subjectOf } from "./layout.js";
 import { drawOverlay } from "./overlay.js";
@@ -9,8 +9,7 @@ import { onPointerUp, takeEarlyClick } from "./clicks.js";
 import { undoOrRedo } from "./keyboard.js";
 import { savePicture } from "./saved_picture.js";
 import { showSwitch } from "./panel_switch.js";
-import { styleRules } from "./style_rules.js";
-import { findChart, measureWidth } from "./chart.js";
+import { findChart, measureWidth, styleRules } from "./chart.js";
 
 // One chart of panels and all that the browser knows of it. The modules beside this one act on it;
 // `minimap.js` and the buttons that save a picture find it in `SHARED.bridges` and call its methods.

@@ -2,28 +2,18 @@
 
 import { clamp } from "./geometry.js";
 
+const STYLE_OF_CARD = `
+  position: fixed; left: 0; top: 0; z-index: 1000050; pointer-events: none; visibility: hidden;
+  display: grid; grid-template-columns: auto auto; gap: 1px 12px; padding: 7px 10px;
+  border-radius: 6px; box-shadow: 0 2px 10px rgba(0, 0, 0, 0.25);
+  font-size: 13px; line-height: 1.35; font-variant-numeric: tabular-nums; max-width: min(320px, 92vw);`;
+
 export class Card {
   constructor() {
     this.box = document.body.appendChild(document.createElement("div"));
     this.box.className = "qv-card";
     this.box.setAttribute("aria-hidden", "true");
-    Object.assign(this.box.style, {
-      position: "fixed",
-      left: "0",
-      top: "0",
-      zIndex: "1000050",
-      pointerEvents: "none",
-      visibility: "hidden",
-      display: "grid",
-      gridTemplateColumns: "auto auto",
-      gap: "1px 12px",
-      padding: "7px 10px",
-      borderRadius: "6px",
-      fontSize: "13px",
-      lineHeight: "1.35",
-      fontVariantNumeric: "tabular-nums",
-      maxWidth: "min(320px, 92vw)",
-    });
+    this.box.style.cssText = STYLE_OF_CARD;
   }
 
   paint({ surface, text, line, font }) {
@@ -32,7 +22,6 @@ export class Card {
       color: text,
       border: `1px solid ${line}`,
       fontFamily: font,
-      boxShadow: "0 2px 10px rgba(0, 0, 0, 0.25)",
     });
   }
 
@@ -56,17 +45,10 @@ export class Card {
     const left = clientX + 16 + width <= innerWidth - 4 ? clientX + 16 : clientX - 16 - width;
     const [higher, lower] = [clientY - 16 - height, clientY + 16];
     // Above a finger, which hides what is below it.
-    const top = above
-      ? higher >= 4
-        ? higher
-        : clientY + 40
-      : lower + height <= innerHeight - 4
-        ? lower
-        : higher;
-    const [x, y] = [
-      Math.round(clamp(left, 4, Math.max(4, innerWidth - 4 - width))),
-      Math.round(clamp(top, 4, Math.max(4, innerHeight - 4 - height))),
-    ];
+    const besideFinger = higher >= 4 ? higher : clientY + 40;
+    const top = above ? besideFinger : lower + height <= innerHeight - 4 ? lower : higher;
+    const x = Math.round(clamp(left, 4, Math.max(4, innerWidth - 4 - width)));
+    const y = Math.round(clamp(top, 4, Math.max(4, innerHeight - 4 - height)));
     this.box.style.transform = `translate(${x}px, ${y}px)`;
     this.box.style.visibility = "visible";
   }

@@ -1,6 +1,6 @@
 // The cells that the server sent: their numbers, and which cell each pixel of a picture shows.
 
-import { readPacked } from "../page/packed.js";
+import { readPacked } from "../page/component.js";
 
 // Read what `pack_cells` wrote.
 export function readCells(bytes) {

@@ -1,6 +1,7 @@
 // Finding plotly's chart in the page: Streamlit throws it away and draws it again with each change of its
 // data.
 
+import { inPixels } from "./geometry.js";
 import { drawn, subjectOf } from "./layout.js";
 import { drawOverlay, element } from "./overlay.js";
 import { leaveCell, onPointerMove } from "./hover.js";
@@ -10,7 +11,6 @@ import { extentOf, onMouseDown, onPointerDown, takeEarlyClick } from "./clicks.j
 import { onArrowKey } from "./keyboard.js";
 import { onModebarClick } from "./saved_picture.js";
 import { showSwitch } from "./panel_switch.js";
-import { styleRules } from "./style_rules.js";
 
 export function findChart(bridge) {
   const container = document.querySelector(`.st-key-${CSS.escape(bridge.chart)}`);
@@ -29,41 +29,22 @@ function listenTo(bridge, container) {
   bridge.sizes.disconnect();
   if (!container) return;
   bridge.sizes.observe(container);
-  const options = { signal: bridge.stop.signal };
-  container.addEventListener("pointermove", (event) => onPointerMove(bridge, event), options);
+  const { signal } = bridge.stop;
+  const listen = (name, act, options = {}) =>
+    container.addEventListener(name, (event) => act(bridge, event), { signal, ...options });
+  listen("pointermove", onPointerMove);
   // A finger leaves as soon as it is lifted, but its card stays.
-  container.addEventListener(
-    "pointerleave",
-    (event) => event.pointerType !== "touch" && leaveCell(bridge),
-    options,
-  );
-  container.addEventListener("pointerdown", (event) => onPointerDown(bridge, event), {
-    ...options,
-    capture: true,
-  });
-  container.addEventListener("mousedown", (event) => onMouseDown(bridge, event), {
-    ...options,
-    capture: true,
-  });
-  container.addEventListener("keydown", (event) => onArrowKey(bridge, event), options);
-  container.addEventListener("click", (event) => onModebarClick(bridge, event), {
-    ...options,
-    capture: true,
-  });
-  container.addEventListener("wheel", (event) => onWheel(bridge, event), { ...options, passive: false });
-  container.addEventListener("touchstart", (event) => onTouchStart(bridge, event), {
-    ...options,
-    capture: true,
-    passive: false,
-  });
-  container.addEventListener("touchmove", (event) => onTouchMove(bridge, event), {
-    ...options,
-    capture: true,
-    passive: false,
-  });
+  listen("pointerleave", (_, event) => event.pointerType !== "touch" && leaveCell(bridge));
+  listen("pointerdown", onPointerDown, { capture: true });
+  listen("mousedown", onMouseDown, { capture: true });
+  listen("keydown", onArrowKey);
+  listen("click", onModebarClick, { capture: true });
+  listen("wheel", onWheel, { passive: false });
+  listen("touchstart", onTouchStart, { capture: true, passive: false });
+  listen("touchmove", onTouchMove, { capture: true, passive: false });
   for (const name of ["touchend", "touchcancel"])
-    container.addEventListener(name, () => (bridge.pinch = null), { ...options, capture: true });
-  container.addEventListener("focusout", () => leaveCell(bridge), options);
+    listen(name, () => (bridge.pinch = null), { capture: true });
+  listen("focusout", leaveCell);
 }
 
 // Keep the old picture in sight until the new one is drawn; otherwise the page blinks at each change.
@@ -75,19 +56,11 @@ function loseChart(bridge) {
   bridge.ghost?.remove();
   bridge.ghost = document.createElement("div");
   bridge.ghost.setAttribute("aria-hidden", "true");
-  const { left, top, width, height } = bridge.place;
-  Object.assign(bridge.ghost.style, {
-    position: "absolute",
-    pointerEvents: "none",
-    left: `${left}px`,
-    top: `${top}px`,
-    width: `${width}px`,
-    height: `${height}px`,
-    overflow: "hidden",
-  });
+  bridge.ghost.style.cssText = "position: absolute; pointer-events: none; overflow: hidden;";
+  Object.assign(bridge.ghost.style, inPixels(bridge.place));
   bridge.ghost.append(picture);
   bridge.container.append(bridge.ghost);
-  bridge.container.style.minHeight = `${bridge.container.clientHeight || height}px`;
+  bridge.container.style.minHeight = `${bridge.container.clientHeight || bridge.place.height}px`;
   bridge.later("ghost", 2000, () => dropOldPicture(bridge));
 }
 
@@ -138,13 +111,8 @@ function afterPlot(bridge) {
   const complete = bridge.gd.querySelector(".cartesianlayer image") || !bridge.meta.open.length;
   if (!moving && complete) dropOldPicture(bridge);
   const outer = bridge.container.getBoundingClientRect();
-  const inner = bridge.gd.getBoundingClientRect();
-  bridge.place = {
-    left: inner.left - outer.left,
-    top: inner.top - outer.top,
-    width: inner.width,
-    height: inner.height,
-  };
+  const { left, top, width, height } = bridge.gd.getBoundingClientRect();
+  bridge.place = { left: left - outer.left, top: top - outer.top, width, height };
   bridge.extent = extentOf(bridge);
   if (!moving) takeEarlyClick(bridge);
 }
@@ -162,4 +130,38 @@ export function measureWidth(bridge) {
   if (!wrong && Math.abs(width - bridge.data.width) <= 0.03 * bridge.data.width) return;
   if (width === bridge.told) return;
   bridge.later("width", bridge.told ? 250 : 0, () => bridge.keep("width", (bridge.told = width)));
+}
+
+// The style sheet of one chart: it depends on the panels that the chart has.
+export function styleRules(bridge) {
+  const here = `.st-key-${CSS.escape(bridge.chart)}`;
+  const rules = [
+    `${here} { position: relative; }`,
+    // Streamlit would fade the picture while the server works.
+    `${here} [data-stale=true], ${here}[data-stale=true] {
+      opacity: 1 !important; transition: none !important;
+    }`,
+    `${here} .qv-overlay {
+      position: absolute; inset: 0; width: 100%; height: 100%; pointer-events: none; overflow: hidden;
+    }`,
+    `${here} .stPlotlyChart:focus-visible {
+      outline: 2px solid ${bridge.data.colors.mark}; outline-offset: 2px;
+    }`,
+    `${here}[data-qv-arrangement=single] .nsewdrag { cursor: pointer; touch-action: pan-y; }`,
+    // A finger scrolls the page, and plotly's bar would cover the titles on a phone.
+    `@media (pointer: coarse) {
+      ${here} .nsewdrag { touch-action: pan-y; }
+      ${here} .modebar { display: none !important; }
+    }`,
+  ];
+  const { panels = [], shapes = [], annotations = [] } = bridge.meta ?? {};
+  panels.forEach((name, i) => {
+    const n = i ? i + 1 : "";
+    const others = `${here}[data-qv-arrangement=single]:not([data-qv-panel=${name}])`;
+    const parts = [`.subplot.x${n}y${n}`, `.draglayer > .x${n}y${n}`, `.cbcoloraxis${n}`];
+    annotations.forEach((owner, index) => owner === i && parts.push(`.annotation[data-index="${index}"]`));
+    shapes.forEach((owner, index) => owner === i && parts.push(`.shapelayer [data-index="${index}"]`));
+    rules.push(`${parts.map((part) => `${others} ${part}`).join(", ")} { display: none !important; }`);
+  });
+  return rules.join("\n");
 }

@@ -55,15 +55,24 @@ export function fingers([a, b]) {
   };
 }
 
+// Lengths as a style has them.
+export function inPixels(lengths) {
+  return Object.fromEntries(Object.entries(lengths).map(([name, length]) => [name, `${length}px`]));
+}
+
+// Pixels of a cell in a panel.
+export function cellSize({ x, y, width, height }) {
+  return { wide: width / (x[1] - x[0]), high: height / (y[0] - y[1]) };
+}
+
 // The rectangle of some rows and columns in a panel, cut at the panel's edges; null outside the panel. With
 // `visibly` it is at least 6 pixels wide and high.
 export function cellBox(panel, cells, visibly = false) {
-  const width = panel.width / (panel.x[1] - panel.x[0]);
-  const height = panel.height / (panel.y[0] - panel.y[1]);
-  let left = panel.left + (cells.left - 0.5 - panel.x[0]) * width;
-  let top = panel.top + (cells.top - 0.5 - panel.y[1]) * height;
-  let right = left + cells.cols * width;
-  let bottom = top + cells.rows * height;
+  const { wide, high } = cellSize(panel);
+  let left = panel.left + (cells.left - 0.5 - panel.x[0]) * wide;
+  let top = panel.top + (cells.top - 0.5 - panel.y[1]) * high;
+  let right = left + cells.cols * wide;
+  let bottom = top + cells.rows * high;
   if (
     right <= panel.left ||
     bottom <= panel.top ||

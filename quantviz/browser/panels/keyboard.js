@@ -1,5 +1,6 @@
 // The keyboard: arrow keys move from cell to cell; Ctrl+Z presses the page's own buttons.
 
+import { arrowStep } from "../page/keys.js";
 import { cellShown, pixelAt } from "./cells.js";
 import { cellBox, clamp } from "./geometry.js";
 import { panelsOf } from "./layout.js";
@@ -7,9 +8,9 @@ import { pointTogether, showCard } from "./hover.js";
 import { selectCell } from "./clicks.js";
 
 export function onArrowKey(bridge, event) {
-  const step = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[event.key];
+  const step = arrowStep(event);
   const { cells } = bridge;
-  if (!step || !cells || event.altKey || event.ctrlKey || event.metaKey || event.shiftKey) return;
+  if (!step || !cells || event.shiftKey) return;
   event.preventDefault();
   const here = bridge.selected && pixelAt(cells, ...bridge.selected);
   const [i, j] = here

@@ -1,7 +1,7 @@
 // What is drawn over the chart: the values, the cross-hair and the mark of the selected cell.
 
-import { SHARED } from "../page/tables.js";
-import { cellBox, windowOf } from "./geometry.js";
+import { SHARED } from "../page/component.js";
+import { cellBox, cellSize, windowOf } from "./geometry.js";
 import { panelsOf, sightOf } from "./layout.js";
 import { inkOn, printsIn } from "./printed_values.js";
 
@@ -23,6 +23,11 @@ export function drawOverlay(bridge) {
   if (panels.length) SHARED.maps.get(bridge.chart)?.show(windowOf(sightOf(bridge), bridge.meta));
 }
 
+// A rectangle as attributes of an element.
+function placeOn({ left, top, width, height }) {
+  return { x: left, y: top, width, height };
+}
+
 function drawMarks(bridge, panels) {
   const { marks } = bridge.layers;
   marks.replaceChildren();
@@ -31,7 +36,7 @@ function drawMarks(bridge, panels) {
     const [row, col] = bridge.selected;
     const box = cellBox(panel, { top: row, left: col, rows: 1, cols: 1 }, true);
     if (!box || !bridge.meta.open.includes(panel.name)) continue;
-    const place = { x: box.left, y: box.top, width: box.width, height: box.height, fill: "none", rx: 1 };
+    const place = { ...placeOn(box), fill: "none", rx: 1 };
     marks.append(
       element("rect", { ...place, stroke: bridge.data.colors.halo, "stroke-width": 4 }),
       element("rect", { ...place, class: "qv-mark", stroke: bridge.data.colors.mark, "stroke-width": 2 }),
@@ -44,22 +49,14 @@ export function drawBands(bridge, panels) {
   bands.replaceChildren();
   if (!bridge.hover || !bridge.data) return;
   const fill = { fill: bridge.data.colors.text, "fill-opacity": 0.13 };
+  const line = { stroke: bridge.data.colors.mark, "stroke-width": 1 };
   for (const panel of panels) {
     const box = cellBox(panel, bridge.hover);
     if (!box) continue;
     bands.append(
       element("rect", { x: panel.left, y: box.top, width: panel.width, height: box.height, ...fill }),
       element("rect", { x: box.left, y: panel.top, width: box.width, height: panel.height, ...fill }),
-      element("rect", {
-        class: "qv-cross",
-        x: box.left,
-        y: box.top,
-        width: box.width,
-        height: box.height,
-        fill: "none",
-        stroke: bridge.data.colors.mark,
-        "stroke-width": 1,
-      }),
+      element("rect", { ...placeOn(box), class: "qv-cross", fill: "none", ...line }),
     );
   }
 }
@@ -99,7 +96,7 @@ function sharpenImages(bridge, panels) {
   if (!images.length || !panels.length) return;
   const [panel] = panels;
   const { shape, window } = bridge.meta;
-  const across = ((panel.width / (panel.x[1] - panel.x[0])) * window.cols) / shape[1];
-  const down = ((panel.height / (panel.y[0] - panel.y[1])) * window.rows) / shape[0];
+  const { wide, high } = cellSize(panel);
+  const [across, down] = [(wide * window.cols) / shape[1], (high * window.rows) / shape[0]];
   for (const image of images) image.style.imageRendering = Math.min(across, down) < 1 ? "auto" : "pixelated";
 }

@@ -1,6 +1,6 @@
 // The buttons that choose the one panel a phone shows.
 
-import { tuckAway } from "../page/tuck_away.js";
+import { tuckAway } from "../page/component.js";
 import { drawOverlay } from "./overlay.js";
 
 export function showSwitch(bridge) {
@@ -18,27 +18,15 @@ export function showSwitch(bridge) {
   if (!leads) return;
   const { labels, colors } = bridge.data;
   bridge.bar = document.createElement("div");
+  bridge.bar.className = "qv-panel-switch";
   bridge.bar.setAttribute("role", "group");
   bridge.bar.setAttribute("aria-label", labels.switch);
-  Object.assign(bridge.bar.style, {
-    display: "flex",
-    border: `1px solid ${colors.line}`,
-    borderRadius: "8px",
-    overflow: "hidden",
-    font: `${14 * enlarged}px ${colors.font}`,
-  });
+  bridge.bar.innerHTML = `<style>${switchRules(colors, enlarged)}</style>`;
   for (const name of bridge.meta.panels) {
     const button = bridge.bar.appendChild(document.createElement("button"));
     button.type = "button";
     button.value = name;
     button.textContent = labels.tabs[name];
-    Object.assign(button.style, {
-      flex: "1",
-      minHeight: "44px",
-      border: "0",
-      font: "inherit",
-      cursor: "pointer",
-    });
     button.addEventListener("click", () => {
       bridge.memory.panel = name;
       for (const each of [bridge, ...bridge.companions]) showChosenPanel(each);
@@ -56,16 +44,19 @@ function showChosenPanel(bridge) {
 }
 
 function showPressed(bridge) {
-  const { colors } = bridge.data;
-  for (const button of bridge.bar?.children ?? []) {
-    const on = button.value === bridge.panel;
-    button.setAttribute("aria-pressed", String(on));
+  for (const button of bridge.bar?.querySelectorAll("button") ?? []) {
+    button.setAttribute("aria-pressed", String(button.value === bridge.panel));
     button.disabled = !bridge.meta.open.includes(button.value);
-    button.style.opacity = button.disabled ? "0.55" : "";
-    Object.assign(button.style, {
-      background: on ? colors.text : "transparent",
-      color: on ? colors.surface : colors.text,
-      fontWeight: on ? "600" : "400",
-    });
   }
+}
+
+function switchRules({ line, font, text, surface }, enlarged) {
+  return `
+    .qv-panel-switch { display: flex; border: 1px solid ${line}; border-radius: 8px; overflow: hidden;
+      font: ${14 * enlarged}px ${font}; }
+    .qv-panel-switch button { flex: 1; min-height: 44px; border: 0; font: inherit; cursor: pointer;
+      background: transparent; color: ${text}; }
+    .qv-panel-switch button[aria-pressed=true] { background: ${text}; color: ${surface}; font-weight: 600; }
+    .qv-panel-switch button:disabled { opacity: 0.55; }
+  `;
 }

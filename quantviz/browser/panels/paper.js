@@ -1,6 +1,6 @@
 // Printing the page on paper.
 
-import { SHARED } from "../page/tables.js";
+import { SHARED } from "../page/component.js";
 
 // Width of a printed page in CSS pixels: A4 less its margins. A wider figure is printed smaller; it would be
 // cut otherwise.

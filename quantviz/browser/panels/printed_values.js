@@ -59,9 +59,9 @@ function valueIn(name, cell, cells) {
   return { value, told: rounded ? 0 : value };
 }
 
-// The labels of values in cells of so many pixels, and the size of their font: in the first style in which
+// The labels of values in cells of so many pixels, the size of their font, and the style: the first in which
 // all fit, null where they fit in none.
-function fitting(values, styles, { width, height }, most, writing) {
+export function fitting(values, styles, { width, height }, most, writing) {
   const tallest = height * writing.tall;
   if (tallest < writing.smallest || !values.length) return null;
   for (const style of styles) {
@@ -71,7 +71,7 @@ function fitting(values, styles, { width, height }, most, writing) {
     }));
     const widest = Math.max(...labels.map(({ label }) => ems(label, writing)));
     const size = Math.min(most, tallest, (width * writing.wide) / widest);
-    if (size >= writing.smallest) return { labels, size };
+    if (size >= writing.smallest) return { labels, size, style };
   }
   return null;
 }

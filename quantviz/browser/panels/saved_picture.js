@@ -57,17 +57,14 @@ function axesOf(bridge, name) {
 function textTrace(bridge, { panel, scale, size, labels }) {
   const [xaxis, yaxis] = axesOf(bridge, panel.name);
   const color = labels.map(({ value }) => inkOn(scale, value));
-  const told = {
-    x: labels.map(({ col }) => col),
-    y: labels.map(({ row }) => row),
-    text: labels.map(({ label }) => label),
-  };
   return {
     type: "scatter",
     mode: "text",
     xaxis,
     yaxis,
-    ...told,
+    x: labels.map(({ col }) => col),
+    y: labels.map(({ row }) => row),
+    text: labels.map(({ label }) => label),
     textfont: { size: size * Math.min(1, bridge.cells.writing.digit / digitWidth()), color },
     showlegend: false,
   };

@@ -1,6 +1,7 @@
 // The bell curve behind the dots: a normal density of the values' mean and deviation. What is clipped has the
 // colour of clipping.
 
+import { paintLine } from "../page/canvas.js";
 import { clippedBeyond } from "./limits.js";
 
 export function paintBell(ruling) {
@@ -30,9 +31,7 @@ export function paintBell(ruling) {
   fill(left, right, colors.handle, 0.1);
   fill(axis.left, left, colors.clipping, 0.5);
   fill(right, axis.right, colors.clipping, 0.5);
-  context.strokeStyle = colors.muted;
-  context.lineWidth = 1.25;
-  context.beginPath();
-  for (let x = axis.left; x <= axis.right; x += 2) context.lineTo(x, bands.tips - heightAt(x));
-  context.stroke();
+  const edge = [];
+  for (let x = axis.left; x <= axis.right; x += 2) edge.push([x, bands.tips - heightAt(x)]);
+  paintLine(context, edge, colors.muted, 1.25);
 }

@@ -1,8 +1,7 @@
 // The comb of codes: its teeth, their labels, and the values below them.
 
 import { writtenAlike } from "./figures.js";
-import { MOST_TEETH, labelledTeeth, roundPlaces } from "./places.js";
-import { draws } from "./stages.js";
+import { MOST_TEETH, draws, labelledTeeth, roundPlaces } from "./places.js";
 
 const TOOTH_LABEL = 12;
 
@@ -12,37 +11,27 @@ export function paintComb(ruling) {
   context.fillRect(axis.left - 14, bands.line - 0.5, axis.right - axis.left + 28, 1);
   if (!draws(picture, "codes")) return paintEnds(ruling);
   if (!teeth.length) return paintRoundNumbers(ruling);
-  if (teeth.length > MOST_TEETH) paintDenseComb(ruling);
-  else {
-    context.fillStyle = colors.tooth;
-    context.beginPath();
-    for (const { i, x, room } of teeth) if (i !== picture.zero) addTriangle(ruling, x, room);
-    context.fill();
-  }
-  const zero = teeth.find((tooth) => tooth.i === picture.zero);
-  if (zero) {
-    context.fillStyle = colors.text;
-    context.beginPath();
-    addTriangle(ruling, zero.x, teeth.length > MOST_TEETH ? 12 : zero.room);
-    context.fill();
-  }
+  const dense = teeth.length > MOST_TEETH;
+  const [zeros, others] = [true, false].map((each) => teeth.filter(({ i }) => (i === picture.zero) === each));
+  if (dense) paintDenseComb(ruling);
+  else paintTriangles(ruling, others, colors.tooth);
+  paintTriangles(ruling, dense ? zeros.map(({ x }) => ({ x, room: 12 })) : zeros, colors.text);
   const held = teeth.find((tooth) => tooth.i === ruling.held?.handle.index && ruling.held.handle.code);
-  if (held) {
-    context.fillStyle = colors.handle;
-    context.beginPath();
-    addTriangle(ruling, held.x, Math.max(held.room, 12));
-    context.fill();
-  }
+  if (held) paintTriangles(ruling, [{ x: held.x, room: Math.max(held.room, 12) }], colors.handle);
   // Names that come and go with the room beside them would flicker on the way.
   if (!picture.gliding) paintToothLabels(ruling, held);
 }
 
-function addTriangle(ruling, x, room) {
-  const { context, bands } = ruling;
-  const half = Math.max(0.75, Math.min(5, room * 0.4));
-  context.moveTo(x - half, bands.line);
-  context.lineTo(x, bands.tips);
-  context.lineTo(x + half, bands.line);
+function paintTriangles({ context, bands }, teeth, color) {
+  context.fillStyle = color;
+  context.beginPath();
+  for (const { x, room } of teeth) {
+    const half = Math.max(0.75, Math.min(5, room * 0.4));
+    context.moveTo(x - half, bands.line);
+    context.lineTo(x, bands.tips);
+    context.lineTo(x + half, bands.line);
+  }
+  context.fill();
 }
 
 function paintDenseComb(ruling) {

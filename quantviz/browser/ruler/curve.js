@@ -1,5 +1,6 @@
 // The error against the range, as two areas on the axis of the comb.
 
+import { paintDisc, paintLine } from "../page/canvas.js";
 import { DASH, paintGhosts, paintGhostWords } from "./ghosts.js";
 import { filled } from "./figures.js";
 import { roomInArea } from "./places.js";
@@ -87,14 +88,11 @@ function nameRing(ruling, text, x, y, color) {
     const foot = y - 5 - away;
     const align = side < 0 ? "right" : "left";
     if (!ruling.labelWhereFree(text, x + 7 * side, foot, color, align, ruling.bands.curve - 2)) continue;
-    if (away) {
-      context.beginPath();
-      context.moveTo(x + 1.5 * side, away > 0 ? y - 4 : y + 4);
-      context.lineTo(x + 6 * side, away > 0 ? foot + 2 : foot - 9);
-      context.strokeStyle = color;
-      context.lineWidth = 1;
-      context.stroke();
-    }
+    const link = [
+      [x + 1.5 * side, away > 0 ? y - 4 : y + 4],
+      [x + 6 * side, away > 0 ? foot + 2 : foot - 9],
+    ];
+    if (away) paintLine(context, link, color, 1);
     return;
   }
 }
@@ -154,17 +152,13 @@ function paintArea(ruling, xs, low, high, color) {
   context.fillStyle = color;
   context.fill();
   context.globalAlpha = 1;
-  context.beginPath();
-  xs.forEach((x, i) => context.lineTo(x, high[i]));
-  context.strokeStyle = color;
-  context.lineWidth = 1.25;
-  context.stroke();
+  const edge = Array.from(xs, (x, i) => [x, high[i]]);
+  paintLine(context, edge, color, 1.25);
 }
 
 // A ring on the curve's upper edge, over which no name is written; returns its height, or null beside the
 // curve.
 function paintCurveMark(ruling, x, color, radius, error) {
-  const { context } = ruling;
   const { xs, tops, heightOf } = ruling.marks.curve;
   if (x < xs[0] - 1 || x > xs.at(-1) + 1) return null;
   let i = 1;
@@ -172,13 +166,7 @@ function paintCurveMark(ruling, x, color, radius, error) {
   const share = xs[i] > xs[i - 1] ? (x - xs[i - 1]) / (xs[i] - xs[i - 1]) : 0;
   const onCurve = tops[i - 1] + (tops[i] - tops[i - 1]) * Math.min(Math.max(share, 0), 1);
   const y = error === undefined ? onCurve : heightOf(error);
-  context.beginPath();
-  context.arc(x, y, radius, 0, 2 * Math.PI);
-  context.fillStyle = ruling.colors.surface;
-  context.fill();
-  context.strokeStyle = color;
-  context.lineWidth = 2;
-  context.stroke();
+  paintDisc(ruling.context, x, y, radius, ruling.colors.surface, color, 2);
   ruling.marks.taken.push({ left: x - radius, right: x + radius, top: y - radius, bottom: y + radius });
   return y;
 }

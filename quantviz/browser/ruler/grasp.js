@@ -69,7 +69,7 @@ export class Grasp {
   }
 
   drag(event) {
-    if (!this.isOurs(event)) return this.ruler.hover(event);
+    if (!this.isOurs(event)) return;
     const { x } = this.placeOf(event);
     const { handle, axis, grip, from } = this.hand;
     if (!this.hand.moved && x === from && !handle.places) return;

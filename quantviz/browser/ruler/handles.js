@@ -18,38 +18,25 @@ export function handlesOf(picture, axis, bands, marks, words, writing, hand) {
   // Of a mark on the axis the sliders tell nothing: they are free.
   const sliders = asked && picture.mark.on !== "axis" ? [] : ["bits", "group"];
   const written = (value) => significant(value, 4, writing);
-  const add = (id, value, limits, box, words_, more = {}) =>
-    found.push({ id, kind: id.split(":")[0], value, unit, step, ...limits, box, ...words_, ...more });
+  const add = (id, value, limits, box, label, told, more) =>
+    found.push({ id, kind: id.split(":")[0], value, unit, step, ...limits, box, label, told, ...more });
   const inView = teethLimits(picture, axis, unit, zero);
   const column = (x) => ({ x, y: marks.knobs, left: x - bands.reach / 2, width: bands.reach });
   if (handles.range && range) {
-    const told = (value) => writtenAmong(value, step * 10, writing);
     const whole = { top: bands.top, height: bands.height - bands.top };
-    const low = {
+    const lo = {
       least: Math.min(inView.lo, range.lo),
       most: (picture.symmetric ? Math.min(range.hi, 0) : range.hi) - unit,
     };
-    const high = {
+    const hi = {
       least: (picture.symmetric ? Math.max(range.lo, 0) : range.lo) + unit,
       most: Math.max(inView.hi, range.hi),
     };
-    const more = { snaps: endSnaps(picture) };
-    add(
-      "lo",
-      range.lo,
-      low,
-      { ...column(axis.inside(range.lo)), ...whole },
-      named(words.lo, told(range.lo)),
-      more,
-    );
-    add(
-      "hi",
-      range.hi,
-      high,
-      { ...column(axis.inside(range.hi)), ...whole },
-      named(words.hi, told(range.hi)),
-      more,
-    );
+    for (const [end, limits] of Object.entries({ lo, hi })) {
+      const box = { ...column(axis.inside(range[end])), ...whole };
+      const told = writtenAmong(range[end], step * 10, writing);
+      add(end, range[end], limits, box, words[end], told, { snaps: endSnaps(picture) });
+    }
   }
   const comb = { top: bands.foot - Math.max(bands.reach, bands.foot - bands.tips), height: bands.foot };
   comb.height -= comb.top;
@@ -60,31 +47,25 @@ export function handlesOf(picture, axis, bands, marks, words, writing, hand) {
       const gap =
         levels.length > 1 ? Math.abs(levels[i + 1 < levels.length ? i + 1 : i - 1] - levels[i]) : step;
       const limits = { ...inView.zero, step: gap };
-      add("zero", levels[i], limits, box, named(words.zero, told), { index: i, code: true });
+      add("zero", levels[i], limits, box, words.zero, told, { index: i, code: true });
     } else if (i !== zero && handles.tooth && levels[i] && levels.length <= 4 * MOST_TEETH) {
       const end = inView.tooth(levels[i]);
       const limits = levels[i] > 0 ? { least: unit, most: end } : { least: end, most: -unit };
       const name = filled(words.tooth, { code: codes[i] });
-      add(`tooth:${i}`, levels[i], limits, box, named(name, told), { index: i, code: true });
+      add(`tooth:${i}`, levels[i], limits, box, name, told, { index: i, code: true });
     }
   }
   if (handles.value && selected >= 0 && marks.dot) {
     const { x, y } = marks.dot;
     const half = bands.reach / 2;
     const box = { x, y, left: x - half, top: y - half, width: 2 * half, height: 2 * half };
-    const limits = { ...inView.value };
-    add("value", values[selected], limits, box, named(words.value, written(values[selected])), {
-      index: selected,
-      snaps: valueSnaps(picture),
-    });
+    const more = { index: selected, snaps: valueSnaps(picture) };
+    add("value", values[selected], inView.value, box, words.value, written(values[selected]), more);
   }
   for (const name of sliders) {
     if (!handles[name]) continue;
-    const { at, labels } = handles[name];
-    const { from, to, x, y } = marks.sliders[name];
-    const box = { x, y, left: from - 12, top: 0, width: to - from + 24, height: bands.sliders, from, to };
-    const limits = { least: 0, most: labels.length - 1, unit: 1, step: 1 };
-    add(name, at, limits, box, named(words[name], labels[at]), { places: labels.length });
+    const slider = sliderOf(handles[name], marks.sliders[name], bands);
+    found.push({ id: name, kind: name, label: words[name], ...slider });
   }
   return found;
 }
@@ -99,15 +80,14 @@ function markHandle({ mark, handles }, axis, bands, marks, words, writing, unit,
     const told = significant(value, 4, writing);
     return { ...shared, value, unit, step, least: axis.lo, most: axis.hi, box, told };
   }
-  const { at, labels } = handles[mark.on];
-  const { from, to, x, y } = marks.sliders[mark.on];
-  const box = { x, y, left: from - 12, top: 0, width: to - from + 24, height: bands.sliders, from, to };
-  const limits = { least: 0, most: labels.length - 1, unit: 1, step: 1 };
-  return { ...shared, value: at, ...limits, box, told: labels[at], places: labels.length };
+  return { ...shared, ...sliderOf(handles[mark.on], marks.sliders[mark.on], bands) };
 }
 
-function named(label, told) {
-  return { label, told };
+// The place and the stops of a slider.
+function sliderOf({ at, labels }, { from, to, x, y }, bands) {
+  const box = { x, y, left: from - 12, top: 0, width: to - from + 24, height: bands.sliders, from, to };
+  const places = labels.length;
+  return { value: at, least: 0, most: places - 1, unit: 1, step: 1, box, told: labels[at], places };
 }
 
 // The handle that a press at `x`, `y` is meant for: of those whose target it hits the nearest.

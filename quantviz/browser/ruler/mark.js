@@ -1,5 +1,7 @@
 // Where a learner expects what a drag is to find: a dashed line over the axis, or a ring on a slider's stop.
 
+import { paintLine } from "../page/canvas.js";
+
 const DASHES = [5, 4];
 const WORDS_SIZE = 12;
 // Pixels between the line and its words.
@@ -8,25 +10,23 @@ const BESIDE = 5;
 const DOWN = 4;
 
 export function paintMark(ruling) {
-  const { picture, context, colors } = ruling;
-  const { mark } = picture;
+  const { mark } = ruling.picture;
   if (!mark || mark.at === null) return;
-  context.strokeStyle = colors.text;
-  context.lineWidth = 2;
-  if (mark.on === "axis") paintLine(ruling, mark.at);
+  if (mark.on === "axis") paintPlace(ruling, mark.at);
   else paintStop(ruling, mark);
 }
 
 // Its words stand at the top, on the side away from the nearest end of the range, whose knob is as high; else
 // on the other side or lower. Where all is taken the line stands alone.
-function paintLine(ruling, at) {
+function paintPlace(ruling, at) {
   const { picture, context, axis, bands, colors, words, marks } = ruling;
   const x = axis.inside(at);
+  const line = [
+    [x, bands.top + 2],
+    [x, picture.curve ? bands.height - 6 : bands.foot],
+  ];
   context.setLineDash(DASHES);
-  context.beginPath();
-  context.moveTo(x, bands.top + 2);
-  context.lineTo(x, picture.curve ? bands.height - 6 : bands.foot);
-  context.stroke();
+  paintLine(context, line, colors.text, 2);
   context.setLineDash([]);
   ruling.fontOf(WORDS_SIZE, 600);
   const nearest = marks.ends.toSorted((a, b) => Math.abs(a - x) - Math.abs(b - x))[0] ?? 0;
@@ -38,7 +38,7 @@ function paintLine(ruling, at) {
     }
 }
 
-function paintStop({ context, bands, picture, marks }, { on, at }) {
+function paintStop({ context, bands, colors, picture, marks }, { on, at }) {
   // Of a stop that is no longer there.
   if (at < 0) return;
   const { from, to, y } = marks.sliders[on];
@@ -46,5 +46,7 @@ function paintStop({ context, bands, picture, marks }, { on, at }) {
   const x = from + ((to - from) * at) / Math.max(stops, 1);
   context.beginPath();
   context.arc(x, y, bands.narrow ? 12 : 10, 0, 2 * Math.PI);
+  context.strokeStyle = colors.text;
+  context.lineWidth = 2;
   context.stroke();
 }

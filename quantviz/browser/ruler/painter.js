@@ -3,16 +3,15 @@
 import { paintBell } from "./bell.js";
 import { nearestLevel, paintComb } from "./comb.js";
 import { paintCurve, paintCurveMarks } from "./curve.js";
+import { paintDisc, paintLine } from "../page/canvas.js";
 import { significant } from "../panels/numbers.js";
 import { filled } from "./figures.js";
 import { clippedBeyond } from "./limits.js";
-import { MOST_DOTS, barsOf, dotPlaces, dotSize, pileUp, teethOf } from "./places.js";
+import { MOST_DOTS, dotPlaces, dotSize, draws, pileUp, teethOf } from "./places.js";
 import { paintMark } from "./mark.js";
 import { paintRows } from "./rows.js";
 import { paintSliders } from "./sliders.js";
-import { draws } from "./stages.js";
 
-const TURN = 2 * Math.PI;
 const SMALL = 12;
 // Pixels between two labels side by side.
 const GAP = 3;
@@ -108,24 +107,17 @@ export class RulerPainter {
     const { axis, bands } = this;
     if (box.left < 0 || box.right > axis.right + axis.left) return false;
     if (box.top < least || box.bottom > bands.height) return false;
-    for (const each of this.marks.taken)
-      if (
-        box.left - GAP < each.right &&
-        each.left < box.right + GAP &&
-        box.top < each.bottom &&
-        each.top < box.bottom
-      )
-        return false;
+    const beside = (each) => box.left - GAP >= each.right || each.left >= box.right + GAP;
+    const apart = (each) => beside(each) || box.top >= each.bottom || each.top >= box.bottom;
+    if (!this.marks.taken.every(apart)) return false;
     this.label(text, x, y, color, align);
     return true;
   }
 
   paintHistogram() {
     const { picture, context, axis, bands, colors } = this;
-    const many = picture.values.length > MOST_DOTS;
-    const histogram = picture.histogram ?? (many ? barsOf(picture.values, axis) : null);
-    if (!histogram) return;
-    const { edges, counts } = histogram;
+    if (!picture.histogram) return;
+    const { edges, counts } = picture.histogram;
     const alone = this.hasNoDots();
     if (!alone && !draws(picture, "all")) return;
     // A few dots have low bars: how many there are is seen by the dots.
@@ -244,21 +236,12 @@ export class RulerPainter {
     const error = landed[selected] - values[selected];
     const color = this.selectedColor(error, clipped[selected]);
     const end = axis.inside(landed[selected]);
-    if (draws(picture, "codes")) {
-      context.strokeStyle = color;
-      context.lineWidth = 2.5;
-      context.beginPath();
-      context.moveTo(x, y);
-      context.lineTo(end, bands.tips);
-      context.stroke();
-    }
-    context.beginPath();
-    context.arc(x, y, 5.5, 0, TURN);
-    context.fillStyle = color;
-    context.fill();
-    context.strokeStyle = colors.surface;
-    context.lineWidth = 1.5;
-    context.stroke();
+    const way = [
+      [x, y],
+      [end, bands.tips],
+    ];
+    if (draws(picture, "codes")) paintLine(context, way, color, 2.5);
+    paintDisc(context, x, y, 5.5, color, colors.surface);
     // On the way to another comb a dot has no code yet.
     if (picture.gliding) return;
     const code = levels?.length
@@ -301,25 +284,18 @@ export class RulerPainter {
   paintBracket(x, inwards, bands) {
     const { context, colors, picture } = this;
     const [top, foot] = [bands.top + 1, picture.curve ? bands.height - 6 : bands.line];
-    context.strokeStyle = colors.handle;
-    context.lineWidth = 2;
-    context.beginPath();
-    if (!picture.handles.range) context.moveTo(x + 6 * inwards, top);
-    context.lineTo(x, top);
-    context.lineTo(x, foot);
-    if (!picture.curve) context.lineTo(x + 6 * inwards, foot);
-    context.stroke();
+    const inner = x + 6 * inwards;
+    const upper = picture.handles.range ? [] : [[inner, top]];
+    const lower = picture.curve ? [] : [[inner, foot]];
+    paintLine(context, [...upper, [x, top], [x, foot], ...lower], colors.handle, 2);
     if (picture.handles.range) this.knob(x, this.marks.knobs);
   }
 
   // A round knob with an arrow to both sides.
   knob(x, y) {
     const { context, colors } = this;
-    context.beginPath();
-    context.arc(x, y, 8, 0, TURN);
+    paintDisc(context, x, y, 8, colors.handle);
     this.marks.taken.push({ left: x - 8, right: x + 8, top: y - 8, bottom: y + 8 });
-    context.fillStyle = colors.handle;
-    context.fill();
     context.fillStyle = colors.surface;
     context.beginPath();
     for (const side of [-1, 1]) {

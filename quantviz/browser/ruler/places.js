@@ -1,7 +1,6 @@
 // Where everything on the ruler stands, in CSS pixels. Pure functions: nothing here draws.
 
 import { ROW } from "./rows.js";
-import { draws } from "./stages.js";
 
 // Free pixels left and right of the axis: half a target of a finger, so that an end can be grasped.
 const SIDE = 24;
@@ -20,10 +19,19 @@ const WALL_BANDS = [54, 41, 0];
 const WALL_BANDS_WITH_CURVE = [46, 41, 40];
 // A curve that is what the ruler is looked at for is higher in a window at least so high.
 const HIGH_WINDOW = 700;
+// How much of a ruler is drawn: a course begins with dots and brackets, and the rest comes when it is needed.
+// As in `quantviz/lab/picture_parts.py`: sliders alone, dots and brackets, teeth with their codes, the second
+// scale below them, and all: bars, and lines in the colours of errors.
+const STAGES = ["slider", "dots", "codes", "values", "all"];
 
 // How high dots and a curve are on a wall at least, and at most.
 const LEAST_ON_WALL = [36, 30];
 const MOST_ON_WALL = [110, 90];
+
+// Whether a picture shows what comes with a stage. One that names none shows all.
+export function draws(picture, stage) {
+  return STAGES.indexOf(picture.stage ?? "all") >= STAGES.indexOf(stage);
+}
 
 // The bands from top to bottom: sliders (only where there are any), dots, comb, other grids, curve. `room` is
 // the height that a wall has left for all of them; 0 is for the usual one.
@@ -128,14 +136,11 @@ export function labelledTeeth(teeth, widthOf, first, gap = 6) {
   if (!teeth.length) return chosen;
   const spans = [];
   const halves = teeth.map((tooth) => (widthOf(tooth) + gap) / 2);
-  const fits = (k) => {
-    const [left, right] = [teeth[k].x - halves[k], teeth[k].x + halves[k]];
-    return spans.every((span) => right <= span[0] || left >= span[1]);
-  };
   const take = (k) => {
-    if (chosen.has(k) || !fits(k)) return;
+    const [left, right] = [teeth[k].x - halves[k], teeth[k].x + halves[k]];
+    if (chosen.has(k) || spans.some((span) => right > span[0] && left < span[1])) return;
     chosen.add(k);
-    spans.push([teeth[k].x - halves[k], teeth[k].x + halves[k]]);
+    spans.push([left, right]);
   };
   for (const k of first) if (k >= 0) take(k);
   const start = first.find((k) => k >= 0) ?? 0;
@@ -238,18 +243,6 @@ export function pileUp(picture, axis, bands, places, radius) {
     });
   }
   return found;
-}
-
-// A histogram of values over the axis, for an owner that gives none.
-export function barsOf(values, axis, count = 96) {
-  const width = (axis.hi - axis.lo) / count;
-  const edges = Float64Array.from({ length: count + 1 }, (_, k) => axis.lo + k * width);
-  const counts = new Float64Array(count);
-  for (const value of values) {
-    const k = Math.floor((value - axis.lo) / width);
-    if (k >= 0 && k < count) counts[k] += 1;
-  }
-  return { edges, counts };
 }
 
 // How large dots are, and how strongly they and their errors' lines are drawn: many are smaller and paler.

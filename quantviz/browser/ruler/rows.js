@@ -1,6 +1,8 @@
 // Other grids below the comb, on its axis: the one before, a learner's, the right one. A row may have a mark,
 // one value, on its grid or in place of one.
 
+import { paintDisc } from "../page/canvas.js";
+
 // Pixels of a row, and where in it stand the words and the teeth.
 export const ROW = 27;
 const WORDS = 11;
@@ -47,9 +49,7 @@ function paintRow(ruling, { words, levels, range, at, tone }, top) {
   ruling.fontOf(11, 600);
   if (at !== null && at !== undefined) {
     const x = axis.inside(at);
-    context.beginPath();
-    context.arc(x, top + LINE - 4, 4.5, 0, 2 * Math.PI);
-    context.fill();
+    paintDisc(context, x, top + LINE - 4, 4.5, color);
     if (!levels?.length) return ruling.label(words, x, top + WORDS, color);
   }
   ruling.label(words, axis.left - 14, top + WORDS, color, "left");

@@ -2,15 +2,15 @@
 // with handles for what a hand may move. It computes nothing about quantization: who owns it answers each
 // move with a new picture.
 
+import { sharpen } from "../page/canvas.js";
 import { fitChartsOnPaper } from "../panels/paper.js";
 import { Motion, isStill } from "../page/motion.js";
-import { SHARED } from "../page/tables.js";
+import { SHARED } from "../page/component.js";
 import { GLIDE, isAnotherComb, pictureBetween } from "./glide.js";
 import { Grasp } from "./grasp.js";
 import { handlesOf, pictureInHand } from "./handles.js";
 import { RulerPainter } from "./painter.js";
 import { Axis, bandsOf } from "./places.js";
-import { roomOnScreen } from "./room.js";
 
 // Ten letters' width in pixels for which the ruler is laid out, and how many times larger they are where it
 // begins to grow with them.
@@ -19,13 +19,16 @@ const AS_USUAL = 1.2;
 // The width in pixels of the projector that `enlarge` is for: what is on a wall is as large on a wider one.
 const WALL = 1280;
 
+// A lesson's picture on a projector, and a column of it.
+const PICTURE_ON_WALL = ".st-key-lesson_step > *";
+const COLUMN_ON_WALL = "[data-testid=stVerticalBlock]";
+
 // `host` is an element that is as wide as the ruler shall be. `settings` has `colors`, `writing`, which says
 // how the server writes numbers, `words` that a picture's own words go before, `enlarge` for a projector,
 // and `wall` where that stands beside a lesson's words: low, with no label smaller than the others.
 // `on` has `move(message)`, called at most once a frame while a hand moves something, and `release(message)`
 // at its end. It may have `cancel(message)`, called after a move was given up and `move` has brought back
-// what was before, `take(message)`, called when something marked on the curve is tapped, and `hover(index)`,
-// called with the number of the dot under the pointer, or -1.
+// what was before, and `take(message)`, called when something marked on the curve is tapped.
 export class Ruler {
   constructor(host, settings, on = {}) {
     Object.assign(this, {
@@ -55,7 +58,6 @@ export class Ruler {
     this.painter = new RulerPainter(this.canvas.getContext("2d"), settings);
     this.grasp = new Grasp(this);
     this.width = this.root.clientWidth;
-    this.root.addEventListener("pointerleave", () => this.tellHover(-1));
     this.room = 0;
     this.observer = new ResizeObserver(() => {
       const { room } = this;
@@ -145,7 +147,6 @@ export class Ruler {
     this.axis = this.holdsPlace ? hand.axis : new Axis(picture.domain, this.width);
     this.fitCanvas();
     this.marks = this.painter.paint(picture, this.axis, this.bands, words, hand);
-    this.canvas.style.opacity = picture.dim ? "0.55" : "";
     // What is not to be told yet is no picture without a name.
     setAttribute(this.canvas, "role", words.label ? "img" : "presentation");
     setAttribute(this.canvas, "aria-label", words.label ?? "");
@@ -162,30 +163,22 @@ export class Ruler {
   }
 
   fitCanvas() {
-    const ratio = (window.devicePixelRatio || 1) * this.enlarge;
     const { height } = this.bands;
-    const [across, down] = [Math.round(this.width * ratio), Math.round(height * ratio)];
-    if (this.canvas.width !== across || this.canvas.height !== down) {
-      Object.assign(this.canvas, { width: across, height: down });
-      this.canvas.style.height = `${height}px`;
-      this.root.style.marginBottom = `${(this.enlarge - 1) * height}px`;
-    }
+    const ratio = sharpen(this.canvas, this.width, height, this.enlarge);
+    this.canvas.style.height = `${height}px`;
+    this.root.style.marginBottom = `${(this.enlarge - 1) * height}px`;
     this.painter.context.setTransform(ratio, 0, 0, ratio, 0, 0);
   }
 
   placeHandles(hand) {
-    const wanted = new Set();
+    const wanted = new Set(this.handles.map(({ id }) => id));
     // Of all teeth one is reached by Tab, the others from it by Page Up and Page Down.
     const teeth = this.handles.filter(({ kind }) => kind === "tooth").map(({ id }) => id);
     if (!teeth.includes(this.tooth)) this.tooth = teeth.at(-1);
     for (const handle of this.handles) {
-      wanted.add(handle.id);
-      setAttribute(
-        this.elementOf(handle.id),
-        "tabindex",
-        teeth.includes(handle.id) && handle.id !== this.tooth ? -1 : 0,
-      );
-      this.placeHandle(this.elementOf(handle.id), handle, hand?.id === handle.id ? hand : null);
+      const element = this.elementOf(handle.id);
+      setAttribute(element, "tabindex", teeth.includes(handle.id) && handle.id !== this.tooth ? -1 : 0);
+      this.placeHandle(element, handle, hand?.id === handle.id ? hand : null);
     }
     for (const [id, element] of this.elements)
       if (!wanted.has(id) && id !== hand?.id) {
@@ -258,24 +251,6 @@ export class Ruler {
     this.elementOf(next.id).focus({ preventScroll: true });
   }
 
-  hover(event) {
-    if (!this.on.hover || !this.picture || this.painter.hasNoDots()) return;
-    const { x, y } = this.grasp.placeOf(event);
-    const places = this.painter.places;
-    let [best, nearest] = [-1, 64];
-    for (let i = 0; i < places.length / 2; i++) {
-      const away = (places[2 * i] - x) ** 2 + (places[2 * i + 1] - y) ** 2;
-      if (away < nearest) [best, nearest] = [i, away];
-    }
-    this.tellHover(best);
-  }
-
-  tellHover(index) {
-    if (!this.on.hover || index === this.hovered) return;
-    this.hovered = index;
-    this.on.hover(index);
-  }
-
   close() {
     this.grasp.close();
     this.stopGliding();
@@ -283,6 +258,21 @@ export class Ruler {
     this.root.remove();
     this.picture = null;
   }
+}
+
+// Pixels from the ruler's top to the picture's foot, less what stands below the ruler in its column; 0 where
+// the picture may be as high as it likes. `observer` learns of everything that may change them.
+function roomOnScreen(root, observer) {
+  const host = root.getRootNode().host ?? root;
+  const picture = host.closest(PICTURE_ON_WALL);
+  if (!picture || getComputedStyle(picture).overflowY !== "auto") return 0;
+  const column = host.closest(COLUMN_ON_WALL);
+  const own = [...column.children].find((child) => child.contains(host));
+  for (const each of [picture, column, ...column.children]) observer.observe(each);
+  const foot = Math.max(...[...column.children].map((child) => child.getBoundingClientRect().bottom));
+  const below = foot - own.getBoundingClientRect().bottom;
+  const top = root.getBoundingClientRect().top - picture.getBoundingClientRect().top + picture.scrollTop;
+  return Math.max(picture.clientHeight - top - below, 1);
 }
 
 function setAttribute(element, name, value) {

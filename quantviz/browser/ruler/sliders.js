@@ -1,5 +1,7 @@
 // Sliders for bits and group size, in a line above the dots.
 
+import { paintDisc } from "../page/canvas.js";
+
 const SLIDER_LABEL = 12;
 
 // Bits and group size: a name, a track with a stop for each choice, and the choice.
@@ -20,9 +22,7 @@ export function paintSliders(ruling) {
     for (let k = 0; k <= stops; k++) context.fillRect(placeOf(k) - 0.5, y - 3.5, 1, 7);
     context.fillStyle = colors.handle;
     context.fillRect(from, y - 1.5, placeOf(handle.at) - from, 3);
-    context.beginPath();
-    context.arc(placeOf(handle.at), y, bands.narrow ? 9 : 7, 0, 2 * Math.PI);
-    context.fill();
+    paintDisc(context, placeOf(handle.at), y, bands.narrow ? 9 : 7, colors.handle);
     ruling.fontOf(SLIDER_LABEL, 600);
     context.fillStyle = colors.text;
     context.fillText(handle.labels[handle.at], to + 14, y + 4);
