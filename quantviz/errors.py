@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import functools
 import math
 import reprlib
 from dataclasses import dataclass, field
@@ -80,7 +81,7 @@ class QuantVizError(ValueError):
         return QuantVizError(self.key, **self.params)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (self.key, self.params)
+        return functools.partial(QuantVizError, **self.params), (self.key,)
 
 
 def _of_nearest_number(got: str, names: list[str]) -> str | None:
@@ -152,10 +153,6 @@ _short = _ShortRepr()
 def _cut(words: str, most: int) -> str:
     """Return `words` without their middle where they are longer than `most`."""
     return words if len(words) <= most else f"{words[: most * 2 // 3]}…{words[len(words) - most // 3 + 1 :]}"
-
-
-def _rebuild(key: str, params: dict[str, object]) -> QuantVizError:
-    return QuantVizError(key, **params)
 
 
 @dataclass(frozen=True)

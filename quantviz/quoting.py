@@ -37,17 +37,6 @@ def operand(path: str) -> str:
     return f"./{path}" if path.startswith("-") else path
 
 
-def option_text(name: str) -> str:
-    r"""Return a name as part of an option of `quantviz` that takes several names.
-
-    A backslash precedes each "=", "," and backslash; `option_parts` removes it.
-
-    >>> print(option_text("a=b,c"), option_text("w\\=4"))
-    a\=b\,c w\\\=4
-    """
-    return re.sub(r"([\\=,])", r"\\\1", name)
-
-
 def option_parts(text: str, mark: str, most: int = 0) -> list[str]:
     r"""Return the names in an option, split at each `mark` with no backslash before it.
 

@@ -48,8 +48,6 @@ LEAST_CAUSED = 0.05
 #: taken.
 NEARLY_DB = 0.25
 _NEARLY_SHARE = 0.15
-#: Every remedy by id: see `Remedy`.
-REMEDIES = ("keep", "remove", "clip", "isolate", "own_scale", "finer", "groups", "rotate", "fold")
 #: Those that no engine's kernel of weights runs: some cells in another format, or scales of inputs.
 _WITHOUT_KERNEL = ("keep", "isolate", "own_scale")
 
@@ -121,7 +119,7 @@ class Kept:
 
 @dataclass(frozen=True)
 class Remedy:
-    """The effect of one change for some parts, one of `REMEDIES`.
+    """The effect of one change for some parts, by its id.
 
     "keep": in 16 bits, out of the search for scales. "remove": 0 in their place, which costs all their
     energy. "clip": to the range of the scales found without them. "isolate": a tensor of their own under the
@@ -131,7 +129,6 @@ class Remedy:
     scaling of columns, found from the weights alone and folded into the layer before.
     """
 
-    #: One of `REMEDIES`.
     id: str
     numbers: Numbers
     #: SQNR of all other cells, in dB: now, and after it; nan where cells are mixed.
@@ -190,7 +187,9 @@ class Blame:
     def costliest(self) -> Suspect | None:
         """Return the part that causes most, where that is at least `LEAST_CAUSED` of the error."""
         most = max(self.suspects, key=lambda each: each.caused_share, default=None)
-        return most if most is not None and most.caused_share >= LEAST_CAUSED else None
+        if most is not None and most.caused_share >= LEAST_CAUSED:
+            return most
+        return None
 
     def keep(self, x: Any, numbers: Iterable[int] | None = None) -> torch.Tensor:
         """Return x̂ of `x` with the chosen parts in 16 bits and out of the search for scales, float32.
@@ -321,7 +320,8 @@ def _blame(tried: Counterfactuals, most: int | None, trials: int | None) -> Blam
     caused = {each: tried.others_noise((each,)) - tried.noise_without((each,)) for each in alone}
     orders.insert(1, sorted(caused, key=lambda each: -caused[each]))
     best = best_sets(tried_noise(tried), orders, counts_to_try(most, sizes), trials)
-    curve = _curve(tried, best)
+    # Sizes whose extra parts gain nothing are kept too: the curve is flat there.
+    curve = tuple(_kept(tried, numbers) for numbers in ((), *(best[size] for size in sorted(best))))
     whole_db = decibels(tried.signal, tried.noise)
     choice = _choice((*curve, *(_kept(tried, each) for each in tried.costliest(most))), whole_db)
     suspects = [_suspect(tried, each, caused[each], choice) for each in alone]
@@ -350,25 +350,17 @@ def tried_noise(tried: Counterfactuals) -> Callable[[Numbers], float]:
     return lambda numbers: tried.noise_without(numbers) + tried.kept_noise(numbers)
 
 
-def _curve(tried: Counterfactuals, best: dict[int, Numbers]) -> tuple[Kept, ...]:
-    """Return the gains of the best set of each size, from the empty one on. Sizes whose extra parts gain
-    nothing are kept too: the curve is flat there.
-    """
-    return tuple(_kept(tried, numbers) for numbers in ((), *(best[size] for size in sorted(best))))
-
-
 def _kept(tried: Counterfactuals, numbers: Numbers) -> Kept:
     after = tried.noise_without(numbers)
     signal = tried.others_signal(numbers)
     whole = after + (tried.kept_noise(numbers) if numbers else 0.0)
     before = tried.others_noise(numbers)
-    noise = tried.noise
     return Kept(
         numbers=numbers,
         places=tuple(tried.place(each) for each in numbers),
         absmax=tried.absmax_of(numbers),
-        suffered_share=tried.suffered_by(numbers) / noise if noise else 0.0,
-        caused_share=(before - after) / noise if noise else 0.0,
+        suffered_share=tried.share(tried.suffered_by(numbers)),
+        caused_share=tried.share(before - after),
         rest_before_db=decibels(signal, before),
         rest_after_db=decibels(signal, after),
         whole_db=decibels(tried.signal, whole),
@@ -399,21 +391,20 @@ def _choice(sets: tuple[Kept, ...], whole_db: float) -> Kept | None:
 
 def _suspect(tried: Counterfactuals, number: int, caused: float, choice: Kept | None) -> Suspect:
     signal = tried.others_signal((number,))
-    noise = tried.noise
     suffered = tried.suffered_by((number,))
     back = math.nan
     if choice is not None and number in choice.numbers:
         others = tuple(each for each in choice.numbers if each != number)
         score = tried_noise(tried)
-        back = (score(others) if others else noise) - score(choice.numbers)
+        back = (score(others) if others else tried.noise) - score(choice.numbers)
     return Suspect(
         number=number,
         place=tried.place(number),
         absmax=tried.absmax_of((number,)),
         suffered=suffered,
-        suffered_share=suffered / noise if noise else 0.0,
+        suffered_share=tried.share(suffered),
         caused=caused,
-        caused_share=caused / noise if noise else 0.0,
+        caused_share=tried.share(caused),
         put_back=back,
         rest_before_db=decibels(signal, tried.others_noise((number,))),
         rest_after_db=decibels(signal, tried.noise_without((number,))),
@@ -511,4 +502,6 @@ def _clipping_scheme(tried: Counterfactuals, numbers: Numbers, noise: float) -> 
     if tried.scheme.mode == "symmetric":
         lo, hi = -max(-lo, hi), max(-lo, hi)
     scheme = tried.scheme.replace(calibration=ManualRange(lo, hi))
-    return scheme if math.isclose(tried.noise_under(scheme), noise, rel_tol=_SAME) else None
+    if math.isclose(tried.noise_under(scheme), noise, rel_tol=_SAME):
+        return scheme
+    return None

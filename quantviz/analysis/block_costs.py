@@ -133,16 +133,15 @@ def _only_block(study: Study) -> BlockCost:
     signal = tried.others_signal(number)
     before = tried.others_noise(number)
     after = tried.noise_without(number)
-    share = 1 / tried.noise if tried.noise else 0.0
     zero = (0,) * len(study.layout.grid_shape)
     return BlockCost(
         block=zero,
         index=(0,) * len(study.shape),
         loudest=loudest,
         suffered=tried.noise,
-        suffered_share=tried.noise * share,
+        suffered_share=tried.share(tried.noise),
         caused=before - after,
-        caused_share=(before - after) * share,
+        caused_share=tried.share(before - after),
         others_before_db=decibels(signal, before),
         others_after_db=decibels(signal, after),
     )

@@ -210,7 +210,9 @@ def _ends(study: Study) -> tuple[float, float]:
     lo = float(ends.lo)
     hi = float(ends.hi)
     far = max(-lo, hi)
-    return (-far, far) if study.scheme.mode == "symmetric" else (lo, hi)
+    if study.scheme.mode == "symmetric":
+        return (-far, far)
+    return (lo, hi)
 
 
 def _whole_range(study: Study) -> Range | None:
@@ -231,4 +233,6 @@ def _width_share(study: Study, whole: Range | None) -> float:
 
 def _widths(found: Range, scheme: Scheme) -> torch.Tensor:
     """Return how wide each block's range is; of symmetric ones half of it."""
-    return torch.maximum(-found.lo, found.hi) if scheme.mode == "symmetric" else found.hi - found.lo
+    if scheme.mode == "symmetric":
+        return torch.maximum(-found.lo, found.hi)
+    return found.hi - found.lo

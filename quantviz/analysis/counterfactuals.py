@@ -115,8 +115,7 @@ class Rotated(Stored):
             pairs = viewed(values, (-1, 2, half))
             values = torch.stack((pairs[:, 0] + pairs[:, 1], pairs[:, 0] - pairs[:, 1]), 1).flatten()
             half *= 2
-        turned: Values = (values / math.sqrt(self._size)).numpy()[start - first : stop - first]
-        return turned
+        return np.asarray((values / math.sqrt(self._size)).numpy()[start - first : stop - first])
 
     def read(self, index: Window) -> torch.Tensor:
         flat = flat_indices_of(self.shape, index)
@@ -142,8 +141,7 @@ class Scaled(Stored):
 
     def run(self, start: int, stop: int) -> Values:
         columns = torch.arange(start, stop) % len(self._factors)
-        scaled: Values = self._stored.run(start, stop) * self._factors[columns].numpy()
-        return scaled
+        return np.asarray(self._stored.run(start, stop) * self._factors[columns].numpy())
 
     def read(self, index: Window) -> torch.Tensor:
         return self._stored.read(index) * self._factors[index[-1]]
@@ -204,6 +202,10 @@ class Counterfactuals:
     def noise(self) -> float:
         """Return Σe² of the whole tensor."""
         return _number(self.study.measured.moments.e2)
+
+    def share(self, noise: float) -> float:
+        """Return some Σe² as a share of the whole tensor's; 0 if that has no error."""
+        return noise / self.noise if self.noise else 0.0
 
     @cached_property
     def signal(self) -> float:

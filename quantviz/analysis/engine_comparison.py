@@ -24,7 +24,7 @@ from quantviz.quantization.grids import GRIDS
 from quantviz.quantization.operations import NamedTensors, Operation, run_operations
 from quantviz.quantization.quantizer import choose_qparams, quantize
 from quantviz.quantization.result import QuantResult, block_values
-from quantviz.quantization.value_to_code import code_of, code_operations
+from quantviz.quantization.value_to_code import code_of, code_operations, rule_of_blocks
 from quantviz.schemes.arithmetic import HALVES, Offer
 from quantviz.schemes.calibration import Given
 from quantviz.schemes.conventions import CONVENTIONS, Convention
@@ -298,14 +298,9 @@ def in_effect(scheme: Scheme) -> Scheme:
     'multiply_add_round'
     """
     convention = scheme.arithmetic
-    order = (
-        convention.order
-        if scheme.granularity.single or convention.block_order == "same"
-        else convention.block_order
-    )
-    return scheme.replace(
-        convention=dataclasses.replace(convention, order=order, block_order="same", offer=Offer())
-    )
+    order = rule_of_blocks(scheme, convention.order, convention.block_order)
+    convention = convention.replace(order=order, block_order="same")
+    return scheme.replace(convention=dataclasses.replace(convention, offer=Offer()))
 
 
 def _result(comparison: Comparison, name: str) -> QuantResult:
@@ -393,7 +388,7 @@ def _rules(
         of, to, end = (theirs, mine, start) if back else (mine, theirs, goal)
         try:
             found = _outcome(x, _with(of, to, fields), places[here])
-        except (QuantVizError, KeyError):
+        except (QuantVizError, KeyError, NameError):
             # Half of one engine and half of another need not be any arithmetic: one may read a number that
             # the other never computes.
             return torch.zeros(len(here), dtype=torch.bool), torch.zeros(len(here), dtype=torch.int64)

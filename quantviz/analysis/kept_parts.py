@@ -266,5 +266,4 @@ def largest_first(values: Array, most: int) -> Array:
         among = np.flatnonzero(values >= least)
     else:
         among = np.arange(len(values))
-    found: Array = among[np.argsort(-values[among], kind="stable")][:most]
-    return found
+    return np.asarray(among[np.argsort(-values[among], kind="stable")][:most])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +12,7 @@ import numpy.typing as npt
 import torch
 
 from quantviz.analysis.recipe_ranking import CURRENT, RecipeRow, priced_at, recipe_rows, row_of
-from quantviz.analysis.study import Keep, Study
+from quantviz.analysis.study import Keep, KeptHere, Study
 from quantviz.budget import Ended, too_long
 from quantviz.errors import QuantVizError
 from quantviz.evaluation.metric_formulas import sqnr_db_of_lines
@@ -62,13 +61,7 @@ class SampledPart:
 
     @classmethod
     def _of(cls, x: Stored, known: Facts, cells: int) -> SampledPart:
-        kept: dict[str, Any] = {}
-
-        def keep(name: str, make: Callable[[], Any]) -> Any:
-            if name not in kept:
-                kept[name] = make()
-            return kept[name]
-
+        keep = KeptHere()
         length = math.prod(x.shape[1:])
         if x.count <= 2 * cells or len(x.shape) == 1 or length > 2 * cells:
             return cls(x, known, x, np.ones(x.shape[0]), keep)
@@ -96,8 +89,7 @@ class SampledPart:
             usual = np.flatnonzero(self.weights == self.weights.max()).tolist()
             rest = (slice(None),) * (len(self.x.shape) - 1)
             picked = torch.cat([self.x.read((slice(at, at + 1), *rest)).flatten() for at in usual]).numpy()
-            usual_values: Array = picked[np.isfinite(picked)]
-            return usual_values
+            return np.asarray(picked[np.isfinite(picked)])
         count = self.x.count
         most = 2 * SAMPLED
         starts = np.linspace(0, max(count - most // 64, 0), 64).astype(np.int64).tolist()
@@ -106,8 +98,7 @@ class SampledPart:
             if count <= most
             else np.concatenate([self.x.run(at, at + most // 64) for at in starts])
         )
-        finite: Array = found[np.isfinite(found)]
-        return finite
+        return np.asarray(found[np.isfinite(found)])
 
     def recipes(self, current: Scheme, priced_as: Shape | None = None) -> tuple[RecipeRow, ...]:
         """Return a row for each recipe, in their order, with the rule of `current` for NaN and Inf."""

@@ -241,8 +241,9 @@ class _Parts:
     def shaped(self, of_parts: Array) -> Array:
         """Return an array over parts in the shape of `SchemeComparison.winner`: the tensor's for cells."""
         single = self.row_edges is None and self.layout.block_size == 1
-        made: Array = viewed(torch.from_numpy(of_parts.copy()), self.shape).numpy() if single else of_parts
-        return made
+        return np.asarray(
+            viewed(torch.from_numpy(of_parts.copy()), self.shape).numpy() if single else of_parts
+        )
 
 
 # ---- errors -------------------------------------------------------------------------------------
@@ -268,8 +269,7 @@ class _Sums:
     def errors(self) -> Array:
         """Return root mean square errors, (schemes, *grid); nan where no cell counts."""
         held = np.where(self._held > 0, self._held, np.nan)
-        found: Array = np.sqrt(self._noise / held)
-        return found
+        return np.asarray(np.sqrt(self._noise / held))
 
 
 def _compared(studies: Sequence[Study], parts: _Parts) -> _Sums:

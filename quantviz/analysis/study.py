@@ -231,7 +231,9 @@ class Study:
     def value_histogram(self) -> ValueHistogram | None:
         """Return the histogram of the tensor's values, the same for every scheme; None if all are equal."""
         fine = self.fine_histogram
-        return None if fine is None else fine.joined(value_distribution.BARS)
+        if fine is None:
+            return None
+        return fine.joined(value_distribution.BARS)
 
     @property
     def fine_histogram(self) -> ValueHistogram | None:
@@ -383,7 +385,9 @@ class Study:
             extreme = (self.range or self._min_max).extreme.to(torch.float32)
             steps = local_step(extreme, self.qparams.scale.to(torch.float32), self.scheme.number_format)
         usable = steps[(steps > 0) & steps.isfinite()]
-        return float(usable.max()) if usable.numel() else None
+        if usable.numel():
+            return float(usable.max())
+        return None
 
 
 def _as_one_block(scheme: Scheme, count: int) -> Scheme:

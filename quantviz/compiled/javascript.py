@@ -24,7 +24,7 @@ from quantviz.quantization.code_to_value import block_names, value_operations
 from quantviz.quantization.grids import GRIDS
 from quantviz.quantization.input_dtype import rounded_to
 from quantviz.quantization.operations import Operations, run_operations
-from quantviz.quantization.range_to_scale import range_operations
+from quantviz.quantization.qparams import range_operations
 from quantviz.quantization.stored_scale import store_operations
 from quantviz.schemes.calibration import Given, Range
 from quantviz.schemes.formats import NumberFormat

@@ -20,7 +20,7 @@ from quantviz.quantization.code_to_value import error_operations, value_operatio
 from quantviz.quantization.grids import GRIDS, local_step
 from quantviz.quantization.operations import run_operations
 from quantviz.quantization.powers_of_two import log2_floored
-from quantviz.quantization.range_to_scale import range_operations
+from quantviz.quantization.qparams import range_operations
 from quantviz.quantization.stored_scale import store_operations
 from quantviz.quantization.value_to_code import code_of, code_operations
 from quantviz.schemes.calibration import Range

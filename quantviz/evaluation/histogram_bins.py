@@ -51,8 +51,7 @@ class Bars:
     @property
     def totals(self) -> Array:
         """Return the number of cells in each bin."""
-        total: Array = sum(self.counts.values(), np.zeros(len(self.edges) - 1, dtype=np.int64))
-        return total
+        return np.asarray(sum(self.counts.values(), np.zeros(len(self.edges) - 1, dtype=np.int64)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -216,8 +215,7 @@ def _equal_bins(count: int, low: float, high: float) -> ValueBins:
     bins = min(MOST_BINS, max(8, math.ceil(2 * count**0.5)))
 
     def place(x: Array) -> Array:
-        places: Array = np.minimum(np.floor((x.astype(np.float64) - low) / (high - low) * bins), bins - 1)
-        return places
+        return np.asarray(np.minimum(np.floor((x.astype(np.float64) - low) / (high - low) * bins), bins - 1))
 
     return ValueBins(np.linspace(low, high, bins + 1), _cuts(place, bins, low, high))
 

@@ -96,9 +96,8 @@ def allocation_plot_figure(
         words = text(f"allocation_plot.{key}", language)
         layout[axis] |= {"range": list(ends), "nticks": 7, "title": {"text": words, "standoff": 6}}
     layout["annotations"] = _names(data, colours, language, height)
-    return Drawn(
-        {"data": [_line(data, colours, language), *_points(data, colours, language)], "layout": layout}
-    )
+    traces = [_line(data, colours, language), *_points(data, colours, language)]
+    return Drawn({"data": traces, "layout": layout})
 
 
 def _line(data: AllocationPlotData, theme: Theme, language: str) -> dict[str, Any]:

@@ -344,32 +344,22 @@ def formats_words(data: FormatsData, language: str = DEFAULT_LANGUAGE) -> tuple[
     for marks in data.rows:
         name = text(f"formats.{marks.format.id}.name", language)
         total = f"{len(finite_values(marks.format)):,}"
-        if not sum(marks.out_of_view) and marks.most == 1:
-            found.append(text("formats.figure.each", language, name=name, total=total))
-        elif marks.most == 1:
-            found.append(
-                text("formats.figure.part", language, name=name, total=total, shown=f"{marks.shown:,}")
-            )
+        hidden = sum(marks.out_of_view)
+        counts = {"shown": f"{marks.shown:,}", "total": total}
+        if marks.most == 1:
+            key = "part" if hidden else "each"
+            found.append(text(f"formats.figure.{key}", language, name=name, **counts))
         else:
             least = int(marks.counts.min())
             lines = len(marks.counts)
-            part = "values_part" if sum(marks.out_of_view) else "values_all"
-            values = text(f"formats.figure.{part}", language, shown=f"{marks.shown:,}", total=total)
+            part = "values_part" if hidden else "values_all"
+            values = text(f"formats.figure.{part}", language, **counts)
+            words = "columns_alike" if least == marks.most else "columns"
             if lines == 1:
                 words = "columns_one"
-            elif least == marks.most:
-                words = "columns_alike"
-            else:
-                words = "columns"
-            params = {
-                "values": values,
-                "lines": f"{lines:,}",
-                "least": f"{least:,}",
-                "most": f"{marks.most:,}",
-            }
-            found.append(text(f"formats.figure.{words}", language, name=name, **params))
-        if sum(marks.out_of_view):
-            low = finite_values(marks.format)[0]
-            high = finite_values(marks.format)[-1]
+            params = {"lines": f"{lines:,}", "least": f"{least:,}", "most": f"{marks.most:,}"}
+            found.append(text(f"formats.figure.{words}", language, name=name, values=values, **params))
+        if hidden:
+            low, *_, high = finite_values(marks.format)
             found.append(text("formats.figure.whole", language, low=number(low, 6), high=number(high, 6)))
     return tuple(found)

@@ -174,14 +174,12 @@ def _axis(formats: Sequence[NumberFormat], view: str, x: float | None) -> Axis:
     low = min(low, 0.0)
     high = max(high, 0.0)
     # A number a little outside is still in sight; one far outside stands at the edge.
-    if x is not None and view == "linear":
-        room = (high - low) / 3
-        low = min(low, x) if x >= low - room else low
-        high = max(high, x) if x <= high + room else high
-    elif x is not None:
-        size = max(abs(low), abs(high))
-        low = min(low, x) if x >= -16 * size else low
-        high = max(high, x) if x <= 16 * size else high
+    far = 16 * max(abs(low), abs(high))
+    room = (high - low) / 3
+    farthest = (low - room, high + room) if view == "linear" else (-far, far)
+    if x is not None and farthest[0] <= x <= farthest[1]:
+        low = min(low, x)
+        high = max(high, x)
     lo, hi = (float(place) for place in Axis(view, threshold, 0, 1).at([low, high]))
     margin = 0.012 * (hi - lo)
     return Axis(view, threshold, lo - margin, hi + margin)

@@ -158,9 +158,8 @@ def plot_quantization_errors(
     """
     if not isinstance(dtype, torch.dtype) or not isinstance(n_bits, int) or not 1 <= n_bits <= 64:
         raise QuantVizError("dtype_wanted", got=dtype, n_bits=n_bits)
-    code_range = (0.0, float((1 << n_bits) - 1))
-    if dtype.is_signed:
-        code_range = (float(-(1 << (n_bits - 1))), float((1 << (n_bits - 1)) - 1))
+    below = 1 << (n_bits - 1) if dtype.is_signed else 0
+    code_range = (float(-below), float((1 << n_bits) - 1 - below))
     if result is None:
         data = picture_panels(original, quantized, dequantized, MOST_PIXELS, code_range=code_range)
     else:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import math
 
 import torch
 
@@ -40,38 +39,32 @@ def _valued(scheme: Scheme, dtype: torch.dtype) -> Operations:
     if convention.value_order == "multiply_absmax":
         high = scheme.range_value_max
         return (
-            Operation("multiply_absmax", "y = q * absmax", lambda v: v["q"] * v["absmax"]),
-            Operation(
-                "times_inverse_code_max",
-                f"x_hat = y * (1 / {number_code(high)})",
-                lambda v: v["y"] * (1 / high),
-            ),
+            Operation("multiply_absmax", "y = q * absmax"),
+            Operation("times_inverse_code_max", f"x_hat = y * (1 / {number_code(high)})"),
         )
     if convention.value_order == "multiply_levels":
         reach = scale_reach(convention, scheme.number_format)
         return (
-            Operation("multiply_code", "y = q * scale_code", lambda v: v["q"] * v["scale_code"]),
-            Operation("multiply_absmax", "y = y * global_absmax", lambda v: v["y"] * v["global_absmax"]),
-            Operation("over_reach", f"x_hat = y / {number_code(reach)}", lambda v: v["y"] / reach),
+            Operation("multiply_code", "y = q * scale_code"),
+            Operation("multiply_absmax", "y = y * global_absmax"),
+            Operation("over_reach", f"x_hat = y / {number_code(reach)}"),
         )
     operations = [cast("apply_scale", "scale", dtype)]
     if dtype not in (torch.float32, torch.float64):
         operations.append(cast("apply_q", "q", dtype))
     if not scheme.shifted:
-        operations.append(Operation("multiply", "x_hat = scale * q", lambda v: v["scale"] * v["q"].to(dtype)))
+        operations.append(Operation("multiply", "x_hat = scale * q"))
     elif scheme.zero_domain in ("code_int", "code_float"):
         operations += [
             Operation(
                 "subtract", "y = q - zero_point", lambda v: v["q"].to(dtype) - v["zero_point"].to(dtype)
             ),
-            Operation("multiply", "x_hat = scale * y", lambda v: v["scale"] * v["y"]),
+            Operation("multiply", "x_hat = scale * y"),
         ]
     else:
         half = int((scheme.code_max + scheme.code_min + 1) / 2) if scheme.zero_domain == "value_middle" else 0
         if half:
-            operations.append(
-                Operation("subtract_middle", f"q = q - {half}", lambda v: v["q"].to(dtype) - half)
-            )
+            operations.append(Operation("subtract_middle", f"q = q - {half}"))
         if convention.value_order == "fused_multiply_add":
             line = "x_hat = fma(scale, q, zero_point)"
             fused = Operation(
@@ -79,7 +72,7 @@ def _valued(scheme: Scheme, dtype: torch.dtype) -> Operations:
             )
             return (*operations, fused)
         operations += [
-            Operation("multiply", "y = scale * q", lambda v: v["scale"] * v["q"].to(dtype)),
+            Operation("multiply", "y = scale * q"),
             Operation(
                 "add_zero_point", "x_hat = y + zero_point", lambda v: v["y"] + v["zero_point"].to(dtype)
             ),
@@ -103,13 +96,10 @@ def _divided(scheme: Scheme, dtype: torch.dtype) -> Operations:
 @functools.lru_cache(maxsize=SCHEMES_KEPT)
 def error_operations(scheme: Scheme) -> Operations:
     """Return the operations from `x_hat` and `x` to `error`."""
-    error = Operation("error", "error = x_hat - x", lambda v: v["x_hat"] - v["x"])
+    error = Operation("error", "error = x_hat - x")
     if not scheme.leaves_out:
         return (error,)
-    line = "error = where(isfinite(x), error, nan)"
-    return error, silent(
-        "left_out", line, lambda v: torch.where(torch.isfinite(v["x"]), v["error"], math.nan)
-    )
+    return error, silent("left_out", "error = where(isfinite(x), error, nan)")
 
 
 @functools.lru_cache(maxsize=SCHEMES_KEPT)

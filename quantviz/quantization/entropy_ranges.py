@@ -87,14 +87,12 @@ def _least_change(counts: Array, clips: Array, cells: int) -> Array:
         )
     divergence[none] = -np.inf
     nearly = divergence <= divergence.min(1, keepdims=True) + _SAME
-    best: Array = len(clips) - 1 - np.argmax(nearly[:, ::-1], axis=1)
-    return best
+    return np.asarray(len(clips) - 1 - np.argmax(nearly[:, ::-1], axis=1))
 
 
 def _times_log(counts: Array) -> Array:
     """Return n log n of each, 0 for 0."""
-    products: Array = counts * np.log(np.where(counts > 0, counts, 1))
-    return products
+    return np.asarray(counts * np.log(np.where(counts > 0, counts, 1)))
 
 
 def entropy_onnxruntime(calibration: EntropyONNXRuntime, blocks: BlockValues, context: Context) -> Range:
@@ -159,5 +157,4 @@ def _smoothed(counts: Array, lift: float = 1e-4) -> Array:
     without = zeros.sum(1, keepdims=True).astype(np.float32)
     taken = lift * without.astype(np.float64) / np.maximum(counts.shape[1] - without, 1)
     smooth = np.float32(lift) * zeros.astype(np.float32) + (-taken).astype(np.float32) * (~zeros)
-    smoothed: Array = counts.astype(np.float32) + smooth
-    return smoothed
+    return np.asarray(counts.astype(np.float32) + smooth)

@@ -21,8 +21,7 @@ from quantviz.pickling import Picklable
 from quantviz.quantization.code_to_value import error_operations, value_operations
 from quantviz.quantization.grids import GRIDS, local_step, neighbours
 from quantviz.quantization.operations import NamedTensors, Operation, Operations, run_operations
-from quantviz.quantization.qparams import largest_magnitude, range_values
-from quantviz.quantization.range_to_scale import range_operations
+from quantviz.quantization.qparams import largest_magnitude, range_operations, range_values
 from quantviz.quantization.result import (
     QParams,
     QuantResult,
@@ -333,7 +332,7 @@ def explain_cell(scheme: Scheme, qparams: QParams, cell: CellInput) -> Explanati
         derivation.steps += _range_steps(scheme, operations, cell)
         derivation.run(operations, cell.ranged)
     levels = _levels(scheme, qparams, block)
-    derivation.steps += [_searched(name, value) for name, value in levels.items()]
+    derivation.steps += [_given(f"found_{name}", name, value) for name, value in levels.items()]
     if levels:
         derivation.run(level_operations(scheme), levels)
     params = {name: value[block] for name, value in block_values(qparams).items()}
@@ -343,7 +342,8 @@ def explain_cell(scheme: Scheme, qparams: QParams, cell: CellInput) -> Explanati
     code = code_of(cell.x, coded, scheme)
     if cell.own_code is not None and int(cell.own_code) != int(code):
         code = cell.own_code
-        derivation.steps.append(_own_code(grid.decode(code, fmt)))
+        # The line that takes the stored code, where the scheme's rounding gives another one.
+        derivation.steps.append(_given("own_code", "q", grid.decode(code, fmt)))
     valued = derivation.run(value_operations(scheme), {**params, "q": grid.decode(code, fmt)})
     x_hat = valued["x_hat"]
     error = derivation.run(error_operations(scheme), {"x": cell.x, "x_hat": x_hat})["error"]
@@ -412,21 +412,10 @@ def _levels(scheme: Scheme, qparams: QParams, block: Shape) -> NamedTensors:
     return {name: values[block] for name, values in levels.items() if values is not None}
 
 
-def _searched(name: str, value: torch.Tensor) -> Step:
-    return Step(
-        f"found_{name}",
-        MappingProxyType({}),
-        value.item(),
-        dtype_name(value.dtype),
-        f"{name} = {value.item()!r}",
-    )
-
-
-def _own_code(value: torch.Tensor) -> Step:
-    """Return the line that takes a cell's stored code, where the scheme's rounding would give another one."""
-    return Step(
-        "own_code", MappingProxyType({}), value.item(), dtype_name(value.dtype), f"q = {value.item()!r}"
-    )
+def _given(key: str, name: str, value: torch.Tensor, expression: str = "") -> Step:
+    """Return the line of a value that no operation computes: an expression, or the number itself."""
+    line = f"{name} = {expression or repr(value.item())}"
+    return Step(key, MappingProxyType({}), value.item(), dtype_name(value.dtype), line)
 
 
 #: The other inputs of the operations besides the range: the expression that computes each, by its name.
@@ -437,22 +426,24 @@ _OF_BLOCK: Mapping[str, str] = MappingProxyType(
 
 def _extreme(values: torch.Tensor) -> torch.Tensor:
     """Return the first value of largest magnitude; 0 if there are no values."""
-    return values[values.abs().argmax()] if values.numel() else torch.zeros(())
+    if values.numel():
+        return values[values.abs().argmax()]
+    return torch.zeros(())
 
 
-def _line(name: str, line: str, scheme: Scheme, cell: CellInput) -> str:
-    """Return the line that computes an input of the operations, which leaves NaN and Inf out of the block or
-    the tensor where the scheme ignores them.
+def _expression(line: str, scheme: Scheme, cell: CellInput) -> str:
+    """Return the expression of an input of the operations, which leaves NaN and Inf out of the block or the
+    tensor where the scheme ignores them; empty if only the number is known.
     """
-    if not line:
-        return f"{name} = {cell.ranged[name].item()!r}"
-    if not scheme.leaves_out:
-        return f"{name} = {line}"
+    if not scheme.leaves_out or not line:
+        return line
     if "tensor" in line:
-        return f"{name} = " + line.replace("tensor", "tensor[isfinite(tensor)]")
+        return line.replace("tensor", "tensor[isfinite(tensor)]")
     if "block" in line and cell.left_out == cell.block_size:
-        return f"{name} = {cell.ranged[name].item()!r}"
-    return f"{name} = " + (line.replace("block", "block[isfinite(block)]") if cell.left_out else line)
+        return ""
+    if cell.left_out:
+        return line.replace("block", "block[isfinite(block)]")
+    return line
 
 
 def _range_steps(scheme: Scheme, operations: Operations, cell: CellInput) -> Iterator[Step]:
@@ -467,13 +458,8 @@ def _range_steps(scheme: Scheme, operations: Operations, cell: CellInput) -> Ite
         if name in read:
             value = cell.ranged[name]
             # A value without a line is the result of a search.
-            yield Step(
-                f"range_{name}" if line else f"found_{name}",
-                MappingProxyType({}),
-                value.item(),
-                dtype_name(value.dtype),
-                _line(name, line, scheme, cell),
-            )
+            key = f"range_{name}" if line else f"found_{name}"
+            yield _given(key, name, value, _expression(line, scheme, cell))
 
 
 def _stored_scale(

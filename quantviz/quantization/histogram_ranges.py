@@ -188,8 +188,7 @@ def counts_of(part: Part, bins: int, place: Callable[..., torch.Tensor], *of_blo
         counts = torch.bincount(places[~x.isnan()], minlength=len(x) * bins)
         return viewed(counts, (len(x), bins))
 
-    counts: Array = part.added_up(of_rows, *of_blocks).numpy()
-    return counts
+    return np.asarray(part.added_up(of_rows, *of_blocks).numpy())
 
 
 def _within(places: torch.Tensor, bins: int) -> torch.Tensor:
@@ -202,8 +201,7 @@ def _at_share(counts: Array, edges: Array, share: float) -> Array:
     total = np.maximum(counts.sum(1, keepdims=True), 1)
     reached = np.cumsum(counts / total, axis=1)
     at = (reached < share).sum(1)
-    clips: Array = edges[np.arange(len(edges)), at]
-    return clips
+    return np.asarray(edges[np.arange(len(edges)), at])
 
 
 def _as_answer(left: Array, right: Array, lo: Array, hi: Array) -> tuple[torch.Tensor, torch.Tensor]:
@@ -280,8 +278,7 @@ class _Quantiles:
 
     @staticmethod
     def _within(before: Array, a: Array, b: Array, less: int = 0) -> Array:
-        found: Array = np.clip(before.sum(1) - less, a, b)
-        return found
+        return np.asarray(np.clip(before.sum(1) - less, a, b))
 
     def _until_moved(self, rows: Array, b: Array, high: Array) -> Array:
         """Return after how many steps the upper quantile lies below all that is up to bin `b`."""
@@ -311,11 +308,9 @@ class _Quantiles:
         of_begin, of_end = (np.clip(np.floor(each / cell), 0, most) for each in (begin, end))
 
         def norm(low: Array, high: Array) -> Array:
-            found: Array = density * ((high * high * high - low * low * low) / np.float32(3))
-            return found
+            return np.asarray(density * ((high * high * high - low * low * low) / np.float32(3)))
 
         error = norm(begin - (of_begin + np.float32(0.5)) * cell, half)
         error = error + (of_end - of_begin - 1) * norm(-half, half)
         error = error + norm(-half, end - (of_end * cell + half))
-        total: Array = error.astype(np.float64).sum(1)
-        return total
+        return np.asarray(error.astype(np.float64).sum(1))

@@ -96,7 +96,9 @@ def _factor_and_exponent(multiplier: float) -> tuple[int, int] | None:
     if factor == 2**31:
         factor = factor // 2
         exponent = exponent + 1
-    return None if exponent < -31 else (factor, exponent)
+    if exponent < -31:
+        return None
+    return (factor, exponent)
 
 
 #: Functions that multiply accumulators by a real factor, by the name of the arithmetic.

@@ -1,4 +1,4 @@
-"""The arithmetic as a list of operations, each one line of Python that can be shown.
+"""The arithmetic as a list of operations, each one line of Python that is shown and run.
 
 `quantize` runs them on whole tensors and `explain` runs the same ones on one cell, so that the
 explanation cannot differ from the result. A convention, a mode and a number format select operations; no
@@ -9,12 +9,18 @@ of their run: `range_ends.py`, `scale_rules.py` (`powers_of_two.py`), `zero_poin
 
 from __future__ import annotations
 
+import functools
+import math
+import operator
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import CodeType
+from typing import Any
 
 import torch
 
-from quantviz.tensors.conversion import dtype_name
+from quantviz.schemes.arithmetic import HALVES
+from quantviz.tensors.conversion import dtype_name, torch_dtype
 
 #: The values an operation reads: tensors that broadcast, by name.
 NamedTensors = dict[str, torch.Tensor]
@@ -26,10 +32,10 @@ class Operation:
 
     #: Names the line's words under `[steps]` in `quantviz/text/*.toml`.
     key: str
-    #: The line, for showing: `name = expression`.
+    #: The line: `name = expression`.
     line: str
-    #: The line, for running.
-    run: Callable[[NamedTensors], torch.Tensor]
+    #: Runs the line where its words are not those of `_WORDS`, or dtypes or a division need more care.
+    function: Callable[[NamedTensors], torch.Tensor] | None = None
     #: Whether the line is left out of explanations where it changes nothing.
     silent: bool = False
 
@@ -44,15 +50,53 @@ class Operation:
         words = self.line.partition(" = ")[2]
         return frozenset("".join(c if c.isalnum() or c == "_" else " " for c in words).split())
 
+    def run(self, values: NamedTensors) -> torch.Tensor:
+        """Return the value of the expression for some values."""
+        if self.function is not None:
+            return self.function(values)
+        result: torch.Tensor = eval(_compiled(self.line), _WORDS, values)
+        return result
 
-def silent(key: str, line: str, run: Callable[[NamedTensors], torch.Tensor]) -> Operation:
+
+@functools.lru_cache(maxsize=1024)
+def _compiled(line: str) -> CodeType:
+    return compile(line.partition(" = ")[2], "<operation>", "eval")
+
+
+#: The words of lines besides Python's operators.
+_WORDS: dict[str, Any] = {
+    "__builtins__": {},
+    "abs": lambda x: x.abs(),
+    "clamp": lambda x, low, high: x.clamp(low, high),
+    "floor": torch.floor,
+    "inf": math.inf,
+    "isfinite": torch.isfinite,
+    "isinf": torch.isinf,
+    "isnan": torch.isnan,
+    "max": lambda a, b: a.clamp(min=b) if isinstance(b, int | float) else torch.maximum(a, b),
+    "min": lambda x, most: x.clamp(max=most),
+    "nan": math.nan,
+    "where": lambda true, a, b: torch.where(true if true.dtype == torch.bool else true != 0, a, b),
+    **{dtype: operator.methodcaller("to", torch_dtype(dtype)) for dtype in ("float32", "float64", *HALVES)},
+}
+
+
+def silent(key: str, line: str, function: Callable[[NamedTensors], torch.Tensor] | None = None) -> Operation:
     """Return an operation that explanations leave out where it changes nothing."""
-    return Operation(key, line, run, silent=True)
+    return Operation(key, line, function, silent=True)
 
 
 def cast(key: str, name: str, dtype: torch.dtype) -> Operation:
     """Return the silent operation that brings a value to a dtype."""
-    return silent(key, f"{name} = {dtype_name(dtype)}({name})", lambda v: v[name].to(dtype))
+    return silent(key, f"{name} = {dtype_name(dtype)}({name})")
+
+
+def number_over(key: str, name: str, number: float, divisor: str, words: str = "") -> Operation:
+    """Return the operation that divides a number by a value, in one division: torch's `/` would multiply by
+    the reciprocal, and round twice.
+    """
+    line = f"{name} = {words or number_code(number)} / {divisor}"
+    return Operation(key, line, lambda v: torch.full_like(v[divisor], number) / v[divisor])
 
 
 #: Number of schemes whose operations are cached: every change on the page needs the same ones several times.

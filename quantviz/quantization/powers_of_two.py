@@ -40,12 +40,8 @@ def _scale_of_exponent(scheme: Scheme) -> Operations:
     scale = Operation("scale_power_of_two", "scale = 2 ** exponent", lambda v: _two_to(v["exponent"]))
     if scheme.arithmetic.scale.exponent_below != "wraps":
         return (scale,)
-    line = "exponent = where((exponent < -127) & (absmax > 0), exponent + 256, exponent)"
-    return silent(
-        "exponent_wraps",
-        line,
-        lambda v: torch.where((v["exponent"] < -127) & (v["absmax"] > 0), v["exponent"] + 256, v["exponent"]),
-    ), scale
+    wrapped = "exponent = where((exponent < -127) & (absmax > 0), exponent + 256, exponent)"
+    return silent("exponent_wraps", wrapped), scale
 
 
 def _largest_exponent(scheme: Scheme) -> int:
@@ -84,7 +80,9 @@ def power_of_two_floor_log2(scheme: Scheme) -> Operations:
 
 def _dtype_of_log2(scheme: Scheme) -> str:
     dtype = scheme.arithmetic.scale_math
-    return dtype if dtype in HALVES else "float32"
+    if dtype in HALVES:
+        return dtype
+    return "float32"
 
 
 def power_of_two_fitting(scheme: Scheme) -> Operations:
@@ -125,7 +123,9 @@ def _log2(x: torch.Tensor) -> torch.Tensor:
     is rounded up to a whole number.
     """
     single = torch.log2(x.to(torch.float64)).to(torch.float32)
-    return single.to(x.dtype).to(torch.float32) if x.dtype in _HALF_DTYPES else single
+    if x.dtype in _HALF_DTYPES:
+        return single.to(x.dtype).to(torch.float32)
+    return single
 
 
 def _two_to(exponent: torch.Tensor, dtype: torch.dtype = torch.float32) -> torch.Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from types import MappingProxyType
 from typing import Any
@@ -12,16 +13,34 @@ import torch
 from quantviz.door import check_fields
 from quantviz.errors import QuantVizError
 from quantviz.quantization.code_to_value import block_names
-from quantviz.quantization.operations import NamedTensors, run_operations
-from quantviz.quantization.range_to_scale import range_operations
+from quantviz.quantization.operations import SCHEMES_KEPT, NamedTensors, Operation, Operations, run_operations
+from quantviz.quantization.range_ends import extent_operations
 from quantviz.quantization.result import QParams, block_values
+from quantviz.quantization.scale_rules import scale_operations
 from quantviz.quantization.stored_scale import store_operations
+from quantviz.quantization.zero_points import zero_point_operations
 from quantviz.schemes.arithmetic import HALVES
 from quantviz.schemes.calibration import FLOAT32_EXACT_INTEGER, FLOAT32_MAX, Range
 from quantviz.schemes.granularity import BlockLayout
 from quantviz.schemes.scheme import Scheme
 from quantviz.tensors import blocks
 from quantviz.tensors.conversion import as_plain, torch_dtype
+
+
+@functools.lru_cache(maxsize=SCHEMES_KEPT)
+def range_operations(scheme: Scheme) -> Operations:
+    """Return the operations from `lo`, `hi` and `extreme` of each block to `scale` and `zero_point`, before
+    they are stored; only those that lead to a value in use, so that an explanation shows no other line.
+    """
+    operations = (*extent_operations(scheme), *scale_operations(scheme), *zero_point_operations(scheme))
+    stored = (operation.reads for operation in store_operations(scheme))
+    wanted = {"scale", "zero_point"}.union(block_names(scheme), *stored)
+    needed: list[Operation] = []
+    for operation in reversed(operations):
+        if operation.name in wanted:
+            wanted = (wanted - {operation.name}) | operation.reads
+            needed.append(operation)
+    return tuple(reversed(needed))
 
 
 def largest_magnitude(x: torch.Tensor) -> torch.Tensor:
@@ -301,7 +320,9 @@ def _stored_zero(zero_point: torch.Tensor, domain: str) -> torch.Tensor:
     float.
     """
     whole = domain in ("none", "code_int") and bool((zero_point.abs() < 2**31).all())
-    return zero_point.to(torch.int32) if whole else zero_point
+    if whole:
+        return zero_point.to(torch.int32)
+    return zero_point
 
 
 def _numbers(value: Any) -> torch.Tensor:
@@ -331,4 +352,6 @@ def _refuse_too_wide(ranges: Range, scheme: Scheme) -> None:
 def _width(ranges: Range, scheme: Scheme) -> torch.Tensor:
     lo = ranges.lo.to(torch.float64)
     hi = ranges.hi.to(torch.float64)
-    return 2 * torch.maximum(lo.abs(), hi.abs()) if scheme.mode == "symmetric" else hi - lo
+    if scheme.mode == "symmetric":
+        return 2 * torch.maximum(lo.abs(), hi.abs())
+    return hi - lo

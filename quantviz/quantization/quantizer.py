@@ -271,8 +271,9 @@ def _of_params(scheme: Scheme, qparams: QParams) -> Scheme:
     """Return the scheme by which codes are made with some scales: those found by weights of columns have an
     inverse of their own.
     """
-    found_by_weights = "inverse" in qparams.others
-    return scheme.weighted if found_by_weights else scheme
+    if "inverse" in qparams.others:
+        return scheme.weighted
+    return scheme
 
 
 def _raise_first(scheme: Scheme, shape: Shape) -> None:

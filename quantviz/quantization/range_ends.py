@@ -8,7 +8,15 @@ from types import MappingProxyType
 import torch
 
 from quantviz.quantization.grids import TIES
-from quantviz.quantization.operations import NamedTensors, Operation, Operations, cast, number_code, silent
+from quantviz.quantization.operations import (
+    NamedTensors,
+    Operation,
+    Operations,
+    cast,
+    number_code,
+    number_over,
+    silent,
+)
 from quantviz.quantization.stored_scale import round_to_format
 from quantviz.schemes.arithmetic import BY_WIDTH, HALVES
 from quantviz.schemes.formats import FORMATS
@@ -34,8 +42,8 @@ def extent_operations(scheme: Scheme) -> Operations:
 
 
 _ZERO_IN_RANGE: Operations = (
-    silent("zero_in_range", "lo = min(lo, 0)", lambda v: v["lo"].clamp(max=0)),
-    silent("zero_in_range", "hi = max(hi, 0)", lambda v: v["hi"].clamp(min=0)),
+    silent("zero_in_range", "lo = min(lo, 0)"),
+    silent("zero_in_range", "hi = max(hi, 0)"),
 )
 
 
@@ -66,8 +74,8 @@ def _widened(scheme: Scheme) -> Operations:
         f"margin = where(hi - lo > {limit!r}, 0, {limit!r})",
         lambda v: torch.where(v["hi"] - v["lo"] > limit, 0.0, limit).to(v["lo"].dtype),
     )
-    lower = silent("widened", "lo = lo - margin", lambda v: v["lo"] - v["margin"])
-    upper = silent("widened", "hi = hi + margin", lambda v: v["hi"] + v["margin"])
+    lower = silent("widened", "lo = lo - margin")
+    upper = silent("widened", "hi = hi + margin")
     return margin, lower, upper
 
 
@@ -77,47 +85,24 @@ def _zero_on_code(scheme: Scheme) -> Operations:
         return ()
     count = scheme.range_code_max - scheme.range_code_min
     rounded = TIES[scheme.arithmetic.zero_point_ties]
-
-    def lower(v: NamedTensors) -> torch.Tensor:
-        return torch.where(v["steps"] < count, v["steps"] / (v["steps"] - count) * v["hi"], v["lo"])
-
-    def upper(v: NamedTensors) -> torch.Tensor:
-        return torch.where(v["steps"] > 0, (v["steps"] - count) / v["steps"] * v["lo"], v["hi"])
-
     return (
-        Operation("width", "width = hi - lo", lambda v: v["hi"] - v["lo"]),
-        Operation(
-            "inverse_of_range",
-            f"inverse = {count} / width",
-            lambda v: torch.full_like(v["width"], count) / v["width"],
-        ),
+        Operation("width", "width = hi - lo"),
+        number_over("inverse_of_range", "inverse", count, "width"),
         # Two ends at 0 stay as they are.
         Operation(
             "zero_point_below",
             "steps = where(width == 0, 0, round(-lo * inverse))",
             lambda v: torch.where(v["width"] == 0, 0, rounded(-v["lo"] * v["inverse"])),
         ),
-        Operation(
-            "lower_end_moved", f"low_end = where(steps < {count}, steps / (steps - {count}) * hi, lo)", lower
-        ),
-        Operation(
-            "upper_end_moved", f"high_end = where(steps > 0, (steps - {count}) / steps * lo, hi)", upper
-        ),
+        Operation("lower_end_moved", f"low_end = where(steps < {count}, steps / (steps - {count}) * hi, lo)"),
+        Operation("upper_end_moved", f"high_end = where(steps > 0, (steps - {count}) / steps * lo, hi)"),
         Operation(
             "end_to_move",
             "moves_lower = hi - low_end > high_end - lo",
             lambda v: (v["hi"] - v["low_end"] > v["high_end"] - v["lo"]).to(v["lo"].dtype),
         ),
-        silent(
-            "end_moved",
-            "lo = where(moves_lower, low_end, lo)",
-            lambda v: torch.where(v["moves_lower"] != 0, v["low_end"], v["lo"]),
-        ),
-        silent(
-            "end_moved",
-            "hi = where(moves_lower, hi, high_end)",
-            lambda v: torch.where(v["moves_lower"] != 0, v["hi"], v["high_end"]),
-        ),
+        silent("end_moved", "lo = where(moves_lower, low_end, lo)"),
+        silent("end_moved", "hi = where(moves_lower, hi, high_end)"),
     )
 
 
@@ -153,7 +138,6 @@ def _mirrored_end(scheme: Scheme) -> Operations:
     number of codes is even.
     """
     spec = scheme.arithmetic.scale
-    one_sided = _one_sided(scheme)
     levels = scheme.range_code_max - scheme.range_code_min + 1
     part = spec.tensor_floor
     absmax = absmax_operations(scheme)
@@ -169,25 +153,14 @@ def _mirrored_end(scheme: Scheme) -> Operations:
     made_for = scheme.number_format.levels // 2 if stretched else levels
     more = made_for / (made_for - 2) if levels % 2 == 0 else 1.0
     below = "-absmax" if more == 1 else f"-absmax * {more!r}"
-
-    def low_end(v: NamedTensors) -> torch.Tensor:
-        return -v["absmax"] if more == 1 else -v["absmax"] * more
-
-    low = Operation("mirrored_low", f"lo = {below}", low_end)
-    if one_sided:
-        low = Operation(
-            "mirrored_low",
-            f"lo = where(one_sided, 0, {below})",
-            lambda v: torch.where(v["one_sided"] != 0, 0, low_end(v)),
-        )
-    ends: Operations = (low, Operation("mirrored_high", "hi = absmax", lambda v: v["absmax"]))
+    if _one_sided(scheme):
+        below = f"where(one_sided, 0, {below})"
+    low = Operation("mirrored_low", f"lo = {below}")
+    ends: Operations = (low, Operation("mirrored_high", "hi = absmax"))
     if stretched:
-        ends += tuple(_stretched(name, (levels - 1) / (made_for - 1)) for name in ("lo", "hi"))
+        stretch = (levels - 1) / (made_for - 1)
+        ends += tuple(Operation("stretched", f"{name} = {name} * {stretch!r}") for name in ("lo", "hi"))
     return (*absmax, *ends)
-
-
-def _stretched(name: str, part: float) -> Operation:
-    return Operation("stretched", f"{name} = {name} * {part!r}", lambda v: v[name] * part)
 
 
 def _mirrored_range(scheme: Scheme) -> Operations:
@@ -198,17 +171,13 @@ def _mirrored_range(scheme: Scheme) -> Operations:
 
     def end(name: str, steps: int) -> Operation:
         # The ends are kept as float32, whatever the precision of the scale.
+        def mirrored(v: NamedTensors) -> torch.Tensor:
+            return (v["unit"] * steps).to(torch.float32).to(math_dtype)
+
         if not scheme.zero_point_follows:
-            line = f"{name} = float32(unit * {steps})"
-            return silent("mirrored", line, lambda v: (v["unit"] * steps).to(torch.float32).to(math_dtype))
+            return silent("mirrored", f"{name} = float32(unit * {steps})", mirrored)
         line = f"{name} = where(one_sided, {name}, float32(unit * {steps}))"
-        return silent(
-            "mirrored",
-            line,
-            lambda v: torch.where(
-                v["one_sided"] != 0, v[name], (v["unit"] * steps).to(torch.float32).to(math_dtype)
-            ),
-        )
+        return silent("mirrored", line, lambda v: torch.where(v["one_sided"] != 0, v[name], mirrored(v)))
 
     line = f"unit = float32(max(abs(lo / {below}), abs(hi / {above})))"
     unit = Operation(
@@ -228,68 +197,40 @@ _MIRRORED: Mapping[str, Callable[[Scheme], Operations]] = MappingProxyType(
 )
 
 _RANGE_OF_ZEROS: Operations = (
-    silent("range_of_zeros", "of_zeros = (lo == 0) & (hi == 0)", lambda v: (v["lo"] == 0) & (v["hi"] == 0)),
-    silent(
-        "range_of_zeros",
-        "lo = where(of_zeros, -1, lo)",
-        lambda v: torch.where(v["of_zeros"] != 0, -1, v["lo"]),
-    ),
-    silent(
-        "range_of_zeros", "hi = where(of_zeros, 1, hi)", lambda v: torch.where(v["of_zeros"] != 0, 1, v["hi"])
-    ),
+    silent("range_of_zeros", "of_zeros = (lo == 0) & (hi == 0)"),
+    silent("range_of_zeros", "lo = where(of_zeros, -1, lo)"),
+    silent("range_of_zeros", "hi = where(of_zeros, 1, hi)"),
 )
 
 
 def absmax_operations(scheme: Scheme) -> Operations:
     spec = scheme.arithmetic.scale
-    absmax = Operation(
-        "absmax", "absmax = max(abs(lo), abs(hi))", lambda v: torch.maximum(v["lo"].abs(), v["hi"].abs())
-    )
+    absmax = Operation("absmax", "absmax = max(abs(lo), abs(hi))")
     if spec.floor_rule == "absmax_replace_zero":
-        line = f"absmax = where(absmax == 0, {spec.floor!r}, absmax)"
-        return absmax, silent(
-            "absmax_floor", line, lambda v: torch.where(v["absmax"] == 0, spec.floor, v["absmax"])
-        )
+        return absmax, silent("absmax_floor", f"absmax = where(absmax == 0, {spec.floor!r}, absmax)")
     if spec.floor_rule == "absmax_one_up_to":
-        line = f"absmax = where(absmax <= {spec.floor!r}, 1, absmax)"
-        return absmax, silent(
-            "absmax_floor", line, lambda v: torch.where(v["absmax"] <= spec.floor, 1, v["absmax"])
-        )
+        return absmax, silent("absmax_floor", f"absmax = where(absmax <= {spec.floor!r}, 1, absmax)")
     if spec.floor_rule == "width_at_least":
-        return absmax, silent(
-            "absmax_floor",
-            f"absmax = max(absmax, {spec.floor!r})",
-            lambda v: v["absmax"].clamp(min=spec.floor),
-        )
+        return absmax, silent("absmax_floor", f"absmax = max(absmax, {spec.floor!r})")
     return (absmax,)
 
 
 def _width_operations(scheme: Scheme) -> Operations:
     spec = scheme.arithmetic.scale
     width: Operations = (
-        Operation("width", "width = hi - lo", lambda v: v["hi"] - v["lo"]),
+        Operation("width", "width = hi - lo"),
         *_width_rounded(scheme),
     )
     if spec.floor_rule == "width_at_least":
-        return *width, silent(
-            "width_floor", f"width = max(width, {spec.floor!r})", lambda v: v["width"].clamp(min=spec.floor)
-        )
+        return *width, silent("width_floor", f"width = max(width, {spec.floor!r})")
     if scheme.arithmetic.zero_width != "include_zero":
         return width
     # A block of equal values has no width of its own: it is widened to 0.
     return (
         *width,
-        silent(
-            "zero_width",
-            "lo = where(width == 0, min(lo, 0), lo)",
-            lambda v: torch.where(v["width"] == 0, v["lo"].clamp(max=0), v["lo"]),
-        ),
-        silent(
-            "zero_width",
-            "hi = where(width == 0, max(hi, 0), hi)",
-            lambda v: torch.where(v["width"] == 0, v["hi"].clamp(min=0), v["hi"]),
-        ),
-        silent("zero_width", "width = hi - lo", lambda v: v["hi"] - v["lo"]),
+        silent("zero_width", "lo = where(width == 0, min(lo, 0), lo)"),
+        silent("zero_width", "hi = where(width == 0, max(hi, 0), hi)"),
+        silent("zero_width", "width = hi - lo"),
         *_width_rounded(scheme),
     )
 
@@ -300,10 +241,4 @@ def _width_rounded(scheme: Scheme) -> Operations:
     math_dtype = scheme.arithmetic.scale_math
     if dtype == "scale_math":
         return ()
-    return (
-        silent(
-            "width_dtype",
-            f"width = {math_dtype}({dtype}(width))",
-            lambda v: v["width"].to(torch_dtype(dtype)).to(torch_dtype(math_dtype)),
-        ),
-    )
+    return (silent("width_dtype", f"width = {math_dtype}({dtype}(width))"),)

@@ -108,7 +108,9 @@ def steps_of_error(r: QuantResult) -> torch.Tensor:
     step = r.step_of_cells()
     steps = error / step.to(torch.float64)
     # Zeros under a scale of 0 have no error: 0 steps, where 0 / 0 would be NaN.
-    return steps if step.numel() and bool(step.amin() > 0) else torch.where(error == 0, error, steps)
+    if step.numel() and bool(step.amin() > 0):
+        return steps
+    return torch.where(error == 0, error, steps)
 
 
 def bands_of(r: QuantResult, cells: int) -> Iterator[QuantResult]:
@@ -174,4 +176,6 @@ def counted_cells(x: torch.Tensor, scheme: Scheme) -> torch.Tensor | None:
     [True, False]
     """
     finite = torch.isfinite(x) if scheme.leaves_out else None
-    return None if finite is None or bool(finite.all()) else finite
+    if finite is None or bool(finite.all()):
+        return None
+    return finite

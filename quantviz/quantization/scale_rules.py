@@ -8,7 +8,7 @@ from types import MappingProxyType
 import torch
 
 from quantviz.quantization.grids import TIES
-from quantviz.quantization.operations import Operation, Operations, number_code, silent
+from quantviz.quantization.operations import Operation, Operations, number_code, number_over, silent
 from quantviz.quantization.powers_of_two import (
     ceil_log2,
     floor_log2,
@@ -46,14 +46,7 @@ def _scale_of_one_side(scheme: Scheme) -> Operations:
         return ()
     low = scheme.range_code_min
     high = scheme.range_code_max
-    line = f"scale = where(one_sided, (hi - lo) / ({high} - {low}), scale)"
-    return (
-        silent(
-            "scale_one_sided",
-            line,
-            lambda v: torch.where(v["one_sided"] != 0, (v["hi"] - v["lo"]) / (high - low), v["scale"]),
-        ),
-    )
+    return (silent("scale_one_sided", f"scale = where(one_sided, (hi - lo) / ({high} - {low}), scale)"),)
 
 
 def _symmetric_scale(scheme: Scheme) -> Operations:
@@ -68,45 +61,20 @@ def _symmetric_scale(scheme: Scheme) -> Operations:
 def _inverse_first(scheme: Scheme, extent: str, count: float, words: str) -> Operations:
     """Return the operations that make the inverse of the scale from the range, and then the scale from it."""
     spec = scheme.arithmetic.scale
+    inverse = Operation("inverse_of_range", f"inverse = (1 / {extent}) * {words}")
     if spec.first in ("inverse", "both_divided"):
-        scale = Operation(
-            "inverse_of_range",
-            f"inverse = {words} / {extent}",
-            lambda v: torch.full_like(v[extent], count) / v[extent],
-        )
-    else:
-        scale = Operation(
-            "inverse_of_range",
-            f"inverse = (1 / {extent}) * {words}",
-            lambda v: torch.reciprocal(v[extent]) * count,
-        )
-    floor = spec.floor
-    line = f"inverse = where({extent} <= {floor!r}, 1, inverse)"
-    one = silent("inverse_floor", line, lambda v: torch.where(v[extent] <= floor, 1, v["inverse"]))
-    nothing = silent(
-        "inverse_zero",
-        f"inverse = where({extent} <= {floor!r}, 0, inverse)",
-        lambda v: torch.where(v[extent] <= floor, 0, v["inverse"]),
-    )
-    of_nothing = silent(
-        "scale_of_zero_inverse",
-        "scale = where(inverse == 0, 1, scale)",
-        lambda v: torch.where(v["inverse"] == 0, 1, v["scale"]),
-    )
-    limit = silent(
-        "inverse_limit",
-        f"inverse = min(inverse, {spec.inverse_max!r})",
-        lambda v: v["inverse"].clamp(max=spec.inverse_max),
-    )
-    back = Operation("scale_of_inverse", "scale = 1 / inverse", lambda v: torch.reciprocal(v["inverse"]))
+        inverse = number_over("inverse_of_range", "inverse", count, extent, words)
+    one = silent("inverse_floor", f"inverse = where({extent} <= {spec.floor!r}, 1, inverse)")
+    nothing = silent("inverse_zero", f"inverse = where({extent} <= {spec.floor!r}, 0, inverse)")
+    of_nothing = silent("scale_of_zero_inverse", "scale = where(inverse == 0, 1, scale)")
+    limit = silent("inverse_limit", f"inverse = min(inverse, {spec.inverse_max!r})")
+    back = Operation("scale_of_inverse", "scale = 1 / inverse")
     if spec.first == "both_divided":
-        back = Operation("scale_divided", f"scale = {extent} / {words}", lambda v: v[extent] / count)
+        back = Operation("scale_divided", f"scale = {extent} / {words}")
     if spec.first == "both":
-        back = Operation(
-            "scale_by_itself", f"scale = {extent} * (1 / {words})", lambda v: v[extent] * (1 / count)
-        )
+        back = Operation("scale_by_itself", f"scale = {extent} * (1 / {words})")
     return (
-        scale,
+        inverse,
         *((one,) if spec.floor_rule == "inverse_one_up_to" else ()),
         *((nothing,) if spec.floor_rule == "codes_zero_up_to" else ()),
         *((limit,) if spec.inverse_max else ()),
@@ -115,94 +83,49 @@ def _inverse_first(scheme: Scheme, extent: str, count: float, words: str) -> Ope
     )
 
 
-def _over(key: str, line: str, name: str, divisor: float) -> Operations:
-    return (Operation(key, line, lambda v: v[name] / divisor),)
-
-
-def _over_code_max(scheme: Scheme) -> Operations:
-    return _over(
-        "scale_symmetric",
-        f"scale = absmax / {number_code(scheme.range_value_max)}",
-        "absmax",
-        scheme.range_value_max,
-    )
-
-
-def _over_half_range(scheme: Scheme) -> Operations:
-    low = scheme.range_value_min
-    high = scheme.range_value_max
-    return _over(
-        "scale_half_range",
-        f"scale = absmax / (({number_code(high)} - {number_code(low)}) / 2)",
-        "absmax",
-        (high - low) / 2,
-    )
-
-
-def _double_absmax_over_range(scheme: Scheme) -> Operations:
-    low = scheme.range_value_min
-    high = scheme.range_value_max
-    # The range is made symmetric first, and its width can overflow.
-    line = f"scale = (absmax + absmax) / ({number_code(high)} - {number_code(low)})"
-    return (Operation("scale_double_absmax", line, lambda v: (v["absmax"] + v["absmax"]) / (high - low)),)
+def _value_range(scheme: Scheme) -> str:
+    """Return the width of the values that a range is made for, as Python."""
+    return f"({number_code(scheme.range_value_max)} - {number_code(scheme.range_value_min)})"
 
 
 def _without_clipping(scheme: Scheme) -> Operations:
     # Counted from the zero point: of a symmetric scheme without signs it is the middle code.
-    low = scheme.signed_min
-    high = scheme.signed_max
-    line = f"scale = max(lo / {number_code(low)}, hi / {number_code(high)})"
-    return (
-        Operation("scale_without_clipping", line, lambda v: torch.maximum(v["lo"] / low, v["hi"] / high)),
-    )
+    low = number_code(scheme.signed_min)
+    high = number_code(scheme.signed_max)
+    return (Operation("scale_without_clipping", f"scale = max(lo / {low}, hi / {high})"),)
 
 
 def _extreme_over_code_min(scheme: Scheme) -> Operations:
-    return _over(
-        "scale_extreme", f"scale = extreme / {number_code(scheme.signed_min)}", "extreme", scheme.signed_min
-    )
+    return (Operation("scale_extreme", f"scale = extreme / {number_code(scheme.signed_min)}"),)
 
 
 def _larger_end_over_code_min(scheme: Scheme) -> Operations:
-    larger = Operation(
-        "larger_end",
-        "extreme = where(abs(hi) > abs(lo), hi, lo)",
-        lambda v: torch.where(v["hi"].abs() > v["lo"].abs(), v["hi"], v["lo"]),
-    )
+    larger = Operation("larger_end", "extreme = where(abs(hi) > abs(lo), hi, lo)")
     return (larger, *_extreme_over_code_min(scheme))
 
 
 def _farther_end_negated(scheme: Scheme) -> Operations:
-    steps = -scheme.signed_min
+    steps = number_code(-scheme.signed_min)
     # A scale is positive where the lower end is as far from 0 as the upper one.
-    farther = Operation(
-        "farther_end",
-        "extreme = where(abs(lo) >= hi, abs(lo), -hi)",
-        lambda v: torch.where(v["lo"].abs() >= v["hi"], v["lo"].abs(), -v["hi"]),
-    )
-    return (
-        farther,
-        *_over("scale_farther_end", f"scale = extreme / {number_code(steps)}", "extreme", steps),
-    )
+    farther = Operation("farther_end", "extreme = where(abs(lo) >= hi, abs(lo), -hi)")
+    return farther, Operation("scale_farther_end", f"scale = extreme / {steps}")
 
 
 def _mirrored_if_negative(scheme: Scheme) -> Operations:
     low = scheme.range_code_min
     high = scheme.range_code_max
     # The lower end is minus the upper one where there are negative values, else it stays at 0.
-    return (
-        Operation(
-            "scale_mirrored",
-            f"scale = (absmax - where(lo < 0, -absmax, 0)) / ({high} - {low})",
-            lambda v: (v["absmax"] - torch.where(v["lo"] < 0, -v["absmax"], 0)) / (high - low),
-        ),
-    )
+    return (Operation("scale_mirrored", f"scale = (absmax - where(lo < 0, -absmax, 0)) / ({high} - {low})"),)
 
 
 _SCALE_RULES: Mapping[str, Callable[[Scheme], Operations]] = MappingProxyType(
     {
-        "absmax_over_code_max": _over_code_max,
-        "absmax_over_half_range": _over_half_range,
+        "absmax_over_code_max": lambda scheme: (
+            Operation("scale_symmetric", f"scale = absmax / {number_code(scheme.range_value_max)}"),
+        ),
+        "absmax_over_half_range": lambda scheme: (
+            Operation("scale_half_range", f"scale = absmax / ({_value_range(scheme)} / 2)"),
+        ),
         "without_clipping": _without_clipping,
         "extreme_over_code_min": _extreme_over_code_min,
         "larger_end_over_code_min": _larger_end_over_code_min,
@@ -213,7 +136,10 @@ _SCALE_RULES: Mapping[str, Callable[[Scheme], Operations]] = MappingProxyType(
         "power_of_two_even_2_bits": lambda scheme: power_of_two_even(scheme, 1),
         "power_of_two_fitting": power_of_two_fitting,
         "mirrored_if_negative": _mirrored_if_negative,
-        "double_absmax_over_range": _double_absmax_over_range,
+        # The range is made symmetric first, and its width can overflow.
+        "double_absmax_over_range": lambda scheme: (
+            Operation("scale_double_absmax", f"scale = (absmax + absmax) / {_value_range(scheme)}"),
+        ),
         "farther_end_negated": _farther_end_negated,
     }
 )
@@ -223,7 +149,7 @@ def _asymmetric_scale(scheme: Scheme) -> Operations:
     low = scheme.range_code_min
     high = scheme.range_code_max
     if scheme.arithmetic.scale.first == "scale":
-        return _over("scale_asymmetric", f"scale = width / ({high} - {low})", "width", high - low)
+        return (Operation("scale_asymmetric", f"scale = width / ({high} - {low})"),)
     return _inverse_first(scheme, "width", high - low, f"({high} - {low})")
 
 
@@ -233,24 +159,12 @@ def _end_on_code(scheme: Scheme) -> Operations:
         return ()
     rounded = TIES[scheme.arithmetic.zero_point_ties]
     return (
-        Operation(
-            "end_sign",
-            "scale = where(abs(lo) > abs(hi), scale, -scale)",
-            lambda v: torch.where(v["lo"].abs() > v["hi"].abs(), v["scale"], -v["scale"]),
-        ),
-        Operation(
-            "end_farther",
-            "edge = where(abs(lo) > abs(hi), lo, hi)",
-            lambda v: torch.where(v["lo"].abs() > v["hi"].abs(), v["lo"], v["hi"]),
-        ),
+        Operation("end_sign", "scale = where(abs(lo) > abs(hi), scale, -scale)"),
+        Operation("end_farther", "edge = where(abs(lo) > abs(hi), lo, hi)"),
         Operation(
             "zero_point_steps", "steps = round(edge / scale)", lambda v: rounded(v["edge"] / v["scale"])
         ),
-        Operation(
-            "end_on_code",
-            "scale = where(steps == 0, scale, edge / steps)",
-            lambda v: torch.where(v["steps"] == 0, v["scale"], v["edge"] / v["steps"]),
-        ),
+        Operation("end_on_code", "scale = where(steps == 0, scale, edge / steps)"),
     )
 
 
@@ -263,17 +177,9 @@ def _scale_floor(scheme: Scheme) -> Operations:
     # smallest float32 as their floor.
     floor = max(spec.floor, FLOAT32_TINY) if convention.zero_width == "include_zero" else spec.floor
     if spec.floor_rule == "at_least" and floor:
-        operations.append(
-            silent("scale_floor", f"scale = max(scale, {floor!r})", lambda v: v["scale"].clamp(min=floor))
-        )
+        operations.append(silent("scale_floor", f"scale = max(scale, {floor!r})"))
     elif spec.floor_rule == "magnitude_below" and floor:
-        operations.append(
-            silent(
-                "scale_floor",
-                f"scale = where(abs(scale) < {floor!r}, {floor!r}, scale)",
-                lambda v: torch.where(v["scale"].abs() < floor, floor, v["scale"]),
-            )
-        )
+        operations.append(silent("scale_floor", f"scale = where(abs(scale) < {floor!r}, {floor!r}, scale)"))
     elif spec.floor_rule == "range_stretched":
         operations += _stretch(spec.floor)
     elif spec.floor_rule == "one_below":
@@ -286,14 +192,10 @@ def _scale_floor(scheme: Scheme) -> Operations:
                 )
             )
         line = f"scale = where(scale < {floor!r}, 1, scale)"
-        operations.append(
-            silent("scale_one_below", line, lambda v: torch.where(v["scale"] < floor, 1, v["scale"]))
-        )
+        operations.append(silent("scale_one_below", line))
     if convention.zero_width in ("include_zero", "one"):
         line = f"scale = where({extent} == 0, 1, scale)"
-        operations.append(
-            silent("scale_of_zeros", line, lambda v: torch.where(v[extent] == 0, 1, v["scale"]))
-        )
+        operations.append(silent("scale_of_zeros", line))
     return tuple(operations)
 
 
@@ -301,15 +203,7 @@ def _scale_without_inverse(spec: ScaleSpec) -> Operations:
     if not spec.without_inverse:
         return ()
     line = f"scale = where(isinf(1 / float32(scale)), {spec.without_inverse!r}, scale)"
-    return (
-        silent(
-            "scale_without_inverse",
-            line,
-            lambda v: torch.where(
-                torch.isinf(1 / v["scale"].to(torch.float32)), spec.without_inverse, v["scale"]
-            ),
-        ),
-    )
+    return (silent("scale_without_inverse", line),)
 
 
 def _stretch(floor: float) -> Operations:
@@ -332,7 +226,7 @@ def _stretch(floor: float) -> Operations:
         lambda v: torch.where(v["scale"] < floor, v["stretch"].to(torch.float32).to(v["stretch"].dtype), 1.0),
     )
     line = f"scale = max(scale, {floor!r})"
-    floored = silent("scale_floor", line, lambda v: v["scale"].clamp(min=floor))
+    floored = silent("scale_floor", line)
     return ratio, factor, stretched("lo"), stretched("hi"), floored
 
 

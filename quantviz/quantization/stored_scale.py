@@ -8,7 +8,15 @@ import math
 import torch
 
 from quantviz.quantization.grids import nearest
-from quantviz.quantization.operations import SCHEMES_KEPT, Operation, Operations, cast, number_code, silent
+from quantviz.quantization.operations import (
+    SCHEMES_KEPT,
+    Operation,
+    Operations,
+    cast,
+    number_code,
+    number_over,
+    silent,
+)
 from quantviz.schemes.arithmetic import HALVES, STORED_AS
 from quantviz.schemes.conventions import Convention
 from quantviz.schemes.formats import FORMATS, NumberFormat
@@ -28,12 +36,10 @@ def store_operations(scheme: Scheme, *, given: bool = False) -> Operations:
     dtype = torch_dtype(convention.scale_dtype if scheme.granularity.single else convention.block_scale_dtype)
     last_digit = _last_digit(scheme)
     # The stored scale belongs to the whole number, the given one to its last digit.
-    whole = Operation("fixed_point_given", f"scale = scale * {last_digit}", lambda v: v["scale"] * last_digit)
-    exact = Operation("code_scale", "code_scale = scale", lambda v: v["scale"])
+    whole = Operation("fixed_point_given", f"scale = scale * {last_digit}")
+    exact = Operation("code_scale", "code_scale = scale")
     if last_digit > 1:
-        exact = Operation(
-            "code_scale", f"code_scale = scale / {last_digit}", lambda v: v["scale"] / last_digit
-        )
+        exact = Operation("code_scale", f"code_scale = scale / {last_digit}")
     return (
         *(given_operations(scheme) if given else ()),
         *((whole,) if given and last_digit > 1 else ()),
@@ -54,10 +60,8 @@ def given_operations(scheme: Scheme) -> Operations:
     """Return the operations that compute the other values of a range from a scale that was set by hand."""
     spec = scheme.arithmetic.scale
     high = scheme.range_value_max
-    inverse = Operation("inverse", "inverse = 1 / scale", lambda v: 1 / v["scale"])
-    absmax = Operation(
-        "absmax_of_scale", f"absmax = scale * {number_code(high)}", lambda v: v["scale"] * high
-    )
+    inverse = Operation("inverse", "inverse = 1 / scale")
+    absmax = Operation("absmax_of_scale", f"absmax = scale * {number_code(high)}")
     wants_absmax = spec.first == "both" or spec.global_rule in (
         "absmax_over_range_joined",
         "reach_over_absmax",
@@ -72,12 +76,8 @@ def given_operations(scheme: Scheme) -> Operations:
 #: A scale set by hand is that of the first level's codes.
 _GIVEN_LEVELS: Operations = (
     Operation("scale_code_given", "scale_code = scale / scale", lambda v: torch.ones_like(v["scale"])),
-    Operation("global_scale_given", "global_scale = scale", lambda v: v["scale"]),
-    Operation(
-        "zero_point_code_given",
-        "zero_point_code = -zero_point / scale",
-        lambda v: -v["zero_point"] / v["scale"],
-    ),
+    Operation("global_scale_given", "global_scale = scale"),
+    Operation("zero_point_code_given", "zero_point_code = -zero_point / scale"),
 )
 
 
@@ -92,14 +92,8 @@ def level_operations(scheme: Scheme) -> Operations:
     """Return the operations from the two levels that an engine's own search found to scale and zero point."""
     if scheme.arithmetic.scale.global_rule == "reach_over_absmax":
         return levels_of_absmax(scale_reach(scheme.arithmetic, scheme.number_format))
-    scale = Operation(
-        "scale_two_levels", "scale = global_scale * scale_code", lambda v: v["global_scale"] * v["scale_code"]
-    )
-    zero_point = Operation(
-        "zero_point_two_levels",
-        "zero_point = global_zero_point * zero_point_code",
-        lambda v: v["global_zero_point"] * v["zero_point_code"],
-    )
+    scale = Operation("scale_two_levels", "scale = global_scale * scale_code")
+    zero_point = Operation("zero_point_two_levels", "zero_point = global_zero_point * zero_point_code")
     is_value = scheme.search and scheme.search.has_minimum and scheme.zero_domain == "value"
     return (scale, zero_point) if is_value else (scale,)
 
@@ -108,24 +102,11 @@ def levels_of_absmax(reach: float) -> Operations:
     """Return the operations from a block's stored scale and the tensor's largest magnitude to the scale and
     its inverse.
     """
-    words = number_code(reach)
     return (
-        Operation(
-            "global_inverse",
-            f"global_inverse = {words} / global_absmax",
-            lambda v: torch.full_like(v["global_absmax"], reach) / v["global_absmax"],
-        ),
-        Operation(
-            "global_scale_of_inverse",
-            "global_scale = 1 / global_inverse",
-            lambda v: torch.reciprocal(v["global_inverse"]),
-        ),
-        Operation(
-            "scale_two_levels",
-            "scale = global_scale * scale_code",
-            lambda v: v["global_scale"] * v["scale_code"],
-        ),
-        Operation("inverse", "inverse = 1 / scale", lambda v: torch.reciprocal(v["scale"])),
+        number_over("global_inverse", "global_inverse", reach, "global_absmax"),
+        Operation("global_scale_of_inverse", "global_scale = 1 / global_inverse"),
+        Operation("scale_two_levels", "scale = global_scale * scale_code"),
+        Operation("inverse", "inverse = 1 / scale"),
     )
 
 
@@ -136,13 +117,10 @@ def _code_floor(convention: Convention) -> Operations:
     if not floor:
         return ()
     line = f"code_scale = where(scale < {floor!r}, {instead!r}, scale)"
-    lifted = silent("code_floor", line, lambda v: torch.where(v["scale"] < floor, instead, v["scale"]))
+    lifted = silent("code_floor", line)
     if not convention.tail_divides:
         return (lifted,)
-    line = "scale = where(short, code_scale, scale)"
-    return lifted, silent(
-        "short_scale", line, lambda v: torch.where(v["short"] != 0, v["code_scale"], v["scale"])
-    )
+    return lifted, silent("short_scale", "scale = where(short, code_scale, scale)")
 
 
 def _scale_format(scheme: Scheme) -> Operations:
@@ -157,9 +135,7 @@ def _scale_format(scheme: Scheme) -> Operations:
     if last_digit == 1:
         return rounded
     # The code counts the last digit of a fixed-point number below 2.
-    return *rounded, Operation(
-        "fixed_point", f"scale = scale / {last_digit}", lambda v: v["scale"] / last_digit
-    )
+    return *rounded, Operation("fixed_point", f"scale = scale / {last_digit}")
 
 
 def _last_digit(scheme: Scheme) -> int:
@@ -231,37 +207,20 @@ def _two_levels(scheme: Scheme, fmt: NumberFormat) -> Operations:
         return _scale_in_global_absmax(fmt, reach)
     if spec.global_rule == "absmax_and_inverse":
         return _scale_in_both(fmt, reach, floor)
-    first = Operation(
-        "global_scale", f"global_scale = tensor_absmax / {words}", lambda v: v["tensor_absmax"] / reach
-    )
-    last = Operation(
-        "scale_two_levels", "scale = global_scale * scale_code", lambda v: v["global_scale"] * v["scale_code"]
-    )
+    first = Operation("global_scale", f"global_scale = tensor_absmax / {words}")
+    last = Operation("scale_two_levels", "scale = global_scale * scale_code")
     if spec.global_rule == "absmax_over_range":
         return (
             first,
-            Operation(
-                "scale_in_global",
-                "scale_code = scale / global_scale",
-                lambda v: v["scale"] / v["global_scale"],
-            ),
+            Operation("scale_in_global", "scale_code = scale / global_scale"),
             _rounded_scale(fmt, floor, "scale_code", "scale_code"),
-            Operation(
-                "inverse_two_levels",
-                "inverse = (1 / global_scale) / scale_code",
-                lambda v: (1 / v["global_scale"]) / v["scale_code"],
-            ),
+            Operation("inverse_two_levels", "inverse = (1 / global_scale) / scale_code"),
             last,
         )
-    line = f"scale_code = absmax / ({number_code(high)} * global_scale)"
     return (
         first,
-        Operation("scale_in_global", line, lambda v: v["absmax"] / (high * v["global_scale"])),
-        silent(
-            "scale_of_zeros",
-            "scale_code = where(scale_code == 0, 1, scale_code)",
-            lambda v: torch.where(v["scale_code"] == 0, 1, v["scale_code"]),
-        ),
+        Operation("scale_in_global", f"scale_code = absmax / ({number_code(high)} * global_scale)"),
+        silent("scale_of_zeros", "scale_code = where(scale_code == 0, 1, scale_code)"),
         _rounded_scale(fmt, floor, "scale_code", "scale_code"),
         last,
     )
@@ -270,19 +229,10 @@ def _two_levels(scheme: Scheme, fmt: NumberFormat) -> Operations:
 def _scale_in_global_absmax(fmt: NumberFormat, reach: float) -> Operations:
     """Return the operations that store the tensor's largest magnitude and scale by its multiples."""
     levels = levels_of_absmax(reach)
-    line = "scale_code = where(global_absmax == 0, 0, scale * global_inverse)"
     return (
-        Operation(
-            "global_absmax",
-            "global_absmax = max(tensor_absmax, absmax)",
-            lambda v: torch.maximum(v["tensor_absmax"], v["absmax"]),
-        ),
+        Operation("global_absmax", "global_absmax = max(tensor_absmax, absmax)"),
         levels[0],
-        Operation(
-            "scale_in_global",
-            line,
-            lambda v: torch.where(v["global_absmax"] == 0, 0, v["scale"] * v["global_inverse"]),
-        ),
+        Operation("scale_in_global", "scale_code = where(global_absmax == 0, 0, scale * global_inverse)"),
         _rounded_scale(fmt, 0.0, "scale_code", "scale_code"),
         *levels[1:],
     )
@@ -292,27 +242,21 @@ def _scale_in_global_inverse(fmt: NumberFormat, reach: float, floor: float) -> O
     """Return the operations that scale by the inverse of the tensor's scale; `reach` is the largest product
     of a scale and a value.
     """
-    line = f"scale_code = where(scale_code == 0, {floor!r}, scale_code)"
     return (
-        Operation(
-            "global_inverse",
-            f"global_inverse = (1 / tensor_absmax) * {number_code(reach)}",
-            lambda v: torch.reciprocal(v["tensor_absmax"]) * reach,
-        ),
+        Operation("global_inverse", f"global_inverse = (1 / tensor_absmax) * {number_code(reach)}"),
         _INVERSE_OF_ZEROS,
         Operation(
             "scale_in_global",
             "scale_code = global_inverse * scale",
             # A tensor of one number takes the dtype of a larger one, but it is float32 in the engine too.
-            lambda v: v["global_inverse"] * v["scale"].to(_wider(v["global_inverse"], v["scale"])),
+            lambda v: (
+                v["global_inverse"]
+                * v["scale"].to(torch.promote_types(v["global_inverse"].dtype, v["scale"].dtype))
+            ),
         ),
         _rounded_scale(fmt, 0.0, "scale_code", "scale_code"),
-        silent("scale_floor", line, lambda v: torch.where(v["scale_code"] == 0, floor, v["scale_code"])),
-        Operation(
-            "scale_two_levels",
-            "scale = scale_code / global_inverse",
-            lambda v: v["scale_code"] / v["global_inverse"],
-        ),
+        silent("scale_floor", f"scale_code = where(scale_code == 0, {floor!r}, scale_code)"),
+        Operation("scale_two_levels", "scale = scale_code / global_inverse"),
     )
 
 
@@ -331,9 +275,7 @@ def _scale_in_both(fmt: NumberFormat, reach: float, floor: float) -> Operations:
     words = number_code(reach)
     return (
         *(cast("in_single", name, torch.float32) for name in ("tensor_absmax", "scale")),
-        Operation(
-            "global_scale", f"global_scale = tensor_absmax / {words}", lambda v: v["tensor_absmax"] / reach
-        ),
+        Operation("global_scale", f"global_scale = tensor_absmax / {words}"),
         Operation(
             "global_inverse",
             f"global_inverse = {words} / tensor_absmax",
@@ -341,22 +283,10 @@ def _scale_in_both(fmt: NumberFormat, reach: float, floor: float) -> Operations:
             lambda v: torch.full_like(v["scale"], reach) / v["tensor_absmax"],
         ),
         _INVERSE_OF_ZEROS,
-        Operation(
-            "scale_in_global",
-            "scale_code = scale * global_inverse",
-            lambda v: v["scale"] * v["global_inverse"],
-        ),
+        Operation("scale_in_global", "scale_code = scale * global_inverse"),
         _rounded_scale(fmt, floor, "scale_code", "scale_code"),
-        Operation(
-            "scale_two_levels",
-            "scale = global_scale * scale_code",
-            lambda v: v["global_scale"] * v["scale_code"],
-        ),
+        Operation("scale_two_levels", "scale = global_scale * scale_code"),
     )
-
-
-def _wider(one: torch.Tensor, other: torch.Tensor) -> torch.dtype:
-    return torch.promote_types(one.dtype, other.dtype)
 
 
 def _zero_point_format(convention: Convention) -> Operations:
@@ -364,7 +294,7 @@ def _zero_point_format(convention: Convention) -> Operations:
         return ()
     fmt = FORMATS[convention.zero_point_format]
     return (
-        Operation("code_zero_point", "code_zero_point = zero_point", lambda v: v["zero_point"]),
+        Operation("code_zero_point", "code_zero_point = zero_point"),
         Operation(
             "zero_point_format",
             f"zero_point = {fmt.id}(zero_point)",

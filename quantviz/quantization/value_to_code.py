@@ -29,7 +29,7 @@ def code_operations(scheme: Scheme) -> Operations:
 
     `y` is the rounded value on the unbounded grid, `q` the value that the format has.
     """
-    order = _order(scheme)
+    order = rule_of_blocks(scheme, scheme.arithmetic.order, scheme.arithmetic.block_order)
     divisor = _divisor(scheme, order)
     casts = _casts(scheme, divisor)
     if order == "levels_divide_add_round":
@@ -37,12 +37,9 @@ def code_operations(scheme: Scheme) -> Operations:
     return (*casts, *_rounded_quotient(scheme, order, divisor), *_limits(scheme))
 
 
-def _order(scheme: Scheme) -> str:
-    """Return the order of operations: that of blocks, where the convention has one of their own."""
-    convention = scheme.arithmetic
-    if scheme.granularity.single or convention.block_order == "same":
-        return convention.order
-    return convention.block_order
+def rule_of_blocks(scheme: Scheme, rule: str, block_rule: str) -> str:
+    """Return a rule of the convention: that of blocks, where there are several and they have their own."""
+    return rule if scheme.granularity.single or block_rule == "same" else block_rule
 
 
 def _divisor(scheme: Scheme, order: str) -> str:
@@ -124,19 +121,13 @@ def _scaling(scheme: Scheme, order: str, divisor: str, source: str) -> Operation
     convention = scheme.arithmetic
     by_level = order == "divide_level_multiply_round"
     if convention.tail_divides:
-        scaled = Operation(
-            "multiply_inverse",
-            f"y = where(short, {source} / {divisor}, {source} * inverse)",
-            lambda v: torch.where(v["short"] != 0, v[source] / v[divisor], v[source] * v["inverse"]),
-        )
+        scaled = Operation("multiply_inverse", f"y = where(short, {source} / {divisor}, {source} * inverse)")
     elif _divides(order):
         key = "divide_stored" if by_level else "divide"
-        scaled = Operation(key, f"y = {source} / {divisor}", lambda v: v[source] / v[divisor])
+        scaled = Operation(key, f"y = {source} / {divisor}")
     else:
-        scaled = Operation("multiply_inverse", f"y = {source} * inverse", lambda v: v[source] * v["inverse"])
-    of_zero = silent(
-        "quotient_zero", f"y = where({divisor} == 0, 0, y)", lambda v: torch.where(v[divisor] == 0, 0, v["y"])
-    )
+        scaled = Operation("multiply_inverse", f"y = {source} * inverse")
+    of_zero = silent("quotient_zero", f"y = where({divisor} == 0, 0, y)")
     return (
         *_inverses(scheme, order, divisor),
         scaled,
@@ -149,17 +140,17 @@ def _by_levels(scheme: Scheme) -> Operations:
     """Return the operations from x to a code of the first level, and from that to one of the second."""
     assert scheme.search is not None
     reach = scheme.search.reach(scheme.zero_domain)
-    into_second = Operation("divide_level", "y = y / scale_code", lambda v: v["y"] / v["scale_code"])
+    into_second = Operation("divide_level", "y = y / scale_code")
     added: Operations = (
         Operation("shift", "y = y + zero_point", lambda v: v["y"] + v["zero_point"].to(v["y"].dtype)),
     )
     steps: Operations = (into_second, *added)
     if scheme.zero_domain == "value":
-        shift = Operation("shift_level", "y = y + zero_point_code", lambda v: v["y"] + v["zero_point_code"])
+        shift = Operation("shift_level", "y = y + zero_point_code")
         steps = (shift, into_second)
     return (
-        Operation("divide_run", "y = x / global_scale", lambda v: v["x"] / v["global_scale"]),
-        Operation("clamp_level", f"y = clamp(y, -{reach}, {reach})", lambda v: v["y"].clamp(-reach, reach)),
+        Operation("divide_run", "y = x / global_scale"),
+        Operation("clamp_level", f"y = clamp(y, -{reach}, {reach})"),
         *steps,
     )
 
@@ -167,8 +158,7 @@ def _by_levels(scheme: Scheme) -> Operations:
 def _times_global_inverse(apply: torch.dtype) -> Operations:
     """Return the operations that multiply y by the inverse of the tensor's scale, in float32."""
     single = cast("in_single", "y", torch.float32)
-    line = "y = y * global_inverse"
-    multiplied = Operation("multiply_global", line, lambda v: v["y"] * v["global_inverse"])
+    multiplied = Operation("multiply_global", "y = y * global_inverse")
     return (multiplied,) if apply == torch.float32 else (single, multiplied)
 
 
@@ -180,17 +170,13 @@ def _above_lowest(scheme: Scheme, divisor: str, zero_point: str) -> Operations:
         f"lowest = ({low} - {zero_point}) * {divisor}",
         lambda v: (low - v[zero_point].to(v[divisor].dtype)) * v[divisor],
     )
-    return lowest, Operation("subtract_lowest", "y = x - lowest", lambda v: v["x"] - v["lowest"])
+    return lowest, Operation("subtract_lowest", "y = x - lowest")
 
 
 def _inverse(divisor: str, of_zero: str) -> Operation:
     if of_zero == "inf":
-        return Operation("inverse", f"inverse = 1 / {divisor}", lambda v: 1 / v[divisor])
-    return Operation(
-        "inverse",
-        f"inverse = where({divisor} == 0, 0, 1 / {divisor})",
-        lambda v: torch.where(v[divisor] == 0, 0, 1 / v[divisor]),
-    )
+        return Operation("inverse", f"inverse = 1 / {divisor}")
+    return Operation("inverse", f"inverse = where({divisor} == 0, 0, 1 / {divisor})")
 
 
 def _value_offset(scheme: Scheme, apply: torch.dtype, *, subtracted: bool) -> Operations:
@@ -226,7 +212,7 @@ def _subtract_product(scheme: Scheme, apply: torch.dtype) -> Operations:
     name = _name_of_value(scheme)
     return (
         Operation("steps_of_zero", f"steps = {name} * inverse", lambda v: v[name].to(apply) * v["inverse"]),
-        Operation("subtract_product", "y = y - steps", lambda v: v["y"] - v["steps"]),
+        Operation("subtract_product", "y = y - steps"),
     )
 
 
@@ -236,9 +222,8 @@ def _sign_of_zero(scheme: Scheme) -> Operations:
     if scheme.number_format.kind != "float" or rule in ("keep", "never"):
         return ()
     if rule == "not_of_zero":
-        return (silent("signed_zero", "y = y + 0", lambda v: v["y"] + 0.0),)
-    line = "y = where(y == 0, -0.0, y)"
-    return (silent("signed_zero", line, lambda v: torch.where(v["y"] == 0, -0.0, v["y"])),)
+        return (silent("signed_zero", "y = y + 0"),)
+    return (silent("signed_zero", "y = where(y == 0, -0.0, y)"),)
 
 
 def _rounding(scheme: Scheme) -> Operations:
@@ -246,13 +231,6 @@ def _rounding(scheme: Scheme) -> Operations:
     convention = scheme.arithmetic
     # The grid of a format goes on beyond its ends, where saturation comes after rounding.
     verb = "round" if fmt.kind == "integer" else f"grid_{fmt.id}"
-    if convention.lattice:
-        return (
-            *_lattice(convention.lattice),
-            Operation(
-                f"round_{convention.ties}", f"y = {verb}(y)", lambda v: nearest(v["y"], fmt, convention.ties)
-            ),
-        )
     if convention.ties == "stochastic":
         chance = Operation(
             "chance",
@@ -266,16 +244,11 @@ def _rounding(scheme: Scheme) -> Operations:
         # The sum is rounded too: just below a half it can reach the next code.
         lift = 0.5 - min(scheme.code_min, 0)
         line = f"y = floor(y + {lift!r})" + (f" - {-scheme.code_min}" if scheme.code_min < 0 else "")
-        return (
-            Operation(
-                "round_adding_half", line, lambda v: torch.floor(v["y"] + lift) + min(scheme.code_min, 0)
-            ),
-        )
-    return (
-        Operation(
-            f"round_{convention.ties}", f"y = {verb}(y)", lambda v: nearest(v["y"], fmt, convention.ties)
-        ),
+        return (Operation("round_adding_half", line),)
+    nearest_code = Operation(
+        f"round_{convention.ties}", f"y = {verb}(y)", lambda v: nearest(v["y"], fmt, convention.ties)
     )
+    return (*(_lattice(convention.lattice) if convention.lattice else ()), nearest_code)
 
 
 def _lattice(count: int) -> Operations:
@@ -288,7 +261,7 @@ def _lattice(count: int) -> Operations:
         return (place * 2) / (count - 1) - 1
 
     return (
-        silent("lattice_ends", "y = clamp(y, -1, 1)", lambda v: v["y"].clamp(-1, 1)),
+        silent("lattice_ends", "y = clamp(y, -1, 1)"),
         Operation(
             "lattice", f"y = trunc(fma((y + 1) * 0.5, {count - 1}, 0.5)) * 2 / {count - 1} - 1", on_lattice
         ),
@@ -296,9 +269,7 @@ def _lattice(count: int) -> Operations:
 
 
 #: Replaces NaN in the input by 0 where ±Inf saturates.
-_NAN_TO_ZERO: Operations = (
-    silent("clip_nan", "x = where(isnan(x), 0, x)", lambda v: torch.where(torch.isnan(v["x"]), 0, v["x"])),
-)
+_NAN_TO_ZERO: Operations = (silent("clip_nan", "x = where(isnan(x), 0, x)"),)
 
 
 def _limits(scheme: Scheme) -> Operations:
@@ -309,23 +280,16 @@ def _limits(scheme: Scheme) -> Operations:
     clamp = f"clamp(y, {number_code(low)}, {number_code(high)})"
     operations = (*_cast(scheme), *_ends_in_single(scheme))
     if convention.overflow == "saturate" or not fmt.has_nan:
-        operations += (Operation("clamp", f"q = {clamp}", lambda v: v["y"].clamp(low, high)),)
+        operations += (Operation("clamp", f"q = {clamp}"),)
     else:
         operations += (_overflow(fmt, convention.overflow),)
         if scheme.nonfinite == "clip":
-            operations += (
-                silent(
-                    "clip_infinity",
-                    f"q = where(isinf(x), {clamp}, q)",
-                    lambda v: torch.where(torch.isinf(v["x"]), v["y"].clamp(low, high), v["q"]),
-                ),
-            )
+            operations += (silent("clip_infinity", f"q = where(isinf(x), {clamp}, q)"),)
     if not fmt.has_nan:
         code = _value_of_nan(scheme)
-        line = f"q = where(isnan(q), {number_code(code)}, q)"
-        operations += (silent("nan_code", line, lambda v: torch.where(torch.isnan(v["q"]), code, v["q"])),)
+        operations += (silent("nan_code", f"q = where(isnan(q), {number_code(code)}, q)"),)
     if fmt.kind == "float" and convention.negative_zero == "never":
-        operations += (silent("signed_zero", "q = q + 0", lambda v: v["q"] + 0.0),)
+        operations += (silent("signed_zero", "q = q + 0"),)
     return operations
 
 
@@ -335,9 +299,7 @@ def _value_of_nan(scheme: Scheme) -> float:
     """
     fmt = scheme.number_format
     convention = scheme.arithmetic
-    rule = convention.nan_code
-    if not scheme.granularity.single and convention.block_nan_code != "same":
-        rule = convention.block_nan_code
+    rule = rule_of_blocks(scheme, convention.nan_code, convention.block_nan_code)
     if rule == "zero":
         return fmt.value(0) if fmt.kind == "codebook" else 0.0
     return scheme.value_min if rule == "smallest" else scheme.value_max
@@ -363,27 +325,13 @@ _INT64_END = 2.0**63
 def _cast(scheme: Scheme) -> Operations:
     """Return the cast of a rounded value to integers that are wider than the codes, as x86 does it."""
     convention = scheme.arithmetic
-    cast = convention.cast_before_clamp
-    if not scheme.granularity.single and convention.block_cast_before_clamp != "same":
-        cast = convention.block_cast_before_clamp
-    if cast == "none" or scheme.number_format.kind != "integer":
+    dtype = rule_of_blocks(scheme, convention.cast_before_clamp, convention.block_cast_before_clamp)
+    if dtype == "none" or scheme.number_format.kind != "integer":
         return ()
     end = number_code(_INT64_END)
     if scheme.nonfinite == "clip":
-        return (
-            silent(
-                "cast_int64",
-                f"y = where((abs(y) < {end}) | isinf(x), y, -{end})",
-                lambda v: torch.where((v["y"].abs() < _INT64_END) | torch.isinf(v["x"]), v["y"], -_INT64_END),
-            ),
-        )
-    return (
-        silent(
-            "cast_int64",
-            f"y = where(abs(y) < {end}, y, -{end})",
-            lambda v: torch.where(v["y"].abs() < _INT64_END, v["y"], -_INT64_END),
-        ),
-    )
+        return (silent("cast_int64", f"y = where((abs(y) < {end}) | isinf(x), y, -{end})"),)
+    return (silent("cast_int64", f"y = where(abs(y) < {end}, y, -{end})"),)
 
 
 def code_of(x: torch.Tensor, coded: NamedTensors, scheme: Scheme) -> torch.Tensor:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from functools import partial
 
@@ -42,16 +41,10 @@ def _value_limit(scheme: Scheme) -> Operations:
 def _after_zero_point(scheme: Scheme) -> Operations:
     spec = scheme.arithmetic.scale
     if zero_point_is_dropped(scheme):
-        line = "zero_point = where(too_small, 0, zero_point)"
-        return (
-            silent(
-                "zero_point_of_zeros", line, lambda v: torch.where(v["too_small"] != 0, 0, v["zero_point"])
-            ),
-        )
+        return (silent("zero_point_of_zeros", "zero_point = where(too_small, 0, zero_point)"),)
     if spec.floor_rule != "replace_zero":
         return ()
-    line = f"scale = where(scale == 0, {spec.floor!r}, scale)"
-    return (silent("scale_floor", line, lambda v: torch.where(v["scale"] == 0, spec.floor, v["scale"])),)
+    return (silent("scale_floor", f"scale = where(scale == 0, {spec.floor!r}, scale)"),)
 
 
 def _zero_point(scheme: Scheme) -> Operations:
@@ -69,30 +62,15 @@ def _zero_point(scheme: Scheme) -> Operations:
             ),
         )
     if scheme.mode == "asymmetric" and convention.scale.asymmetric_rule == "end_on_code":
-        line = "zero_point = where(steps == 0, 0, edge)"
-        return (Operation("zero_point_end", line, lambda v: torch.where(v["steps"] == 0, 0, v["edge"])),)
+        return (Operation("zero_point_end", "zero_point = where(steps == 0, 0, edge)"),)
     if domain == "value":
-        return (Operation("zero_point_value", "zero_point = lo", lambda v: v["lo"]),)
+        return (Operation("zero_point_value", "zero_point = lo"),)
     if domain == "value_middle":
         half = (high + low + 1) / 2
-        return (
-            Operation(
-                "zero_point_middle",
-                f"zero_point = lo + scale * {half!r}",
-                lambda v: v["lo"] + v["scale"] * half,
-            ),
-        )
+        return (Operation("zero_point_middle", f"zero_point = lo + scale * {half!r}"),)
     # 0 / 0, of a block whose scale is 0: a cast to integer makes 0 of it.
-    whole = silent(
-        "nan_to_zero",
-        "zero_point = where(isnan(zero_point), 0, zero_point)",
-        lambda v: v["zero_point"].nan_to_num(0, math.inf, -math.inf),
-    )
-    two_sided = Operation(
-        "zero_point_two_sided",
-        f"zero_point = where(one_sided, zero_point, {middle})",
-        lambda v: torch.where(v["one_sided"] != 0, v["zero_point"], middle),
-    )
+    whole = silent("nan_to_zero", "zero_point = where(isnan(zero_point), 0, zero_point)")
+    two_sided = Operation("zero_point_two_sided", f"zero_point = where(one_sided, zero_point, {middle})")
     return (
         *_zero_point_code(convention, domain, low, high),
         *_zero_point_clamp(convention, low, high),
@@ -121,9 +99,7 @@ def _zero_point_code(convention: Convention, domain: str, low: int, high: int) -
 
     ends: Operations = ()
     if convention.scale.first not in ("scale", "both_divided"):
-        shift = Operation(
-            "zero_point_inverse", "zero_point = -lo * inverse", lambda v: -v["lo"] * v["inverse"]
-        )
+        shift = Operation("zero_point_inverse", "zero_point = -lo * inverse")
     elif convention.zero_point_rule == "nearer_end":
         ends, shift = _from_nearer_end(wide, low, high)
     elif convention.zero_point_rule == "low_minus_rounded":
@@ -191,21 +167,10 @@ def _zero_point_of_zero_scale(convention: Convention, low: int, high: int) -> Op
     if rule == "as_any":
         return ()
     code = low if rule == "smallest" else high
-    line = f"zero_point = where(scale == 0, {code}, zero_point)"
-    return (
-        silent(
-            "zero_point_of_zero_scale", line, lambda v: torch.where(v["scale"] == 0, code, v["zero_point"])
-        ),
-    )
+    return (silent("zero_point_of_zero_scale", f"zero_point = where(scale == 0, {code}, zero_point)"),)
 
 
 def _zero_point_clamp(convention: Convention, low: int, high: int) -> Operations:
     if not convention.zero_point_clamp:
         return ()
-    return (
-        silent(
-            "zero_point_clamp",
-            f"zero_point = clamp(zero_point, {low}, {high})",
-            lambda v: v["zero_point"].clamp(low, high),
-        ),
-    )
+    return (silent("zero_point_clamp", f"zero_point = clamp(zero_point, {low}, {high})"),)

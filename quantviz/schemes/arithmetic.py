@@ -314,7 +314,7 @@ class Arithmetic:
     #: "not_of_zero", negative ones that are not 0 in units of the scale; "also_of_zero", all that are not
     #: positive.
     negative_zero: NegativeZero = "keep"
-    #: The rule for a block that does not fill up: one of `granularity.TAILS`.
+    #: The rule for a block that does not fill up: one of `choices.Tail`.
     tail: Tail = "refuse"
     #: The stored form of such a block: "short", or "whole", with its padding, as packed rows of blocks are,
     #: or that "…_if_integer" only.

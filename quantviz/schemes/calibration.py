@@ -7,7 +7,7 @@ arguments are in `calibration_protocol`; calibrations that search as an engine d
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar, NoReturn
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, ClassVar, NoReturn
 from quantviz.errors import QuantVizError
 from quantviz.schemes.calibration_protocol import BlockValues as BlockValues
 from quantviz.schemes.calibration_protocol import Calibration as Calibration
-from quantviz.schemes.calibration_protocol import Computed, QParams, as_plain, is_number
+from quantviz.schemes.calibration_protocol import Computed, Problems, QParams, as_plain, is_number
 from quantviz.schemes.calibration_protocol import Context as Context
 from quantviz.schemes.calibration_protocol import ModeContext as ModeContext
 from quantviz.schemes.calibration_protocol import Part as Part
@@ -59,9 +59,7 @@ class Percentile(Calibration):
     p: float = field(metadata={"start": 99.0})
     id: ClassVar[str] = "percentile"
 
-    def problems(
-        self, fmt: NumberFormat, mode: str, zero_domain: str = "code_int"
-    ) -> Iterator[QuantVizError]:
+    def problems(self, fmt: NumberFormat, mode: str, zero_domain: str = "code_int") -> Problems:
         if not is_number(self.p) or not 50 < self.p <= 100:
             yield QuantVizError("percentile_out_of_range", got=self.p)
 
@@ -87,9 +85,7 @@ class AbsMean(Calibration):
 
     id: ClassVar[str] = "abs_mean"
 
-    def problems(
-        self, fmt: NumberFormat, mode: str, zero_domain: str = "code_int"
-    ) -> Iterator[QuantVizError]:
+    def problems(self, fmt: NumberFormat, mode: str, zero_domain: str = "code_int") -> Problems:
         if mode != "symmetric":
             yield QuantVizError("abs_mean_needs_symmetric", mode=mode)
 
@@ -132,9 +128,7 @@ class ManualRange(Calibration):
     hi: float
     id: ClassVar[str] = "manual_range"
 
-    def problems(
-        self, fmt: NumberFormat, mode: str, zero_domain: str = "code_int"
-    ) -> Iterator[QuantVizError]:
+    def problems(self, fmt: NumberFormat, mode: str, zero_domain: str = "code_int") -> Problems:
         if not (is_number(self.lo) and is_number(self.hi) and self.lo < self.hi):
             yield QuantVizError("manual_range_order", lo=self.lo, hi=self.hi)
 
@@ -163,9 +157,7 @@ class Given(Calibration):
         as_plain(self, zero_point=float)
         as_plain(self, zero_point=int)
 
-    def problems(
-        self, fmt: NumberFormat, mode: str, zero_domain: str = "code_int"
-    ) -> Iterator[QuantVizError]:
+    def problems(self, fmt: NumberFormat, mode: str, zero_domain: str = "code_int") -> Problems:
         if not is_number(self.scale) or not FLOAT32_TINY <= self.scale <= FLOAT32_MAX:
             yield QuantVizError("scale_not_positive", got=self.scale)
         whole = zero_domain == "code_int"

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from quantviz.schemes.formats import NumberFormat
 
 
+#: Errors of a calibration's fields.
+Problems = Iterator[QuantVizError]
 #: The kinds of numbers that a field may declare, also where annotations are not evaluated.
 _PLAIN: dict[Any, type] = {int: int, "int": int, float: float, "float": float}
 
@@ -199,9 +201,7 @@ class Calibration(ABC):
         plain = {each.name: _PLAIN.get(each.type) for each in fields(self)}  # type: ignore[arg-type]
         as_plain(self, **{name: kind for name, kind in plain.items() if kind})
 
-    def problems(
-        self, fmt: NumberFormat, mode: str, zero_domain: str = "code_int"
-    ) -> Iterator[QuantVizError]:
+    def problems(self, fmt: NumberFormat, mode: str, zero_domain: str = "code_int") -> Problems:
         """Yield an error for each bad field, for this format, mode and a convention's `zero_domain`."""
         return iter(())
 

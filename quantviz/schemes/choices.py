@@ -125,7 +125,10 @@ SearchMethod = Literal[
     "weighted_minimum",
 ]
 ErrorWeight = Literal["magnitude", "level", "squares", "magnitudes", "largest"]
-#: The sources of the knowledge which axes are outputs, see `orientation.TOLD_BY`.
+#: The sources of the knowledge which axes are outputs, the surest first: the user; the layout of quantized
+#: weights; the graph in the file; the model's configuration beside it; the length of the bias beside the
+#: weight; the weight's name; the shapes of weights that belong together; PyTorch's storage order for a weight
+#: of that name; or none, so that it is a guess.
 ToldBy = Literal["user", "layout", "graph", "config", "bias", "names", "shapes", "convention", "guess"]
 
 

@@ -17,7 +17,7 @@ from quantviz.schemes import text_form
 from quantviz.schemes.arithmetic import HALVES, PURPOSES, Arithmetic, HalfInput, ScaleSpec
 from quantviz.schemes.choices import values_of
 from quantviz.schemes.engines import ENGINES
-from quantviz.schemes.field_needs import NEEDS
+from quantviz.schemes.field_needs import NEEDS, orders
 from quantviz.schemes.granularity import GRANULARITIES, Granularity, Shape, nearest_granularity
 from quantviz.schemes.names import begins_words, ids_named
 from quantviz.text import languages, text
@@ -41,26 +41,19 @@ class Convention(Arithmetic):
         Raises:
             QuantVizError: A field or a value is unknown; the message lists the allowed ones.
         """
+        for name in sorted(changes, key=lambda name: name.startswith("scale.")):
+            if name not in FIELDS:
+                alike = [each for each in sorted(FIELDS) if each.startswith("scale.")]
+                known = alike if name.startswith("scale.") else FIELDS
+                raise QuantVizError("convention_unknown_field", field=name, known=", ".join(known))
         nested = {
             name.removeprefix("scale."): changes.pop(name)
             for name in tuple(changes)
             if name.startswith("scale.")
         }
-        fields = {name for name in FIELDS if not name.startswith("scale.")}
-        for name in changes:
-            if name not in fields:
-                raise QuantVizError("convention_unknown_field", field=name, known=", ".join(FIELDS))
-        spec_fields = {name.removeprefix("scale.") for name in FIELDS if name.startswith("scale.")}
-        for name in nested:
-            if name not in spec_fields:
-                raise QuantVizError(
-                    "convention_unknown_field",
-                    field=f"scale.{name}",
-                    known=", ".join(f"scale.{n}" for n in sorted(spec_fields)),
-                )
-        new = dataclasses.replace(self, **changes)  # type: ignore[arg-type]
         if nested:
-            new = dataclasses.replace(new, scale=dataclasses.replace(new.scale, **nested))  # type: ignore[arg-type]
+            changes["scale"] = dataclasses.replace(self.scale, **nested)  # type: ignore[arg-type]
+        new = dataclasses.replace(self, **changes)  # type: ignore[arg-type]
         for problem in new.problems():
             raise problem
         return new
@@ -183,7 +176,11 @@ class Convention(Arithmetic):
     def _lacking(self) -> Iterator[QuantVizError]:
         """Yield an error for each field that needs another field to have another value."""
         for need in NEEDS:
-            if need.lacks(self):
+            given = orders(self) if need.field == "order" else (self.get(need.field),)
+            others = orders(self) if need.other == "order" else (self.get(need.other),)
+            needs = any(value in need.values if need.values else value for value in given)
+            has = all(text_form.write_value(value) in need.allowed for value in others)
+            if needs and not has and not need.is_free(self):
                 yield QuantVizError(
                     "convention_lacks",
                     field=need.field,
@@ -214,7 +211,9 @@ class Convention(Arithmetic):
         changed = self.differences(registered)
         ordered = sorted(changed, key=lambda name: name.startswith("scale."))
         parts = ",".join(f"{name}={text_form.write_value(self.get(name))}" for name in ordered)
-        return f"{self.id}({parts})" if parts else self.id
+        if parts:
+            return f"{self.id}({parts})"
+        return self.id
 
     def __repr__(self) -> str:
         try:
@@ -245,7 +244,9 @@ class Convention(Arithmetic):
         changes = text_form.read_fields(cls, top_level, form) | {
             f"scale.{k}": v for k, v in text_form.read_fields(ScaleSpec, nested, form).items()
         }
-        return registered.replace(**changes) if changes else registered
+        if changes:
+            return registered.replace(**changes)
+        return registered
 
 
 def _field_of(convention: Convention, name: str) -> object:

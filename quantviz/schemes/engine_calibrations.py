@@ -6,12 +6,11 @@ that compute the ranges are in the reference, `Context.compute`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from quantviz.errors import QuantVizError
-from quantviz.schemes.calibration_protocol import Computed, is_number
+from quantviz.schemes.calibration_protocol import Computed, Problems, is_number
 
 if TYPE_CHECKING:
     from quantviz.schemes.formats import NumberFormat
@@ -22,37 +21,47 @@ MOST_BINS = 2**16
 MOST_STEPS = 2**12
 
 
+def _limited(default: float, least: float | str, most: float | str) -> Any:
+    """Return a number's field with its limits: numbers, or names of the fields that have them."""
+    return field(default=default, metadata={"limits": (least, most)})
+
+
 class _Computed(Computed):
     """The base class of calibrations that search the whole tensor."""
 
     id: ClassVar[str]
     together: ClassVar[bool] = True
+    #: Whether it is for symmetric mode alone, and for integer formats alone.
+    symmetric_only: ClassVar[bool] = False
+    integers_only: ClassVar[bool] = False
 
-    def _outside(self, name: str, least: float, most: float) -> Iterator[QuantVizError]:
-        """Yield an error if a field is not a number from `least` to `most`, whole if `least` is an int."""
-        got = getattr(self, name)
-        whole = isinstance(least, int)
-        if (
-            not is_number(got)
-            or not least <= got <= most
-            or (whole and not (isinstance(got, int) and not isinstance(got, bool)))
-        ):
-            yield QuantVizError(
-                "calibration_field_whole" if whole else "calibration_field",
-                calibration=self.id,
-                field=name,
-                got=got,
-                least=least,
-                most=most,
-            )
+    def problems(self, fmt: NumberFormat, mode: str, zero_domain: str = "code_int") -> Problems:
+        yield from self._misfits(fmt, mode)
+        yield from self._beyond_limits()
 
-    def _symmetric_only(self, mode: str) -> Iterator[QuantVizError]:
-        if mode != "symmetric":
+    def _misfits(self, fmt: NumberFormat, mode: str) -> Problems:
+        if self.symmetric_only and mode != "symmetric":
             yield QuantVizError("calibration_needs_symmetric", calibration=self.id, mode=mode)
-
-    def _integers_only(self, fmt: NumberFormat) -> Iterator[QuantVizError]:
-        if fmt.kind != "integer":
+        if self.integers_only and fmt.kind != "integer":
             yield QuantVizError("calibration_needs_integers", calibration=self.id, format=fmt.id)
+
+    def _beyond_limits(self) -> Problems:
+        """Yield an error for each field that is not a number within its limits, whole if its default is."""
+        for each in fields(self):  # type: ignore[arg-type]
+            least, most = (
+                getattr(self, end) if isinstance(end, str) else end
+                for end in each.metadata.get("limits", (None, None))
+            )
+            # A limit that is no number is the error of its own field.
+            if not is_number(least) or not is_number(most):
+                continue
+            got = getattr(self, each.name)
+            whole = isinstance(each.default, int)
+            if not is_number(got) or not least <= got <= most or (whole and not isinstance(got, int)):
+                key = "calibration_field_whole" if whole else "calibration_field"
+                yield QuantVizError(
+                    key, calibration=self.id, field=each.name, got=got, least=least, most=most
+                )
 
 
 @dataclass(frozen=True)
@@ -63,13 +72,8 @@ class MSETorch(_Computed):
     4 bits is that for 8. With few values it removes one bin at most.
     """
 
-    bins: int = 2048
+    bins: int = _limited(2048, 2, MOST_BINS)
     id: ClassVar[str] = "mse_torch"
-
-    def problems(
-        self, fmt: NumberFormat, mode: str, zero_domain: str = "code_int"
-    ) -> Iterator[QuantVizError]:
-        return self._outside("bins", 2, MOST_BINS)
 
 
 @dataclass(frozen=True)
@@ -80,29 +84,17 @@ class MSELLMCompressor(_Computed):
     better: how far one block is searched depends on the others.
     """
 
-    maxshrink: float = 0.2
-    grid: float = 100.0
-    patience: int = 5
-    norm: float = 2.4
-    expand: float = 1.0
+    maxshrink: float = _limited(0.2, 0.0, 1.0)
+    grid: float = _limited(100.0, 1.0, MOST_STEPS)
+    patience: int = _limited(5, 1, MOST_STEPS)
+    norm: float = _limited(2.4, 0.1, 16.0)
+    expand: float = _limited(1.0, 1.0, 16.0)
     id: ClassVar[str] = "mse_llmcompressor"
 
     @property
     def steps(self) -> int:
         """Return the largest number of ranges to try."""
         return int(self.maxshrink * self.grid)
-
-    def problems(
-        self, fmt: NumberFormat, mode: str, zero_domain: str = "code_int"
-    ) -> Iterator[QuantVizError]:
-        fields = (
-            *self._outside("maxshrink", 0.0, 1.0),
-            *self._outside("grid", 1.0, MOST_STEPS),
-            *self._outside("patience", 1, MOST_STEPS),
-            *self._outside("norm", 0.1, 16.0),
-            *self._outside("expand", 1.0, 16.0),
-        )
-        yield from fields
 
 
 @dataclass(frozen=True)
@@ -112,24 +104,12 @@ class MSEModelopt(_Computed):
     Steps are made smaller so that they reach the end: 39 points from 0.25 to 4, 0.0987 apart.
     """
 
-    start: float = 0.25
-    stop: float = 4.0
-    step: float = 0.1
+    start: float = _limited(0.25, 0.01, 16.0)
+    stop: float = _limited(4.0, "start", 16.0)
+    step: float = _limited(0.1, 0.005, 16.0)
     id: ClassVar[str] = "mse_modelopt"
+    symmetric_only: ClassVar[bool] = True
     together: ClassVar[bool] = False
-
-    def problems(
-        self, fmt: NumberFormat, mode: str, zero_domain: str = "code_int"
-    ) -> Iterator[QuantVizError]:
-        yield from self._symmetric_only(mode)
-        fields = (
-            *self._outside("start", 0.01, 16.0),
-            *self._outside("stop", 0.01, 16.0),
-            *self._outside("step", 0.005, 16.0),
-        )
-        yield from fields
-        if not fields and self.stop < self.start:
-            yield from self._outside("stop", self.start, 16.0)
 
 
 @dataclass(frozen=True)
@@ -141,20 +121,12 @@ class EntropyTensorRT(_Computed):
     without values below it has no divergence, which counts as the least.
     """
 
-    bins: int = 2048
-    start_bin: int = 128
-    stride: int = 1
+    bins: int = _limited(2048, 2, MOST_BINS)
+    start_bin: int = _limited(128, 1, "bins")
+    stride: int = _limited(1, 1, MOST_BINS)
     id: ClassVar[str] = "entropy_tensorrt"
-
-    def problems(
-        self, fmt: NumberFormat, mode: str, zero_domain: str = "code_int"
-    ) -> Iterator[QuantVizError]:
-        yield from self._symmetric_only(mode)
-        yield from self._integers_only(fmt)
-        yield from self._outside("bins", 2, MOST_BINS)
-        if is_number(self.bins):
-            yield from self._outside("start_bin", 1, max(int(self.bins), 1))
-        yield from self._outside("stride", 1, MOST_BINS)
+    symmetric_only: ClassVar[bool] = True
+    integers_only: ClassVar[bool] = True
 
 
 @dataclass(frozen=True)
@@ -166,16 +138,9 @@ class EntropyONNXRuntime(_Computed):
     the largest value (onnxruntime issues 9597 and 10571).
     """
 
-    bins: int = 128
-    quantized_bins: int = 128
+    bins: int = _limited(128, 2, MOST_STEPS * 2)
+    quantized_bins: int = _limited(128, 1, "bins")
     id: ClassVar[str] = "entropy_onnxruntime"
-
-    def problems(
-        self, fmt: NumberFormat, mode: str, zero_domain: str = "code_int"
-    ) -> Iterator[QuantVizError]:
-        yield from self._outside("bins", 2, MOST_STEPS * 2)
-        if is_number(self.bins):
-            yield from self._outside("quantized_bins", 1, max(int(self.bins), 1))
 
 
 @dataclass(frozen=True)
@@ -186,31 +151,19 @@ class PercentileONNXRuntime(_Computed):
     smallest and the largest value.
     """
 
-    p: float = 99.999
-    bins: int = 2048
+    p: float = _limited(99.999, 0.0, 100.0)
+    bins: int = _limited(2048, 2, MOST_BINS)
     id: ClassVar[str] = "percentile_onnxruntime"
-
-    def problems(
-        self, fmt: NumberFormat, mode: str, zero_domain: str = "code_int"
-    ) -> Iterator[QuantVizError]:
-        yield from self._outside("p", 0.0, 100.0)
-        yield from self._outside("bins", 2, MOST_BINS)
 
 
 @dataclass(frozen=True)
 class PercentileModelopt(_Computed):
     """modelopt's percentile of the histogram of |x| from 0: the left edge of the bin in which it lies."""
 
-    p: float = 99.99
-    bins: int = 2048
+    p: float = _limited(99.99, 0.0, 100.0)
+    bins: int = _limited(2048, 2, MOST_BINS)
     id: ClassVar[str] = "percentile_modelopt"
-
-    def problems(
-        self, fmt: NumberFormat, mode: str, zero_domain: str = "code_int"
-    ) -> Iterator[QuantVizError]:
-        yield from self._symmetric_only(mode)
-        yield from self._outside("p", 0.0, 100.0)
-        yield from self._outside("bins", 2, MOST_BINS)
+    symmetric_only: ClassVar[bool] = True
 
 
 @dataclass(frozen=True)
@@ -225,12 +178,11 @@ class OCTAV(_Computed):
 
     count_zeros: bool = False
     id: ClassVar[str] = "octav"
+    symmetric_only: ClassVar[bool] = True
+    integers_only: ClassVar[bool] = True
 
-    def problems(
-        self, fmt: NumberFormat, mode: str, zero_domain: str = "code_int"
-    ) -> Iterator[QuantVizError]:
-        yield from self._symmetric_only(mode)
-        yield from self._integers_only(fmt)
+    def problems(self, fmt: NumberFormat, mode: str, zero_domain: str = "code_int") -> Problems:
+        yield from super().problems(fmt, mode, zero_domain)
         if not isinstance(self.count_zeros, bool):
             yield QuantVizError(
                 "calibration_field_switch", calibration=self.id, field="count_zeros", got=self.count_zeros
@@ -244,10 +196,7 @@ class _ACIQ(_Computed):
     Symmetric, the middle is 0 and not the mean. No end lies beyond the smallest or the largest value.
     """
 
-    def problems(
-        self, fmt: NumberFormat, mode: str, zero_domain: str = "code_int"
-    ) -> Iterator[QuantVizError]:
-        return self._integers_only(fmt)
+    integers_only: ClassVar[bool] = True
 
 
 @dataclass(frozen=True)
@@ -278,22 +227,18 @@ class HQQ(_Computed):
     never applies: `kappa` is 1.
     """
 
-    p: float = 0.7
-    beta: float = 10.0
-    kappa: float = 1.0
-    steps: int = 20
+    p: float = _limited(0.7, 0.1, 1.0)
+    beta: float = _limited(10.0, 1e-3, 1e6)
+    kappa: float = _limited(1.0, 1.0, 2.0)
+    steps: int = _limited(20, 1, MOST_STEPS)
     id: ClassVar[str] = "hqq"
+    integers_only: ClassVar[bool] = True
 
-    def problems(
-        self, fmt: NumberFormat, mode: str, zero_domain: str = "code_int"
-    ) -> Iterator[QuantVizError]:
-        yield from self._integers_only(fmt)
+    def problems(self, fmt: NumberFormat, mode: str, zero_domain: str = "code_int") -> Problems:
+        yield from self._misfits(fmt, mode)
         if mode != "asymmetric" or zero_domain != "code_float":
             yield QuantVizError("hqq_needs_float_zero", mode=mode, zero_domain=zero_domain)
-        yield from self._outside("p", 0.1, 1.0)
-        yield from self._outside("beta", 1e-3, 1e6)
-        yield from self._outside("kappa", 1.0, 2.0)
-        yield from self._outside("steps", 1, MOST_STEPS)
+        yield from self._beyond_limits()
 
 
 #: All of them.

@@ -27,6 +27,10 @@ def _ids(*patterns: str) -> tuple[str, ...]:
 _FP8 = ("float8_e4m3fn", "float8_e5m2")
 _FP6 = ("float6_e2m3fn", "float6_e3m2fn")
 _FP4 = "float4_e2m1fn"
+#: Granularities that go together.
+_GROUPS = ("per_group",)
+_BY_LINES = ("per_tensor", "per_channel")
+_ALL_BLOCKS = (*_BY_LINES, "per_group", "per_block")
 _SYMMETRIC: tuple[Mode, ...] = ("symmetric",)
 _ASYMMETRIC: tuple[Mode, ...] = ("asymmetric",)
 
@@ -93,7 +97,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         half_input=(_refused(),),
         purpose="integer_inference",
         known_as=("FBGEMM", "eager mode", "reduce_range"),
-        offer=Offer(_ids("int8", "uint8"), granularities=("per_tensor", "per_channel")),
+        offer=Offer(_ids("int8", "uint8"), granularities=_BY_LINES),
     ),
     # The same observer with fake_quantize_per_tensor_affine and fake_quantize_per_channel_affine.
     Arithmetic(
@@ -111,9 +115,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         half_input=(_VALUES_IN_HALF,),
         purpose="training",
         known_as=("QAT", "PyTorch fake_quantize"),
-        offer=Offer(
-            _ids("int2-8", "int16", "uint2-8", "uint16"), granularities=("per_tensor", "per_channel")
-        ),
+        offer=Offer(_ids("int2-8", "int16", "uint2-8", "uint16"), granularities=_BY_LINES),
     ),
     # FusedMovingAvgObsFakeQuantize, the default of quantization-aware training: its scale is that of
     # fbgemm::ChooseQuantizationParams.
@@ -121,10 +123,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         "torch_qat",
         # 6.1e-5 as float32.
         ScaleSpec(
-            "mirrored_range",
-            floor=6.0999998822808266e-05,
-            floor_rule="range_stretched",
-            without_inverse=0.1,
+            "mirrored_range", floor=6.0999998822808266e-05, floor_rule="range_stretched", without_inverse=0.1
         ),
         scale_math="float64",
         zero_in_range=True,
@@ -141,9 +140,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         half_input=(_VALUES_IN_HALF,),
         purpose="training",
         known_as=("FusedMovingAvgObsFakeQuantize", "QAT"),
-        offer=Offer(
-            _ids("int2-8", "int16", "uint2-8", "uint16"), granularities=("per_tensor", "per_channel")
-        ),
+        offer=Offer(_ids("int2-8", "int16", "uint2-8", "uint16"), granularities=_BY_LINES),
     ),
     # torchao.quantization.quant_primitives: MappingType.SYMMETRIC and ASYMMETRIC. Others of its
     # variants are replacements: SYMMETRIC_NO_CLIPPING_ERR (scale.rule=without_clipping) and
@@ -166,10 +163,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         ),
         purpose="llm_weights",
         known_as=("PyTorch",),
-        offer=Offer(
-            _ids("int1-8", "int16", "uint1-8"),
-            granularities=("per_tensor", "per_channel", "per_group", "per_block"),
-        ),
+        offer=Offer(_ids("int1-8", "int16", "uint1-8"), granularities=_ALL_BLOCKS),
     ),
     # Int8Tensor, which Int8WeightOnlyConfig makes: the same with a larger smallest scale.
     Arithmetic(
@@ -184,7 +178,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         half_input=(_half("scale_math", "result_dtype"),),
         purpose="llm_weights",
         known_as=("Int8WeightOnly", "Int8Tensor", "reduce_range"),
-        offer=Offer(("int8",), granularities=("per_tensor", "per_channel", "per_group", "per_block")),
+        offer=Offer(("int8",), granularities=_ALL_BLOCKS),
     ),
     # _choose_qparams_affine_tinygemm: the zero point is the value of the middle code.
     Arithmetic(
@@ -199,7 +193,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         ),
         purpose="llm_weights",
         known_as=("int4",),
-        offer=Offer(_ids("uint2-8"), _ASYMMETRIC, ("per_tensor", "per_channel", "per_group", "per_block")),
+        offer=Offer(_ids("uint2-8"), _ASYMMETRIC, _ALL_BLOCKS),
     ),
     # Float8Tensor: _choose_scale_float8, _quantize_affine_float8.
     Arithmetic(
@@ -210,7 +204,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         half_input=(_half("scale_math", "result_dtype"),),
         purpose="training",
         known_as=("FP8",),
-        offer=Offer(_FP8, _SYMMETRIC, ("per_tensor", "per_channel", "per_group", "per_block")),
+        offer=Offer(_FP8, _SYMMETRIC, _ALL_BLOCKS),
     ),
     # MXTensor.to_mx; its scale modes are FLOOR (this one), CEIL, EVEN, and RCEIL
     # (power_of_two_fitting with scale.code_floor_rule=one).
@@ -223,7 +217,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         half_input=(_half("value_dtype", dtypes=("bfloat16",)), _refused("float16")),
         purpose="microscaling",
         known_as=("MXFP4", "MXFP8"),
-        offer=Offer((*_FP8, *_FP6, _FP4), _SYMMETRIC, ("per_group",), usual_size=32),
+        offer=Offer((*_FP8, *_FP6, _FP4), _SYMMETRIC, _GROUPS, usual_size=32),
     ),
     # NVFP4Tensor with a per-tensor scale; without one it is scale.global_rule=none.
     Arithmetic(
@@ -234,7 +228,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         scale_bits=8,
         half_input=(_half("result_dtype", dtypes=("bfloat16",)), _refused("float16")),
         purpose="microscaling",
-        offer=Offer((_FP4,), _SYMMETRIC, ("per_group",), (16,)),
+        offer=Offer((_FP4,), _SYMMETRIC, _GROUPS, (16,)),
     ),
     # fouroversix's reference in torch, ScaleRule.mse: NVFP4 whose blocks end at 6 or at 4.
     Arithmetic(
@@ -254,7 +248,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         half_input=(_WIDENED,),
         purpose="microscaling",
         known_as=("NVFP4 four over six", "4/6", "NVFP4"),
-        offer=Offer((_FP4,), _SYMMETRIC, ("per_group",), (16,)),
+        offer=Offer((_FP4,), _SYMMETRIC, _GROUPS, (16,)),
     ),
     # onnxruntime.quantization's compute_scale_zp with QuantizeLinear and DequantizeLinear.
     Arithmetic(
@@ -278,7 +272,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         known_as=("ORT", "QDQ", "reduce_range"),
         offer=Offer(
             _ids("int2", "int4", "int8", "int16", "uint2", "uint4", "uint8", "uint16"),
-            granularities=("per_tensor", "per_channel"),
+            granularities=_BY_LINES,
         ),
     ),
     # compute_scale_zp_blocked with QuantizeLinear of opset 21.
@@ -302,9 +296,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         purpose="integer_inference",
         known_as=("ORT",),
         offer=Offer(
-            _ids("int4", "int8", "int16", "uint4", "uint8", "uint16"),
-            granularities=("per_group",),
-            usual_size=128,
+            _ids("int4", "int8", "int16", "uint4", "uint8", "uint16"), granularities=_GROUPS, usual_size=128
         ),
     ),
     # MatMulNBits' weights: MatMul4BitsQuantizer and its kin, round to nearest.
@@ -329,7 +321,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         known_as=("ORT GenAI",),
         offer=Offer(
             _ids("uint2", "uint4", "uint8"),
-            granularities=("per_group",),
+            granularities=_GROUPS,
             sizes=(16, 32, 64, 128, 256),
             usual_size=128,
         ),
@@ -378,7 +370,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         half_input=(_refused(),),
         purpose="training",
         known_as=("TensorFlow fake_quant", "TensorFlow", "TFLite", "Keras"),
-        offer=Offer(_ids("uint2-8", "uint16"), _ASYMMETRIC, ("per_tensor", "per_channel")),
+        offer=Offer(_ids("uint2-8", "uint16"), _ASYMMETRIC, _BY_LINES),
     ),
     # AIMET's post_training_tf. Its offset is minus this zero point; strict symmetric is narrow_range=true
     # with unsigned_zero=lower_middle, unsigned symmetric is one_sided=asymmetric_if_positive.
@@ -397,7 +389,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         half_input=(_WIDENED,),
         purpose="integer_inference",
         known_as=("QNN", "Qualcomm", "SNPE"),
-        offer=Offer(_ids("uint4", "uint8", "uint16"), granularities=("per_tensor", "per_channel")),
+        offer=Offer(_ids("uint4", "uint8", "uint16"), granularities=_BY_LINES),
     ),
     # nncf.compress_weights' do_integer_quantization.
     Arithmetic(
@@ -411,9 +403,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         purpose="llm_weights",
         known_as=("OpenVINO", "NNCF", "compress_weights"),
         offer=Offer(
-            _ids("int4", "int8", "uint4", "uint8"),
-            granularities=("per_channel", "per_group"),
-            usual_size=128,
+            _ids("int4", "int8", "uint4", "uint8"), granularities=("per_channel", "per_group"), usual_size=128
         ),
     ),
     # nncf.quantize's ranges, and OpenVINO's operator FakeQuantize in them. Weights are symmetric with 255
@@ -444,7 +434,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         half_input=(_half("scale__ends_format", "result_dtype", dtypes=("float16",)),),
         purpose="integer_inference",
         known_as=("OpenVINO", "NNCF", "Intel", "POT"),
-        offer=Offer(_ids("uint4", "uint8"), granularities=("per_tensor", "per_channel")),
+        offer=Offer(_ids("uint4", "uint8"), granularities=_BY_LINES),
     ),
     # ai-edge-quantizer's uniform_quantize_tensor.
     Arithmetic(
@@ -470,7 +460,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         ),
         purpose="integer_inference",
         known_as=("TensorFlow Lite", "TFLite", "AI Edge"),
-        offer=Offer(_ids("int2", "int4", "int8", "int16"), granularities=("per_tensor", "per_channel")),
+        offer=Offer(_ids("int2", "int4", "int8", "int16"), granularities=_BY_LINES),
     ),
     # The same for blocks, whose scales are rounded to bfloat16 and stored as float16.
     Arithmetic(
@@ -486,13 +476,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         ),
         purpose="integer_inference",
         known_as=("TensorFlow Lite", "TFLite", "AI Edge"),
-        offer=Offer(
-            _ids("int2", "int4", "int8"),
-            _SYMMETRIC,
-            ("per_group",),
-            (32, 64, 128, 256),
-            usual_size=32,
-        ),
+        offer=Offer(_ids("int2", "int4", "int8"), _SYMMETRIC, _GROUPS, (32, 64, 128, 256), usual_size=32),
     ),
     # calculate_qparams and quantize of compressed-tensors.
     Arithmetic(
@@ -508,10 +492,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         ),
         purpose="llm_weights",
         known_as=("llm-compressor", "vLLM"),
-        offer=Offer(
-            (*_ids("int2-8"), "float8_e4m3fn"),
-            granularities=("per_tensor", "per_channel", "per_group", "per_block"),
-        ),
+        offer=Offer((*_ids("int2-8"), "float8_e4m3fn"), granularities=_ALL_BLOCKS),
     ),
     Arithmetic(
         "compressed_tensors_mx",
@@ -527,7 +508,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         ),
         purpose="microscaling",
         known_as=("llm-compressor", "vLLM"),
-        offer=Offer(("float8_e4m3fn", _FP4), _SYMMETRIC, ("per_group",), (32,)),
+        offer=Offer(("float8_e4m3fn", _FP4), _SYMMETRIC, _GROUPS, (32,)),
     ),
     Arithmetic(
         "compressed_tensors_nvfp4",
@@ -544,7 +525,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         half_input=(_half("scale_math", "result_dtype"),),
         purpose="microscaling",
         known_as=("llm-compressor", "vLLM"),
-        offer=Offer((_FP4,), _SYMMETRIC, ("per_group",), (16,)),
+        offer=Offer((_FP4,), _SYMMETRIC, _GROUPS, (16,)),
     ),
     # optimum-quanto in 8 bits: absmax_scale for activations, AbsmaxOptimizer for weights.
     Arithmetic(
@@ -554,7 +535,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         half_input=(_half(*_ALL_IN_HALF),),
         purpose="llm_weights",
         known_as=("Hugging Face",),
-        offer=Offer(("int8", *_FP8, "float8_e4m3fnuz"), _SYMMETRIC, ("per_tensor", "per_channel")),
+        offer=Offer(("int8", *_FP8, "float8_e4m3fnuz"), _SYMMETRIC, _BY_LINES),
     ),
     # Its weights in 2 and 4 bits, by MaxOptimizer; qint4 has the codes 0 to 15. With zeropoint=True
     # it is zero_domain=code_int.
@@ -600,11 +581,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         purpose="llm_weights",
         known_as=("QLoRA", "NF4", "bnb"),
         offer=Offer(
-            ("nf4", "fp4"),
-            _SYMMETRIC,
-            ("flat",),
-            (32, 64, 128, 256, 512, 1024, 2048, 4096),
-            usual_size=64,
+            ("nf4", "fp4"), _SYMMETRIC, ("flat",), (32, 64, 128, 256, 512, 1024, 2048, 4096), usual_size=64
         ),
     ),
     # quantize_blockwise: codes are looked up on a lattice of 65,536 points.
@@ -621,11 +598,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         purpose="training",
         known_as=("bnb", "optimizer"),
         offer=Offer(
-            ("bnb_dynamic8",),
-            _SYMMETRIC,
-            ("flat",),
-            (64, 128, 256, 512, 1024, 2048, 4096),
-            usual_size=4096,
+            ("bnb_dynamic8",), _SYMMETRIC, ("flat",), (64, 128, 256, 512, 1024, 2048, 4096), usual_size=4096
         ),
     ),
     # int8_vectorwise_quant of LLM.int8().
@@ -681,7 +654,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         half_input=(_VALUES_IN_HALF,),
         purpose="llm_weights",
         known_as=("QoQ", "W4A8KV4", "OmniServe", "deepcompressor"),
-        offer=Offer(_ids("uint4"), _ASYMMETRIC, ("per_group",), usual_size=128),
+        offer=Offer(_ids("uint4"), _ASYMMETRIC, _GROUPS, usual_size=128),
     ),
     # mlx.core.quantize, mode="affine".
     Arithmetic(
@@ -694,7 +667,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         half_input=(_half("value_dtype", "zero_point_format", "scale__format", scale__codes_from="exact"),),
         purpose="llm_weights",
         known_as=("mlx-lm", "Apple"),
-        offer=Offer(_ids("uint2-6", "uint8"), _ASYMMETRIC, ("per_group",), (32, 64, 128), usual_size=64),
+        offer=Offer(_ids("uint2-6", "uint8"), _ASYMMETRIC, _GROUPS, (32, 64, 128), usual_size=64),
     ),
     # Its modes mxfp4, mxfp8 and nvfp4. The codes of four bits are looked up: the first of two nearest.
     Arithmetic(
@@ -707,7 +680,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         half_input=(_WIDENED,),
         purpose="microscaling",
         known_as=("Apple",),
-        offer=Offer((_FP4,), _SYMMETRIC, ("per_group",), (32,)),
+        offer=Offer((_FP4,), _SYMMETRIC, _GROUPS, (32,)),
     ),
     Arithmetic(
         "mlx_mxfp8",
@@ -717,7 +690,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         half_input=(_WIDENED,),
         purpose="microscaling",
         known_as=("Apple",),
-        offer=Offer(("float8_e4m3fn",), _SYMMETRIC, ("per_group",), (32,)),
+        offer=Offer(("float8_e4m3fn",), _SYMMETRIC, _GROUPS, (32,)),
     ),
     Arithmetic(
         "mlx_nvfp4",
@@ -729,7 +702,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         half_input=(_half("scale_math", "apply_dtype"),),
         purpose="microscaling",
         known_as=("Apple",),
-        offer=Offer((_FP4,), _SYMMETRIC, ("per_group",), (16,)),
+        offer=Offer((_FP4,), _SYMMETRIC, _GROUPS, (16,)),
     ),
     # coremltools' linear_quantize_weights; a model of float16 has its weights in that before. Activations are
     # clamped to all codes: narrow_clamp=false, in symmetric mode with scale.floor=1 for replace_zero.
@@ -748,11 +721,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         ),
         purpose="integer_inference",
         known_as=("Core ML linear", "coremltools", "Apple"),
-        offer=Offer(
-            _ids("int4", "int8", "uint4", "uint8"),
-            granularities=("per_tensor", "per_channel", "per_group", "per_block"),
-            usual_size=32,
-        ),
+        offer=Offer(_ids("int4", "int8", "uint4", "uint8"), granularities=_ALL_BLOCKS, usual_size=32),
     ),
     # gguf.quants: Q8_0, TQ1_0 and TQ2_0.
     Arithmetic(
@@ -765,11 +734,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         purpose="llm_weights",
         known_as=("llama.cpp", "Ollama"),
         offer=Offer(
-            ("int8", "ternary"),
-            _SYMMETRIC,
-            ("per_group",),
-            (32, 256),
-            (("int8", (32,)), ("ternary", (256,))),
+            ("int8", "ternary"), _SYMMETRIC, _GROUPS, (32, 256), (("int8", (32,)), ("ternary", (256,)))
         ),
     ),
     # Q4_0 and Q5_0.
@@ -783,7 +748,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         half_input=(_WIDENED,),
         purpose="llm_weights",
         known_as=("llama.cpp", "Ollama"),
-        offer=Offer(("int4", "int5"), _SYMMETRIC, ("per_group",), (32,)),
+        offer=Offer(("int4", "int5"), _SYMMETRIC, _GROUPS, (32,)),
     ),
     # Q4_1 and Q5_1.
     Arithmetic(
@@ -799,7 +764,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         half_input=(_WIDENED,),
         purpose="llm_weights",
         known_as=("llama.cpp", "Ollama"),
-        offer=Offer(("uint4", "uint5"), _ASYMMETRIC, ("per_group",), (32,)),
+        offer=Offer(("uint4", "uint5"), _ASYMMETRIC, _GROUPS, (32,)),
     ),
     # MXFP4.
     Arithmetic(
@@ -812,7 +777,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         half_input=(_WIDENED,),
         purpose="microscaling",
         known_as=("llama.cpp", "Ollama"),
-        offer=Offer((_FP4,), _SYMMETRIC, ("per_group",), (32,)),
+        offer=Offer((_FP4,), _SYMMETRIC, _GROUPS, (32,)),
     ),
     # llama.cpp's K-quants, Q2_K to Q6_K: ggml_quantize_chunk.
     Arithmetic(
@@ -827,7 +792,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         known_as=("llama.cpp", "Ollama"),
         offer=Offer(
             tuple(SEARCHES["k_quants"]),
-            granularities=("per_group",),
+            granularities=_GROUPS,
             sizes=(16, 32),
             # Runs have 256 elements.
             format_sizes=tuple((fmt, (256 // each.run,)) for fmt, each in SEARCHES["k_quants"].items()),
@@ -854,11 +819,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         half_input=(_half(*_ALL_IN_HALF),),
         purpose="microscaling",
         known_as=("OCP MX",),
-        offer=Offer(
-            (*_FP8, *_FP6, _FP4, *_ids("int2", "int4", "int8")),
-            _SYMMETRIC,
-            ("per_tensor", "per_channel", "per_group", "per_block"),
-        ),
+        offer=Offer((*_FP8, *_FP6, _FP4, *_ids("int2", "int4", "int8")), _SYMMETRIC, _ALL_BLOCKS),
     ),
     # modelopt's TensorQuantizer: values are got back by dividing.
     Arithmetic(
@@ -872,11 +833,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         half_input=(_VALUES_IN_HALF,),
         purpose="integer_inference",
         known_as=("NVIDIA", "TensorRT"),
-        offer=Offer(
-            _ids("int2-8", "int16"),
-            _SYMMETRIC,
-            ("per_tensor", "per_channel", "per_group", "per_block"),
-        ),
+        offer=Offer(_ids("int2-8", "int16"), _SYMMETRIC, _ALL_BLOCKS),
     ),
     Arithmetic(
         "modelopt_float8",
@@ -888,7 +845,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         half_input=(_VALUES_IN_HALF,),
         purpose="llm_weights",
         known_as=("NVIDIA", "TensorRT-LLM"),
-        offer=Offer(("float8_e4m3fn",), _SYMMETRIC, ("per_tensor", "per_channel", "per_group", "per_block")),
+        offer=Offer(("float8_e4m3fn",), _SYMMETRIC, _ALL_BLOCKS),
     ),
     # INT8QTensor and FP8QTensor.
     Arithmetic(
@@ -901,11 +858,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         half_input=(_half(*_ALL_IN_HALF),),
         purpose="llm_weights",
         known_as=("NVIDIA",),
-        offer=Offer(
-            ("int8", "float8_e4m3fn"),
-            _SYMMETRIC,
-            ("per_tensor", "per_channel", "per_group", "per_block"),
-        ),
+        offer=Offer(("int8", "float8_e4m3fn"), _SYMMETRIC, _ALL_BLOCKS),
     ),
     # INT4QTensor.
     Arithmetic(
@@ -945,7 +898,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         half_input=(_VALUES_IN_HALF,),
         purpose="microscaling",
         known_as=("NVIDIA",),
-        offer=Offer(("float8_e4m3fn",), _SYMMETRIC, ("per_group",), (32,)),
+        offer=Offer(("float8_e4m3fn",), _SYMMETRIC, _GROUPS, (32,)),
     ),
     # NVFP4QTensor.
     Arithmetic(
@@ -958,6 +911,6 @@ ENGINES: tuple[Arithmetic, ...] = (
         half_input=(_VALUES_IN_HALF,),
         purpose="microscaling",
         known_as=("NVIDIA",),
-        offer=Offer((_FP4,), _SYMMETRIC, ("per_group",), (16, 32), usual_size=16),
+        offer=Offer((_FP4,), _SYMMETRIC, _GROUPS, (16, 32), usual_size=16),
     ),
 )

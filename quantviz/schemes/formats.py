@@ -134,7 +134,9 @@ class NumberFormat:
         >>> FORMATS["int4"].family, FORMATS["ternary"].family
         ('integer', 'codebook')
         """
-        return "codebook" if self.kind == "integer" and self.levels < 1 << self.bits else self.kind
+        if self.kind == "integer" and self.levels < 1 << self.bits:
+            return "codebook"
+        return self.kind
 
     def distance(self, other: NumberFormat) -> tuple[float, bool, bool, bool]:
         """Return the distance of `other`, a sort key: first the log2 ratio of bits, then family and sign.
@@ -198,7 +200,9 @@ def _float_value(code: int, layout: FloatBits, signed: bool) -> float:
     sign = -1.0 if negative else 1.0
     full = field == (1 << layout.exponent) - 1
     if layout.special == "ieee" and full:
-        return math.nan if fraction else sign * math.inf
+        if fraction:
+            return math.nan
+        return sign * math.inf
     if layout.special == "fn" and full and fraction == one - 1:
         return math.nan
     if layout.special == "fnuz" and negative and not magnitude:

@@ -9,10 +9,11 @@ import contextlib
 import dataclasses
 import math
 import operator
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import ClassVar, Protocol, get_args
+from typing import ClassVar
 
 from quantviz.door import check_fields, public_class
 from quantviz.errors import QuantVizError
@@ -118,42 +119,12 @@ class BlockLayout:
         return tuple(i // n for i, n in zip(place, self.block_shape, strict=True))
 
 
-class Granularity(Protocol):
-    """The protocol of every granularity."""
+@public_class
+class Granularity(ABC):
+    """The base of every granularity: a frozen dataclass, whose blocks follow from the shape of one."""
 
     id: ClassVar[str]
     #: Whether it has one scale for a tensor of any shape.
-    single: ClassVar[bool]
-
-    def problems(self) -> Iterator[QuantVizError]:
-        """Yield an error for each bad field."""
-
-    def shape_problems(self, shape: Shape, tail: Tail = "refuse") -> Iterator[QuantVizError]:
-        """Yield an error for each misfit with a tensor of `shape`; `tail` is one of `TAILS`."""
-
-    def block_shape(self, shape: Shape) -> Shape:
-        """Return the elements of one block along each axis of the view of a tensor of `shape`."""
-
-    def view_shape(self, shape: Shape) -> Shape:
-        """Return the shape in which a tensor of `shape` is viewed."""
-
-    def layout(self, shape: Shape, tail: Tail = "refuse") -> BlockLayout:
-        """Return the blocks of a tensor of `shape`; raise `QuantVizError` if it does not fit."""
-
-    def fitted(self, shape: Shape) -> Granularity:
-        """Return the nearest granularity that fits a tensor of `shape`."""
-
-    @classmethod
-    def candidates(cls, shape: Shape, sizes: tuple[int, ...] = ()) -> Iterator[Granularity]:
-        """Yield the useful granularities of its kind for a tensor of `shape`, the usual one first; only those
-        of `sizes` if any are given.
-        """
-
-
-@public_class
-class _ByBlockShape:
-    """A granularity that is defined by the shape of its blocks."""
-
     single: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
@@ -166,21 +137,35 @@ class _ByBlockShape:
                     object.__setattr__(self, each.name, operator.index(value))
 
     def problems(self) -> Iterator[QuantVizError]:
-        return iter(())
+        """Yield an error for each bad field: a size is a whole number from 1 on, an axis any."""
+        for each in sorted(dataclasses.fields(self), key=lambda each: each.name != "axis"):  # type: ignore[arg-type]
+            value = getattr(self, each.name)
+            about = {"owner": type(self).__name__, "field": each.name, "got": value}
+            if each.type == "bool" and not isinstance(value, bool):
+                yield QuantVizError("field_not_bool", **about)
+            if each.type != "int":
+                continue
+            if not isinstance(value, int) or isinstance(value, bool):
+                yield QuantVizError("field_not_integer", **about)
+            elif value < 1 and each.name != "axis":
+                yield QuantVizError("field_too_small", **about, smallest=1)
+            elif abs(value) > _MOST:
+                yield QuantVizError("field_too_large", **about, largest=_MOST)
 
     def shape_problems(self, shape: Shape, tail: Tail = "refuse") -> Iterator[QuantVizError]:
+        """Yield an error for each misfit with a tensor of `shape`; `tail` is a `choices.Tail`."""
         return iter(())
 
+    @abstractmethod
     def block_shape(self, shape: Shape) -> Shape:
-        raise NotImplementedError
+        """Return the elements of one block along each axis of the view of a tensor of `shape`."""
 
     def view_shape(self, shape: Shape) -> Shape:
+        """Return the shape in which a tensor of `shape` is viewed."""
         return shape
 
-    def fitted(self, shape: Shape) -> Granularity:
-        return PerTensor()
-
     def layout(self, shape: Shape, tail: Tail = "refuse") -> BlockLayout:
+        """Return the blocks of a tensor of `shape`; raise `QuantVizError` if it does not fit."""
         for problem in (*self.problems(), *self.shape_problems(shape, tail)):
             raise problem
         view = self.view_shape(shape)
@@ -190,10 +175,21 @@ class _ByBlockShape:
         short: Tail = "pad" if tail == "pad" else "short"
         return BlockLayout(view, block, grid, "refuse" if full else short)
 
+    def fitted(self, shape: Shape) -> Granularity:
+        """Return the nearest granularity that fits a tensor of `shape`."""
+        return PerTensor()
+
+    @classmethod
+    @abstractmethod
+    def candidates(cls, shape: Shape, sizes: tuple[int, ...] = ()) -> Iterator[Granularity]:
+        """Yield the useful granularities of its kind for a tensor of `shape`, the usual one first; only those
+        of `sizes` if any are given.
+        """
+
 
 @public_class
 @dataclass(frozen=True)
-class PerTensor(_ByBlockShape):
+class PerTensor(Granularity):
     """One scale for the whole tensor.
 
     >>> PerTensor().layout((4, 6)).grid_shape
@@ -213,7 +209,7 @@ class PerTensor(_ByBlockShape):
 
 @public_class
 @dataclass(frozen=True)
-class PerChannel(_ByBlockShape):
+class PerChannel(Granularity):
     """One scale for each index of `axis`: `axis=0` of a matrix is one for each row.
 
     >>> PerChannel(axis=0).layout((4, 6)).grid_shape
@@ -224,9 +220,6 @@ class PerChannel(_ByBlockShape):
 
     axis: int = 0
     id: ClassVar[str] = "per_channel"
-
-    def problems(self) -> Iterator[QuantVizError]:
-        yield from _integer_problems(self, "axis", self.axis)
 
     def shape_problems(self, shape: Shape, tail: Tail = "refuse") -> Iterator[QuantVizError]:
         yield from _axis_problems(self.axis, shape)
@@ -245,7 +238,7 @@ class PerChannel(_ByBlockShape):
 
 @public_class
 @dataclass(frozen=True)
-class PerGroup(_ByBlockShape):
+class PerGroup(Granularity):
     """One scale for each run of `size` neighbours along `axis`.
 
     >>> PerGroup(3, axis=1).layout((6, 6)).grid_shape
@@ -255,10 +248,6 @@ class PerGroup(_ByBlockShape):
     size: int
     axis: int = -1
     id: ClassVar[str] = "per_group"
-
-    def problems(self) -> Iterator[QuantVizError]:
-        yield from _integer_problems(self, "axis", self.axis)
-        yield from _integer_problems(self, "size", self.size, smallest=1)
 
     def shape_problems(self, shape: Shape, tail: Tail = "refuse") -> Iterator[QuantVizError]:
         axis_problems = tuple(_axis_problems(self.axis, shape))
@@ -293,7 +282,7 @@ class PerGroup(_ByBlockShape):
 
 @public_class
 @dataclass(frozen=True)
-class PerBlock(_ByBlockShape):
+class PerBlock(Granularity):
     """One scale for each tile of `rows` × `cols` on the last two axes.
 
     >>> PerBlock(2, 3).layout((4, 6)).grid_shape
@@ -303,10 +292,6 @@ class PerBlock(_ByBlockShape):
     rows: int
     cols: int
     id: ClassVar[str] = "per_block"
-
-    def problems(self) -> Iterator[QuantVizError]:
-        yield from _integer_problems(self, "rows", self.rows, smallest=1)
-        yield from _integer_problems(self, "cols", self.cols, smallest=1)
 
     def shape_problems(self, shape: Shape, tail: Tail = "refuse") -> Iterator[QuantVizError]:
         if len(shape) < 2:
@@ -338,7 +323,7 @@ class PerBlock(_ByBlockShape):
 
 @public_class
 @dataclass(frozen=True)
-class Flat(_ByBlockShape):
+class Flat(Granularity):
     """One scale for each `size` elements of the flattened tensor: neighbours, or, `strided`, every (numel /
     size)-th.
 
@@ -349,11 +334,6 @@ class Flat(_ByBlockShape):
     size: int
     strided: bool = False
     id: ClassVar[str] = "flat"
-
-    def problems(self) -> Iterator[QuantVizError]:
-        yield from _integer_problems(self, "size", self.size, smallest=1)
-        if not isinstance(self.strided, bool):
-            yield QuantVizError("field_not_bool", owner="Flat", field="strided", got=self.strided)
 
     def shape_problems(self, shape: Shape, tail: Tail = "refuse") -> Iterator[QuantVizError]:
         count = math.prod(shape)
@@ -436,8 +416,6 @@ def nearest_granularity(
 GRANULARITIES: Mapping[str, type[Granularity]] = MappingProxyType(
     {each.id: each for each in (PerTensor, PerChannel, PerGroup, PerBlock, Flat)}
 )
-#: The rules for a block that does not fill up.
-TAILS: tuple[Tail, ...] = get_args(Tail)
 
 
 def counted(axis: int, axes: int) -> int:
@@ -466,21 +444,6 @@ def _largest_fitting(size: int, length: int) -> int:
 
 def _listed(sizes: list[int], most: int = 16) -> str:
     return ", ".join(map(str, sizes if len(sizes) <= most else [*sizes[: most - 1], "…", sizes[-1]]))
-
-
-def _integer_problems(
-    owner: Granularity, name: str, value: object, smallest: int | None = None
-) -> Iterator[QuantVizError]:
-    if not isinstance(value, int) or isinstance(value, bool):
-        yield QuantVizError("field_not_integer", owner=type(owner).__name__, field=name, got=value)
-    elif smallest is not None and value < smallest:
-        yield QuantVizError(
-            "field_too_small", owner=type(owner).__name__, field=name, got=value, smallest=smallest
-        )
-    elif abs(value) > _MOST:
-        yield QuantVizError(
-            "field_too_large", owner=type(owner).__name__, field=name, got=value, largest=_MOST
-        )
 
 
 def _size_problems(size: int, shape: Shape) -> Iterator[QuantVizError]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TypeAlias, get_args
+from typing import TypeAlias
 
 from quantviz.errors import QuantVizError
 from quantviz.schemes.choices import ToldBy
@@ -17,11 +17,6 @@ from quantviz.schemes.granularity import Shape, flat_index
 
 #: Axes that a tensor may have.
 _MOST_AXES = 4
-#: The sources of an orientation, the surest first: the user; the layout of quantized weights; the graph in
-#: the file; the model's configuration beside it; the length of the bias beside the weight; the weight's name;
-#: the shapes of weights that belong together; PyTorch's storage order for a weight of that name; or none, so
-#: that it is a guess.
-TOLD_BY: tuple[ToldBy, ...] = get_args(ToldBy)
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,10 @@ def _group(format_id: str, convention: str | Convention, size: int = 32, mode: M
     return Scheme(format_id, mode, PerGroup(size), convention=convention)
 
 
+def _by_rows(format_id: str, convention: str | Convention, mode: Mode = "symmetric") -> Scheme:
+    return Scheme(format_id, mode, PerChannel(0), convention=convention)
+
+
 def _searched(format_id: str, convention: str, size: int = 32, mode: Mode = "symmetric") -> Scheme:
     return Scheme(format_id, mode, PerGroup(size), Searched(), convention)
 
@@ -51,11 +55,9 @@ RECIPE_GROUPS: Mapping[str, Mapping[str, Scheme]] = MappingProxyType(
         # end of a padded vocabulary, has a scale there, and none in torchao.
         "eight_bits": MappingProxyType(
             {
-                "bnb_int8": Scheme("int8", granularity=PerChannel(0), convention="bitsandbytes_int8"),
+                "bnb_int8": _by_rows("int8", "bitsandbytes_int8"),
                 "fp8_e4m3_per_tensor": Scheme("float8_e4m3fn", convention="compressed_tensors"),
-                "fp8_e4m3_per_row": Scheme(
-                    "float8_e4m3fn", granularity=PerChannel(0), convention="compressed_tensors"
-                ),
+                "fp8_e4m3_per_row": _by_rows("float8_e4m3fn", "compressed_tensors"),
             }
         ),
         # OCP Microscaling Formats 1.0, and NVIDIA's FP4 with an E4M3 scale for 16 values.
@@ -106,17 +108,15 @@ RECIPE_GROUPS: Mapping[str, Mapping[str, Scheme]] = MappingProxyType(
                 "mlx_q4_g64": _group("uint4", "mlx", 64, "asymmetric"),
                 "mlx_q8_g64": _group("uint8", "mlx", 64, "asymmetric"),
                 "coreml_int4_g32": _group("int4", "coreml"),
-                "coreml_int8_per_row": Scheme("int8", granularity=PerChannel(0), convention="coreml"),
+                "coreml_int8_per_row": _by_rows("int8", "coreml"),
                 # `nncf.compress_weights`, of weights alone.
-                "openvino_int8_sym": Scheme("int8", granularity=PerChannel(0), convention="nncf_weights"),
-                "openvino_int8_asym": Scheme("uint8", "asymmetric", PerChannel(0), convention="nncf_weights"),
+                "openvino_int8_sym": _by_rows("int8", "nncf_weights"),
+                "openvino_int8_asym": _by_rows("uint8", "nncf_weights", "asymmetric"),
                 "openvino_int4_sym_g128": _group("int4", "nncf_weights", 128),
                 "openvino_int4_asym_g128": _group("uint4", "nncf_weights", 128, "asymmetric"),
                 # `nncf.quantize`, whose operator is FakeQuantize.
-                "openvino_fq_weights": Scheme(
-                    "uint8",
-                    granularity=PerChannel(0),
-                    convention=CONVENTIONS["openvino_fake_quantize"].replace(narrow_range=True),
+                "openvino_fq_weights": _by_rows(
+                    "uint8", CONVENTIONS["openvino_fake_quantize"].replace(narrow_range=True)
                 ),
                 "openvino_fq_activations": Scheme("uint8", "asymmetric", convention="openvino_fake_quantize"),
             }
@@ -145,11 +145,9 @@ ENGINE_RECIPES: Mapping[str, Mapping[str, Scheme]] = MappingProxyType(
                 "w4a16_g128": _group("int4", "compressed_tensors", 128),
                 "w4a16_asym_g128": _group("int4", "compressed_tensors", 128, "asymmetric"),
                 "w8a16_g128": _group("int8", "compressed_tensors", 128),
-                "w8a8_per_row": Scheme("int8", granularity=PerChannel(0), convention="compressed_tensors"),
+                "w8a8_per_row": _by_rows("int8", "compressed_tensors"),
                 "ct_fp8_per_tensor": Scheme("float8_e4m3fn", convention="compressed_tensors"),
-                "ct_fp8_per_row": Scheme(
-                    "float8_e4m3fn", granularity=PerChannel(0), convention="compressed_tensors"
-                ),
+                "ct_fp8_per_row": _by_rows("float8_e4m3fn", "compressed_tensors"),
                 "ct_fp8_block": Scheme(
                     "float8_e4m3fn", granularity=PerBlock(128, 128), convention="compressed_tensors"
                 ),
@@ -160,7 +158,7 @@ ENGINE_RECIPES: Mapping[str, Mapping[str, Scheme]] = MappingProxyType(
         ),
         "modelopt": MappingProxyType(
             {
-                "modelopt_int8_per_row": Scheme("int8", granularity=PerChannel(0), convention="modelopt"),
+                "modelopt_int8_per_row": _by_rows("int8", "modelopt"),
                 "modelopt_int4_g128": _group("int4", "modelopt", 128),
                 "modelopt_fp8_per_tensor": Scheme("float8_e4m3fn", convention="modelopt_float8"),
                 "modelopt_nvfp4": _group("float4_e2m1fn", "modelopt_nvfp4", 16),
@@ -171,7 +169,7 @@ ENGINE_RECIPES: Mapping[str, Mapping[str, Scheme]] = MappingProxyType(
         "onnxruntime": MappingProxyType(
             {
                 "ort_int8_per_tensor": Scheme("int8", convention="onnxruntime"),
-                "ort_int8_per_row": Scheme("int8", granularity=PerChannel(0), convention="onnxruntime"),
+                "ort_int8_per_row": _by_rows("int8", "onnxruntime"),
                 "ort_int4_g128": _group("uint4", "onnxruntime_nbits", 128),
                 "ort_int4_asym_g128": _group("uint4", "onnxruntime_nbits", 128, "asymmetric"),
                 "ort_int4_g32": _group("uint4", "onnxruntime_nbits"),
@@ -179,13 +177,11 @@ ENGINE_RECIPES: Mapping[str, Mapping[str, Scheme]] = MappingProxyType(
         ),
         "torchao": MappingProxyType(
             {
-                "torchao_int8_per_row": Scheme("int8", granularity=PerChannel(0), convention="torchao_int8"),
+                "torchao_int8_per_row": _by_rows("int8", "torchao_int8"),
                 "torchao_int4_g128": _group("uint4", "torchao_tinygemm", 128, "asymmetric"),
                 "torchao_int4_g32": _group("uint4", "torchao_tinygemm", mode="asymmetric"),
                 "torchao_fp8_per_tensor": Scheme("float8_e4m3fn", convention="torchao_float8"),
-                "torchao_fp8_per_row": Scheme(
-                    "float8_e4m3fn", granularity=PerChannel(0), convention="torchao_float8"
-                ),
+                "torchao_fp8_per_row": _by_rows("float8_e4m3fn", "torchao_float8"),
                 "torchao_mxfp8": _group("float8_e4m3fn", "torchao_mx"),
                 "torchao_mxfp4": _group("float4_e2m1fn", "torchao_mx"),
             }
@@ -193,20 +189,18 @@ ENGINE_RECIPES: Mapping[str, Mapping[str, Scheme]] = MappingProxyType(
         # Integers for inference and for training with them: weights by rows, and activations.
         "integer_engines": MappingProxyType(
             {
-                "torch_int8_per_row": Scheme("int8", granularity=PerChannel(0), convention="torch"),
+                "torch_int8_per_row": _by_rows("int8", "torch"),
                 "torch_int8_reduce_range": Scheme(
                     "uint8", "asymmetric", convention=CONVENTIONS["torch"].replace(reduce_range="half")
                 ),
-                "ort_int8_reduce_range": Scheme(
-                    "int8",
-                    granularity=PerChannel(0),
-                    convention=CONVENTIONS["onnxruntime"].replace(reduce_range="half_and_one"),
+                "ort_int8_reduce_range": _by_rows(
+                    "int8", CONVENTIONS["onnxruntime"].replace(reduce_range="half_and_one")
                 ),
-                "tensorrt_int8_per_row": Scheme("int8", granularity=PerChannel(0), convention="tensorrt"),
-                "aimet_int8_per_row": Scheme("uint8", granularity=PerChannel(0), convention="aimet"),
+                "tensorrt_int8_per_row": _by_rows("int8", "tensorrt"),
+                "aimet_int8_per_row": _by_rows("uint8", "aimet"),
                 "aimet_int8_activations": Scheme("uint8", "asymmetric", convention="aimet"),
                 "tf_fake_quant_int8": Scheme("uint8", "asymmetric", convention="tensorflow_fake_quant"),
-                "torch_qat_int8_per_row": Scheme("int8", granularity=PerChannel(0), convention="torch_qat"),
+                "torch_qat_int8_per_row": _by_rows("int8", "torch_qat"),
                 "torch_qat_int8_activations": Scheme("uint8", "asymmetric", convention="torch_qat"),
             }
         ),
@@ -220,8 +214,8 @@ ENGINE_RECIPES: Mapping[str, Mapping[str, Scheme]] = MappingProxyType(
         ),
         "litert": MappingProxyType(
             {
-                "litert_int8_per_row": Scheme("int8", granularity=PerChannel(0), convention="litert"),
-                "litert_int4_per_row": Scheme("int4", granularity=PerChannel(0), convention="litert"),
+                "litert_int8_per_row": _by_rows("int8", "litert"),
+                "litert_int4_per_row": _by_rows("int4", "litert"),
                 "litert_int4_g32": _group("int4", "litert_blockwise"),
                 "litert_int4_g128": _group("int4", "litert_blockwise", 128),
             }

@@ -468,7 +468,9 @@ class Scheme:
         >>> print(Scheme("uint4").for_both_signs())
         int4,symmetric,per_tensor,min_max,course
         """
-        return self if self.shifted else self._with_sign(True)
+        if self.shifted:
+            return self
+        return self._with_sign(True)
 
     def _with_sign(self, signed: bool) -> Scheme:
         """Return this scheme with the signed, or unsigned, integer format of as many bits; this scheme itself
@@ -478,7 +480,9 @@ class Scheme:
         alike = (fmt for fmt in FORMATS.values() if (fmt.family, fmt.bits) == ("integer", now.bits))
         twin = next((fmt.id for fmt in alike if fmt.signed == signed), now.id)
         try:
-            return self.replace(format=twin) if now.family == "integer" else self
+            if now.family == "integer":
+                return self.replace(format=twin)
+            return self
         except QuantVizError:
             return self
 

@@ -5,6 +5,7 @@ import contextlib
 import itertools
 import json
 import math
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -18,8 +19,8 @@ from quantviz.quantization.cells import dequantize_with
 from quantviz.quantization.input_dtype import rounded_to
 from quantviz.quantization.result import block_values
 from quantviz.quantization.value_to_code import fma
+from quantviz.schemes.choices import Tail
 from quantviz.schemes.formats import FORMATS
-from quantviz.schemes.granularity import TAILS
 from quantviz.schemes.scheme import NONFINITE
 from quantviz.tensors import blocks
 from tests.helpers.golden_codes import golden_schemes
@@ -307,7 +308,9 @@ def test_mean_magnitudes_are_of_the_exact_sum(page):
 
 def layouts():
     """Schemes of every granularity on tensors of one to four axes, blocks that do not fill up included."""
-    for tail, shape in itertools.product(TAILS, ((7,), (64,), (5, 9), (8, 12), (3, 4, 10), (2, 3, 5, 6))):
+    for tail, shape in itertools.product(
+        get_args(Tail), ((7,), (64,), (5, 9), (8, 12), (3, 4, 10), (2, 3, 5, 6))
+    ):
         convention = qv.CONVENTIONS["course"].replace(tail=tail)
         axes = range(-len(shape), len(shape))
         for granularity in (

@@ -27,7 +27,6 @@ from quantviz.quoting import (
     from_csv_text,
     operand,
     option_parts,
-    option_text,
     shell_command,
     wildcard,
     yaml_text,
@@ -51,6 +50,11 @@ def test_a_shell_takes_each_word_as_it_is(tmp_path):
     assert done.stdout.split(b"\0")[:-1] == list(map(os.fsencode, words))
     assert done.stderr == b""
     assert not any(operand(word).startswith("-") for word in words)
+
+
+def option_text(name):
+    """The name as part of an option that takes several: a backslash before each of "=", "," and backslash."""
+    return re.sub(r"([\\=,])", r"\\\1", name)
 
 
 def test_names_in_an_option_come_back_and_what_is_behind_them_stays():

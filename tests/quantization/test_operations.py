@@ -11,7 +11,7 @@ import quantviz as qv
 from quantviz.evaluation.metric_formulas import stored_bits
 from quantviz.quantization.code_to_value import error_operations, value_operations
 from quantviz.quantization.operations import number_code
-from quantviz.quantization.range_to_scale import range_operations
+from quantviz.quantization.qparams import range_operations
 from quantviz.quantization.stored_scale import level_operations, round_to_format, store_operations
 from quantviz.quantization.value_to_code import chances, code_operations, fma
 from quantviz.schemes.conventions import CHOICES, FIELDS

@@ -9,7 +9,7 @@ import torch
 
 from quantviz import schemes
 from quantviz.quantization.grids import TIES
-from quantviz.schemes import choices, granularity, orientation, scheme
+from quantviz.schemes import choices, scheme
 from quantviz.schemes.arithmetic import HALVES, PURPOSES, Arithmetic, ScaleSpec
 from quantviz.schemes.conventions import CHOICES, FIELDS
 from quantviz.schemes.scale_search import SEARCHES, WEIGHTED
@@ -72,8 +72,6 @@ def test_lists_and_registries_have_the_words_of_types():
     for words, kind in (
         (scheme.MODES, choices.Mode),
         (scheme.NONFINITE, choices.Nonfinite),
-        (granularity.TAILS, choices.Tail),
-        (orientation.TOLD_BY, choices.ToldBy),
         (HALVES, choices.Half),
         (PURPOSES, choices.Purpose),
         (tuple(SEARCHES), choices.Search),
