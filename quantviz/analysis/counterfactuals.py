@@ -426,12 +426,12 @@ class Counterfactuals:
     def params_without(self, numbers: Numbers) -> QParams:
         """Return scales found without some parts."""
         without = self.without(numbers)
-        absmax = facts(without).absmax if self._own.arithmetic.scale.global_rule else None
+        absmax = facts(without).absmax if self._own.arithmetic.scale.depends_on_tensor else None
         return qparams(without, self._ignoring, absmax=absmax)
 
     def range_without(self, numbers: Numbers) -> Range | None:
         """Return the blocks' ranges found without some parts; none where scales were given."""
-        if self._own.arithmetic.scale.global_rule:
+        if self._own.arithmetic.scale.depends_on_tensor:
             return None
         found = ranges(self.without(numbers), self._ignoring)
         return found if isinstance(found, Range) else None
@@ -501,7 +501,7 @@ class Counterfactuals:
         """Return the facts of a tensor without some parts that `measure` takes; without a pass over it if
         they follow from the tensor's own.
         """
-        if self._own.arithmetic.scale.global_rule:
+        if self._own.arithmetic.scale.depends_on_tensor:
             return facts(without)
         known = self.study.facts
         count = len(self.places(numbers))

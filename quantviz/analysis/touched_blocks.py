@@ -54,7 +54,7 @@ class TouchedBlocks:
             or layout.block_count < 2
             or layout.padded_size != study.x.count
             or study.of_file
-            or scheme.arithmetic.scale.global_rule
+            or scheme.arithmetic.scale.depends_on_tensor
             or scheme.arithmetic.ties == "stochastic"
         ):
             return None

@@ -131,6 +131,11 @@ class ScaleSpec:
     #: The inverse of a scale of 0: "zero" or "inf"; "quotient_zero": 0, and so is x / scale.
     inverse_of_zero: InverseOfZero = "zero"
 
+    @property
+    def depends_on_tensor(self) -> bool:
+        """Whether a block's scale depends on the whole tensor's largest magnitude."""
+        return self.global_rule is not None or self.tensor_floor > 0
+
 
 @checked_fields
 @public_class

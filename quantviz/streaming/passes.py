@@ -64,7 +64,7 @@ class Measurement:
     @cached_property
     def absmax(self) -> float:
         """Return the largest finite magnitude if the scheme's scales depend on it, else 0."""
-        return self.facts.absmax if self.scheme.arithmetic.scale.global_rule else 0.0
+        return self.facts.absmax if self.scheme.arithmetic.scale.depends_on_tensor else 0.0
 
     @cached_property
     def params(self) -> QParams:

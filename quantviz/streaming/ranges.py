@@ -93,7 +93,7 @@ class _RangeSearch:
     @cached_property
     def largest(self) -> torch.Tensor:
         """Return the tensor's largest finite magnitude; 0 if the scheme's scales do not depend on it."""
-        if not self.scheme.arithmetic.scale.global_rule:
+        if not self.scheme.arithmetic.scale.depends_on_tensor:
             return torch.tensor(0.0)
         return torch.tensor(facts(self.x).absmax if self.absmax is None else self.absmax)
 
@@ -237,5 +237,5 @@ def qparams(
     """
     block_ranges = block_ranges or ranges(x, scheme, absmax=absmax)
     if absmax is None:
-        absmax = facts(x).absmax if scheme.arithmetic.scale.global_rule else 0.0
+        absmax = facts(x).absmax if scheme.arithmetic.scale.depends_on_tensor else 0.0
     return qparams_of_range(block_ranges, torch.tensor(absmax), scheme, scheme.layout(x.shape))

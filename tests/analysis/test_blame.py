@@ -18,7 +18,7 @@ from quantviz.tensors.lazy import InMemory
 
 COLUMNS = qv.PerChannel(1)
 #: Recipes in which a block's codes depend on the values of other blocks.
-GLOBAL = ("nvfp4", "nvfp4_four_over_six", "ternary_absmean", "binary_absmean")
+GLOBAL = ("nvfp4", "nvfp4_four_over_six", "ternary_absmean", "binary_absmean", "openvino_fq_weights")
 
 
 def normal(*shape, seed=0):

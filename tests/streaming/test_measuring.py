@@ -216,6 +216,13 @@ def test_the_chunked_path_is_the_reference(convention):
         ), str(scheme)
 
 
+@pytest.mark.parametrize("calibration", ["min_max", "mse"])
+def test_a_block_s_range_is_at_least_a_part_of_the_tensors(calibration):
+    """The largest magnitude was 0 in a pass over a file: quiet rows got scales of their own."""
+    form = f"uint8,symmetric,per_channel(axis=0),{calibration},openvino_fake_quantize"
+    assert check(tensor(12, 256), qv.Scheme.parse(form), paths=("chunked",))
+
+
 def test_codes_between_others_are_seen_in_whatever_run_they_come():
     """A run whose codes all lie between codes of earlier runs may still have a new one."""
     scheme, tally = qv.Scheme("int4"), Tally(-7, 15, ())
