@@ -104,7 +104,7 @@ def other_format(data: FileData) -> OtherFormat | None:
         if each.begins(head) or set(each.members) & set(members):
             return each
     if data.suffix == ".bin" and data.is_beside(f"{data.stem}.xml"):
-        return _by_id("openvino")
+        return next(each for each in OTHER_FORMATS if each.id == "openvino")
     return other_format_named(data.name)
 
 
@@ -126,10 +126,6 @@ def other_format_of_folder(folder: str, names: Iterable[str]) -> OtherFormat | N
         if each.in_folder and any(name.endswith(each.in_folder) for name in there)
     )
     return next(by_files, None) or other_format_named(folder)
-
-
-def _by_id(wanted: str) -> OtherFormat:
-    return next(each for each in OTHER_FORMATS if each.id == wanted)
 
 
 # ---- substitutes for a file ---------------------------------------------------------------------

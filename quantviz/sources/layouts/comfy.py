@@ -72,10 +72,6 @@ def _layers(text: str) -> Mapping[str, Any]:
     return layers if isinstance(layers, dict) else {}
 
 
-def _is_in_header(claim: Claim) -> bool:
-    return bool(_description(claim))
-
-
 def _read(claim: Claim) -> QuantizedWeight:
     description = _description(claim)
     kind = str(description.get("format"))
@@ -189,5 +185,5 @@ FORMS = (
         beside=("bias", "scale_input"),
     ),
     Form({**_DTYPES, _MARK: ("uint8",)}, _read, {_SECOND: FLOATS}, beside=_BESIDE),
-    Form(_DTYPES, _read, {_SECOND: FLOATS}, beside=_BESIDE, when=_is_in_header),
+    Form(_DTYPES, _read, {_SECOND: FLOATS}, beside=_BESIDE, when=lambda claim: bool(_description(claim))),
 )

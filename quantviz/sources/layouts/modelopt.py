@@ -21,7 +21,7 @@ import torch
 
 from quantviz.schemes.granularity import PerGroup
 from quantviz.sources.layouts.forms import ANY, FLOATS, Claim, Form, with_factors
-from quantviz.sources.layouts.four_bit_floats import four_bit_floats
+from quantviz.sources.layouts.four_bit_floats import EXPONENTS, four_bit_floats
 from quantviz.sources.layouts.scaled import FP8, SCALES, scaled_codes
 from quantviz.sources.layouts.weight import Coded, QuantizedWeight, granularity_of, plain_scheme
 
@@ -75,10 +75,7 @@ def _nvfp4(codes: str, scales: str) -> Form:
     return Form(parts, _with_factors(read), _MORE, weight=codes)
 
 
-def _mxfp4(claim: Claim) -> QuantizedWeight:
-    return four_bit_floats(claim, "weight", "weight_scale")
-
-
+_MXFP4 = functools.partial(four_bit_floats, codes="weight", scales="weight_scale")
 FORMS = (
     _nvfp4("weight", "weight_scale"),
     _nvfp4(ANY, _OF_ANY),
@@ -88,5 +85,5 @@ FORMS = (
     ),
     Form({ANY: FP8, _OF_ANY: SCALES}, functools.partial(scaled_codes, codes=ANY, scales=_OF_ANY), weight=ANY),
     Form({"weight": ("uint8",), "weight_scale": FLOATS}, _with_factors(_int4), _MORE, when=_is_int4),
-    Form({"weight": ("uint8",), "weight_scale": ("uint8", "float8_e8m0fnu")}, _mxfp4),
+    Form({"weight": ("uint8",), "weight_scale": EXPONENTS}, _MXFP4),
 )

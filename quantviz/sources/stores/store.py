@@ -54,8 +54,9 @@ class Store(ABC):
 
 def problem_at(address: str, key: str, **params: object) -> QuantVizError:
     """Return the error `store.<key>` that names the file at an address."""
-    named = {"file": clipped(name_of(address)), "store": clipped(_place(address))}
-    return QuantVizError(f"store.{key}", **named, **params)
+    scheme, _, rest = shown(address).partition("://")
+    place = f"{scheme}://{rest.partition('/')[0]}"
+    return QuantVizError(f"store.{key}", file=clipped(name_of(address)), store=clipped(place), **params)
 
 
 def reason_of(problem: BaseException) -> str:
@@ -66,9 +67,3 @@ def reason_of(problem: BaseException) -> str:
         words = ""
     reason = _QUERY.sub(r"\1", words) or type(problem).__name__
     return visible(reason if len(reason) <= _LONGEST_REASON else reason[: _LONGEST_REASON - 1] + "…")
-
-
-def _place(address: str) -> str:
-    """Return scheme and host or bucket."""
-    scheme, _, rest = shown(address).partition("://")
-    return f"{scheme}://{rest.partition('/')[0]}"
