@@ -43,94 +43,66 @@ _LARGEST = 2**63
 _ANY = object()
 
 
-class _Arguments:
-    """A check of a function's arguments; `own` are parameters that the function checks itself."""
-
-    def __init__(self, function: Callable[..., Any], own: tuple[str, ...] = ()) -> None:
-        self._function = function
-        self._own = own
-        self._parameters = inspect.signature(function).parameters
-
-    @functools.cached_property
-    def _kinds(self) -> dict[str, Any]:
-        return _kinds_of(self._function, self._own)
-
-    def _checked(self, name: str, value: Any) -> Any:
-        fitting = _fitted(value, self._kinds.get(name, Any))
-        if fitting is _ANY:
-            raise QuantVizError(
-                "argument",
-                function=self._function.__qualname__,
-                name=name,
-                got=_shown(value),
-                allowed=str(self._parameters[name].annotation),
-            )
-        return fitting
-
-    def checked(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
-        """Return the positional and the named arguments, converted to their parameters' types.
-
-        Surplus positional arguments come back unchecked: the call itself raises a `TypeError` for them.
-
-        Raises:
-            QuantVizError: An argument does not fit its annotation; the message names the first one.
-        """
-        given = [self._checked(name, value) for name, value in zip(self._parameters, args, strict=False)]
-        fitting = {name: self._checked(name, value) for name, value in named.items()}
-        return [*given, *args[len(given) :]], fitting
-
-
 def public_but(*own: str) -> Callable[[Callable[_P, _T]], Callable[_P, _T]]:
     """Return the decorator of a function that users call; `own` are parameters the function checks itself."""
 
     def public(function: Callable[_P, _T]) -> Callable[_P, _T]:
-        arguments = _Arguments(function, own)
-        call: Callable[..., _T] = function
-
         @functools.wraps(function)
         def entered(*args: _P.args, **kwargs: _P.kwargs) -> _T:
-            if _INSIDE.get():
-                return function(*args, **kwargs)
-            given, named = arguments.checked(args, kwargs)
             before = _INSIDE.set(True)
             try:
                 with usual_settings():
-                    return call(*given, **named)
+                    return function(*args, **kwargs)
             finally:
                 _INSIDE.reset(before)
 
-        return entered
+        return _checking(function, entered, own)
 
     return public
 
 
 def public_class(kind: type[_T]) -> type[_T]:
-    """Return a class whose public methods check their arguments; `public` is for methods that make tensors,
-    because they also need torch's usual settings.
-    """
+    """Return a class whose public methods check their arguments; those that make tensors have `public`."""
     for name, held in list(vars(kind).items()):
         if name.startswith("_"):
             continue
         if isinstance(held, classmethod):
-            setattr(kind, name, classmethod(_checking(held.__func__)))
+            setattr(kind, name, classmethod(_checking(held.__func__, held.__func__)))
         elif inspect.isfunction(held) and len(inspect.signature(held).parameters) > 1:
-            setattr(kind, name, _checking(held))
+            setattr(kind, name, _checking(held, held))
     return kind
 
 
-def _checking(method: Callable[_P, _T]) -> Callable[_P, _T]:
-    """Return a method that checks its arguments."""
-    arguments = _Arguments(method)
-    call: Callable[..., _T] = method
+def _checking(
+    function: Callable[_P, _T], call: Callable[..., _T], own: tuple[str, ...] = ()
+) -> Callable[_P, _T]:
+    """Return a function that converts its arguments to their parameters' types, but for those of `own`, and
+    then makes the `call`; inside of another public function it is the plain `function`.
 
-    @functools.wraps(method)
-    def entered(*args: _P.args, **kwargs: _P.kwargs) -> _T:
+    Surplus positional arguments are passed on unchecked: the call itself raises a `TypeError` for them.
+    """
+    parameters = inspect.signature(function).parameters
+    kinds = functools.cache(lambda: _kinds_of(function, own))
+
+    def fitted(name: str, value: Any) -> Any:
+        fitting = _fitted(value, kinds().get(name, Any))
+        if fitting is _ANY:
+            allowed = str(parameters[name].annotation)
+            function_name = function.__qualname__
+            raise QuantVizError(
+                "argument", function=function_name, name=name, got=_shown(value), allowed=allowed
+            )
+        return fitting
+
+    @functools.wraps(function)
+    def checked(*args: _P.args, **kwargs: _P.kwargs) -> _T:
         if _INSIDE.get():
-            return method(*args, **kwargs)
-        given, named = arguments.checked(args, kwargs)
-        return call(*given, **named)
+            return function(*args, **kwargs)
+        given = list(map(fitted, parameters, args))
+        named = {name: fitted(name, value) for name, value in kwargs.items()}
+        return call(*given, *args[len(given) :], **named)
 
-    return entered
+    return checked
 
 
 #: The decorator of a function that users call.
@@ -162,22 +134,20 @@ def unfit_fields(value: Any) -> Iterator[tuple[str, str, str]]:
 
 @functools.cache
 def field_types(kind: Hashable) -> Mapping[str, Any]:
-    """Return the types of a dataclass's fields. They are resolved once, which takes most of the time of
-    reading a text form.
-    """
+    """Return the types of a dataclass's fields, resolved once: that is most of the work on a text form."""
     return types.MappingProxyType(typing.get_type_hints(kind))
 
 
 @functools.cache
 def _wanted(kind: Hashable) -> dict[str, tuple[Any, str]]:
     """Return the types of a dataclass's fields and these types as text, by the fields' names."""
-    hints = field_types(kind)
-    wanted = {}
+    types_and_words = {}
     for field in dataclasses.fields(cast("type[Any]", kind)):
-        plain = plain_type(hints[field.name])
-        in_words = plain != hints[field.name]
-        wanted[field.name] = plain, inspect.formatannotation(plain) if in_words else str(field.type)
-    return wanted
+        hint = field_types(kind)[field.name]
+        plain = plain_type(hint)
+        words = inspect.formatannotation(plain) if plain != hint else str(field.type)
+        types_and_words[field.name] = plain, words
+    return types_and_words
 
 
 def plain_type(kind: Any) -> Any:
@@ -199,12 +169,12 @@ def checked_fields(kind: type[_T]) -> type[_T]:
     init: Callable[..., None] = kind.__init__
 
     @functools.wraps(init)
-    def made(self: _T, *args: Any, **kwargs: Any) -> None:
+    def checked(self: _T, *args: Any, **kwargs: Any) -> None:
         init(self, *args, **kwargs)
         if not _INSIDE.get():
             check_fields(self)
 
-    setattr(kind, "__init__", made)  # noqa: B010 - a checker of types takes no other function there
+    setattr(kind, "__init__", checked)  # noqa: B010 - a checker of types takes no other function there
     return kind
 
 
@@ -243,7 +213,7 @@ def _fitted(value: Any, kind: Any) -> Any:
     if kind is None or kind is type(None):
         return value if value is None else _ANY
     if origin in (types.UnionType, typing.Union):
-        return next((found for each in inner if (found := _fitted(value, each)) is not _ANY), _ANY)
+        return next((fit for each in inner if (fit := _fitted(value, each)) is not _ANY), _ANY)
     if origin is typing.Literal:
         return value if isinstance(value, str) and value in inner else _ANY
     if origin is collections.abc.Callable:
@@ -261,8 +231,8 @@ def _fitted(value: Any, kind: Any) -> Any:
     if kind is bool:
         return value if isinstance(value, bool) or type(value).__name__ == "bool_" else _ANY
     if getattr(kind, "_is_protocol", False):
-        asked = {name for name in (*vars(kind), *kind.__annotations__) if not name.startswith("_")}
-        return _ANY if isinstance(value, type) or any(not hasattr(value, name) for name in asked) else value
+        names = {name for name in (*vars(kind), *kind.__annotations__) if not name.startswith("_")}
+        return _ANY if isinstance(value, type) or any(not hasattr(value, name) for name in names) else value
     return value if isinstance(value, kind) else _ANY
 
 
@@ -287,17 +257,17 @@ def _fitted_tuple(value: Any, inner: tuple[Any, ...]) -> Any:
         inner = (inner[0],) * len(value)
     if len(inner) != len(value):
         return _ANY
-    made = tuple(_fitted(each, kind) for each, kind in zip(value, inner, strict=True))
-    return _ANY if any(each is _ANY for each in made) else made
+    items = tuple(map(_fitted, value, inner))
+    return _ANY if any(each is _ANY for each in items) else items
 
 
 def _fitted_mapping(value: Any, key: Any, item: Any) -> Any:
     if not isinstance(value, collections.abc.Mapping):
         return _ANY
-    fits = (
-        _fitted(name, key) is not _ANY and _fitted(each, item) is not _ANY for name, each in value.items()
-    )
-    return value if all(fits) else _ANY
+    for name, each in value.items():
+        if _fitted(name, key) is _ANY or _fitted(each, item) is _ANY:
+            return _ANY
+    return value
 
 
 def _fitted_items(value: Any, kind: Any) -> Any:
@@ -306,8 +276,7 @@ def _fitted_items(value: Any, kind: Any) -> Any:
         return _ANY
     if not isinstance(value, collections.abc.Iterable):
         return _ANY
-    made = tuple(_fitted(each, kind) for each in value)
-    return _ANY if any(each is _ANY for each in made) else made
+    return _fitted_tuple(tuple(value), (kind, ...))
 
 
 def _shown(value: Any) -> str:

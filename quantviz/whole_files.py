@@ -57,8 +57,8 @@ def write_file(path: str | os.PathLike[str], content: str | bytes) -> None:
 
 def cannot_write(path: str | os.PathLike[str], error: Exception) -> QuantVizError:
     """Return the sentence for a file that cannot be written."""
-    said = (error.strerror if isinstance(error, OSError) else str(error)) or ""
-    reason = QuantVizError(f"cli.{_REASONS.get(type(error), 'system')}", system=said)
+    system = (error.strerror if isinstance(error, OSError) else str(error)) or ""
+    reason = QuantVizError(f"cli.{_REASONS.get(type(error), 'system')}", system=system)
     return QuantVizError("cli.cannot_write", file=str(path), reason=reason)
 
 

@@ -104,7 +104,7 @@ class WorkProcess:
     def _answer(
         self, work: Callable[[], object], seconds: float, is_wanted: Callable[[], bool]
     ) -> tuple[str, Any]:
-        running = self._told((work, seconds))
+        running = self._send((work, seconds))
         until = time.monotonic() + seconds + _LATE
         while True:
             with contextlib.suppress(queue.Empty):
@@ -119,15 +119,15 @@ class WorkProcess:
                 self.close()
                 raise Ended("work.too_long", seconds=f"{seconds:.3g}")
 
-    def _told(self, asked: object) -> _Running:
+    def _send(self, message: object) -> _Running:
         self.prepare()
         running = self._running
         assert running is not None
         try:
-            running.tell(asked)
+            running.send(message)
         except BrokenPipeError:  # it had waited for long, and has just ended
             self.close()
-            return self._told(asked)
+            return self._send(message)
         except BaseException:  # half a message would become the beginning of the next
             self.close()
             raise
@@ -136,7 +136,7 @@ class WorkProcess:
     def _drop(self, running: _Running) -> None:
         """Make the work end at its next check; kill a process that does not reach one."""
         try:
-            running.tell(None)
+            running.send(None)
             running.answers.get(timeout=_GRACE)
         except (BrokenPipeError, queue.Empty):
             self.close()
@@ -163,17 +163,17 @@ class _Running:
         self.answers: queue.SimpleQueue[tuple[str, Any]] = queue.SimpleQueue()
         threading.Thread(target=self._hear, name="quantviz-work", daemon=True).start()
 
-    def tell(self, message: object) -> None:
+    def send(self, message: object) -> None:
         assert self.process.stdin is not None
         pickle.dump(message, self.process.stdin, protocol=5)
         self.process.stdin.flush()
 
     def _hear(self) -> None:
         assert self.process.stdout is not None
-        with self.process.stdout as said:
+        with self.process.stdout as stdout:
             try:
                 while True:
-                    self.answers.put(pickle.load(said))
+                    self.answers.put(pickle.load(stdout))
             except (EOFError, OSError, ValueError, pickle.UnpicklingError):
                 self.answers.put(_LOST)
 
@@ -194,13 +194,13 @@ def serve(ready_for: Iterable[str]) -> None:
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     # Keep what the work prints out of the stream of answers.
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-    asked: queue.SimpleQueue[tuple[Callable[[], object], Spending]] = queue.SimpleQueue()
-    threading.Thread(target=_hear, args=(asked,), daemon=True).start()
+    requests: queue.SimpleQueue[tuple[Callable[[], object], Spending]] = queue.SimpleQueue()
+    threading.Thread(target=_hear, args=(requests,), daemon=True).start()
     for module in ready_for:
         importlib.import_module(module)
     while True:
         try:
-            work, budget = asked.get(timeout=_PATIENCE)
+            work, budget = requests.get(timeout=_PATIENCE)
         except queue.Empty:
             os._exit(0)
         pickle.dump(_done(work, budget), answers, protocol=5)
@@ -208,7 +208,7 @@ def serve(ready_for: Iterable[str]) -> None:
         del work
 
 
-def _hear(asked: queue.SimpleQueue[tuple[Callable[[], object], Spending]]) -> None:
+def _hear(requests: queue.SimpleQueue[tuple[Callable[[], object], Spending]]) -> None:
     budget = Spending(0.0)
     while True:
         try:
@@ -224,7 +224,7 @@ def _hear(asked: queue.SimpleQueue[tuple[Callable[[], object], Spending]]) -> No
             work, seconds = message
             # Processor time of this work alone: earlier work uses up none of it.
             budget = Spending(seconds, clock=time.process_time)
-            asked.put((work, budget))
+            requests.put((work, budget))
 
 
 def _done(work: Callable[[], object], budget: Spending) -> tuple[str, object]:

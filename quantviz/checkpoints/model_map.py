@@ -90,7 +90,7 @@ class Model:
 
     @cached_property
     def _medians(self) -> dict[str, dict[str, float]]:
-        made = {}
+        medians = {}
         for recipe in self.recipes:
             by_kind: dict[str, list[float]] = {}
             for tensor in self.weights:
@@ -99,11 +99,11 @@ class Model:
                     by_kind.setdefault(tensor.place.kind, []).append(value)
             every = [value for values in by_kind.values() for value in values]
             of_all = statistics.median(every) if every else math.nan
-            made[recipe] = {
+            medians[recipe] = {
                 kind: statistics.median(values) if len(values) > 1 else of_all
                 for kind, values in by_kind.items()
             } | {"": of_all}
-        return made
+        return medians
 
     @cached_property
     def weights(self) -> tuple[ModelTensor, ...]:

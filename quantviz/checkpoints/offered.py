@@ -112,13 +112,9 @@ def as_link(name: str) -> str:
     >>> as_link("a/b.gguf"), from_link(as_link("\udcff.gguf")) == "\udcff.gguf"
     ('a/b.gguf', True)
     """
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        pass
-    else:
-        if not name.startswith(_CODED):
-            return name
+    is_text = name.encode(errors="ignore").decode() == name
+    if is_text and not name.startswith(_CODED):
+        return name
     return _CODED + base64.urlsafe_b64encode(name.encode("utf-8", "surrogatepass")).decode()
 
 
@@ -152,14 +148,10 @@ def checkpoint_path(name: str) -> Path:
 def below_folder(path: str) -> str | None:
     """Return a file's path below the folder, with "/"; none where it lies elsewhere."""
     folder = data_folder()
-    if folder is None:
+    if folder is None or not Path(path).is_relative_to(folder):
         return None
-    try:
-        below = Path(path).relative_to(folder).as_posix()
-    except ValueError:
-        return None
-    hidden = any(part.startswith(".") for part in PurePosixPath(below).parts)
-    return None if hidden else below
+    below = Path(path).relative_to(folder)
+    return None if any(part.startswith(".") for part in below.parts) else below.as_posix()
 
 
 def offered_as(path: str, checkpoints: Collection[str]) -> str | None:

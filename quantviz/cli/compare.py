@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -61,13 +60,12 @@ def compare(**arguments: Any) -> None:
     for sentence in audit.messages(language()):
         click.echo(visible(sentence), err=True)
     _write_report(request, audit)
-    low = [
-        row
-        for row in audit.rows(language())
-        if request.fail_under is not None and row["status"] == "ok" and _below(row, request.fail_under)
-    ]
+    least = request.fail_under
+    rows: list[dict[str, Any]] = [row for row in audit.rows(language()) if row["status"] == "ok"]
+    # NaN is below as well.
+    low = [] if least is None else [row for row in rows if not row["sqnr_db"] >= least]
     for row in low:
-        say("cli.below", scheme=row["tensor"], sqnr_db=row["sqnr_db"], least=request.fail_under)
+        say("cli.below", scheme=row["tensor"], sqnr_db=row["sqnr_db"], least=least)
     if low or not audit.is_sound:
         raise click.exceptions.Exit(FOUND)
 
@@ -143,7 +141,3 @@ def _worst(audit: Audit) -> Iterator[Shown]:
 def _shown(row: dict[str, Any]) -> dict[str, Any]:
     """Return the row for display; a tensor of the original alone has its name there."""
     return {name: row[name] for name in _SHOWN} | {"tensor": row["tensor"] or row["original"]}
-
-
-def _below(row: dict[str, Any], least: float) -> bool:
-    return math.isnan(row["sqnr_db"]) or row["sqnr_db"] < least

@@ -50,10 +50,10 @@ def explain(
         place = say("cell.place", place=", ".join(map(str, why.index)))
         put(output, f"{place} {sentence(why, say)}\n\n{_table(lines, say, room(output))}\n")
     elif output.format == "json":
-        told = [_told(line) for line in lines]
-        write(output, {"tensor": chosen.name, **_facts(why), "sentence": sentence(why, say), "steps": told})
+        steps = [_record(line) for line in lines]
+        write(output, {"tensor": chosen.name, **_facts(why), "sentence": sentence(why, say), "steps": steps})
     else:
-        write(output, [_told(line) for line in lines if line.step])
+        write(output, [_record(line) for line in lines if line.step])
 
 
 def _table(lines: list[Line], say: Any, width: int | None) -> str:
@@ -73,10 +73,10 @@ def _table(lines: list[Line], say: Any, width: int | None) -> str:
         head = ""
         each = [f"{words}\n    {line}  →  {gives}" for words, line, _, gives in rows]
     steps = iter(each)
-    told = (
+    body = (
         next(steps) if line.step else say("cli.fact", words=line.words, told=line.numbers) for line in lines
     )
-    return "\n".join([head, *told] if head else told)
+    return "\n".join([head, *body] if head else body)
 
 
 def _facts(why: Explanation) -> dict[str, Any]:
@@ -102,7 +102,7 @@ def _facts(why: Explanation) -> dict[str, Any]:
     }
 
 
-def _told(line: Line) -> dict[str, Any]:
+def _record(line: Line) -> dict[str, Any]:
     if line.step is None:
         return {"words": line.words, "told": line.numbers}
     return {

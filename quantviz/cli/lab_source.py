@@ -81,8 +81,8 @@ def lab_source(
     if source:
         return as_opened(source, outputs_axis or Orientation()), None
     if is_address(file):
-        hub, told = _hub_source(file, tensor, first)
-        return as_opened(hub, outputs_axis or told), None
+        hub, orientation = _hub_source(file, tensor, first)
+        return as_opened(hub, outputs_axis or orientation), None
     with open_tensors(file) as opened:
         catalog = model_tensors(opened)
         name = _name(catalog, file, tensor, first)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from pathlib import PurePosixPath
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlsplit
 
@@ -26,16 +25,14 @@ if TYPE_CHECKING:
 APP = "http://localhost:8501/"
 
 #: The printed names of each part of an address.
-_SAID_BY: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {
-        "link.names.t": ("source", "title", "shape", "cell", "view"),
-        "link.names.s": ("scheme", "recipe"),
-        "link.names.c": ("cell",),
-        "link.names.a": ("view",),
-        "link.names.b": ("against",),
-        "link.names.y": ("against",),
-    }
-)
+_SAID_BY: Mapping[str, tuple[str, ...]] = {
+    "link.names.t": ("source", "title", "shape", "cell", "view"),
+    "link.names.s": ("scheme", "recipe"),
+    "link.names.c": ("cell",),
+    "link.names.a": ("view",),
+    "link.names.b": ("against",),
+    "link.names.y": ("against",),
+}
 
 
 @click.command()
@@ -138,11 +135,11 @@ def _read(address: str, output: Output) -> None:
     if not has_state(parameters):
         raise QuantVizError("cli.no_state", got=address)
     state, problems = read_link(parameters, present=False)
-    told = _told(state, parameters)
+    facts = _facts(state, parameters)
     for problem in problems:
         for name in _SAID_BY.get(getattr(problem.params.get("part"), "key", ""), ()):
-            told[name] = None  # the state has another in its place
-    write(output, told)
+            facts[name] = None  # the state has another in its place
+    write(output, facts)
     for problem in problems:
         complain(problem)
     for note in mended(parameters, state, AboutTensor(finite=state.source.finite)):
@@ -151,7 +148,7 @@ def _read(address: str, output: Output) -> None:
         raise click.exceptions.Exit(FOUND)
 
 
-def _told(state: LabState, parameters: dict[str, str]) -> dict[str, Any]:
+def _facts(state: LabState, parameters: dict[str, str]) -> dict[str, Any]:
     """Return the parts of an address by name, with the list of parts hidden from those who open it."""
     from quantviz.schemes.recipes import current_recipe
     from quantviz.sources import write_source

@@ -53,9 +53,9 @@ def measure(
     refused = [row["reason"] for row in rows if row["reason"]]
     if len(refused) == len(rows):
         raise refused[0]
-    said = [{**row, "reason": row["reason"] and row["reason"].message(language())} for row in rows]
-    write(output, _side_by_side(said) if output.format == "table" else said)
-    for row in said if refused else ():
+    shown = [{**row, "reason": row["reason"] and row["reason"].message(language())} for row in rows]
+    write(output, _side_by_side(shown) if output.format == "table" else shown)
+    for row in shown if refused else ():
         if row["reason"]:
             say("cli.refused", scheme=row["recipe"], reason=row["reason"])
     low = [] if fail_under is None else [row for row in rows if not _reaches(row.get("sqnr_db"), fail_under)]

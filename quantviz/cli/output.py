@@ -132,7 +132,8 @@ def write(output: Output, data: Any, *, for_people: Sequence[str] = ()) -> None:
         if left_out:
             say("cli.columns_left_out", count=left_out)
     elif output.format == "csv":
-        put(output, _as_csv(columns, rows))
+        # A text stays one in a spreadsheet, and is read back as it was by `quantviz allocate`.
+        put(output, "".join(f"{','.join(map(_csv_cell, row))}\n" for row in (columns, *rows)))
     else:
         records = [dict(zip(columns, row, strict=True)) for row in rows]
         if isinstance(data, Mapping):
@@ -229,16 +230,9 @@ def _columns_and_rows(data: Any) -> tuple[list[str], list[list[Any]]]:
     return columns, [[_plain(record.get(name)) for name in columns] for record in records]
 
 
-def _as_csv(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
-    """Return lines with the fewest digits that read back as the same number; lists are JSON.
-
-    A text stays one in a spreadsheet, and is read back as it was by `quantviz allocate`.
-    """
-    return "".join(f"{','.join(map(_csv_cell, row))}\n" for row in (columns, *rows))
-
-
 def _csv_cell(value: Any) -> str:
-    """Return a value as a cell of a CSV.
+    """Return a value as a cell of a CSV, with the fewest digits that read back as the same number.
+
 
     >>> [_csv_cell(each) for each in (None, 0.1, -2, [64, 128], "a,b", "-0")]
     ['', '0.1', '-2', '"[64, 128]"', '"a,b"', "'-0"]

@@ -155,7 +155,7 @@ def _measured(request: _Request) -> tuple[Scan, pandas.DataFrame]:
                 Execution(request.verify, request.threads, request.scheduler),
                 outputs_axis=request.outputs_axis,
                 selection=selection,
-                cancelled=cancelling.asked.is_set,
+                cancelled=cancelling.requested.is_set,
                 report=lambda far: line.show(lambda: _progress_words(far)),
             )
         except KeyboardInterrupt:
@@ -263,7 +263,7 @@ class _Cancelling:
     """
 
     def __init__(self) -> None:
-        self.asked = threading.Event()
+        self.requested = threading.Event()
         self._before: dict[int, object] = {}
 
     def __enter__(self) -> _Cancelling:
@@ -276,9 +276,9 @@ class _Cancelling:
             signal.signal(number, before)  # type: ignore[arg-type]
 
     def _ask(self, number: int, frame: FrameType | None) -> None:
-        if self.asked.is_set():
+        if self.requested.is_set():
             raise KeyboardInterrupt
-        self.asked.set()
+        self.requested.set()
 
 
 def _progress_words(progress: Progress) -> str:

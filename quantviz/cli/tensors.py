@@ -159,8 +159,8 @@ def _chosen(name: str, title: str, stored: Stored, dtype: str, orientation: Orie
     if orientation.by == "guess" and len(shape) == 2:
         say("cli.outputs_guessed", name=name, rows=shape[0], columns=shape[1])
     elif not orientation.is_usual and orientation.by != "user":
-        told = text(f"orientation.by.{orientation.by}", language())
-        say("cli.outputs_told", name=name, axis=orientation.text, told=told)
+        evidence = text(f"orientation.by.{orientation.by}", language())
+        say("cli.outputs_told", name=name, axis=orientation.text, told=evidence)
     if not orientation.is_usual or len(shape) == _CONVOLUTION:
         stored = as_matrix(stored, orientation.outputs)
     return Chosen(name, title, stored, dtype, shape, orientation)

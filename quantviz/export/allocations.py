@@ -142,9 +142,9 @@ def _refuse_other_arithmetic(allocation: Allocation, form: str) -> None:
     assert profile is not None
     others = [name for name in dict.fromkeys(allocation.choice.values()) if not _is_own(name, profile)]
     if others:
-        told = ", ".join(f"{name} ({scheme_named(name).arithmetic.id})" for name in others)
+        recipes = ", ".join(f"{name} ({scheme_named(name).arithmetic.id})" for name in others)
         raise QuantVizError(
-            "allocate.other_arithmetic", tool=profile.name, recipes=told, own=", ".join(profile.recipes)
+            "allocate.other_arithmetic", tool=profile.name, recipes=recipes, own=", ".join(profile.recipes)
         )
 
 
@@ -305,13 +305,11 @@ def quantizer_attributes(scheme: Scheme) -> dict[str, Any] | None:
 # ---- common parts --------------------------------------------------------------------------------
 
 #: Functions from a recipe to the tool's own type or arguments for it, by export; None if it has none.
-_FORMATS: Mapping[str, Callable[[str], object | None]] = MappingProxyType(
-    {
-        "llama": _ggml_type,
-        "llmcompressor": lambda recipe: None if recipe in PRESETS else weight_arguments(as_scheme(recipe)),
-        "modelopt": lambda recipe: None if recipe in PRESETS else quantizer_attributes(as_scheme(recipe)),
-    }
-)
+_FORMATS: Mapping[str, Callable[[str], object | None]] = {
+    "llama": _ggml_type,
+    "llmcompressor": lambda recipe: None if recipe in PRESETS else weight_arguments(as_scheme(recipe)),
+    "modelopt": lambda recipe: None if recipe in PRESETS else quantizer_attributes(as_scheme(recipe)),
+}
 
 EXPORTS: Mapping[str, Callable[[Allocation], str]] = MappingProxyType(
     {

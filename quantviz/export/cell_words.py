@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from quantviz.figures.numbers import digits_for, number
@@ -40,10 +39,9 @@ def derivation(why: Explanation, say: Say) -> Iterator[Line]:
     yield _fact("block", _block_words(why, say), say)
     for i, step in enumerate(why.steps):
         yield _line(step, why, say)
-        for place, fact in _FACTS.items():
-            words = fact.words(why, say) if last.get(place) == i else ""
-            if words:
-                yield _fact(fact.name, words, say)
+        for place, (name, words_of) in _FACTS.items():
+            if last.get(place) == i and (words := words_of(why, say)):
+                yield _fact(name, words, say)
 
 
 def _line(step: Step, why: Explanation, say: Say) -> Line:
@@ -68,20 +66,22 @@ def sentence(why: Explanation, say: Say) -> str:
     if why.cause == "left_out":
         code = number(why.value, 8) if fmt.kind == "integer" else " ".join(filter(None, why.bits))
         return say("cell.left_out", x=_exact(why.x), code=code, x_hat=_exact(why.x_hat))
-    told = ""
+    # Of a value so far out only the format's end is worth a word: a float grid that goes on has no such code.
+    is_beyond = rounding.nearer == "none" or (fmt.kind != "integer" and why.cause == "clipped")
+    words = ""
     parts = []
     rounded = False
     for step in why.steps:
         if step.key in _SCALING:
-            told += (say("cell.then") if told else "") + _scaled(step, why, say)
+            words += (say("cell.then") if words else "") + _scaled(step, why, say)
         elif step.key == "shift" and why.zero_point:
-            told += _shifted(step, why, rounded, say)
+            words += _shifted(step, why, rounded, say)
         elif step.key == "lattice" and number(step.inputs["y"]) != number(step.output):
-            told += " " + say("cell.lattice", y=_telling(step, why))
+            words += " " + say("cell.lattice", y=_telling(step, why))
         elif step.key.startswith("round_"):
             rounded = True
-            if step.name == "y" and not _beyond(why):
-                told += " " + _landed(why, say)
+            if step.name == "y" and not is_beyond:
+                words += " " + _landed(why, say)
     value = number(why.value, 8 if fmt.kind == "integer" else 6)
     if rounding.nearer == "none":
         parts.append(say("cell.no_number", code=value))
@@ -90,17 +90,17 @@ def sentence(why: Explanation, say: Say) -> str:
     if fmt.kind != "integer":
         parts.append(say("cell.bits", bits=" ".join(filter(None, why.bits))))
     parts.append(say("cell.value", x_hat=number(why.x_hat, digits_for(why.x_hat, why.local_step))))
-    told = " ".join((told, *parts)) + say(
+    words = " ".join((words, *parts)) + say(
         "cell.error", error=number(why.error, signed=True), cause=say(f"causes.{why.cause}")
     )
     moved = why.step("zero_point_clamp")
     if moved:
-        told += say(
+        words += say(
             "cell.zero_point_clamped",
             wanted=number(moved.inputs["zero_point"], 8),
             zero_point=number(why.zero_point, 8),
         )
-    return told
+    return words
 
 
 def _exact(value: float) -> str:
@@ -161,15 +161,6 @@ def _operand(value: float, digits: int = 4) -> str:
     return f"({number(value, digits)})" if value < 0 else number(value, digits)
 
 
-def _beyond(why: Explanation) -> bool:
-    """Return whether the value lies so far out that only the format's end is worth telling: a float grid that
-    goes on has no such codes.
-    """
-    return (
-        why.scheme.number_format.kind != "integer" and why.cause == "clipped"
-    ) or why.rounding.nearer == "none"
-
-
 def _landed(why: Explanation, say: Say) -> str:
     """Return which value of the grid it was rounded to, and by which rule where it was not simply the
     nearest.
@@ -202,7 +193,7 @@ def _telling(step: Step, why: Explanation) -> str:
     if y != rounding.y or not math.isfinite(y):
         return number(y)
 
-    def told(digits: int) -> bool:
+    def is_enough(digits: int) -> bool:
         read = torch.tensor(float(f"{y:.{digits}g}"), dtype=torch.float64)
         below, above = (end.item() for end in neighbours(read, fmt))
         side = "same" if below == above else _side(read.item() - below, above - read.item())
@@ -215,7 +206,7 @@ def _telling(step: Step, why: Explanation) -> str:
             wanted = rounding.above
         return nearest == wanted and (side == "tie") == rounding.tie and rounding.output in (below, above)
 
-    digits = next((d for d in range(4, 10) if told(d)), 10)
+    digits = next((d for d in range(4, 10) if is_enough(d)), 10)
     return number(y, digits) if abs(y) < 10**digits else number(y, 8)
 
 
@@ -342,20 +333,10 @@ _BIT_NAMES = ("sign", "exponent", "mantissa")
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
-@dataclass(frozen=True)
-class _Fact:
-    """A fact between the steps: its name, and the function of its words."""
-
-    name: str
-    words: Callable[[Explanation, Say], str]
-
-
-#: The fact after the last step whose key begins so.
-_FACTS: Mapping[str, _Fact] = MappingProxyType(
-    {
-        "scale_format": _Fact("scale", _scale_words),
-        "round_": _Fact("neighbours", _neighbour_words),
-        "clamp": _Fact("bits", _bits_words),
-        "overflow": _Fact("bits", _bits_words),
-    }
-)
+#: The fact after the last step whose key begins so: its name, and the function of its words.
+_FACTS: Mapping[str, tuple[str, Callable[[Explanation, Say], str]]] = {
+    "scale_format": ("scale", _scale_words),
+    "round_": ("neighbours", _neighbour_words),
+    "clamp": ("bits", _bits_words),
+    "overflow": ("bits", _bits_words),
+}

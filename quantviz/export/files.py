@@ -54,9 +54,9 @@ def python_lines(
     ...
     """
     tensor = _tensor_lines(state, language)
-    made = ["r = Study.of(x, scheme)"] if state.large else ["r = qv.quantize(x, scheme)"]
+    result = ["r = Study.of(x, scheme)"] if state.large else ["r = qv.quantize(x, scheme)"]
     written = brief_code(state.scheme) if brief else scheme_code(state.scheme)
-    lines = [*tensor, f"scheme = {written}", *made]
+    lines = [*tensor, f"scheme = {written}", *result]
     if numbers:
         lines += ["", comment("export.python.tiles", language), *_tile_lines(state, numbers)]
     if cell:

@@ -145,18 +145,18 @@ class _Page:
 
     def coverage(self) -> list[str]:
         """Return the sentences before the verdict: how much was read, and the weights that are constant."""
-        said = []
+        sentences = []
         if words := self.summary.coverage.get(self.language):
-            said.append(escaped(words))
+            sentences.append(escaped(words))
         elif self.summary.unread:
             unread = self.summary.unread
             names = text("report.between", self.language).join(unread[:_NAMED])
             of = len(self.summary.tensors)
-            said.append(self.say("report.not_all_read", count=len(unread), of=of, names=names))
+            sentences.append(self.say("report.not_all_read", count=len(unread), of=of, names=names))
         if constant := self.summary.constant:
             names = text("report.between", self.language).join(constant[:_NAMED])
-            said.append(self.say("report.constant", count=len(constant), names=names))
-        return said
+            sentences.append(self.say("report.constant", count=len(constant), names=names))
+        return sentences
 
     def measured(self) -> str:
         """Return which of the measured tensors are worst, and why."""
@@ -168,7 +168,7 @@ class _Page:
             return self.say("report.all_exact", recipe=self.recipe, count=found.measured)
         between = text("report.between", self.language)
         names = between.join(self.say("report.named", tensor=row.tensor, sqnr_db=_db(row)) for row in worst)
-        told = [
+        sentences = [
             self.say("report.spread", recipe=self.recipe, count=found.measured, median=_one(found.median)),
             text("report.the_worst", self.language, names=names),
             self.why(worst[0]),
@@ -177,8 +177,8 @@ class _Page:
         if better:
             bits = "" if better.bits_per_weight is None else number(better.bits_per_weight)
             key = "fix_bits" if bits else "fix"
-            told.append(self.say(f"report.{key}", recipe=better.recipe, sqnr_db=_db(better), bits=bits))
-        return text("report.sentence_gap", self.language).join(filter(None, told))
+            sentences.append(self.say(f"report.{key}", recipe=better.recipe, sqnr_db=_db(better), bits=bits))
+        return text("report.sentence_gap", self.language).join(filter(None, sentences))
 
     def why(self, row: Measurement) -> str:
         """Return a sentence with the reason for a tensor's low SQNR, or "" if its numbers give none."""
@@ -238,26 +238,26 @@ class _Page:
 
     def cells(self, row: Mapping[int, Measurement | None], columns: int, middle: float | None) -> str:
         """Return a row of the map from its tensors by column; a gap between two is one cell."""
-        made = []
+        parts = []
         at = 0
         for column in sorted(row):
-            made += [_empty(column - at), self.cell(row[column], middle)]
+            parts += [_empty(column - at), self.cell(row[column], middle)]
             at = column + 1
-        return "".join([*made, _empty(columns - at)])
+        return "".join([*parts, _empty(columns - at)])
 
     def cell(self, row: Measurement | None, middle: float | None) -> str:
         """Return a cell of the map: its SQNR, the more coloured the farther from the median."""
         if row is None:
             return _empty(1)
         if row.sqnr_db is None:
-            told = escaped(f"{row.tensor}: {row.reason or text(f'report.{row.status}', self.language)}")
-            return f'<td class="none" title="{told}">×</td>'
-        told = self.say("report.named", tensor=row.tensor, sqnr_db=_db(row))
+            title = escaped(f"{row.tensor}: {row.reason or text(f'report.{row.status}', self.language)}")
+            return f'<td class="none" title="{title}">×</td>'
+        title = self.say("report.named", tensor=row.tensor, sqnr_db=_db(row))
         away = row.sqnr_db - middle if middle is not None and math.isfinite(middle) else 0.0
         share = round(min(abs(away) / _FULL_COLOUR, 1.0) * 55) if math.isfinite(away) else 55
         side = "low" if away < 0 else "high"
         shown = number(row.sqnr_db, 2 if abs(row.sqnr_db) < 100 else 3)
-        return f'<td class="{side}" style="--w:{share}" title="{told}">{shown}</td>'
+        return f'<td class="{side}" style="--w:{share}" title="{title}">{shown}</td>'
 
     # ---- the tables ----
 

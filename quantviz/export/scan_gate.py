@@ -97,8 +97,8 @@ def _case(row: Mapping[str, Any], gate: Gate, language: str) -> str:
         return f"{opening}><failure message={_quoted(why)}/></testcase>"
     if row["status"] == "refused":
         return f"{opening}><skipped message={_quoted(row['reason'])}/></testcase>"
-    told = text("report.named", language, tensor=row["recipe"], sqnr_db=f"{row['sqnr_db']:.4g}")
-    return f"{opening}><system-out>{escape(told)}</system-out></testcase>"
+    words = text("report.named", language, tensor=row["recipe"], sqnr_db=f"{row['sqnr_db']:.4g}")
+    return f"{opening}><system-out>{escape(words)}</system-out></testcase>"
 
 
 def _quoted(words: object) -> str:

@@ -124,9 +124,7 @@ class Classroom:
 
 
 def _whole(words: list[str]) -> list[str]:
-    """Return a link's words without their numbers; raise `QuantVizError` where a number says that words are
-    missing.
-    """
+    """Return a link's words without their numbers; `QuantVizError` where a number counts more of them."""
     starts = words[0].isdigit()
     ends = len(words) > 1 and words[-1].isdigit()
     inner = words[starts : len(words) - ends]

@@ -105,9 +105,7 @@ def _given(state: LabState, message: Mapping[str, object], at_hand: AtHand) -> L
 
 
 def zero_points(scheme: Scheme) -> tuple[float, float] | None:
-    """Return the lowest and the highest whole zero point of an asymmetric scheme; none where it need not be
-    whole.
-    """
+    """Return the limits of an asymmetric scheme's whole zero points; None where they need not be whole."""
     if scheme.zero_domain != "code_int":
         return None
     if scheme.arithmetic.zero_point_clamp:

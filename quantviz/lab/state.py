@@ -92,9 +92,7 @@ class LabState:
 
     @property
     def contenders(self) -> tuple[Scheme, ...]:
-        """Return the schemes that are compared with each other: A, B, C …, and the present one if it is none
-        of them and there is room.
-        """
+        """Return the compared schemes: A, B, C …, and the present one if there is room for it."""
         return tuple(dict.fromkeys((*self.remembered, self.scheme)))[:MOST_HELD]
 
     def remembering(self, schemes: Iterable[Scheme]) -> LabState:
@@ -113,9 +111,7 @@ class LabState:
         return dataclasses.replace(self, **changes)
 
     def _chosen_under(self, scheme: Scheme) -> Scheme | None:
-        """Return the chosen scheme, still waiting for a tensor that it fits, if only the range or the rule
-        for NaN and Inf has changed.
-        """
+        """Return the chosen scheme that waits for a fitting tensor, if only the range or NaN rule changed."""
         same_but_range = {name: getattr(scheme, name) for name in ("calibration", "nonfinite")}
         return (
             self.chosen.replace(**same_but_range)

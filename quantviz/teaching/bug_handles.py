@@ -14,7 +14,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from types import MappingProxyType
 
 import torch
@@ -22,7 +22,18 @@ import torch
 from quantviz.errors import QuantVizError
 from quantviz.sources import Builtin, Source
 from quantviz.sources.typed import Typed
-from quantviz.teaching.gallery import BUGS, Bug, Case, Line, Outcome, differing, run_bug
+from quantviz.teaching.gallery import (
+    BALANCED,
+    BUGS,
+    ROWS_ALIKE,
+    Bug,
+    Case,
+    Line,
+    Outcome,
+    differing,
+    run_bug,
+    setting,
+)
 
 #: A cell's place in the tensor.
 Place = tuple[int, ...]
@@ -84,15 +95,15 @@ def frames(bug_id: str) -> tuple[Frame, ...]:
     (1e-08, 0.01)
     """
     handle = HANDLES[bug_id]
-    made = []
+    results = []
     for value in handle.values:
         broken_line = handle.broken(value) if handle.broken else BUGS[bug_id].broken
         bug = dataclasses.replace(BUGS[bug_id], broken=broken_line)
         case = Case("drag", handle.source(value), handle.given(value))
         x = case.source.tensor()
         correct, broken = (run_bug(bug, x, each, case) for each in (False, True))
-        made.append(Frame(value, bug, case, correct, broken, handle.hit(correct, broken)))
-    return tuple(made)
+        results.append(Frame(value, bug, case, correct, broken, handle.hit(correct, broken)))
+    return tuple(results)
 
 
 def value_written(bug_id: str, written: str) -> float:
@@ -109,27 +120,12 @@ def value_written(bug_id: str, written: str) -> float:
 
 # ---- tensors that follow a hand ---------------------------------------------------------------------
 
-# From -1.28 to 1.27 in steps of 0.01: int8 gives it the scale 0.01 and the zero point 0. A value that is
-# added moves the zero point by as many codes as it has hundredths.
-_BALANCED = (
-    (-1.28, 0.40, 0.07, 1.01),
-    (0.33, 1.27, -0.90, 0.02),
-    (-0.55, 0.00, 0.84, -1.10),
-    (0.60, -0.26, 1.18, -0.71),
-)
 # From 0 to 10.
 _TEN_WIDE = (
     (2.41, 7.90, 0.00, 5.15),
     (9.32, 4.05, 6.60, 1.78),
     (3.14, 10.00, 8.47, 2.96),
     (5.83, 0.71, 7.26, 9.75),
-)
-# Every row reaches 2.54, on one side or the other.
-_ROWS_ALIKE = (
-    (2.54, -0.40, 1.07, 0.30),
-    (0.33, -2.54, -0.90, 2.10),
-    (-1.55, 0.00, 0.84, 2.54),
-    (-2.54, 0.66, 1.18, -0.71),
 )
 # Multiples of 0.5 up to 3.5 in each row: int4 hits each of them.
 _ON_THE_GRID = (
@@ -148,7 +144,7 @@ def _typed(rows: Sequence[Sequence[float]]) -> Source:
 
 
 def _with_zero_point(value: float) -> Source:
-    return _typed([[each + _shift(value) for each in row] for row in _BALANCED])
+    return _typed([[each + _shift(value) for each in row] for row in BALANCED])
 
 
 def _shift(zero_point: float) -> float:
@@ -166,7 +162,7 @@ def _from(value: float) -> Source:
 
 def _with_row(value: float) -> Source:
     return _typed(
-        [[each * value if at == ROW else each for each in row] for at, row in enumerate(_ROWS_ALIKE)]
+        [[each * value if at == ROW else each for each in row] for at, row in enumerate(ROWS_ALIKE)]
     )
 
 
@@ -203,10 +199,6 @@ def _wrapped(correct: Outcome, broken: Outcome) -> torch.Tensor:
     return _ratio(broken) != broken.q
 
 
-def _needed_zero_point(outcome: Outcome) -> float:
-    return float((-128 - outcome.values["lo"] / outcome.values["scale"]).round())
-
-
 def _beyond_the_codes(correct: Outcome, broken: Outcome) -> torch.Tensor:
     values = broken.values
     codes: torch.Tensor = (broken.x / values["scale"] + values["zero_point"]).round()
@@ -237,11 +229,6 @@ def _moved(correct: Outcome, broken: Outcome, place: Place) -> Facts:
     return {"scale": scale, "moved": zero_point + scale * zero_point}
 
 
-def _named(name: str) -> Callable[[float], tuple[Line, ...]]:
-    """Return a function from a value to the line that sets it under a name before the program."""
-    return lambda value: (Line(name, f"{name} = {value!r}", lambda v: value),)
-
-
 #: Every handle by its bug's id.
 HANDLES: Mapping[str, Handle] = MappingProxyType(
     {
@@ -263,7 +250,7 @@ HANDLES: Mapping[str, Handle] = MappingProxyType(
             -5.0,
             _from,
             lambda correct, broken, place: {
-                "needed": _needed_zero_point(broken),
+                "needed": float((-128 - broken.values["lo"] / broken.values["scale"]).round()),
                 "zero_point": broken.values["zero_point"],
             },
             hit=_beyond_the_codes,
@@ -273,7 +260,7 @@ HANDLES: Mapping[str, Handle] = MappingProxyType(
             1.0,
             lambda value: Builtin("course_4x4_c"),
             lambda correct, broken, place: {"top": broken.values["top"].item()},
-            given=_named("share"),
+            given=partial(setting, "share"),
         ),
         "leftover_parameters": Handle(_hundredths(5, 100, 5), 1.0, _with_row, _row_scales),
         "zero_point_added": Handle(_ZERO_POINTS, 0.0, _with_zero_point, _moved, shown=_shift),
@@ -282,7 +269,7 @@ HANDLES: Mapping[str, Handle] = MappingProxyType(
             0.1,
             lambda value: Typed.of([[5.0] * 4] * 4),
             lambda correct, broken, place: {"reach": 255 * broken.values["eps"]},
-            given=_named("eps"),
+            given=partial(setting, "eps"),
         ),
         "row_of_zeros": Handle(
             _hundredths(0, 100, 5),

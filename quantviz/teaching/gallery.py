@@ -197,13 +197,20 @@ _UINT8 = Line("dtype", "dtype = torch.uint8", lambda v: torch.uint8)
 
 # ---- tensors made for a purpose -----------------------------------------------------------------
 
-# From -1.28 to 1.27, so that int8 gets the scale 0.01 and the zero point 0.
-_ZERO_POINT_0 = Typed.of(
-    [[-1.28, 0.4, 0.07, 1.01], [0.33, 1.27, -0.9, 0.02], [-0.55, 0.0, 0.84, -1.1], [0.6, -0.26, 1.18, -0.71]]
+# From -1.28 to 1.27 in steps of 0.01: int8 gives it the scale 0.01 and the zero point 0. A value that is
+# added moves the zero point by as many codes as it has hundredths.
+BALANCED = (
+    (-1.28, 0.40, 0.07, 1.01),
+    (0.33, 1.27, -0.90, 0.02),
+    (-0.55, 0.00, 0.84, -1.10),
+    (0.60, -0.26, 1.18, -0.71),
 )
 # Every row reaches 2.54, on one side or the other.
-_ROWS_ALIKE = Typed.of(
-    [[2.54, -0.4, 1.07, 0.3], [0.33, -2.54, -0.9, 2.1], [-1.55, 0.0, 0.84, 2.54], [-2.54, 0.66, 1.18, -0.71]]
+ROWS_ALIKE = (
+    (2.54, -0.40, 1.07, 0.30),
+    (0.33, -2.54, -0.90, 2.10),
+    (-1.55, 0.00, 0.84, 2.54),
+    (-2.54, 0.66, 1.18, -0.71),
 )
 # The second row is a channel that was pruned away.
 _ZERO_ROW = Typed.of(
@@ -218,12 +225,9 @@ _FIVES = Typed.of([[5.0] * 4] * 4)
 _RANDOM = Normal(rows=6, cols=6)
 
 
-def _eps(value: float) -> tuple[Line, ...]:
-    return (Line("eps", f"eps = {value!r}", lambda v: value),)
-
-
-def _share(value: float) -> tuple[Line, ...]:
-    return (Line("share", f"share = {value!r}", lambda v: value),)
+def setting(name: str, value: float) -> tuple[Line, ...]:
+    """Return the line before a program that sets a number."""
+    return (Line(name, f"{name} = {value!r}", lambda v: value),)
 
 
 # ---- the bugs -----------------------------------------------------------------------------------
@@ -233,7 +237,7 @@ _ALL = (
         "int8_difference_wraps",
         (
             Case("notebook", Builtin("course_3x3")),
-            Case("zero_point_0", _ZERO_POINT_0),
+            Case("zero_point_0", Typed.of(BALANCED)),
             Case("random", _RANDOM),
         ),
         (_RANGE, _SCALE, _ZERO_POINT, _CODES, _VALUES),
@@ -309,9 +313,9 @@ _ALL = (
     Bug(
         "one_code_too_many",
         (
-            Case("clipped", Builtin("course_4x4_c"), _share(0.9)),
-            Case("absmax", Builtin("course_4x4_c"), _share(1.0)),
-            Case("random", _RANDOM, _share(0.9)),
+            Case("clipped", Builtin("course_4x4_c"), setting("share", 0.9)),
+            Case("absmax", Builtin("course_4x4_c"), setting("share", 1.0)),
+            Case("random", _RANDOM, setting("share", 0.9)),
         ),
         (
             Line("top", "top = x.abs().quantile(share)", lambda v: v["x"].abs().quantile(v["share"])),
@@ -332,7 +336,7 @@ _ALL = (
         "leftover_parameters",
         (
             Case("notebook", Builtin("course_randn_3x3")),
-            Case("rows_alike", _ROWS_ALIKE),
+            Case("rows_alike", Typed.of(ROWS_ALIKE)),
             Case("random", _RANDOM),
         ),
         (
@@ -355,7 +359,7 @@ _ALL = (
         "zero_point_added",
         (
             Case("notebook", Builtin("course_w8a32")),
-            Case("zero_point_0", _ZERO_POINT_0),
+            Case("zero_point_0", Typed.of(BALANCED)),
             Case("random", _RANDOM),
         ),
         (
@@ -378,10 +382,10 @@ _ALL = (
     Bug(
         "constant_tensor",
         (
-            Case("eps", _FIVES, _eps(1e-8)),
-            Case("no_eps", _FIVES, _eps(0.0)),
-            Case("not_constant", Builtin("course_3x3"), _eps(1e-8)),
-            Case("random", _RANDOM, _eps(1e-8)),
+            Case("eps", _FIVES, setting("eps", 1e-8)),
+            Case("no_eps", _FIVES, setting("eps", 0.0)),
+            Case("not_constant", Builtin("course_3x3"), setting("eps", 1e-8)),
+            Case("random", _RANDOM, setting("eps", 1e-8)),
         ),
         (
             _RANGE,

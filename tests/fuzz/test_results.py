@@ -234,7 +234,7 @@ def test_a_query_has_so_many_steps_and_bytes(whole, monkeypatch, bound, key):
     with Results(whole, read_only=True) as results:
         monkeypatch.setattr(result_file, bound, 100)
         with pytest.raises(qv.QuantVizError) as refused:
-            results._file.rows("path, notes, recipes", *asked, key="id", most=9)
+            results._file.rows(("path", "notes", "recipes"), *asked, key="id", most=9)
     assert refused.value.key == f"checkpoint.results_too_many_{key}"
 
 

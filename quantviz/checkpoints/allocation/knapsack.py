@@ -219,16 +219,16 @@ class _Search:
         order = np.argsort(nearest, kind="stable")
         free = np.ones((2, len(self._steps.group)), bool)
         lists = (_States(), _States())
-        made = 0
+        total = 0
         for place, group in enumerate(order.tolist()):
             if nearest[group] >= self._excess - self._noise:
                 break
-            if place == CORE or made > MOST_MADE:
+            if place == CORE or total > MOST_MADE:
                 self._unseen = min(self._unseen, float(nearest[group]))
                 break
             smaller = int(len(lists[1].bits) < len(lists[0].bits))
             free[smaller] &= self._steps.group != group
-            made += self._extend(lists[smaller], group, free[smaller])
+            total += self._extend(lists[smaller], group, free[smaller])
             if not len(lists[smaller].bits):
                 # Nothing is left that could be cheaper.
                 break

@@ -80,7 +80,10 @@ class Rows:
                 alpha = weigh.get(tensor, 1.0)
                 # An infinite cost stays one, whatever it weighs.
                 weighed = cost if math.isinf(cost) else cost * alpha
-                found[tensor][recipe] = Offer(self._bits(at), weighed)
+                bits: int | None = self.columns["bits"][at]
+                if bits is None:
+                    raise QuantVizError("allocate.bits_not_whole", tensor=tensor, recipe=recipe, got=bits)
+                found[tensor][recipe] = Offer(bits, weighed)
         return found
 
     @property
@@ -140,14 +143,6 @@ class Rows:
     def _count(self, name: str) -> int | None:
         shape = self.columns["shape"][self.first[name]] if "shape" in self.columns else None
         return None if shape is None else math.prod(shape)
-
-    def _bits(self, at: int) -> int:
-        bits: int | None = self.columns["bits"][at]
-        if bits is None:
-            raise QuantVizError(
-                "allocate.bits_not_whole", tensor=self.tensors[at], recipe=self.recipes[at], got=bits
-            )
-        return bits
 
     def _cost(self, at: int) -> float | None:
         """Return a row's cost; None where its error is missing, so that it is no choice."""

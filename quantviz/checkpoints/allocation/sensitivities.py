@@ -22,12 +22,7 @@ _COLUMNS = ("alpha", "sensitivity")
 
 
 def alphas(given: Sensitivities, rows: Rows) -> Mapping[str, float]:
-    """Return α of each tensor that has one; the others weigh 1.
-
-    Args:
-        given: By tensor; or the path of a CSV with the columns `tensor` and `alpha`, or of an importance
-            matrix.
-        rows: The table whose tensors they are for.
+    """Return α of each tensor of a table that has one, as `allocate` takes them; the others weigh 1.
 
     Raises:
         QuantVizError: The file cannot be read, a tensor is not in the table, or a weight is no finite number

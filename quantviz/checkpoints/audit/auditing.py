@@ -28,6 +28,7 @@ from quantviz.checkpoints.model.items import Item, accounted, items_of
 from quantviz.checkpoints.model.opening import OpenModel
 from quantviz.checkpoints.results.store import Results
 from quantviz.checkpoints.scan.cluster import joined
+from quantviz.checkpoints.scan.measuring import speed_notes
 from quantviz.door import checked_fields, public, public_but, public_class
 from quantviz.errors import Note, QuantVizError, known_language
 from quantviz.evaluation.metric_formulas import METRICS
@@ -37,7 +38,6 @@ from quantviz.quantization.result import QuantResult
 from quantviz.schemes import text_form
 from quantviz.schemes.orientation import Named
 from quantviz.sources.files.file_data import clipped
-from quantviz.streaming import kernel_access, limits
 from quantviz.streaming.comparing import result_of_band
 from quantviz.text import DEFAULT_LANGUAGE
 
@@ -173,14 +173,8 @@ def audit(
                 run.take(at, audited(pair, *models))
         tensors = run.tensors
         account = _account(tensors, models, sides)
-    notes = _speed_notes(tensors) if missing else ()
+    notes = speed_notes(each.elements for each in tensors if each.scheme) if missing else ()
     return Audit(tuple(tensors), (*findings(tensors, account), *notes), account)
-
-
-def _speed_notes(tensors: Sequence[TensorAudit]) -> tuple[Note, ...]:
-    """Return a note on missing kernels, where there is a tensor that they would compare."""
-    large = any(each.scheme and each.elements > limits.FUSED for each in tensors)
-    return (Note.of("without_numba"),) if large and not kernel_access.has_kernels() else ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -283,11 +277,9 @@ class _Run:
 
     def take_done(self, coming: Iterable[tuple[AuditTask, tuple[TensorAudit, ...]] | None]) -> None:
         """Store the results of other machines as they come."""
-        for done in coming:
-            if done is not None:
-                task, results = done
-                for at, result in zip(task.positions, results, strict=True):
-                    self.take(at, result)
+        for task, results in filter(None, coming):
+            for at, result in zip(task.positions, results, strict=True):
+                self.take(at, result)
 
     def take(self, at: int, result: TensorAudit) -> None:
         """Store the result of a pair."""

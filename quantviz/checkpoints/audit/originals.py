@@ -241,7 +241,7 @@ def as_converted(catalog: Catalog, name: str, shape: Shape, rows: Rows, x: Origi
         other = x.replace(Note.of("audit.turned"), turned=True)
         if x.shape != shape:
             return other if other.shape == shape else x
-        return _nearer(rows, shape[0], x, other) if other.shape == shape else x
+        return _nearest_in(rows, [0], min(shape[0], _FEW), [x, other]) if other.shape == shape else x
     architecture = str(catalog.metadata.get("general.architecture", ""))
     if kind in _REORDERED:
         heads = _number(catalog.metadata, f"{architecture}.attention.{_REORDERED[kind]}", layer)
@@ -252,9 +252,10 @@ def as_converted(catalog: Catalog, name: str, shape: Shape, rows: Rows, x: Origi
             # Of a part of one matrix these are rows of the part.
             own = rows_of_heads if x.rows is None else x.rows[rows_of_heads]
             other = x.replace(Note.of("audit.reordered"), rows=own)
-            return _nearer(rows, x.shape[0] // heads, x, other)
+            return _nearest_in(rows, [0], min(x.shape[0] // heads, _FEW), [x, other])
     if architecture.startswith("gemma") and kind.endswith("norm"):
-        return _nearer(rows, x.shape[0], x, x.replace(Note.of("audit.norm_shift"), shift=1.0))
+        other = x.replace(Note.of("audit.norm_shift"), shift=1.0)
+        return _nearest_in(rows, [0], min(x.shape[0], _FEW), [x, other])
     return x
 
 
@@ -339,11 +340,16 @@ def nearest(rows: Rows, count: int, originals: Sequence[Original]) -> Original:
         return originals[0]
     some = min(count, _FEW)
     # The first rows of the first matrix, and the last of the last, are the same in any number of groups.
-    ends = [(start, start + some) for start in sorted({0, count - some})]
-    values = [rows(*end) for end in ends]
+    return _nearest_in(rows, sorted({0, count - some}), some, originals)
+
+
+def _nearest_in(rows: Rows, starts: Sequence[int], count: int, originals: Sequence[Original]) -> Original:
+    """Return the original nearest to so many rows of the quantized tensor from each start on."""
+    values = [rows(start, start + count) for start in starts]
 
     def error(x: Original) -> float:
-        return sum(float((own - x.read(*end)).square().sum()) for own, end in zip(values, ends, strict=True))
+        reads = (x.read(start, start + count) for start in starts)
+        return sum(float((own - read).square().sum()) for own, read in zip(values, reads, strict=True))
 
     return min(originals, key=error)
 
@@ -359,14 +365,6 @@ def reordered_rows(count: int, heads: int) -> torch.Tensor:
     head = at // size
     place = at % size
     return head * size + (place % 2) * (size // 2) + place // 2
-
-
-def _nearer(rows: Rows, count: int, one: Original, other: Original) -> Original:
-    """Return the original, of two, that is nearer to the first rows of the quantized tensor."""
-    count = min(count, _FEW)
-    x_hat = rows(0, count)
-    errors = [float((x_hat - each.read(0, count)).square().sum()) for each in (one, other)]
-    return other if errors[1] < errors[0] else one
 
 
 def _number(metadata: Mapping[str, object], key: str, layer: int) -> int | None:

@@ -33,16 +33,14 @@ _VERSION = 2
 _COMPARED = ("ok", "not_same", "same", "changed")
 _ODDITIES = (*ODDITIES, *(f"original_{each}" for each in ODDITIES))
 #: The fields of a record that are a result's own, each with its parser.
-_FIELDS: Mapping[str, values.Parser] = MappingProxyType(
-    {
-        "status": values.one_of(_COMPARED),
-        "shape": values.lengths,
-        "rounding": values.one_of(("", *ROUNDINGS)),
-        **dict.fromkeys(("layout", "scale_dtype"), values.text),
-        **dict.fromkeys(("bits", "nearest_share"), values.number),
-        **dict.fromkeys(("blocks", "saturated_blocks", "unused_codes"), values.whole),
-    }
-)
+_FIELDS: Mapping[str, values.Parser] = {
+    "status": values.one_of(_COMPARED),
+    "shape": values.lengths,
+    "rounding": values.one_of(("", *ROUNDINGS)),
+    **dict.fromkeys(("layout", "scale_dtype"), values.text),
+    **dict.fromkeys(("bits", "nearest_share"), values.number),
+    **dict.fromkeys(("blocks", "saturated_blocks", "unused_codes"), values.whole),
+}
 #: Files whose weights, or a part of them, may lie in other files that the header names.
 _SPREAD = ".onnx"
 #: Configuration files that are read beside a file of weights.
@@ -154,27 +152,20 @@ def _parsed(record: Any, pair: Pair) -> TensorAudit:
     metrics = record.get("metrics")
     if not isinstance(metrics, Mapping):
         raise QuantVizError("rows.not_json", field="metrics", got=metrics)
+    oddities = values.elements(record.get("oddities"), "oddities")
     return TensorAudit(
         tensor=pair.item.name,
         original=" + ".join(partner.name for partner in pair.partners),
         scheme=None if form is None else Scheme.parse(values.text(form, "scheme")),
         symmetric=symmetric,
-        oddities=tuple(
-            values.one_of(_ODDITIES)(each, "oddities") for each in _listed(record.get("oddities"))
-        ),
+        oddities=tuple(values.one_of(_ODDITIES)(each, "oddities") for each in oddities),
         metrics=MappingProxyType(
             {name: values.number(value, name) for name, value in metrics.items() if name in METRICS}
         ),
-        done=tuple(map(_note, _listed(record.get("done")))),
-        notes=tuple(map(_note, _listed(record.get("notes")))),
+        done=tuple(map(_note, values.elements(record.get("done"), "done"))),
+        notes=tuple(map(_note, values.elements(record.get("notes"), "notes"))),
         **{name: parse(record.get(name), name) for name, parse in _FIELDS.items()},
     )
-
-
-def _listed(found: Any) -> list[Any]:
-    if not isinstance(found, list):
-        raise QuantVizError("rows.not_json", field="numbers", got=found)
-    return found
 
 
 def _of_note(note: Note) -> Any:

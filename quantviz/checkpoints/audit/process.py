@@ -148,7 +148,7 @@ def main(quantized: str, original: str) -> None:
     """Compare two checkpoints and write the results."""
     from quantviz.checkpoints.audit.auditing import audit
     from quantviz.checkpoints.results.store import default_results
-    from quantviz.checkpoints.results.typed_values import said
+    from quantviz.checkpoints.results.typed_values import sentences
 
     own_process.lower_priority()
     own_process.keep_memory()
@@ -162,7 +162,7 @@ def main(quantized: str, original: str) -> None:
         rows = {language: result.rows(language) for language in languages()}
         answer = Answer(messages, rows, result.is_complete, result.is_sound, {})
     except QuantVizError as problem:
-        answer = Answer({}, {}, False, False, said(problem))
+        answer = Answer({}, {}, False, False, sentences(problem))
     json.dump(vars(answer), sys.stdout)
 
 

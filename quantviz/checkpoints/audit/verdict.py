@@ -27,18 +27,18 @@ _OFF_BY = 0.5
 
 def findings(tensors: Sequence[TensorAudit], account: Account) -> tuple[Note, ...]:
     """Return the sentences on an audit: the tensors that were not read, the verdict, then all others."""
-    said = list(_coverage(tensors, account))
-    verdict = _verdict(tensors, "" if said else _all_read(tensors, account))
+    notes = list(_coverage(tensors, account))
+    verdict = _verdict(tensors, "" if notes else _all_read(tensors, account))
     if verdict is not None:
-        said.append(verdict)
+        notes.append(verdict)
     compared = _sound(tensors)
     other = _with_status(tensors, "not_same")
-    said += _odd(tensors)
+    notes += _odd(tensors)
     if other and compared:
-        said.append(_listed("audit.some_other", other))
+        notes.append(_listed("audit.some_other", other))
     if shifted := [each for each in (*compared, *other) if _off_by_a_step(each)]:
-        said.append(_listed("audit.zero_points", shifted))
-    said += _done(tensors)
+        notes.append(_listed("audit.zero_points", shifted))
+    notes += _done(tensors)
     saturated = [each for each in compared if each.saturated_blocks]
     if saturated:
         total, count = (
@@ -46,27 +46,27 @@ def findings(tensors: Sequence[TensorAudit], account: Account) -> tuple[Note, ..
             for values in zip(*((each.saturated_blocks, each.blocks) for each in compared), strict=True)
         )
         worst = max(saturated, key=lambda each: each.saturated_blocks / each.blocks)
-        said.append(Note.of("audit.saturated", blocks=total, of=count, tensor=worst.tensor))
+        notes.append(Note.of("audit.saturated", blocks=total, of=count, tensor=worst.tensor))
     if found := _with_status(tensors, "changed"):
-        said.append(_listed("audit.changed", found))
+        notes.append(_listed("audit.changed", found))
     alone = _with_status(tensors, "unmatched")
     if alone:
         quantized = sum(1 for each in alone if each.tensor)
         names = ", ".join(each.tensor or each.original for each in alone[:_LISTED])
-        said.append(
+        notes.append(
             Note.of("audit.unmatched", quantized=quantized, original=len(alone) - quantized, names=names)
         )
-    said += _matched(tensors)
+    notes += _matched(tensors)
     aside = [each for side in _SIDES for each in account.of("left_aside", side)]
     known = _names_in(tensors)
     whole = [each for each in aside if not each.tensor and each.reason is not None]
     # Tensors that lie in a file of the model and that its index leaves aside.
     strays = [each for each in aside if each.tensor and each.tensor not in known]
-    said += [
+    notes += [
         Note.of(f"audit.beside.{each.side}", reason=each.reason)
         for each in (*whole, *(each for each in strays if isinstance(each.reason, Note)))
     ]
-    return tuple(said)
+    return tuple(notes)
 
 
 def _coverage(tensors: Sequence[TensorAudit], account: Account) -> Iterator[Note]:

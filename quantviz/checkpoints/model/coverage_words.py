@@ -78,10 +78,10 @@ def _reasons(unread: Sequence[Unread]) -> Note | str:
     for each in unread:
         if each.reason is not None:
             first.setdefault(each.reason.key, each.reason)
-    said: Note | str = ""
+    words: Note | str = ""
     for reason in list(first.values())[:_REASONS]:
-        said = Note.of("coverage.reason", before=said, reason=reason)
-    return said
+        words = Note.of("coverage.reason", before=words, reason=reason)
+    return words
 
 
 def coverage_of_scan(account: Account) -> Note:

@@ -10,27 +10,16 @@ disk, not that of a server.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 from types import MappingProxyType
 
 import xxhash
 
+from quantviz.checkpoints.model import folders
 from quantviz.checkpoints.model.account import Reason
-from quantviz.checkpoints.model.folders import (
-    IN_FOLDERS,
-    NUMBERED,
-    Aside,
-    Found,
-    aside_as,
-    beside,
-    beside_index,
-    model_in,
-    name_of,
-    siblings,
-    stem_of,
-)
+from quantviz.checkpoints.model.folders import NUMBERED, Aside, Found, beside, name_of
 from quantviz.errors import Note, QuantVizError
 from quantviz.sources.files import BY_RANGES, Catalog, ShardedCatalog, catalog_of, is_index, reader_of
 from quantviz.sources.files.file_data import FileData, check_kinds, clipped
@@ -102,18 +91,13 @@ class Stray:
         return self.catalog.stored_bytes(self.name)
 
 
-@contextmanager
-def open_file(file: str) -> Iterator[Catalog]:
+def open_file(file: str) -> closing[Catalog]:
     """Open one file of tensors, or an index of shards, while the `with` block lasts.
 
     Raises:
         QuantVizError: It cannot be opened or read, is damaged, unknown, or beyond the limits.
     """
-    catalog = _opened(file)
-    try:
-        yield catalog
-    finally:
-        catalog.close()
+    return closing(_opened(file))
 
 
 @contextmanager
@@ -182,12 +166,12 @@ def found_at(path: str | PurePath) -> Found:
         if is_index(name_of(place)):
             return Found(index=place)
         return Found(files=_split(place) if _is_gguf(place) else (place,))
-    found = model_in(listed)
+    found = folders.model_in(listed)
     if not found.index and not found.files:
         names = [name_of(each) for each in (*listed, place.rstrip("/"))]
         if other := other_format_of_folder(names[-1], names[:-1]):
             raise QuantVizError(other.key, file=clipped(names[-1]))
-        readers = [each for each in IN_FOLDERS if not is_address(place) or each in BY_RANGES.values()]
+        readers = [each for each in folders.IN_FOLDERS if not is_address(place) or each in BY_RANGES.values()]
         raise QuantVizError(
             "checkpoint.empty_folder",
             folder=clipped(name_of(place)),
@@ -221,9 +205,9 @@ def check_part(file: str, catalog: Catalog) -> None:
     named = NUMBERED.fullmatch(name_of(file))
     if not isinstance(catalog, GgufCatalog) or named is None:
         return
-    said = catalog.split
-    if said is not None and said != (int(named["number"]), int(named["count"])):
-        number, count = said
+    split = catalog.split
+    if split is not None and split != (int(named["number"]), int(named["count"])):
+        number, count = split
         raise QuantVizError("checkpoint.other_part", file=clipped(name_of(file)), number=number, count=count)
 
 
@@ -259,7 +243,7 @@ def _of_index(found: Found, stack: ExitStack) -> OpenModel:
         for name in catalog.names
         if name not in unread and (name not in named or index.shard_of(name) != shard)
     )
-    aside = (*found.aside, *beside_index(found, index.shards))
+    aside = (*found.aside, *folders.beside_index(found, index.shards))
     tensors = model_tensors(Joined((index, *shards.values()), holders))
     order = tuple((beside(found.index, index.shard_of(name)), name) for name in index.names)
     return OpenModel(tensors, files, aside, MappingProxyType(unread), strays, order)
@@ -268,7 +252,7 @@ def _of_index(found: Found, stack: ExitStack) -> OpenModel:
 def _of_files(found: Found, stack: ExitStack, folder: str) -> OpenModel:
     """Open files that no index names; one that cannot be opened has its own name for those in it."""
     files = found.files
-    if _is_gguf(files[0]) and len({stem_of(file) for file in files}) > 1:
+    if _is_gguf(files[0]) and len({folders.stem_of(file) for file in files}) > 1:
         raise QuantVizError("audit.folder", folder=folder, found=", ".join(map(name_of, files)))
     parts: dict[str, Catalog] = {}
     unread: dict[str, tuple[str, QuantVizError]] = {}
@@ -335,7 +319,7 @@ def _copies(parts: Mapping[str, Catalog]) -> Iterator[Aside]:
         if whole is None:
             kept.append(file)
         else:
-            yield aside_as(file, "copy", used=whole)
+            yield folders.aside_as(file, "copy", used=whole)
 
 
 def _prints(part: Catalog) -> Iterator[str]:
@@ -411,4 +395,4 @@ def _split(file: str) -> tuple[str, ...]:
     except QuantVizError:
         return (file,)  # its reader raises the reason
     believed = count == int(named["count"]) <= _MOST_PARTS
-    return tuple(siblings(file, named)) if believed else (file,)
+    return tuple(folders.siblings(file, named)) if believed else (file,)

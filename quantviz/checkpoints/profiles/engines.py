@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from types import MappingProxyType
-
 from quantviz.checkpoints.model.tensor_kinds import Kind
 from quantviz.checkpoints.profiles.profile import SAFETENSORS_ENTRY, Files, Parts, Profile
 
@@ -25,14 +23,12 @@ VLLM = Profile(
         scales_as_weights=True,
         entry=SAFETENSORS_ENTRY,
         # Packed codes come with the shape that they had, as two numbers of 64 bits.
-        parts=MappingProxyType(
-            {
-                "w4a16_g128": Parts(3, of_tensor=16),
-                "w4a16_asym_g128": Parts(4, of_tensor=16),
-                "w8a16_g128": Parts(3, of_tensor=16),
-                "ct_nvfp4": Parts(3),
-            }
-        ),
+        parts={
+            "w4a16_g128": Parts(3, of_tensor=16),
+            "w4a16_asym_g128": Parts(4, of_tensor=16),
+            "w8a16_g128": Parts(3, of_tensor=16),
+            "ct_nvfp4": Parts(3),
+        },
     ),
     export="llmcompressor",
     arithmetic="compressed_tensors",
@@ -61,9 +57,7 @@ MODELOPT = Profile(
         ".safetensors",
         entry=SAFETENSORS_ENTRY,
         # The preset of FP8 has inputs quantized too: each layer has a scale of them.
-        parts=MappingProxyType(
-            {"modelopt_fp8_per_tensor": Parts(3, of_tensor=4), "modelopt_nvfp4": Parts(3)}
-        ),
+        parts={"modelopt_fp8_per_tensor": Parts(3, of_tensor=4), "modelopt_nvfp4": Parts(3)},
     ),
     export="modelopt",
     arithmetic="modelopt",
@@ -84,23 +78,19 @@ ONNXRUNTIME = Profile(
     name="onnxruntime",
     kinds=frozenset(("linear", "head", "router", "experts", "convolution", *_TABLES)),
     recipes=("ort_int8_per_tensor", "ort_int8_per_row", *_ORT_NBITS),
-    by_kind=MappingProxyType(
-        {
-            "ort_int8_per_row": MappingProxyType(dict.fromkeys(_TABLES, "ort_int8_per_tensor")),
-            **dict.fromkeys(_ORT_NBITS, MappingProxyType(dict.fromkeys(_NOT_MATMUL, ""))),
-        }
-    ),
+    by_kind={
+        "ort_int8_per_row": dict.fromkeys(_TABLES, "ort_int8_per_tensor"),
+        **dict.fromkeys(_ORT_NBITS, dict.fromkeys(_NOT_MATMUL, "")),
+    },
     # Bytes of a weight in the graph: int8 takes four operations in place of one. Its zero points are 0.
     files=Files(
         ".onnx",
         described=190,
-        parts=MappingProxyType(
-            {
-                "ort_int8_per_tensor": Parts(3, of_tensor=961),
-                "ort_int8_per_row": Parts(3, of_tensor=960, of_row=1),
-                "ort_int4_asym_g128": Parts(3, of_tensor=150),
-            }
-        ),
+        parts={
+            "ort_int8_per_tensor": Parts(3, of_tensor=961),
+            "ort_int8_per_row": Parts(3, of_tensor=960, of_row=1),
+            "ort_int4_asym_g128": Parts(3, of_tensor=150),
+        },
     ),
 )
 
@@ -124,18 +114,16 @@ TORCHAO = Profile(
         # Class and fields of each tensor are in the header, as JSON.
         described=400,
         # Int8Tensor stores zero points too, which are 0; MXTensor has more fields.
-        parts=MappingProxyType(
-            {
-                "torchao_int8_per_row": Parts(3, of_row=1),
-                "nvfp4": Parts(3, scale_tile=_TORCHAO_TILE, rows_in=16),
-                **dict.fromkeys(
-                    ("torchao_mxfp8", "torchao_mxfp4"), Parts(of_tensor=470, scale_tile=_TORCHAO_TILE)
-                ),
-            }
-        ),
+        parts={
+            "torchao_int8_per_row": Parts(3, of_row=1),
+            "nvfp4": Parts(3, scale_tile=_TORCHAO_TILE, rows_in=16),
+            **dict.fromkeys(
+                ("torchao_mxfp8", "torchao_mxfp4"), Parts(of_tensor=470, scale_tile=_TORCHAO_TILE)
+            ),
+        },
     ),
     # It skips weights whose rows do not divide into groups.
-    fallbacks=MappingProxyType({"torchao_int4_g128": "", "torchao_int4_g32": ""}),
+    fallbacks={"torchao_int4_g128": "", "torchao_int4_g32": ""},
 )
 
 # bitsandbytes, as Transformers uses it.
@@ -151,12 +139,10 @@ BITSANDBYTES = Profile(
         entry=SAFETENSORS_ENTRY,
         # The 16 values of the data type, and sizes and dtypes as JSON of about 80 bytes; of int8 a number for
         # the order of the codes.
-        parts=MappingProxyType(
-            {
-                "bnb_int8": Parts(3, of_tensor=1),
-                **dict.fromkeys(("nf4_64", "fp4_64"), Parts(4, of_tensor=144)),
-            }
-        ),
+        parts={
+            "bnb_int8": Parts(3, of_tensor=1),
+            **dict.fromkeys(("nf4_64", "fp4_64"), Parts(4, of_tensor=144)),
+        },
     ),
 )
 
@@ -175,9 +161,9 @@ MLX = Profile(
         ".safetensors",
         scales_as_weights=True,
         entry=SAFETENSORS_ENTRY,
-        parts=MappingProxyType({name: Parts(3) for name in _MLX if "_g64" in name}),
+        parts={name: Parts(3) for name in _MLX if "_g64" in name},
     ),
-    fallbacks=MappingProxyType(dict.fromkeys(_MLX, "")),
+    fallbacks=dict.fromkeys(_MLX, ""),
 )
 
 # LiteRT's AI Edge Quantizer.
@@ -193,12 +179,10 @@ LITERT = Profile(
     files=Files(
         ".tflite",
         described=44,
-        parts=MappingProxyType(
-            {
-                **dict.fromkeys(("litert_int8_per_row", "litert_int4_per_row"), Parts(of_row=8)),
-                **dict.fromkeys(("litert_int4_g32", "litert_int4_g128"), Parts(of_tensor=120)),
-            }
-        ),
+        parts={
+            **dict.fromkeys(("litert_int8_per_row", "litert_int4_per_row"), Parts(of_row=8)),
+            **dict.fromkeys(("litert_int4_g32", "litert_int4_g128"), Parts(of_tensor=120)),
+        },
     ),
 )
 #: The profiles of this module, in the order of lists.

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from types import MappingProxyType
 
 from quantviz.checkpoints.profiles.presets import VALUES, Preset, Step
 from quantviz.checkpoints.profiles.profile import Files, Profile
@@ -64,69 +63,67 @@ def _first_down(recipe: str) -> Step:
 _MORE = ("more_bits",)
 #: `llama_tensor_get_type_impl`, and `tensor_requires_imatrix` for what is refused without an importance
 #: matrix. Those whose name is a type's too are called `…_file`. Those of IQ1, IQ2 and IQ3 are below.
-_PRESETS: Mapping[str, Preset] = MappingProxyType(
-    {
-        "q2_k_file": _k(
+_PRESETS: Mapping[str, Preset] = {
+    "q2_k_file": _k(
+        "q2_k",
+        _LARGE,
+        Step(VALUES, "q4_k", ("shared_by_four",)),
+        Step(VALUES, "q3_k"),
+        Step(("down",), "q3_k"),
+        _OUTPUT_OF_EXPERTS,
+        Step(("attention_output",), "q3_k"),
+    ),
+    "q2_k_s": replace(
+        _k(
             "q2_k",
-            _LARGE,
+            Step(VALUES, "q5_k", ("large", "shared_by_four")),
             Step(VALUES, "q4_k", ("shared_by_four",)),
-            Step(VALUES, "q3_k"),
-            Step(("down",), "q3_k"),
-            _OUTPUT_OF_EXPERTS,
-            Step(("attention_output",), "q3_k"),
+            Step(("down",), "q4_k", ("first_eighth",)),
         ),
-        "q2_k_s": replace(
-            _k(
-                "q2_k",
-                Step(VALUES, "q5_k", ("large", "shared_by_four")),
-                Step(VALUES, "q4_k", ("shared_by_four",)),
-                Step(("down",), "q4_k", ("first_eighth",)),
-            ),
-            needs_importance=("q2_k",),
-        ),
-        "q3_k_s": _k("q3_k", _LARGE, _OUTPUT_OF_EXPERTS),
-        "q3_k_m": _k(
-            "q3_k",
-            Step(VALUES, "q5_k", ("first_two",)),
-            _LARGE,
-            Step(VALUES, "q4_k"),
-            Step(("down",), "q5_k", ("first_sixteenth",)),
-            Step(("down",), "q4_k"),
-            _OUTPUT_OF_EXPERTS,
-            Step(("attention_output",), "q4_k"),
-        ),
-        "q3_k_l": _k(
-            "q3_k",
-            Step(VALUES, "q5_k"),
-            Step(("down",), "q5_k"),
-            Step(("attention_output",), "q3_k", ("eight_experts",)),
-            Step(("attention_output",), "q5_k"),
-        ),
-        "q4_k_s": _k(
-            "q4_k",
-            Step(VALUES, "q5_k", ("first_four",)),
-            _LARGE,
-            Step(("down",), "q5_k", ("first_eighth",)),
-            _OUTPUT_OF_EXPERTS,
-        ),
-        "q4_k_m": _k(
-            "q4_k", Step(VALUES, "q6_k", _MORE), _LARGE, Step(("down",), "q6_k", _MORE), _OUTPUT_OF_EXPERTS
-        ),
-        "q5_k_s": _k("q5_k"),
-        "q5_k_m": _k("q5_k", Step(VALUES, "q6_k", _MORE), Step(("down",), "q6_k", _MORE)),
-        "q6_k_file": _k("q6_k"),
-        "iq4_xs_file": _iq4("iq4_xs", _HEAD_K),
-        "iq4_nl_file": _iq4("iq4_nl", _HEAD),
-        "tq1_0_file": _ternary("tq1_0"),
-        "tq2_0_file": _ternary("tq2_0"),
-        "q4_0_file": _plain("q4_0", _first_down("q4_1")),
-        "q4_1_file": _plain("q4_1"),
-        "q5_0_file": _plain("q5_0", _first_down("q5_1")),
-        "q5_1_file": _plain("q5_1"),
-        "q8_0_file": Preset("q8_0"),
-        "mxfp4_moe": Preset("q8_0", (Step(("output",), "q8_0"), Step((), "gguf_mxfp4", ("stack",)))),
-    }
-)
+        needs_importance=("q2_k",),
+    ),
+    "q3_k_s": _k("q3_k", _LARGE, _OUTPUT_OF_EXPERTS),
+    "q3_k_m": _k(
+        "q3_k",
+        Step(VALUES, "q5_k", ("first_two",)),
+        _LARGE,
+        Step(VALUES, "q4_k"),
+        Step(("down",), "q5_k", ("first_sixteenth",)),
+        Step(("down",), "q4_k"),
+        _OUTPUT_OF_EXPERTS,
+        Step(("attention_output",), "q4_k"),
+    ),
+    "q3_k_l": _k(
+        "q3_k",
+        Step(VALUES, "q5_k"),
+        Step(("down",), "q5_k"),
+        Step(("attention_output",), "q3_k", ("eight_experts",)),
+        Step(("attention_output",), "q5_k"),
+    ),
+    "q4_k_s": _k(
+        "q4_k",
+        Step(VALUES, "q5_k", ("first_four",)),
+        _LARGE,
+        Step(("down",), "q5_k", ("first_eighth",)),
+        _OUTPUT_OF_EXPERTS,
+    ),
+    "q4_k_m": _k(
+        "q4_k", Step(VALUES, "q6_k", _MORE), _LARGE, Step(("down",), "q6_k", _MORE), _OUTPUT_OF_EXPERTS
+    ),
+    "q5_k_s": _k("q5_k"),
+    "q5_k_m": _k("q5_k", Step(VALUES, "q6_k", _MORE), Step(("down",), "q6_k", _MORE)),
+    "q6_k_file": _k("q6_k"),
+    "iq4_xs_file": _iq4("iq4_xs", _HEAD_K),
+    "iq4_nl_file": _iq4("iq4_nl", _HEAD),
+    "tq1_0_file": _ternary("tq1_0"),
+    "tq2_0_file": _ternary("tq2_0"),
+    "q4_0_file": _plain("q4_0", _first_down("q4_1")),
+    "q4_1_file": _plain("q4_1"),
+    "q5_0_file": _plain("q5_0", _first_down("q5_1")),
+    "q5_1_file": _plain("q5_1"),
+    "q8_0_file": Preset("q8_0"),
+    "mxfp4_moe": Preset("q8_0", (Step(("output",), "q8_0"), Step((), "gguf_mxfp4", ("stack",)))),
+}
 
 #: The head of the presets of fewest bits.
 _HEAD_IQ = (Step(("output",), "q8_0", ("not_by_256",)), Step(("output",), "q5_k"))
@@ -159,37 +156,35 @@ def _iq3(recipe: str, *steps: Step, head: tuple[Step, ...] = _HEAD_K) -> Preset:
 #: The types of fewest bits, none of which llama-quantize makes without an importance matrix.
 _NEED_IMPORTANCE = ("iq3_xxs", "iq2_xxs", "iq2_xs", "iq2_s", "iq1_s", "iq1_m")
 #: The presets of IQ1, IQ2 and IQ3.
-_IQ: Mapping[str, Preset] = MappingProxyType(
-    {
-        "iq1_s": _iq2("iq1_s", "q2_k", "iq2_xxs"),
-        "iq1_m": _iq2("iq1_m", "q2_k", "iq2_xxs"),
-        "iq2_xxs": _iq2("iq2_xxs", "q2_k"),
-        "iq2_xs": _iq2("iq2_xs", "q2_k"),
-        "iq2_s": _iq2("iq2_xs", "iq3_s", "iq3_s"),
-        "iq2_m": _iq2("iq2_s", "iq3_s", "iq3_s"),
-        "iq3_xxs": _iq3(
-            "iq3_xxs",
-            Step(("embedding", "attention_output"), "iq3_s"),
-            Step(("k", "q"), "iq2_s"),
-            Step(VALUES, "iq3_s", ("no_importance",)),
-            Step(("down",), "q4_k", ("no_importance", "first_eighth")),
-            Step(("down",), "q3_k", ("no_importance",)),
-            head=_HEAD_IQ,
-        ),
-        "iq3_xs": _iq3("iq3_s", Step(("k", "q"), "iq3_xxs"), Step(("gate", "up"), "iq3_xxs", ("middle",))),
-        "iq3_s": _iq3("iq3_s"),
-        "iq3_m": _iq3(
-            "iq3_s",
-            Step(VALUES, "q5_k", ("large",)),
-            Step((*VALUES, "attention_output"), "q4_k"),
-            Step(("down",), "q4_k", ("first_eighth",)),
-            Step(("down",), "q4_k", ("eight_experts", "more_bits")),
-        ),
-    }
-)
-_UNENCODED: Mapping[str, Preset] = MappingProxyType(
-    {name: replace(preset, needs_importance=_NEED_IMPORTANCE) for name, preset in _IQ.items()}
-)
+_IQ: Mapping[str, Preset] = {
+    "iq1_s": _iq2("iq1_s", "q2_k", "iq2_xxs"),
+    "iq1_m": _iq2("iq1_m", "q2_k", "iq2_xxs"),
+    "iq2_xxs": _iq2("iq2_xxs", "q2_k"),
+    "iq2_xs": _iq2("iq2_xs", "q2_k"),
+    "iq2_s": _iq2("iq2_xs", "iq3_s", "iq3_s"),
+    "iq2_m": _iq2("iq2_s", "iq3_s", "iq3_s"),
+    "iq3_xxs": _iq3(
+        "iq3_xxs",
+        Step(("embedding", "attention_output"), "iq3_s"),
+        Step(("k", "q"), "iq2_s"),
+        Step(VALUES, "iq3_s", ("no_importance",)),
+        Step(("down",), "q4_k", ("no_importance", "first_eighth")),
+        Step(("down",), "q3_k", ("no_importance",)),
+        head=_HEAD_IQ,
+    ),
+    "iq3_xs": _iq3("iq3_s", Step(("k", "q"), "iq3_xxs"), Step(("gate", "up"), "iq3_xxs", ("middle",))),
+    "iq3_s": _iq3("iq3_s"),
+    "iq3_m": _iq3(
+        "iq3_s",
+        Step(VALUES, "q5_k", ("large",)),
+        Step((*VALUES, "attention_output"), "q4_k"),
+        Step(("down",), "q4_k", ("first_eighth",)),
+        Step(("down",), "q4_k", ("eight_experts", "more_bits")),
+    ),
+}
+_UNENCODED: Mapping[str, Preset] = {
+    name: replace(preset, needs_importance=_NEED_IMPORTANCE) for name, preset in _IQ.items()
+}
 
 LLAMA_CPP = Profile(
     id="llama_cpp",
@@ -201,20 +196,18 @@ LLAMA_CPP = Profile(
     by_gguf_names=True,
     # The type on the left has blocks of 256, that on the right of 32; where 32 does not divide either, it
     # writes F16.
-    fallbacks=MappingProxyType(
-        {
-            "iq4_xs": "iq4_nl",
-            "q2_k": "q4_0",
-            "q3_k": "q4_0",
-            "tq1_0": "q4_0",
-            "tq2_0": "q4_0",
-            "q4_k": "q5_0",
-            "q5_k": "q5_1",
-            "q6_k": "q8_0",
-            # As the release named above does; some before it ended with an error.
-            **dict.fromkeys(("q8_0", "q5_0", "q5_1", "q4_0", "q4_1", "gguf_mxfp4", "iq4_nl"), ""),
-        }
-    ),
+    fallbacks={
+        "iq4_xs": "iq4_nl",
+        "q2_k": "q4_0",
+        "q3_k": "q4_0",
+        "tq1_0": "q4_0",
+        "tq2_0": "q4_0",
+        "q4_k": "q5_0",
+        "q5_k": "q5_1",
+        "q6_k": "q8_0",
+        # As the release named above does; some before it ended with an error.
+        **dict.fromkeys(("q8_0", "q5_0", "q5_1", "q4_0", "q4_1", "gguf_mxfp4", "iq4_nl"), ""),
+    },
     presets=_PRESETS,
     unencoded=_UNENCODED,
     # GGUF_DEFAULT_ALIGNMENT. Its converter keeps in float32 vectors, norms, positions and routers

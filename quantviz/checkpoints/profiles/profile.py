@@ -1,13 +1,12 @@
 """An engine's policy as data: which tensors it quantizes, in which types, and which it takes instead.
 
-A profile is added in `engines.py`: a `Profile` in `PROFILES`, and its words in each language.
+A profile is added in `engines.py`: a `Profile` in `ENGINES`, and its words in each language.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 
 from quantviz.checkpoints.model.tensor_kinds import Kind
 from quantviz.checkpoints.profiles.presets import Preset
@@ -55,7 +54,7 @@ class Files:
     #: Bytes of the header for each quantized weight, besides those of its tensors.
     described: int = 0
     #: Overhead of a quantized weight by recipe, where it is not the usual one.
-    parts: Mapping[str, Parts] = field(default_factory=lambda: MappingProxyType({}))
+    parts: Mapping[str, Parts] = field(default_factory=dict)
 
     def parts_of(self, recipe: str) -> Parts:
         """Return the overhead of a weight under a recipe by id."""
@@ -81,14 +80,14 @@ class Profile:
     by_gguf_names: bool = False
     #: Fallback of a recipe for tensors whose rows do not divide into its blocks: the recipe by id, or ""
     #: where the tensor stays as it is.
-    fallbacks: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    fallbacks: Mapping[str, str] = field(default_factory=dict)
     #: Substitutes for a recipe by the kind of tensor: the recipe by id, or "" where such tensors stay as they
     #: are.
-    by_kind: Mapping[str, Mapping[Kind, str]] = field(default_factory=lambda: MappingProxyType({}))
+    by_kind: Mapping[str, Mapping[Kind, str]] = field(default_factory=dict)
     #: Its mixtures of types by name.
-    presets: Mapping[str, Preset] = field(default_factory=lambda: MappingProxyType({}))
+    presets: Mapping[str, Preset] = field(default_factory=dict)
     #: Those with types that are not encoded here, whose choice of types is shown and not measured.
-    unencoded: Mapping[str, Preset] = field(default_factory=lambda: MappingProxyType({}))
+    unencoded: Mapping[str, Preset] = field(default_factory=dict)
     #: The format of its files; None where their size is not computed.
     files: Files | None = None
     #: The form in which `export_allocation` writes for it; "" where there is none.

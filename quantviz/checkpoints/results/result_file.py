@@ -82,18 +82,12 @@ class ResultFile:
     # ---- reading -------------------------------------------------------------------------------------
 
     def rows(
-        self, columns: str, rest: str, values: Sequence[object] = (), *, key: str, most: int
+        self, columns: Sequence[str], rest: str, values: Sequence[object] = (), *, key: str, most: int
     ) -> list[tuple[Any, ...]]:
-        """Return the rows of `SELECT columns FROM rest`, the key's columns first.
+        """Return the rows of `SELECT columns FROM rest`, after the columns of the table's primary `key`.
 
-        A value that is too long is `TooLong`; all else of its row is read.
-
-        Args:
-            columns: Names of columns.
-            rest: A table, conditions and an order.
-            values: Values of the conditions.
-            key: The columns of the table's primary key; their values come first.
-            most: Most rows that there may be.
+        `values` are those of the conditions in `rest`. A value that is too long is `TooLong`; all else of its
+        row is read.
 
         Raises:
             QuantVizError: There are more rows, or the file is damaged or being replaced.
@@ -101,7 +95,7 @@ class ResultFile:
 
         def read() -> list[tuple[Any, ...]]:
             try:
-                return self._fetch(f"SELECT {key}, {columns} FROM {rest}", values, most)
+                return self._fetch(f"SELECT {key}, {', '.join(columns)} FROM {rest}", values, most)
             except sqlite3.DataError:  # a value is too long
                 return self._each_value(columns, rest, values, key, most)
 
@@ -116,7 +110,9 @@ class ResultFile:
         """Return the rows of `read`; read again if an immutable file was written to meanwhile."""
         with self._sentences():
             for _ in range(_MOST_TIMES):
-                self._stay_current()
+                if self._has_changed():
+                    self._open.close()
+                    self._connect()
                 try:
                     found = read()
                 except sqlite3.DatabaseError:
@@ -128,7 +124,7 @@ class ResultFile:
             raise QuantVizError("checkpoint.results_changing", file=self.path.name)
 
     def _each_value(
-        self, columns: str, rest: str, values: Sequence[object], key: str, most: int
+        self, columns: Sequence[str], rest: str, values: Sequence[object], key: str, most: int
     ) -> list[tuple[Any, ...]]:
         """Return rows as `rows` does, each value read by itself."""
         names = key.split(", ")
@@ -137,10 +133,7 @@ class ResultFile:
         own = [name if name in _TEXT_KEYS else _whole(name) for name in names]
         keys = self._fetch(f"SELECT {', '.join(own)} FROM {rest}", values, most)
         condition = " AND ".join(f"{name} IS ?" for name in names)
-        return [
-            (*each, *(self._one(name, table, condition, each) for name in columns.split(", ")))
-            for each in keys
-        ]
+        return [(*each, *(self._one(name, table, condition, each) for name in columns)) for each in keys]
 
     def _too_many(self, what: str, most: int) -> QuantVizError:
         return QuantVizError(f"checkpoint.results_too_many_{what}", file=self.path.name, most=most)
@@ -253,12 +246,6 @@ class ResultFile:
             return self._log.stat().st_size > 0
         except FileNotFoundError:
             return False
-
-    def _stay_current(self) -> None:
-        """Open a file again that was immutable and has been written to since."""
-        if self._has_changed():
-            self._open.close()
-            self._connect()
 
     def _has_changed(self) -> bool:
         """Return whether a file that was opened as immutable has been written to since."""

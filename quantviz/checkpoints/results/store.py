@@ -104,9 +104,7 @@ class Results:
         Raises:
             QuantVizError: There is none, or it cannot be read.
         """
-        found = self._file.rows(
-            ", ".join(stored_rows.SCAN_COLUMNS), "scans WHERE id = ?", (number,), key="id", most=1
-        )
+        found = self._file.rows(stored_rows.SCAN_COLUMNS, "scans WHERE id = ?", (number,), key="id", most=1)
         if not found:
             raise QuantVizError("checkpoint.no_scan", got=number, file=self.path.name)
         return self._parsed(found[0])
@@ -114,7 +112,7 @@ class Results:
     def listed(self, number: int) -> tuple[Listed, ...]:
         """Return the tensors of a scan in plan order, and which of them have all their rows."""
         found = self._file.rows(
-            ", ".join(stored_rows.TENSOR_COLUMNS),
+            stored_rows.TENSOR_COLUMNS,
             "tensors WHERE scan = ? ORDER BY position",
             (number,),
             key="scan, position",
@@ -162,18 +160,18 @@ class Results:
         forms: Sequence[str | None],
         language: str,
     ) -> Iterator[Mapping[str, object]]:
-        own = [tensor.instead.get(at, asked) for at, (_, asked) in enumerate(recipes)]
+        own = [tensor.instead.get(at, requested) for at, (_, requested) in enumerate(recipes)]
         keys = [
             f"{form}{row_mark(scheme, tensor.importance)}" if form and scheme else None
             for scheme, form in zip(own, forms, strict=True)
         ]
         measured = self.measured(tensor, list(filter(None, keys))) if tensor.content else {}
-        for at, ((name, asked), form) in enumerate(zip(recipes, forms, strict=True)):
+        for at, ((name, requested), form) in enumerate(zip(recipes, forms, strict=True)):
             scheme = own[at]
             base: dict[str, object] = {
                 "tensor": tensor.tensor, "recipe": name, "shape": tensor.shape, "dtype": tensor.dtype,
-                "content": tensor.content, "scheme": form or str(asked), "file": tensor.file,
-                "fallback": recipe_id(scheme) if scheme not in (None, asked) else None,
+                "content": tensor.content, "scheme": form or str(requested), "file": tensor.file,
+                "fallback": recipe_id(scheme) if scheme not in (None, requested) else None,
                 "importance": tensor.importance if scheme and row_mark(scheme, tensor.importance) else None,
             }  # fmt: skip
             found = measured.get(keys[at] or "")
@@ -206,7 +204,7 @@ class Results:
     def measured(self, tensor: Listed, keys: Sequence[str]) -> dict[str, Measured]:
         """Return the measurements of a tensor's content for some keys of rows, by key."""
         found = self._file.rows(
-            ", ".join(stored_rows.MEASURED_COLUMNS),
+            stored_rows.MEASURED_COLUMNS,
             f"measured WHERE content = ? AND scheme IN ({', '.join('?' * len(keys))})"
             " AND arithmetic IN (?, ?) ORDER BY arithmetic",  # the later one of two counts
             (tensor.content, *keys, FOR_NOW, ARITHMETIC),
@@ -222,7 +220,7 @@ class Results:
         values go unnoticed. So are rows that cannot be read.
         """
         found = self._file.rows(
-            ", ".join(stored_rows.MEASURED_COLUMNS),
+            stored_rows.MEASURED_COLUMNS,
             "measured WHERE content = ? AND arithmetic = ?",
             (content, ARITHMETIC),
             key="content, scheme, arithmetic",
@@ -240,7 +238,7 @@ class Results:
     def content(self, file: str, tensor: str) -> str | None:
         """Return the content of a tensor in a file as it is now, where it is known."""
         found = self._file.rows(
-            "content", "contents WHERE file = ? AND tensor = ?", (file, tensor), key="file, tensor", most=1
+            ("content",), "contents WHERE file = ? AND tensor = ?", (file, tensor), key="file, tensor", most=1
         )
         content = found[0][-1] if found else None
         return content if isinstance(content, str) else None
@@ -249,21 +247,21 @@ class Results:
         """Return the stored records of an audit's pairs, by key; keys without a record are left out."""
         found: dict[str, str] = {}
         for start in range(0, len(keys), _KEYS_AT_ONCE):
-            asked = keys[start : start + _KEYS_AT_ONCE]
+            batch = keys[start : start + _KEYS_AT_ONCE]
             rows = self._file.rows(
-                "numbers",
-                f"measured WHERE content IN ({', '.join('?' * len(asked))}) AND scheme = ?"
+                ("numbers",),
+                f"measured WHERE content IN ({', '.join('?' * len(batch))}) AND scheme = ?"
                 " AND arithmetic = ?",
-                (*asked, _PAIR, ARITHMETIC),
+                (*batch, _PAIR, ARITHMETIC),
                 key="content, scheme, arithmetic",
-                most=len(asked),
+                most=len(batch),
             )
             found |= {key: record for key, _, _, record in rows if isinstance(record, str)}
         return found
 
     def _scans(self) -> Iterator[Scan | QuantVizError]:
         found = self._file.rows(
-            ", ".join(stored_rows.SCAN_COLUMNS), "scans ORDER BY id", key="id", most=values.RESULT_SCANS
+            stored_rows.SCAN_COLUMNS, "scans ORDER BY id", key="id", most=values.RESULT_SCANS
         )
         for row in found:
             try:
@@ -298,19 +296,19 @@ class Results:
         selection: Selection = ALL_QUANTIZED,
     ) -> int:
         """Store a scan's plan and return its number: the previous one where it was begun before."""
-        asked = json.dumps(stored_rows.recipes_form(recipes, selection))
+        form = json.dumps(stored_rows.recipes_form(recipes, selection))
         path = stored_text(path)
         now = time.time()
         with self.together():
             found = self._file.rows(
-                "state", "scans WHERE path = ? AND recipes = ?", (path, asked), key="id", most=1
+                ("state",), "scans WHERE path = ? AND recipes = ?", (path, form), key="id", most=1
             )
             number = found[0][0] if found else None
             self._file.write("DELETE FROM tensors WHERE scan = ?", (number,))
             number = self._file.write(
                 "INSERT OR REPLACE INTO scans VALUES (?, ?, ?, ?, 'running', ?, ?, ?, ?, 0, 0, 0, 0)",
                 (
-                    number, path, asked, json.dumps(list(notes)), os.getpid(), now, now,
+                    number, path, form, json.dumps(list(notes)), os.getpid(), now, now,
                     sum(entry.size for entry in entries),
                 ),
             )  # fmt: skip
@@ -359,7 +357,7 @@ class Results:
                 (
                     content or None,
                     unmeasured.status if unmeasured else "ok",
-                    json.dumps(values.said(unmeasured.reason)) if unmeasured else None,
+                    json.dumps(values.sentences(unmeasured.reason)) if unmeasured else None,
                     number,
                     position,
                 ),
@@ -386,7 +384,7 @@ class Results:
             (
                 (
                     row.content, row.key, row.arithmetic, row.status,
-                    json.dumps(values.said(row.reason)) if row.reason else None,
+                    json.dumps(values.sentences(row.reason)) if row.reason else None,
                     json.dumps(dict(row.numbers)),
                     json.dumps(row.max_error_at) if row.max_error_at is not None else None,
                 )

@@ -44,6 +44,7 @@ MEASURED_COLUMNS = ("status", "reason", "numbers", "place")
 _status = values.optional(values.one_of(STATUSES))
 _state = values.one_of(STATES)
 _text = values.text
+_json = values.json_value
 _optional_text = values.optional(values.text)
 
 
@@ -142,13 +143,14 @@ def scan_of(number: int, row: Sequence[Any], tensors_done: int, tensors: int) ->
     left = None
     if rate and state == "running":
         left = max(counts["bytes"] - counts["bytes_done"], 0) / rate
-    notes = [_note(each) for each in _list(raw["notes"], "notes")]
+    notes = [_note(each) for each in values.elements(_json(raw["notes"], "notes"), "notes")]
     coverage, is_complete = next((note for note in notes if note[1] is not None), ({}, True))
-    recipes, selection = _recipes(raw["recipes"])
+    written = _json(raw["recipes"], "recipes")
+    recipes = written if isinstance(written, dict) else {"recipes": written}
     return Scan(
         number,
         _text(raw["path"], "path"),
-        recipes,
+        _pairs(recipes.get("recipes")),
         state,
         process,
         values.seconds(raw["started"], "started"),
@@ -157,7 +159,7 @@ def scan_of(number: int, row: Sequence[Any], tensors_done: int, tensors: int) ->
         tuple(words for words, marked in notes if marked is None),
         coverage,
         bool(is_complete),
-        selection,
+        _selection(recipes),
     )
 
 
@@ -192,7 +194,7 @@ def listed_of(at: int, position: Any, row: Sequence[Any]) -> Listed:
             importance,
         )
     except QuantVizError as problem:
-        return Listed(own, name, "", "", (), None, "problem", reason=values.said(problem))
+        return Listed(own, name, "", "", (), None, "problem", reason=values.sentences(problem))
 
 
 def measured_of(row: Sequence[Any], shape: Shape | None = None) -> Measured:
@@ -212,7 +214,7 @@ def measured_of(row: Sequence[Any], shape: Shape | None = None) -> Measured:
                 raise QuantVizError("rows.place_outside", got=place, shape=shape)
         return Measured(status, _reason(raw["reason"]), MappingProxyType(numbers), place)
     except QuantVizError as problem:
-        return Measured("problem", values.said(problem), MappingProxyType({}), None, True)
+        return Measured("problem", values.sentences(problem), MappingProxyType({}), None, True)
 
 
 def shape_form(entry: Entry) -> Any:
@@ -259,13 +261,6 @@ def _instead(entry: tuple[str, Any]) -> tuple[int, Scheme | None]:
     return place, None if form is None else Scheme.parse(_text(form, "instead"))
 
 
-def _recipes(written: Any) -> tuple[tuple[tuple[str, Scheme], ...], Selection]:
-    """Return the recipes and the selection that `recipes_form` gave."""
-    whole = _json(written, "recipes")
-    record = whole if isinstance(whole, dict) else {"recipes": whole}
-    return _pairs(record.get("recipes")), _selection(record)
-
-
 def _selection(record: Mapping[str, Any]) -> Selection:
     patterns = [record.get(name, []) for name in ("include", "exclude")]
     for each in patterns:
@@ -276,19 +271,18 @@ def _selection(record: Mapping[str, Any]) -> Selection:
     return Selection(engine, include, exclude, _text(record.get("imatrix", ""), "imatrix"))
 
 
-def _pairs(found: Any) -> tuple[tuple[str, Scheme], ...]:
-    if not isinstance(found, list):
-        raise QuantVizError("rows.not_json", field="recipes", got=found)
-    if not 0 < len(found) <= values.RESULT_RECIPES:
-        raise QuantVizError("rows.recipes", count=len(found), most=values.RESULT_RECIPES)
+def _pairs(written: Any) -> tuple[tuple[str, Scheme], ...]:
+    listed = values.elements(written, "recipes")
+    if not 0 < len(listed) <= values.RESULT_RECIPES:
+        raise QuantVizError("rows.recipes", count=len(listed), most=values.RESULT_RECIPES)
     pairs = []
-    for each in found:
+    for each in listed:
         if not isinstance(each, list) or len(each) != 2:
             raise QuantVizError("rows.not_text", field="recipes", got=each)
         name, form = each
         pairs.append((_text(name, "recipes"), Scheme.parse(_text(form, "recipes"))))
     if len({name for name, _ in pairs}) < len(pairs):
-        raise QuantVizError("rows.not_text", field="recipes", got=found)
+        raise QuantVizError("rows.not_text", field="recipes", got=listed)
     return tuple(pairs)
 
 
@@ -318,16 +312,6 @@ def _is_within(place: Shape, shape: Shape) -> bool:
 
 def _reason(written: Any) -> Mapping[str, str] | None:
     return None if written is None else values.in_each_language(_json(written, "reason"), "reason")
-
-
-def _list(written: Any, name: str) -> list[Any]:
-    found = _json(written, name)
-    if not isinstance(found, list):
-        raise QuantVizError("rows.not_json", field=name, got=found)
-    return found
-
-
-_json = values.json_value
 
 
 def _alive(process: int) -> bool:

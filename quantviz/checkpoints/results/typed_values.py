@@ -171,6 +171,13 @@ def json_value(value: Any, field: str) -> Any:
         raise QuantVizError("rows.not_json", field=field, got=value) from None
 
 
+def elements(value: Any, field: str) -> list[Any]:
+    """Return a list of JSON."""
+    if not isinstance(value, list):
+        raise QuantVizError("rows.not_json", field=field, got=value)
+    return value
+
+
 def in_each_language(value: Any, field: str) -> dict[str, str]:
     """Return a sentence by language; other entries are left out."""
     if not isinstance(value, Mapping):
@@ -179,6 +186,6 @@ def in_each_language(value: Any, field: str) -> dict[str, str]:
     return {language: text(value.get(language, usual), field) for language in languages()}
 
 
-def said(message: QuantVizError | Note) -> dict[str, str]:
+def sentences(message: QuantVizError | Note) -> dict[str, str]:
     """Return the sentence of an error or a note by language."""
     return {language: message.message(language) for language in languages()}

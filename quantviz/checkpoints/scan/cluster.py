@@ -16,7 +16,7 @@ from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from quantviz.checkpoints.scan.listing import Entry
 from quantviz.checkpoints.scan.measuring import Known, Row
@@ -79,13 +79,9 @@ class Jobs(Protocol[_D]):
         """Raise a `QuantVizError` where a worker lacks a file or a reader: no problem of a tensor's."""
 
 
-class Elsewhere(Protocol):
-    """Runs jobs somewhere, and yields each result as soon as it is there; None after a part of one, so that
-    the caller may end it.
-    """
-
-    def __call__(self, jobs: Jobs[_T]) -> Generator[_T | None, None, None]:
-        """Do the jobs."""
+#: Function that runs jobs somewhere, and yields each result as soon as it is there; None after a part of one,
+#: so that the caller may end it.
+Elsewhere: TypeAlias = Callable[[Jobs[Any]], Generator[Any, None, None]]
 
 
 #: Elements of a task, times the recipes they are measured under: about half a second of one core, for each
@@ -274,8 +270,8 @@ def _whole(task: Task) -> Job:
 def _key(task: Task, part: object = None) -> str:
     """Return the unique key of a task, or of a part of it, from the hash of its content."""
     files = {entry.file: str(_stamp(entry)) for entry in task.entries}
-    asked = repr((files, task.entries, [list(map(str, schemes)) for schemes in task.schemes], part))
-    return f"quantviz-{hashlib.sha256(asked.encode('utf-8', 'backslashreplace')).hexdigest()}"
+    content = repr((files, task.entries, [list(map(str, schemes)) for schemes in task.schemes], part))
+    return f"quantviz-{hashlib.sha256(content.encode('utf-8', 'backslashreplace')).hexdigest()}"
 
 
 def _stamp(entry: Entry) -> tuple[int, int] | str | uuid.UUID:

@@ -78,24 +78,19 @@ class Entry(Picklable):
         """Return the dtype in which it is read: a quantized weight is decoded."""
         return "float32" if self.decoded else self.dtype
 
-    def schemes(self, asked: Sequence[Scheme]) -> tuple[Scheme | None, ...]:
+    def schemes(self, requested: Sequence[Scheme]) -> tuple[Scheme | None, ...]:
         """Return its scheme for each requested one; None where the tensor is kept as it is."""
         instead = dict(self.instead)
-        return tuple(instead.get(at, scheme) for at, scheme in enumerate(asked))
+        return tuple(instead.get(at, scheme) for at, scheme in enumerate(requested))
 
     def key(self, scheme: Scheme) -> str:
         """Return the key of its row under a scheme in a results file."""
         return row_key(scheme, self.importance.mark if self.importance else "")
 
-    def fitting(self, asked: Sequence[Scheme]) -> tuple[Scheme, ...]:
+    def fitting(self, requested: Sequence[Scheme]) -> tuple[Scheme, ...]:
         """Return those of them that fit its shape, each once."""
-        return tuple(
-            dict.fromkeys(
-                scheme
-                for scheme in self.schemes(asked)
-                if scheme is not None and refusal_of(scheme, self.shape, self.outputs) is None
-            )
-        )
+        schemes = dict.fromkeys(scheme for scheme in self.schemes(requested) if scheme is not None)
+        return tuple(each for each in schemes if refusal_of(each, self.shape, self.outputs) is None)
 
 
 @dataclass(frozen=True)
@@ -187,18 +182,14 @@ def _unmeasured(item: Item) -> Unmeasured | None:
         reason = QuantVizError("checkpoint.whole_numbers", name=clipped(item.name), dtype=item.dtype)
         return Unmeasured("left_aside", reason)
     if item.reason is not None:
-        return Unmeasured(_status_of(item.reason), item.reason)
+        is_layout = item.reason.key.startswith(_LAYOUTS)
+        status = "not_read" if is_layout else "problem"
+        return Unmeasured("refused" if item.reason.key == "file.not_numbers" else status, item.reason)
     if not item.elements:
         return Unmeasured("left_aside", QuantVizError("input_empty", shape=item.shape))
     if not 1 <= len(item.shape) <= 4:
         return Unmeasured("refused", QuantVizError("input_dims", got=len(item.shape), shape=item.shape))
     return None
-
-
-def _status_of(reason: QuantVizError) -> str:
-    if reason.key == "file.not_numbers":
-        return "refused"
-    return "not_read" if reason.key.startswith(_LAYOUTS) else "problem"
 
 
 def _became(item: Item, entry: Entry) -> tuple[Became, QuantVizError | None]:

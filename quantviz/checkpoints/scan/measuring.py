@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from quantviz.checkpoints.scan.importance import Importance
 from quantviz.checkpoints.scan.reading import Held
 from quantviz.checkpoints.scan.recipes import row_key
-from quantviz.errors import QuantVizError
+from quantviz.errors import Note, QuantVizError
 from quantviz.evaluation.metric_formulas import METRICS, bits_per_element, metrics_of
 from quantviz.evaluation.moments import Moments, joined
 from quantviz.pickling import Picklable
@@ -23,7 +23,7 @@ from quantviz.quantization.quantizer import ARITHMETIC
 from quantviz.schemes.granularity import Shape, flat_index
 from quantviz.schemes.orientation import Orientation
 from quantviz.schemes.scheme import Scheme
-from quantviz.streaming import limits
+from quantviz.streaming import kernel_access, limits
 from quantviz.streaming.measuring import measure
 from quantviz.streaming.regions import place_of
 from quantviz.streaming.tensor_facts import Facts, facts, power_sums
@@ -184,7 +184,9 @@ def measure_part(x: Stored, start: int, scheme: Scheme, known: Known, *, threads
         path = "fused" if known.by_kernels else "reference"
         own = known.importance if scheme.weighs_columns else None
         weights = None if own is None else own.columns(start, known.seen)
-        wanted = _metrics_of(known)
+        # All metrics but those that follow from the powers of the whole tensor.
+        apart = known.by_kernels and known.powers is not None
+        wanted = [name for name in METRICS if not apart or METRICS[name].reads.isdisjoint(_POWERS)]
         done = measure(x, scheme, importance=weights, path=path, metrics=wanted, threads=threads, known=whole)
     except QuantVizError as problem:
         return Part(problem=problem.again())
@@ -225,10 +227,10 @@ def row_of(known: Known, scheme: Scheme, parts: Sequence[Part]) -> Row:
     return Row(known.content, known.key(scheme), "ok", None, MappingProxyType(numbers), place)
 
 
-def _metrics_of(known: Known) -> list[str]:
-    """Return the ids of the metrics to measure in a part: all but those that follow from `known.powers`."""
-    apart = known.by_kernels and known.powers is not None
-    return [name for name in METRICS if not apart or METRICS[name].reads.isdisjoint(_POWERS)]
+def speed_notes(sizes: Iterable[int]) -> tuple[Note, ...]:
+    """Return a note on missing kernels, if a tensor of some sizes is one that they would measure."""
+    is_large = max(sizes, default=0) > limits.FUSED
+    return (Note.of("without_numba"),) if is_large and not kernel_access.has_kernels() else ()
 
 
 def _moments_of(part: Part) -> Moments:

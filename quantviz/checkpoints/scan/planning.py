@@ -45,22 +45,22 @@ def plan(
     def close() -> None:
         nonlocal done, elements
         if group:
-            positions, members, asked = zip(*group, strict=True)
-            tasks.append(Task(positions, members, asked))
+            positions, members, fitting = zip(*group, strict=True)
+            tasks.append(Task(positions, members, fitting))
         group.clear()
         done = elements = 0
 
     for position, entry in enumerate(entries):
         if entry.unmeasured is not None:
             continue
-        asked = tuple(scheme for scheme in entry.fitting(listed) if wanted(position, scheme))
+        fitting = tuple(scheme for scheme in entry.fitting(listed) if wanted(position, scheme))
         count = math.prod(entry.shape)
-        if not asked:
+        if not fitting:
             continue
         if group and (entry.file != group[-1][1].file or elements + count > together or is_giant(entry)):
             close()
-        group.append((position, entry, asked))
-        elements, done = elements + count, done + count * len(asked)
+        group.append((position, entry, fitting))
+        elements, done = elements + count, done + count * len(fitting)
         if done >= work or is_giant(entry):
             close()
     close()

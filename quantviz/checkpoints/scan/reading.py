@@ -88,7 +88,7 @@ class Reader:
         self._memory = HeldMemory(max(size, _READERS + 1))
         self._rest = iter(enumerate(groups))
         self._turn = threading.Lock()
-        self._made: dict[int, list[Held] | BaseException] = {}
+        self._results: dict[int, list[Held] | BaseException] = {}
         self._changed = threading.Condition()
         names = (f"quantviz-read-{k}" for k in range(_READERS))
         self._threads = [threading.Thread(target=self._run, name=name, daemon=True) for name in names]
@@ -107,11 +107,11 @@ class Reader:
 
     def _group(self, k: int) -> list[Held]:
         with self._changed:
-            self._changed.wait_for(lambda: k in self._made)
-            made = self._made.pop(k)
-        if isinstance(made, BaseException):
-            raise made
-        return made
+            self._changed.wait_for(lambda: k in self._results)
+            result = self._results.pop(k)
+        if isinstance(result, BaseException):
+            raise result
+        return result
 
     def _run(self) -> None:
         with Files() as files:
@@ -123,16 +123,16 @@ class Reader:
                 if room is None:
                     return
                 buffer.begin(room)
-                made: list[Held] | BaseException
+                result: list[Held] | BaseException
                 try:
                     files.expect(group)
-                    made = [read_tensor(entry, files, buffer) for entry in group]
+                    result = [read_tensor(entry, files, buffer) for entry in group]
                 except BaseException as failed:  # raised where the tensors are waited for
-                    made = failed
+                    result = failed
                 with self._changed:
-                    self._made[k] = made
+                    self._results[k] = result
                     self._changed.notify()
-                if isinstance(made, BaseException):
+                if isinstance(result, BaseException):
                     return
 
 
@@ -274,15 +274,15 @@ def read_tensor(entry: Entry, files: Files, buffer: Buffer, *, by_kernels: bool 
         passing = OnePassFacts() if by_kernels else None
         for part in _parts(raw, buffer, values if len(values) and raw.packing.is_float32 else None):
             digest.update(part.data)
-            made = min(len(part) // raw.packing.size * raw.packing.length, math.prod(entry.shape) - at)
-            into = values[at : at + made] if len(values) else buffer.passing(made)
+            count = min(len(part) // raw.packing.size * raw.packing.length, math.prod(entry.shape) - at)
+            into = values[at : at + count] if len(values) else buffer.passing(count)
             if raw.packing.is_float32:
                 into = into if len(values) else part.view(np.float32)
             elif passing is None or raw.packing.dtype not in DECODED:
                 _decode_by_torch(part, raw.packing, into, entry)
             if passing:
                 passing.take(part, raw.packing.dtype, into, at)
-            at += made
+            at += count
         x: Stored = RawTensor(raw, entry)
         if len(values):
             x = InMemory(viewed(torch.from_numpy(values), x.shape), dtype=entry.dtype)
@@ -313,6 +313,21 @@ class RawTensor(Stored):
     def __init__(self, raw: Raw, entry: Entry) -> None:
         self._raw = raw
         self._entry = entry
+
+    @classmethod
+    def of(cls, entry: Entry, files: Files) -> RawTensor:
+        """Return a tensor of which parts are read, however small it is.
+
+        Raises:
+            QuantVizError: It is not as it was listed, or it cannot be read in parts.
+        """
+        catalog = files.catalog(entry)
+        check_listed(entry, catalog)
+        raw = catalog.raw(entry.name) if entry.outputs == (0,) else None
+        if raw is None:
+            raise QuantVizError("file.changed", file=clipped(name_of(entry.file)))
+        raw.source.check()
+        return cls(raw, entry)
 
     @property
     def shape(self) -> Shape:
@@ -357,21 +372,6 @@ class RawTensor(Stored):
         raise NotImplementedError  # bands of it are read by runs
 
 
-def raw_tensor(entry: Entry, files: Files) -> RawTensor:
-    """Return a tensor of which parts are read, however small it is.
-
-    Raises:
-        QuantVizError: It is not as it was listed, or it cannot be read in parts.
-    """
-    catalog = files.catalog(entry)
-    check_listed(entry, catalog)
-    raw = catalog.raw(entry.name) if entry.outputs == (0,) else None
-    if raw is None:
-        raise QuantVizError("file.changed", file=clipped(name_of(entry.file)))
-    raw.source.check()
-    return RawTensor(raw, entry)
-
-
 def check_listed(entry: Entry, catalog: Catalog) -> None:
     """Raise a `QuantVizError` where a tensor is not as it was listed: its file is another one now."""
     info = catalog.info(entry.name)
@@ -412,10 +412,10 @@ def decode(part: Array, packing: Packing, out: Array, entry: Entry) -> None:
 def _decode_by_torch(part: Array, packing: Packing, out: Array, entry: Entry) -> None:
     raw = torch.from_numpy(part)
     stored = packing.decode(viewed(raw, (-1, packing.size))).flatten()[: len(out)]
-    made = torch.from_numpy(out)
-    made.copy_(stored)
-    if stored.dtype == torch.float64 and bool((made.isinf() & stored.isfinite()).any()):
-        lost = (made.isinf() & stored.isfinite()).nonzero().flatten()
+    decoded = torch.from_numpy(out)
+    decoded.copy_(stored)
+    if stored.dtype == torch.float64 and bool((decoded.isinf() & stored.isfinite()).any()):
+        lost = (decoded.isinf() & stored.isfinite()).nonzero().flatten()
         raise QuantVizError(
             "checkpoint.beyond_float32", name=clipped(entry.name), value=stored[lost[0]].item()
         )

@@ -26,8 +26,8 @@ def recipes_named(recipes: str | Scheme | Iterable[str | Scheme]) -> tuple[tuple
     >>> [name for name, _ in recipes_named(["INT4_g128", "int8_per_row", "int4_g128"])]
     ['int4_g128', 'int8_per_row']
     """
-    asked = [recipes] if isinstance(recipes, str | Scheme) else list(recipes)
-    named = dict(map(_named, asked))
+    listed = [recipes] if isinstance(recipes, str | Scheme) else list(recipes)
+    named = dict(map(_named, listed))
     if not named:
         raise QuantVizError("checkpoint.no_recipes")
     return tuple(named.items())
@@ -36,9 +36,9 @@ def recipes_named(recipes: str | Scheme | Iterable[str | Scheme]) -> tuple[tuple
 def _named(recipe: str | Scheme) -> tuple[str, Scheme]:
     """Return the name that a table has for a recipe, and its scheme."""
     scheme = scheme_named(recipe)
-    asked = recipe.strip().casefold() if isinstance(recipe, str) else ""
+    name = recipe.strip().casefold() if isinstance(recipe, str) else ""
     # Recipes of two engines may be one scheme: each keeps the name that the user gave.
-    return asked if asked in PRESETS or asked in ALL_RECIPES else recipe_id(scheme), scheme
+    return name if name in PRESETS or name in ALL_RECIPES else recipe_id(scheme), scheme
 
 
 def scheme_named(recipe: str | Scheme) -> Scheme:

@@ -22,11 +22,11 @@ from quantviz.checkpoints.model.opening import known_as
 from quantviz.checkpoints.profiles import profile_named
 from quantviz.checkpoints.results.store import Results, stamp_of
 from quantviz.checkpoints.results.stored_rows import Progress
-from quantviz.checkpoints.results.typed_values import said
+from quantviz.checkpoints.results.typed_values import sentences
 from quantviz.checkpoints.scan import cluster
 from quantviz.checkpoints.scan.cluster import Done, Elsewhere, ScanJobs, joined
 from quantviz.checkpoints.scan.listing import Entry, Unmeasured, list_checkpoint
-from quantviz.checkpoints.scan.measuring import Row, measure_for_now, measure_held
+from quantviz.checkpoints.scan.measuring import Row, measure_for_now, measure_held, speed_notes
 from quantviz.checkpoints.scan.planning import MOST_TOGETHER, plan, smallest_first
 from quantviz.checkpoints.scan.reading import Buffer, Files, Held, Reader, read_tensor
 from quantviz.checkpoints.scan.recipes import recipes_named
@@ -167,14 +167,15 @@ def run_scan(
     named = recipes_named(recipes)
     listing = selected(list_checkpoint(path, outputs_axis), selection, named)
     entries = listing.entries
+    measured = [entry for entry in entries if entry.unmeasured is None]
     every_note = (
         *listing.notes,
-        *_dtype_notes(named, entries),
+        *_dtype_notes(named, measured),
         *_size_notes(selection, named, entries),
-        *(() if execution.scheduler else _speed_notes(entries)),
+        *(() if execution.scheduler else speed_notes(math.prod(entry.shape) for entry in measured)),
     )
     with execution.workers() as elsewhere:
-        number = results.begin(known_as(path), named, entries, map(said, every_note), selection)
+        number = results.begin(known_as(path), named, entries, map(sentences, every_note), selection)
         _note_coverage(results, number, listing.account)
         run = _Run(results, number, entries, execution, cancelled, report, elsewhere)
         try:
@@ -191,7 +192,7 @@ def run_scan(
 
 
 def _note_coverage(results: Results, number: int, account: Account) -> None:
-    results.note_coverage(number, said(coverage_of_scan(account)), account.is_complete)
+    results.note_coverage(number, sentences(coverage_of_scan(account)), account.is_complete)
 
 
 def _size_notes(
@@ -209,17 +210,10 @@ def _size_notes(
     yield Note.of(f"checkpoint.{key}", engine=profile.name, sizes=amounts)
 
 
-def _speed_notes(entries: Sequence[Entry]) -> Iterator[Note]:
-    """Yield a note on missing kernels, where there is a tensor that they would measure."""
-    large = any(entry.unmeasured is None and math.prod(entry.shape) > limits.FUSED for entry in entries)
-    if large and not has_kernels():
-        yield Note.of("without_numba")
-
-
-def _dtype_notes(named: Iterable[tuple[str, Scheme]], entries: Iterable[Entry]) -> Iterator[Note]:
+def _dtype_notes(named: Iterable[tuple[str, Scheme]], measured: Iterable[Entry]) -> Iterator[Note]:
     """Yield a note for each reason and dtype, on the recipes that widen tensors of half precision."""
     names: dict[tuple[str, str], list[str]] = {}
-    there = {entry.dtype for entry in entries if entry.unmeasured is None}
+    there = {entry.dtype for entry in measured}
     for dtype, (name, scheme) in itertools.product([each for each in HALVES if each in there], named):
         for note in input_notes(scheme, dtype):
             if note.key != "input_as_engine":

@@ -51,9 +51,8 @@ class Selection(Picklable):
 
     def record(self) -> dict[str, Any]:
         """Return the fields that differ from the default as JSON values."""
-        found = {"engine": self.engine, "include": list(self.include), "exclude": list(self.exclude)}
-        found["imatrix"] = self.imatrix
-        return {name: value for name, value in found.items() if value}
+        fields = {**vars(self), "include": list(self.include), "exclude": list(self.exclude)}
+        return {name: value for name, value in fields.items() if value}
 
 
 #: The default: the matrices that engines quantize.
@@ -218,8 +217,8 @@ def _mixed(
     has_importance: bool,
 ) -> dict[str, dict[str, Scheme]]:
     """Return the scheme of each tensor in mixtures of types, by the mixture's name and the tensor's."""
-    asked = [name for name, _ in named if profile is not None and name in profile.presets]
-    if profile is None or not asked:
+    presets = [name for name, _ in named if profile is not None and name in profile.presets]
+    if profile is None or not presets:
         return {}
     shapes = {entry.name: entry.shape if len(entry.shape) > 2 else entry.seen for entry in entries}
     names = gguf_names(shapes)
@@ -230,7 +229,7 @@ def _mixed(
                 profile.presets[preset], shapes, names, has_importance=has_importance
             ).items()
         }
-        for preset in asked
+        for preset in presets
     }
 
 

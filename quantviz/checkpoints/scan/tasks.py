@@ -15,15 +15,7 @@ import torch
 
 from quantviz.checkpoints.scan.listing import Entry
 from quantviz.checkpoints.scan.measuring import Known, Part, Row, measure_held, measure_part, row_of
-from quantviz.checkpoints.scan.reading import (
-    Buffer,
-    Files,
-    Held,
-    RawTensor,
-    is_giant,
-    raw_tensor,
-    read_tensor,
-)
+from quantviz.checkpoints.scan.reading import Buffer, Files, Held, RawTensor, is_giant, read_tensor
 from quantviz.errors import QuantVizError
 from quantviz.pickling import Picklable
 from quantviz.schemes.granularity import Shape
@@ -116,11 +108,8 @@ def measure_read(
 ) -> Iterator[Row]:
     """Yield the row of each scheme on a tensor that was read, as one part or, of a giant one, in bands.
 
-    Args:
-        held: The tensor.
-        schemes: The schemes that it is measured under. Rows of a giant one come in another order.
-        threads: How many threads measure.
-        cancelled: Asked after each row and band; once it is true, no more rows come.
+    Rows of a giant one come in another order. Once `cancelled` is true, which is looked at after each row and
+    band, no more rows come.
 
     Raises:
         QuantVizError: The file of a giant tensor has been changed meanwhile.
@@ -156,7 +145,7 @@ def measure_bands(entry: Entry, bands: Bands, known: Known, *, threads: int | No
     """Return the measurements of some bands of a tensor; only these are read."""
     try:
         with Files() as files:
-            x = raw_tensor(entry, files)
+            x = RawTensor.of(entry, files)
             parts = tuple(parts for _, parts in _parts_of(x, bands, known, threads))
             x.check()
             return Parts(parts)

@@ -10,21 +10,14 @@ from quantviz.teaching.lessons.check import problems_of
 
 def main(folders: list[str]) -> int:
     """Print each mistake on a line; 1 where there is any."""
-    lessons_folder = Path(__file__).parent
+    own = sorted({path.parent for path in Path(__file__).parent.glob("*/*.md")})
     wrong = 0
-    for folder in (
-        map(Path, folders)
-        if folders
-        else sorted(path for path in lessons_folder.iterdir() if path.is_dir() and any(path.glob("*.md")))
-    ):
+    for folder in map(Path, folders or own):
         for name, lesson in load(folder).items():
-            problems: list[QuantVizError] = (
-                [lesson]
-                if isinstance(lesson, QuantVizError)
-                else list(problems_of(lesson, f"{folder.name}/{name}"))
-            )
+            place = f"{folder.name}/{name}"
+            problems = [lesson] if isinstance(lesson, QuantVizError) else list(problems_of(lesson, place))
             wrong += len(problems)
-            print(*map(str, problems) if problems else [f"{folder.name}/{name}: ok"], sep="\n")
+            print(*(problems or (f"{place}: ok",)), sep="\n")
     return 1 if wrong else 0
 
 

@@ -75,11 +75,8 @@ class CellRule:
         import torch
 
         values = self._values(scene)
-        end = (
-            values[torch.isfinite(values)].max()
-            if self.extreme == "largest"
-            else values[torch.isfinite(values)].min()
-        )
+        finite = values[torch.isfinite(values)]
+        end = finite.max() if self.extreme == "largest" else finite.min()
         return frozenset(tuple(place) for place in torch.nonzero(values == end).tolist())
 
     def _values(self, scene: Scene) -> torch.Tensor:

@@ -167,12 +167,10 @@ def judged(answers: Iterable[Answer], lessons: Mapping[str, Lesson], known: Verd
     scenes = _Scenes(lessons)
     verdicts = {}
     for answer in answers:
-        verdict = known.get(answer)
-        verdicts[answer] = (
-            scenes.question(answer).judge(answer.given, scenes.of(answer)).right
-            if verdict is None
-            else verdict
-        )
+        if answer in known:
+            verdicts[answer] = known[answer]
+        else:
+            verdicts[answer] = scenes.question(answer).judge(answer.given, scenes.of(answer)).right
     return verdicts
 
 

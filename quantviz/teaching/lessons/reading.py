@@ -179,13 +179,11 @@ class _Reader(QuestionReader):
         state = self.at(block.line_of("link"), lambda: _state(raw["link"]))
         if "values" in raw:
             state = self.at(block.line_of("values"), lambda: _with_values(state, raw["values"], raw["link"]))
-        again = (
-            self.at(block.line_of("again"), lambda: _state(raw["again"], raw["link"]))
-            if "again" in raw
-            else None
-        )
-        if again and not hasattr(again.source, "seed"):
-            raise self.wrong(block.line_of("again"), "lessons.again_without_seed")
+        again = None
+        if "again" in raw:
+            again = self.at(block.line_of("again"), lambda: _state(raw["again"], raw["link"]))
+            if not hasattr(again.source, "seed"):
+                raise self.wrong(block.line_of("again"), "lessons.again_without_seed")
         show = self.parts(block, "show", raw["show"])
         states = {}
         for name, link in raw.get("states", {}).items():
@@ -257,17 +255,13 @@ def _state(link: str, base: str = "") -> LabState:
 def _changed(state: LabState, link: str) -> LabState:
     """Return the state with the parts of the link in place of its own."""
     changes = _query(link)
-    given, problems = read_link(({} if "t" in changes else {"t": _source_form(state)}) | changes)
+    given, problems = read_link(({} if "t" in changes else {"t": write_link(state)["t"]}) | changes)
     for problem in problems:
         raise problem
     names = {"s": "scheme", "c": "cell", "b": "baseline"}
     if "t" in changes:
         return given if "s" in changes else given.replace(scheme=state.scheme.fitted(given.source.shape))
     return state.replace(**{field: getattr(given, field) for part, field in names.items() if part in changes})
-
-
-def _source_form(state: LabState) -> str:
-    return write_link(state)["t"]
 
 
 def _with_values(state: LabState, values: list[Any], link: str) -> LabState:

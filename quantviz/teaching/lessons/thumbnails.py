@@ -102,15 +102,12 @@ def _shades(x_hat: torch.Tensor) -> tuple[tuple[int, ...], ...]:
         wide = min(_SIDE, math.ceil(math.sqrt(matrix.shape[1])))
         matrix = matrix[0, : wide * (matrix.shape[1] // wide)].reshape(-1, wide)
     largest = float(matrix.abs().max()) or 1.0
-    parts = [rows.tensor_split(min(_SIDE, rows.shape[1]), dim=1) for rows in _split(matrix)]
+    strips = matrix.tensor_split(min(_SIDE, matrix.shape[0]), dim=0)
+    parts = [rows.tensor_split(min(_SIDE, rows.shape[1]), dim=1) for rows in strips]
     return tuple(
         tuple(round(SHADES * float(part.flatten()[part.abs().argmax()]) / largest) for part in row)
         for row in parts
     )
-
-
-def _split(matrix: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    return matrix.tensor_split(min(_SIDE, matrix.shape[0]), dim=0)
 
 
 def main() -> None:

@@ -68,7 +68,10 @@ def show_audit(state: CheckpointsState) -> None:
 def _show_running(job: Job) -> None:
     done, count = job.progress
     with st.container(key="checkpoints_audit_progress", horizontal=True, vertical_alignment="center"):
-        st.progress(done / count if count else 0.0, text=_progress_words(done, count))
+        if count:
+            st.progress(done / count, text=say("checkpoints.progress", done=done, all=count))
+        else:
+            st.progress(0.0, text=say("checkpoints.audit.starting"))
         words = say("checkpoints.audit.cancel_help")
         show_button(say("checkpoints.cancel"), "checkpoints_audit_cancel", _cancel, help=words)
 
@@ -76,12 +79,6 @@ def _show_running(job: Job) -> None:
 def _cancel() -> None:
     state = current_state()
     audit_process().cancel(path_of(state.chosen), path_of(state.original))
-
-
-def _progress_words(done: int, count: int) -> str:
-    if not count:
-        return say("checkpoints.audit.starting")
-    return say("checkpoints.progress", done=done, all=count)
 
 
 def _job(state: CheckpointsState) -> Job | None:

@@ -139,11 +139,7 @@ def keep(name: str, content: bytes) -> str:
         put_whole(path, content)
     except QuantVizError as problem:
         raise QuantVizError(problem.key, **{**problem.params, "file": visible(name)}) from None
-    _drop_oldest(folder)
-    return path.name
-
-
-def _drop_oldest(folder: Path) -> None:
-    there = sorted(folder.iterdir(), key=lambda each: each.stat().st_mtime_ns, reverse=True)
-    for each in there[UPLOADED_IMATRICES:]:
+    uploads = sorted(folder.iterdir(), key=lambda each: each.stat().st_mtime_ns, reverse=True)
+    for each in uploads[UPLOADED_IMATRICES:]:
         each.unlink(missing_ok=True)
+    return path.name

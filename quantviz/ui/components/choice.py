@@ -15,6 +15,7 @@ import streamlit as st
 
 from quantviz.lab.state import LabState
 from quantviz.ui.shell import errors, session, widgets
+from quantviz.ui.shell.classroom import locked
 from quantviz.ui.shell.words import say
 
 T = TypeVar("T")
@@ -59,19 +60,49 @@ def choose_among(
     label: str,
     names: Mapping[Any, str],
     now: Any,
-    take: Callable[[Any], None],
+    take: Callable[[Any], None] | None = None,
+    *,
+    lock: str = "",
+    field: str = "",
     **look: Any,
-) -> None:
-    """Show a choice among the ids in `names`, with their words: `now`, until `take` gets another one."""
-    choose(
+) -> Any:
+    """Show a choice among the ids in `names`, with their words: `now`, until `take` gets another one. Return
+    the chosen id.
+
+    A teacher can `lock` its group of controls. `field` is that of its errors, as in `widgets.show`.
+    """
+
+    def changed() -> None:
+        chosen = st.session_state[key]
+        if take is not None and chosen is not None:  # None where the control was replaced while it loaded
+            take(chosen)
+
+    return choose(
         control,
         label,
         tuple(names),
-        key=widgets.show(key, now),
-        on_change=errors.safely(lambda: take(st.session_state[key])),
+        key=widgets.show(key, now, field),
+        on_change=errors.safely(changed),
         format_func=names.__getitem__,
+        disabled=bool(lock) and locked(lock),
         **look,
     )
+
+
+def switch(key: str, label: str, names: Mapping[Any, str], first: Any = None, look: str = "collapsed") -> Any:
+    """Show a row of words and return the id of the chosen one, which the control `key` keeps in the session.
+
+    At first it is `first`, else the first of all. `look` is the label's visibility.
+    """
+    held = st.session_state.get(key)
+    now = held if held in names else first or next(iter(names))
+    return choose_among(st.segmented_control, key, label, names, now, required=True, label_visibility=look)
+
+
+def offer(label: str, key: str, on_click: Callable[..., None], *args: Any, lock: str = "scheme") -> None:
+    """Show the button that applies an answer; it is grey where a teacher has locked its group of controls."""
+    shut = locked(lock)
+    show_button(label, key, on_click, *args, disabled=shut, help=say("room.locked") if shut else None)
 
 
 def widen_list(label: str) -> None:

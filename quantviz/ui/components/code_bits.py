@@ -45,11 +45,9 @@ def show_bit_row(
                 turned = flipped(fmt, code, bit)
                 if turned is not None and numbers_only and not math.isfinite(fmt.value(turned)):
                     turned = None
-                words = (
-                    say("formats.page.bit", bit=bit, value=value)
-                    if turned is not None
-                    else say("formats.page.bit_invalid")
-                )
+                words = say("formats.page.bit", bit=bit, value=value)
+                if turned is None:
+                    words = say("formats.page.bit_invalid")
                 show_button(
                     value,
                     f"formats_bit_{role}_{bit}",
@@ -116,18 +114,12 @@ def reading(fmt: NumberFormat, code: int) -> str:
     minus = sign == "1"
     if kind in ("inf", "zero"):
         signed = "−0" if kind == "zero" and minus else value
-        return (
-            say("formats.reading.inf", value=signed)
-            if kind == "inf"
-            else say("formats.reading.zero", value=signed)
-        )
+        return say(f"formats.reading.{kind}", value=signed)
     said = {"sign": "−1" if minus else "+1", "bias": layout.bias, "value": value}
     part = {"mantissa": int(mantissa or "0", 2), "steps": 1 << layout.mantissa}
     if kind == "subnormal":
         return say("formats.reading.subnormal", **said, **part, first=1)
     said["field"] = int(exponent, 2)
-    return (
-        say("formats.reading.normal", **said, **part)
-        if mantissa
-        else say("formats.reading.normal_plain", **said)
-    )
+    if not mantissa:
+        return say("formats.reading.normal_plain", **said)
+    return say("formats.reading.normal", **said, **part)

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import streamlit as st
+
+from quantviz.ui.components.component import chosen
+from quantviz.ui.shell import errors
+from quantviz.ui.shell.words import say
 
 #: CSS pixels of the page below which a table is a phone's.
 _PHONE = 560
@@ -46,10 +51,95 @@ def is_phone(page_width: float) -> bool:
     return page_width < _PHONE
 
 
-def held_column(label: str, width: int, width_on_phone: int, page_width: float) -> Any:
-    """Return the table's first column, which names its lines: on a phone it stays while others are scrolled.
+@dataclass(frozen=True)
+class Column:
+    """A column of a table, with its values from the first line to the last."""
 
-    On a wider page all fit, and it grows with them, which a column that stays does not.
+    id: str
+    values: Sequence[Any]
+    #: CSS pixels.
+    width: int
+    #: The form of numbers, as "%.2f"; empty for words.
+    form: str = ""
+    _: KW_ONLY
+    #: Whether a phone shows it at first, and its width there where that is another one.
+    on_phone: bool = False
+    width_on_phone: int | None = None
+    #: Whether it names the lines: on a phone it stays while others are scrolled. On a wider page all fit, and
+    #: it grows with them, which a column that stays does not.
+    names_lines: bool = False
+    #: Whether its words are numbers, and a sign for a missing one.
+    align_right: bool = False
+
+    def config(self, heading: str, page_width: float) -> Any:
+        """Return the column for `st.dataframe`."""
+        if self.form:
+            return st.column_config.NumberColumn(heading, format=self.form, width=self.width)
+        on_phone = is_phone(page_width)
+        return st.column_config.TextColumn(
+            heading,
+            width=self.width_on_phone if on_phone and self.width_on_phone else self.width,
+            pinned=on_phone if self.names_lines else None,
+            alignment="right" if self.align_right else None,
+        )
+
+
+def show_table(
+    key: str,
+    columns: Sequence[Column],
+    page_width: float,
+    *,
+    words: str,
+    alt: str,
+    lines: int | None = None,
+    beside_plot: bool = False,
+    take: Callable[[int], None] | None = None,
+) -> None:
+    """Show a table of `columns` in the widget `key`.
+
+    Args:
+        key: The table's key.
+        columns: The columns, in their order.
+        page_width: The width of the page in CSS pixels.
+        words: The key in the catalogue under which each column's id has its heading.
+        alt: The description for screen readers.
+        lines: Lines that are seen at once; all without it.
+        beside_plot: Whether the table stands beside a plot.
+        take: Called with the line whose cell was clicked; without it a click does nothing.
     """
-    on_phone = is_phone(page_width)
-    return st.column_config.TextColumn(label, width=width_on_phone if on_phone else width, pinned=on_phone)
+    count = len(columns[0].values)
+
+    def clicked() -> None:
+        line = clicked_line(key, count)
+        if take is not None and line is not None:
+            take(line)
+
+    on_phone = [each.id for each in columns if each.on_phone or each.names_lines]
+    st.dataframe(
+        {each.id: each.values for each in columns},
+        key=key,
+        column_order=columns_shown(
+            (each.id for each in columns), on_phone, page_width, beside_plot=beside_plot
+        ),
+        hide_index=True,
+        on_select="ignore" if take is None else errors.safely(clicked),
+        selection_mode="single-cell",
+        row_height=line_height(page_width),
+        height=table_height(count if lines is None else min(count, lines), page_width),
+        column_config={each.id: each.config(say(f"{words}.{each.id}"), page_width) for each in columns},
+        alt=alt,
+    )
+
+
+def clicked_line(key: str, lines: int) -> int | None:
+    """Return the line of a table, with `key` and so many lines, whose cell was clicked; none after a click on
+    a heading, which sorts.
+
+    The cell is let go of: another click on it is one more.
+    """
+    cells = chosen(key, "cells", lambda cells: all(line < lines for line, _ in cells))
+    if not cells:
+        return None
+    st.session_state[key] = {"selection": {"rows": [], "columns": [], "cells": []}}
+    line: int = cells[0][0]
+    return line

@@ -1,4 +1,4 @@
-"""Show the choices that are refused here by reason: one line a reason, with every choice it excludes."""
+"""Show errors beside controls, and refused choices: one line a reason, with every choice it excludes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,21 @@ from collections.abc import Iterable
 import streamlit as st
 
 from quantviz.errors import QuantVizError
+from quantviz.ui.shell import errors
 from quantviz.ui.shell.words import plain, say, say_error, sentences
+
+
+def error_beside(field: str) -> QuantVizError | None:
+    """Return the error of the last input in the controls of `field`, or None."""
+    return errors.input_errors().get(field)
+
+
+def show_error_beside(field: str) -> bool:
+    """Show the error of the last input in the controls of `field`; return whether there is one."""
+    error = error_beside(field)
+    if error:
+        st.error(say_error(error))
+    return error is not None
 
 
 def show_refused(refused: Iterable[tuple[str, QuantVizError | None]]) -> None:

@@ -39,6 +39,8 @@ SIGNS: Mapping[str, str] = MappingProxyType({"correct": "✓", "broken": "✗"})
 _BOARD = "gallery_board"
 _SCRIPT = "gallery_component"
 _DIGITS = 4
+#: Keys of the panels' titles that have another name.
+_TITLES: Mapping[str, str] = MappingProxyType({"error": "error_signed", "q": "q_plain"})
 #: Of a teaching tensor's values.
 _DECIMALS = 2
 
@@ -108,7 +110,7 @@ def _packed(shown: Shown, rows: Sequence[str]) -> bytes:
             }
             for row in rows
         ],
-        "titles": {name: say(f"panels.title.{_title(name)}") for name in names},
+        "titles": {name: say(f"panels.title.{_TITLES.get(name, name)}") for name in names},
         "scales": {name: color_scale(name, every, colours) for name in names},
         "styles": {name: [asdict(style) for style in _styles(shown, every, name)] for name in names},
         "legend": "" if alone else say(legend),
@@ -132,10 +134,6 @@ def _stacked(tensors: Sequence[torch.Tensor]) -> Any:
     import torch
 
     return torch.stack(tuple(tensors)).numpy().ravel()
-
-
-def _title(name: str) -> str:
-    return {"error": "error_signed", "q": "q_plain"}.get(name, name)
 
 
 def _all_frames(shown: Shown, outcomes: Sequence[Outcome]) -> PanelsData:

@@ -21,11 +21,9 @@ from quantviz.ui.shell.words import plain, say
 def show_round(standings: tuple[HoleResults, ...]) -> None:
     """Show the round's score in a line."""
     played = sum(each.score is not None for each in standings)
-    words = (
-        say("golf.round", total=score_words(total(standings)), played=played, all=len(standings))
-        if played
-        else say("golf.round_none")
-    )
+    words = say("golf.round_none")
+    if played:
+        words = say("golf.round", total=score_words(total(standings)), played=played, all=len(standings))
     st.markdown(f"**{plain(words)}**")
 
 

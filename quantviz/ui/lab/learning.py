@@ -13,58 +13,41 @@ from urllib.parse import urlencode
 from quantviz.ui.shell.classroom import parameters
 from quantviz.ui.shell.words import language, say
 
-_TENSOR = ("tensor",)
 _ONE_SCALE = ("per_tensor", "per_channel", "per_group", "block")
-_SCALE = ("scale",)
-_ZERO_POINT = ("zero_point",)
+_RANGE = ("range", "calibration", "clipping")
 
 #: The glossary's terms for each control, by its key or the beginning of its key, to the "_" or its end.
 TERMS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         # The sidebar's tensor.
-        "kind": _TENSOR,
-        "scenario": _TENSOR,
-        "course": _TENSOR,
-        "distribution": _TENSOR,
-        "random": _TENSOR,
-        "typed": _TENSOR,
-        "upload": _TENSOR,
-        "seen_as": _TENSOR,
-        "view": _TENSOR,
+        **dict.fromkeys(
+            ("kind", "scenario", "course", "distribution", "random", "typed", "upload", "seen_as", "view"),
+            ("tensor",),
+        ),
         # The scheme.
         "recipe": ("quantization",),
         "format": ("format",),
         "bits": ("bit",),
         "mode": ("symmetric", "asymmetric"),
-        "granularity": _ONE_SCALE,
-        "per": _ONE_SCALE,
-        "group": ("per_group",),
-        "block": ("block",),
-        "flat": ("per_group",),
         "phone_bits": ("bit",),
-        "phone_scale": _ONE_SCALE,
+        **dict.fromkeys(("granularity", "per", "phone_scale"), _ONE_SCALE),
+        **dict.fromkeys(("group", "flat"), ("per_group",)),
+        "block": ("block",),
         # Whose arithmetic, and its rules.
         "convention": ("convention",),
         "rule": ("convention",),
         "rule_ties": ("tie",),
-        "rule_scale": _SCALE,
-        "rule_block_scale": _SCALE,
-        "rule_zero_point": _ZERO_POINT,
+        **dict.fromkeys(("rule_scale", "rule_block_scale", "range_scale"), ("scale",)),
+        **dict.fromkeys(
+            ("rule_zero_point", "rule_zero_domain", "rule_unsigned_zero", "range_zero_point"), ("zero_point",)
+        ),
         "rule_zero_in_range": ("range", "zero_point"),
-        "rule_zero_domain": _ZERO_POINT,
-        "rule_unsigned_zero": _ZERO_POINT,
         "rule_overflow": ("clipping",),
-        "rule_narrow_range": ("symmetric",),
-        "rule_narrow_symmetric": ("symmetric",),
-        "rule_scale_bits": ("effective_bits",),
-        "rule_zero_bits": ("effective_bits",),
-        "rule_code_bits": ("effective_bits",),
+        **dict.fromkeys(("rule_narrow_range", "rule_narrow_symmetric"), ("symmetric",)),
+        **dict.fromkeys(("rule_scale_bits", "rule_zero_bits", "rule_code_bits"), ("effective_bits",)),
         # The range.
-        "calibration": ("range", "calibration", "clipping"),
-        "range": ("range", "calibration", "clipping"),
+        **dict.fromkeys(("calibration", "range"), _RANGE),
         "range_p": ("percentile",),
-        "range_scale": _SCALE,
-        "range_zero_point": _ZERO_POINT,
         # The controls of *More*.
         "value_scale": ("outlier",),
         "error": ("error", "step"),

@@ -19,6 +19,7 @@ from quantviz.errors import QuantVizError
 from quantviz.figures.arrangement import ROW_HEIGHT
 from quantviz.lab.state import LabState
 from quantviz.schemes.mended import AboutTensor
+from quantviz.ui.components.choice import show_button
 from quantviz.ui.components.classroom_signs import show_prompt
 from quantviz.ui.lab.bars.phone_bar import show_phone_bar
 from quantviz.ui.lab.bars.scheme_bar import show_scheme
@@ -26,8 +27,7 @@ from quantviz.ui.lab.bars.sharing import show_share
 from quantviz.ui.lab.bars.title_line import show_title, tensor_name
 from quantviz.ui.lab.learning import learn, terms_of
 from quantviz.ui.lab.numbers import below_the_fold
-from quantviz.ui.lab.numbers.numbers_line import show_numbers
-from quantviz.ui.lab.numbers.tiles import tiles
+from quantviz.ui.lab.numbers.tiles import show_numbers, tiles
 from quantviz.ui.lab.picture.navigation import show_worst
 from quantviz.ui.lab.picture.tensor_panels import (
     PANELS_KEY,
@@ -153,29 +153,20 @@ def _working(state: LabState) -> Iterator[None]:
     from quantviz.streaming import readiness
 
     scheme = state.scheme.on_input(stored_of(state.source).dtype)
-    compiles = not scheme.problems(state.source.shape) and readiness.compiles(
-        scheme, state.source.shape, by_axis=True
-    )
-    with (
-        st.container(key="working"),
-        st.spinner(say("lab.compiling" if compiles else "lab.reading"), show_time=True),
-    ):
+    shape = state.source.shape
+    compiles = not scheme.problems(shape) and readiness.compiles(scheme, shape, by_axis=True)
+    words = say("lab.compiling" if compiles else "lab.reading")
+    with st.container(key="working"), st.spinner(words, show_time=True):
         yield
     st.session_state["lab_worked"] = work
 
 
 def _remember_facts(study: Study, why: Any) -> None:
-    """Remember the start of a range set by hand: the whole tensor's ends, the selected block's scale and
-    zero point.
-    """
+    """Remember the start of a range set by hand: the tensor's ends, the block's scale and zero point."""
     lo = study.facts.lo
-    hi = study.facts.hi
-    st.session_state[session.FACTS] = {
-        "lo": lo,
-        "hi": hi if hi > lo else lo + 1.0,
-        "scale": abs(why.scale) or 1.0,
-        "zero_point": round(why.zero_point),
-    }
+    ends = {"lo": lo, "hi": study.facts.hi if study.facts.hi > lo else lo + 1.0}
+    block = {"scale": abs(why.scale) or 1.0, "zero_point": round(why.zero_point)}
+    st.session_state[session.FACTS] = ends | block
 
 
 def show_below(study: Study, state: LabState, areas: Areas) -> None:
@@ -207,12 +198,7 @@ def _way(study: Study) -> str:
 def _more(state: LabState) -> None:
     """Show the controls that are rarely needed."""
     if visible("actions"):
-        st.button(
-            say("lab.reset"),
-            key="reset",
-            on_click=errors.safely(session.reset),
-            help=say("lab.reset_help"),
-        )
+        show_button(say("lab.reset"), "reset", session.reset, help=say("lab.reset_help"))
     if visible("x") or visible("x_hat"):
         show_value_choices(state)
     if visible("error"):

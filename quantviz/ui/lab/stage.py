@@ -15,14 +15,13 @@ import streamlit as st
 from quantviz.errors import QuantVizError
 from quantviz.lab.state import LabState
 from quantviz.ui.components.cell import show_sentence, show_steps
-from quantviz.ui.components.choice import choose
+from quantviz.ui.components.choice import choose_among
 from quantviz.ui.lab.blame import blame_tab
 from quantviz.ui.lab.compare import compare_tab, compared_engines
 from quantviz.ui.lab.learning import CAUSES, learn, terms_of
 from quantviz.ui.lab.picture.lab_ruler import can_drag_value, show_lab_ruler
 from quantviz.ui.lab.picture.navigation import has_places, show_places
-from quantviz.ui.lab.range import clipping_curve, range_tab
-from quantviz.ui.shell import errors, widgets
+from quantviz.ui.lab.range import range_tab
 from quantviz.ui.shell.classroom import classroom, visible
 from quantviz.ui.shell.words import say, say_error
 
@@ -52,16 +51,16 @@ def show_stage(state: LabState) -> Stage:
     tab = open_tab(state)
     with st.container(key="stage"):
         with st.container(key="tabs"):
-            offered = offered_tabs(state)
-            if len(offered) > 1:
-                choose(
+            words = {name: say(f"stage.{name}.name") for name in offered_tabs(state)}
+            if len(words) > 1:
+                choose_among(
                     st.segmented_control,
+                    "stage_tab",
                     say("stage.tabs"),
-                    offered,
-                    key=widgets.show("stage_tab", tab),
+                    words,
+                    tab,
+                    _turn,
                     required=True,
-                    on_change=errors.safely(_turn),
-                    format_func=lambda name: say(f"stage.{name}.name"),
                     label_visibility="collapsed",
                 )
         sentence = st.container(key="sentence")
@@ -71,20 +70,17 @@ def show_stage(state: LabState) -> Stage:
     return Stage(tab, sentence, action, ruler, body)
 
 
-def _turn() -> None:
-    if st.session_state["stage_tab"] is not None:  # the control was replaced while it loaded
-        st.session_state[_TAB] = st.session_state["stage_tab"]
+def _turn(tab: str) -> None:
+    st.session_state[_TAB] = tab
 
 
 def offered_tabs(state: LabState) -> tuple[str, ...]:
     """Return the tabs that have something to show; a projector has no room for more than the cell."""
-    return tuple(name for name, tab in TABS.items() if tab.offered(state)) or ("cell",)
+    return tuple(name for name, is_offered in TABS.items() if is_offered(state))
 
 
 def open_tab(state: LabState) -> str:
-    """Return the tab that is open: the one chosen last in this session. A state that compares engines opens
-    the comparison, from any origin.
-    """
+    """Return the open tab: the one chosen last; a state that compares engines opens the comparison."""
     offered = offered_tabs(state)
     compared = state.compared is not None and visible("compare")
     if compared and not st.session_state.get(_COMPARED, False):
@@ -95,16 +91,12 @@ def open_tab(state: LabState) -> str:
 
 
 def comparing(state: LabState, stage: Stage) -> compared_engines.Shown | None:
-    """Return the comparison of engines that is framed in the panels: while its tab is open, and on a
-    projector, which shows it beside the cell.
-    """
+    """Return the comparison that the panels frame: while its tab is open, and always on a projector."""
     return compared_engines.comparing(state) if stage.tab == "compare" or classroom().projector else None
 
 
 def lit_in_view(state: LabState, stage: Stage, compared: compared_engines.Shown | None) -> Any:
-    """Return the mask of the cells in view that the open tab is about, bool of its rows and columns; None for
-    none.
-    """
+    """Return the mask of the cells in view that the open tab is about, bool of rows and columns, or None."""
     if stage.tab == "blame":
         with _or_else(lambda _: None):  # the tab itself shows the reason
             return blame_tab.blamed(state)
@@ -128,7 +120,7 @@ def fill_stage(
     if stage.tab in ("cell", "range") and visible("number_line"):
         # The ruler comes before slower parts.
         with stage.ruler:
-            curve = clipping_curve.curve_at_once(study, why, state) if stage.tab == "range" else None
+            curve = range_tab.curve_at_once(study, why, state) if stage.tab == "range" else None
             show_lab_ruler(study, why, state, panels, curve)
     if stage.tab == "blame" and visible("number_line") and can_drag_value(study, why, state):
         with stage.ruler:
@@ -137,7 +129,16 @@ def fill_stage(
         # It takes a while: the last tab's number line goes at once.
         stage.ruler.empty()
     with _or_else(lambda problem: stage.sentence.warning(say_error(problem))):
-        TABS[stage.tab].fill(study, why, state, stage, compared)
+        if stage.tab == "cell":
+            _fill_cell(study, why, state, stage)
+        elif stage.tab == "range":
+            range_tab.show_range(study, state, stage.sentence, stage.action)
+            with stage.body:
+                range_tab.show_calibrations(study, why, state)
+        elif stage.tab == "blame":
+            blame_tab.show_blame(study, state, stage.sentence, stage.action, stage.body)
+        else:
+            compare_tab.show_compare(study, state, compared, stage.sentence, stage.action, stage.body)
     if not classroom().projector:
         words = CAUSES.get(why.cause, ()) if stage.tab == "cell" else ()
         with stage.body:
@@ -145,7 +146,7 @@ def fill_stage(
     if curve is not None:
         # Without the marks that take too long it is still the curve.
         with stage.ruler, _or_else(lambda _: None):
-            clipping_curve.complete(curve, study, why, state)
+            range_tab.complete_marks(curve, study, why, state)
 
 
 @contextlib.contextmanager
@@ -159,9 +160,7 @@ def _or_else(tell: Callable[[QuantVizError], object]) -> Iterator[None]:
         tell(problem)
 
 
-def _fill_cell(
-    study: Study, why: Any, state: LabState, stage: Stage, compared: compared_engines.Shown | None
-) -> None:
+def _fill_cell(study: Study, why: Any, state: LabState, stage: Stage) -> None:
     if visible("sentence"):
         with stage.sentence:
             show_sentence(why, state.source)
@@ -171,26 +170,6 @@ def _fill_cell(
     if has_places(state) and not classroom().projector:
         with stage.body:
             show_places(study, state)
-
-
-def _fill_range(
-    study: Study, why: Any, state: LabState, stage: Stage, compared: compared_engines.Shown | None
-) -> None:
-    range_tab.show_range(study, state, stage.sentence, stage.action)
-    with stage.body:
-        range_tab.show_calibrations(study, why, state)
-
-
-def _fill_blame(
-    study: Study, why: Any, state: LabState, stage: Stage, compared: compared_engines.Shown | None
-) -> None:
-    blame_tab.show_blame(study, state, stage.sentence, stage.action, stage.body)
-
-
-def _fill_compare(
-    study: Study, why: Any, state: LabState, stage: Stage, compared: compared_engines.Shown | None
-) -> None:
-    compare_tab.show_compare(study, state, compared, stage.sentence, stage.action, stage.body)
 
 
 def _has_range(state: LabState) -> bool:
@@ -208,18 +187,7 @@ def _has_comparison(state: LabState) -> bool:
     return not classroom().projector and any(map(visible, ("recipes", "compare", "actions")))
 
 
-@dataclass(frozen=True)
-class _Tab:
-    offered: Callable[[LabState], bool]
-    fill: Callable[..., None]
-
-
-#: The tabs by id, in their order.
-TABS: Mapping[str, _Tab] = MappingProxyType(
-    {
-        "cell": _Tab(lambda state: True, _fill_cell),
-        "range": _Tab(_has_range, _fill_range),
-        "blame": _Tab(_has_blame, _fill_blame),
-        "compare": _Tab(_has_comparison, _fill_compare),
-    }
+#: Whether a tab has something to show, by the tab's id, in their order.
+TABS: Mapping[str, Callable[[LabState], bool]] = MappingProxyType(
+    {"cell": lambda state: True, "range": _has_range, "blame": _has_blame, "compare": _has_comparison}
 )

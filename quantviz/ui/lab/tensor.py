@@ -128,8 +128,8 @@ def kept(source: Source, what: str, make: Callable[[], T], *, aside: bool = Fals
     aside = aside or math.prod(source.shape) >= _ASIDE_ELEMENTS
     if source.shared:
         return shared_fact(key, make, aside=aside)
-    own = cast(Shared, st.session_state.setdefault("lab_found", Shared(SESSION_BYTES)))
-    return own.get(key, make, aside=aside)
+    facts = cast(Shared, st.session_state.setdefault("lab_found", Shared(SESSION_BYTES)))
+    return facts.get(key, make, aside=aside)
 
 
 def heavy_fact(source: Source, what: str, work: Callable[[Stored], T]) -> T:
@@ -140,14 +140,14 @@ def heavy_fact(source: Source, what: str, work: Callable[[Stored], T]) -> T:
     """
     if math.prod(source.shape) < HEAVY_ELEMENTS:
         return kept(source, what, lambda: work(stored_of(source)), aside=True)
-    name = f"{source.key} {what}"
-    return kept(
-        source,
-        what,
+
+    def make() -> T:
         # A source with a text form is opened where the work is done; the session's own data is sent there.
-        lambda: heavily(name, partial(of_tensor, source if source.shared else stored_of(source), work)),
-        aside=True,
-    )
+        return heavily(
+            f"{source.key} {what}", partial(of_tensor, source if source.shared else stored_of(source), work)
+        )
+
+    return kept(source, what, make, aside=True)
 
 
 def facts_of(source: Source) -> Facts:
@@ -159,9 +159,7 @@ def facts_of(source: Source) -> Facts:
 
 
 def study_of(state: LabState, scheme: Scheme | None = None) -> Study:
-    """Return the state's tensor under its scheme, or under another; `QuantVizError` where it cannot be
-    quantized so.
-    """
+    """Return the state's tensor under a scheme, its own if None; `QuantVizError` if it does not fit."""
     from quantviz.analysis.study import Study
 
     source = state.source
@@ -181,25 +179,14 @@ def study_of(state: LabState, scheme: Scheme | None = None) -> Study:
 
 
 def ask_study_of(state: LabState, what: str, ask: Callable[[Study], T], block: Shape | None = None) -> T:
-    """Return the result of long work on the state's tensor under its scheme, or on one of its blocks by
-    itself: see `heavy_fact`.
-    """
+    """Return the result of long work on the state's tensor, or on a block of it: see `heavy_fact`."""
     from quantviz.analysis.study import ask_study
 
     source = state.source
     scheme = state.scheme
-    return heavy_fact(
-        source,
-        what,
-        partial(
-            ask_study,
-            ask=ask,
-            scheme=scheme,
-            facts=facts_of(source),
-            found=_found(source, scheme),
-            block=block,
-        ),
-    )
+    found = _found(source, scheme)
+    work = partial(ask_study, ask=ask, scheme=scheme, facts=facts_of(source), found=found, block=block)
+    return heavy_fact(source, what, work)
 
 
 def _found(source: Source, scheme: Scheme) -> Range | QParams | None:
@@ -220,9 +207,7 @@ def searches(scheme: Scheme) -> bool:
 
 
 def gaussian_db(scheme: Scheme, shape: tuple[int, ...]) -> float:
-    """Return the SQNR of normal tensors of `shape` under a scheme, in dB; nan where that takes too long. It
-    is shared, because it takes a while.
-    """
+    """Return the SQNR of normal tensors of `shape` under a scheme, in dB; nan where that takes too long."""
     from quantviz.evaluation.gaussian import gaussian_sqnr_db
 
     heavy = searches(scheme) and math.prod(shape) >= HEAVY_ELEMENTS

@@ -44,12 +44,9 @@ def in_hand(now: Now) -> LabState:
     state = st.session_state.get(_MOVED, {}).get((now.id, now.attempt))
     if state is not None:
         return cast(LabState, state)
-    given = [answer for tries in now.tries for answer in tries if _is_drag(now, answer)]
-    return dragged(start, given[-1].given) if given else start
-
-
-def _is_drag(now: Now, answer: Answer) -> bool:
-    return isinstance(now.lesson.question(now.place.step, answer.question), Drag)
+    of_questions = zip(now.step.questions, now.tries, strict=True)
+    drags = [answer for question, tries in of_questions if isinstance(question, Drag) for answer in tries]
+    return dragged(start, drags[-1].given) if drags else start
 
 
 def has_moved(now: Now) -> bool:

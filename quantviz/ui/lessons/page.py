@@ -58,7 +58,8 @@ def show_page() -> None:
     """Show the list of lessons, or a step of one."""
     place = _place()
     # First of all: the next click comes with the new address.
-    _write_address(place)
+    at = {"l": place.lesson, "p": str(place.step + 1)} if place.lesson else {}
+    address.write({**at, "lang": language(), **parameters()})
     take_from_browser()
     every = lessons(language())
     with st.sidebar:
@@ -99,10 +100,9 @@ def _opening(
     """Return the place in the address, by step or term, and the errors of its parts."""
     every = lessons(language())
     if lesson_id is None and term is not None:
-        home = term_home(term)
-        return (
-            (Place(*home), ()) if home else (Place(), (QuantVizError("lessons.term_without_step", got=term),))
-        )
+        if home := term_home(term):
+            return Place(*home), ()
+        return Place(), (QuantVizError("lessons.term_without_step", got=term),)
     if lesson_id is None:
         return Place(), ()
     if lesson_id not in every:
@@ -112,15 +112,10 @@ def _opening(
         return Place(lesson_id), ()
     last = len(lesson.steps)
     shown = min(max(int(step), 1), last) if step.isascii() and step.isdigit() and len(step) < 4 else 1
-    return Place(lesson_id, shown - 1), () if step == str(shown) else (
-        QuantVizError("lessons.unknown_step", got=step, last=last, shown=shown),
-    )
-
-
-def _write_address(place: Place) -> None:
-    wanted = {"l": place.lesson, "p": str(place.step + 1)} if place.lesson else {}
-    wanted |= {"lang": language(), **parameters()}
-    address.write(wanted)
+    if step == str(shown):
+        return Place(lesson_id, shown - 1), ()
+    problem = QuantVizError("lessons.unknown_step", got=step, last=last, shown=shown)
+    return Place(lesson_id, shown - 1), (problem,)
 
 
 def _show_contents(every: Mapping[str, Lesson | QuantVizError], place: Place) -> None:

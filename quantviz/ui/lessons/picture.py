@@ -141,7 +141,8 @@ def _tiles(now: Now, r: QuantResult, state: LabState) -> None:
             if part in now.covered:
                 cover_tile(part.removeprefix("tiles."))
             elif now.step.move:
-                whose = say(f"lessons.whose.{_whose(now)}", value=right[part].value) if right else ""
+                of = "yours" if _is_moved(now) else "before"
+                whose = say(f"lessons.whose.{of}", value=right[part].value) if right else ""
                 # On the wall it stands on one line with whose it is.
                 show_live_tile(
                     computed[part],
@@ -151,11 +152,6 @@ def _tiles(now: Now, r: QuantResult, state: LabState) -> None:
                 )
             else:
                 show_tile(computed[part], line="tile_lines" in now.step.show)
-
-
-def _whose(now: Now) -> str:
-    """Return "yours" where the tiles beside the answer show the learner's state, "before" for the start."""
-    return "yours" if _is_moved(now) else "before"
 
 
 def _right_tiles(now: Now) -> Mapping[str, Tile]:

@@ -54,13 +54,10 @@ def part_places(now: Now, panels: int) -> Mapping[str, Any]:
         return dict.fromkeys(PARTS, one)
     left, right = one.columns(_COLUMNS.get(panels, _EVEN), gap="small")
     # Beside panels stands the ruler; beside a ruler alone its numbers, and the sentences on its states.
-    first = _with_panels(now) if panels else ("ruler",)
+    first: tuple[str, ...] = ("ruler",)
+    if panels:
+        first = ("panels", "table" if "table" in _shown(now) else "plot")
     return dict.fromkeys(PARTS, right) | dict.fromkeys(first, left)
-
-
-def _with_panels(now: Now) -> tuple[str, ...]:
-    """Return the parts in the column of the panels, which have room for one more."""
-    return ("panels", "table") if "table" in _shown(now) else ("panels", "plot")
 
 
 def _shown(now: Now) -> frozenset[str]:

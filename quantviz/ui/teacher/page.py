@@ -239,11 +239,10 @@ def _state(choice: Choice) -> LabState:
 
 def link(choice: Choice, app: str) -> str:
     """Return the address for the class, of the app at `app`."""
-    opened = (
-        {"l": choice.lesson_in(sound_lessons(language())), "p": str(choice.step)}
-        if choice.opens == "lesson"
-        else short_link(_state(choice))
-    )
+    if choice.opens == "lesson":
+        opened = {"l": choice.lesson_in(sound_lessons(language())), "p": str(choice.step)}
+    else:
+        opened = short_link(_state(choice))
     # Hidden and locked parts come first: a link that is cut off behind them opens none of these.
     query = {**written(choice.applied), **opened}
     if choice.language:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import streamlit as st
 
-from quantviz.errors import QuantVizError
 from quantviz.lab.state import LabState
 from quantviz.schemes.conventions import CHOICES, CONVENTION_GROUPS, CONVENTIONS, FIELDS
 from quantviz.schemes.recipes import ALL_RECIPES, RECIPE_GROUPS, RECIPES, current_recipe
-from quantviz.ui.components.choice import choose, widen_list
+from quantviz.ui.components.choice import choose_among, show_button, widen_list
 from quantviz.ui.components.classroom_signs import show_lock
+from quantviz.ui.components.refusals import error_beside, show_error_beside
 from quantviz.ui.components.scheme_words import (
     changes,
     convention_name,
@@ -65,18 +67,20 @@ def show_recipe(state: LabState, *, more: str = "") -> None:
     now = current_recipe(state.scheme, state.source.shape) or _OWN
     asked = st.session_state.get(_RECIPE, now)
     offered = {_OWN, *ALL_RECIPES} - {*RECIPES}
+    # An engine's own recipe is among them while the scheme is that.
+    names = (*(name for name in dict.fromkeys((now, asked)) if name in offered), *RECIPES)
+    words = {name: say("recipe.own") if name == _OWN else say_recipe(name, state.source) for name in names}
     widen_list(say("recipe.label"))
-    choose(
+    choose_among(
         st.selectbox,
+        _RECIPE,
         say("recipe.label"),
-        # An engine's own recipe is among them while the scheme is that.
-        (*(name for name in dict.fromkeys((now, asked)) if name in offered), *RECIPES),
-        key=widgets.show(_RECIPE, now),
-        on_change=errors.safely(_set_recipe),
-        format_func=lambda name: say("recipe.own") if name == _OWN else say_recipe(name, state.source),
+        words,
+        now,
+        _set_recipe,
+        lock="scheme",
         filter_mode="contains",
         help="\n\n".join(filter(None, (explained(_RECIPE, say("recipe.help")), more))),
-        disabled=locked("scheme"),
     )
 
 
@@ -85,8 +89,7 @@ def refuse_recipe(state: LabState) -> None:
     _refused(_RECIPE, "recipe.does_not_fit", lambda name: say_recipe(name, state.source))
 
 
-def _set_recipe() -> None:
-    name = st.session_state[_RECIPE]
+def _set_recipe(name: str) -> None:
     if name == _OWN:
         return
     with errors.caught_beside(_RECIPE):
@@ -99,40 +102,34 @@ def _set_recipe() -> None:
 def show_convention(state: LabState) -> None:
     """Show whose arithmetic the scheme uses."""
     convention = state.scheme.chosen
+    about = f"**{plain(convention_name(convention))}**: {plain(say(f'conventions.{convention.id}.help'))}"
     widen_list(say("arithmetic.label"))
-    choose(
+    choose_among(
         st.selectbox,
+        _CONVENTION,
         say("arithmetic.label"),
-        (name for group in CONVENTION_GROUPS.values() for name in group),
-        key=widgets.show(_CONVENTION, convention.id),
-        on_change=errors.safely(_set_convention),
-        format_func=convention_option,
+        {name: convention_option(name) for group in CONVENTION_GROUPS.values() for name in group},
+        convention.id,
+        _set_convention,
+        lock="scheme",
         filter_mode="contains",
-        help=explained(
-            _CONVENTION,
-            f"{say('arithmetic.help')}\n\n**{plain(convention_name(convention))}**: "
-            f"{plain(say(f'conventions.{convention.id}.help'))}",
-        ),
-        disabled=locked("scheme"),
+        help=explained(_CONVENTION, f"{say('arithmetic.help')}\n\n{about}"),
     )
     _refused(_CONVENTION, "arithmetic.does_not_fit", lambda name: convention_name(CONVENTIONS[name]))
     limited = say("arithmetic.limited") if convention.offer.limited else ""
     st.caption(plain(sentences(purpose_words(convention), limited)))
 
 
-def _set_convention() -> None:
+def _set_convention(name: str) -> None:
     now = session.state()
     with errors.caught_beside(_CONVENTION):
-        session.adapt_scheme(
-            now.scheme.adapted(st.session_state[_CONVENTION], now.source.shape), "convention"
-        )
+        session.adapt_scheme(now.scheme.adapted(name, now.source.shape), "convention")
 
 
-def _refused(control: str, key: str, name_of: object) -> None:
+def _refused(control: str, key: str, name_of: Callable[[str], str]) -> None:
     """Say why the choice is impossible, beside its control, which still shows it."""
-    error: QuantVizError | None = errors.input_errors().get(control)
+    error = error_beside(control)
     if error:
-        assert callable(name_of)
         st.error(say(key, name=plain(name_of(st.session_state[control])), reason=say_error(error)))
 
 
@@ -147,12 +144,9 @@ def _rules(state: LabState) -> None:
         label, key=_RULES, help=say("arithmetic.rules_help"), width="stretch", on_change="rerun"
     )
     with rules:
-        st.button(
-            say("arithmetic.as_engine"),
-            key="rules_as_engine",
-            on_click=errors.safely(_set_rules),
-            args=(convention.id,),
-            disabled=not changed or locked("scheme"),
+        unchanged = not changed or locked("scheme")
+        show_button(
+            say("arithmetic.as_engine"), "rules_as_engine", _set_rules, convention.id, disabled=unchanged
         )
         if not rules.open:
             return
@@ -168,17 +162,16 @@ def _rule(state: LabState, name: str, changed: bool) -> None:
     with st.container(key=f"{key}_field", gap=None):
         if name in CHOICES:
             # A choice of None would show as nothing chosen.
-            by_name = {str(choice): choice for choice in CHOICES[name]}
-            choose(
+            words = {str(choice): value_words(name, choice) for choice in CHOICES[name]}
+            choose_among(
                 st.selectbox,
+                key,
                 label,
-                tuple(by_name),
-                key=widgets.show(key, str(value)),
-                on_change=errors.safely(_set_rule),
-                args=(name,),
-                format_func=lambda choice: value_words(name, by_name[choice]),
+                words,
+                str(value),
+                lambda _: _set_rule(name),
+                lock="scheme",
                 help=explained(key, field_help(name)),
-                disabled=locked("scheme"),
             )
         else:
             whole = isinstance(value, int)
@@ -186,16 +179,13 @@ def _rule(state: LabState, name: str, changed: bool) -> None:
                 label,
                 0 if whole else 0.0,
                 key=widgets.show(key, value),
-                step=1 if whole else None,
-                format="%d" if whole else "%.6g",
+                format=None if whole else "%.6g",
                 on_change=errors.safely(_set_rule),
                 args=(name,),
                 help=explained(key, field_help(name)),
                 disabled=locked("scheme"),
             )
-        error = errors.input_errors().get(key)
-        if error:
-            st.error(say_error(error))
+        show_error_beside(key)
 
 
 def _key(name: str) -> str:
@@ -204,11 +194,7 @@ def _key(name: str) -> str:
 
 def _set_rule(name: str) -> None:
     given = st.session_state[_key(name)]
-    value = (
-        next((choice for choice in CHOICES[name] if str(choice) == given), given)
-        if name in CHOICES
-        else given
-    )
+    value = next((choice for choice in CHOICES.get(name, ()) if str(choice) == given), given)
     with errors.caught_beside(_key(name)):
         session.put_scheme(convention=session.state().scheme.chosen.replace(**{name: value}))
 

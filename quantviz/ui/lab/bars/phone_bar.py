@@ -10,7 +10,7 @@ import streamlit as st
 from quantviz.lab.state import LabState
 from quantviz.schemes.formats import NumberFormat
 from quantviz.schemes.level_count import level_count
-from quantviz.ui.components.choice import choose
+from quantviz.ui.components.choice import choose_among
 from quantviz.ui.components.scheme_words import format_name
 from quantviz.ui.lab.bars.scheme_bar import (
     ALL_SETTINGS,
@@ -22,8 +22,7 @@ from quantviz.ui.lab.bars.scheme_bar import (
     set_granularity,
     why_not,
 )
-from quantviz.ui.shell import errors, session, widgets
-from quantviz.ui.shell.classroom import locked
+from quantviz.ui.shell import session
 from quantviz.ui.shell.words import plain, say
 
 _BITS = "phone_bits"
@@ -60,14 +59,14 @@ def _bits(state: LabState) -> None:
     ):
         st.markdown(f"**{plain(say('phone.bits', bits=now.bits))}**", width="content")
         if len(family) > 1:
-            choose(
+            choose_among(
                 st.select_slider,
+                _BITS,
                 say("strip.bits"),
-                [fmt.id for fmt in family],
-                key=widgets.show(_BITS, now.id),
-                on_change=errors.safely(lambda: put_format(st.session_state[_BITS], "bits")),
-                format_func=format_name,
-                disabled=locked("scheme"),
+                {fmt.id: format_name(fmt.id) for fmt in family},
+                now.id,
+                lambda name: put_format(name, "bits"),
+                lock="scheme",
                 label_visibility="collapsed",
             )
         st.markdown(plain(say("phone.levels", levels=f"{level_count(state.scheme):,}")), width="content")
@@ -77,14 +76,12 @@ def _scale(state: LabState) -> None:
     now = chosen(state)
     # A list has no room for reasons: impossible choices stand in all settings, grey and with their reasons.
     possible = {
-        name: each for name, each in choices(state).items() if name == now or why_not(state, each) is None
+        name: button_words(state, name, each)
+        for name, each in choices(state).items()
+        if name == now or why_not(state, each) is None
     }
-    choose(
-        st.selectbox,
-        say("phone.scale"),
-        tuple(possible),
-        key=widgets.show(_SCALE, now),
-        on_change=errors.safely(lambda: set_granularity(choices(session.state())[st.session_state[_SCALE]])),
-        format_func=lambda name: button_words(state, name, possible[name]),
-        disabled=locked("scheme"),
-    )
+
+    def take(name: str) -> None:
+        set_granularity(choices(session.state())[name])
+
+    choose_among(st.selectbox, _SCALE, say("phone.scale"), possible, now, take, lock="scheme")

@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Any
 
 import streamlit as st
 
@@ -30,15 +31,16 @@ from quantviz.schemes.granularity import (
     divisors,
 )
 from quantviz.schemes.scheme import MODES, Scheme
-from quantviz.ui.components.choice import choose
+from quantviz.ui.components.choice import choose_among, show_button
 from quantviz.ui.components.classroom_signs import show_lock
-from quantviz.ui.components.scheme_words import convention_name, format_name
-from quantviz.ui.lab.bars.changed_along import show_what_changed_along
+from quantviz.ui.components.refusals import show_error_beside
+from quantviz.ui.components.scheme_words import convention_name, format_name, part_words
 from quantviz.ui.lab.bars.engine_controls import refuse_recipe, show_recipe
 from quantviz.ui.lab.learning import explained
-from quantviz.ui.shell import errors, session, widgets
+from quantviz.ui.shell import errors, session
 from quantviz.ui.shell.classroom import classroom, locked
-from quantviz.ui.shell.words import language, plain, say, say_axis, say_error
+from quantviz.ui.shell.session import Adapted
+from quantviz.ui.shell.words import language, plain, say, say_axis, say_error, sentences, shape_text
 
 #: Integers are chosen by sign and bits, other formats by name.
 _INTEGERS: Mapping[str, bool] = MappingProxyType({"integer_signed": True, "integer_unsigned": False})
@@ -90,45 +92,32 @@ def _choice_of(fmt: NumberFormat) -> str:
 def _number_format(state: LabState) -> None:
     fmt = state.scheme.number_format
     offered = offered_formats(state.scheme.arithmetic.offer)
-    names = dict.fromkeys(sorted(map(_choice_of, offered), key=lambda name: name not in _INTEGERS))
-    choose(
-        st.selectbox,
-        say("strip.format"),
-        tuple(names),
-        key=widgets.show("format", _choice_of(fmt)),
-        on_change=errors.safely(_set_format),
-        format_func=lambda name: say(f"strip.{name}") if name in _INTEGERS else format_name(name),
-        disabled=locked("scheme"),
-        width=132,
-    )
+    now = _choice_of(fmt)
+    words = {name: say(f"strip.{name}") for name in _INTEGERS if name in map(_choice_of, offered)}
+    words |= {each.id: format_name(each.id) for each in offered if each.family != "integer"}
+    label = say("strip.format")
+    choose_among(st.selectbox, "format", label, words, now, _set_format, lock="scheme", width=132)
     if fmt.family == "integer":
-        choose(
-            st.segmented_control,
-            say("strip.bits"),
-            [each.bits for each in offered if _choice_of(each) == _choice_of(fmt)],
-            key=widgets.show("bits", fmt.bits),
-            required=True,
-            on_change=errors.safely(_set_bits),
-            format_func=str,
-            disabled=locked("scheme"),
-        )
+        bits = {each.bits: str(each.bits) for each in offered if _choice_of(each) == now}
+        control = st.segmented_control
+        label = say("strip.bits")
+        choose_among(control, "bits", label, bits, fmt.bits, _set_bits, lock="scheme", required=True)
 
 
 def _explained(scheme: Scheme) -> str:
     """Return the help on format, bits and mode: their controls have no room for labels."""
     fmt = scheme.number_format
-    told = {"format": _format_help(fmt), "bits": say("strip.bits_help"), "mode": say("strip.mode_help")}
+    help_on = {"format": _format_help(fmt), "bits": say("strip.bits_help"), "mode": say("strip.mode_help")}
     if len(possible_modes(scheme)) == 1:
-        told["mode"] += " " + _why_one_mode(scheme)
-    parts = (f"**{say(f'strip.{name}')}** · {explained(name, words)}" for name, words in told.items())
+        help_on["mode"] += " " + _why_one_mode(scheme)
+    parts = (f"**{say(f'strip.{name}')}** · {explained(name, words)}" for name, words in help_on.items())
     return "\n\n".join(parts)
 
 
 def _format_help(fmt: NumberFormat) -> str:
     """Return the help on the format, with a link to all its values."""
-    about = say(
-        "strip.format_line", name=plain(format_name(fmt.id)), help=plain(say(f"formats.{fmt.id}.help"))
-    )
+    words = plain(say(f"formats.{fmt.id}.help"))
+    about = say("strip.format_line", name=plain(format_name(fmt.id)), help=words)
     link = f"[{say('strip.format_page')}](/formats?a={fmt.id}&lang={language()})"
     return f"{say('strip.format_help')}\n\n{about} {link} ·"
 
@@ -139,24 +128,16 @@ def put_format(format_id: str, control: str) -> None:
         session.adapt_scheme(session.state().scheme.with_format(format_id), "format")
 
 
-def _set_format() -> None:
+def _set_format(name: str) -> None:
     scheme = session.state().scheme
-    name = st.session_state["format"]
     of_name = [fmt for fmt in offered_formats(scheme.arithmetic.offer) if _choice_of(fmt) == name]
     put_format(min(of_name, key=scheme.number_format.distance).id, "format")
 
 
-def _set_bits() -> None:
+def _set_bits(bits: int) -> None:
     scheme = session.state().scheme
-    bits = st.session_state["bits"]
-    if bits is None:  # the control was replaced while it loaded
-        return
-    fmt = next(
-        fmt
-        for fmt in FORMATS.values()
-        if _choice_of(fmt) == _choice_of(scheme.number_format) and fmt.bits == bits
-    )
-    put_format(fmt.id, "bits")
+    alike = (fmt for fmt in FORMATS.values() if _choice_of(fmt) == _choice_of(scheme.number_format))
+    put_format(next(fmt.id for fmt in alike if fmt.bits == bits), "bits")
 
 
 # ---- mode ---------------------------------------------------------------------------------------
@@ -165,25 +146,15 @@ def _set_bits() -> None:
 def possible_modes(scheme: Scheme) -> tuple[str, ...]:
     """Return the modes that its format can have and its convention offers."""
     offered = scheme.arithmetic.offer.modes or MODES
-    return tuple(
-        mode
-        for mode in MODES
-        if mode in offered and (mode == "symmetric" or scheme.number_format.kind == "integer")
-    )
+    possible = MODES if scheme.number_format.kind == "integer" else ("symmetric",)
+    return tuple(mode for mode in MODES if mode in offered and mode in possible)
 
 
 def _mode(state: LabState) -> None:
-    modes = possible_modes(state.scheme)
-    choose(
-        st.segmented_control,
-        say("strip.mode"),
-        modes,
-        key=widgets.show("mode", state.scheme.mode),
-        required=True,
-        on_change=errors.safely(_set_mode),
-        format_func=lambda name: say(f"modes.{name}.name"),
-        disabled=locked("scheme"),
-    )
+    words = {name: say(f"modes.{name}.name") for name in possible_modes(state.scheme)}
+    now = state.scheme.mode
+    label = say("strip.mode")
+    choose_among(st.segmented_control, "mode", label, words, now, _set_mode, lock="scheme", required=True)
 
 
 def _why_one_mode(scheme: Scheme) -> str:
@@ -192,13 +163,9 @@ def _why_one_mode(scheme: Scheme) -> str:
     return plain(say("strip.not_offered_here", name=convention_name(scheme.arithmetic)))
 
 
-def _set_mode() -> None:
-    scheme = session.state().scheme
-    mode = st.session_state["mode"]
-    if mode is None:  # the control was replaced while it loaded
-        return
+def _set_mode(mode: str) -> None:
     with errors.caught_beside("mode"):
-        session.adapt_scheme(scheme.with_mode(mode), "mode")
+        session.adapt_scheme(session.state().scheme.with_mode(mode), "mode")
 
 
 # ---- one scale for … ----------------------------------------------------------------------------
@@ -224,20 +191,16 @@ class _Kind:
 
 def _channels(state: LabState) -> Mapping[str, Granularity]:
     axes = len(state.source.shape)
-    if axes <= 2:  # a tensor of one axis has no rows: there the button is grey
-        return (
-            {"row": PerChannel(-2), "column": PerChannel(-1)}
-            if axes == 1
-            else {"row": PerChannel(0), "column": PerChannel(1)}
-        )
-    return {f"axis{axis}": PerChannel(axis) for axis in range(axes)}
+    if axes == 1:  # it has no rows: there the button is grey
+        return {"row": PerChannel(-2), "column": PerChannel(-1)}
+    names = ("row", "column") if axes == 2 else tuple(f"axis{axis}" for axis in range(axes))
+    return {name: PerChannel(axis) for axis, name in enumerate(names)}
 
 
 def _groups(state: LabState) -> Mapping[str, Granularity]:
     axis = len(state.source.shape) - 1
-    return {
-        "group": PerGroup(_usual(state, PerGroup.id, _group_sizes(state, axis), state.source.shape[axis]))
-    }
+    sizes = _group_sizes(state, axis)
+    return {"group": PerGroup(_usual(state, PerGroup.id, sizes, state.source.shape[axis]))}
 
 
 def _blocks(state: LabState) -> Mapping[str, Granularity]:
@@ -256,9 +219,7 @@ def _sides(shape: Shape) -> Shape:
 
 def choices(state: LabState) -> dict[str, Granularity]:
     """Return the possible granularities by the name of the button, in the order of the buttons."""
-    return {
-        name: granularity for kind in _KINDS.values() for name, granularity in kind.buttons(state).items()
-    }
+    return {name: each for kind in _KINDS.values() for name, each in kind.buttons(state).items()}
 
 
 def chosen(state: LabState) -> str | None:
@@ -288,9 +249,7 @@ def why_not(state: LabState, granularity: Granularity) -> str | None:
 
 
 def other_granularities(state: LabState) -> tuple[Granularity, ...]:
-    """Return the granularities in place of the present one: channels at first, which cost least, and where
-    there are none, or a scale is for less than the tensor already, all possible ones.
-    """
+    """Return the other granularities to try: channels in place of one scale, else all that are possible."""
     shape = state.source.shape
     taken = (chosen(state), PerTensor.id)
     possible = (each for name, each in choices(state).items() if name not in taken)
@@ -309,14 +268,14 @@ def _granularity(state: LabState) -> None:
         with st.container(key="granularity_buttons", horizontal=True, gap=None, width="content", wrap=True):
             for name, granularity in choices(state).items():
                 reason = why_not(state, granularity)
-                st.button(
+                show_button(
                     button_words(state, name, granularity),
-                    key=f"per_{name}",
+                    f"per_{name}",
+                    set_granularity,
+                    granularity,
                     type="primary" if name == now else "secondary",
                     disabled=(reason is not None and name != now) or locked("scheme"),
                     help=reason or _help(state, name, granularity),
-                    on_click=errors.safely(set_granularity),
-                    args=(granularity,),
                 )
     if sizes := _KINDS[state.scheme.granularity.id].sizes:
         with st.container(key="sizes", horizontal=True, gap="small", width="content"):
@@ -325,11 +284,9 @@ def _granularity(state: LabState) -> None:
 
 def button_words(state: LabState, name: str, granularity: Granularity) -> str:
     """Return a button's label."""
-    return (
-        plain(say_axis(state.source, granularity.axis, "button"))
-        if isinstance(granularity, PerChannel)
-        else say(f"strip.per_{name}")
-    )
+    if isinstance(granularity, PerChannel):
+        return plain(say_axis(state.source, granularity.axis, "button"))
+    return say(f"strip.per_{name}")
 
 
 def _help(state: LabState, name: str, granularity: Granularity) -> str:
@@ -354,27 +311,22 @@ def set_granularity(granularity: Granularity) -> None:
 
 
 def _size_control(label: str, sizes: Iterable[int], key: str, now: int) -> None:
-    choose(
-        st.selectbox,
-        label,
-        sorted({*sizes, now}),
-        key=widgets.show(key, now),
-        on_change=errors.safely(_set_size),
-        args=(key,),
-        disabled=locked("scheme"),
-        width=76,
+    words = {size: str(size) for size in sorted({*sizes, now})}
+    _granularity_field(label, words, key, now, width=76)
+
+
+def _granularity_field(label: str, words: Mapping[Any, str], key: str, now: Any, **look: Any) -> None:
+    choose_among(
+        st.selectbox, key, label, words, now, lambda value: _set_size(key, value), lock="scheme", **look
     )
 
 
-def _set_size(key: str) -> None:
-    """Change one field of the granularity. The others are the state's, not those of controls that may still
-    show another tensor's.
-    """
+def _set_size(key: str, chosen: Any) -> None:
+    """Change one field of the granularity; a control may still show another tensor's other fields."""
     kind, _, field = key.partition("_")
     now = session.state()
     granularity = now.scheme.granularity
     if granularity.id == _SIZED[kind].id:
-        chosen = st.session_state[key]
         value = counted(chosen, len(now.source.shape)) if field == "axis" else chosen
         wanted = dataclasses.replace(granularity, **{field: value})  # type: ignore[type-var]
         with errors.caught_beside("strip"):
@@ -415,17 +367,8 @@ def _group_size(state: LabState) -> None:
     axis = granularity.axis % len(shape)
     _size_control(say("strip.size"), _group_sizes(state, axis), "group_size", granularity.size)
     if len(shape) > 1:
-        choose(
-            st.selectbox,
-            say("strip.along"),
-            range(len(shape)),
-            key=widgets.show("group_axis", axis),
-            on_change=errors.safely(_set_size),
-            args=("group_axis",),
-            format_func=lambda i: say_axis(state.source, i, "along"),
-            disabled=locked("scheme"),
-            width=100,
-        )
+        words = {i: say_axis(state.source, i, "along") for i in range(len(shape))}
+        _granularity_field(say("strip.along"), words, "group_axis", axis, width=100)
 
 
 def _block_size(state: LabState) -> None:
@@ -445,24 +388,19 @@ def _flat_size(state: LabState) -> None:
     # Engines that pack runs of fixed sizes, or end in a short one, take neighbours.
     if (convention.offer.sizes or convention.tail != "refuse") and not granularity.strided:
         return
-    choose(
-        st.selectbox,
+    words = {False: say("strip.neighbours"), True: say("strip.strided")}
+    _granularity_field(
         say("strip.taken"),
-        (False, True),
-        key=widgets.show("flat_strided", granularity.strided),
-        on_change=errors.safely(_set_size),
-        args=("flat_strided",),
-        format_func=lambda strided: say("strip.strided" if strided else "strip.neighbours"),
+        words,
+        "flat_strided",
+        granularity.strided,
         help=say("strip.taken_help"),
-        disabled=locked("scheme"),
         width=100,
     )
 
 
 def _usual(state: LabState, kind: str, sizes: list[int], length: int) -> int:
-    """Return the size for a new choice: at most the usual one, and smaller than the whole axis where it can
-    be; the usual one where there is none.
-    """
+    """Return the size to begin with: the largest up to the usual one, smaller than the axis if possible."""
     size = _USUAL[kind][state.large]
     fitting = [n for n in sizes if n <= size] or sizes[:1]
     smaller = [n for n in fitting if 1 < n < length]
@@ -493,8 +431,43 @@ def _reasons(state: LabState) -> None:
     show_lock("scheme")
     if len(state.source.shape) == 1:
         st.caption(say("strip.one_axis"))
-    show_what_changed_along(state)
+    _show_further_changes(state)
     refuse_recipe(state)
     for control in ("format", "bits", "mode", "strip"):
-        if control in errors.input_errors():
-            st.error(say_error(errors.input_errors()[control]))
+        show_error_beside(control)
+
+
+def _show_further_changes(state: LabState) -> None:
+    """Show the further changes that the last choice, or the tensor, brought with it."""
+    change = session.adapted()
+    if change and change.others:
+        with st.container(key="changed_along"):
+            st.caption(plain(_further_changes(change, state)))
+
+
+def _further_changes(change: Adapted, state: LabState) -> str:
+    def words(*names: str) -> dict[str, str]:
+        """Return the named parts of the scheme before and after."""
+        schemes = {"before": change.before, "after": change.after}
+        return {
+            when: ", ".join(part_words(scheme, name, state.source) for name in names)
+            for when, scheme in schemes.items()
+        }
+
+    if change.asked == ("granularity",) and change.others == ("calibration",):
+        return say("strip.range_again", **words("calibration"))
+    if change.asked:
+        name = part_words(change.after, change.asked[0], state.source)
+        return say("strip.adapted", name=name, **words(*change.others))
+    if change.after == change.before.with_every_value():
+        return say("strip.without_search", **words(*change.others))
+    # Another tensor is the reason: its values have another sign, or its shape has no such blocks.
+    signs = change.before.number_format.signed != change.after.number_format.signed
+    notes = []
+    if signs:
+        why = "for_picture" if state.source.unedited.picture else "for_both_signs"
+        notes.append(say(f"strip.{why}", **words("format")))
+    rest = tuple(name for name in change.others if not (signs and name == "format"))
+    if rest:
+        notes.append(say("strip.stands_in", shape=shape_text(state.source.shape), **words(*rest)))
+    return sentences(*notes)

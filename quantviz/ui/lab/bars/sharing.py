@@ -25,11 +25,7 @@ _MOST_CSV = 2**20
 
 
 def show_share(study: Study, state: LabState, chart: str, whole: Callable[[], PanelsData]) -> None:
-    """Show the downloads and links of this state, as far as a teacher has not hidden them.
-
-    Pictures are of the panels in the container `chart`, or, where a window of the matrix is seen, of the
-    result of `whole`.
-    """
+    """Show downloads and links that a teacher has not hidden; pictures are of `chart` or `whole`."""
     if visible("actions"):
         show_copy_link()
     if not visible("below"):
@@ -65,12 +61,9 @@ def _data(study: Study, state: LabState) -> None:
         ("csv", partial(as_csv, within=within), _MOST_CSV),
     ):
         too_many = count > most
+        about = say("below.of_the_slice") if result is None else None
         if too_many:
-            help_text = say("below.too_many", most=most)
-        elif result is None:
-            help_text = say("below.of_the_slice")
-        else:
-            help_text = None
+            about = say("below.too_many", most=most)
         st.download_button(
             say(f"below.{ending}"),
             lambda write=write: write(exported()),  # type: ignore[misc]
@@ -78,7 +71,7 @@ def _data(study: Study, state: LabState) -> None:
             key=f"download_{ending}",
             on_click="ignore",
             disabled=too_many,
-            help=help_text,
+            help=about,
         )
 
 
@@ -86,8 +79,7 @@ def _pictures(state: LabState, study: Study, chart: str, whole: Callable[[], Pan
     """Show the panels as files that need no browser."""
     figure = None
     windowed = state.view.size(study.shape) != state.view.matrix(study.shape)
-    asked = windowed and st.session_state.get("picture_whole", False)
-    if asked:
+    if windowed and st.session_state.get("picture_whole", False):
         from quantviz.figures.arrangement import PanelsStyle
         from quantviz.figures.panels import panels_figure
 

@@ -11,10 +11,11 @@ from quantviz.checkpoints.offered import as_link
 from quantviz.lab.scenarios import SCENARIOS
 from quantviz.lab.state import LabState
 from quantviz.ui.components.cell import show_cell_inputs
+from quantviz.ui.components.choice import show_button
 from quantviz.ui.components.lesson_place import go
 from quantviz.ui.lab.bars.scheme_bar import is_sheet_open
 from quantviz.ui.lab.picture.navigation import block_words
-from quantviz.ui.shell import errors, origin, session, undo
+from quantviz.ui.shell import origin, session, undo
 from quantviz.ui.shell.address import turn_to
 from quantviz.ui.shell.classroom import classroom, visible
 from quantviz.ui.shell.origin import LessonStep
@@ -27,15 +28,13 @@ _LONGEST_NAME = 40
 def tensor_name(state: LabState) -> str:
     """Return the tensor's name: of the scenario it began as, or of its source."""
     name = origin.scenario(session.state())
-    return (
-        say(f"scenarios.{name}.name") if name and not state.source.edits else state.source.title(language())
-    )
+    if name and not state.source.edits:
+        return say(f"scenarios.{name}.name")
+    return state.source.title(language())
 
 
 def show_title(state: LabState) -> tuple[Any, Any]:
-    """Show the line, and return the places of the contents of *Share* and *More*, None where a teacher has
-    hidden all: they are filled once the tensor is there.
-    """
+    """Show the line; return the places for *Share* and *More*, None where a teacher has hidden all of it."""
     share = more = None
     with st.container(key="title", horizontal=True, vertical_alignment="center", gap="small"):
         with st.container(key="crumbs", horizontal=True, vertical_alignment="center", gap="xxsmall"):
@@ -106,11 +105,7 @@ def _block(state: LabState) -> str:
 
 
 def _hint(state: LabState) -> str:
-    """Return the hint on what to look for; after a change of scheme or tensor, as one on the start.
-
-    It is empty where a teacher has hidden or locked something; in the Lab opened from a lesson's step, it
-    names that step.
-    """
+    """Return the hint on what to look for, or the lesson's step that led here; empty in a teacher's link."""
     if classroom().hidden or classroom().locked:
         return ""
     step = origin.lesson_step(state)
@@ -134,13 +129,8 @@ def _lesson_title(name: str) -> str:
 
 
 def _back_to_the_lesson(step: LessonStep) -> None:
-    st.button(
-        say("lab.back_to_lesson"),
-        key="back_to_lesson",
-        on_click=errors.safely(_go_back),
-        args=(step,),
-        help=say("lab.back_to_lesson_help", step=step.step + 1),
-    )
+    about = say("lab.back_to_lesson_help", step=step.step + 1)
+    show_button(say("lab.back_to_lesson"), "back_to_lesson", _go_back, step, help=about)
 
 
 def _go_back(step: LessonStep) -> None:
@@ -154,11 +144,6 @@ def _history_buttons() -> None:
         ("undo", session.undo_step, undo.can_undo()),
         ("redo", session.redo_step, undo.can_redo()),
     ):
-        st.button(
-            say(f"lab.{name}"),
-            key=name,
-            icon=f":material/{name}:",
-            on_click=errors.safely(act),
-            disabled=not possible,
-            help=say(f"lab.{name}_help"),
-        )
+        icon = f":material/{name}:"
+        about = say(f"lab.{name}_help")
+        show_button(say(f"lab.{name}"), name, act, icon=icon, disabled=not possible, help=about)

@@ -17,20 +17,14 @@ from quantviz.schemes.calibration import ManualRange
 from quantviz.schemes.granularity import Flat, Granularity, PerChannel, Shape
 from quantviz.schemes.scheme import Scheme
 from quantviz.tensors.views import View
-from quantviz.ui.components.choice import choose
+from quantviz.ui.components.choice import offer, switch
 from quantviz.ui.components.panels_bridge import bridge_width
-from quantviz.ui.components.phone_tables import (
-    TABLE_AND_PLOT,
-    columns_shown,
-    held_column,
-    line_height,
-    table_height,
-)
+from quantviz.ui.components.phone_tables import TABLE_AND_PLOT, Column, show_table
 from quantviz.ui.components.scheme_words import part_words
-from quantviz.ui.lab.picture.navigation import block_words, clicked_line
+from quantviz.ui.lab.picture.navigation import block_words
 from quantviz.ui.lab.picture.tensor_panels import BRIDGE_KEY
 from quantviz.ui.lab.tensor import ask_study_of, heavy_fact
-from quantviz.ui.shell import errors, session, widgets
+from quantviz.ui.shell import session
 from quantviz.ui.shell.classroom import locked
 from quantviz.ui.shell.words import language, number, plain, say, sentences, shape_text, theme
 
@@ -45,12 +39,8 @@ _MOST_NAMED = 4
 _MOST_TOGETHER = 8
 #: Least gain of a remedy to be offered.
 _LEAST_GAIN_DB = 0.05
-#: Columns that a phone shows at first, and a tablet.
-_ON_PHONE = ("part", "block", "remedy", "caused", "suffered", "gain", "runs")
-#: Columns of numbers with words in place of a missing one.
-_NUMBERS_IN_WORDS = ("others",)
-#: Of the columns that name lines, on a wide page and on a phone.
-_WIDTHS = {"part": (140, 172), "remedy": (230, 204), "block": (180, 172)}
+#: Columns that a phone shows at first, and a tablet, beside the one that names the lines.
+_ON_PHONE = ("caused", "suffered", "gain", "runs")
 #: Most channels that are named as the place of the cells, where they hold half of them.
 _MOST_CHANNELS = 3
 #: The scheme's own blocks, among the kinds of parts; and lines of their table that are seen at once.
@@ -63,9 +53,11 @@ def show_blame(study: Study, state: LabState, sentence: Any, action: Any, body: 
     with sentence:
         found = _found(state)
         st.markdown(plain(_answer(found[0], state)))
-    for remedy in _helping(found[0], state):
-        if remedy.scheme is not None:
-            _offer(remedy, state, action)
+    with action:
+        for remedy in _helping(found[0], state):
+            if remedy.scheme is not None:
+                label = plain(_capital(_scheme_words(remedy.scheme, remedy.id, state)))
+                offer(label, "blame_use", _take, remedy.scheme)
     with body, st.container(key="blame"):
         shown = _chosen_parts(found, study, state)
         if shown is None:
@@ -82,9 +74,7 @@ def show_blame(study: Study, state: LabState, sentence: Any, action: Any, body: 
 
 
 def blamed(state: LabState) -> npt.NDArray[np.bool_] | None:
-    """Return the mask of the cells in view that cost the most, bool of the rows and columns in view; None
-    where nothing is to blame.
-    """
+    """Return the mask of the cells in view that cost most, bool of rows and columns; None without any."""
     best = _found(state)[0]
     return None if best.choice is None else parts_in_view(best, state.source.shape, state.view)
 
@@ -124,7 +114,6 @@ def _found(state: LabState) -> tuple[Blame, ...]:
     source = state.source
     scheme = state.scheme
     parts = _asked_for(state) if state.large else None
-
     with st.spinner(say("blame.looking"), show_time=True):
         if parts is None:
             return heavy_fact(source, f"blame {scheme}", partial(culprits, scheme=scheme))
@@ -153,14 +142,11 @@ def _answer(blame: Blame, state: LabState) -> str:
     choice = blame.choice
     if choice is None:
         return _costliest(blame, state)
-    told = say(
-        "blame.found",
-        what=_names(blame.parts, _costliest_first(blame, choice.numbers), state),
-        before=_db(choice.rest_before_db),
-        after=_db(choice.rest_after_db),
-    )
+    what = _names(blame.parts, _costliest_first(blame, choice.numbers), state)
+    before = _db(choice.rest_before_db)
+    finding = say("blame.found", what=what, before=before, after=_db(choice.rest_after_db))
     brings = (_brings(each, state) for each in _helping(blame, state))
-    return sentences(told, _gathered(blame, choice.numbers, state), *brings)
+    return sentences(finding, _gathered(blame, choice.numbers, state), *brings)
 
 
 def _costliest(blame: Blame, state: LabState) -> str:
@@ -169,18 +155,16 @@ def _costliest(blame: Blame, state: LabState) -> str:
     if most is None:
         return say("blame.none")
     share = number(100 * most.caused_share, 2)
-    told = say("blame.costliest", what=_names(blame.parts, (most.number,), state), share=share)
-    return sentences(told, *(_brings(each, state) for each in _helping(blame, state)))
+    finding = say("blame.costliest", what=_names(blame.parts, (most.number,), state), share=share)
+    return sentences(finding, *(_brings(each, state) for each in _helping(blame, state)))
 
 
 def _brings(remedy: Remedy, state: LabState) -> str:
     more = round(_bits(remedy, state), 6)
-    return say(
-        "blame.brings" if more else "blame.brings_for_nothing",
-        remedy=_capital(_words_of(remedy, state)),
-        gain=number(round(remedy.whole_after_db - remedy.whole_before_db, 6), 2, signed=True),
-        **({"bits": number(more, 2, signed=True)} if more else {}),
-    )
+    words = _capital(_words_of(remedy, state))
+    gain = number(round(remedy.whole_after_db - remedy.whole_before_db, 6), 2, signed=True)
+    key = "blame.brings" if more else "blame.brings_for_nothing"
+    return say(key, remedy=words, gain=gain, bits=number(more, 2, signed=True))
 
 
 def _bits(remedy: Remedy, state: LabState) -> float:
@@ -226,32 +210,14 @@ def _call(blame: Blame, state: LabState) -> str:
 
 
 def _helping(blame: Blame, state: LabState) -> tuple[Remedy, ...]:
-    """Return the remedies that help and that kernels run: the scheme of largest gain beyond its bits, and
-    AWQ's scaling by the layer before.
-    """
+    """Return the remedies that help and run on kernels: the scheme of largest net gain, and AWQ's scaling."""
     from quantviz.analysis.blame import DB_PER_BIT
 
-    helping = [
-        remedy
-        for remedy in blame.remedies
-        if remedy.is_deployable and remedy.whole_after_db - remedy.whole_before_db >= _LEAST_GAIN_DB
-    ]
+    deployable = (each for each in blame.remedies if each.is_deployable)
+    helping = [each for each in deployable if each.whole_after_db - each.whole_before_db >= _LEAST_GAIN_DB]
     schemes = [each for each in helping if each.scheme]
     schemes.sort(key=lambda each: DB_PER_BIT * _bits(each, state) - each.whole_after_db)
     return (*schemes[:1], *(each for each in helping if each.id == "fold"))
-
-
-def _offer(remedy: Remedy, state: LabState, action: Any) -> None:
-    assert remedy.scheme is not None
-    with action:
-        st.button(
-            plain(_capital(_scheme_words(remedy.scheme, remedy.id, state))),
-            key="blame_use",
-            on_click=errors.safely(_take),
-            args=(remedy.scheme,),
-            disabled=locked("scheme"),
-            help=say("room.locked") if locked("scheme") else None,
-        )
 
 
 def _scheme_words(scheme: Scheme, remedy: str, state: LabState) -> str:
@@ -294,23 +260,10 @@ def _chosen_parts(found: Sequence[Blame], study: Study, state: LabState) -> Blam
     words = {name: _kind(parts, state) for name, parts in kinds.items()}
     if study.layout.block_count > 1:
         words[_BLOCKS] = say("places.ranked.blocks")
-    chosen = choose(
-        st.segmented_control,
-        say("blame.parts"),
-        words,
-        key=widgets.show(_PARTS, _still(words) or str(found[0].parts)),
-        required=True,
-        format_func=words.__getitem__,
-        label_visibility="collapsed",
-    )
+    chosen = switch(_PARTS, say("blame.parts"), words, first=str(found[0].parts))
     if chosen == _BLOCKS:
         return None
     return next((blame for blame in found if str(blame.parts) == chosen), found[0])
-
-
-def _still(words: dict[str, str]) -> str | None:
-    known = st.session_state.get(_PARTS)
-    return known if known in words else None
 
 
 def _show_suspects(blame: Blame, state: LabState) -> None:
@@ -320,22 +273,15 @@ def _show_suspects(blame: Blame, state: LabState) -> None:
         # Of equally loud parts none costs anything by itself.
         lines.insert(0, blame.choice)
         names.insert(0, say("blame.together", count=blame.choice.k))
-    columns: dict[str, list[Any]] = {
-        "part": names,
-        "absmax": [each.absmax for each in lines],
-        "caused": [_percent(each.caused_share) for each in lines],
-        "suffered": [_percent(each.suffered_share) for each in lines],
-        "before": [each.rest_before_db for each in lines],
-        "after": [each.rest_after_db for each in lines],
-    }
-    formats = {
-        "absmax": "%.4g",
-        "caused": "%.1f %%",
-        "suffered": "%.1f %%",
-        "before": "%.1f",
-        "after": "%.1f",
-    }
-    _table("blame_suspects", columns, formats, "part", len(lines))
+    columns = (
+        Column("part", names, 140, width_on_phone=172, names_lines=True),
+        _column("absmax", [each.absmax for each in lines], "%.4g"),
+        _column("caused", [_percent(each.caused_share) for each in lines], "%.1f %%"),
+        _column("suffered", [_percent(each.suffered_share) for each in lines], "%.1f %%"),
+        _column("before", [each.rest_before_db for each in lines], "%.1f"),
+        _column("after", [each.rest_after_db for each in lines], "%.1f"),
+    )
+    _table("blame_suspects", columns)
     named = _all_chosen(blame, state)
     if named:
         with st.expander(say("blame.each")):
@@ -354,42 +300,35 @@ def _show_blocks(study: Study, state: LabState) -> None:
     from quantviz.analysis.block_costs import block_costs
 
     rows = ask_study_of(state, f"block costs {state.scheme}", block_costs).rows
-    columns: dict[str, list[Any]] = {
-        "block": [block_words(study.layout, study.shape, state.view, each.block) for each in rows],
-        "loudest": [f"({', '.join(map(str, each.loudest))})" for each in rows],
-        "caused": [_percent(each.caused_share) for each in rows],
-        "suffered": [_percent(each.suffered_share) for each in rows],
-        "before": [each.others_before_db for each in rows],
-        "after": [each.others_after_db for each in rows],
-    }
-    formats = {"caused": "%.1f %%", "suffered": "%.1f %%", "before": "%.1f", "after": "%.1f"}
-    _table("blame_blocks", columns, formats, "block", min(len(rows), _MOST_LINES))
+    blocks = [block_words(study.layout, study.shape, state.view, each.block) for each in rows]
+    columns = (
+        Column("block", blocks, 180, width_on_phone=172, names_lines=True),
+        _column("loudest", [f"({', '.join(map(str, each.loudest))})" for each in rows]),
+        _column("caused", [_percent(each.caused_share) for each in rows], "%.1f %%"),
+        _column("suffered", [_percent(each.suffered_share) for each in rows], "%.1f %%"),
+        _column("before", [each.others_before_db for each in rows], "%.1f"),
+        _column("after", [each.others_after_db for each in rows], "%.1f"),
+    )
+    _table("blame_blocks", columns, lines=_MOST_LINES)
     st.caption(f'`qv.block_costs(x, "{state.scheme}").table()`')
 
 
 def _show_remedies(blame: Blame, state: LabState) -> None:
     remedies = blame.remedies
-    columns: dict[str, list[Any]] = {
-        "remedy": [_remedy_words(each, blame, state) for each in remedies],
-        "gain": [each.whole_after_db - each.whole_before_db for each in remedies],
-        "runs": ["✓" if each.is_deployable else say("blame.no_kernel") for each in remedies],
-        "whole": [each.whole_after_db for each in remedies],
-        "bits": [_bits(each, state) for each in remedies],
-        "others": ["–" if math.isnan(each.rest_after_db) else _db(each.rest_after_db) for each in remedies],
-    }
-    formats = {"whole": "%.1f", "gain": "%+.1f", "bits": "%+.3f"}
+    rest_db = [each.rest_after_db for each in remedies]
+    words = [_remedy_words(each, blame, state) for each in remedies]
+    columns = (
+        Column("remedy", words, 230, width_on_phone=204, names_lines=True),
+        _column("gain", [each.whole_after_db - each.whole_before_db for each in remedies], "%+.1f"),
+        _column("runs", ["✓" if each.is_deployable else say("blame.no_kernel") for each in remedies]),
+        _column("whole", [each.whole_after_db for each in remedies], "%.1f"),
+        _column("bits", [_bits(each, state) for each in remedies], "%+.3f"),
+        Column("others", ["–" if math.isnan(db) else _db(db) for db in rest_db], 84, align_right=True),
+    )
     what = _names(blame.parts, _costliest_first(blame, remedies[0].numbers), state)
     st.caption(say("blame.what_helps", what=what))
-    schemes = [each.scheme for each in remedies]
-    takes = any(schemes) and not locked("scheme")
-    _table(
-        "blame_remedies",
-        columns,
-        formats,
-        "remedy",
-        len(remedies),
-        on_select=errors.safely(lambda: _take_line(schemes)) if takes else "ignore",
-    )
+    takes = any(each.scheme for each in remedies) and not locked("scheme")
+    _table("blame_remedies", columns, take=partial(_take_line, remedies) if takes else None)
     named = [_remedy_words(each, blame, state) for each in remedies if each.scheme is not None]
     how = say("blame.how", remedies=say("blame.between").join(named)) if takes else ""
     beyond = say("blame.beyond", what=what, format=blame.kept_as)
@@ -399,45 +338,20 @@ def _show_remedies(blame: Blame, state: LabState) -> None:
         st.caption(say("blame.small", shape=shape_text(blame.shape), layer=shape_text(layer)))
 
 
-def _take_line(schemes: Sequence[Scheme | None]) -> None:
-    line = clicked_line("blame_remedies", len(schemes))
-    scheme = None if line is None else schemes[line]
+def _take_line(remedies: Sequence[Remedy], line: int) -> None:
+    scheme = remedies[line].scheme
     if scheme is not None:
         _take(scheme)
 
 
-def _table(
-    key: str,
-    columns: dict[str, list[Any]],
-    formats: dict[str, str],
-    named: str,
-    lines: int,
-    on_select: Any = "ignore",
-) -> None:
+def _column(name: str, values: Sequence[Any], form: str = "") -> Column:
+    return Column(name, values, 84, form, on_phone=name in _ON_PHONE)
+
+
+def _table(key: str, columns: Sequence[Column], **look: Any) -> None:
     width = bridge_width(BRIDGE_KEY)
-
-    def form_of(name: str) -> Any:
-        title = say(f"blame.columns.{name}")
-        if name == named:
-            return held_column(title, *_WIDTHS[name], width)
-        if name in formats:
-            return st.column_config.NumberColumn(title, format=formats[name], width=84)
-        if name in _NUMBERS_IN_WORDS:
-            return st.column_config.TextColumn(title, width=84, alignment="right")
-        return st.column_config.TextColumn(title, width=84)
-
-    st.dataframe(
-        columns,
-        key=key,
-        column_order=columns_shown(columns, _ON_PHONE, width, beside_plot=True),
-        hide_index=True,
-        on_select=on_select,
-        selection_mode="single-cell",
-        row_height=line_height(width),
-        height=table_height(lines, width),
-        column_config={name: form_of(name) for name in columns},
-        alt=say(f"blame.{key}_alt"),
-    )
+    alt = say(f"blame.{key}_alt")
+    show_table(key, columns, width, words="blame.columns", alt=alt, beside_plot=True, **look)
 
 
 def _show_curve(blame: Blame) -> None:

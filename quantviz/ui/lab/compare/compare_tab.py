@@ -12,24 +12,17 @@ from quantviz.analysis.better_schemes import gain_db, is_by_inputs
 from quantviz.analysis.recipe_ranking import CURRENT, RecipeRow, answer, best_within, recipe_rows, row_of
 from quantviz.lab.state import LabState
 from quantviz.schemes.recipes import RECIPES, current_recipe
+from quantviz.ui.components.choice import offer
 from quantviz.ui.components.classroom_signs import show_lock
 from quantviz.ui.components.panels_bridge import bridge_width
-from quantviz.ui.components.phone_tables import (
-    TABLE_AND_PLOT,
-    columns_shown,
-    held_column,
-    is_phone,
-    line_height,
-    table_height,
-)
+from quantviz.ui.components.phone_tables import TABLE_AND_PLOT, Column, is_phone, show_table
 from quantviz.ui.components.refusals import show_refused
 from quantviz.ui.lab.bars.engine_controls import group_of
 from quantviz.ui.lab.compare import compared_engines, compared_schemes, engine_comparison
 from quantviz.ui.lab.compare.rate_plot import show_rate_plot
-from quantviz.ui.lab.picture.navigation import clicked_line
 from quantviz.ui.lab.picture.tensor_panels import BRIDGE_KEY, is_pooled
 from quantviz.ui.lab.tensor import heavy_fact
-from quantviz.ui.shell import errors, session
+from quantviz.ui.shell import session
 from quantviz.ui.shell.classroom import locked, visible
 from quantviz.ui.shell.words import language, number, plain, say, say_recipe, sentences
 
@@ -51,9 +44,7 @@ def show_compare(
     action: Any,
     body: Any,
 ) -> None:
-    """Show the comparisons that a teacher has not hidden: the chosen one first, since all recipes take
-    longer.
-    """
+    """Show the comparisons that a teacher has not hidden, all recipes last: they take longest."""
     # Clear the last tab's sentence before all recipes are tried.
     told = sentence.empty()
     use = action.empty()
@@ -61,7 +52,7 @@ def show_compare(
         with st.container(key="compare_actions", horizontal=True, gap="small"):
             if visible("actions"):
                 compared_schemes.show_choices(state)
-            engine_comparison.show_button(state)
+            engine_comparison.show_open_button(state)
         answered = visible("compare") and compared_schemes.show_compared_schemes(state, told, use)
         if compared:
             show_engines(compared, state)
@@ -87,9 +78,7 @@ def show_engines(compared: compared_engines.Shown, state: LabState) -> None:
 
 
 def _answer(rows: tuple[RecipeRow, ...], now: RecipeRow, state: LabState, sentence: Any, action: Any) -> None:
-    """Show the best recipe of no more bits than now, and offer it; and the smallest that is enough. Recipes
-    that no kernel runs are left out.
-    """
+    """Offer the best recipe with a kernel, of no more bits than now; and show the smallest that is enough."""
     from quantviz.figures.recipe_plot import answer_sentence
 
     rows = tuple(row for row in rows if not is_by_inputs(row.scheme, state.source.shape))
@@ -112,14 +101,7 @@ def _answer(rows: tuple[RecipeRow, ...], now: RecipeRow, state: LabState, senten
     if best is None or not gain:
         return
     with action:
-        st.button(
-            say("stage.compare.use"),
-            key="recipe_use",
-            on_click=errors.safely(_take),
-            args=(best.id,),
-            disabled=locked("scheme"),
-            help=say("room.locked") if locked("scheme") else None,
-        )
+        offer(say("stage.compare.use"), "recipe_use", _take, best.id)
 
 
 def _recipes(rows: tuple[RecipeRow, ...], study: Study, state: LabState) -> None:
@@ -139,21 +121,16 @@ def _recipes(rows: tuple[RecipeRow, ...], study: Study, state: LabState) -> None
 
 
 def recipe_rows_of(state: LabState) -> tuple[RecipeRow, ...]:
-    """Return the rows of this tensor: computed once for it; of a large one measured on a part of it, until
-    all values are requested.
-    """
+    """Return the rows of this tensor, computed once; of a large one on a sample, until all are requested."""
     from quantviz.analysis.sampled_part import sampled_rows
 
     source = state.source
     scheme = state.scheme
     sampled = state.large and not st.session_state.get(_EXACT)
-    make = sampled_rows if sampled else recipe_rows
+    work = partial(sampled_rows if sampled else recipe_rows, current=scheme)
+    name = f"recipes {'of a part ' if sampled else ''}{scheme.nonfinite}"
     with st.spinner(say("recipes.trying", count=len(RECIPES)), show_time=True):
-        rows = heavy_fact(
-            source,
-            f"recipes {'of a part ' if sampled else ''}{scheme.nonfinite}",
-            partial(make, current=scheme),
-        )
+        rows = heavy_fact(source, name, work)
     now = current_recipe(scheme, source.shape)
     return tuple(dataclasses.replace(row, is_current=row.id == now) for row in rows)
 
@@ -168,41 +145,26 @@ def _name(row: RecipeRow, state: LabState) -> str:
 
 def _table(rows: tuple[RecipeRow, ...], state: LabState) -> None:
     fitting = [row for row in rows if not row.problem]
-    columns: dict[str, list[Any]] = {
-        "group": [group_of(row.id) for row in fitting],
-        "name": [_name(row, state) for row in fitting],
-        "bits": [row.bits for row in fitting],
-        "sqnr_db": [row.sqnr_db for row in fitting],
-        "zeroed": [100 * row.zeroed_share for row in fitting],
-        "mse": [row.mse for row in fitting],
-    }
-    width = bridge_width(BRIDGE_KEY)
-    st.dataframe(
-        columns,
-        key="recipe_table",
-        column_order=columns_shown(columns, ("name", "bits", "sqnr_db"), width, beside_plot=True),
-        hide_index=True,
-        on_select="ignore" if locked("scheme") else errors.safely(lambda: _load([row.id for row in fitting])),
-        selection_mode="single-cell",
-        row_height=line_height(width),
-        height=table_height(min(len(fitting), _LINES_ON_PHONE if is_phone(width) else _LINES), width),
-        column_config={
-            "group": st.column_config.TextColumn(say("recipes.group"), width=80),
-            "name": held_column(say("recipes.name"), 168, 172, width),
-            "bits": st.column_config.NumberColumn(say("recipes.bits"), format="%.3f", width=64),
-            "sqnr_db": st.column_config.NumberColumn(say("recipes.sqnr"), format="%.1f", width=72),
-            "zeroed": st.column_config.NumberColumn(say("recipes.zeroed"), format="%.1f %%", width=64),
-            "mse": st.column_config.NumberColumn(say("recipes.mse"), format="%.3g", width=72),
-        },
-        alt=say("recipes.table_alt"),
+    names = [_name(row, state) for row in fitting]
+    columns = (
+        Column("group", [group_of(row.id) for row in fitting], 80),
+        Column("name", names, 168, width_on_phone=172, names_lines=True),
+        Column("bits", [row.bits for row in fitting], 64, "%.3f", on_phone=True),
+        Column("sqnr_db", [row.sqnr_db for row in fitting], 72, "%.1f", on_phone=True),
+        Column("zeroed", [100 * row.zeroed_share for row in fitting], 64, "%.1f %%"),
+        Column("mse", [row.mse for row in fitting], 72, "%.3g"),
     )
-
-
-def _load(ids: list[str]) -> None:
-    """Load the recipe whose cell was clicked."""
-    line = clicked_line("recipe_table", len(ids))
-    if line is not None:
-        _take(ids[line])
+    width = bridge_width(BRIDGE_KEY)
+    show_table(
+        "recipe_table",
+        columns,
+        width,
+        words="recipes",
+        alt=say("recipes.table_alt"),
+        lines=_LINES_ON_PHONE if is_phone(width) else _LINES,
+        beside_plot=True,
+        take=None if locked("scheme") else lambda line: _take(fitting[line].id),
+    )
 
 
 def _take(recipe_id: str) -> None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import streamlit as st
 
@@ -20,11 +20,12 @@ from quantviz.ui.shell.words import say
 if TYPE_CHECKING:
     import torch
 
-    from quantviz.analysis.engine_comparison import Comparison, Difference, Fields, Reason, Rule
+    from quantviz.analysis.engine_comparison import Comparison, Difference, Fields
     from quantviz.errors import QuantVizError
     from quantviz.figures.panels_data import PanelsData, Pixels
 
 
+T = TypeVar("T")
 #: Kinds of differences.
 LIGHTS = ("either", "code")
 #: Sides of lit cells up to which they are framed: each is drawn in four panels, twice.
@@ -42,12 +43,14 @@ class Kept:
     #: Those that offer the scheme, chosen or not.
     offering: tuple[str, ...]
     refused: dict[str, QuantVizError]
-    rules: dict[str, tuple[Rule, ...]] = field(default_factory=dict)
-    #: Differences between the present convention and another.
-    apart: dict[str, Difference] = field(default_factory=dict)
-    #: A result's MSE and SQNR.
-    measures: dict[str, dict[str, float]] = field(default_factory=dict)
-    reasons: dict[tuple[str, tuple[int, ...]], Reason] = field(default_factory=dict)
+    results: dict[tuple[object, ...], Any] = field(default_factory=dict)
+
+    def once(self, work: Callable[..., T], *args: Any) -> T:
+        """Return the result of `work` on `args`, computed once."""
+        key = (work, *args)
+        if key not in self.results:
+            self.results[key] = work(*args)
+        return cast(T, self.results[key])
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,13 +64,29 @@ class Shown:
     other: str | None
     #: Kind of differences, one of `LIGHTS`.
     light: str
-    #: The cells that differ, bool of the tensor's shape.
-    lit: torch.Tensor
 
     @property
     def comparison(self) -> Comparison:
-        """Return the comparison itself."""
         return self.kept.comparison
+
+    @property
+    def lit(self) -> torch.Tensor:
+        """Return the cells that differ, bool of the tensor's shape."""
+        return self.cells(self.other, self.light)
+
+    def cells(self, other: str | None, light: str) -> torch.Tensor:
+        """Return the cells in which the present convention and another differ; without `other`, any two."""
+        if other is None:
+            return self.comparison.codes_differ if light == "code" else self.comparison.lit
+        apart = self.apart(other)
+        return apart.codes if light == "code" else apart.either
+
+    def apart(self, other: str) -> Difference:
+        """Return the differences between the present convention and another."""
+        from quantviz.analysis.engine_comparison import difference
+
+        results = self.comparison.results
+        return self.kept.once(difference, results[self.present], results[other])
 
     @property
     def others(self) -> tuple[str, ...]:
@@ -85,7 +104,7 @@ def comparing(state: LabState) -> Shown | None:
     group = next((group for group in kept.comparison.groups if state.compared in group), ())
     other = group[0] if group and present not in group else None
     light = cast(str, st.session_state.get("lab_compare_light", LIGHTS[0]))
-    return Shown(kept, present, other, light, lit_cells(kept, present, other, light))
+    return Shown(kept, present, other, light)
 
 
 def _kept(state: LabState) -> Kept:
@@ -105,39 +124,13 @@ def _kept(state: LabState) -> Kept:
     return found
 
 
-def lit_cells(kept: Kept, present: str, other: str | None, light: str) -> torch.Tensor:
-    if other is None:
-        return kept.comparison.codes_differ if light == "code" else kept.comparison.lit
-    apart = _apart(kept, present, other)
-    return apart.codes if light == "code" else apart.either
-
-
-def _apart(kept: Kept, present: str, other: str) -> Difference:
-    from quantviz.analysis.engine_comparison import difference
-
-    if other not in kept.apart:
-        kept.apart[other] = difference(kept.comparison.results[present], kept.comparison.results[other])
-    return kept.apart[other]
-
-
-def measures_of(kept: Kept, name: str) -> dict[str, float]:
-    from quantviz.streaming.result_metrics import metrics
-
-    if name not in kept.measures:
-        found = metrics(kept.comparison.results[name])
-        kept.measures[name] = {"mse": found["mse"], "sqnr": found["sqnr_db"]}
-    return kept.measures[name]
-
-
 def differing(shown: Shown | None, view: View) -> Any:
     """Return the mask of the differing cells in view, bool of its rows and columns; None where hidden."""
     return None if shown is None or not visible("compare") else seen(shown.lit, view)
 
 
 def lighted(data: PanelsData, lit: Any) -> PanelsData:
-    """Return the panels with cells framed, `lit` of those in view; where they are too many for frames, or a
-    pixel stands for many cells, with a map of them laid over the panels.
-    """
+    """Return the panels with the cells in view framed that are `lit`, or with a map of them if too many."""
     if lit is None:
         return data
     if data.pixels is not None:
@@ -159,13 +152,8 @@ def seen(lit: torch.Tensor, view: View) -> Any:
     from quantviz.tensors import blocks
 
     rows, cols = view.size(tuple(lit.shape))
-    return (
-        blocks.matrix(lit, view.rows, view.cols, view.at)[
-            view.top : view.top + rows, view.left : view.left + cols
-        ]
-        .contiguous()
-        .numpy()
-    )
+    whole = blocks.matrix(lit, view.rows, view.cols, view.at)
+    return whole[view.top : view.top + rows, view.left : view.left + cols].contiguous().numpy()
 
 
 def can_be_framed(lit: torch.Tensor, view: View) -> bool:

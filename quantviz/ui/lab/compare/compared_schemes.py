@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import string
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -18,15 +19,15 @@ from quantviz.schemes.conventions import CONVENTION_GROUPS
 from quantviz.schemes.granularity import Granularity, PerChannel, PerTensor
 from quantviz.schemes.recipes import RECIPES, current_recipe
 from quantviz.schemes.scheme import Scheme
-from quantviz.ui.components.choice import choose, widen_list
+from quantviz.ui.components.choice import choose_among, offer, show_button, switch, widen_list
 from quantviz.ui.components.panels_bridge import bridge_width
-from quantviz.ui.components.phone_tables import columns_shown, held_column, line_height, table_height
+from quantviz.ui.components.phone_tables import Column, show_table
 from quantviz.ui.components.scheme_words import convention_option, part_words
 from quantviz.ui.lab.compare.schemes_beside import choose_beside, show_schemes_beside
-from quantviz.ui.lab.picture.navigation import block_words, clicked_line
+from quantviz.ui.lab.picture.navigation import block_words
 from quantviz.ui.lab.picture.tensor_panels import BRIDGE_KEY
 from quantviz.ui.lab.tensor import heavy_fact
-from quantviz.ui.shell import errors, session, widgets
+from quantviz.ui.shell import session
 from quantviz.ui.shell.classroom import locked, visible
 from quantviz.ui.shell.words import number as shown
 from quantviz.ui.shell.words import plain, say, say_error, say_recipe, sentences
@@ -51,31 +52,30 @@ _MOST_TOLD = 3
 def show_choices(state: LabState) -> None:
     """Show the button that remembers the present scheme, and the box that adds another."""
     held = state.remembered
-    full = len(state.remembered) >= MOST_HELD
+    full = len(held) >= MOST_HELD
     if state.scheme in held:
         label = say("contest.remembered", letter=_letter(held.index(state.scheme)))
     else:
         label = say("contest.remember", letter=_letter(min(len(held), MOST_HELD - 1)))
-    st.button(
+    show_button(
         label,
-        key="set_baseline",
-        on_click=errors.safely(session.remember),
-        args=((*held, state.scheme),),
+        "set_baseline",
+        session.remember,
+        (*held, state.scheme),
         disabled=full or state.scheme in held,
         help=say("contest.full", most=MOST_HELD) if full else say("contest.remember_help"),
     )
     if not full:
-        offered = _addable(state)
         widen_list(say("contest.add"))
-        choose(
+        choose_among(
             st.selectbox,
+            _ADD,
             say("contest.add"),
-            offered,
-            key=widgets.show(_ADD, None),
+            {name: _addable_words(name, state) for name in _addable(state)},
+            None,
+            _add,
             index=None,
             placeholder=say("contest.add_placeholder"),
-            on_change=errors.safely(_add),
-            format_func=lambda name: _addable_words(name, state),
             filter_mode="contains",
             label_visibility="collapsed",
             width=260,
@@ -86,39 +86,29 @@ def _addable(state: LabState) -> dict[str, Scheme]:
     """Return further schemes to compare with the present one: recipes, and its own under other engines."""
     offered = {name: _answering(recipe, state) for name, recipe in RECIPES.items()}
     for name in (name for group in CONVENTION_GROUPS.values() for name in group):
-        try:
+        with suppress(QuantVizError):  # the engine does not offer this scheme
             offered[_ENGINE + name] = state.scheme.replace(convention=name)
-        except QuantVizError:
-            # The engine does not offer this scheme.
-            continue
-    there = state.contenders
     shape = state.source.shape
-    return {
-        name: scheme for name, scheme in offered.items() if scheme not in there and not scheme.problems(shape)
-    }
+    new = {name: each for name, each in offered.items() if each not in state.contenders}
+    return {name: each for name, each in new.items() if not each.problems(shape)}
 
 
 def _addable_words(name: str, state: LabState) -> str:
     if name.startswith(_ENGINE):
-        engine = convention_option(name.removeprefix(_ENGINE))
-        return say("contest.same_under", engine=engine)
+        return say("contest.same_under", engine=convention_option(name.removeprefix(_ENGINE)))
     return say_recipe(name, state.source)
 
 
-def _add() -> None:
+def _add(name: str) -> None:
     """Hold a scheme against the others; the first is held against the present one, which becomes A."""
     state = session.state()
-    name = st.session_state[_ADD]
-    if name is not None:
-        session.remember((*(state.remembered or (state.scheme,)), _addable(state)[name]))
-        # Open the comparison for the added scheme, also where that takes a while.
-        st.session_state[_OPEN] = True
+    session.remember((*(state.remembered or (state.scheme,)), _addable(state)[name]))
+    # Open the comparison for the added scheme, also where that takes a while.
+    st.session_state[_OPEN] = True
 
 
 def _answering(scheme: Scheme, state: LabState) -> Scheme:
-    """Return a scheme with the present one's choice for NaN and Inf, unless it has one of its own: a scheme
-    that refuses them could not be compared with one that does not.
-    """
+    """Return a scheme with the present choice for NaN and Inf, unless it has its own: all have to accept."""
     return scheme if scheme.nonfinite != "refuse" else scheme.replace(nonfinite=state.scheme.nonfinite)
 
 
@@ -132,12 +122,10 @@ def _name(scheme: Scheme, state: LabState) -> str:
     if recipe:
         return say_recipe(recipe, state.source)
     usual = Scheme("int8")
-    told = ["format", "granularity"] + [
-        name
-        for name in ("mode", "calibration", "convention")
-        if getattr(scheme, name) != getattr(usual, name)
-    ]
-    return " · ".join(part_words(scheme, name, state.source) for name in told)
+    further = ("mode", "calibration", "convention")
+    unusual = [name for name in further if getattr(scheme, name) != getattr(usual, name)]
+    parts = ("format", "granularity", *unusual)
+    return " · ".join(part_words(scheme, name, state.source) for name in parts)
 
 
 def _names(state: LabState) -> tuple[str, ...]:
@@ -185,14 +173,11 @@ def _offer_best(found: SchemeComparison, state: LabState, action: Any) -> None:
     if state.contenders[best] == state.scheme:
         return
     with action:
-        st.button(
-            say("contest.take", letter=_letter(best)),
-            key="contest_take",
-            on_click=errors.safely(lambda scheme: session.change(scheme=scheme)),
-            args=(state.contenders[best],),
-            disabled=locked("scheme"),
-            help=say("room.locked") if locked("scheme") else None,
-        )
+        offer(say("contest.take", letter=_letter(best)), "contest_take", _take, state.contenders[best])
+
+
+def _take(scheme: Scheme) -> None:
+    session.change(scheme=scheme)
 
 
 def _show_kept(state: LabState) -> None:
@@ -201,38 +186,21 @@ def _show_kept(state: LabState) -> None:
     if not held or not visible("actions"):
         return
     words = {
-        form: say("contest.name", letter=_letter(k), name=_name(scheme, state))
+        form: plain(say("contest.name", letter=_letter(k), name=_name(scheme, state)))
         for k, (form, scheme) in enumerate(held.items())
     }
-    choose(
-        st.pills,
-        say("contest.drop_how"),
-        tuple(held),
-        selection_mode="multi",
-        key=widgets.show(_KEPT, list(held)),
-        on_change=errors.safely(_keep),
-        format_func=lambda form: plain(words[form]),
-    )
+    label = say("contest.drop_how")
+    choose_among(st.pills, _KEPT, label, words, list(held), _keep, selection_mode="multi")
 
 
-def _keep() -> None:
-    forms = st.session_state[_KEPT]
+def _keep(forms: list[str]) -> None:
     session.remember(each for each in session.state().remembered if str(each) in forms)
 
 
 def _asked_for(state: LabState) -> str:
     """Return the kind of parts with a winner each: cells, rows, columns or blocks."""
-    offered = ("cells", *_granularities(state))
-    chosen = choose(
-        st.segmented_control,
-        say("contest.parts"),
-        offered,
-        key=widgets.show(_PARTS, st.session_state.get(_PARTS) or "cells"),
-        required=True,
-        format_func=lambda name: say(f"contest.part.{name}"),
-        label_visibility="collapsed",
-    )
-    return str(chosen)
+    words = {name: say(f"contest.part.{name}") for name in ("cells", *_granularities(state))}
+    return str(switch(_PARTS, say("contest.parts"), words))
 
 
 def _granularities(state: LabState) -> Mapping[str, Granularity]:
@@ -242,11 +210,12 @@ def _granularities(state: LabState) -> Mapping[str, Granularity]:
     rows = state.view.rows
     cols = state.view.cols
     own = state.scheme.granularity
-    found: dict[str, Granularity] = (
-        {} if rows is None else {"rows": PerChannel(rows), "columns": PerChannel(cols)}
-    )
-    small = math.prod(state.source.shape) <= MOST_CELLS
-    return found | {"blocks": own} if small and not isinstance(own, (PerTensor, PerChannel)) else found
+    parts: dict[str, Granularity] = {}
+    if rows is not None:
+        parts |= {"rows": PerChannel(rows), "columns": PerChannel(cols)}
+    if math.prod(state.source.shape) <= MOST_CELLS and not isinstance(own, (PerTensor, PerChannel)):
+        parts["blocks"] = own
+    return parts
 
 
 def _compared(state: LabState, schemes: tuple[Scheme, ...], parts: str) -> SchemeComparison:
@@ -254,12 +223,10 @@ def _compared(state: LabState, schemes: tuple[Scheme, ...], parts: str) -> Schem
     from quantviz.analysis.scheme_comparison import compare_schemes
 
     granularity = _granularities(state).get(parts)
+    name = f"contest {granularity} {' '.join(map(str, schemes))}"
+    work = partial(compare_schemes, schemes=schemes, parts=granularity)
     with st.spinner(say("contest.trying", count=len(schemes)), show_time=True):
-        return heavy_fact(
-            state.source,
-            f"contest {granularity} {' '.join(map(str, schemes))}",
-            partial(compare_schemes, schemes=schemes, parts=granularity),
-        )
+        return heavy_fact(state.source, name, work)
 
 
 def _sentence(found: SchemeComparison, state: LabState, parts: str) -> str:
@@ -268,23 +235,19 @@ def _sentence(found: SchemeComparison, state: LabState, parts: str) -> str:
     of_cells = parts == "cells"
     wins, ties = (found.cell_shares, found.cell_ties) if of_cells else (found.part_shares, found.part_ties)
     shares = sorted(enumerate(wins), key=lambda each: -each[1])
-    told = [
-        say(
-            "contest.wins" if k == 0 else "contest.wins_too",
-            letter=_letter(number),
-            share=_percent(share),
-            **({"of": say(f"contest.of.{parts}")} if k == 0 else {}),
-        )
-        for k, (number, share) in enumerate(shares)
-    ]
+    first = {"of": say(f"contest.of.{parts}")}
+    clauses: list[str] = []
+    for number, share in shares:
+        key = "contest.wins_too" if clauses else "contest.wins"
+        clauses.append(say(key, letter=_letter(number), share=_percent(share), **first))
     if ties > 0:
-        told.append(say("contest.ties", share=_percent(ties)))
+        clauses.append(say("contest.ties", share=_percent(ties)))
     # A scheme may win some cells and yet no pixel of many.
     furthest = [
         _furthest(found, number, state, parts) for number, _ in shares if (found.winner == number).any()
     ]
     where = say("contest.furthest", each=say("cell.then").join(furthest[:_MOST_TOLD])) if furthest else ""
-    return sentences(f"{say('contest.between').join(told)}{say('contest.end')}", where)
+    return sentences(f"{say('contest.between').join(clauses)}{say('contest.end')}", where)
 
 
 def _furthest(found: SchemeComparison, number: int, state: LabState, parts: str) -> str:
@@ -323,59 +286,27 @@ def _percent(share: float) -> str:
 def _show_table(found: SchemeComparison, state: LabState) -> None:
     schemes = state.contenders
     shape = state.source.shape
-    table = found.table()
     bits = [priced_bits(each, shape) for each in schemes]
+    table = found.table().assign(bits=bits, bits_minus_a=[each - bits[0] for each in bits])
     names = [say("contest.name", letter=_letter(k), name=name) for k, name in enumerate(_names(state))]
-    columns: dict[str, list[Any]] = {
-        "name": [
-            say("contest.now", name=name) if each == state.scheme else name
-            for name, each in zip(names, schemes, strict=True)
-        ],
-        "cells": [100 * share for share in found.cell_shares],
-    }
-    for column, tile in (("sqnr_db", "sqnr"), ("mse", "mse")):
+    now = schemes.index(state.scheme) if state.scheme in schemes else None
+    names = [say("contest.now", name=name) if k == now else name for k, name in enumerate(names)]
+    cells = [100 * share for share in found.cell_shares]
+    columns = [
+        Column("name", names, 160, width_on_phone=172, names_lines=True),
+        Column("cells", cells, 68, "%.1f %%", on_phone=True),
+    ]
+    for name, tile, pixels, forms in (
+        ("sqnr_db", "sqnr", 68, ("%.2f", "%+.2f")),
+        ("mse", "mse", 88, ("%.4g", "%+.3g")),
+        ("bits", "bits", 68, ("%.3f", "%+.3f")),
+    ):
         if visible(f"tiles.{tile}"):
-            columns |= {name: table[name].tolist() for name in (column, f"{column}_minus_a")}
-    if visible("tiles.bits"):
-        columns |= {"bits": bits, "bits_minus_a": [each - bits[0] for each in bits]}
-    formats = {
-        "sqnr_db": "%.2f",
-        "sqnr_db_minus_a": "%+.2f",
-        "mse": "%.4g",
-        "mse_minus_a": "%+.3g",
-        "bits": "%.3f",
-        "bits_minus_a": "%+.3f",
-        "cells": "%.1f %%",
-    }
+            for each, form in zip((name, f"{name}_minus_a"), forms, strict=True):
+                columns.append(Column(each, table[each].tolist(), pixels, form, on_phone=each == "sqnr_db"))
+    take = None if locked("scheme") else lambda line: _take(schemes[line])
+    alt = say("contest.table_alt")
     width = bridge_width(BRIDGE_KEY)
-    st.dataframe(
-        columns,
-        key=_TABLE,
-        column_order=columns_shown(columns, ("name", "sqnr_db", "cells"), width),
-        hide_index=True,
-        on_select="ignore" if locked("scheme") else errors.safely(lambda: _take_line(schemes)),
-        selection_mode="single-cell",
-        row_height=line_height(width),
-        height=table_height(len(schemes), width),
-        column_config={
-            name: _column_form(name, formats[name])
-            if name in formats
-            else held_column(say(f"contest.columns.{name}"), 160, 172, width)
-            for name in columns
-        },
-        alt=say("contest.table_alt"),
-    )
-    if not locked("scheme"):
+    show_table(_TABLE, columns, width, words="contest.columns", alt=alt, take=take)
+    if take:
         st.caption(say("contest.table_how"))
-
-
-def _column_form(name: str, form: str) -> Any:
-    """Return the form of a column of numbers."""
-    width = 88 if name.startswith("mse") else 68
-    return st.column_config.NumberColumn(say(f"contest.columns.{name}"), format=form, width=width)
-
-
-def _take_line(schemes: tuple[Scheme, ...]) -> None:
-    line = clicked_line(_TABLE, len(schemes))
-    if line is not None:
-        session.change(scheme=schemes[line])

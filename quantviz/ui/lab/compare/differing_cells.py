@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 import streamlit as st
 
 from quantviz.lab.state import LabState
+from quantviz.ui.components.choice import show_button
 from quantviz.ui.components.scheme_words import field_name, value_words
-from quantviz.ui.lab.compare.compared_engines import Shown, engine_name, lit_cells, rule_name
-from quantviz.ui.shell import errors, session
+from quantviz.ui.lab.compare.compared_engines import Shown, engine_name, rule_name
+from quantviz.ui.shell import session
 from quantviz.ui.shell.classroom import visible
 from quantviz.ui.shell.words import number, plain, say, sentences
 
@@ -27,7 +28,7 @@ def show_differing_cells(shown: Shown, state: LabState) -> None:
     """Show the first cells that differ, as buttons that select them; those whose codes differ come first."""
     import torch
 
-    codes = lit_cells(shown.kept, shown.present, shown.other, "code")
+    codes = shown.cells(shown.other, "code")
     places = torch.cat([torch.nonzero(codes), torch.nonzero(shown.lit & ~codes)])[:_LISTED]
     if not len(places):
         return
@@ -36,12 +37,12 @@ def show_differing_cells(shown: Shown, state: LabState) -> None:
         for at, place in enumerate(tuple(map(int, place)) for place in places):
             found = _reason(shown, place)
             if found is not None:
-                st.button(
+                show_button(
                     _line(shown, found[1], engine_name(found[0]) if shown.other is None else ""),
-                    key=f"compare_cell_{at}",
+                    f"compare_cell_{at}",
+                    _select,
+                    place,
                     type="primary" if place == state.cell else "secondary",
-                    on_click=errors.safely(_select),
-                    args=(place,),
                     width="stretch",
                 )
 
@@ -52,9 +53,7 @@ def _select(place: tuple[int, ...]) -> None:
 
 
 def _reason(shown: Shown, place: tuple[int, ...]) -> tuple[str, Reason] | None:
-    """Return the convention that the present one differs from in this cell, and the reason: the chosen one,
-    else the first; None where all agree.
-    """
+    """Return the engine, chosen or first, that differs from the present one in a cell, and the reason."""
     from quantviz.analysis.engine_comparison import why
 
     own = shown.comparison.results[shown.present]
@@ -64,17 +63,12 @@ def _reason(shown: Shown, place: tuple[int, ...]) -> tuple[str, Reason] | None:
             result = shown.comparison.results[other]
             differs = result.q[place] != own.q[place] if wanted else result.x_hat[place] != own.x_hat[place]
             if bool(differs):
-                kept = shown.kept.reasons
-                if (other, place) not in kept:
-                    kept[other, place] = why(shown.comparison, shown.present, other, place)
-                return other, kept[other, place]
+                return other, shown.kept.once(why, shown.comparison, shown.present, other, place)
     return None
 
 
 def _line(shown: Shown, reason: Reason, engine: str) -> str:
-    """Return a cell in one line, the other side called by its `engine`: first the values that differ, as far
-    as they may be shown.
-    """
+    """Return a cell in one line, first the values that differ; `engine` names the other side's."""
     one = reason.one
     other = reason.other
     parts = [f"({', '.join(map(str, reason.index))})"]
@@ -120,22 +114,13 @@ def show_difference(shown: Shown, state: LabState) -> None:
         return
     other, reason = found
     engines = [engine_name(name) for name in (shown.present, other)]
-    told = [] if reason.what == "code" else [say("compare.code_same")]
-    told += [say("compare.together")] if len(reason.fields) > 1 else []
-    for name, (mine, theirs) in reason.fields.items():
-        first = value_words(name, mine)
-        second = value_words(name, theirs)
-        told.append(
-            say(
-                "compare.turn",
-                field=field_name(name),
-                one=engines[0],
-                mine=first,
-                other=engines[1],
-                theirs=second,
-            )
-        )
-    told += _ties(reason)
+    causes = [] if reason.what == "code" else [say("compare.code_same")]
+    causes += [say("compare.together")] if len(reason.fields) > 1 else []
+    pair = {"one": engines[0], "other": engines[1]}
+    for name, values in reason.fields.items():
+        mine, theirs = (value_words(name, value) for value in values)
+        causes.append(say("compare.turn", field=field_name(name), mine=mine, theirs=theirs, **pair))
+    causes += _ties(reason)
     names = ["", *(say(f"compare.{name}") for name in ("before", "rounding", "code", "x_hat", "lines"))]
     rows = [_side(shown, reason, side, engines[side], names) for side in (0, 1)]
     head = "".join(f"<th>{html.escape(each)}</th>" for each in names)
@@ -143,57 +128,41 @@ def show_difference(shown: Shown, state: LabState) -> None:
     lead += html.escape(say("compare.x", x=number(reason.one.x, 7)))
     table = f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
     st.html(
-        f'<div class="qv-steps qv-compare-why"><p>{lead} &nbsp; {html.escape(sentences(*told))}</p>'
+        f'<div class="qv-steps qv-compare-why"><p>{lead} &nbsp; {html.escape(sentences(*causes))}</p>'
         f"{table}</div>"
     )
 
 
 def _ties(reason: Reason) -> list[str]:
     """Return a sentence for each number that lies half-way."""
-    told = []
+    lines = []
     for why, ties in zip((reason.one, reason.other), reason.ties, strict=True):
         rounded = next((step.output for step in reversed(why.steps) if step.key.startswith("round")), None)
         if why.tie and rounded is not None:
             words = value_words("ties", ties)
-            told.append(
-                say(
-                    "compare.half_way",
-                    before=number(why.before_rounding, 9),
-                    ties=words,
-                    rounded=number(rounded, 9),
-                )
-            )
-    return list(dict.fromkeys(told))
+            before = number(why.before_rounding, 9)
+            lines.append(say("compare.half_way", before=before, ties=words, rounded=number(rounded, 9)))
+    return list(dict.fromkeys(lines))
 
 
 def _side(shown: Shown, reason: Reason, side: int, engine: str, names: list[str]) -> str:
     why = (reason.one, reason.other)[side]
-    lines = reason.lines[side]
-    code = (
-        "<br>".join(
-            f"<code>{html.escape(step.code_line)}</code> <small>= {number(step.output, 9)}</small>"
-            for step in lines
-        )
-        or "–"
+    code = "<br>".join(
+        f"<code>{html.escape(step.code_line)}</code> <small>= {number(step.output, 9)}</small>"
+        for step in reason.lines[side]
     )
     tie = f" <b>({html.escape(say('compare.tie'))})</b>" if why.tie else ""
-    code_number = (
-        "" if _stands_for(shown, why.q) == number(why.q, 9) else f" <small>({number(why.q, 9)})</small>"
-    )
+    value = _stands_for(shown, why.q)
+    code_number = "" if value == number(why.q, 9) else f" <small>({number(why.q, 9)})</small>"
     cells = (
         f"<b>{html.escape(engine)}</b>",
         f"{number(why.before_rounding, 9)}{tie}",
         html.escape(value_words("ties", reason.ties[side])),
-        f"<b>{_stands_for(shown, why.q)}</b>{code_number}",
+        f"<b>{value}</b>{code_number}",
         number(why.x_hat, 9),
-        code,
+        code or "–",
     )
     # On a phone, where the numbers stand one under the other, each is called by its name.
-    return (
-        "<tr>"
-        + "".join(
-            f'<td data-name="{html.escape(name)}">{cell}</td>'
-            for name, cell in zip(names, cells, strict=True)
-        )
-        + "</tr>"
-    )
+    named = zip(map(html.escape, names), cells, strict=True)
+    row = "".join(f'<td data-name="{name}">{cell}</td>' for name, cell in named)
+    return f"<tr>{row}</tr>"

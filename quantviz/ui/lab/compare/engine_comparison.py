@@ -19,18 +19,15 @@ from quantviz.schemes.conventions import CONVENTION_GROUPS
 from quantviz.schemes.scheme import Scheme
 from quantviz.sources.typed import Typed
 from quantviz.tensors.views import MOST_WHOLE, View
-from quantviz.ui.components.choice import choose
+from quantviz.ui.components.choice import choose, choose_among, show_button
 from quantviz.ui.components.scheme_words import engines_found, part_words
 from quantviz.ui.lab.compare.compared_engines import (
     LEFT_OUT,
     LIGHTS,
     Shown,
-    _apart,
     can_be_framed,
     engine_name,
     engine_names,
-    lit_cells,
-    measures_of,
     rule_name,
 )
 from quantviz.ui.lab.compare.differing_cells import show_difference, show_differing_cells
@@ -47,23 +44,23 @@ if TYPE_CHECKING:
 _ASKED = 256
 #: Below this many steps a difference is given in units in the last place.
 _FEW_STEPS = 0.001
-_LIGHT = "compare_light"
 
 
-def show_button(state: LabState) -> None:
+def show_open_button(state: LabState) -> None:
     """Show the button that opens and closes the comparison."""
     if visible("compare"):
         opened = state.compared is not None
-        st.button(
+        about = say("compare.open_help")
+        if state.large:
+            about = say("compare.too_large", most=MOST_WHOLE, count=math.prod(state.source.shape))
+        show_button(
             say("compare.open"),
-            key="compare_open",
+            "compare_open",
+            hold_comparison,
+            None if opened else ALL,
             type="primary" if opened else "secondary",
-            on_click=errors.safely(hold_comparison),
-            args=(None if opened else ALL,),
             disabled=state.large,
-            help=say("compare.too_large", most=MOST_WHOLE, count=math.prod(state.source.shape))
-            if state.large
-            else say("compare.open_help"),
+            help=about,
         )
 
 
@@ -75,7 +72,7 @@ def _ways_to_frame(shown: Shown, view: View) -> list[str]:
     """Return the ways to few enough cells for frames: those that are not taken yet and suffice."""
 
     def helps(other: str | None, light: str) -> bool:
-        return can_be_framed(lit_cells(shown.kept, shown.present, other, light), view)
+        return can_be_framed(shown.cells(other, light), view)
 
     ways = []
     if max(view.matrix(tuple(shown.lit.shape))) > MOST_CELLS:
@@ -104,10 +101,7 @@ def example_state() -> LabState:
 
 
 def show_comparison(shown: Shown, state: LabState, *, pooled: bool) -> None:
-    """Show the choices, the table of engines, the first cells that differ, and why the selected one does.
-
-    `pooled`: whether a pixel of the panels stands for many cells.
-    """
+    """Show choices, engines, differing cells and the reason; `pooled`: a pixel stands for many cells."""
     comparison = shown.comparison
     with st.container(key="compare_head", horizontal=True, gap="small", vertical_alignment="center"):
         st.markdown(f"**{plain(_headline(shown))}**", width="stretch")
@@ -120,14 +114,8 @@ def show_comparison(shown: Shown, state: LabState, *, pooled: bool) -> None:
     elif pooled:
         st.caption(plain(say("compare.pooled", most=MOST_CELLS)))
     elif not can_be_framed(shown.lit, state.view):
-        st.caption(
-            plain(
-                sentences(
-                    say("compare.too_many", count=f"{int(shown.lit.sum()):,}"),
-                    *_ways_to_frame(shown, state.view),
-                )
-            )
-        )
+        too_many = say("compare.too_many", count=f"{int(shown.lit.sum()):,}")
+        st.caption(plain(sentences(too_many, *_ways_to_frame(shown, state.view))))
     if shown.others:
         left, right = st.columns([7, 5], gap="medium")
         with left:
@@ -160,48 +148,44 @@ def _nothing(compared: bool) -> None:
     if compared:
         st.markdown(plain(say("compare.same_why")))
     if not any(locked(group) for group in ("tensor", "scheme", "range")):
-        st.button(
+        show_button(
             say("compare.load"),
-            key="compare_load",
-            on_click=errors.safely(lambda: session.put(example_state())),
+            "compare_load",
+            lambda: session.put(example_state()),
             help=say("compare.load_help"),
         )
 
 
 def _choices(shown: Shown) -> None:
-    groups = {group[0]: group for group in shown.comparison.groups}
-    choose(
+    others = [group for group in shown.comparison.groups if shown.present not in group]
+    words = {ALL: say("compare.any_two")}
+    words |= {group[0]: say("compare.from_one", names=engine_names(group)) for group in others}
+    choose_among(
         st.selectbox,
+        "compare_with",
         say("compare.lit"),
-        (ALL, *shown.others),
-        key=widgets.show("compare_with", shown.other or ALL),
-        on_change=errors.safely(lambda: hold_comparison(st.session_state["compare_with"])),
-        format_func=lambda name: (
-            say("compare.any_two")
-            if name == ALL
-            else say("compare.from_one", names=engine_names(groups.get(name, (name,))))
-        ),
+        words,
+        shown.other or ALL,
+        hold_comparison,
         filter_mode="contains",
         label_visibility="collapsed",
         width=310,
     )
-    choose(
+    choose_among(
         st.segmented_control,
+        "compare_light",
         say("compare.light"),
-        LIGHTS,
-        key=widgets.show(_LIGHT, shown.light),
+        {name: say(f"compare.light_{name}") for name in LIGHTS},
+        shown.light,
+        _set_light,
         required=True,
-        on_change=errors.safely(_set_light),
-        format_func=lambda name: {"either": say("compare.light_either"), "code": say("compare.light_code")}[
-            name
-        ],
         help=say("compare.light"),
         label_visibility="collapsed",
     )
 
 
-def _set_light() -> None:
-    st.session_state["lab_compare_light"] = st.session_state[_LIGHT]
+def _set_light(light: str) -> None:
+    st.session_state["lab_compare_light"] = light
 
 
 def _engines(shown: Shown) -> None:
@@ -223,64 +207,52 @@ def _engines(shown: Shown) -> None:
         if not found:
             st.caption(say("compare.no_engine_found"))
         for purpose, group in CONVENTION_GROUPS.items():
-            own = tuple(name for name in found if name in group)
-            if own:
+            words = {name: engine_name(name) for name in found if name in group}
+            if words:
                 key = f"compare_chosen_{purpose}"
                 choose(
                     st.pills,
                     say(f"purposes.{purpose}"),
-                    own,
+                    words,
                     selection_mode="multi",
-                    key=widgets.show(key, [name for name in own if name in chosen], folded=True),
+                    key=widgets.show(key, [name for name in words if name in chosen], folded=True),
                     on_change=errors.safely(_leave_out),
-                    args=(key, own),
-                    format_func=engine_name,
+                    args=(key, frozenset(words)),
+                    format_func=words.__getitem__,
                 )
 
 
-def _leave_out(key: str, engines: tuple[str, ...]) -> None:
+def _leave_out(key: str, engines: frozenset[str]) -> None:
     before = cast("frozenset[str]", st.session_state.get(LEFT_OUT, frozenset()))
-    st.session_state[LEFT_OUT] = (before - set(engines)) | (set(engines) - set(st.session_state[key]))
+    st.session_state[LEFT_OUT] = (before - engines) | (engines - set(st.session_state[key]))
 
 
 def _table(shown: Shown) -> None:
     """Show a row for each group of engines that agree, the present one first."""
+    from quantviz.streaming.result_metrics import metrics
+
     # Where a tile is hidden, so is the column of the same number; on a phone there is no room for them.
-    measured = [name for name in ("mse", "sqnr") if visible(f"tiles.{name}")]
+    metric_of = {"mse": "mse", "sqnr": "sqnr_db"}
+    measured = [name for name in metric_of if visible(f"tiles.{name}")]
     columns = ("group", "codes", "values", "largest", *measured, "rule")
     wide = ["qv-wide" if name in measured else "" for name in columns]
     rows = []
     for group in shown.comparison.groups:
-        measures_told = [number(measures_of(shown.kept, group[0])[name]) for name in measured]
+        result = shown.comparison.results[group[0]]
+        measures = [number(shown.kept.once(metrics, result)[metric_of[name]]) for name in measured]
         if shown.present in group:
-            names = html.escape(
-                engine_names((shown.present, *(name for name in group if name != shown.present)))
-            )
-            cells = [
-                f"<b>{names}</b> <small>({html.escape(say('compare.now'))})</small>",
-                "–",
-                "–",
-                "–",
-                *measures_told,
-                "–",
-            ]
+            names = engine_names((shown.present, *(name for name in group if name != shown.present)))
+            name = f"<b>{html.escape(names)}</b> <small>({html.escape(say('compare.now'))})</small>"
+            cells = [name, "–", "–", "–", *measures, "–"]
         else:
-            apart = _apart(shown.kept, shown.present, group[0])
+            apart = shown.apart(group[0])
             counts = (f"{int(mask.sum()):,}" for mask in (apart.codes, apart.values))
-            rule = html.escape(_rules_told(shown, group[0]))
-            cells = [
-                html.escape(engine_names(group)),
-                *counts,
-                _largest(apart.largest_steps, apart.largest_ulps),
-                *measures_told,
-                rule,
-            ]
+            largest = _largest(apart.largest_steps, apart.largest_ulps)
+            rule = html.escape(_rule_words(shown, group[0]))
+            cells = [html.escape(engine_names(group)), *counts, largest, *measures, rule]
         chosen = ' class="qv-chosen"' if group[0] == shown.other else ""
-        rows.append(
-            f"<tr{chosen}>"
-            + "".join(f'<td class="{name}">{cell}</td>' for name, cell in zip(wide, cells, strict=True))
-            + "</tr>"
-        )
+        row = "".join(f'<td class="{style}">{cell}</td>' for style, cell in zip(wide, cells, strict=True))
+        rows.append(f"<tr{chosen}>{row}</tr>")
     heads = "".join(
         f'<th class="{style}">{html.escape(say(f"compare.{name}"))}</th>'
         for style, name in zip(wide, columns, strict=True)
@@ -299,43 +271,29 @@ def _largest(steps: float, ulps: int) -> str:
     return f'<span title="{title}">{words}</span>'
 
 
-def _rules_told(shown: Shown, other: str) -> str:
+def _rule_words(shown: Shown, other: str) -> str:
     """Return the rules of most of a pair's cells."""
     from quantviz.analysis.engine_comparison import rules
 
-    kept = shown.kept.rules
-    if other not in kept:
-        kept[other] = rules(shown.comparison, shown.present, other, _ASKED)
-    told = [rule_name(rule.fields) for rule in kept[other]]
-    return say("compare.and_more", rules="; ".join(told[:2])) if len(told) > 2 else "; ".join(told)
+    kept = shown.kept.once(rules, shown.comparison, shown.present, other, _ASKED)
+    names = [rule_name(rule.fields) for rule in kept]
+    return say("compare.and_more", rules="; ".join(names[:2])) if len(names) > 2 else "; ".join(names)
 
 
 def _refused(shown: Shown, state: LabState) -> None:
-    """Show the engines that are not compared: in one line those that lack the same part of the scheme, then
-    those with a reason of their own.
-    """
+    """List the engines that are not compared: those that lack the same part of the scheme in one line."""
     refused = shown.kept.refused
     with st.expander(say("compare.refused", count=len(refused)), key="compare_refused"):
-        lacking = {
-            part: [name for name, problem in refused.items() if _lacks(problem, part)]
-            for part in _FIELDS_OF_LACKS
-        }
-        words = {
-            part: part_words(state.scheme, field, state.source) for part, field in _FIELDS_OF_LACKS.items()
-        }
-        lines = [
-            say(f"compare.lacks_{part}", part=words[part], names=engine_names(names))
-            for part, names in lacking.items()
-            if names
-        ]
-        own = [
-            problem
-            for problem in refused.values()
-            if not any(_lacks(problem, part) for part in _FIELDS_OF_LACKS)
-        ]
-        st.markdown(
-            "\n".join([f"- {plain(line)}" for line in lines] + [f"- {say_error(problem)}" for problem in own])
-        )
+        lines = []
+        for part, field in _FIELDS_OF_LACKS.items():
+            names = [name for name, problem in refused.items() if _lacks(problem, part)]
+            if names:
+                words = part_words(state.scheme, field, state.source)
+                lines.append(plain(say(f"compare.lacks_{part}", part=words, names=engine_names(names))))
+        for problem in refused.values():
+            if not any(_lacks(problem, part) for part in _FIELDS_OF_LACKS):
+                lines.append(say_error(problem))
+        st.markdown("\n".join(f"- {line}" for line in lines))
 
 
 #: Features that an engine may lack, with the field of the scheme.

@@ -17,11 +17,11 @@ from quantviz.analysis.recipe_ranking import RecipeRow, priced_at, row_of
 from quantviz.lab.state import LabState
 from quantviz.schemes.recipes import RECIPES
 from quantviz.schemes.scheme import Scheme
-from quantviz.ui.components.choice import choose
+from quantviz.ui.components.choice import switch
 from quantviz.ui.components.component import clicked_mark
 from quantviz.ui.components.scheme_words import format_name
 from quantviz.ui.lab.tensor import heavy_fact
-from quantviz.ui.shell import errors, session, widgets
+from quantviz.ui.shell import errors, session
 from quantviz.ui.shell.classroom import locked
 from quantviz.ui.shell.runs import fragment
 from quantviz.ui.shell.words import language, number, plain, say, sentences, theme
@@ -51,27 +51,12 @@ def show_rate_plot(study: Study, state: LabState, rows: Sequence[RecipeRow]) -> 
     if session.state() != state:
         st.rerun()  # A dot was clicked: the whole page follows.
     known = _known(state, rows)
-    bits = choose(
-        st.segmented_control,
-        say("recipes.bits_label"),
-        BITS,
-        key=widgets.show(_BITS, st.session_state.get(_BITS) or BITS[0]),
-        required=True,
-        format_func=lambda name: say(f"recipes.bits_of.{name}"),
-        label_visibility="collapsed",
-    )
+    bits = switch(_BITS, say("recipes.bits_label"), {name: say(f"recipes.bits_of.{name}") for name in BITS})
     now = _now(study)
-    axes = state.source.axes
-    shape = state.source.shape
     usual = priced_at(state.source.shape)
-    figure = recipe_plot_figure(
-        rows,
-        now,
-        RecipePlotStyle(language(), theme(), axes=axes),
-        known=known,
-        bits=bits,
-        priced_as=usual if usual != shape else None,
-    )
+    priced_as = usual if usual != state.source.shape else None
+    style = RecipePlotStyle(language(), theme(), axes=state.source.axes)
+    figure = recipe_plot_figure(rows, now, style, known=known, bits=bits, priced_as=priced_as)
     fixed = locked("scheme")
     st.plotly_chart(
         figure,
@@ -86,7 +71,7 @@ def show_rate_plot(study: Study, state: LabState, rows: Sequence[RecipeRow]) -> 
     st.html(_legend(known))
     data = recipe_plot_data(rows, now, known=known, bits=bits)
     told += [say("recipes.sizes"), *_puzzles(data, known, state, bits)]
-    if usual != shape:
+    if priced_as:
         told.append(say("recipes.priced", shape=" × ".join(map(str, usual))))
     st.caption(plain(sentences(*told)))
     st.caption("`qv.rate_distortion(x).table()`")
@@ -96,14 +81,9 @@ def _known(state: LabState, rows: Sequence[RecipeRow]) -> RateDistortion:
     """Return the other sizes of groups and the lines: computed once for a tensor."""
     from quantviz.analysis.rate_distortion import rate_distortion
 
-    source = state.source
-    scheme = state.scheme
+    work = partial(rate_distortion, current=state.scheme, rows=rows)
     with st.spinner(say("recipes.lines_trying"), show_time=True):
-        return heavy_fact(
-            source,
-            f"rate distortion {scheme.nonfinite}",
-            partial(rate_distortion, current=scheme, rows=rows),
-        )
+        return heavy_fact(state.source, f"rate distortion {state.scheme.nonfinite}", work)
 
 
 def _now(study: Study) -> RecipeRow:
@@ -147,14 +127,15 @@ def _puzzles(data: RecipePlotData, known: RateDistortion, state: LabState, bits:
             names = say("recipes.above_more", names=names, count=len(above) - _MOST_NAMES)
         told.append(say(f"recipes.above.{bits}", names=names))
     if data.beyond:
-        rows = (
-            say("recipes.beyond_row", name=format_name(row.scheme.format), db=number(row.sqnr_db, 3))
-            for row in data.beyond
-        )
-        told.append(say("recipes.beyond", rows=say("recipes.between").join(rows)))
+        outside = (_beyond_words(row) for row in data.beyond)
+        told.append(say("recipes.beyond", rows=say("recipes.between").join(outside)))
     if known.share < 1 and any(point.row.share == 1 for point in data.points if point.row.id in RECIPES):
         told.append(say("recipes.measured_share", share=f"{100 * known.share:.2g}"))
     return told
+
+
+def _beyond_words(row: RecipeRow) -> str:
+    return say("recipes.beyond_row", name=format_name(row.scheme.format), db=number(row.sqnr_db, 3))
 
 
 def _take_dot() -> None:

@@ -14,27 +14,22 @@ import streamlit as st
 
 from quantviz.lab.state import LabState
 from quantviz.schemes.granularity import Granularity, PerChannel
-from quantviz.ui.components.cell import select
-from quantviz.ui.components.choice import choose
+from quantviz.ui.components.choice import choose_among, switch
 from quantviz.ui.components.panels import PanelsWords, show_panels
 from quantviz.ui.components.panels_bridge import (
-    PanelsPlace,
     Picture,
     bridge_width,
-    clicked_cell,
-    zoomed_window,
 )
 from quantviz.ui.lab.compare.compared_engines import seen
 from quantviz.ui.lab.picture.tensor_panels import (
     BRIDGE_KEY,
     PANELS_KEY,
     error_end,
-    look_at,
+    linked_place,
     panels_of,
     tensor_key,
 )
 from quantviz.ui.lab.tensor import study_of
-from quantviz.ui.shell import session, widgets
 from quantviz.ui.shell.classroom import visible
 from quantviz.ui.shell.words import language, number, plain, say, sentences
 
@@ -48,7 +43,6 @@ _WHAT = "beside_what"
 _WHICH = "beside_which"
 #: The schemes shown last, in the order in which they were chosen.
 _SHOWN = "lab_beside_shown"
-_BRIDGE = f"{_KEY}_bridge"
 
 
 def show_schemes_beside(
@@ -71,7 +65,7 @@ def show_schemes_beside(
     panels = st.container(key=_KEY)
     show_panels(
         data,
-        PanelsPlace(_KEY, bridge, panels, _clicked, _zoomed, group=PANELS_KEY),
+        linked_place(_KEY, bridge, panels, PANELS_KEY),
         tensor_key=tensor_key(state),
         selected=state.view.place(state.cell),
         picture=Picture("quantviz-compared", state.source.title(language()), " · ".join(lettered)),
@@ -113,34 +107,19 @@ def choose_beside(names: Sequence[str]) -> tuple[str, tuple[int, ...]]:
     """Return the chosen view of each scheme, and the places of the chosen schemes."""
     from quantviz.figures.compared_panels import COMPARED_VIEWS, MOST_BESIDE
 
-    offered = [each for each in COMPARED_VIEWS if visible(each)]
-    what = choose(
-        st.segmented_control,
-        say("contest.what_shown"),
-        offered,
-        key=widgets.show(_WHAT, st.session_state.get(_WHAT) or offered[0]),
-        required=True,
-        format_func=lambda each: say(f"contest.what.{each}"),
-        label_visibility="collapsed",
-    )
+    offered = {each: say(f"contest.what.{each}") for each in COMPARED_VIEWS if visible(each)}
+    what = switch(_WHAT, say("contest.what_shown"), offered)
     if len(names) <= MOST_BESIDE:
         return what, tuple(range(len(names)))
     shown = _newest(len(names), MOST_BESIDE)
-    choose(
-        st.pills,
-        say("contest.which", most=MOST_BESIDE),
-        tuple(range(len(names))),
-        selection_mode="multi",
-        key=widgets.show(_WHICH, list(shown)),
-        format_func=lambda k: string.ascii_uppercase[k],
-    )
+    letters = {k: string.ascii_uppercase[k] for k in range(len(names))}
+    label = say("contest.which", most=MOST_BESIDE)
+    choose_among(st.pills, _WHICH, label, letters, list(shown), selection_mode="multi")
     return what, shown
 
 
 def _newest(count: int, most: int) -> tuple[int, ...]:
-    """Return the places of the shown schemes among `count`: of more than `most` the ones chosen last, and
-    never fewer than two.
-    """
+    """Return the places of the shown schemes: of more than `most` those chosen last, of few at least two."""
     before = [k for k in st.session_state.get(_SHOWN, ()) if k < count] or list(range(most))
     now = [k for k in st.session_state.get(_WHICH) or before if k < count]
     chosen = [k for k in before if k in now] + [k for k in now if k not in before]
@@ -212,14 +191,3 @@ def _in_view(values: Any, state: LabState, parts: Granularity) -> Any:
         return line[None, view.left : view.left + cols]
     told = expand(torch.from_numpy(values), parts.layout(shape, "short"), shape).expand(shape)
     return seen(told, view)
-
-
-def _clicked() -> None:
-    now = session.state()
-    cell = clicked_cell(_BRIDGE, now.view.matrix(now.source.shape))
-    if cell:
-        select(*cell)
-
-
-def _zoomed() -> None:
-    look_at(zoomed_window(_BRIDGE))

@@ -44,15 +44,10 @@ def _show_histograms(study: Study, state: LabState) -> None:
 
     seen = "" if scope_of(state) == "tensor" else state.view.index_of(study.shape)
     data = kept(state.source, f"histograms {state.scheme} {seen}", lambda: _histograms(study, state))
+    log_counts = bool(st.session_state.get("log_counts"))
     for which, column in zip(("values", "errors"), st.columns(2, gap="medium"), strict=True):
         with column:
-            figure = histogram_figure(
-                data,
-                which,
-                language=language(),
-                theme=theme(),
-                log_counts=bool(st.session_state.get("log_counts")),
-            )
+            figure = histogram_figure(data, which, language=language(), theme=theme(), log_counts=log_counts)
             st.plotly_chart(
                 figure,
                 key=f"histogram_{which}",
@@ -90,9 +85,8 @@ def show_scales(study: Study, state: LabState) -> None:
     with opened:
         columns = {name: values[:_MOST_LISTED] for name, values in study.scales(_MOST_LISTED).items()}
         # The place in the tensor is clearer than that in the grid of blocks, an axis each.
-        grid = zip(
-            *(columns.pop(f"axis_{axis}") for axis in range(len(study.layout.grid_shape))), strict=True
-        )
+        axes = range(len(study.layout.grid_shape))
+        grid = zip(*(columns.pop(f"axis_{axis}") for axis in axes), strict=True)
         places = [block_words(study.layout, study.shape, state.view, block) for block in grid]
         st.dataframe(
             {"block": columns.pop("block"), "place": places, **columns},
@@ -109,22 +103,15 @@ def show_scales(study: Study, state: LabState) -> None:
             alt=say("below.scales_alt"),
         )
         if count > _MOST_LISTED:
-            st.caption(
-                say(
-                    "below.scales_cut" if study.result else "below.scales_cut_large",
-                    listed=_MOST_LISTED,
-                    count=count,
-                )
-            )
+            key = "below.scales_cut" if study.result else "below.scales_cut_large"
+            st.caption(say(key, listed=_MOST_LISTED, count=count))
 
 
 # ---- metrics ----------------------------------------------------------------------------------------
 
 
 def show_metrics(study: Study, state: LabState) -> None:
-    """Show every metric of the whole tensor with its meaning, once opened: on a large one some take a pass of
-    their own.
-    """
+    """Show every metric with its meaning, once opened: some take a pass over a large tensor."""
     if not all(map(visible, TILE_PARTS)):  # a class guesses the hidden numbers
         return
     opened = st.expander(say("metrics.title"), key="metrics", on_change="rerun")

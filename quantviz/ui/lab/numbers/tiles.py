@@ -1,4 +1,4 @@
-"""The five numbers: the scheme's costs. A lesson shows them as tiles, the Lab in one line."""
+"""The five numbers: the scheme's costs. A lesson shows them as tiles, the Lab in one line with their help."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from quantviz.figures.numbers import WRITING, short_number
 from quantviz.lab.state import LabState
 from quantviz.schemes.scheme import Scheme
 from quantviz.ui.components.term import term
-from quantviz.ui.lab.tensor import gaussian_db
+from quantviz.ui.lab.learning import learn_address, terms_of
+from quantviz.ui.lab.tensor import gaussian_db, study_of
+from quantviz.ui.shell.classroom import visible
 from quantviz.ui.shell.words import count_text, number, plain, say, say_axis, share
 
 if TYPE_CHECKING:
@@ -45,11 +47,9 @@ class Tile:
 
 def measured(study: Study, state: LabState) -> Measured:
     """Return the measurements behind the tiles, of the whole tensor or of the part in view."""
-    return (
-        study.measured
-        if scope_of(state) == "tensor"
-        else study.measured_part(state.view.index_of(study.shape))
-    )
+    if scope_of(state) == "tensor":
+        return study.measured
+    return study.measured_part(state.view.index_of(study.shape))
 
 
 def metric_texts(metrics: Mapping[str, float]) -> dict[str, str]:
@@ -85,41 +85,24 @@ def tiles(study: Study, state: LabState) -> tuple[Tile, ...]:
     nonzero = round(m["nonzero_share"] * count) if count else 0
     # Pure rounding is 0.289 steps where all steps are alike.
     integers = study.scheme.number_format.kind == "integer"
-    line = (
-        say("tiles.mse.line", steps=number(m["rmse_steps"], 3))
-        if integers
-        else say("tiles.mse.line_uneven", rmse=number(m["rmse"], 3))
-    )
-    line = say("tiles.left_out", line=line, count=cells - count) if cells > count else line
-    in_steps = (
-        say("tiles.mse.in_steps", rounding=number(m["unclipped_rmse_steps"], 3))
-        if integers
-        else say("tiles.mse.uneven")
-    )
+    if integers:
+        line = say("tiles.mse.line", steps=number(m["rmse_steps"], 3))
+        in_steps = say("tiles.mse.in_steps", rounding=number(m["unclipped_rmse_steps"], 3))
+    else:
+        line = say("tiles.mse.line_uneven", rmse=number(m["rmse"], 3))
+        in_steps = say("tiles.mse.uneven")
+    if cells > count:
+        line = say("tiles.left_out", line=line, count=cells - count)
+    zeros = say("tiles.zeroed.line", count=count_text(round(zeroed * nonzero)), all=count_text(nonzero))
+    clipping = say("tiles.clipped.line", share=share(m["clipping_mse"] / mse if mse else 0.0))
+    clipped_count = {"count": str(round(clipped * count) if count else 0)}
+    usual_bits = say("tiles.bits.line", bits=_usual_bits(state.scheme, bits))
     return (
         Tile("mse", values["mse"], line, {"steps": in_steps, "rmse": number(m["rmse"])}, mse),
         _sqnr(own, values["sqnr"], state),
-        Tile(
-            "zeroed",
-            values["zeroed"],
-            say("tiles.zeroed.line", count=count_text(round(zeroed * nonzero)), all=count_text(nonzero)),
-            {},
-            zeroed,
-        ),
-        Tile(
-            "clipped",
-            values["clipped"],
-            say("tiles.clipped.line", share=share(m["clipping_mse"] / mse if mse else 0.0)),
-            {"count": str(round(clipped * count) if count else 0)},
-            clipped,
-        ),
-        Tile(
-            "bits",
-            f"{bits:.4g}",
-            say("tiles.bits.line", bits=_usual_bits(state.scheme, bits)),
-            _storage(study),
-            bits,
-        ),
+        Tile("zeroed", values["zeroed"], zeros, {}, zeroed),
+        Tile("clipped", values["clipped"], clipping, clipped_count, clipped),
+        Tile("bits", f"{bits:.4g}", usual_bits, _storage(study), bits),
     )
 
 
@@ -129,25 +112,20 @@ def _sqnr(own: Measured, value: str, state: LabState) -> Tile:
 
     whole = own.metrics["sqnr_db"]
     view = state.view
-    found = dict[int, float]()
-    if view.rows is not None:
+    medians = dict[int, float]()
+    axes = () if view.rows is None else (view.rows, view.cols)
+    for axis in axes:
         # A slice keeps the tensor's order of axes, whichever of them is seen as rows.
-        row_axis, col_axis = (
-            (view.rows, view.cols)
-            if scope_of(state) == "tensor"
-            else (int(view.rows > view.cols), int(view.cols > view.rows))
-        )
-        for axis, place in ((view.rows, row_axis), (view.cols, col_axis)):
-            each = sqnr_db_of_lines(own.axes[place])
-            each = each[~each.isnan()]
-            if len(each):
-                found[axis] = float(np.median(each.numpy()))
-    worst = min(found, key=lambda axis: found[axis], default=None)
-    line = (
-        ""
-        if worst is None
-        else say("tiles.sqnr.line", one=say_axis(state.source, worst, "one"), median=number(found[worst], 3))
-    )
+        place = axis if scope_of(state) == "tensor" else sorted(axes).index(axis)
+        each = sqnr_db_of_lines(own.axes[place])
+        each = each[~each.isnan()]
+        if len(each):
+            medians[axis] = float(np.median(each.numpy()))
+    line = ""
+    if medians:
+        worst = min(medians, key=medians.__getitem__)
+        one = say_axis(state.source, worst, "one")
+        line = say("tiles.sqnr.line", one=one, median=number(medians[worst], 3))
     return Tile("sqnr", value, line, {"gaussian": _gaussian_words(state, whole)}, whole)
 
 
@@ -157,11 +135,8 @@ def _gaussian_words(state: LabState, sqnr_db: float) -> str:
     if not math.isfinite(gaussian) or math.isinf(sqnr_db):
         return ""
     lost = gaussian - sqnr_db
-    return say(
-        "tiles.sqnr.more" if lost > 0 else "tiles.sqnr.less",
-        gaussian=number(gaussian, 2),
-        lost=number(abs(lost), 2),
-    )
+    key = "tiles.sqnr.more" if lost > 0 else "tiles.sqnr.less"
+    return say(key, gaussian=number(gaussian, 2), lost=number(abs(lost), 2))
 
 
 def _usual_bits(scheme: Scheme, bits: float) -> str:
@@ -179,27 +154,25 @@ def _storage(study: Study) -> dict[str, str]:
     cells = math.prod(study.shape)
     parts = [say("tiles.bits.scale", bits=stored.scale)]
     parts += [say("tiles.bits.zero", bits=stored.zero_point)] if stored.zero_point else []
+    levels = {"tensor": stored.tensor, "row": stored.row}
+    padding = ""
+    if stored.whole and codes > cells:
+        padding = say("tiles.bits.padding", codes=f"{codes:,}", cells=f"{cells:,}")
     return {
         "code": f"{stored.code:g}",
         "blocks": str(study.layout.block_count),
         "block": say("tiles.bits.and").join(parts),
-        "tensor": "".join(
-            say(f"tiles.bits.{level}", bits=bits)
-            for level, bits in (("tensor", stored.tensor), ("row", stored.row))
-            if bits
-        ),
-        "padding": say("tiles.bits.padding", codes=f"{codes:,}", cells=f"{cells:,}")
-        if stored.whole and codes > cells
-        else "",
+        "tensor": "".join(say(f"tiles.bits.{name}", bits=bits) for name, bits in levels.items() if bits),
+        "padding": padding,
     }
 
 
 def tile_name(tile: Tile, state: LabState, *, short: bool = False) -> str:
     """Return the tile's name, with its scope where a slice is in view; storage is of the whole tensor."""
     name = say(f"tiles.{tile.key}.short" if short else f"tiles.{tile.key}.name")
-    return (
-        f"{name} · {say(f'tiles.scope_{scope_of(state)}')}" if state.sliced and tile.key != "bits" else name
-    )
+    if not state.sliced or tile.key == "bits":
+        return name
+    return f"{name} · {say(f'tiles.scope_{scope_of(state)}')}"
 
 
 def cover_tile(key: str) -> None:
@@ -221,9 +194,7 @@ def show_tile(tile: Tile, *, line: bool = True) -> None:
 
 
 def show_live_tile(tile: Tile, *, line: bool = True, whose: str = "", short: bool = False) -> None:
-    """Show one tile whose number follows a hand on the ruler; `whose` is a caption below it on the number's
-    owner, and `short` gives it its short name.
-    """
+    """Show a tile whose number follows a hand on the ruler; `whose` is a caption, `short` a shorter name."""
     explained = say(f"tiles.{tile.key}.help", **tile.facts)
     called = say(f"tiles.{tile.key}.{'short' if short else 'name'}")
     name = term(called, explained, key=f"tile_{tile.key}")
@@ -245,3 +216,50 @@ def change_against(tile: Tile, before: Tile) -> tuple[str, bool | None]:
     change = tile.raw - before.raw
     unit = {"sqnr": " dB", "zeroed": " pp", "clipped": " pp", "bits": " bit"}[tile.key]
     return number(100 * change if unit == " pp" else change, 3, signed=True) + unit, better
+
+
+# ---- in one line ------------------------------------------------------------------------------------
+
+
+def show_numbers(found: tuple[Tile, ...], state: LabState) -> None:
+    """Show the state's numbers, against the baseline's where there is one.
+
+    The element with a number has its metric's name as `data-qv-metric`: the browser writes there while a hand
+    drags.
+    """
+    before = {tile.key: tile for tile in baseline_tiles(state)}
+    visible_tiles = (tile for tile in found if visible(f"tiles.{tile.key}"))
+    shown = "".join(_number(tile, before.get(tile.key), state) for tile in visible_tiles)
+    if shown:
+        st.html(f'<div class="qv-numbers">{shown}</div>')
+
+
+def baseline_tiles(state: LabState) -> tuple[Tile, ...]:
+    """Return the tiles under the baseline; None without one, or where it does not fit the tensor."""
+    if state.baseline is None or state.baseline.problems(state.source.shape):
+        return ()
+    # One that refuses NaN and Inf could not be held against a scheme that does not.
+    choice = state.baseline.nonfinite if state.baseline.nonfinite != "refuse" else state.scheme.nonfinite
+    baseline = state.baseline.replace(nonfinite=choice)
+    return tiles(study_of(state, baseline), state.replace(scheme=baseline))
+
+
+def _number(tile: Tile, before: Tile | None, state: LabState) -> str:
+    learned = terms_of(f"number_{tile.key}")[0]
+    name = term(
+        tile_name(tile, state, short=True),
+        say(f"tiles.{tile.key}.help", **tile.facts),
+        key=f"number_{tile.key}",
+        short=say(f"tiles.{tile.key}.shortest"),
+        more=(say("glossary.to_step", term=say(f"glossary.{learned}.name")), learn_address(learned)),
+    )
+    change = ""
+    if before:
+        words, better = change_against(tile, before)
+        look = {True: "qv-better", False: "qv-worse", None: ""}[better]
+        change = f'<em class="{look}">{html.escape(words)}</em>'
+    line = f"<small>{html.escape(tile.line)}</small>" if tile.line else ""
+    return (
+        f'<div class="qv-number qv-number-{tile.key}">{name} '
+        f'<b data-qv-metric="{tile.key}">{html.escape(tile.value)}</b>{change}{line}</div>'
+    )

@@ -38,9 +38,7 @@ def show_lab_ruler(
     *,
     pays: bool = False,
 ) -> None:
-    """Show the ruler; with `curve` also the error against the range, with `pays` also the cost of a dragged
-    value to the others.
-    """
+    """Show the ruler, with the error against the range on a `curve`; `pays`: with a dragged value's cost."""
     fixed = locked("scheme") or locked("range")
     label = "" if why.cause == "left_out" else _sentence(study, why)
     if study.of_file:  # a hand would draw codes from the values' range, not the file's

@@ -5,8 +5,6 @@ ranked table of them.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
 
 import streamlit as st
@@ -15,11 +13,11 @@ from quantviz.figures.arrangement import MOST_CELLS
 from quantviz.lab.state import LabState
 from quantviz.schemes.granularity import BlockLayout, Shape
 from quantviz.tensors.views import POOLS, View
-from quantviz.ui.components.choice import choose, choose_field
-from quantviz.ui.components.component import chosen
+from quantviz.ui.components.choice import choose, choose_field, switch
 from quantviz.ui.components.minimap import minimap_size, show_minimap
+from quantviz.ui.components.phone_tables import clicked_line
 from quantviz.ui.lab.tensor import kept, stored_of, study_of
-from quantviz.ui.shell import errors, session, widgets
+from quantviz.ui.shell import errors, session
 from quantviz.ui.shell.words import say, say_axis
 
 if TYPE_CHECKING:
@@ -32,10 +30,6 @@ _MINIMAP = "minimap"
 RANKED = ("cells", "rows", "columns", "blocks")
 #: Most of each.
 MOST_RANKED = 20
-#: Columns that are not shown: of blocks their place in the grid is enough.
-_HIDDEN: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {"cells": (), "rows": (), "columns": (), "blocks": ("index",)}
-)
 
 
 def has_places(state: LabState) -> bool:
@@ -76,23 +70,19 @@ def _map(study: Study, state: LabState) -> Any:
     from quantviz.streaming.overview import pooled
 
     view = state.view
-    source = state.source
-    rows, cols = view.matrix(study.shape)
-    what = f"map {view.rows} {view.cols} {view.at}"
-    return kept(
-        source,
-        what,
-        lambda: pooled(stored_of(source), Patch(0, 0, rows, cols), minimap_size((rows, cols)), view=view)[0],
-    )
+    matrix = view.matrix(study.shape)
+
+    def pixels() -> Any:
+        return pooled(stored_of(state.source), Patch(0, 0, *matrix), minimap_size(matrix), view=view)[0]
+
+    return kept(state.source, f"map {view.rows} {view.cols} {view.at}", pixels)
 
 
 def _jump_words(name: str, state: LabState) -> str:
     axis = {"worst_row": state.view.rows, "worst_column": state.view.cols}.get(name)
-    return (
-        say(f"places.{name}")
-        if axis is None
-        else say("places.worst_line", one=say_axis(state.source, axis, "one"))
-    )
+    if axis is None:
+        return say(f"places.{name}")
+    return say("places.worst_line", one=say_axis(state.source, axis, "one"))
 
 
 _JUMPS = ("largest_error", "largest_value", "first_nonfinite", "worst_row", "worst_column", "worst_block")
@@ -102,15 +92,15 @@ def _go(name: str) -> None:
     state = session.state()
     study = study_of(state)
     view = state.view
-    found: Mapping[str, Callable[[], Shape]] = {
-        "largest_error": lambda: study.measured.largest_error,
-        "largest_value": lambda: study.facts.largest,
-        "first_nonfinite": lambda: study.nonfinite.first if study.nonfinite else study.facts.largest,
-        "worst_row": lambda: _cell_of(study, "rows", ranked(study, "rows", view, 1), 0, view),
-        "worst_column": lambda: _cell_of(study, "columns", ranked(study, "columns", view, 1), 0, view),
-        "worst_block": lambda: _cell_of(study, "blocks", ranked(study, "blocks", view, 1), 0, view),
-    }
-    go(found[name]())
+    if name.startswith("worst"):
+        what = name.removeprefix("worst_") + "s"
+        go(_cell_of(study, what, ranked(study, what, view, 1), 0, view))
+    elif name == "largest_error":
+        go(study.measured.largest_error)
+    elif name == "first_nonfinite" and study.nonfinite:
+        go(study.nonfinite.first)
+    else:
+        go(study.facts.largest)
 
 
 def go(cell: Shape) -> None:
@@ -165,20 +155,12 @@ def show_worst(study: Study, state: LabState) -> None:
     import pandas as pd
 
     with opened:
-        what = choose(
-            st.segmented_control,
-            say("places.worst"),
-            RANKED,
-            key=widgets.show("worst_of", st.session_state.get("worst_of", RANKED[0])),
-            required=True,
-            format_func=lambda name: _ranked_words(name, state),
-            label_visibility="collapsed",
-        )
+        what = switch("worst_of", say("places.worst"), {name: _ranked_words(name, state) for name in RANKED})
         table = ranked(study, what, state.view)
         shown = {
             name: _column(name, values, study, state.view)
             for name, values in table.items()
-            if name not in _HIDDEN[what]
+            if (what, name) != ("blocks", "index")  # their place in the grid is enough
         }
         st.dataframe(
             pd.DataFrame(shown, index=pd.RangeIndex(1, len(table["index"]) + 1, name=say("places.rank"))),
@@ -202,13 +184,11 @@ def _column_form(name: str) -> Any:
 
 
 def _ranked_words(name: str, state: LabState) -> str:
-    axis = {"rows": state.view.rows, "columns": state.view.cols}.get(name)
+    if name in ("cells", "blocks"):
+        return say(f"places.ranked.{name}")
+    axis = state.view.rows if name == "rows" else state.view.cols
     # A tensor of one axis has a heading for rows too, under which there are none.
-    return (
-        say(f"places.ranked.{name}")
-        if name in ("cells", "blocks")
-        else say_axis(state.source, axis or 0, "many")
-    )
+    return say_axis(state.source, axis or 0, "many")
 
 
 def _column(name: str, values: list[Any], study: Study, view: View) -> list[Any]:
@@ -265,17 +245,3 @@ def _clicked(what: str) -> None:
     line = clicked_line(f"worst_{what}", len(table["index"]))
     if line is not None:
         go(_cell_of(study, what, table, line, state.view))
-
-
-def clicked_line(key: str, lines: int) -> int | None:
-    """Return the line of a table, with `key` and so many lines, whose cell was clicked; none after a click on
-    a heading, which sorts.
-
-    The cell is let go of: another click on it is one more.
-    """
-    cells = chosen(key, "cells", lambda cells: all(line < lines for line, _ in cells))
-    if not cells:
-        return None
-    st.session_state[key] = {"selection": {"rows": [], "columns": [], "cells": []}}
-    line: int = cells[0][0]
-    return line

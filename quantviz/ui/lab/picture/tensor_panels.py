@@ -49,9 +49,7 @@ def show_tensor_panels(
     panels: Any,
     lit: Any,
 ) -> PanelsData:
-    """Show the panels, and the bridge before them: on a phone it shows the switch between them. Return their
-    data. Of the cells in view those are framed that are `lit`.
-    """
+    """Show the bridge and the panels, cells framed that are `lit` in view; return their data."""
     data = panels_of(study, state, end, bridge_width(BRIDGE_KEY)).only(
         [name for name in PANEL_PARTS if visible(name)]
     )
@@ -62,7 +60,7 @@ def show_tensor_panels(
         data = dataclasses.replace(data, cause=None)
     show_panels(
         compared_engines.lighted(data, lit),
-        PanelsPlace(PANELS_KEY, bridge, panels, _clicked, _zoomed),
+        linked_place(PANELS_KEY, bridge, panels),
         dataclasses.replace(page_style(BRIDGE_KEY), height=_height_on_wall()),
         tensor_key=tensor_key(state),
         selected=state.view.place(state.cell),
@@ -72,9 +70,7 @@ def show_tensor_panels(
 
 
 def _height_on_wall() -> float | None:
-    """Return the panels' height in pixels on a projector, where the ruler is to be seen with them; none
-    elsewhere.
-    """
+    """Return the panels' height in pixels on a projector that also shows the ruler; None elsewhere."""
     if not classroom().projector or not visible("number_line"):
         return None
     return _ABOVE_RULER * enlarge(bridge_width(BRIDGE_KEY))
@@ -87,19 +83,17 @@ def tensor_key(state: LabState) -> str:
 
 
 def _picture(study: Study, state: LabState) -> Picture:
-    """Return name and captions of a saved picture: the tensor, and its scheme and SQNR as far as they are
-    visible.
-    """
+    """Return name and captions of a saved picture: the tensor, and the visible ones of scheme and SQNR."""
     from quantviz.export.files import picture_name
 
     sqnr = measured(study, state).metrics["sqnr_db"] if visible("tiles.sqnr") else None
     scheme = state.scheme if visible("scheme") else None
-    told = [] if scheme is None else [scheme_words(scheme, state.source)]
-    told += [] if sqnr is None else [say("lab.picture_sqnr", sqnr=number(sqnr, 3))]
+    captions = [] if scheme is None else [scheme_words(scheme, state.source)]
+    captions += [] if sqnr is None else [say("lab.picture_sqnr", sqnr=number(sqnr, 3))]
     title = f"{state.source.title(language())} · {shape_text(study.shape)}"
     if state.sliced:
         title += f" [{state.view.index_text(study.shape)}]"
-    return Picture(picture_name(state.source, scheme, sqnr), title, " · ".join(told))
+    return Picture(picture_name(state.source, scheme, sqnr), title, " · ".join(captions))
 
 
 def whole_panels(study: Study, state: LabState) -> PanelsData:
@@ -110,9 +104,7 @@ def whole_panels(study: Study, state: LabState) -> PanelsData:
 
 
 def panels_of(study: Study, state: LabState, end: float | None, width: float) -> PanelsData:
-    """Return the data of the panels: the cells in view, or, where they are more than the screen has room for,
-    a pixel for many.
-    """
+    """Return the data of the panels: the cells in view, or a pixel for many where there is no room."""
     from quantviz.figures.panels_data import as_picture, with_value_scale
 
     data = _linear_panels(study, state, end, width)
@@ -132,14 +124,14 @@ def _linear_panels(study: Study, state: LabState, end: float | None, width: floa
     seen = view.size(shape)
     ends = (study.facts.lo, study.facts.hi)
     pixels = pixels_for(width, matrix, seen)
-    if pixels == seen and study.result is not None:
-        return result_panels(
-            study.result, view=view, error_view=state.error_view, error_range=end, value_range=ends
-        )
     if pixels == seen:
-        r = study.part(view.index_of(shape))
         return result_panels(
-            r, view=view, error_view=state.error_view, error_range=end, whole=shape, value_range=ends
+            study.result or study.part(view.index_of(shape)),
+            view=view,
+            error_view=state.error_view,
+            error_range=end,
+            whole=None if study.result else shape,
+            value_range=ends,
         )
     pooled = study.overview(Patch(view.top, view.left, *seen), pixels, state.pool, view)
     error_view = state.error_view if state.error_view in POOLED_ERROR_VIEWS else POOLED_ERROR_VIEWS[0]
@@ -148,22 +140,25 @@ def _linear_panels(study: Study, state: LabState, end: float | None, width: floa
     )
 
 
-def _clicked() -> None:
-    now = session.state()
-    cell = clicked_cell(BRIDGE_KEY, now.view.matrix(now.source.shape))
-    if cell:
-        select(*cell)
+def linked_place(key: str, bridge: Any, panels: Any, group: str | None = None) -> PanelsPlace:
+    """Return a place for panels of the Lab's tensor: a click in them selects a cell, and a zoom changes the
+    window of all panels.
+    """
 
-
-def _zoomed() -> None:
-    look_at(zoomed_window(BRIDGE_KEY))
-
-
-def look_at(window: tuple[int, int, int, int] | None) -> None:
-    """Look at the window that the browser asks for: first row, first column, rows, columns."""
-    if window:
+    def clicked() -> None:
         now = session.state()
-        session.look(now.view.window(*window, now.source.shape))
+        cell = clicked_cell(place.bridge, now.view.matrix(now.source.shape))
+        if cell:
+            select(*cell)
+
+    def zoomed() -> None:
+        now = session.state()
+        window = zoomed_window(place.bridge)
+        if window:
+            session.look(now.view.window(*window, now.source.shape))
+
+    place = PanelsPlace(key, bridge, panels, clicked, zoomed, group=group)
+    return place
 
 
 def error_end(study: Study, state: LabState) -> float | None:
@@ -190,9 +185,8 @@ def is_pooled(state: LabState) -> bool:
     """Return whether a pixel of the picture stands for many cells."""
     from quantviz.figures.arrangement import pixels_for
 
-    shape = state.source.shape
-    view = state.view
-    return pixels_for(bridge_width(BRIDGE_KEY), view.matrix(shape), view.size(shape)) != view.size(shape)
+    seen = state.view.size(state.source.shape)
+    return pixels_for(bridge_width(BRIDGE_KEY), state.view.matrix(state.source.shape), seen) != seen
 
 
 def show_value_choices(state: LabState) -> None:
@@ -206,15 +200,9 @@ def show_error_choices(state: LabState) -> None:
     if not ERROR_VIEWS[state.error_view].pooled and is_pooled(state):
         st.caption(say("error.of_one_cell"))
     fixed = _has_fixed_end(state)
-    choose_field(
-        state,
-        "error_range",
-        say("error.range"),
-        ERROR_RANGES,
-        "error.ranges",
-        disabled=fixed,
-        help=say("error.range_fixed") if fixed else None,
-    )
+    about = say("error.range_fixed") if fixed else None
+    label = say("error.range")
+    choose_field(state, "error_range", label, ERROR_RANGES, "error.ranges", disabled=fixed, help=about)
     if state.sliced:
         choose_field(state, "scope", say("error.scope"), SCOPES, "error.scopes")
         if state.scope != scope_of(state):

@@ -1,9 +1,10 @@
-"""The tab Range: the gain of another range, or of finer scales, on this very tensor, and a table of the
-results of each calibration.
+"""The tab Range: the gain of another range, or of finer scales, on this very tensor, the curve of the error
+against the range, and a table of the results of each calibration.
 """
 
 from __future__ import annotations
 
+import hashlib
 import math
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -17,29 +18,24 @@ from quantviz.lab.state import LabState
 from quantviz.schemes.calibration import MSE, Calibration, MinMax, Percentile
 from quantviz.schemes.engine_calibrations import EntropyONNXRuntime, EntropyTensorRT, MSETorch
 from quantviz.schemes.scheme import Scheme
-from quantviz.ui.components.choice import choose
+from quantviz.ui.components.choice import offer, switch
 from quantviz.ui.components.hand import fits_hand
-from quantviz.ui.components.hand_curve import CurveMark
+from quantviz.ui.components.hand_curve import CurveMark, HandCurve, complete_curve
 from quantviz.ui.components.panels_bridge import bridge_width
-from quantviz.ui.components.phone_tables import (
-    columns_shown,
-    held_column,
-    is_phone,
-    line_height,
-    table_height,
-)
+from quantviz.ui.components.phone_tables import Column, is_phone, show_table
 from quantviz.ui.components.refusals import show_refused
 from quantviz.ui.components.scheme_words import calibration_words, part_words
 from quantviz.ui.lab.bars.scheme_bar import other_granularities
-from quantviz.ui.lab.picture.navigation import block_words, clicked_line
-from quantviz.ui.lab.picture.tensor_panels import BRIDGE_KEY
-from quantviz.ui.lab.tensor import heavy_fact
-from quantviz.ui.shell import errors, session, widgets
+from quantviz.ui.lab.picture.navigation import block_words
+from quantviz.ui.lab.picture.tensor_panels import BRIDGE_KEY, PANELS_KEY
+from quantviz.ui.lab.tensor import ask_study_of, heavy_fact, kept
+from quantviz.ui.shell import session
 from quantviz.ui.shell.classroom import locked, visible
 from quantviz.ui.shell.words import number, plain, say, sentences
 
 if TYPE_CHECKING:
     from quantviz.analysis.calibration_comparison import CalibrationComparison, CalibrationRow
+    from quantviz.analysis.range_error import RangeCurve
     from quantviz.analysis.study import Study
 
 _TABLE = "calibrations_table"
@@ -73,19 +69,14 @@ def show_range(study: Study, state: LabState, sentence: Any, action: Any) -> Non
         by_range = gain_db(ranges.best.sqnr_db if ranges.best else None, now)
         by_scales = gain_db(finer.sqnr_db if finer else None, now)
         worth = _worth(finer, now, state)
-        told = []
+        clauses = []
         if ranges.best and by_range:
-            told.append(_range_told(ranges.best, by_range))
+            clauses.append(_range_gain(ranges.best, by_range))
         if finer and worth > 0:
-            told.append(
-                say(
-                    "stage.range.by_scales",
-                    what=_scales(finer.scheme, state),
-                    gain=_gain(by_scales),
-                    bits=f"{finer.bits:.4g}",
-                )
-            )
-        words = _capital(say("stage.range.and").join(told) + say("stage.range.end"))
+            bits = f"{finer.bits:.4g}"
+            what = _scales(finer.scheme, state)
+            clauses.append(say("stage.range.by_scales", what=what, gain=_gain(by_scales), bits=bits))
+        words = _capital(say("stage.range.and").join(clauses) + say("stage.range.end"))
         not_run = _not_run(state, ranges, finer)
         without = ""
         if not_run is not None:
@@ -93,23 +84,16 @@ def show_range(study: Study, state: LabState, sentence: Any, action: Any) -> Non
             gain = _gain(gain_db(not_run.sqnr_db, now))
             without = _capital(say("stage.range.no_kernel", what=what, gain=gain))
         of_a_part = say("recipes.of_a_part", share=f"{100 * ranges.share:.2g}") if ranges.share < 1 else ""
-        st.markdown(plain(sentences(words if told else say("stage.range.none"), without, of_a_part)))
-    if not told:
+        st.markdown(plain(sentences(words if clauses else say("stage.range.none"), without, of_a_part)))
+    if not clauses:
         return
     scales = worth > by_range
     best = finer if scales else ranges.best
     assert best is not None
     assert best.scheme is not None
-    group = "scheme" if scales else "range"
+    label = plain(_capital(_scales(best.scheme, state))) if scales else say("stage.range.use_range")
     with action:
-        st.button(
-            plain(_capital(_scales(best.scheme, state))) if scales else say("stage.range.use_range"),
-            key="range_use",
-            on_click=errors.safely(_take),
-            args=(best.scheme,),
-            disabled=locked(group),
-            help=say("room.locked") if locked(group) else None,
-        )
+        offer(label, "range_use", _take, best.scheme, lock="scheme" if scales else "range")
 
 
 def _worth(finer: RecipeRow | None, now_db: float, state: LabState) -> float:
@@ -125,22 +109,15 @@ def _take(scheme: Scheme) -> None:
 
 
 def _finer_scales(state: LabState, ranges: CalibrationComparison, *, run: bool = True) -> RecipeRow | None:
-    """Return the best scales for this tensor and scheme of those that kernels `run`, or of those that none
-    runs, measured on the cells that ranges were tried on: computed once for both.
-    """
+    """Return the best scales that kernels do or do not `run`, measured on the cells tried for ranges."""
     source = state.source
     scheme = state.scheme
-    now = ranges.current.sqnr_db
     cells = _CELLS if ranges.share < 1 else None
-
     finer = (scheme.replace(granularity=each) for each in other_granularities(state))
     those = tuple(each for each in finer if is_by_inputs(each, source.shape) != run)
+    work = partial(best_of, schemes=those, now_db=ranges.current.sqnr_db, cells=cells)
     with st.spinner(say("stage.range.trying"), show_time=True):
-        return heavy_fact(
-            source,
-            f"scales {run} {cells} {scheme}",
-            partial(best_of, schemes=those, now_db=now, cells=cells),
-        )
+        return heavy_fact(source, f"scales {run} {cells} {scheme}", work)
 
 
 def _not_run(state: LabState, ranges: CalibrationComparison, finer: RecipeRow | None) -> RecipeRow | None:
@@ -151,7 +128,7 @@ def _not_run(state: LabState, ranges: CalibrationComparison, finer: RecipeRow | 
     return found if _worth(found, now, state) > max(by_range, _worth(finer, now, state)) else None
 
 
-def _range_told(row: CalibrationRow, gain: float) -> str:
+def _range_gain(row: CalibrationRow, gain: float) -> str:
     """Return the sentence on a range's gain; where each block has its own ends, with the share they clip."""
     words = {"what": _range_words(row), "gain": _gain(gain)}
     if not math.isnan(row.lo) or math.isnan(row.width_share) or isinstance(row.calibration, MinMax):
@@ -190,13 +167,59 @@ def _has_case(letter: str) -> bool:
     return letter.lower() != letter.upper()
 
 
+# ---- the curve of the error against the range -----------------------------------------------------------
+
+
+def curve_at_once(study: Study, why: Any, state: LabState) -> HandCurve | None:
+    """Return the curve as far as it takes no time, of the tensor or of the selected cell's block; None where
+    a range has no effect, or a pass for each point would take too long.
+    """
+    from quantviz.analysis.clipping_curve import estimated_curves
+    from quantviz.analysis.range_error import ranges_to_try
+
+    block = block_asked_for(study, why)
+    if not has_curve(study, state):
+        return None
+    own = study if block is None else study.alone(block)
+    ends = ranges_to_try(own, 1)
+    if ends is None:
+        return None
+    name = _curve_name(state, block)
+    estimates = kept(state.source, f"estimates {name}", lambda: estimated_curves(own))
+    key = hashlib.blake2b(f"{state.source.key} {name}".encode(), digest_size=8).hexdigest()
+    return HandCurve(key, block is not None, estimates, float(ends[1][0]))
+
+
+def complete_marks(curve: HandCurve, study: Study, why: Any, state: LabState) -> None:
+    """Add the slower parts to the curve: the calibrations' marks, and the exact points of a large tensor."""
+    block = block_asked_for(study, why)
+    complete_curve(
+        curve.key,
+        PANELS_KEY,
+        curve_marks(state, block),
+        _exact(state, block) if is_far(study, state) else None,
+        locked=locked("scheme") or locked("range"),
+    )
+
+
+def _exact(state: LabState, block: tuple[int, ...] | None) -> RangeCurve | None:
+    from quantviz.analysis.clipping_curve import BEYOND, STEPS
+    from quantviz.analysis.range_error import range_curve
+
+    return ask_study_of(
+        state, f"curve {_curve_name(state, block)}", partial(range_curve, steps=STEPS, beyond=BEYOND), block
+    )
+
+
+def _curve_name(state: LabState, block: tuple[int, ...] | None) -> str:
+    return f"{state.scheme.replace(calibration=MinMax())} {block}"
+
+
 # ---- the marks on the curve --------------------------------------------------------------------------
 
 
 def curve_marks(state: LabState, block: tuple[int, ...] | None) -> tuple[CurveMark, ...]:
-    """Return the marks on the curve of the error against the range: `_MARKED` and the best, or all where the
-    user wants them; none where each block has a range of its own.
-    """
+    """Return the marks on the curve: `_MARKED` and the best, or all on request; none without one range."""
     found = _compared(state, block)
     rows = [
         row for row in found.rows if not math.isnan(row.lo) and row.calibration != state.scheme.calibration
@@ -227,9 +250,7 @@ def _mark_words(row: CalibrationRow) -> str:
 
 
 def show_calibrations(study: Study, why: Any, state: LabState) -> None:
-    """Show the result of each calibration on the tensor, or on the block of the selected cell; a click on a
-    line takes it.
-    """
+    """Show each calibration's result on the tensor, or on the cell's block; a click on a line takes it."""
     with st.container(key="calibrations"):
         _show_choice(study, why, state)
         block = block_asked_for(study, why)
@@ -275,9 +296,7 @@ def block_asked_for(study: Study, why: Any) -> tuple[int, ...] | None:
 
 
 def has_curve(study: Study, state: LabState) -> bool:
-    """Return whether the error against the range is drawn: a range has an effect on the scheme, and a pass
-    over the tensor for each point would not take too long.
-    """
+    """Return whether the error against the range is drawn: a range counts, and its points are soon there."""
     if study.of_file or not visible("number_line") or not range_counts(state.scheme):
         return False
     return not is_far(study, state) or state.scheme.number_format.kind == "integer"
@@ -296,36 +315,22 @@ def _show_choice(study: Study, why: Any, state: LabState) -> None:
     """Show the scopes of curve and table, where there is more than one block."""
     if study.layout.block_count == 1:
         return
-    words = {
-        _WHOLE: say("stage.range.of_tensor"),
-        _BLOCK: _block_words(study, why, state),
-    }
-    choose(
-        st.segmented_control,
-        say("stage.range.of"),
-        words,
-        key=widgets.show(_OF, st.session_state.get(_OF) or _WHOLE),
-        required=True,
-        format_func=words.__getitem__,
-    )
+    words = {_WHOLE: say("stage.range.of_tensor"), _BLOCK: _block_words(study, why, state)}
+    switch(_OF, say("stage.range.of"), words, look="visible")
 
 
 def _compared(state: LabState, block: tuple[int, ...] | None) -> CalibrationComparison:
     """Return the comparison: computed once for a tensor, scheme and block."""
     from quantviz.analysis.calibration_comparison import compare_calibrations
 
-    source = state.source
     scheme = state.scheme
     tried = cells = None
     if _is_far(state, block):
         tried = _quick(state) if st.session_state.get(_ALL, False) else _AT_FIRST
         cells = None if st.session_state.get(_EXACT) else _CELLS
+    work = partial(compare_calibrations, scheme=scheme, calibrations=tried, block=block, cells=cells)
     with st.spinner(say("stage.range.trying"), show_time=True):
-        return heavy_fact(
-            source,
-            f"calibrations {tried} {block} {cells} {scheme}",
-            partial(compare_calibrations, scheme=scheme, calibrations=tried, block=block, cells=cells),
-        )
+        return heavy_fact(state.source, f"calibrations {tried} {block} {cells} {scheme}", work)
 
 
 def _quick(state: LabState) -> tuple[Calibration, ...]:
@@ -344,40 +349,31 @@ def _is_far(state: LabState, block: tuple[int, ...] | None) -> bool:
 def _show_table(rows: list[CalibrationRow], state: LabState) -> None:
     now = state.scheme.calibration
     width = bridge_width(BRIDGE_KEY)
-    columns: dict[str, list[Any]] = {
-        "name": [
-            _name(row, is_now=row.calibration == now, is_best=row is rows[0], short=is_phone(width))
-            for row in rows
-        ],
-        "gain": [row.gain_db for row in rows],
-        "sqnr_db": [row.sqnr_db for row in rows],
-        "range": [_ends(row) for row in rows],
-        "clipped": [100 * row.clipped_share for row in rows],
-        "mse": [row.mse for row in rows],
-        "ms": [1000 * row.seconds for row in rows],
-    }
-    headings = {name: say(f"stage.range.columns.{name}") for name in columns}
-    numbers = {"sqnr_db": "%.2f", "gain": "%+.2f", "clipped": "%.2f %%", "mse": "%.4g", "ms": "%.0f"}
-    st.dataframe(
+    names = [
+        _name(row, is_now=row.calibration == now, is_best=row is rows[0], short=is_phone(width))
+        for row in rows
+    ]
+    columns = (
+        Column("name", names, 250, width_on_phone=204, names_lines=True),
+        Column("gain", [row.gain_db for row in rows], 76, "%+.2f", on_phone=True),
+        Column("sqnr_db", [row.sqnr_db for row in rows], 76, "%.2f"),
+        Column("range", [_ends(row) for row in rows], 110, on_phone=True, width_on_phone=84),
+        Column("clipped", [100 * row.clipped_share for row in rows], 76, "%.2f %%"),
+        Column("mse", [row.mse for row in rows], 76, "%.4g"),
+        Column("ms", [1000 * row.seconds for row in rows], 76, "%.0f"),
+    )
+
+    def take(line: int) -> None:
+        _take(session.state().scheme.replace(calibration=rows[line].calibration))
+
+    show_table(
+        _TABLE,
         columns,
-        key=_TABLE,
-        column_order=columns_shown(columns, ("name", "gain", "range"), width),
-        hide_index=True,
-        on_select="ignore"
-        if locked("range")
-        else errors.safely(lambda: _take_line([row.calibration for row in rows])),
-        selection_mode="single-cell",
-        row_height=line_height(width),
-        height=table_height(min(len(rows), 12), width),
-        column_config={
-            "name": held_column(headings["name"], 250, 204, width),
-            "range": st.column_config.TextColumn(headings["range"], width=84 if is_phone(width) else 110),
-            **{
-                name: st.column_config.NumberColumn(headings[name], format=numbers[name], width=76)
-                for name in numbers
-            },
-        },
+        width,
+        words="stage.range.columns",
         alt=say("stage.range.table_alt"),
+        lines=12,
+        take=None if locked("range") else take,
     )
 
 
@@ -387,11 +383,8 @@ def _name(row: CalibrationRow, *, is_now: bool, is_best: bool, short: bool) -> s
     """
     from quantviz.analysis.calibration_comparison import all_calibrations
 
-    marks = [
-        say(f"stage.range.{mark}")
-        for mark, holds in (("now", is_now), ("best", is_best and not short))
-        if holds
-    ]
+    marks = [say("stage.range.now")] if is_now else []
+    marks += [say("stage.range.best")] if is_best and not short else []
     words = _capital(calibration_words(row.calibration))
     if short and row.calibration in all_calibrations(percentiles=()):
         words = say(f"calibrations.{row.calibration.id}.name")
@@ -404,9 +397,3 @@ def _ends(row: CalibrationRow) -> str:
     if row.lo == -row.hi:
         return f"±{number(row.hi, 4)}"
     return say("stage.range.ends", lo=number(row.lo, 4), hi=number(row.hi, 4))
-
-
-def _take_line(calibrations: list[Calibration]) -> None:
-    line = clicked_line(_TABLE, len(calibrations))
-    if line is not None:
-        _take(session.state().scheme.replace(calibration=calibrations[line]))

@@ -5,6 +5,7 @@ the same for uploads.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,8 @@ from quantviz.sources.matrix import as_opened
 from quantviz.text import visible
 from quantviz.ui.components.choice import choose
 from quantviz.ui.components.name_search import finder
-from quantviz.ui.lab.sidebar.nonfinite import show_choice, take
+from quantviz.ui.components.refusals import error_beside
+from quantviz.ui.lab.sidebar.nonfinite import show_error_and_choice, take
 from quantviz.ui.lab.tensor import catalog_of
 from quantviz.ui.shell import errors, session, widgets
 from quantviz.ui.shell.bounds import FIND_CHARACTERS
@@ -45,9 +47,8 @@ def catalog_beside(source: Source) -> Catalog | None:
 
 def show_folder(state: LabState) -> None:
     """Choose a file of the folder and one of its tensors."""
-    of = state.source.original
-    source = of if isinstance(of, LocalTensor) else None
-    if source:
+    source = state.source.original
+    if isinstance(source, LocalTensor):
         widgets.show("folder_file", source.file, "folder")
         widgets.show("folder_tensor", source.name, "folder")
         widgets.show(_READ_AS, source.read_as, "folder")
@@ -57,18 +58,17 @@ def show_folder(state: LabState) -> None:
         if file:
             read_as = st.session_state.get(_READ_AS) or ""
             catalog = catalog_of(file, read_as)
-            choose_tensor(
-                "folder_tensor", catalog.names, lambda name: tensor_label(name or file, catalog, name), _load
-            )
+
+            def label(name: str) -> str:
+                return tensor_label(name or file, catalog, name)
+
+            choose_tensor("folder_tensor", catalog.names, label, _load)
             choose_dtype(_READ_AS, catalog_of(file), st.session_state.get("folder_tensor"), _load)
     except QuantVizError as error:
         # The error of a callback is shown below.
-        if "folder" not in errors.input_errors():
+        if error_beside("folder") is None:
             st.error(say_error(error))
-    complaint = errors.input_errors().get("folder")
-    if complaint:
-        st.error(say_error(complaint))
-        show_choice("folder")
+    show_error_and_choice("folder")
 
 
 def allow_long_names() -> None:
@@ -93,14 +93,8 @@ def choose_tensor(
             max_chars=FIND_CHARACTERS,
         )
         offered = list(filter(finder(wanted), names))
-        st.caption(
-            say(
-                "upload.offered",
-                shown=min(len(offered), MOST_OFFERED),
-                fitting=len(offered),
-                count=len(names),
-            )
-        )
+        shown = min(len(offered), MOST_OFFERED)
+        st.caption(say("upload.offered", shown=shown, fitting=len(offered), count=len(names)))
     allow_long_names()
     # The chosen one stays in the list for any typed text, or the widget would choose another.
     now: str | None = st.session_state.get(key)
@@ -151,18 +145,13 @@ def label_of(shown: str, info: TensorInfo) -> str:
 
 
 def first_readable(catalog: Catalog) -> str:
-    """Return the first tensor of the model that can be read, of as many as a list offers at first; else the
-    first of all.
-    """
+    """Return the model's first readable tensor among those offered at first, else the first of all."""
     some = catalog.model_names[:MOST_OFFERED] or catalog.names
-    return next((name for name in some if _is_readable(catalog, name)), some[0])
-
-
-def _is_readable(catalog: Catalog, name: str) -> bool:
-    try:
-        return catalog.info(name).problem is None
-    except QuantVizError:  # its shard is not there
-        return False
+    for name in some:
+        with suppress(QuantVizError):  # its shard is not there
+            if catalog.info(name).problem is None:
+                return name
+    return some[0]
 
 
 def _choose_file(listing: Listing) -> None:
@@ -174,48 +163,47 @@ def _choose_file(listing: Listing) -> None:
     if not files:
         st.caption(say("folder.none"))
         return
-    allow_long_names()
-    choose(
-        st.selectbox,
-        say("folder.file"),
-        files,
-        index=None,
-        key="folder_file",
-        placeholder=say("folder.choose"),
-        on_change=errors.safely(_open_file),
-        format_func=visible,
-        help=say("folder.help"),
-        disabled=locked("tensor"),
-    )
+    choose_file("folder_file", say("folder.file"), files, _open_file, help=say("folder.help"))
     if listing.cut_short:
         st.caption(say("folder.cut_short", count=len(listing.files)))
 
 
+def choose_file(key: str, label: str, files: Sequence[str], change: Callable[[], None], **look: Any) -> None:
+    """Show a list of files in the widget `key`; `look` is more for `st.selectbox`."""
+    allow_long_names()
+    choose(
+        st.selectbox,
+        label,
+        files,
+        index=None,
+        key=key,
+        placeholder=say("folder.choose"),
+        on_change=errors.safely(change),
+        format_func=visible,
+        disabled=locked("tensor"),
+        **look,
+    )
+
+
 def _open_file() -> None:
-    file = st.session_state["folder_file"]
     st.session_state["folder_tensor_filter"] = ""
     st.session_state[_READ_AS] = ""
-    if file is not None:
-        with errors.caught_beside("folder"):
-            st.session_state["folder_tensor"] = first_readable(catalog_of(file))
-            _take(file)
+    _load(first=True)
 
 
-def _load() -> None:
+def _load(first: bool = False) -> None:
+    """Look at the chosen tensor, or the file's `first`; on an error the tensor that was open stays open."""
     file = st.session_state["folder_file"]
-    if file is not None:
-        with errors.caught_beside("folder"):
-            _take(file)
-
-
-def _take(file: str) -> None:
-    """Look at the chosen tensor; where it cannot be, the tensor that was open stays open."""
-    name = st.session_state["folder_tensor"]
-    read_as = st.session_state.get(_READ_AS) or ""
-    catalog = catalog_of(file, read_as)
-    local = LocalTensor.of(file, name, catalog, read_as=read_as)
-    source = as_opened(local, catalog.orientation(name))
-    take(session.state().with_source(source))
+    if file is None:
+        return
+    with errors.caught_beside("folder"):
+        if first:
+            st.session_state["folder_tensor"] = first_readable(catalog_of(file))
+        name = st.session_state["folder_tensor"]
+        read_as = st.session_state.get(_READ_AS) or ""
+        catalog = catalog_of(file, read_as)
+        local = LocalTensor.of(file, name, catalog, read_as=read_as)
+        take(session.state().with_source(as_opened(local, catalog.orientation(name))))
 
 
 @st.cache_data(ttl=_LISTING_SECONDS, show_spinner=False)

@@ -13,10 +13,10 @@ from quantviz.sources.hubs.addresses import Place, parse_address
 from quantviz.sources.hubs.hosts import Hosts
 from quantviz.sources.matrix import as_opened
 from quantviz.text import visible
-from quantviz.ui.components.choice import choose
+from quantviz.ui.components.refusals import show_error_beside
 from quantviz.ui.lab.sidebar.folder import (
     MOST_OFFERED,
-    allow_long_names,
+    choose_file,
     choose_tensor,
     first_readable,
     tensor_label,
@@ -91,9 +91,7 @@ def _show_address() -> None:
         help=plain(say("hub.help", hosts=", ".join(Hosts.of_environment().names))),
         disabled=locked("tensor"),
     )
-    complaint = errors.input_errors().get("hub_address")
-    if complaint:
-        st.error(say_error(complaint))
+    show_error_beside("hub_address")
 
 
 def _choose(model: Model) -> None:
@@ -102,37 +100,18 @@ def _choose(model: Model) -> None:
 
     where = say("hub.found", model=model.repo, commit=model.commit[:_COMMIT_SHOWN], host=model.host)
     st.caption(plain(where))
-    allow_long_names()
-    choose(
-        st.selectbox,
-        say("hub.file"),
-        tuple(each.name for each in model.files),
-        index=None,
-        key="hub_file",
-        placeholder=say("folder.choose"),
-        on_change=errors.safely(_open_file),
-        format_func=visible,
-        disabled=locked("tensor"),
-    )
+    choose_file("hub_file", say("hub.file"), [each.name for each in model.files], _open_file)
     file = st.session_state.get("hub_file")
     # One that could not be opened is not requested again in each run.
     if file and st.session_state.get(_LISTED) == (model.commit, file):
         with turns().leave():
             catalog = published_catalog(model, file)
-        choose_tensor(
-            "hub_tensor",
-            catalog.names,
-            lambda name: _label(catalog, file, name),
-            _load,
-            placeholder=say("hub.choose"),
-        )
-    complaint = errors.input_errors().get("hub_file")
-    if complaint:
-        st.error(say_error(complaint))
 
+        def label(name: str) -> str:
+            return visible(name) if file.lower().endswith(_INDEX) else tensor_label(name, catalog, name)
 
-def _label(catalog: Catalog, file: str, name: str) -> str:
-    return visible(name) if file.lower().endswith(_INDEX) else tensor_label(name, catalog, name)
+        choose_tensor("hub_tensor", catalog.names, label, _load, placeholder=say("hub.choose"))
+    show_error_beside("hub_file")
 
 
 def _find() -> None:
@@ -182,12 +161,8 @@ def _first(catalog: Catalog) -> str:
     """Return the first tensor that is a matrix and no large one; else the first that can be read."""
     for name in catalog.model_names[:MOST_OFFERED]:
         info = catalog.info(name)
-        if (
-            info.problem is None
-            and 2 <= len(info.shape) <= 4
-            and min(info.shape[:2]) >= _FIRST_SIDE
-            and info.count <= _FIRST_ELEMENTS
-        ):
+        is_matrix = 2 <= len(info.shape) <= 4 and min(info.shape[:2]) >= _FIRST_SIDE
+        if info.problem is None and is_matrix and info.count <= _FIRST_ELEMENTS:
             return name
     return first_readable(catalog)
 

@@ -14,11 +14,11 @@ import streamlit as st
 from quantviz.lab.state import LabState
 from quantviz.schemes.scheme import NONFINITE
 from quantviz.sources import Source
-from quantviz.ui.components.choice import choose
+from quantviz.ui.components.choice import choose_among
 from quantviz.ui.components.classroom_signs import show_lock
+from quantviz.ui.components.refusals import show_error_beside
 from quantviz.ui.lab.tensor import facts_of
-from quantviz.ui.shell import errors, session, widgets
-from quantviz.ui.shell.classroom import locked
+from quantviz.ui.shell import errors, session
 from quantviz.ui.shell.words import say
 
 if TYPE_CHECKING:
@@ -32,9 +32,7 @@ def found_in(source: Source) -> NonFinite | None:
 
 
 def take(new: LabState) -> None:
-    """Take a state with another tensor; where its scheme refuses NaN and Inf in it, it waits, and the
-    `QuantVizError` contains their number and first place.
-    """
+    """Take a state with another tensor; if its scheme refuses NaN and Inf in it, it waits and this raises."""
     found = found_in(new.source)
     if found and new.scheme.nonfinite == "refuse":
         errors.wait(new)
@@ -42,17 +40,23 @@ def take(new: LabState) -> None:
     session.put(new)
 
 
+def show_error_and_choice(field: str) -> None:
+    """Show the error of the last input in `field`, and the choice that its tensor waits for."""
+    if show_error_beside(field):
+        show_choice(field)
+
+
 def show_choice(place: str) -> None:
     """Show the choices for NaN and Inf in the waiting tensor, beside the message that it was refused."""
     if errors.waiting() is not None:
-        _radio(f"nonfinite_{place}", "refuse", _choose, f"nonfinite_{place}")
+        _radio(f"nonfinite_{place}", "refuse", _choose)
         show_lock("range")
 
 
-def _choose(key: str) -> None:
+def _choose(choice: str) -> None:
     waiting = errors.waiting()
     if waiting is not None:
-        session.put(waiting.replace(scheme=waiting.scheme.replace(nonfinite=st.session_state[key])))
+        session.put(waiting.replace(scheme=waiting.scheme.replace(nonfinite=choice)))
 
 
 def heeded(state: LabState) -> bool:
@@ -65,21 +69,12 @@ def show_nonfinite(state: LabState) -> None:
     if heeded(state):
         found = found_in(state.source)
         if found:
-            st.caption(
-                say(
-                    "nonfinite.found",
-                    count=found.count,
-                    nan=found.nan,
-                    inf=found.inf,
-                    minus_inf=found.minus_inf,
-                    index=found.first,
-                )
-            )
-        _radio("nonfinite", state.scheme.nonfinite, _set, "nonfinite", "range")
+            counts = {"count": found.count, "nan": found.nan, "inf": found.inf, "minus_inf": found.minus_inf}
+            st.caption(say("nonfinite.found", **counts, index=found.first))
+        _radio("nonfinite", state.scheme.nonfinite, _set, "range")
 
 
-def _set(key: str) -> None:
-    choice = st.session_state[key]
+def _set(choice: str) -> None:
     with errors.caught_beside("range"):
         found = found_in(session.state().source)
         if found and choice == "refuse":
@@ -87,15 +82,8 @@ def _set(key: str) -> None:
         session.put_scheme(nonfinite=choice)
 
 
-def _radio(key: str, value: str, change: Callable[[str], None], argument: str, field: str = "") -> None:
-    choose(
-        st.radio,
-        say("nonfinite.question"),
-        NONFINITE,
-        key=widgets.show(key, value, field),
-        on_change=errors.safely(change),
-        args=(argument,),
-        format_func=lambda name: say(f"nonfinite.{name}.name"),
-        captions=[say(f"nonfinite.{name}.help") for name in NONFINITE],
-        disabled=locked("range"),
-    )
+def _radio(key: str, value: str, change: Callable[[str], None], field: str = "") -> None:
+    words = {name: say(f"nonfinite.{name}.name") for name in NONFINITE}
+    captions = [say(f"nonfinite.{name}.help") for name in NONFINITE]
+    question = say("nonfinite.question")
+    choose_among(st.radio, key, question, words, value, change, lock="range", field=field, captions=captions)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import html
 from collections.abc import Callable, Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import Any, cast
 
@@ -21,9 +22,10 @@ from quantviz.sources.builtin import BUILTINS
 from quantviz.sources.hubs.hosts import hubs_offered
 from quantviz.sources.local import folder_offered
 from quantviz.tensors.views import View
-from quantviz.ui.components.choice import choose
+from quantviz.ui.components.choice import choose_among
 from quantviz.ui.components.classroom_signs import show_lock
 from quantviz.ui.components.page_header import show_language
+from quantviz.ui.components.refusals import show_error_beside
 from quantviz.ui.components.scheme_words import calibration_words
 from quantviz.ui.components.term import term
 from quantviz.ui.lab.bars.engine_controls import show_arithmetic
@@ -35,7 +37,7 @@ from quantviz.ui.lab.sidebar.typed_input import show_edits, show_typed, start_ty
 from quantviz.ui.lab.sidebar.uploads import show_file, show_image
 from quantviz.ui.shell import errors, session, widgets
 from quantviz.ui.shell.classroom import locked, visible
-from quantviz.ui.shell.words import language, plain, say, say_axis, say_error, shape_text
+from quantviz.ui.shell.words import language, plain, say, say_axis, shape_text
 
 #: Characters of a name that are shown.
 _LONGEST_NAME = 80
@@ -68,16 +70,8 @@ def _tensor(state: LabState) -> None:
     kind = st.session_state.get(session.KIND_CHOSEN) or (
         "scenario" if scenario_of(own.source) else own.source.kind
     )
-    choose(
-        st.selectbox,
-        say("sidebar.source"),
-        tuple(each for each in KINDS if each not in OFFERED or OFFERED[each]()),
-        key=widgets.show("kind", kind),
-        on_change=errors.safely(_set_kind),
-        format_func=lambda name: say(f"sidebar.kinds.{name}"),
-        disabled=locked("tensor"),
-        label_visibility="collapsed",
-    )
+    kinds = (each for each in KINDS if each not in OFFERED or OFFERED[each]())
+    _tensor_choice("source", {name: say(f"sidebar.kinds.{name}") for name in kinds}, "kind", kind, _set_kind)
     KINDS[kind](own)
     # As HTML: a file's name is untrusted text, and Markdown would make links of texts that look like one.
     name = html.escape(state.source.title(language())[:_LONGEST_NAME])
@@ -100,9 +94,16 @@ def _shape(state: LabState) -> str:
     return own if source.original is source else f"{own} → {shape_text(source.shape)}"
 
 
-def _set_kind() -> None:
+def _tensor_choice(
+    name: str, words: Mapping[str, str], key: str, value: str | None, change: Callable[[str], None]
+) -> None:
+    """Show a choice among tensors or their kinds; its label is for screen readers alone."""
+    label = say(f"sidebar.{name}")
+    choose_among(st.selectbox, key, label, words, value, change, lock="tensor", label_visibility="collapsed")
+
+
+def _set_kind(kind: str) -> None:
     """Change the kind of source and its controls; a kind with a usual tensor loads it at once."""
-    kind = st.session_state["kind"]
     st.session_state[session.KIND_CHOSEN] = kind if kind in ("image", "file", *OFFERED) else None
     if kind == "scenario":
         session.put(opening())
@@ -115,43 +116,27 @@ def _set_kind() -> None:
 
 
 def _scenario(state: LabState) -> None:
-    choose(
-        st.selectbox,
-        say("sidebar.scenario"),
-        tuple(SCENARIOS),
-        key=widgets.show("scenario", scenario_of(state.source)),
-        on_change=errors.safely(lambda: session.put(opening(st.session_state["scenario"]))),
-        format_func=lambda name: say(f"scenarios.{name}.name"),
-        disabled=locked("tensor"),
-        label_visibility="collapsed",
-    )
+    def take(name: str) -> None:
+        session.put(opening(name))
+
+    words = {name: say(f"scenarios.{name}.name") for name in SCENARIOS}
+    _tensor_choice("scenario", words, "scenario", scenario_of(state.source), take)
 
 
 def _course(state: LabState) -> None:
-    choose(
-        st.selectbox,
-        say("sidebar.course"),
-        _COURSE,
-        key=widgets.show("course", state.source.name if isinstance(state.source, Builtin) else _COURSE[0]),
-        on_change=errors.safely(lambda: session.put(state.with_source(Builtin(st.session_state["course"])))),
-        format_func=lambda name: say(f"sources.builtin.{name}.name"),
-        disabled=locked("tensor"),
-        label_visibility="collapsed",
-    )
+    def take(name: str) -> None:
+        session.put(state.with_source(Builtin(name)))
+
+    words = {name: say(f"sources.builtin.{name}.name") for name in _COURSE}
+    now = state.source.name if isinstance(state.source, Builtin) else _COURSE[0]
+    _tensor_choice("course", words, "course", now, take)
 
 
 def _random(state: LabState) -> None:
     source = state.source
-    choose(
-        st.selectbox,
-        say("sidebar.distribution"),
-        _RANDOM,
-        key=widgets.show("distribution", source.id if source.id in _RANDOM else _RANDOM[0]),
-        on_change=errors.safely(_set_distribution),
-        format_func=lambda name: say(f"sources.{name}.name"),
-        disabled=locked("tensor"),
-        label_visibility="collapsed",
-    )
+    words = {name: say(f"sources.{name}.name") for name in _RANDOM}
+    now = source.id if source.id in words else _RANDOM[0]
+    _tensor_choice("distribution", words, "distribution", now, _set_distribution)
     fields = sorted(dataclasses.fields(source), key=lambda field: field.name != "seed")  # type: ignore[arg-type]
     for start in range(0, len(fields), 2):
         for column, field in zip(
@@ -159,7 +144,7 @@ def _random(state: LabState) -> None:
         ):
             with column:
                 _random_field(source, field)
-    _complaint("random")
+    show_error_beside("random")
 
 
 def _random_field(source: Any, field: dataclasses.Field[Any]) -> None:
@@ -173,30 +158,25 @@ def _random_field(source: Any, field: dataclasses.Field[Any]) -> None:
         kind(limits.highest),
         key=widgets.show(f"random_{field.name}", value if value is None else kind(value), "random"),
         value=None if value is None else "min",
-        step=1 if whole else None,
         format=None if whole else "%g",
         on_change=errors.safely(_set_random),
         disabled=locked("tensor"),
     )
 
 
-def _set_distribution() -> None:
+def _set_distribution(name: str) -> None:
     now = session.state().source.unedited
-    wanted = SOURCES[st.session_state["distribution"]]
-    fields = {field.name for field in dataclasses.fields(wanted)}
-    kept = {
-        name: getattr(now, name) for name in ("rows", "cols", "seed") if hasattr(now, name) and name in fields
-    }
-    session.put(session.state().with_source(wanted(**kept)))
+    wanted = SOURCES[name]
+    fields = {field.name for field in dataclasses.fields(wanted)} & {"rows", "cols", "seed"}
+    same = {field: getattr(now, field) for field in fields if hasattr(now, field)}
+    session.put(session.state().with_source(wanted(**same)))
 
 
 def _set_random() -> None:
     now = session.state().source.unedited
-    values = {
-        f.name: st.session_state[f"random_{f.name}"]
-        for f in dataclasses.fields(cast(Any, now))
-        if f"random_{f.name}" in st.session_state
-    }
+    shown = st.session_state
+    names = (field.name for field in dataclasses.fields(cast(Any, now)))
+    values = {name: shown[f"random_{name}"] for name in names if f"random_{name}" in shown}
     with errors.caught_beside("random"):
         new: Source = dataclasses.replace(now, **values)  # type: ignore[type-var]
         for problem in new.problems():
@@ -228,35 +208,29 @@ def _slice(state: LabState) -> None:
     shape = state.source.shape
     view = state.view
     if len(state.source.original.shape) > 2:
-        choose(
+        choose_among(
             st.segmented_control,
+            "seen_as",
             say("sidebar.seen_as"),
-            ("matrix", "axes"),
-            key=widgets.show("seen_as", "axes" if state.source.original is state.source else "matrix"),
+            {name: say(f"sidebar.seen_as_{name}") for name in ("matrix", "axes")},
+            "axes" if state.source.original is state.source else "matrix",
+            _set_seen_as,
+            lock="tensor",
             required=True,
-            on_change=errors.safely(_set_seen_as),
-            format_func=lambda name: say(f"sidebar.seen_as_{name}"),
             help=say("sidebar.seen_as_help"),
-            disabled=locked("tensor"),
         )
     _outputs(state)
     if len(shape) > 2:
         left, right = st.columns(2, gap="small", wrap=False)
-        axes = tuple(range(len(shape)))
-        for place, name in ((left, "rows"), (right, "cols")):
-            choose(
-                place.selectbox,
-                say(f"sidebar.{name}"),
-                axes,
-                key=widgets.show(f"view_{name}", getattr(view, name)),
-                format_func=lambda axis: say_axis(state.source, axis),
-                on_change=errors.safely(_set_axes),
-                args=(name,),
-            )
-        for axis in axes:
+        axes = {axis: say_axis(state.source, axis) for axis in range(len(shape))}
+        for place, name, other in ((left, "rows", "cols"), (right, "cols", "rows")):
+            change = partial(_set_axes, name, other)
+            now = getattr(view, name)
+            choose_among(place.selectbox, f"view_{name}", say(f"sidebar.{name}"), axes, now, change)
+        for axis, words in axes.items():
             if axis not in (view.rows, view.cols):
                 st.number_input(
-                    say_axis(state.source, axis),
+                    words,
                     0,
                     shape[axis] - 1,
                     key=widgets.show(f"view_at_{axis}", view.at[axis]),
@@ -291,35 +265,25 @@ def _window(state: LabState) -> None:
                 other.number_input(
                     say(f"sidebar.{count}"), 1, all_of_it, key=widgets.show(f"view_{count}", seen)
                 )
+        show_window = errors.safely(_set_window)
         st.form_submit_button(
-            say("sidebar.show_window"),
-            key="show_window",
-            on_click=errors.safely(_set_window),
-            width="stretch",
+            say("sidebar.show_window"), key="show_window", on_click=show_window, width="stretch"
         )
 
 
 def _outputs(state: LabState) -> None:
     """Choose which axis of a weight in a file has the output channels, where it is seen as a matrix."""
     own = state.source.original
-    if own.kind not in _OF_FILES or len(own.shape) < 2 or own.picture:
-        return
-    if len(own.shape) > 2 and state.source is own:
+    as_axes = len(own.shape) > 2 and state.source is own
+    if own.kind not in _OF_FILES or len(own.shape) < 2 or own.picture or as_axes:
         return
     now = state.source.orientation
     stacked = [(0, 1), (0, 2)] if len(own.shape) == 3 else []
-    offered = [Orientation((axis,)).text for axis in range(len(own.shape))]
-    offered += [Orientation(axes).text for axes in stacked]
-    choose(
-        st.selectbox,
-        say("sidebar.outputs"),
-        tuple(dict.fromkeys((*offered, now.text))),
-        key=widgets.show("outputs", now.text),
-        on_change=errors.safely(_set_outputs),
-        format_func=lambda form: say("sidebar.outputs_axis", axes=form.replace(".", ", ")),
-        help=say("sidebar.outputs_help"),
-        disabled=locked("tensor"),
-    )
+    offered = [Orientation(axes).text for axes in (*((axis,) for axis in range(len(own.shape))), *stacked)]
+    words = {form: say("sidebar.outputs_axis", axes=form.replace(".", ", ")) for form in (*offered, now.text)}
+    label = say("sidebar.outputs")
+    about = say("sidebar.outputs_help")
+    choose_among(st.selectbox, "outputs", label, words, now.text, _set_outputs, lock="tensor", help=about)
     if now.is_usual and _is_guessed(own):
         st.caption(say("sidebar.outputs_guessed"))
 
@@ -327,29 +291,26 @@ def _outputs(state: LabState) -> None:
 def _is_guessed(own: Source) -> bool:
     """Return whether the axis of a tensor's outputs is a guess, since its file does not contain it."""
     try:
-        told = own.file_orientation(catalog_beside(own))
+        orientation = own.file_orientation(catalog_beside(own))
     except QuantVizError:
         return False  # the problem with the file is shown where it is opened
-    return told is not None and told.by == "guess"
+    return orientation is not None and orientation.by == "guess"
 
 
-def _set_outputs() -> None:
-    """Show the same tensor, and the same cell of it, with other axes as its rows."""
-    now = session.state()
-    own = now.source.original
-    wanted = Orientation.parse(st.session_state["outputs"])
-    assert wanted
-    new = own if wanted.is_usual and len(own.shape) == 2 else AsMatrix(own, wanted.outputs)
-    _see_as(new)
-
-
-def _set_seen_as() -> None:
-    """Show the same tensor, and the same cell of it, in its own axes or as a matrix."""
+def _set_outputs(form: str) -> None:
     own = session.state().source.original
-    _see_as(AsMatrix(own) if st.session_state["seen_as"] == "matrix" else own)
+    wanted = Orientation.parse(form)
+    assert wanted
+    _see_as(own if wanted.is_usual and len(own.shape) == 2 else AsMatrix(own, wanted.outputs))
+
+
+def _set_seen_as(name: str) -> None:
+    own = session.state().source.original
+    _see_as(AsMatrix(own) if name == "matrix" else own)
 
 
 def _see_as(new: Source) -> None:
+    """Show the same tensor, and the same cell of it, in its own axes or as another matrix."""
     now = session.state()
     if new == now.source:
         return
@@ -358,14 +319,12 @@ def _see_as(new: Source) -> None:
     session.put(seen.replace(cell=cell, view=seen.view.showing(cell, new.shape), held=now.held))
 
 
-def _set_axes(changed: str) -> None:
+def _set_axes(changed: str, other: str, wanted: int) -> None:
     view = session.state().view
-    wanted = st.session_state[f"view_{changed}"]
-    rows, cols = (wanted, view.cols) if changed == "rows" else (view.rows, wanted)
-    if rows == cols:  # the other one takes the place that was left
-        rows = view.cols
-        cols = view.rows
-    _look(dataclasses.replace(view, rows=rows, cols=cols, top=0, left=0, height=None, width=None))
+    axes = {changed: wanted, other: getattr(view, other)}
+    if axes[other] == wanted:  # the other one takes the place that was left
+        axes[other] = getattr(view, changed)
+    _look(dataclasses.replace(view, **axes, top=0, left=0, height=None, width=None))
 
 
 def _set_at(axis: int) -> None:
@@ -410,14 +369,14 @@ def show_range(state: LabState) -> None:
     with st.expander(
         say("app.labelled", name=say("sidebar.range"), value=f"**{chosen}**"), key="range_expander"
     ):
-        choose(
+        choose_among(
             st.selectbox,
+            "calibration",
             say("sidebar.range"),
-            possible,
-            key=widgets.show("calibration", calibration.id),
-            on_change=errors.safely(_set_calibration),
-            format_func=lambda name: say(f"calibrations.{name}.name"),
-            disabled=locked("range"),
+            {name: say(f"calibrations.{name}.name") for name in possible},
+            calibration.id,
+            _set_calibration,
+            lock="range",
             label_visibility="collapsed",
         )
         st.caption(plain(say(f"calibrations.{calibration.id}.help")))
@@ -425,7 +384,7 @@ def show_range(state: LabState) -> None:
         for field in dataclasses.fields(calibration):  # type: ignore[arg-type]
             _range_field(state, field)
         show_nonfinite(state)
-        _complaint("range")
+        show_error_beside("range")
         fields = (f"range_{field.name}" for field in dataclasses.fields(calibration))  # type: ignore[arg-type]
         st.caption(learn(*(each for key in ("calibration", *fields) for each in terms_of(key))))
 
@@ -453,25 +412,22 @@ def _range_field(state: LabState, field: dataclasses.Field[Any]) -> None:
         -FLOAT32_EXACT_INTEGER if whole else None,
         FLOAT32_EXACT_INTEGER if whole else None,
         key=widgets.show(key, int(value) if whole else float(value), "range"),
-        step=1 if whole else None,
-        format="%d" if whole else "%.6g",
+        format=None if whole else "%.6g",
         on_change=errors.safely(_set_range),
         disabled=fixed or locked("range"),
         help=say("calibrations.given.fields.zero_point_symmetric") if fixed else None,
     )
 
 
-def _set_calibration() -> None:
-    """Start another calibration from the present values: the tensor's ends, or the selected cell's scale and
-    zero point.
-    """
+def _set_calibration(name: str) -> None:
+    """Start another calibration from the tensor's ends, or from the selected cell's scale and zero point."""
     known = {"lo": -1.0, "hi": 1.0, "scale": 1.0, "zero_point": 0, **st.session_state.get(session.FACTS, {})}
     # Engines with signed scales have them from the values; by hand it is the size of a step.
     known["scale"] = abs(known["scale"]) or 1.0
     if session.state().scheme.mode == "symmetric":
         known["zero_point"] = 0
     with errors.caught_beside("range"):
-        session.put_scheme(calibration=starting(CALIBRATIONS[st.session_state["calibration"]], known))
+        session.put_scheme(calibration=starting(CALIBRATIONS[name], known))
 
 
 def _set_range() -> None:
@@ -479,9 +435,3 @@ def _set_range() -> None:
     with errors.caught_beside("range"):
         values = {f.name: st.session_state[f"range_{f.name}"] for f in dataclasses.fields(calibration)}  # type: ignore[arg-type]
         session.put_scheme(calibration=type(calibration)(**values))
-
-
-def _complaint(field: str) -> None:
-    error: QuantVizError | None = errors.input_errors().get(field)
-    if error:
-        st.error(say_error(error))

@@ -7,11 +7,12 @@ from collections.abc import Mapping
 
 import streamlit as st
 
-from quantviz.errors import QuantVizError
 from quantviz.lab.state import LabState
 from quantviz.sources.tensor_text import parse_tensor
 from quantviz.sources.typed import Typed
+from quantviz.ui.components.choice import show_button
 from quantviz.ui.components.component import written
+from quantviz.ui.components.refusals import error_beside
 from quantviz.ui.lab.sidebar.nonfinite import show_choice, take
 from quantviz.ui.lab.tensor import tensor_of
 from quantviz.ui.shell import errors, session
@@ -43,7 +44,7 @@ def show_typed(state: LabState) -> None:
     typed = state.source.original
     if not isinstance(typed, Typed):
         return
-    if _TEXT not in errors.input_errors() and st.session_state.get("typed_shown") != typed:
+    if error_beside(_TEXT) is None and st.session_state.get("typed_shown") != typed:
         st.session_state[_TEXT] = typed.to_text()
         st.session_state["typed_shown"] = typed
     fixed = locked("tensor")
@@ -74,31 +75,22 @@ def _take(typed: Typed) -> None:
 
 
 def _complaint() -> None:
-    error: QuantVizError | None = errors.input_errors().get(_TEXT)
+    error = error_beside(_TEXT)
     if not error:
         return
     st.error(say_error(error))
     show_choice("typed")
     if error.key == "typed.comma_ambiguous":
         with st.container(horizontal=True):
-            st.button(
-                say("typed.decimal_comma"), key="typed_decimal", on_click=errors.safely(_read), args=(True,)
-            )
-            st.button(
-                say("typed.separating_comma"),
-                key="typed_separating",
-                on_click=errors.safely(_read),
-                args=(False,),
-            )
+            show_button(say("typed.decimal_comma"), "typed_decimal", _read, True)
+            show_button(say("typed.separating_comma"), "typed_separating", _read, False)
 
 
 # ---- cells --------------------------------------------------------------------------------------
 
 
 def _cells(typed: Typed) -> None:
-    """Show a grid of cells. Its edits are laid over a base, so that typing on does not lose the place in the
-    grid.
-    """
+    """Show a grid of cells; edits are laid over a base, so that typing on keeps the place in the grid."""
     base = st.session_state.get(_BASE)
     if base is None or _edited(base, _edits(base)) != typed:
         base = st.session_state[_BASE] = typed
@@ -167,19 +159,10 @@ def show_edits(state: LabState) -> None:
         say("edited.cell", place=", ".join(map(str, cell)), value=number(value, 7))
         for cell, value in edits[:_NAMED]
     )
-    said = (
-        say("edited.all", cells=cells)
-        if len(edits) <= _NAMED
-        else say("edited.first", count=len(edits), cells=cells)
-    )
-    st.caption(plain(said))
-    st.button(
-        say("edited.put_back"),
-        key="put_back",
-        on_click=errors.safely(_put_back),
-        disabled=locked("tensor"),
-        width="stretch",
-    )
+    key = "edited.all" if len(edits) <= _NAMED else "edited.first"
+    st.caption(plain(say(key, count=len(edits), cells=cells)))
+    fixed = locked("tensor")
+    show_button(say("edited.put_back"), "put_back", _put_back, disabled=fixed, width="stretch")
 
 
 def _put_back() -> None:

@@ -13,12 +13,12 @@ from quantviz.sources.image import CHANNELS
 from quantviz.sources.matrix import as_opened
 from quantviz.sources.upload import Upload, UploadedFile
 from quantviz.text import visible
-from quantviz.ui.components.choice import choose
+from quantviz.ui.components.choice import choose_among
 from quantviz.ui.lab.sidebar.folder import choose_dtype, choose_tensor, first_readable, label_of
-from quantviz.ui.lab.sidebar.nonfinite import show_choice, take
+from quantviz.ui.lab.sidebar.nonfinite import show_error_and_choice, take
 from quantviz.ui.lab.tensor import keep_upload
-from quantviz.ui.shell import errors, session, widgets
-from quantviz.ui.shell.words import say, say_error
+from quantviz.ui.shell import errors, session
+from quantviz.ui.shell.words import say
 
 if TYPE_CHECKING:
     from quantviz.tensors.lazy import Stored
@@ -61,16 +61,12 @@ def show_image(state: LabState) -> None:
         on_change=errors.safely(_read_image),
         help=say("upload.private"),
     )
+    words = {name: say(f"upload.channels.{name}") for name in CHANNELS}
     channel = st.session_state.get("image_channel", next(iter(CHANNELS)))
-    choose(
-        st.selectbox,
-        say("upload.channel"),
-        tuple(CHANNELS),
-        key=widgets.show("image_channel", channel),
-        on_change=errors.safely(_read_image),
-        format_func=lambda name: say(f"upload.channels.{name}"),
+    choose_among(
+        st.selectbox, "image_channel", say("upload.channel"), words, channel, lambda _: _read_image()
     )
-    _complaint("image")
+    show_error_and_choice("image")
 
 
 def _read_image() -> None:
@@ -84,12 +80,8 @@ def _read_image() -> None:
     channel = st.session_state.get("image_channel", "grey")
     with errors.caught_beside("image"):
         place = UploadedFile(uploaded.name, channel=channel)
-        _take(
-            data,
-            place,
-            f"{uploaded.name} · {say(f'upload.channels.{channel}')}",
-            InMemory(*read_image(data, channel, filename=uploaded.name)),
-        )
+        name = f"{uploaded.name} · {say(f'upload.channels.{channel}')}"
+        _take(data, place, name, InMemory(*read_image(data, channel, filename=uploaded.name)))
 
 
 def show_file(state: LabState) -> None:
@@ -104,19 +96,18 @@ def show_file(state: LabState) -> None:
     if listed:
         choose_tensor("file_tensor", tuple(listed), listed.__getitem__, _load_tensor)
         _show_dtype()
-    _complaint("file")
+    show_error_and_choice("file")
     with st.expander(say("upload.too_large"), expanded="file" in errors.input_errors()):
         from quantviz.sources.files import cut_out_snippet, reader_of
 
         uploaded = _file()
         # A file that is no tensor file has been refused above: nothing can be cut out of it.
-        known = uploaded is not None and reader_of(uploaded.name)
-        named = (
-            (uploaded.name, st.session_state.get("file_tensor") or "layer.weight")
-            if uploaded and known
-            else ("model.safetensors", "layer.weight")
-        )
-        st.code(cut_out_snippet(*named), language="python")
+        file = "model.safetensors"
+        tensor = "layer.weight"
+        if uploaded is not None and reader_of(uploaded.name):
+            file = uploaded.name
+            tensor = st.session_state.get("file_tensor") or tensor
+        st.code(cut_out_snippet(file, tensor), language="python")
 
 
 def _show_dtype() -> None:
@@ -176,16 +167,7 @@ def _load(uploaded: Any, name: str) -> None:
 def _take(
     data: bytes, place: UploadedFile, name: str, tensor: Stored, orientation: Orientation = _USUAL
 ) -> None:
-    """Look at a tensor; where it cannot be quantized, the tensor that was open stays open, and one with NaN
-    or Inf waits for a choice.
-    """
+    """Open a tensor; if it cannot be quantized the one before stays, and with NaN or Inf it waits."""
     upload = Upload(hashlib.sha256(data).hexdigest()[:16], visible(name), tensor.shape, place)
     keep_upload(upload, tensor, session.state().source.unedited.original)
     take(session.state().with_source(upload if place.channel else as_opened(upload, orientation)))
-
-
-def _complaint(field: str) -> None:
-    error = errors.input_errors().get(field)
-    if error:
-        st.error(say_error(error))
-        show_choice(field)
