@@ -85,7 +85,7 @@ def spoken(request):
 
 def test_numbers_are_written_alike(page):
     values = [*numbers(), 1234500.0, 99995.0, 0.00009999951]
-    for digits, plus in ((2, ""), (3, "+"), (4, ""), (6, ""), (8, "+")):
+    for digits, plus in ((3, "+"), (4, ""), (8, "")):
         got = page.evaluate(
             "([values, digits, plus, writing]) => values.map((v) => plainNumber(v, digits, writing, plus))",
             [values, digits, plus, WRITTEN],
@@ -107,8 +107,10 @@ def walked():
     """Schemes of every kind on tensors of every kind, thinly."""
     golden = (scheme for scheme in golden_schemes() if not scheme.search)
     tensors = itertools.cycle({**TENSORS, **HARD, **unusual()}.items())
-    for scheme in (*sample_of(golden, 40), *sample_of(calibrated_schemes(), 20)):
-        for name, x in itertools.islice(tensors, 3):
+    for scheme in (*sample_of(golden, 20), *sample_of(calibrated_schemes(), 6)):
+        for name, x in itertools.islice(tensors, 2):
+            if not x.isfinite().all():
+                scheme = scheme.replace(nonfinite="ignore")
             if not scheme.problems(tuple(x.shape)) and fitting(scheme, x):
                 yield scheme, name, x
 
@@ -134,7 +136,7 @@ def wordings(page, walk):
         case = {
             "program": known.setdefault(scheme, len(known)),
             "layout": layouts.index(layout),
-            "tensor": tensors.setdefault(name, (len(tensors), x))[0],
+            "tensor": tensors.setdefault((name, shape), (len(tensors), x))[0],
             "calibration": handed(scheme, r, scheme),
             "cells": cells,
             "formats": [format_in(language, scheme) for language in languages()],
