@@ -26,7 +26,7 @@ from quantviz.ui.components.hand import number_text
 from quantviz.ui.components.hand_words import format_words, usual_bits, word_templates
 from quantviz.ui.lab.numbers.tiles import Tile, change_against, tiles
 from quantviz.ui.shell import words as shell_words
-from tests.browser.test_arithmetic import (
+from tests.helpers.browser_arithmetic import (
     HARD,
     LOAD,
     SCRIPT,
@@ -35,9 +35,9 @@ from tests.browser.test_arithmetic import (
     coded,
     fitting,
     handed,
+    numbers,
     unusual,
 )
-from tests.browser.test_one_rule import numbers
 from tests.helpers.golden_codes import golden_schemes
 from tests.helpers.sample import sample_of
 from tests.helpers.walked import TENSORS
