@@ -190,7 +190,7 @@ const DRAWN = new WeakMap();
 
 // Write the title of the codes, `{ text, size }`; null brings back what plotly drew.
 export function writeTitle({ gd }, title) {
-  const index = gd._fullLayout.annotations?.findIndex(({ name }) => name === "q");
+  const index = gd._fullLayout?.annotations?.findIndex(({ name }) => name === "q");
   const node = gd.querySelector(`.annotation[data-index="${index}"] .annotation-text`);
   if (!node) return;
   if (!DRAWN.has(node)) DRAWN.set(node, { text: node.textContent, size: node.style.fontSize });
