@@ -357,13 +357,11 @@ class PanelPainter:
             return None
         box = self.boxes.boxes[self.data.panels.index("q")]
         return {
-            "plain": self.data.plain,
-            "room": self._title_room(box),
-            "sizes": self._title_sizes(),
-            "across": box.width,
-            "down": box.height,
-            "beside": self._room_beside(),
-            "edge_sizes": self._edge_sizes(),
+            "sizes": [self._points(size) for size in (_TITLE, _TEXT_SIZE, _SMALL)],
+            "across": round(box.width, 3),
+            "down": round(box.height, 3),
+            "gap": self._points(GAP),
+            **({"plain": True} if self.data.plain else {}),
         }
 
     def _room_beside(self) -> float:

@@ -91,7 +91,7 @@ def panels_figure(
     meta = {
         **_meta(data, arrangement, tensor_key, layout),
         "least_digit": style.least_digit,
-        "title_room": painter.room_of_codes() if titles is None else None,
+        "room": painter.room_of_codes() if titles is None else None,
     }
     # Without plotly's own hover the bridge shows the card.
     layout |= {"hovermode": "closest" if style.hover else False, "meta": meta}

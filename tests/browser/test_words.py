@@ -62,7 +62,7 @@ window.worded = ({programs, layouts, tensors, cases, metrics, tables, writing}) 
     }));
   });
 };
-Object.assign(window, { changesOf, digitsFor, edgeScales, plainNumber, textWidth, titleOf });
+Object.assign(window, { changesOf, digitsFor, edgeScales, plainNumber, roomOf, textWidth, titleOf });
 """
 
 
@@ -269,8 +269,10 @@ def test_the_title_of_the_codes_is_the_servers(page, spoken, width):
         }
         variant = {"kind": scheme.number_format.kind, "format_words": format_in(spoken, scheme)}
         got = page.evaluate(
-            "([live, variant, words, room]) =>"
-            " titleOf({ ...live, edge: edgeScales(live, room) }, variant, words, room)",
-            [live, variant, dict(word_templates(spoken)), drawn["meta"]["title_room"]],
+            """([live, variant, words, meta]) => {
+                const room = roomOf(meta);
+                return titleOf({ ...live, edge: edgeScales(live, room) }, variant, words, room);
+            }""",
+            [live, variant, dict(word_templates(spoken)), drawn["meta"]],
         )
         assert got == {"text": wanted["text"], "size": wanted["font"]["size"]}, str(scheme)

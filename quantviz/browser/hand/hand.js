@@ -27,7 +27,7 @@ import { Payers } from "./payers.js";
 import { PhoneBits } from "./phone_bits.js";
 import { combOf, domainAround, histogramOf, placesOf } from "./ruler_picture.js";
 import { writeTexts } from "./texts.js";
-import { edgeScales, titleOf } from "./words.js";
+import { edgeScales, roomOf, titleOf } from "./words.js";
 
 // With more cells the error's curve waits for the hand to let go.
 const MOST_CURVE = 1100;
@@ -370,7 +370,7 @@ export class Hand {
       edited: this.choice.edits.size > 0,
       paying: pooled ? null : this.payers.paying && data.places.map((place) => this.payers.paying[place]),
     });
-    const { title_room: room } = bridge.meta;
+    const room = roomOf(bridge.meta);
     if (room && !live.how) live.edge = edgeScales(live, room);
     this.painting.paint(bridge, data.settings.colours);
     if (room) writeTitle(bridge, titleOf(live, shown.variant, data.words, room));

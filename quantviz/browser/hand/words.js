@@ -296,6 +296,20 @@ const BOLD = 1.06;
 // With so many blocks their scales are not written at an edge.
 const MOST_EDGE_SCALES = 16;
 
+// The room of the title and of scales at the edges, of what the server says in the chart's `meta`: the sizes of
+// type, the smallest only for titles on a wall. null where the codes are not shown.
+export function roomOf({ room, least_digit: least, arrangement }) {
+  if (!room) return null;
+  const { sizes, across, gap } = room;
+  return {
+    ...room,
+    room: across + gap / 2,
+    sizes: least ? sizes : sizes.slice(0, 2),
+    beside: arrangement === "row" ? gap : 0,
+    edge_sizes: sizes.slice(1).filter((size) => size >= (least ?? 0)),
+  };
+}
+
 // The title and its size; `room` is what the server says of the title's place. null where the title has no
 // words of the scheme.
 export function titleOf(live, variant, { titles, pooled, pooled_what: kinds }, room) {
