@@ -50,11 +50,6 @@ class _Drawn:
     worst: tuple[str, ...]
 
 
-def has_verdict(scan: Scan | None) -> bool:
-    """Return whether the worst tensors of a scan can be named: it does not run any more."""
-    return scan is not None and scan.state != "running"
-
-
 def show_verdict(model: Model, recipe: str, scan: Scan) -> None:
     """Show the worst tensors, why, and the first fix; each tensor leads to the Lab."""
     is_whole = scan.state == "done"
@@ -74,9 +69,10 @@ def show_verdict(model: Model, recipe: str, scan: Scan) -> None:
             )
 
 
-def show_map(state: CheckpointsState, seen: Seen, beside: tuple[Seen, str] | None) -> None:
-    """Show the map, or two beside each other, and the meaning of its colours."""
-    verdict = has_verdict(seen.scan)
+def show_map(state: CheckpointsState, seen: Seen, beside: tuple[Seen, str] | None, *, verdict: bool) -> None:
+    """Show the map, or two beside each other, and the meaning of its colours; with a `verdict` the worst
+    tensors are outlined.
+    """
     model = seen.model
     recipe = state.shown(seen.model.recipes)
     layer = state.layer if state.layer in layers_with_experts(model) else ""
@@ -99,7 +95,7 @@ def show_map(state: CheckpointsState, seen: Seen, beside: tuple[Seen, str] | Non
         seen_b, recipe_b = beside
         layer_b = layer if layer in layers_with_experts(seen_b.model) else ""
         data_b = model_map(seen_b.model, recipe_b, state.colour, layer=layer_b)
-        worst_b = _worst_names(seen_b.model, recipe_b) if has_verdict(seen_b.scan) else ()
+        worst_b = _worst_names(seen_b.model, recipe_b) if verdict else ()
         both = scale_of(data, data_b)
         for column, (letter, drawn, chosen) in zip(
             st.columns(2, gap="small"),
@@ -121,8 +117,8 @@ def show_map(state: CheckpointsState, seen: Seen, beside: tuple[Seen, str] | Non
     _show_below_map(state, data)
 
 
-def show_details(state: CheckpointsState, seen: Seen) -> None:
-    """Show the distribution and the table of a scan, and, once it has ended, the allocation."""
+def show_details(state: CheckpointsState, seen: Seen, *, verdict: bool) -> None:
+    """Show the distribution and the table of a scan, and with a `verdict` the allocation."""
     if seen.scan is None:
         return
     model = seen.model
@@ -136,7 +132,7 @@ def show_details(state: CheckpointsState, seen: Seen) -> None:
         show_plot(figure, "checkpoints_distribution", say("checkpoints.distribution_alt"))
     with right:
         show_table(state, model, recipe)
-    if has_verdict(seen.scan):
+    if verdict:
         show_allocation(state, model, seen.scan.selection.engine)
     call = partial(python_call, state, seen.scan, model, recipe)
     show_python(say("checkpoints.python"), "checkpoints_python", call)

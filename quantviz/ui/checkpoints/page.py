@@ -127,9 +127,11 @@ def _show_seen(was_running: bool) -> None:
     with st.container(key="checkpoints_colours", horizontal=True, vertical_alignment="bottom", gap="small"):
         show_colours(state, seen.model)
         show_beside(state, beside)
-    show_map(state, seen, beside)
+    # After a few of many tensors there is none.
+    verdict = seen.scan is not None and not running
+    show_map(state, seen, beside, verdict=verdict)
     _show_own_folder()
-    show_details(state, seen)
+    show_details(state, seen, verdict=verdict)
     show_audit(state)
     # Where this part ran alone: a link that is copied now has the choices made in it.
     _put_address()
