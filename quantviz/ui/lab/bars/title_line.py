@@ -93,7 +93,7 @@ def _show_worst(state: LabState) -> None:
     place = origin.map_place(state)
     if place is None or len(place.walk.tensors) < 2 or classroom().hidden or classroom().locked:
         return
-    with st.container(key="worst", horizontal=True, gap=None, width="content", vertical_alignment="center"):
+    with st.container(key="map_walk", horizontal=True, gap=None, width="content", vertical_alignment="center"):
         _beside_button(place, "worse", -1)
         words = say("lab.worst.place", place=place.at + 1, count=len(place.walk.tensors))
         st.html(f'<span class="qv-worst">{html.escape(words)}</span>', width="content")
@@ -114,7 +114,7 @@ def _beside_button(place: MapPlace, name: str, by: int) -> None:
         )
     icon = ":material/chevron_left:" if by < 0 else ":material/chevron_right:"
     label = say(f"lab.worst.{name}")
-    show_button(label, f"worst_{name}", open_place, beside, icon=icon, disabled=beside is None, help=about)
+    show_button(label, f"walk_{name}", open_place, beside, icon=icon, disabled=beside is None, help=about)
 
 
 def _shortened(state: LabState, name: str) -> str:
