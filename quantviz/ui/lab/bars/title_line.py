@@ -93,7 +93,9 @@ def _show_worst(state: LabState) -> None:
     place = origin.map_place(state)
     if place is None or len(place.walk.tensors) < 2 or classroom().hidden or classroom().locked:
         return
-    with st.container(key="map_walk", horizontal=True, gap=None, width="content", vertical_alignment="center"):
+    with st.container(
+        key="map_walk", horizontal=True, gap=None, width="content", vertical_alignment="center"
+    ):
         _beside_button(place, "worse", -1)
         words = say("lab.worst.place", place=place.at + 1, count=len(place.walk.tensors))
         st.html(f'<span class="qv-worst">{html.escape(words)}</span>', width="content")
