@@ -63,6 +63,9 @@ _ROOM = 545
 _ROOM_OF_WIDE = 900
 _WIDE = 860
 _NARROW = 560
+#: Most pixels of the panels' height on either: on a laptop the same for each width that a browser reports.
+_HIGHEST = 330
+_HIGHEST_OF_WIDE = 470
 #: Pixels that the other parts of a picture take of it; a table has a heading and a choice besides its rows.
 _TAKEN = {"scheme": 32, "sentence": 32, "number_line": 190, "curve": 70, "bits_plot": 190, "steps": 180}
 _TILES = 74
@@ -217,7 +220,7 @@ def _panels(now: Now, r: QuantResult, state: LabState, panels: list[str]) -> int
     else:
         # A laptop has room for both, the panels and the ruler below them.
         rows, cols = data.shape
-        style = page_style(place.bridge)
+        style = page_style(place.bridge, LESSON_WIDTH)
         if "number_line" in now.step.show and 2 * rows >= cols:
             style = replace(style, height=_height_above_ruler(now, style.width, rows / cols, len(panels)))
     show_panels(
@@ -250,9 +253,9 @@ def _height_above_ruler(now: Now, width: float, ratio: float, panels: int) -> fl
     taken += _TILES * bool(show & set(TILE_PARTS))
     if "table" in show and now.step.table:
         taken += _TABLE_AROUND + _TABLE_ROW * len(now.step.table.rows)
-    room = (_ROOM_OF_WIDE if width >= _WIDE else _ROOM) - taken
+    room, most = (_ROOM_OF_WIDE, _HIGHEST_OF_WIDE) if width >= _WIDE else (_ROOM, _HIGHEST)
     square = (width - GAP * panels) / panels * ratio + _AROUND_CELLS
-    return max(min(room, square, width / 2), least)
+    return max(min(room - taken, square, most), least)
 
 
 def _larger() -> float | None:
