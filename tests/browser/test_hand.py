@@ -243,12 +243,21 @@ def the_selected_cell_is_dragged_in_xs_panel(page):
     assert squares[1] > 1.2 * squares[0]
 
 
+#: The places on the screen of the teeth of the ruler's comb.
+TEETH = """() => {
+  const { ruler } = window.__quantviz.hands.get("panels"), { left, top } = ruler.root.getBoundingClientRect();
+  return ruler.painter.teeth.map(({ x }) => [left + x, top + ruler.bands.line]);
+}"""
+
+
 def edited_cells_stay_when_the_scheme_is_dragged(page):
     edits = read_link(address(page))[0].source.edits
     assert edits
+    in_blame = page.evaluate(TEETH)
     page.locator(".st-key-tabs").get_by_text("Cell").click()
     page.wait_for_selector("[data-handle=hi]")
     wait_idle(page)
+    assert page.evaluate(TEETH) == in_blame, "one ruler, one axis, one place"
     held = by_mouse(page, *place(page, "hi", 0.5, 0.1), -40)
     next(held)
     next(held, None)
@@ -259,8 +268,10 @@ def edited_cells_stay_when_the_scheme_is_dragged(page):
 
 def a_mark_on_the_curve_and_a_line_of_the_table_take_their_range(page):
     state, _ = read_link(address(page))
+    in_cell = page.evaluate(TEETH)
     page.locator(".st-key-tabs").get_by_text("Range").click()
     wait_idle(page)
+    assert page.evaluate(TEETH) == in_cell, "one ruler, one axis, one place"
     page.get_by_role("button", name="Use the range of least squared error", exact=True).click()
     page.wait_for_function(CHANGED, arg=["s", address(page).get("s")])
     assert qv.Scheme.parse(address(page)["s"]).calibration == qv.MSE()
