@@ -308,6 +308,23 @@ def a_range_dragged_over_several_blocks_says_that_it_sets_all(page):
     next(held, None)
 
 
+def every_step_opens_beside_the_picture(page):
+    """It lay over the panels."""
+    page.locator(".st-key-tabs").get_by_text("Cell").click()
+    page.wait_for_selector(".st-key-cell_steps")
+    wait_idle(page)
+    page.locator(".st-key-cell_steps label").click()
+    steps = page.locator(".st-key-steps .qv-steps")
+    expect(steps).to_be_visible()
+    box = steps.bounding_box()
+    assert box["height"] > 200
+    for part in (".st-key-panels", ".st-key-ruler canvas", ".st-key-sentence"):
+        other = page.locator(part).first.bounding_box()
+        left_of = other["x"] + other["width"] <= box["x"]
+        assert left_of or other["y"] + other["height"] <= box["y"], part
+    expect(steps).to_contain_text("absmax")
+
+
 def the_tooth_of_the_zero_point_stays_on_the_comb(page):
     """Dragged on from the last code the comb stays, and with it the tooth to drag it back by: the browser
     showed a zero point beyond the codes, which the server did not take.
@@ -347,6 +364,8 @@ def test_a_visit_of_the_first_example_with_a_mouse(url, new_page):
     a_mark_on_the_curve_and_a_line_of_the_table_take_their_range(page)
     the_curve_is_higher_where_the_window_has_room(page)
     a_range_dragged_over_several_blocks_says_that_it_sets_all(page)
+    wait_idle(page)
+    every_step_opens_beside_the_picture(page)
 
 
 def test_a_visit_with_a_zero_point(url, new_page):

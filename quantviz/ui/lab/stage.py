@@ -46,6 +46,8 @@ class Stage:
     ruler: Any
     steps: Any
     body: Any
+    #: Place of the links to the words' lessons, below the stage: its ruler takes all of a laptop's height.
+    links: Any
 
 
 def show_stage(state: LabState) -> Stage:
@@ -70,7 +72,8 @@ def show_stage(state: LabState) -> Stage:
         ruler = st.container(key="ruler")
         steps = st.container(key="steps")
         body = st.container(key="stage_body")
-    return Stage(tab, sentence, action, ruler, steps, body)
+    links = st.container(key="stage_links")
+    return Stage(tab, sentence, action, ruler, steps, body, links)
 
 
 def _turn(tab: str) -> None:
@@ -142,7 +145,7 @@ def fill_stage(
             compare_tab.show_compare(study, state, compared, stage.sentence, stage.action, stage.body)
     if not classroom().projector:
         words = CAUSES.get(why.cause, ()) if stage.tab == "cell" else ()
-        with stage.body:
+        with stage.links:
             st.caption(learn(*terms_of(f"stage_tab_{stage.tab}"), *words))
     if curve is not None:
         # Without the marks that take too long it is still the curve.
