@@ -321,7 +321,7 @@ def test_a_number_s_change_is_green_where_it_is_better():
     body = html.unescape(
         next(element.proto.body for element in at.get("html") if "qv-numbers" in element.proto.body)
     )
-    assert re.findall(r'<em class="([\w-]*)">', body) == ["qv-worse", "qv-worse", "qv-worse", "", "qv-better"]
+    assert re.findall(r'<em class="([\w-]*)"', body) == ["qv-worse", "qv-worse", "qv-worse", "", "qv-better"]
 
 
 def test_the_bar_of_a_phone_sets_bits_and_scales():
