@@ -115,9 +115,15 @@ def kinds_of(function: Callable[..., Any]) -> dict[str, Any]:
 
 
 def check_fields(value: Any) -> None:
-    """Raise a `QuantVizError` if a field of a dataclass that a user filled does not fit its annotation."""
+    """Raise a `QuantVizError` if a field of a dataclass that a user filled does not fit its annotation; a
+    number of another library becomes Python's.
+    """
     for name, got, allowed in unfit_fields(value):
         raise QuantVizError("argument", function=type(value).__name__, name=name, got=got, allowed=allowed)
+    for name, (kind, _) in _wanted(cast("Hashable", type(value))).items():
+        given = getattr(value, name)
+        if isinstance(given, numbers.Number) and (fitted := _fitted(given, kind)) is not given:
+            object.__setattr__(value, name, fitted)
 
 
 def unfit_fields(value: Any) -> Iterator[tuple[str, str, str]]:
@@ -241,7 +247,9 @@ def _fitted_number(value: Any, kind: type) -> Any:
         return _ANY
     if kind is float and isinstance(value, numbers.Real):
         with contextlib.suppress(OverflowError):
-            return value if math.isfinite(float(value)) or not isinstance(value, int) else _ANY
+            if isinstance(value, int):
+                return value if math.isfinite(float(value)) else _ANY
+            return float(value)
         return _ANY
     try:
         whole = operator.index(value)

@@ -4,6 +4,7 @@ import itertools
 import math
 from fractions import Fraction
 
+import numpy as np
 import pytest
 import torch
 
@@ -383,3 +384,22 @@ def test_the_ends_of_a_range_can_be_rounded_first(form):
         low, high = x.clamp(-65504, 65504).to(dtype)[[0, 2]] if fmt == "float16" else x.to(dtype)[[0, 2]]
         width = high.double() - low.double() if "asymmetric" in form else high.double()
         assert r.qparams.scale.item() == pytest.approx(width.item() / (15 if "uint4" in form else 127))
+
+
+def test_a_number_of_numpy_stands_in_a_line_as_a_number_of_python():
+    x = torch.tensor([[0.5, -1.25, 0.0, 1e-8]])
+    # Values that no scheme before had: lines of equal schemes are kept.
+    floor, reach = 1.25e-4 + 2**-40, 1.5 + 2**-30
+    as_numpy, as_python = (
+        qv.quantize(
+            x,
+            qv.Scheme(
+                "int8",
+                calibration=qv.ManualRange(number(-reach), number(reach)),
+                convention=qv.CONVENTIONS["torch"].replace(**{"scale.floor": number(floor)}),
+            ),
+        )
+        for number in (np.float64, float)
+    )
+    assert torch.equal(as_numpy.q, as_python.q)
+    assert str(as_numpy.scheme) == str(as_python.scheme)
