@@ -64,7 +64,8 @@ class RulerOfPage {
   }
 }
 
-// A ruler of one value alone: the picture with its value at `value`, landed on the nearest level; `picture` itself where nothing moved.
+// A ruler of one value alone: the picture with its value at `value`, landed on the nearest level; `picture`
+// itself where nothing moved.
 function withValue(picture, value) {
   if (value === picture.values[0]) return picture;
   const [low, high] = picture.single.held;

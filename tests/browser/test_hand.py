@@ -243,12 +243,21 @@ def the_selected_cell_is_dragged_in_xs_panel(page):
     assert squares[1] > 1.2 * squares[0]
 
 
+#: The places on the screen of the teeth of the ruler's comb.
+TEETH = """() => {
+  const { ruler } = window.__quantviz.hands.get("panels"), { left, top } = ruler.root.getBoundingClientRect();
+  return ruler.painter.teeth.map(({ x }) => [left + x, top + ruler.bands.line]);
+}"""
+
+
 def edited_cells_stay_when_the_scheme_is_dragged(page):
     edits = read_link(address(page))[0].source.edits
     assert edits
+    in_blame = page.evaluate(TEETH)
     page.locator(".st-key-tabs").get_by_text("Cell").click()
     page.wait_for_selector("[data-handle=hi]")
     wait_idle(page)
+    assert page.evaluate(TEETH) == in_blame, "one ruler, one axis, one place"
     held = by_mouse(page, *place(page, "hi", 0.5, 0.1), -40)
     next(held)
     next(held, None)
@@ -259,8 +268,10 @@ def edited_cells_stay_when_the_scheme_is_dragged(page):
 
 def a_mark_on_the_curve_and_a_line_of_the_table_take_their_range(page):
     state, _ = read_link(address(page))
+    in_cell = page.evaluate(TEETH)
     page.locator(".st-key-tabs").get_by_text("Range").click()
     wait_idle(page)
+    assert page.evaluate(TEETH) == in_cell, "one ruler, one axis, one place"
     page.get_by_role("button", name="Use the range of least squared error", exact=True).click()
     page.wait_for_function(CHANGED, arg=["s", address(page).get("s")])
     assert qv.Scheme.parse(address(page)["s"]).calibration == qv.MSE()
@@ -295,6 +306,23 @@ def a_range_dragged_over_several_blocks_says_that_it_sets_all(page):
     next(held)
     expect(page.locator(".qv-hand-status")).to_have_text("sets all 8 blocks")
     next(held, None)
+
+
+def every_step_opens_beside_the_picture(page):
+    """It lay over the panels."""
+    page.locator(".st-key-tabs").get_by_text("Cell").click()
+    page.wait_for_selector(".st-key-cell_steps")
+    wait_idle(page)
+    page.locator(".st-key-cell_steps label").click()
+    steps = page.locator(".st-key-steps .qv-steps")
+    expect(steps).to_be_visible()
+    box = steps.bounding_box()
+    assert box["height"] > 200
+    for part in (".st-key-panels", ".st-key-ruler canvas", ".st-key-sentence"):
+        other = page.locator(part).first.bounding_box()
+        left_of = other["x"] + other["width"] <= box["x"]
+        assert left_of or other["y"] + other["height"] <= box["y"], part
+    expect(steps).to_contain_text("absmax")
 
 
 def the_tooth_of_the_zero_point_stays_on_the_comb(page):
@@ -336,6 +364,8 @@ def test_a_visit_of_the_first_example_with_a_mouse(url, new_page):
     a_mark_on_the_curve_and_a_line_of_the_table_take_their_range(page)
     the_curve_is_higher_where_the_window_has_room(page)
     a_range_dragged_over_several_blocks_says_that_it_sets_all(page)
+    wait_idle(page)
+    every_step_opens_beside_the_picture(page)
 
 
 def test_a_visit_with_a_zero_point(url, new_page):

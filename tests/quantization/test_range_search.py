@@ -94,18 +94,23 @@ def test_no_two_ends_on_a_grid_have_less_error(format_id, n):
     assert worst <= NOISE, (format_id, n, worst)
 
 
+def mse_of(x, scheme, calibration):
+    return qv.metrics(qv.quantize(x, scheme.replace(calibration=calibration)))["mse"]
+
+
 @pytest.mark.parametrize("mode", qv.MODES)
 @pytest.mark.parametrize("convention", sample_of(RANGED, 5), ids=str)
 def test_it_is_never_worse_than_other_ranges_under_any_arithmetic(convention, mode):
     offered = [scheme for scheme in offered_schemes(qv.CONVENTIONS[convention]) if scheme.mode == mode]
     for scheme, name in zip(offered[:: max(len(offered) // 2, 1)], ("normal", "one_sided"), strict=False):
         x = TENSORS[name]
-        own = qv.metrics(qv.quantize(x, scheme.replace(calibration=qv.MSE())))["mse"]
-        for other in (qv.MinMax(), qv.Percentile(99.0), qv.Percentile(99.9)):
-            assert own <= qv.metrics(qv.quantize(x, scheme.replace(calibration=other)))["mse"] * NOISE, (
-                str(scheme),
-                other,
-            )
+        own = mse_of(x, scheme, qv.MSE())
+        others = [qv.MinMax()]
+        # Ranges of percentiles reach below 0: another kind of range where an arithmetic keeps one side's.
+        if name == "normal" or mse_of(x, scheme, qv.Percentile(100.0)) == mse_of(x, scheme, qv.MinMax()):
+            others += [qv.Percentile(99.0), qv.Percentile(99.9)]
+        for other in others:
+            assert own <= mse_of(x, scheme, other) * NOISE, (str(scheme), other)
 
 
 @pytest.mark.parametrize("convention", sample_of(RANGED, 4), ids=str)

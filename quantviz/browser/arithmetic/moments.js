@@ -40,8 +40,8 @@ export function momentsOf(result, x = result.x) {
 }
 
 /**
- * Return the metrics `wanted` of moments, by id: `formulas` are what `makeParts` makes of what `write_metrics` of
- * Python packed, and `bits` is what an element costs at stored size.
+ * Return the metrics `wanted` of moments, by id. `formulas` are the parts of the program that `write_metrics`
+ * of Python packed, and `bits` are the stored bits of an element.
  */
 export function metricsOf(formulas, moments, bits, wanted = Object.keys(formulas)) {
   return Object.fromEntries(wanted.map((id) => [id, formulas[id](moments, bits)]));

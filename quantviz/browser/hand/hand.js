@@ -19,7 +19,7 @@ import { NARROW } from "../ruler/places.js";
 import { Ruler } from "../ruler/ruler.js";
 import { CellDrag } from "./cell_drag.js";
 import { chosenBy, markOf, markedAt, released, unchanged } from "./choice.js";
-import { curveToShow, errorCurve, foundOf, lowerEndCurve } from "./curve.js";
+import { curvePoints, curveToShow, foundOf, placeOnCurve } from "./curve.js";
 import { figuresOf, writeFigures } from "./figures_line.js";
 import { liveCells, livePixels } from "./live_cells.js";
 import { Painting, dimTitle } from "./painting.js";
@@ -67,7 +67,7 @@ export class Hand {
     this.payers.update(data, this.shown);
     this.domain = this.domainNow();
     this.found = foundOf(data);
-    this.curve = data.curve ? this.curveOf(this.choice) : null;
+    this.curve = data.curve ? curvePoints(this, this.choice) : null;
     this.showRuler();
     // What a hand wrote there the server may have no reason to write again.
     this.writeNumbers();
@@ -260,28 +260,18 @@ export class Hand {
     return this.data.handles.range || this.data.with_range;
   }
 
-  // The points of the curve; of a large tensor the server's, at first estimates.
-  curveOf(choice) {
-    const { far, curve, selected, symmetric } = this.data;
-    if (far) return this.found?.points ?? curve.estimate;
-    const { x, block } = this.shown;
-    const counts = curve.block ? (place) => block[place] === block[selected] : () => true;
-    const quantized = (calibration) => this.quantized(choice, calibration, x);
-    if (curve.lower) return lowerEndCurve(quantized, counts, this.domain, this.rangeOf(this.shown).hi);
-    return errorCurve(quantized, x, symmetric, counts, curve.key ? 0 : this.domain[1]);
-  }
-
   // Take what the server found out about the curve after the ruler was shown.
   completeCurve() {
     if (!this.curve) return;
     this.found = foundOf(this.data);
-    if (this.data.far) this.curve = this.curveOf(this.choice);
+    if (this.data.far) this.curve = curvePoints(this, this.choice);
     if (!this.moving) this.showRuler();
   }
 
   curveFollows() {
     if (!this.curve) return;
-    if (this.data.x.length <= MOST_CURVE) this.curve = this.curveOf({ ...this.choice, calibration: null });
+    if (this.data.x.length <= MOST_CURVE)
+      this.curve = curvePoints(this, { ...this.choice, calibration: null });
   }
 
   showRuler(reason = "") {
@@ -290,10 +280,10 @@ export class Hand {
     // Of a large tensor the ends of the block are there too, but are no dots.
     const places = data.far ? Int32Array.of(data.selected) : shown.places;
     const values = Float32Array.from(places, (place) => shown.x[place]);
-    // A phone has the bits in its bottom bar; the curve takes the sliders' room.
+    // A phone has the bits in its bottom bar; elsewhere the Lab's curve takes the sliders' room.
     const narrow = this.ruler.width < NARROW && data.phone_bar;
     const slider = (list, label) => {
-      if (list.length < 2 || (data.curve && data.phone_bar)) return null;
+      if (list.length < 2 || (data.curve && data.phone_bar && !narrow)) return null;
       const labels = list.map((each) => data.variants[each][label]);
       return { at: Math.max(list.indexOf(choice.variant), 0), labels };
     };
@@ -313,6 +303,9 @@ export class Hand {
       zero: levels ? levels.values.indexOf(0) : -1,
       range: this.showsRange() ? this.rangeOf(shown) : null,
       symmetric: data.symmetric,
+      // In the Lab the comb has one place in every tab, and the curve stands on it.
+      standing: data.phone_bar,
+      outlier: data.outlier,
       handles: {
         ...data.handles,
         bits: narrow ? null : slider(data.bits, "bits_label"),
@@ -323,7 +316,7 @@ export class Hand {
       rows: data.rows,
       reserved: data.reserved,
       bell: data.bell,
-      curve: curveToShow(this.curve, this.found, data, choice, this.rangeOf(shown)?.hi),
+      curve: curveToShow(this.curve, this.found, data, choice, placeOnCurve(this)),
       words: { label: data.label },
       stage: data.stage,
     };

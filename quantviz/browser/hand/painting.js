@@ -155,7 +155,7 @@ function differs(blockOf, rows, cols, row, col) {
 
 // The title of the codes tells a scale that only the server knows how to write.
 export function dimTitle({ gd }, opacity) {
-  const index = gd._fullLayout.annotations?.findIndex(({ name }) => name === "q");
+  const index = gd._fullLayout?.annotations?.findIndex(({ name }) => name === "q");
   const title = gd.querySelector(`.annotation[data-index="${index}"]`);
   if (title) title.style.opacity = opacity;
 }

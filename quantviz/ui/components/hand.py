@@ -274,8 +274,9 @@ def _pays(handles: Mapping[str, bool]) -> dict[str, Any]:
     return {
         "bits": [],
         "groups": [],
-        "with_range": True,
-        "room": True,
+        # Its ends are drawn where the other tabs have them, on the same axis.
+        "with_range": handles["range"],
+        "outlier": True,
         "handles": {name: name == "value" and free for name, free in handles.items()},
         "pays": {
             "hint": say("hand.pays_hint"),
@@ -354,6 +355,8 @@ def _common(ruler: HandRuler) -> dict[str, Any]:
         "holds_codes": False,
         "stage": "all",
         "room": False,
+        # Whether a hand makes an outlier of the value, past the ends of the axis.
+        "outlier": False,
         "reserved": 0,
         "rows": [],
         "bell": None,
