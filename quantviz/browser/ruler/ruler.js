@@ -294,7 +294,8 @@ function rulerRules({ handle }) {
     .qv-ruler:not([data-by="hand"]) .qv-ruler-handle:focus-visible { box-shadow: inset 0 0 0 2px ${handle}; }
     .qv-ruler-handle[data-handle=mark] { cursor: crosshair; touch-action: pan-y; }
     .qv-ruler-take {
-      position: absolute; left: 0; top: 0; width: ${TARGET}px; height: ${TARGET}px; padding: 0; cursor: pointer;
+      position: absolute; left: 0; top: 0; padding: 0; cursor: pointer;
+      width: ${TARGET}px; height: ${TARGET}px;
       border: 0; border-radius: ${TARGET / 2}px; background: none;
     }
     .qv-ruler-letter { position: absolute; width: 10rem; height: 0; visibility: hidden; }
