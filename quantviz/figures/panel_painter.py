@@ -328,21 +328,49 @@ class PanelPainter:
             width = box.width / count
             height = math.inf
         else:  # between this panel and the next
-            width = self._points(GAP) if self.boxes.name == "row" else 0
+            width = self._room_beside()
             height = box.height / count
-        for size in (self._points(_TEXT_SIZE), self._points(_SMALL)):
-            if (
-                size >= self.style.least_digit
-                and max(text_width(label, size) for label in edge.labels) <= width - 3
-                and size <= height
-            ):
+        for size in self._edge_sizes():
+            if max(text_width(label, size) for label in edge.labels) <= width - 3 and size <= height:
                 return size
         return None
 
-    def _title(self, box: Box, title: str, i: int) -> dict[str, Any]:
-        room = box.width + self._points(GAP / 2)
+    def _edge_sizes(self) -> list[float]:
+        """Return the sizes in which scales at an edge may be written, the larger one first."""
+        sizes = map(self._points, (_TEXT_SIZE, _SMALL))
+        return [size for size in sizes if size >= self.style.least_digit]
+
+    def _title_room(self, box: Box) -> float:
+        return box.width + self._points(GAP / 2)
+
+    def _title_sizes(self) -> list[float]:
+        """Return the sizes in which a title may be written, the largest one first."""
         # A title on a wall may have smaller letters than digits have, rather than lack words.
-        for size in map(self._points, (_TITLE, _TEXT_SIZE, *([_SMALL] if self.style.least_digit else []))):
+        small = [_SMALL] if self.style.least_digit else []
+        return [self._points(size) for size in (_TITLE, _TEXT_SIZE, *small)]
+
+    def room_of_codes(self) -> dict[str, Any] | None:
+        """Return the room of the codes' title and of the scales at their edges, for a browser that writes
+        them anew; None where the codes are not shown.
+        """
+        if "q" not in self.data.open:
+            return None
+        box = self.boxes.boxes[self.data.panels.index("q")]
+        return {
+            "sizes": [self._points(size) for size in (_TITLE, _TEXT_SIZE, _SMALL)],
+            "across": round(box.width, 3),
+            "down": round(box.height, 3),
+            "gap": self._points(GAP),
+            **({"plain": True} if self.data.plain else {}),
+        }
+
+    def _room_beside(self) -> float:
+        """Return the pixels between a panel and the next."""
+        return self._points(GAP) if self.boxes.name == "row" else 0
+
+    def _title(self, box: Box, title: str, i: int) -> dict[str, Any]:
+        room = self._title_room(box)
+        for size in self._title_sizes():
             if _BOLD * text_width(title, size) <= room:
                 break
         while len(title) > 1 and _BOLD * text_width(title, size) > room:

@@ -68,6 +68,18 @@ def figures(page):
     }
 
 
+def words(page):
+    """The words that follow the hand: the cell's sentence, the second lines, the title of the codes."""
+    return page.evaluate(
+        """() => [
+            document.querySelector("[data-qv-sentence]").innerText,
+            Object.fromEntries([...document.querySelectorAll("[data-qv-line], [data-qv-change]")].map(
+                (place) => [place.dataset.qvLine ?? `change ${place.dataset.qvChange}`, place.innerText])),
+            document.querySelector(".st-key-panels .annotation[data-index='1']").textContent,
+        ]"""
+    )
+
+
 def told(page):
     """What the hand shows: the numbers, what each handle says, and the canvas over the panels."""
     handles = {
@@ -138,12 +150,15 @@ def test_every_handle_moves_all_that_follows_and_is_one_step(way, url, new_page)
             open_lab(page, url, state)
             shown = state
         before, link = told(page), address(page)
+        worded = words(page)
         held = held_by(page, way, name)
         silent = len(sent)
         next(held)
         expect(page.locator("canvas.qv-painting")).to_have_count(1)
         page.evaluate(TWO_FRAMES)
         during = told(page)
+        while_held = words(page)
+        assert while_held != worded
         if way != "keys":  # these let go by themselves after a while
             assert len(sent) == silent, name
             assert all(now != then for now, then in zip(during, before, strict=True)), name
@@ -153,6 +168,7 @@ def test_every_handle_moves_all_that_follows_and_is_one_step(way, url, new_page)
         wait_idle(page)
         assert re.search(wanted, address(page)[part]), address(page)[part]
         assert figures(page) == during[0], name
+        assert words(page) == while_held, name
         reached, problems = read_link(address(page))
         assert not problems
         r = qv.quantize(reached.source.tensor(), reached.scheme)
@@ -191,17 +207,20 @@ def the_panels_under_the_hand_are_those_that_the_server_then_draws(page):
 
 def escape_brings_back_what_was_there(page):
     before, link = told(page), address(page)
+    worded = words(page)
     held = by_mouse(page, *place(page, "hi", 0.5, 0.1), -150)
     next(held)
     page.evaluate(TWO_FRAMES)
     assert figures(page) != before[0]
+    assert words(page)[0] != worded[0]
     # What only the server can say is dimmed meanwhile.
-    expect(page.locator(".st-key-sentence")).to_have_css("opacity", "0.35")
+    expect(page.locator(".st-key-apply")).to_have_css("opacity", "0.35")
+    expect(page.locator(".st-key-sentence")).to_have_css("opacity", "1")
     page.keyboard.press("Escape")
     next(held, None)
     wait_idle(page)
-    expect(page.locator(".st-key-sentence")).to_have_css("opacity", "1")
-    assert (told(page), address(page)) == (before, link)
+    expect(page.locator(".st-key-apply")).to_have_css("opacity", "1")
+    assert (told(page), address(page), words(page)) == (before, link, worded)
 
 
 def the_selected_cell_is_dragged_in_xs_panel(page):

@@ -20,17 +20,19 @@ import { Ruler } from "../ruler/ruler.js";
 import { CellDrag } from "./cell_drag.js";
 import { chosenBy, markOf, markedAt, released, unchanged } from "./choice.js";
 import { curvePoints, curveToShow, foundOf, placeOnCurve } from "./curve.js";
-import { figuresOf, writeFigures } from "./figures_line.js";
+import { writeFigures } from "./figures_line.js";
 import { liveCells, livePixels } from "./live_cells.js";
-import { Painting, dimTitle } from "./painting.js";
+import { Painting, writeTitle } from "./painting.js";
 import { Payers } from "./payers.js";
 import { PhoneBits } from "./phone_bits.js";
 import { combOf, domainAround, histogramOf, placesOf } from "./ruler_picture.js";
+import { writeTexts } from "./texts.js";
+import { edgeScales, roomOf, titleOf } from "./words.js";
 
 // With more cells the error's curve waits for the hand to let go.
 const MOST_CURVE = 1100;
-// The metrics that the line of numbers shows.
-const METRICS = ["mse", "sqnr_db", "zeroed_share", "clipped_share"];
+// The metrics that the line of numbers shows, and those in its second lines.
+const METRICS = ["mse", "sqnr_db", "zeroed_share", "clipped_share", "rmse", "rmse_steps", "clipping_mse"];
 // Milliseconds to wait for the server's panels before the canvas gives way to the old ones.
 const PATIENCE = 20000;
 
@@ -106,7 +108,7 @@ export class Hand {
     if (bridge) bridge.live = null;
     this.painting.remove(bridge);
     bridge?.draw();
-    if (bridge?.gd) dimTitle(bridge, "");
+    if (bridge?.gd) writeTitle(bridge, null);
     delete document.body.dataset.qvLive;
   }
 
@@ -132,11 +134,9 @@ export class Hand {
     this.writeNumbers();
   }
 
-  // Above the panels: the server's of a large tensor, else the browser's own. A slice's stay as they are.
+  // Above the panels and in the sentence of the cell.
   writeNumbers() {
-    const { figures, whole, settings } = this.data;
-    if (figures) writeFigures(figures);
-    else if (whole) writeFigures(figuresOf(this.shown.metrics, this.shown.variant, settings.writing));
+    writeTexts(this.data, this.shown, this.metrics, this.partsOf(this.choice.variant));
   }
 
   // Of a large tensor only the server has all values: it is asked for the sums with a range, one question at
@@ -214,8 +214,10 @@ export class Hand {
     const block = result.block[data.selected];
     const places = placesOf(result, block);
     const params = paramsOf(result, block);
+    const moments = momentsOf(result);
     return {
       ...result,
+      result,
       variant,
       places,
       levels: combOf(
@@ -224,7 +226,8 @@ export class Hand {
         data.settings.writing,
       ),
       params: { ...params, lo: result.blocks.lo[block], hi: result.blocks.hi[block] },
-      metrics: metricsOf(this.metrics, momentsOf(result), variant.bits, METRICS),
+      moments,
+      metrics: metricsOf(this.metrics, moments, variant.bits, METRICS),
     };
   }
 
@@ -367,8 +370,10 @@ export class Hand {
       edited: this.choice.edits.size > 0,
       paying: pooled ? null : this.payers.paying && data.places.map((place) => this.payers.paying[place]),
     });
+    const room = roomOf(bridge.meta);
+    if (room && !live.how) live.edge = edgeScales(live, room);
     this.painting.paint(bridge, data.settings.colours);
-    dimTitle(bridge, 0.35);
+    if (room) writeTitle(bridge, titleOf(live, shown.variant, data.words, room));
   }
 
   close() {

@@ -67,9 +67,10 @@ def select(row: int, col: int) -> None:
 
 
 def show_sentence(why: Explanation, source: Source) -> None:
-    """Show the sentence of a cell of the tensor of `source`."""
+    """Show the sentence of a cell of the tensor of `source`; the browser writes it while a hand drags."""
+    place = ",".join(map(str, why.index))
     st.html(
-        f'<p class="qv-sentence"><b>{html.escape(_place(why.index, source))}</b> '
+        f'<p class="qv-sentence" data-qv-sentence="{place}"><b>{html.escape(_place(why.index, source))}</b> '
         f"{html.escape(sentence(why, say))}</p>"
     )
 
