@@ -247,6 +247,21 @@ def test_a_press_without_a_move_tells_nothing(ruler):
     assert page.evaluate("document.activeElement.dataset.handle") == "hi"
 
 
+def targets_of_rings_lie_side_by_side(page):
+    """Those of rings close to each other covered one another: 24 pixels are the least that is tapped."""
+    targets = "xs => targetsOf(xs.map((x, take) => ({ x, take }))).map(({ take, left }) => [take, left])"
+    for rings, beside in (
+        ([40, 100], [[0, 28], [1, 88]]),
+        ([110, 100], [[1, 81], [0, 105]]),
+        ([100, 106, 140], [[0, 79], [1, 103], [2, 128]]),
+        # A tap on another is nearer than a target of its own could be.
+        ([100, 100, 130], [[1, 88], [2, 118]]),
+        ([100, 100, 100, 100], [[2, 76], [3, 100]]),
+        ([], []),
+    ):
+        assert page.evaluate(targets, rings) == beside
+
+
 def test_handles_are_sliders_with_names_and_limits(ruler):
     page = ruler()
     found = handles(page)
@@ -266,6 +281,7 @@ def test_handles_are_sliders_with_names_and_limits(ruler):
     assert page.evaluate("document.activeElement.dataset.handle") == "tooth:14"
     assert page.locator("canvas").get_attribute("aria-label") == "The demo's ruler."
     assert violations(page) == []
+    targets_of_rings_lie_side_by_side(page)
 
 
 def test_without_handles_there_is_nothing_to_move(ruler):

@@ -6,6 +6,8 @@ import { ROW } from "./rows.js";
 const SIDE = 24;
 // Narrower than this the ruler has a phone's heights and targets.
 export const NARROW = 560;
+// The least side of what is tapped.
+export const TARGET = 24;
 // Above so many teeth in sight they are a dense comb; above so many values the histogram stands alone.
 export const MOST_TEETH = 64;
 export const MOST_DOTS = 2000;
@@ -337,4 +339,30 @@ export function roomInArea(xs, low, high, width, height) {
       best = { x: (xs[from] + xs[to]) / 2, y: (top + bottom) / 2, room: bottom - top };
   }
   return best;
+}
+
+// Where targets begin that stand side by side, each over what it takes: `takes` have an `x`. Those that would
+// lie over each other part, half a target at most; one that finds no room is left out, for whose taps another
+// would answer.
+export function targetsOf(takes) {
+  const groups = [];
+  for (const take of takes.toSorted((one, other) => one.x - other.x)) {
+    let group = { takes: [take], middle: take.x };
+    while (groups.length && endOf(groups.at(-1)) > group.middle - (group.takes.length * TARGET) / 2) {
+      const all = [...groups.pop().takes, ...group.takes];
+      group = { takes: all, middle: all.reduce((sum, { x }) => sum + x, 0) / all.length };
+    }
+    groups.push(group);
+  }
+  const placed = groups.flatMap((group) =>
+    group.takes.map((each, k) => ({ ...each, left: endOf(group) - (group.takes.length - k) * TARGET })),
+  );
+  const offOf = ({ x, left }) => Math.abs(left + TARGET / 2 - x);
+  const worst = placed.reduce((far, each) => (offOf(each) > offOf(far) ? each : far), placed[0]);
+  if (!worst || offOf(worst) <= TARGET / 2) return placed;
+  return targetsOf(takes.filter(({ x, take }) => x !== worst.x || take !== worst.take));
+}
+
+function endOf({ takes, middle }) {
+  return middle + (takes.length * TARGET) / 2;
 }

@@ -67,7 +67,7 @@ _NARROW = 560
 _HIGHEST = 330
 _HIGHEST_OF_WIDE = 470
 #: Pixels that the other parts of a picture take of it; a table has a heading and a choice besides its rows.
-_TAKEN = {"scheme": 32, "sentence": 32, "number_line": 190, "curve": 70, "bits_plot": 190, "steps": 180}
+_TAKEN = {"scheme": 32, "sentence": 32, "number_line": 190, "curve": 140, "bits_plot": 190, "steps": 180}
 _TILES = 74
 _TABLE_ROW = 32
 _TABLE_AROUND = 110
