@@ -22,7 +22,7 @@ from quantviz.ui.shell import classroom, cold_start, dropped, tab, widgets, word
 from quantviz.ui.shell.address import go_on
 from quantviz.ui.shell.imports import Ahead, frames, importing
 from quantviz.ui.shell.runs import error_boundary
-from quantviz.ui.shell.server import Announced, ProbeAnswers, starting
+from quantviz.ui.shell.server import Announced, ProbeAnswers, Styled, starting
 from quantviz.ui.shell.session import arrive, leave
 from quantviz.ui.shell.startup import forget_ended_sessions, turns
 from quantviz.ui.shell.streamlit_private import (
@@ -49,12 +49,6 @@ def show_page() -> None:
     classroom.begin()
     words.begin()
     tab.begin()
-    tab.show_style()
-    with st.container(key="unseen"):  # scripts without a picture
-        tab.run_scripts()
-        search_names()
-        # In every run, also of those that have nothing to put there: what follows keeps its place.
-        help_for_browser = st.empty()
     cold = cold_start.before_navigation()
     home = st.Page("pages/home/home.py", title=say("pages.home"), url_path="home", default=True)
     sections = {
@@ -75,7 +69,14 @@ def show_page() -> None:
     named = {say(f"pages.sections.{name}"): section for name, section in sections.items()}
     # The front door has no sidebar: it has the same doors on it.
     position: Literal["hidden", "sidebar"] = "hidden" if is_asked_for(home) else "sidebar"
+    # Before anything is shown: the sidebar takes its room from the rest.
     page = st.navigation({"": [home, *missing_pages(pages)], **named}, position=position)
+    tab.show_style()
+    with st.container(key="unseen"):  # scripts without a picture
+        tab.run_scripts()
+        search_names()
+        # In every run, also of those that have nothing to put there: what follows keeps its place.
+        help_for_browser = st.empty()
     go_on()
     if cold:
         cold_start.help_the_browser(help_for_browser)
@@ -92,5 +93,5 @@ def show_page() -> None:
 if __name__ == "__main__":
     show_page()
 else:
-    middleware = [Middleware(Announced), Middleware(ProbeAnswers)]
+    middleware = [Middleware(Announced), Middleware(ProbeAnswers), Middleware(Styled)]
     app = st.App(__file__, lifespan=starting(AHEAD), middleware=middleware)

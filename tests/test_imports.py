@@ -214,7 +214,7 @@ ALLOWED = {
     "ui/lab": "analysis checkpoints errors evaluation export figures lab quantization schemes sources"
     " streaming teaching tensors text ui/components ui/shell",
     "ui/checkpoints": "checkpoints errors export figures lab quoting schemes sources standby"
-    " tensors text ui/components ui/shell whole_files",
+    " text ui/components ui/lab ui/shell whole_files",
     "ui/lessons": "analysis errors figures lab quantization teaching ui/components ui/lab ui/shell",
     "ui/formats": "errors figures lab quantization schemes text ui/components ui/shell",
     "ui/golf": "analysis errors figures lab schemes teaching tensors ui/components ui/lab ui/shell",

@@ -21,11 +21,12 @@ from quantviz.compiled.tracing import Ends, trace_cell, words_of
 from quantviz.evaluation.metric_formulas import METRICS
 from quantviz.quantization.calibrating import calibrated
 from quantviz.quantization.code_to_value import block_names, value_operations
-from quantviz.quantization.grids import GRIDS
+from quantviz.quantization.grids import GRIDS, neighbours
 from quantviz.quantization.input_dtype import rounded_to
-from quantviz.quantization.operations import Operations, run_operations
+from quantviz.quantization.operations import NamedTensors, Operation, Operations, run_operations
 from quantviz.quantization.qparams import range_operations
 from quantviz.quantization.stored_scale import store_operations
+from quantviz.quantization.value_to_code import code_operations
 from quantviz.schemes.calibration import Given, Range
 from quantviz.schemes.formats import NumberFormat
 from quantviz.schemes.granularity import BlockLayout, Shape
@@ -302,9 +303,10 @@ class _SchemeWriter:
         of_range, made = self._params((*range_operations(scheme), *store_operations(scheme)), named)
         handed = {"scale": torch_dtype(kept), "zero_point": zero}
         of_given, other = self._params(store_operations(scheme, given=True), handed)
-        parts += [f"range: {of_range}", f"given: {of_given}", *self._cells("", made)]
+        parts += [f"range: {of_range}", f"given: {of_given}", *self._cells("", made), *self._grid()]
         if other != made:
             parts += self._cells("_given", other)
+        parts += self._clamped_zero_point(named)
         given = scheme.calibration if isinstance(scheme.calibration, Given) else None
         facts = {
             "asks": asks,
@@ -323,6 +325,10 @@ class _SchemeWriter:
             "codes": [fmt.code_min, fmt.code_max],
             # Of 16 bits nobody draws every value.
             "levels": [scheme.code_min, scheme.code_max] if fmt.bits <= 8 else None,
+            # For a cell's sentence: the kind of the format, the widths of a code's parts, and the rounding.
+            "kind": fmt.kind,
+            "widths": [len(part) for part in fmt.split(fmt.code_min)],
+            "ties": convention.ties,
         }
         return self._numbers.program(parts, facts)
 
@@ -399,7 +405,97 @@ class _SchemeWriter:
         return [
             f"cells{suffix}: {_closure(fixed, '(X, order, begin, end, P, b, r)', body)}",
             f"values{suffix}: {self._values(params)}",
+            f"steps{suffix}: {self._steps(params)}",
         ]
+
+    def _steps(self, params: Mapping[str, torch.dtype]) -> str:
+        """Return the part from one cell to its steps in units of the scale, up to its rounded value `y`: each
+        with its key, the values that it reads by name, which of these are whole numbers, and its result.
+        """
+        scheme = self._scheme
+        trace = self._numbers.trace()
+        inputs = {"x": torch.float32, **params}
+        values: dict[str, Any] = {
+            name: Cell(trace, name, dtype, name == "x") for name, dtype in inputs.items()
+        }
+        if scheme.arithmetic.ties == "stochastic":
+            values["index"] = Cell(trace, "index", torch.int64, True)
+        results = set[str]()
+        steps = list[str]()
+
+        def record(operation: Operation, before: NamedTensors, given: Any) -> None:
+            if operation.silent or operation.name != "y":
+                return
+            read: dict[str, Any] = {name: before[name] for name in before if name in operation.reads}
+            results.update(cell.name for cell in (*read.values(), given))
+            told = ", ".join(f"{name}: {cell.name}" for name, cell in read.items())
+            whole = [name for name, cell in read.items() if not cell.dtype.is_floating_point]
+            steps.append(
+                f'{{ key: "{operation.key}", read: {{ {told} }}, whole: {whole}, made: {given.name} }}'
+            )
+
+        run_operations(code_operations(scheme), values, record)
+        kinds = {name: _KIND[TYPES[dtype]] for name, dtype in params.items()}
+        fixed, block, cell = _written(trace, [*params, "x"], results, kinds)
+        lines = [*block, *cell]
+        used = frozenset().union(*map(words_of, (*lines, *steps)))
+        body = [
+            *(f"const {name} = P.{name}[b];" for name in params if name in used),
+            *(["const index = BigInt(i);"] if "index" in used else []),
+            *lines,
+            "return [",
+            *(f"{step}," for step in steps),
+            "];",
+        ]
+        return _closure(fixed, "(x, i, P, b)", body)
+
+    def _grid(self) -> list[str]:
+        """Return the part from a value in units of the scale to the grid's values around it and its share of
+        the way between them; of formats whose codes are no numbers also the part from a code to its value.
+        """
+        fmt = self._scheme.number_format
+        trace = self._numbers.trace()
+        y: Any = Cell(trace, "y", torch.float64, True)
+        below, above = neighbours(y, fmt)
+        coordinate: Any = GRIDS[fmt.kind].coordinate(y, fmt)
+        found: dict[str, Any] = {
+            "below": below,
+            "above": above,
+            "share": coordinate - torch.floor(coordinate),
+        }
+        parts = [f"around: {self._returned(trace, 'y', found)}"]
+        if fmt.kind != "integer":
+            trace = self._numbers.trace()
+            code: Any = Cell(trace, "code", torch_dtype(fmt.code_dtype), True)
+            parts.append(
+                f"unscaled: {self._returned(trace, 'code', {'value': GRIDS[fmt.kind].decode(code, fmt)})}"
+            )
+        return parts
+
+    def _clamped_zero_point(self, named: Mapping[str, torch.dtype]) -> list[str]:
+        """Return the part from the numbers of a block to its zero point before and after the limits of the
+        codes; none of a scheme without such limits.
+        """
+        trace = self._numbers.trace()
+        inputs = {**named, **dict.fromkeys(("tensor_absmax", "short"), torch.float32)}
+        values: dict[str, Any] = {name: Cell(trace, name, dtype, True) for name, dtype in inputs.items()}
+        found: dict[str, Any] = {}
+
+        def record(operation: Operation, before: NamedTensors, given: Any) -> None:
+            if operation.key == "zero_point_clamp" and not found:
+                found.update(before=before["zero_point"], after=given)
+
+        run_operations((*range_operations(self._scheme), *store_operations(self._scheme)), values, record)
+        if not found:
+            return []
+        return [f"clamped: {self._returned(trace, ', '.join(inputs), found)}"]
+
+    def _returned(self, trace: Trace, arguments: str, results: Mapping[str, Any]) -> str:
+        """Return the function from some arguments to an object with the results."""
+        names = {name: cell.name for name, cell in results.items()}
+        fixed, lines, _ = _written(trace, arguments.split(", "), names.values())
+        made = ", ".join(f"{name}: {value}" for name, value in names.items())
+        return _closure(fixed, f"({arguments})", [*lines, f"return {{ {made} }};"])
 
     def _values(self, params: Mapping[str, torch.dtype]) -> str:
         trace = self._numbers.trace()

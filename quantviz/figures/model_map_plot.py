@@ -6,13 +6,14 @@ from __future__ import annotations
 
 import html
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
+from quantviz.checkpoints.model.tensor_names import place_of_name
 from quantviz.checkpoints.model_map import AUDIT, CHOICE, Model, ModelMap, Square
 from quantviz.figures.numbers import number
 from quantviz.figures.payload import Drawn
@@ -31,8 +32,11 @@ _USUAL = 330
 _STRIP = 24
 _GAP = 26
 _MARGIN = (8, 8, 8, 8)
-#: Columns and rows up to which numbers are printed into squares.
+#: Pixels at the right for a colour bar and its longest labels: the map keeps its width as numbers come in.
+_BAR_ROOM = 56
+#: Columns and rows up to which numbers are printed into squares, and up to which the ranks of the worst are.
 _MOST_PRINTED = (9, 40)
+_MOST_RANKED = (16, 16)
 #: Colourings that have a colour for each recipe.
 _RECIPES_TOLD = frozenset(("winner", CHOICE))
 #: Opacity of the grey of squares without a number, by status.
@@ -53,7 +57,7 @@ _MOST_LABELLED = 48
 
 @dataclass(frozen=True)
 class Scale:
-    """The range of numbers of a colour scale: the same for every recipe and every model."""
+    """The range of numbers of a colour scale."""
 
     lowest: float
     highest: float
@@ -63,30 +67,66 @@ class Scale:
     ticks: tuple[float, ...] = ()
 
     def at(self, value: float) -> float:
-        """Return where a value stands, as colours and bar count."""
+        """Return where a value stands, as colours and bar count: beyond an end it is that end."""
         if not self.logarithmic:
             return min(max(value, self.lowest), self.highest)
         return math.log10(min(max(value, self.lowest), self.highest))
 
 
-#: Beyond its ends a scale has the colour of its end.
-SCALES: Mapping[str, Scale] = MappingProxyType(
-    {
-        "sqnr_db": Scale(0, 50, ticks=(0, 10, 20, 30, 40, 50)),
-        "against_median": Scale(-12, 12, ticks=(-12, -6, 0, 6, 12)),
-        AUDIT: Scale(0, 50, ticks=(0, 10, 20, 30, 40, 50)),
-        "difference": Scale(-12, 12, ticks=(-12, -6, 0, 6, 12)),
-        "peak_rms": Scale(3, 100, True, (3, 10, 30, 100)),
-        "kurtosis": Scale(3, 300, True, (3, 10, 30, 100, 300)),
-    }
-)
+#: Colourings by dB around 0, and by the logarithm.
+_AROUND_ZERO = frozenset(("against_median", "difference"))
+_LOGARITHMIC = frozenset(("peak_rms", "kurtosis"))
+#: Least span of a scale in dB: smaller differences are no reason for strong colours. And the largest number
+#: that it heeds: a results file may have any.
+_LEAST_SPAN = 6.0
+_MOST_DB = 300.0
+#: The ends of a logarithmic scale: 3, as a Gaussian's kurtosis, and at least the next.
+_ENDS = tuple(float(f"{digit}e{power}") for power in range(10) for digit in (1, 3))[1:]
+#: Most steps of a colour bar.
+_MOST_STEPS = 6
+
+
+def scale_of(*maps: ModelMap) -> Scale:
+    """Return the colour scale that maps beside each other share: their numbers from the lowest to the
+    highest, rounded outward to whole steps; around 0 as far to either side.
+
+    >>> maps = [ModelMap("sqnr_db", (), (), (), (), (Square(0, 0, "a", 1, "ok", db),)) for db in (10.4, 19.0)]
+    >>> scale_of(*maps)
+    Scale(lowest=10, highest=20, logarithmic=False, ticks=(10, 12, 14, 16, 18, 20))
+    """
+    colour = maps[0].colour
+    values = [
+        square.value
+        for data in maps
+        for square in data.squares
+        if square.status == "ok" and math.isfinite(square.value)
+    ]
+    if colour in _LOGARITHMIC:
+        top = max(values, default=0.0)
+        ends = [end for end in _ENDS if end < top] + [end for end in _ENDS if end >= top][:1]
+        ends = ends if len(ends) > 1 else list(_ENDS[:2])
+        every = math.ceil(len(ends) / _MOST_STEPS)
+        return Scale(ends[0], ends[-1], True, tuple(ends[::every]))
+    values = [min(max(value, -_MOST_DB), _MOST_DB) for value in values]
+    low = min(values, default=0.0)
+    high = max(values, default=0.0)
+    if colour in _AROUND_ZERO:
+        high = max(-low, high)
+        low = -high
+    lacking = max(_LEAST_SPAN - (high - low), 0.0)
+    low -= lacking / 2
+    high += lacking / 2
+    step = next(size for size in (1, 2, 5, 10, 20, 50, 100, 200) if (high - low) / size <= _MOST_STEPS)
+    first = math.floor(low / step)
+    last = math.ceil(high / step)
+    return Scale(first * step, last * step, ticks=tuple(step * k for k in range(first, last + 1)))
 
 
 def ramp_of(colour: str, theme: Theme) -> Ramp:
     """Return the colours of a number, lowest first: bad numbers have the strong warm end."""
     if colour in ("sqnr_db", AUDIT):
         return theme.values[::-1]
-    if colour in ("against_median", "difference"):
+    if colour in _AROUND_ZERO:
         return theme.errors[::-1]
     return one_sided(theme.values)
 
@@ -104,32 +144,103 @@ def kept_colour(theme: str = "light") -> str:
 
 
 def model_map_figure(
-    data: ModelMap, *, language: str = DEFAULT_LANGUAGE, theme: str = "light", mark: str = ""
+    data: ModelMap,
+    *,
+    language: str = DEFAULT_LANGUAGE,
+    theme: str = "light",
+    scale: Scale | None = None,
+    worst: Sequence[str] = (),
 ) -> Drawn:
     """Return the map. Each square's point has the square's number in `data.squares` as `customdata`.
 
-    `mark` frames the square of a tensor.
+    Args:
+        data: The squares.
+        language: One of `quantviz.text.languages()`.
+        theme: One of `THEMES`.
+        scale: The colour scale; by default that of `data` alone.
+        worst: Names of tensors whose squares are outlined and numbered from 1.
     """
     colours = THEMES[theme]
     layout = _map_layout(data, colours)
-    layout["shapes"] = [
-        {
-            "type": "rect",
-            "xref": "x2" if square.row < 0 else "x",
-            "yref": "y2" if square.row < 0 else "y",
-            "x0": square.column - 0.5,
-            "x1": square.column + 0.5,
-            "y0": max(square.row, 0) - 0.5,
-            "y1": max(square.row, 0) + 0.5,
-            "line": {"color": colours.mark, "width": 2},
-        }
-        for square in data.squares
-        if mark and square.tensor == mark
-    ]
-    traces = [
-        trace for of_strip in (False, True) for trace in _traces(data, of_strip, colours, theme, language)
-    ]
+    outlined = list(_outlined(data, worst))
+    layout["shapes"] = [frame for square, _ in outlined for frame in _frames(square, colours)]
+    if _has_room(data, _MOST_RANKED):
+        layout["annotations"] = [_rank(square, rank, colours) for square, rank in outlined]
+    look = _Look(data, colours, theme, language, scale or scale_of(data))
+    traces = [trace for of_strip in (False, True) for trace in _traces(look, of_strip)]
     return Drawn({"data": traces, "layout": layout})
+
+
+@dataclass(frozen=True, eq=False)
+class _Look:
+    """A map and how it is drawn."""
+
+    data: ModelMap
+    colours: Theme
+    theme: str
+    language: str
+    scale: Scale
+
+
+def _outlined(data: ModelMap, names: Sequence[str]) -> Iterator[tuple[Square, str]]:
+    """Yield the squares of tensors, each once, with the ranks of its tensors as words."""
+    found: dict[tuple[int, int], tuple[Square, list[str]]] = {}
+    for rank, name in enumerate(names, 1):
+        square = next((each for each in data.squares if _stands_for(each, name)), None)
+        if square is not None:
+            found.setdefault((square.row, square.column), (square, []))[1].append(str(rank))
+    for square, ranks in found.values():
+        yield square, " ".join(ranks)
+
+
+def _stands_for(square: Square, name: str) -> bool:
+    """Return whether a square is a tensor's, or that of all experts of which it is one."""
+    if square.tensor == name or square.count == 1:
+        return square.tensor == name
+    one, other = (replace(place_of_name(each), expert=-1) for each in (square.tensor, name))
+    return one == other
+
+
+def _axes_of(square: Square) -> tuple[str, str]:
+    return ("x2", "y2") if square.row < 0 else ("x", "y")
+
+
+def _frames(square: Square, colours: Theme) -> Iterator[dict[str, Any]]:
+    """Yield the two rectangles that outline a square: the wider one below shows on any colour."""
+    across, down = _axes_of(square)
+    row, column = _place(square)
+    for colour, width in ((colours.mark_halo, 5), (colours.mark, 2)):
+        yield {
+            "type": "rect",
+            "xref": across,
+            "yref": down,
+            "x0": column - 0.5,
+            "x1": column + 0.5,
+            "y0": row - 0.5,
+            "y1": row + 0.5,
+            "line": {"color": colour, "width": width},
+        }
+
+
+def _rank(square: Square, rank: str, colours: Theme) -> dict[str, Any]:
+    """Return the annotation with a square's place in the list of the worst, in its corner."""
+    across, down = _axes_of(square)
+    row, column = _place(square)
+    return {
+        "text": rank,
+        "xref": across,
+        "yref": down,
+        "x": column - 0.5,
+        "y": row - 0.5,
+        "xanchor": "left",
+        "yanchor": "top",
+        "xshift": 1,
+        "yshift": -1,
+        "showarrow": False,
+        "borderpad": 1,
+        "bgcolor": colours.mark,
+        "font": {"size": 11, "color": colours.mark_halo},
+    }
 
 
 def _map_layout(data: ModelMap, colours: Theme) -> dict[str, Any]:
@@ -140,7 +251,9 @@ def _map_layout(data: ModelMap, colours: Theme) -> dict[str, Any]:
     strip = _STRIP if data.strip else 0
     gap = _GAP if data.strip and data.rows else 0
     height = main + strip + gap
-    layout = bare_layout(colours, round(height + _MARGIN[2] + _MARGIN[3]), _MARGIN)
+    left, right, top, bottom = _MARGIN
+    right = right if data.colour in _RECIPES_TOLD else _BAR_ROOM
+    layout = bare_layout(colours, round(height + top + bottom), (left, right, top, bottom))
     layout |= {"hovermode": "closest", "hoverdistance": -1, "clickmode": "event+select"}
     layout["hoverlabel"] |= {
         "align": "left",
@@ -185,9 +298,9 @@ def _shown(name: str) -> str:
     return html.escape(name if len(name) <= 24 else f"…{name[-23:]}")
 
 
-def _traces(
-    data: ModelMap, of_strip: bool, colours: Theme, theme: str, language: str
-) -> list[dict[str, Any]]:
+def _traces(look: _Look, of_strip: bool) -> list[dict[str, Any]]:
+    data = look.data
+    colours = look.colours
     squares = [(k, square) for k, square in enumerate(data.squares) if (square.row < 0) == of_strip]
     if not squares:
         return []
@@ -211,21 +324,23 @@ def _traces(
             layer(places, [[0, flat], [1, flat]], zmin=0, zmax=1)
     known = [square for _, square in squares if square.status == "ok"]
     if data.colour in _RECIPES_TOLD:
-        for name, colour in winners(data, theme):
+        for name, colour in winners(data, look.theme):
             places = {_place(square): 0.0 for square in known if square.winner == name}
             if places:
                 layer(places, [[0, colour], [1, colour]], zmin=0, zmax=1)
-    elif known or not of_strip:
-        scale = SCALES[data.colour]
+    elif known:
+        scale = look.scale
         ramp = ramp_of(data.colour, colours)
         steps: list[list[Any]] = [[k / (len(ramp) - 1), colour] for k, colour in enumerate(ramp)]
         places = {_place(square): scale.at(square.value) for square in known}
-        bar = {} if of_strip and data.rows else {"showscale": True, "colorbar": _bar(scale, colours)}
+        # One bar, with the rows; where none of them has a number yet, with the strip.
+        has_bar = not of_strip or all(square.status != "ok" or square.row < 0 for square in data.squares)
+        bar = {"showscale": True, "colorbar": _bar(scale, colours)} if has_bar else {}
         layer(places, steps, zmin=scale.at(scale.lowest), zmax=scale.at(scale.highest), **bar)
     marked = [square for square in known if square.found.get("fallback") and data.colour != CHOICE]
     if marked:
         made.append(_corners(marked, colours) | axes)
-    return [*made, _points(data, squares, axes, colours, theme, language)]
+    return [*made, _points(look, squares, axes)]
 
 
 def _corners(squares: Sequence[Square], colours: Theme) -> dict[str, Any]:
@@ -250,28 +365,28 @@ def _bar(scale: Scale, colours: Theme) -> dict[str, Any]:
     return {
         "thickness": 9,
         "len": 1,
+        "x": 1,
         "y": 0,
         "yanchor": "bottom",
         "xpad": 4,
         "ypad": 0,
         "outlinewidth": 0,
         "tickvals": [scale.at(tick) for tick in scale.ticks],
-        "ticktext": [number(tick, signed=scale.lowest < 0) for tick in scale.ticks],
+        "ticktext": [number(tick, signed=scale.lowest == -scale.highest) for tick in scale.ticks],
         "tickfont": {"size": 11, "color": colours.muted},
     }
 
 
-def _points(
-    data: ModelMap,
-    squares: Sequence[tuple[int, Square]],
-    axes: Mapping[str, str],
-    colours: Theme,
-    theme: str,
-    language: str,
-) -> dict[str, Any]:
+def _has_room(data: ModelMap, most: tuple[int, int]) -> bool:
+    """Return whether a map has at most so many columns and rows."""
+    return len(data.kinds) <= most[0] and len(data.rows) <= most[1]
+
+
+def _points(look: _Look, squares: Sequence[tuple[int, Square]], axes: Mapping[str, str]) -> dict[str, Any]:
     """Return the unseen points that answer to the pointer, with the numbers that are printed."""
+    data = look.data
     # Signs have room where numbers have none.
-    numbers = len(data.kinds) <= _MOST_PRINTED[0] and len(data.rows) <= _MOST_PRINTED[1]
+    numbers = _has_room(data, _MOST_PRINTED)
     said = [
         _printed(square, data.colour) if numbers or square.status != "ok" else "" for _, square in squares
     ]
@@ -281,13 +396,13 @@ def _points(
         [max(square.row, 0) for _, square in squares],
         customdata=[[k] for k, _ in squares],
         text=said,
-        textfont={"size": 11, "color": [_ink(square, data, colours, theme) for _, square in squares]},
-        hovertext=[card(square, data, language) for _, square in squares],
+        textfont={"size": 11, "color": [_ink(square, look) for _, square in squares]},
+        hovertext=[card(square, data, look.language) for _, square in squares],
         hoverinfo="text",
         marker={"symbol": "square", "size": 12, "opacity": 0},
         # Streamlit fades points that are not chosen: these markers are invisible in any case.
         selected={"marker": {"opacity": 0}},
-        unselected={"marker": {"opacity": 0}, "textfont": {"color": colours.muted}},
+        unselected={"marker": {"opacity": 0}, "textfont": {"color": look.colours.muted}},
         **axes,
     )
 
@@ -301,21 +416,21 @@ def _printed(square: Square, colour: str) -> str:
         return number(square.value)
     places = 0 if abs(square.value) >= 100 else 1
     rounded = round(square.value, places) + 0.0  # -0.0 is 0 to people
-    sign = "+" if colour in ("against_median", "difference") and rounded > 0 else ""
+    sign = "+" if colour in _AROUND_ZERO and rounded > 0 else ""
     return sign + f"{rounded:.{places}f}".replace("-", "−")
 
 
-def _ink(square: Square, data: ModelMap, colours: Theme, theme: str) -> str:
+def _ink(square: Square, look: _Look) -> str:
     """Return black or white, whichever is read on the square's colour."""
-    if data.colour == AUDIT and square.status == "not_read":
-        return colours.surface
-    if square.status != "ok" or data.colour in _RECIPES_TOLD:
-        return colours.muted
-    scale = SCALES[data.colour]
-    low = scale.at(scale.lowest)
-    high = scale.at(scale.highest)
-    shades = rgb(ramp_of(data.colour, colours), 64)
-    red, green, blue = shades[round((scale.at(square.value) - low) / (high - low) * 63)] / 255.0
+    colour = look.data.colour
+    if colour == AUDIT and square.status == "not_read":
+        return look.colours.surface
+    if square.status != "ok" or colour in _RECIPES_TOLD:
+        return look.colours.muted
+    low = look.scale.at(look.scale.lowest)
+    high = look.scale.at(look.scale.highest)
+    shades = rgb(ramp_of(colour, look.colours), 64)
+    red, green, blue = shades[round((look.scale.at(square.value) - low) / (high - low) * 63)] / 255.0
     return "#000000" if 0.299 * red + 0.587 * green + 0.114 * blue > 0.52 else "#ffffff"
 
 
@@ -343,7 +458,7 @@ def card(square: Square, data: ModelMap, language: str = DEFAULT_LANGUAGE) -> st
         lines.append(words("sqnr", db=number(float(found["sqnr_db"]), 3), bits=bits, recipe=used))
         if instead:
             lines.append(words("instead", recipe=html.escape(recipe_words(asked, language))))
-        if data.colour in ("against_median", "difference"):
+        if data.colour in _AROUND_ZERO:
             lines.append(words(data.colour, db=number(square.value, 3, signed=True)))
         if data.colour == "winner":
             lines.append(words("winner", recipe=html.escape(recipe_words(square.winner, language))))

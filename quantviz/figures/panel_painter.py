@@ -56,6 +56,8 @@ _TEXT_SIZE = 12
 _SMALL = 10
 #: How much wider a bold text is.
 _BOLD = 1.06
+# An error that reaches at least so many times as far as its held colours leaves them.
+_LEAST_BEYOND = 1.005
 
 
 @dataclass(frozen=True)
@@ -232,9 +234,11 @@ class PanelPainter:
         box = self.boxes.boxes[i]
         lo, hi = self.data.colours(name)[1]
         first, last = bar_ends(name, self.data, self.style.language)
-        remark = bar_remark(name, self.data, self.style.language)
         size = self._points(_TEXT_SIZE)
-        if remark and text_width(f"{first} {remark}  {last}", size) <= box.width:
+        remarks = bar_remarks(name, self.data, self.style.language)
+        fitting = (each for each in remarks if text_width(f"{first} {each}  {last}", size) <= box.width)
+        remark = next(fitting, "")
+        if remark:
             first = f"{first} {remark}"
         # Plotly centres its labels: they stand where they begin and end with the bar.
         shares = (text_width(first, size) / 2 / box.width, 1 - text_width(last, size) / 2 / box.width)
@@ -324,21 +328,49 @@ class PanelPainter:
             width = box.width / count
             height = math.inf
         else:  # between this panel and the next
-            width = self._points(GAP) if self.boxes.name == "row" else 0
+            width = self._room_beside()
             height = box.height / count
-        for size in (self._points(_TEXT_SIZE), self._points(_SMALL)):
-            if (
-                size >= self.style.least_digit
-                and max(text_width(label, size) for label in edge.labels) <= width - 3
-                and size <= height
-            ):
+        for size in self._edge_sizes():
+            if max(text_width(label, size) for label in edge.labels) <= width - 3 and size <= height:
                 return size
         return None
 
-    def _title(self, box: Box, title: str, i: int) -> dict[str, Any]:
-        room = box.width + self._points(GAP / 2)
+    def _edge_sizes(self) -> list[float]:
+        """Return the sizes in which scales at an edge may be written, the larger one first."""
+        sizes = map(self._points, (_TEXT_SIZE, _SMALL))
+        return [size for size in sizes if size >= self.style.least_digit]
+
+    def _title_room(self, box: Box) -> float:
+        return box.width + self._points(GAP / 2)
+
+    def _title_sizes(self) -> list[float]:
+        """Return the sizes in which a title may be written, the largest one first."""
         # A title on a wall may have smaller letters than digits have, rather than lack words.
-        for size in map(self._points, (_TITLE, _TEXT_SIZE, *([_SMALL] if self.style.least_digit else []))):
+        small = [_SMALL] if self.style.least_digit else []
+        return [self._points(size) for size in (_TITLE, _TEXT_SIZE, *small)]
+
+    def room_of_codes(self) -> dict[str, Any] | None:
+        """Return the room of the codes' title and of the scales at their edges, for a browser that writes
+        them anew; None where the codes are not shown.
+        """
+        if "q" not in self.data.open:
+            return None
+        box = self.boxes.boxes[self.data.panels.index("q")]
+        return {
+            "sizes": [self._points(size) for size in (_TITLE, _TEXT_SIZE, _SMALL)],
+            "across": round(box.width, 3),
+            "down": round(box.height, 3),
+            "gap": self._points(GAP),
+            **({"plain": True} if self.data.plain else {}),
+        }
+
+    def _room_beside(self) -> float:
+        """Return the pixels between a panel and the next."""
+        return self._points(GAP) if self.boxes.name == "row" else 0
+
+    def _title(self, box: Box, title: str, i: int) -> dict[str, Any]:
+        room = self._title_room(box)
+        for size in self._title_sizes():
             if _BOLD * text_width(title, size) <= room:
                 break
         while len(title) > 1 and _BOLD * text_width(title, size) > room:
@@ -673,10 +705,21 @@ def panels_alt(data: PanelsData, language: str = DEFAULT_LANGUAGE) -> str:
 
 
 def error_caption(data: PanelsData, language: str = DEFAULT_LANGUAGE) -> str:
-    """Return how far the error's colours reach, such as "±1.64, held"."""
+    """Return how far the error's colours reach, such as "±1.64, held", and how far the error leaves them."""
     number = _error_end(data, data.error_range[1], language)
     span = f"±{number}" if ERROR_VIEWS[data.error_view].signed else f"0 … {number}"
-    return text("panels.held", language, range=span) if data.error_held else span
+    if not data.error_held:
+        return span
+    times = _times_beyond(data)
+    return text(f"panels.held{'_left' if times else ''}", language, range=span, times=times)
+
+
+def _times_beyond(data: PanelsData) -> str:
+    """Return how many times as far as its held colours the error reaches; "" where it stays in them."""
+    reach = float(np.fmax.reduce(np.abs(data.shown_error), axis=None))
+    times = reach / data.error_range[1] if data.error_range[1] else 1.0
+    # Colours are held at a number of three digits.
+    return short_number(times, 2) if times >= _LEAST_BEYOND else ""
 
 
 def bar_ends(name: str, data: PanelsData, language: str = DEFAULT_LANGUAGE) -> tuple[str, str]:
@@ -688,16 +731,22 @@ def bar_ends(name: str, data: PanelsData, language: str = DEFAULT_LANGUAGE) -> t
     return low, high
 
 
-def bar_remark(name: str, data: PanelsData, language: str = DEFAULT_LANGUAGE) -> str:
-    """Return the remark at a colour bar, or "": the error's is held; the colours of x and x̂ are logarithmic,
-    or cut before the ends.
+def bar_remarks(name: str, data: PanelsData, language: str = DEFAULT_LANGUAGE) -> tuple[str, ...]:
+    """Return the remark at a colour bar in its forms, the longest first: the error's is held, and how far the
+    error leaves it; the colours of x and x̂ are logarithmic, or cut before the ends.
     """
     kind = data.kind(name)
     if kind == "error":
-        return text("panels.bar.held", language) if data.error_held else ""
+        return _held_remarks(data, language) if data.error_held else ()
     if kind not in ("x", "x_hat") or not (data.symlog or data.cut):
-        return ""
-    return text("panels.bar.symlog" if data.symlog else "panels.bar.cut", language)
+        return ()
+    return (text("panels.bar.symlog" if data.symlog else "panels.bar.cut", language),)
+
+
+def _held_remarks(data: PanelsData, language: str) -> tuple[str, ...]:
+    times = _times_beyond(data)
+    left = (text(f"panels.bar.{key}", language, times=times) for key in ("left", "left_short"))
+    return (*(left if times else ()), text("panels.bar.held", language))
 
 
 def _error_end(data: PanelsData, end: float, language: str) -> str:

@@ -88,7 +88,11 @@ def panels_figure(
     ).times(style.enlarge)
     painter = PanelPainter(data, style, arrangement)
     layout = painter.layout(titles or painter.titles(), selected, note)
-    meta = {**_meta(data, arrangement, tensor_key, layout), "least_digit": style.least_digit}
+    meta = {
+        **_meta(data, arrangement, tensor_key, layout),
+        "least_digit": style.least_digit,
+        "room": painter.room_of_codes() if titles is None else None,
+    }
     # Without plotly's own hover the bridge shows the card.
     layout |= {"hovermode": "closest" if style.hover else False, "meta": meta}
     # Unchecked: see above.

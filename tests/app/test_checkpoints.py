@@ -6,6 +6,7 @@ import html
 import json
 import math
 import os
+import re
 import sqlite3
 import subprocess
 import sys
@@ -28,13 +29,14 @@ from quantviz.checkpoints.results.store import Results, default_results
 from quantviz.checkpoints.scan.process import ScanProcess
 from quantviz.checkpoints.scan.scanning import run_scan
 from quantviz.checkpoints.scan.selection import Selection
+from quantviz.checkpoints.tensor_source import source_of
 from quantviz.lab.state import read_link
 from quantviz.sources import LocalTensor
 from quantviz.text import text
 from quantviz.ui.checkpoints import answer, importance, page, reading
 from quantviz.ui.checkpoints.audit import _frame, audit_process
 from quantviz.ui.checkpoints.spending import _sensitivities, _short_names
-from quantviz.ui.checkpoints.state import CheckpointsState
+from quantviz.ui.checkpoints.state import USUAL, CheckpointsState
 from quantviz.ui.shell import words
 from quantviz.ui.shell.bounds import UPLOADED_IMATRICES
 from quantviz.whole_files import own_folder
@@ -93,10 +95,24 @@ def sentence(at):
     return next(each.proto.body for each in at.get("html") if "qv-finding" in each.proto.body)
 
 
+def the_map(at):
+    return json.loads(session.chart(at, "checkpoints_map_a").proto.spec)
+
+
 def squares(at):
     """The squares of the map: what is said of each."""
-    spec = json.loads(session.chart(at, "checkpoints_map_a").proto.spec)
-    return [said for trace in spec["data"] if trace["type"] == "scatter" for said in trace["hovertext"]]
+    data = the_map(at)["data"]
+    return [said for trace in data if trace["type"] == "scatter" for said in trace["hovertext"]]
+
+
+def worst(at):
+    """The labels of the worst tensors."""
+    labels = [each.label for each in at.button if str(each.key).startswith("checkpoints_worst_")]
+    return [label.replace("\\", "").replace("\u2060", "") for label in labels]
+
+
+def crumbs(at):
+    return next(each.proto.body for each in at.get("html") if "qv-crumbs" in each.proto.body)
 
 
 def test_what_is_scanned_is_what_stands_beside_the_button(scanned, monkeypatch):
@@ -179,11 +195,15 @@ def test_the_first_line_names_the_worst_and_what_helps(scanned):
     at = opened()
     assert address(at)["f"] == FILE
     assert at.multiselect[0].value == list(RECIPES)
-    said = sentence(at)
-    assert said.split("<bdi>")[1].startswith("layers.0.down")
-    assert "First fix: int8 row" in said
-    assert "layers.1.[x](javascript:alert(1))&lt;b&gt;" in said
+    assert "First fix: int8 row" in sentence(at)
+    assert worst(at)[0].startswith("**1 · layers.0.down · ")
+    assert any("layers.1.[x](javascript:alert(1))<b>" in each for each in worst(at))
+    assert not any("](javascript" in each.label for each in at.button)  # no link of Markdown
     assert len(squares(at)) == 4
+    # Their squares are outlined, by a dark line on a light one, and numbered.
+    layout = the_map(at)["layout"]
+    assert len(layout["shapes"]) == 6
+    assert [each["text"] for each in layout["annotations"]] == ["1", "2", "3"]
     assert not any("<b>.weight" in each for each in squares(at))
     # The table begins with the worst; a tensor without a number, which lies first in the file, is last.
     table = next(each.value for each in at.dataframe if "sqnr_db" in each.value.columns)
@@ -191,6 +211,45 @@ def test_the_first_line_names_the_worst_and_what_helps(scanned):
     assert table["tensor"].iloc[0] == "model.layers.0.down.weight"
     assert [math.isnan(each) for each in ranked] == [False] * 4 + [True]
     assert ranked[:4] == sorted(ranked[:4])
+
+
+def test_the_worst_lead_to_the_lab_under_their_names_and_there_to_the_next(scanned):
+    at = healthy(opened(f=FILE).button(key="checkpoints_worst_1").click().run())
+    healthy(at.switch_page(session.LAB).run())
+    assert "<b>model.layers.0.down.weight</b>" in crumbs(at)
+    assert at.button(key="walk_worse").disabled
+    told = next(each.proto.body for each in at.get("html") if "qv-worst" in each.proto.body)
+    assert "worst 1 of 4" in told
+    second = at.button(key="walk_next").proto.help.replace("\\", "").replace("\u2060", "")
+    healthy(at.button(key="walk_next").click().run())
+    [name] = re.findall("<b>(.*?)</b>", crumbs(at))
+    assert html.unescape(name)[1:] in second
+    assert name != "model.layers.0.down.weight"
+    assert "worst 2 of 4" in next(each.proto.body for each in at.get("html") if "qv-worst" in each.proto.body)
+    # An undo goes back to the tensor before, with its name and its place.
+    healthy(at.button(key="undo").click().run())
+    assert "<b>model.layers.0.down.weight</b>" in crumbs(at)
+    assert at.button(key="walk_worse").disabled
+
+
+def test_a_scan_that_runs_has_no_verdict_and_its_map_is_drawn_where_it_stays(scanned, tmp_path, monkeypatch):
+    kept = tmp_path / "scans" / "results.sqlite"
+    kept.parent.mkdir()
+    kept.write_bytes(default_results().read_bytes())
+    monkeypatch.setenv("QUANTVIZ_CACHE_DIR", str(tmp_path))
+    maps = {}
+    for state in ("running", "done"):
+        with contextlib.closing(sqlite3.connect(kept)) as opened_file, opened_file:
+            opened_file.execute("UPDATE scans SET state = ?, process = ?", (state, os.getpid()))
+        at = opened(f=FILE)
+        is_done = state == "done"
+        assert bool(worst(at)) == is_done
+        assert any("once all are measured" in each.value for each in at.caption) != is_done
+        assert any(str(each.key) == "checkpoints_allocate" for each in at.expander) == is_done
+        maps[state] = the_map(at)["layout"]
+    assert not maps["running"]["shapes"]
+    for name in ("height", "margin", "xaxis", "yaxis"):
+        assert maps["running"][name] == maps["done"][name]
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])
@@ -291,6 +350,15 @@ def test_without_a_folder_there_is_an_example_whose_tensors_the_lab_opens(scanne
     assert address(at)["f"] == EXAMPLE
     assert at.button(key="checkpoints_scan").proto.type == "primary"
     assert "QUANTVIZ_DATA_DIR" in at.code[0].value
+    # A server, which has sessions, scans it at the first visit; what was scanned is not scanned again.
+    asked = []
+    monkeypatch.setattr(page, "has_sessions", lambda: True)
+    monkeypatch.setattr(ScanProcess, "prepare", lambda self: None)
+    monkeypatch.setattr(ScanProcess, "start", lambda self, path, recipes, language: asked.append(recipes))
+    opened(r="int8_per_row")
+    monkeypatch.setenv("QUANTVIZ_DATA_DIR", str(scanned))
+    opened(f=FILE)
+    assert asked == [USUAL]
     with open_tensors(example_file()) as catalog:
         for name, source in example_tensors().items():
             assert parse_source(write_source(source)) == source
@@ -300,12 +368,8 @@ def test_without_a_folder_there_is_an_example_whose_tensors_the_lab_opens(scanne
 
 
 def test_a_square_leads_to_its_tensor_in_the_lab_by_a_link_that_a_cold_server_opens(scanned):
-    from quantviz.checkpoints.model_map import read_model
-    from quantviz.ui.checkpoints.table import source_of
-
     name = "model.layers.0.down.weight"
-    tensor = read_model([(name, (8, 128), "F32", str(scanned.resolve() / FILE))], [], RECIPES).tensors[0]
-    source = source_of(FILE, tensor)
+    source = source_of(FILE, name, str(scanned.resolve() / FILE))
     assert source == LocalTensor(FILE, name, (8, 128))
     state, problems = read_link(
         {"v": "1", "t": source.link_text(), "s": "int8,symmetric,per_channel(axis=0),min_max,course"}
@@ -328,7 +392,7 @@ def test_a_file_whose_name_is_no_text_opens_by_its_link(scanned):
         run_scan(results, scanned / strange, RECIPES)
     st.cache_data.clear()  # what lies in the folder
     at = opened(f=as_link(strange))
-    assert "layers.0.down" in sentence(at)
+    assert "layers.0.down" in worst(at)[0]
     assert from_link(address(at)["f"]) == strange
 
 

@@ -130,6 +130,9 @@ def test_what_is_to_blame_is_named_and_helped_by_one_press():
 def test_it_is_told_which_blocks_curve_and_table_are_of():
     at = turned(opened(s="int4,symmetric,per_channel,min_max,course", c="2,3", lang="en"), "range")
     words = "The curve clips every block to the same range."
+    # At first of the block whose values the ruler shows.
+    assert not any(words in each.value for each in at.caption)
+    healthy(at.segmented_control(key="calibrations_of").set_value("tensor").run())
     told = [each.value for each in at.caption if words in each.value]
     assert [each.endswith("are of row 2.") for each in told] == [True]
     (best,) = (each.value.replace("\\", "") for each in at.markdown if "least squared error" in each.value)
@@ -318,7 +321,7 @@ def test_a_number_s_change_is_green_where_it_is_better():
     body = html.unescape(
         next(element.proto.body for element in at.get("html") if "qv-numbers" in element.proto.body)
     )
-    assert re.findall(r'<em class="([\w-]*)">', body) == ["qv-worse", "qv-worse", "qv-worse", "", "qv-better"]
+    assert re.findall(r'<em class="([\w-]*)"', body) == ["qv-worse", "qv-worse", "qv-worse", "", "qv-better"]
 
 
 def test_the_bar_of_a_phone_sets_bits_and_scales():

@@ -114,6 +114,8 @@ export function makeDemo(host, settings, values, state) {
         group: state.handles.group ? { at: state.group, labels: ["4", "8", "16", "all"] } : null,
       },
       curve: state.curve ? curve() : null,
+      standing: state.standing,
+      outlier: state.outlier,
       mark: state.mark === undefined ? null : { on: "axis", at: state.mark, asked: false },
       words: { label: "The demo's ruler." },
     };

@@ -16,62 +16,30 @@ from quantviz.browser import read_script
 from quantviz.compiled.javascript import layout_spec, packed_together, write_metrics, write_program
 from quantviz.evaluation.metric_formulas import METRICS, bits_per_element
 from quantviz.quantization.cells import dequantize_with
-from quantviz.quantization.input_dtype import rounded_to
 from quantviz.quantization.result import block_values
 from quantviz.quantization.value_to_code import fma
 from quantviz.schemes.choices import Tail
 from quantviz.schemes.formats import FORMATS
 from quantviz.schemes.scheme import NONFINITE
 from quantviz.tensors import blocks
+from tests.helpers.browser_arithmetic import (
+    HARD,
+    LOAD,
+    SCRIPT,
+    SEARCHED,
+    answer,
+    calibrated_schemes,
+    coded,
+    fitting,
+    handed,
+    unusual,
+)
 from tests.helpers.golden_codes import golden_schemes
 from tests.helpers.sample import sample_of
 from tests.helpers.walked import TENSORS, normal, thinned
 
-#: Where a search finds the range, or the zero points, the browser is handed what was found: it has no search
-#: of its own.
-SEARCHED = {name for name, kind in qv.CALIBRATIONS.items() if not kind.of_values} - {"given"}
 #: What a scheme's code may weigh beyond the fixed runtime, in bytes.
 MOST = 20_000
-#: Values that rounding is easily wrong at, beside those of the walk.
-HARD = {
-    "signed_zeros": torch.tensor([0.0, -0.0, 1.0, -1.0, -0.0, 0.0, 0.5, -0.5]).repeat(4, 32),
-    "halves": torch.cat([torch.arange(-256.0, 256).reshape(2, 256) / 2, normal(2, 256).round() / 2]),
-    "beside_halves": torch.nextafter(torch.arange(-512.0, 512).reshape(4, 256) / 2, torch.tensor(0.0)),
-    "every_size": (2.0 ** torch.linspace(-149, 127, 1024)).reshape(4, 256) * normal(4, 256).sign(),
-    "huge": normal(4, 256).clamp(-1, 1) * 3e38,
-}
-#: What the tests call: `run` quantizes each case and gives its arrays as bytes, `rest` what has no bits to
-#: compare.
-SCRIPT = """
-window.api = {
-  ROUNDING, levelsOf, makeArithmetic, makeLayout, makeParts, metricsOf, momentsOf, paramsOf, quantizeTensor,
-  unpacked,
-};
-const text = bytes => {
-  let made = "";
-  for (let i = 0; i < bytes.length; i += 32768) made += String.fromCharCode(...bytes.subarray(i, i + 32768));
-  return btoa(made);
-};
-window.coded = array => text(new Uint8Array(array.buffer, array.byteOffset, array.byteLength));
-window.floats = coded => new Float32Array(Uint8Array.from(atob(coded), c => c.charCodeAt(0)).buffer);
-window.run = ({programs, layouts, tensors, cases}) => {
-  const made = api.unpacked(programs).map(api.makeArithmetic);
-  const laid = layouts.map(api.makeLayout);
-  const values = tensors.map(floats);
-  return cases.map(([program, layout, tensor, calibration]) => {
-    const r = api.quantizeTensor(made[program], values[tensor], laid[layout], {calibration});
-    if (r.refused) return {refused: r.refused};
-    const levels = api.levelsOf(made[program], api.paramsOf(r, r.blocks.count - 1));
-    const {lo, hi, scale, zero_point} = r.blocks;
-    const cells = [Int32Array.from(r.q), r.x_hat, r.error, r.clipped, r.step];
-    return {
-      arrays: [...cells, lo, hi, scale, zero_point].map(coded),
-      levels: levels && [levels.codes, levels.values].map(coded),
-    };
-  });
-};
-"""
-LOAD = "source => import(URL.createObjectURL(new Blob([source], { type: 'text/javascript' }))).then(() => 0)"
 KINDS = (np.int32, np.float32, np.float32, np.uint8, np.float64, *(np.float64,) * 4)
 PARTS = ("q", "x_hat", "error", "clipped", "step", "lo", "hi", "scale", "zero_point")
 
@@ -83,10 +51,6 @@ def page(browser):
     page.evaluate(LOAD, read_script("hand_component") + SCRIPT)
     yield page
     page.close()
-
-
-def coded(x):
-    return base64.b64encode(x.contiguous().numpy().tobytes()).decode()
 
 
 def decoded(text, kind):
@@ -105,14 +69,6 @@ def unlike(got, expected):
     return (got.view(bits) != expected.view(bits)) & ~((got != got) & (expected != expected))
 
 
-def answer(x, scheme):
-    """What the reference says: its result, or the error."""
-    try:
-        return qv.quantize(x, scheme)
-    except qv.QuantVizError as error:
-        return error
-
-
 def arrays_of(r):
     ends = (r.range.lo, r.range.hi) if r.range else (torch.full(r.layout.grid_shape, torch.nan),) * 2
     of_cells = (r.q, r.x_hat, r.error, r.clipped, r.step_of_cells().expand(r.shape))
@@ -121,20 +77,6 @@ def arrays_of(r):
         values.contiguous().numpy().astype(kind)
         for values, kind in zip((*of_cells, *of_blocks), KINDS, strict=True)
     ]
-
-
-def handed(scheme, r, base):
-    """What takes the place of the calibration of the program that is run: the ranges that a search found, or
-    what `scheme` sets by hand where `base` does not.
-    """
-    calibration = scheme.calibration
-    if calibration.id in SEARCHED:
-        if not isinstance(r, qv.QuantResult):
-            return None
-        found = block_values(r.qparams) if r.range is None else {"lo": r.range.lo, "hi": r.range.hi}
-        lists = {name: grid.flatten().tolist() for name, grid in found.items()}
-        return {"id": "params" if r.range is None else "ranges", **lists}
-    return None if calibration == base.calibration else {"id": calibration.id, **vars(calibration)}
 
 
 def compare(page, cases):
@@ -210,25 +152,6 @@ def compared(page, cases):
     return [
         fault for some in iter(lambda: list(itertools.islice(left, 150)), []) for fault in compare(page, some)
     ]
-
-
-def calibrated_schemes():
-    """Every convention, format and mode, each with ranges found in other ways."""
-    own = (qv.Percentile(90.0), qv.AbsMean(), qv.ManualRange(-1.0, 1.5), qv.Given(0.125, 1), qv.Given(0.125))
-    for convention in qv.CONVENTIONS.values():
-        for scheme in thinned(convention):
-            for calibration in own:
-                with contextlib.suppress(qv.QuantVizError):
-                    yield scheme.replace(calibration=calibration)
-
-
-def fitting(scheme, x):
-    """Whether a scheme fits a tensor, and does not round values to 0: of -0 and 0 the largest one has either
-    sign.
-    """
-    dtype = rounded_to(scheme)
-    kept = dtype is None or not bool(((x != 0) & (x.to(getattr(torch, dtype)) == 0)).any())
-    return kept and not scheme.problems(tuple(x.shape))
 
 
 def test_all_that_is_offered_has_the_bits_of_the_reference(page):
@@ -340,22 +263,6 @@ def test_blocks_are_those_of_the_layout(page):
     assert numbers == expected
     faults = compared(page, cases)
     assert not faults, (len(faults), faults[:20])
-
-
-def unusual():
-    """Tensors with NaN and Inf: some, a block and a tensor of nothing else, and zeros beside them."""
-    some = normal(4, 32)
-    some[0, 3], some[1, 7], some[2, 0], some[2, 5] = (
-        torch.nan,
-        torch.inf,
-        -torch.inf,
-        -torch.tensor(torch.nan),
-    )
-    block = normal(4, 32)
-    block[1] = torch.tensor([torch.nan, torch.inf, -torch.inf, torch.nan]).repeat(8)
-    zeros = torch.where(block.isfinite(), -0.0, block)
-    zeros[0, ::2] = 0.0
-    return {"some": some, "block": block, "zeros": zeros, "nothing": torch.full((4, 32), torch.nan)}
 
 
 def test_nan_and_inf_are_left_out_clipped_or_refused_as_by_the_reference(page):

@@ -68,6 +68,18 @@ def figures(page):
     }
 
 
+def words(page):
+    """The words that follow the hand: the cell's sentence, the second lines, the title of the codes."""
+    return page.evaluate(
+        """() => [
+            document.querySelector("[data-qv-sentence]").innerText,
+            Object.fromEntries([...document.querySelectorAll("[data-qv-line], [data-qv-change]")].map(
+                (place) => [place.dataset.qvLine ?? `change ${place.dataset.qvChange}`, place.innerText])),
+            document.querySelector(".st-key-panels .annotation[data-index='1']").textContent,
+        ]"""
+    )
+
+
 def told(page):
     """What the hand shows: the numbers, what each handle says, and the canvas over the panels."""
     handles = {
@@ -138,12 +150,15 @@ def test_every_handle_moves_all_that_follows_and_is_one_step(way, url, new_page)
             open_lab(page, url, state)
             shown = state
         before, link = told(page), address(page)
+        worded = words(page)
         held = held_by(page, way, name)
         silent = len(sent)
         next(held)
         expect(page.locator("canvas.qv-painting")).to_have_count(1)
         page.evaluate(TWO_FRAMES)
         during = told(page)
+        while_held = words(page)
+        assert while_held != worded
         if way != "keys":  # these let go by themselves after a while
             assert len(sent) == silent, name
             assert all(now != then for now, then in zip(during, before, strict=True)), name
@@ -153,6 +168,7 @@ def test_every_handle_moves_all_that_follows_and_is_one_step(way, url, new_page)
         wait_idle(page)
         assert re.search(wanted, address(page)[part]), address(page)[part]
         assert figures(page) == during[0], name
+        assert words(page) == while_held, name
         reached, problems = read_link(address(page))
         assert not problems
         r = qv.quantize(reached.source.tensor(), reached.scheme)
@@ -191,17 +207,20 @@ def the_panels_under_the_hand_are_those_that_the_server_then_draws(page):
 
 def escape_brings_back_what_was_there(page):
     before, link = told(page), address(page)
+    worded = words(page)
     held = by_mouse(page, *place(page, "hi", 0.5, 0.1), -150)
     next(held)
     page.evaluate(TWO_FRAMES)
     assert figures(page) != before[0]
+    assert words(page)[0] != worded[0]
     # What only the server can say is dimmed meanwhile.
-    expect(page.locator(".st-key-sentence")).to_have_css("opacity", "0.35")
+    expect(page.locator(".st-key-apply")).to_have_css("opacity", "0.35")
+    expect(page.locator(".st-key-sentence")).to_have_css("opacity", "1")
     page.keyboard.press("Escape")
     next(held, None)
     wait_idle(page)
-    expect(page.locator(".st-key-sentence")).to_have_css("opacity", "1")
-    assert (told(page), address(page)) == (before, link)
+    expect(page.locator(".st-key-apply")).to_have_css("opacity", "1")
+    assert (told(page), address(page), words(page)) == (before, link, worded)
 
 
 def the_selected_cell_is_dragged_in_xs_panel(page):
@@ -243,12 +262,21 @@ def the_selected_cell_is_dragged_in_xs_panel(page):
     assert squares[1] > 1.2 * squares[0]
 
 
+#: The places on the screen of the teeth of the ruler's comb.
+TEETH = """() => {
+  const { ruler } = window.__quantviz.hands.get("panels"), { left, top } = ruler.root.getBoundingClientRect();
+  return ruler.painter.teeth.map(({ x }) => [left + x, top + ruler.bands.line]);
+}"""
+
+
 def edited_cells_stay_when_the_scheme_is_dragged(page):
     edits = read_link(address(page))[0].source.edits
     assert edits
+    in_blame = page.evaluate(TEETH)
     page.locator(".st-key-tabs").get_by_text("Cell").click()
     page.wait_for_selector("[data-handle=hi]")
     wait_idle(page)
+    assert page.evaluate(TEETH) == in_blame, "one ruler, one axis, one place"
     held = by_mouse(page, *place(page, "hi", 0.5, 0.1), -40)
     next(held)
     next(held, None)
@@ -259,8 +287,10 @@ def edited_cells_stay_when_the_scheme_is_dragged(page):
 
 def a_mark_on_the_curve_and_a_line_of_the_table_take_their_range(page):
     state, _ = read_link(address(page))
+    in_cell = page.evaluate(TEETH)
     page.locator(".st-key-tabs").get_by_text("Range").click()
     wait_idle(page)
+    assert page.evaluate(TEETH) == in_cell, "one ruler, one axis, one place"
     page.get_by_role("button", name="Use the range of least squared error", exact=True).click()
     page.wait_for_function(CHANGED, arg=["s", address(page).get("s")])
     assert qv.Scheme.parse(address(page)["s"]).calibration == qv.MSE()
@@ -295,6 +325,23 @@ def a_range_dragged_over_several_blocks_says_that_it_sets_all(page):
     next(held)
     expect(page.locator(".qv-hand-status")).to_have_text("sets all 8 blocks")
     next(held, None)
+
+
+def every_step_opens_beside_the_picture(page):
+    """It lay over the panels."""
+    page.locator(".st-key-tabs").get_by_text("Cell").click()
+    page.wait_for_selector(".st-key-cell_steps")
+    wait_idle(page)
+    page.locator(".st-key-cell_steps label").click()
+    steps = page.locator(".st-key-steps .qv-steps")
+    expect(steps).to_be_visible()
+    box = steps.bounding_box()
+    assert box["height"] > 200
+    for part in (".st-key-panels", ".st-key-ruler canvas", ".st-key-sentence"):
+        other = page.locator(part).first.bounding_box()
+        left_of = other["x"] + other["width"] <= box["x"]
+        assert left_of or other["y"] + other["height"] <= box["y"], part
+    expect(steps).to_contain_text("absmax")
 
 
 def the_tooth_of_the_zero_point_stays_on_the_comb(page):
@@ -336,6 +383,8 @@ def test_a_visit_of_the_first_example_with_a_mouse(url, new_page):
     a_mark_on_the_curve_and_a_line_of_the_table_take_their_range(page)
     the_curve_is_higher_where_the_window_has_room(page)
     a_range_dragged_over_several_blocks_says_that_it_sets_all(page)
+    wait_idle(page)
+    every_step_opens_beside_the_picture(page)
 
 
 def test_a_visit_with_a_zero_point(url, new_page):

@@ -189,7 +189,15 @@ def a_step_has_room_and_is_for_everybody(page, shot, theme, language):
             page.evaluate("document.querySelector('.st-key-lesson_commit').getBoundingClientRect().bottom")
             <= height
         )
-        assert page.evaluate(f"document.querySelector('{PANELS}').getBoundingClientRect().top") < height / 2
+        matrix, ruler, languages = (
+            page.locator(each).first.bounding_box()
+            for each in (PANELS, ".st-key-lesson_picture canvas", ".st-key-language_choice")
+        )
+        assert matrix["y"] < height / 2
+        # The matrix stands over the middle of its ruler, and the two fill the screen.
+        assert matrix["x"] + matrix["width"] / 2 == pytest.approx(ruler["x"] + ruler["width"] / 2, abs=1)
+        assert height * 2 / 3 < ruler["y"] + ruler["height"] <= height
+        assert languages["y"] + languages["height"] < height
 
 
 def digits_of_the_picture(page):

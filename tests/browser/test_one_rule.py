@@ -25,6 +25,7 @@ from quantviz.teaching.lessons.formulas import HERE
 from quantviz.tensors.views import ERROR_VIEWS
 from quantviz.ui.components.panels_bridge import color_scale
 from quantviz.ui.lab.numbers.tiles import WORDED_METRICS, metric_texts
+from tests.helpers.browser_arithmetic import numbers
 from tests.helpers.colours import luminance
 
 BRIDGE = read_script("panels_bridge")
@@ -53,34 +54,6 @@ def _page_with(browser, script, names):
 def hand(browser):
     """A blank page with the hand's own functions."""
     yield from _page_with(browser, read_script("hand_component"), "figuresOf, combOf, chosenBy")
-
-
-def numbers():
-    rng = np.random.default_rng(0)
-    spread = (rng.standard_normal(3000) * 10.0 ** rng.integers(-12, 12, 3000)).astype(np.float32).tolist()
-    whole = rng.integers(-(2**31), 2**31, 300).tolist() + rng.integers(-300, 300, 300).tolist()
-    ties = [sign * k / 2**p for k in range(1, 64) for p in range(1, 8) for sign in (1, -1)]
-    edges = [
-        0.0,
-        -0.0,
-        1e-4,
-        0.99999e-4,
-        0.000099996,
-        999999.0,
-        999999.6,
-        1e6,
-        -1e6,
-        1e21,
-        3e38,
-        1e-45,
-        0.15,
-        0.25,
-        2.125,
-        1234.5,
-        9.995,
-        99.95,
-    ]
-    return [*spread, *map(float, whole), *ties, *edges]
 
 
 def test_the_browser_writes_a_number_as_the_server_does(bridge):

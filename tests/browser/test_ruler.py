@@ -247,6 +247,21 @@ def test_a_press_without_a_move_tells_nothing(ruler):
     assert page.evaluate("document.activeElement.dataset.handle") == "hi"
 
 
+def targets_of_rings_lie_side_by_side(page):
+    """Those of rings close to each other covered one another: 24 pixels are the least that is tapped."""
+    targets = "xs => targetsOf(xs.map((x, take) => ({ x, take }))).map(({ take, left }) => [take, left])"
+    for rings, beside in (
+        ([40, 100], [[0, 28], [1, 88]]),
+        ([110, 100], [[1, 81], [0, 105]]),
+        ([100, 106, 140], [[0, 79], [1, 103], [2, 128]]),
+        # A tap on another is nearer than a target of its own could be.
+        ([100, 100, 130], [[1, 88], [2, 118]]),
+        ([100, 100, 100, 100], [[2, 76], [3, 100]]),
+        ([], []),
+    ):
+        assert page.evaluate(targets, rings) == beside
+
+
 def test_handles_are_sliders_with_names_and_limits(ruler):
     page = ruler()
     found = handles(page)
@@ -266,6 +281,7 @@ def test_handles_are_sliders_with_names_and_limits(ruler):
     assert page.evaluate("document.activeElement.dataset.handle") == "tooth:14"
     assert page.locator("canvas").get_attribute("aria-label") == "The demo's ruler."
     assert violations(page) == []
+    targets_of_rings_lie_side_by_side(page)
 
 
 def test_without_handles_there_is_nothing_to_move(ruler):
@@ -296,6 +312,57 @@ def test_heights_are_those_of_the_layout(ruler):
     assert ruler(handles={}, curve=False).evaluate(height) == 84 + 40
     assert ruler(handles={}, width=390).evaluate(height) == 120
     assert ruler(handles={}, width=390, curve=False).evaluate(height) == 120
+
+
+#: The comb's line and the ruler's height in the tabs Cell, Range and Blame, and the curve's height in Range.
+TABS = """([width, height]) => {
+  const sliders = { bits: {}, group: {} }, curve = { at: [0, 1] };
+  const narrow = width < NARROW, inRange = narrow ? { group: {} } : {};
+  const tabs = [[narrow ? { group: {} } : sliders, null], [inRange, curve], [inRange, null]];
+  const bands = tabs.map(([handles, curve]) =>
+    bandsOf(width, { standing: true, handles, curve }, false, height));
+  return [bands.map(({ line, height }) => [line, height]), bands[1].base - bands[1].curve];
+}"""
+
+
+def test_the_comb_has_one_place_in_every_tab_of_the_lab(ruler):
+    """It jumped by the sliders' height, and the curve was 60 px high below it."""
+    page = ruler(handles={})
+    for width, height, most in ((1116, 625, 192), (1116, 1080, 242), (366, 664, 164)):
+        places, curve = page.evaluate(TABS, [width, height])
+        assert len(set(map(tuple, places))) == 1, places
+        assert places[0][1] <= most
+        assert curve >= (160 if width > 500 else 90)
+
+
+def test_the_dragged_end_rides_on_the_curve_in_decibels(ruler):
+    page = ruler(standing=True)
+    heights = []
+    for hi in (1.2, 2.0, 3.0, 3.75):
+        page.evaluate("hi => { Object.assign(demo.state, { hi, lo: -hi }); demo.show(); }", hi)
+        knob, curve = page.evaluate(
+            "() => { const { marks, axis } = demo.ruler;"
+            " return [marks.knobs, heightAt(marks.curve, axis.at(demo.state.hi))]; }"
+        )
+        assert knob == pytest.approx(curve, abs=0.5)
+        heights.append(knob)
+    assert heights[0] < heights[1] < heights[2] - 5, "the error falls until the range covers enough"
+    # As many pixels for each decibel, an error of 0 at the foot, also where all errors are 0.
+    ten, twenty, none = page.evaluate(
+        """() => { const { yOf } = decibels([1, 2, 500], 163, 3);
+          return [yOf(1) - yOf(10), yOf(1) - yOf(100), decibels([0, 0], 163, 3).yOf(0)]; }"""
+    )
+    assert twenty == pytest.approx(2 * ten)
+    assert (page.evaluate("decibels([1, 500], 163, 3).yOf(0)"), none) == (163, 163)
+
+
+def test_a_value_that_becomes_an_outlier_goes_past_the_axis(ruler):
+    """The axis of the tab Blame was twice as long for it."""
+    page = ruler(outlier=True, curve=False)
+    value = handles(page)["value"]
+    assert (float(value["least"]), float(value["most"])) == (-9, 9)
+    told = [page.evaluate("x => demo.ruler.axis.valueBeyond(x)", x) for x in (683, 1342, 1354, 1366, 1400)]
+    assert told == pytest.approx([0, 4.5, 6.75, 9, 9])
 
 
 STAGES = """(stage) => {
@@ -355,11 +422,14 @@ LABELS = """() => {
 
 
 @pytest.mark.parametrize(
-    ("width", "bits", "asymmetric"),
-    sample_of(itertools.product((390, 820, 1366, 1920), (2, 3, 4, 6, 8), (False, True)), 5),
+    ("width", "bits", "asymmetric", "standing"),
+    sample_of(itertools.product((390, 820, 1366, 1920), (2, 3, 4, 6, 8), (False, True), (False, True)), 6),
 )
-def test_no_label_touches_another_or_leaves_the_ruler(ruler, width, bits, asymmetric):
-    page = ruler(width=width)
+def test_no_label_touches_another_or_leaves_the_ruler(ruler, width, bits, asymmetric, standing):
+    # In the Lab the curve takes the sliders' room.
+    page = ruler(
+        width=width, standing=standing, handles={"range": True, "value": True} if standing else EVERY
+    )
     marked = 0
     for hi, mark in itertools.product(
         (0.4, 1.7, 3.5, 4.4), (-4, -1.5, -0.3, 0.3, 0.6, 1.2, 1.9, 3.3, 3.6, 4.4)

@@ -6,8 +6,14 @@ import numpy as np
 import plotly.graph_objects as go
 import pytest
 
-from quantviz.checkpoints.model_map import COLOURS, model_map, read_model
-from quantviz.figures.model_map_plot import SCALES, card, distribution_figure, model_map_figure, winners
+from quantviz.checkpoints.model_map import COLOURS, ModelMap, Square, model_map, read_model
+from quantviz.figures.model_map_plot import (
+    card,
+    distribution_figure,
+    model_map_figure,
+    scale_of,
+    winners,
+)
 from quantviz.figures.theme import THEMES
 from quantviz.text import languages
 
@@ -74,15 +80,47 @@ def test_a_stranger_s_name_is_text(model, language):
         assert "&lt;img" in sent
 
 
-def test_colours_mean_the_same_under_every_recipe(model):
-    ends = {
-        (trace.zmin, trace.zmax, str(trace.colorscale))
-        for recipe in RECIPES
-        for trace in go.Figure(model_map_figure(model_map(model, recipe))).data
-        if trace.type == "heatmap" and trace.zmax != 1
-    }
-    assert len(ends) == 1
-    assert SCALES["sqnr_db"].at(float("inf")) == SCALES["sqnr_db"].highest
+def test_colours_run_over_the_numbers_of_the_map_and_two_beside_each_other_share_them(model):
+    maps = [model_map(model, recipe) for recipe in RECIPES]
+    for recipe, data, expected in zip(RECIPES, maps, ((11, 17), (31, 37)), strict=True):
+        scale = scale_of(data)
+        assert (scale.lowest, scale.highest) == expected, recipe
+        assert scale.at(float("inf")) == scale.highest
+        ends = {
+            (trace.zmin, trace.zmax)
+            for trace in go.Figure(model_map_figure(data)).data
+            if trace.type == "heatmap" and trace.zmax != 1
+        }
+        assert ends == {expected}
+    both = scale_of(*maps)
+    assert (both.lowest, both.highest) == (10, 35)
+    assert both.ticks[0] == both.lowest
+    assert both.ticks[-1] == both.highest
+
+
+@pytest.mark.parametrize("colour", ["against_median", "peak_rms", "kurtosis", "sqnr_db"])
+def test_a_colour_scale_holds_its_numbers_whatever_they_are(colour):
+    for values in ((), (0.0,), (-2.5, 1.0), (4.9, 5.0), (3.0, 250.0), (-1e308, 1e308), (1.2, 40_000.0)):
+        squares = tuple(Square(0, k, f"{k}", 1, "ok", value) for k, value in enumerate(values))
+        scale = scale_of(ModelMap(colour, (), (), (), (), squares))
+        assert scale.lowest < scale.highest
+        assert 2 <= len(scale.ticks) <= 9
+        assert all(scale.lowest <= tick <= scale.highest for tick in scale.ticks)
+        if colour == "against_median":
+            assert scale.lowest == -scale.highest
+
+
+def test_the_worst_are_outlined_also_as_one_of_many_experts():
+    names = [f"model.layers.{n}.mlp.experts.{e}.down.weight" for n in range(2) for e in range(2)]
+    rows = [
+        {"tensor": name, "file": "f", "recipe": "int4_g128", "shape": (8, 8), "dtype": "F32", "status": "ok"}
+        | {"sqnr_db": 10.0 + k, "peak_rms": 8.0, "kurtosis": 5.0, "effective_bits": 4.1}
+        for k, name in enumerate(names)
+    ]
+    data = model_map(read_model([(name, (8, 8), "F32", "f") for name in names], rows, RECIPES), RECIPES[0])
+    layout = go.Figure(model_map_figure(data, worst=(names[1], names[3], names[0]))).layout
+    assert [(each.y, each.text) for each in layout.annotations] == [(-0.5, "1 3"), (0.5, "2")]
+    assert len(layout.shapes) == 4
 
 
 def test_a_checkpoint_of_nothing_is_a_picture_all_the_same():

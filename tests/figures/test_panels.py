@@ -231,13 +231,24 @@ def test_titles_and_ends_of_colour_bars_fit(width, view, axis, name, language):
         assert places[0] + half[0] < places[1] - half[1]
 
 
-def test_the_ends_of_the_errors_colours_say_that_they_are_fixed():
+def test_held_colours_say_how_far_the_error_leaves_them():
     r = result(normal(8, 8))
-    for held, first in ((1.64, "−1.64 fixed"), (None, None)):
-        bar = panels_figure(result_panels(r, error_range=held)).to_dict()["layout"]["coloraxis4"]["colorbar"]
-        assert bar["ticktext"] == [first, "1.64"] or first is None
-        assert held is not None or "fixed" not in bar["ticktext"][0]
-    assert "±1.64, fixed" in panels_alt(result_panels(r, error_range=1.64))
+    most = float(r.error.abs().max())
+
+    def first_end(held, width=1060):
+        figure = panels_figure(result_panels(r, error_range=held), style=PanelsStyle(width=width))
+        return figure.to_dict()["layout"]["coloraxis4"]["colorbar"]["ticktext"][0]
+
+    assert first_end(1.64) == "−1.64 held"
+    assert "held" not in first_end(None)
+    left = float(f"{most / 2.3:.3g}")
+    assert first_end(left).endswith(" held, error reaches 2.3 ×")
+    assert first_end(left, 840).endswith(" held, 2.3 ×")
+    # Colours are held at three digits of the largest error, which does not leave them by the rest.
+    assert first_end(most / 1.004).endswith(" held")
+    assert "±1.64, held." in panels_alt(result_panels(r, error_range=1.64))
+    told = panels_alt(result_panels(r, error_range=left))
+    assert f"±{short_number(left)}, held, error reaches 2.3 ×." in told
 
 
 def test_enlarged_text_is_larger():

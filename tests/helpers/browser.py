@@ -117,17 +117,53 @@ def wait_idle(page):
     page.wait_for_selector(IDLE)
 
 
+#: Findings in parts that Streamlit makes, by rule, and the part: these are its own.
+STREAMLITS_OWN = {
+    # The sections of its navigation are in one list, between whose items stand their headings.
+    "list": "[data-testid=stSidebarNav]",
+    "listitem": "[data-testid=stSidebarNav]",
+    # The column with which a line of its table is chosen has no name.
+    "empty-table-header": "[data-testid=stDataFrame]",
+    # Where a file is dropped is no picture, and has a name.
+    "presentation-role-conflict": "[data-testid=stFileUploader]",
+    # The colours of code, and code that is wider than a phone.
+    "color-contrast": "[data-testid=stCode]",
+    "scrollable-region-focusable": "[data-testid=stCode]",
+}
+#: The rules that are run: those of WCAG 2.2 AA, and two good practices.
+RULES = {
+    "runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"],
+    "rules": {name: {"enabled": True} for name in ("empty-table-header", "presentation-role-conflict")},
+}
+_FINDINGS = """([options, own]) => axe.run(document, options).then(({ violations }) => violations.flatMap(
+    ({ id, nodes }) => nodes.filter(({ element }) => !(own[id] && element.closest(own[id])))
+        .map(({ html, any }) => [id, html.slice(0, 160), ...any.map(({ message }) => message)])))"""
+
+
 def violations(page):
-    page.evaluate(
-        (importlib.resources.files("axe_playwright_python") / "axe.min.js").read_text(encoding="utf-8")
-    )
-    rules = "{runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa']}"
-    found = page.evaluate(
-        f"""axe.run(document, {rules}).then(r => r.violations.map(v => [v.id, v.nodes.map(
-            n => [n.html, !!document.querySelector(n.target[0])?.closest("[data-testid=stSidebarNav]")])]))"""
-    )
-    # Streamlit puts the sections of its navigation into one list, between whose items stand their headings.
-    own = {"list", "listitem"}
-    return [
-        (rule, node[:160]) for rule, nodes in found for node, in_nav in nodes if not (in_nav and rule in own)
-    ]
+    """What axe finds on a page, but for what is Streamlit's own: each with its rule, element and reasons."""
+    if not page.evaluate("'axe' in window"):
+        script = importlib.resources.files("axe_playwright_python") / "axe.min.js"
+        page.evaluate(script.read_text(encoding="utf-8"))
+    # Of what is passed nothing is told, which takes half of the time.
+    options = {**RULES, "resultTypes": ["violations"], "elementRef": True}
+    return page.evaluate(_FINDINGS, [options, STREAMLITS_OWN])
+
+
+#: Before anything is loaded: notes what moves on the page by itself, not for a person's hand.
+NOTE_SHIFTS = """window.shifts = [];
+new PerformanceObserver((list) => {
+    for (const { value, hadRecentInput, sources } of list.getEntries())
+        if (!hadRecentInput)
+            window.shifts.push([value, sources.map(({ node, previousRect: a, currentRect: b }) => [
+                node?.parentElement?.closest("[class*=st-key-]")?.className.match(/st-key-\\S+/)?.[0],
+                node?.nodeName, (node?.textContent ?? "").slice(0, 40),
+                [a.x, a.y, a.width, a.height], [b.x, b.y, b.width, b.height],
+            ])]);
+}).observe({ type: "layout-shift", buffered: true });"""
+
+
+def shifts(page):
+    """How far a page has moved by itself since it was loaded, in all, and what moved, the farthest first."""
+    moved = sorted(page.evaluate("window.shifts"), key=lambda shift: -shift[0])
+    return sum(value for value, _ in moved), moved

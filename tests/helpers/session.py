@@ -94,7 +94,7 @@ def numbers(at):
 _NUMBER = re.compile(
     r'<div class="qv-number qv-number-(?P<key>\w+)">.*?data-short="[^"]*">(?P<label>[^<]*)</span>'
     r'.*?role="tooltip"[^>]*>(?P<meaning>[^<]*)<.*?data-qv-metric="(?P=key)">(?P<value>[^<]*)</b>'
-    r"(?:<em[^>]*>(?P<change>[^<]*)</em>)?(?:<small>(?P<line>[^<]*)</small>)?</div>"
+    r"(?:<em[^>]*>(?P<change>[^<]*)</em>)?(?:<small[^>]*>(?P<line>[^<]*)</small>)?</div>"
 )
 
 

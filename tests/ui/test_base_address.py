@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from quantviz.ui.shell.server import ProbeAnswers
+from quantviz.ui.shell.server import ProbeAnswers, Styled
 
 THERE = {"/_stcore/health", "/_stcore/host-config", "/lab"}
 
@@ -36,3 +36,34 @@ def test_every_other_answer_stays():
     assert answered("/lab") == 200
     assert answered("/nowhere") == 404
     assert answered("/lab/_stcore/stream") == 404
+
+
+def page_sent(path, accept):
+    sent, asked = [], []
+
+    async def server(scope, receive, send):
+        asked.append(dict(scope["headers"]))
+        headers = [(b"content-type", b"text/html"), (b"content-length", b"15"), (b"etag", b"1")]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": b'<div id="root">'})
+
+    async def send(message):
+        sent.append(message)
+
+    headers = [(b"accept", accept), (b"accept-encoding", b"gzip"), (b"if-none-match", b"1")]
+    asyncio.run(Styled(server)({"type": "http", "path": path, "headers": headers}, None, send))
+    return asked[0], dict(sent[0]["headers"]), sent[1]["body"].decode()
+
+
+def test_a_page_comes_with_its_style_and_is_never_an_old_copy():
+    """Without it a page was first seen in other places: it moved by a third of the screen."""
+    asked, headers, page = page_sent("/lab", b"text/html,*/*")
+    style, _, rest = page.partition("</style>")
+    assert rest == '<div id="root">'
+    assert "[data-testid=stMainBlockContainer]" in style
+    assert style.endswith(".st-key-unseen)) { box-sizing: border-box; padding-left: 212px; }\n}\n")
+    assert list(asked) == [b"accept"]
+    assert headers == {b"content-type": b"text/html", b"content-length": str(len(page.encode())).encode()}
+    # The front door has no sidebar, and a script is no page.
+    assert "padding-left: 212px" not in page_sent("/", b"text/html")[2]
+    assert page_sent("/lab", b"*/*")[2] == '<div id="root">'

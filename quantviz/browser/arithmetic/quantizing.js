@@ -150,7 +150,7 @@ function finiteInput(given, { input: dtype, nonfinite: rule }, layout) {
 }
 
 /** Return the largest finite |x|; 0 where none is finite. */
-function absmaxOf(x) {
+export function absmaxOf(x) {
   let largest = 0;
   for (let i = 0; i < x.length; i++) {
     const magnitude = Math.abs(x[i]);

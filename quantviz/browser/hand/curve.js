@@ -51,6 +51,30 @@ function curveOver(ranges, end, quantized, counts) {
   return curve;
 }
 
+// The points of a hand's curve under a choice; of a large tensor the server's, at first estimates.
+export function curvePoints(hand, choice) {
+  const { far, curve, symmetric } = hand.data;
+  if (far) return hand.found?.points ?? curve.estimate;
+  const { x } = hand.shown;
+  const counts = countedBy(hand);
+  const quantized = (calibration) => hand.quantized(choice, calibration, x);
+  if (curve.lower) return lowerEndCurve(quantized, counts, hand.domain, hand.rangeOf(hand.shown).hi);
+  return errorCurve(quantized, x, symmetric, counts, curve.key ? 0 : hand.domain[1]);
+}
+
+// Where a hand's range is on the curve, and the error that it has; of a large tensor only the curve has that.
+export function placeOnCurve(hand) {
+  const now = hand.rangeOf(hand.shown)?.hi;
+  if (hand.data.far || !hand.curve) return { now };
+  const { rounding, clipping } = errorParts(hand.shown, countedBy(hand));
+  return { now, mse: rounding + clipping };
+}
+
+// Whether the curve's error is that of a place: of all, or of the selected cell's block.
+function countedBy({ data, shown: { block } }) {
+  return data.curve.block ? (place) => block[place] === block[data.selected] : () => true;
+}
+
 // The mean squared error in two parts: of cells within the range, and of clipped ones.
 function errorParts({ x, error, clipped }, counts) {
   let [rounding, clipping, count] = [0, 0, 0];
@@ -73,16 +97,16 @@ export function foundOf({ chart, curve }) {
 
 // What the ruler is told of a curve. Marks and other bits' curves are of what the server knows: they are left
 // out while the hand holds something else.
-export function curveToShow(points, found, data, choice, now) {
+// `place` says where the range is, and its error where that is known.
+export function curveToShow(points, found, data, choice, place) {
   if (!points) return null;
   const { ghosts, block, key } = data.curve;
   const present = choice.variant === data.current && !choice.edits.size;
   const bits = data.variants[choice.variant].bits_label;
   return {
     ...points,
-    now,
-    // In the Lab it is what the ruler is looked at for; in a lesson a drag goes by it.
-    main: key !== "",
+    ...place,
+    // In a lesson a drag goes by it.
     half: key === "",
     lower: data.curve.lower,
     marks: (present && found?.marks) || [],

@@ -3,7 +3,7 @@
 import { significant } from "../panels/numbers.js";
 
 // A share as a percentage: 0 % and 100 % only where it is exactly that.
-function percentage(share, writing) {
+export function percentage(share, writing) {
   const percent = 100 * share;
   if (percent > 0 && percent < 0.1) return "< 0.1 %";
   if (percent > 99.9 && percent < 100) return "> 99.9 %";

@@ -19,18 +19,20 @@ import { NARROW } from "../ruler/places.js";
 import { Ruler } from "../ruler/ruler.js";
 import { CellDrag } from "./cell_drag.js";
 import { chosenBy, markOf, markedAt, released, unchanged } from "./choice.js";
-import { curveToShow, errorCurve, foundOf, lowerEndCurve } from "./curve.js";
-import { figuresOf, writeFigures } from "./figures_line.js";
+import { curvePoints, curveToShow, foundOf, placeOnCurve } from "./curve.js";
+import { writeFigures } from "./figures_line.js";
 import { liveCells, livePixels } from "./live_cells.js";
-import { Painting, dimTitle } from "./painting.js";
+import { Painting, writeTitle } from "./painting.js";
 import { Payers } from "./payers.js";
 import { PhoneBits } from "./phone_bits.js";
 import { combOf, domainAround, histogramOf, placesOf } from "./ruler_picture.js";
+import { writeTexts } from "./texts.js";
+import { edgeScales, roomOf, titleOf } from "./words.js";
 
 // With more cells the error's curve waits for the hand to let go.
 const MOST_CURVE = 1100;
-// The metrics that the line of numbers shows.
-const METRICS = ["mse", "sqnr_db", "zeroed_share", "clipped_share"];
+// The metrics that the line of numbers shows, and those in its second lines.
+const METRICS = ["mse", "sqnr_db", "zeroed_share", "clipped_share", "rmse", "rmse_steps", "clipping_mse"];
 // Milliseconds to wait for the server's panels before the canvas gives way to the old ones.
 const PATIENCE = 20000;
 
@@ -67,7 +69,7 @@ export class Hand {
     this.payers.update(data, this.shown);
     this.domain = this.domainNow();
     this.found = foundOf(data);
-    this.curve = data.curve ? this.curveOf(this.choice) : null;
+    this.curve = data.curve ? curvePoints(this, this.choice) : null;
     this.showRuler();
     // What a hand wrote there the server may have no reason to write again.
     this.writeNumbers();
@@ -106,7 +108,7 @@ export class Hand {
     if (bridge) bridge.live = null;
     this.painting.remove(bridge);
     bridge?.draw();
-    if (bridge?.gd) dimTitle(bridge, "");
+    if (bridge?.gd) writeTitle(bridge, null);
     delete document.body.dataset.qvLive;
   }
 
@@ -132,11 +134,9 @@ export class Hand {
     this.writeNumbers();
   }
 
-  // Above the panels: the server's of a large tensor, else the browser's own. A slice's stay as they are.
+  // Above the panels and in the sentence of the cell.
   writeNumbers() {
-    const { figures, whole, settings } = this.data;
-    if (figures) writeFigures(figures);
-    else if (whole) writeFigures(figuresOf(this.shown.metrics, this.shown.variant, settings.writing));
+    writeTexts(this.data, this.shown, this.metrics, this.partsOf(this.choice.variant));
   }
 
   // Of a large tensor only the server has all values: it is asked for the sums with a range, one question at
@@ -214,8 +214,10 @@ export class Hand {
     const block = result.block[data.selected];
     const places = placesOf(result, block);
     const params = paramsOf(result, block);
+    const moments = momentsOf(result);
     return {
       ...result,
+      result,
       variant,
       places,
       levels: combOf(
@@ -224,7 +226,8 @@ export class Hand {
         data.settings.writing,
       ),
       params: { ...params, lo: result.blocks.lo[block], hi: result.blocks.hi[block] },
-      metrics: metricsOf(this.metrics, momentsOf(result), variant.bits, METRICS),
+      moments,
+      metrics: metricsOf(this.metrics, moments, variant.bits, METRICS),
     };
   }
 
@@ -260,28 +263,18 @@ export class Hand {
     return this.data.handles.range || this.data.with_range;
   }
 
-  // The points of the curve; of a large tensor the server's, at first estimates.
-  curveOf(choice) {
-    const { far, curve, selected, symmetric } = this.data;
-    if (far) return this.found?.points ?? curve.estimate;
-    const { x, block } = this.shown;
-    const counts = curve.block ? (place) => block[place] === block[selected] : () => true;
-    const quantized = (calibration) => this.quantized(choice, calibration, x);
-    if (curve.lower) return lowerEndCurve(quantized, counts, this.domain, this.rangeOf(this.shown).hi);
-    return errorCurve(quantized, x, symmetric, counts, curve.key ? 0 : this.domain[1]);
-  }
-
   // Take what the server found out about the curve after the ruler was shown.
   completeCurve() {
     if (!this.curve) return;
     this.found = foundOf(this.data);
-    if (this.data.far) this.curve = this.curveOf(this.choice);
+    if (this.data.far) this.curve = curvePoints(this, this.choice);
     if (!this.moving) this.showRuler();
   }
 
   curveFollows() {
     if (!this.curve) return;
-    if (this.data.x.length <= MOST_CURVE) this.curve = this.curveOf({ ...this.choice, calibration: null });
+    if (this.data.x.length <= MOST_CURVE)
+      this.curve = curvePoints(this, { ...this.choice, calibration: null });
   }
 
   showRuler(reason = "") {
@@ -290,10 +283,10 @@ export class Hand {
     // Of a large tensor the ends of the block are there too, but are no dots.
     const places = data.far ? Int32Array.of(data.selected) : shown.places;
     const values = Float32Array.from(places, (place) => shown.x[place]);
-    // A phone has the bits in its bottom bar; the curve takes the sliders' room.
+    // A phone has the bits in its bottom bar; elsewhere the Lab's curve takes the sliders' room.
     const narrow = this.ruler.width < NARROW && data.phone_bar;
     const slider = (list, label) => {
-      if (list.length < 2 || (data.curve && data.phone_bar)) return null;
+      if (list.length < 2 || (data.curve && data.phone_bar && !narrow)) return null;
       const labels = list.map((each) => data.variants[each][label]);
       return { at: Math.max(list.indexOf(choice.variant), 0), labels };
     };
@@ -313,6 +306,9 @@ export class Hand {
       zero: levels ? levels.values.indexOf(0) : -1,
       range: this.showsRange() ? this.rangeOf(shown) : null,
       symmetric: data.symmetric,
+      // In the Lab the comb has one place in every tab, and the curve stands on it.
+      standing: data.phone_bar,
+      outlier: data.outlier,
       handles: {
         ...data.handles,
         bits: narrow ? null : slider(data.bits, "bits_label"),
@@ -323,7 +319,7 @@ export class Hand {
       rows: data.rows,
       reserved: data.reserved,
       bell: data.bell,
-      curve: curveToShow(this.curve, this.found, data, choice, this.rangeOf(shown)?.hi),
+      curve: curveToShow(this.curve, this.found, data, choice, placeOnCurve(this)),
       words: { label: data.label },
       stage: data.stage,
     };
@@ -374,8 +370,10 @@ export class Hand {
       edited: this.choice.edits.size > 0,
       paying: pooled ? null : this.payers.paying && data.places.map((place) => this.payers.paying[place]),
     });
+    const room = roomOf(bridge.meta);
+    if (room && !live.how) live.edge = edgeScales(live, room);
     this.painting.paint(bridge, data.settings.colours);
-    dimTitle(bridge, 0.35);
+    if (room) writeTitle(bridge, titleOf(live, shown.variant, data.words, room));
   }
 
   close() {

@@ -8,6 +8,9 @@ import { printsIn } from "../panels/printed_values.js";
 import { shownError } from "../panels/cells.js";
 import { colourCells, inkFor, INKS } from "./colours.js";
 
+// Pixels between a panel and the scales at its edge.
+const EDGE_GAP = 3;
+
 export class Painting {
   constructor() {
     this.canvas = document.createElement("canvas");
@@ -35,6 +38,7 @@ export class Painting {
     for (const panel of changed) {
       this.drawCells(panel, bridge.live);
       this.drawBorders(panel, bridge.live, colours);
+      if (panel.name === "q") this.drawEdges(panel, bridge, colours);
       if (panel.name === "error" || panels.length === 1) this.drawPaying(panel, bridge.live, colours);
     }
     for (const group of bridge.layers.values.children)
@@ -46,6 +50,7 @@ export class Painting {
   remove(bridge) {
     this.canvas.remove();
     for (const group of bridge?.layers?.values.children ?? []) group.style.visibility = "";
+    if (bridge?.gd) for (const tick of ticksOf(bridge, "q")) tick.style.visibility = "";
   }
 
   drawCells(panel, live) {
@@ -85,6 +90,26 @@ export class Painting {
       context.strokeStyle = colours.border;
       context.lineWidth = 1;
       context.stroke();
+    });
+  }
+
+  // The scales beside the codes or below them: plotly has those of the server's blocks.
+  drawEdges(panel, bridge, colours) {
+    const { edge } = bridge.live;
+    if (edge === undefined) return;
+    for (const tick of ticksOf(bridge, "q")) tick.style.visibility = "hidden";
+    if (!edge?.size) return;
+    const { context } = this;
+    const below = edge.side === "bottom";
+    const { wide, high } = cellSize(panel);
+    context.font = `${edge.size}px ${colours.font}`;
+    context.fillStyle = colours.muted;
+    context.textAlign = below ? "center" : "left";
+    edge.labels.forEach((label, i) => {
+      const along = below ? (edge.places[i] - panel.x[0]) * wide : (edge.places[i] - panel.y[1]) * high;
+      if (along < 0 || along > (below ? panel.width : panel.height)) return;
+      if (below) context.fillText(label, panel.left + along, panel.top + panel.height + edge.size + EDGE_GAP);
+      else context.fillText(label, panel.left + panel.width + EDGE_GAP, panel.top + along + edge.size * 0.35);
     });
   }
 
@@ -153,9 +178,24 @@ function differs(blockOf, rows, cols, row, col) {
   return false;
 }
 
-// The title of the codes tells a scale that only the server knows how to write.
-export function dimTitle({ gd }, opacity) {
+// The labels that plotly drew at a panel's edges.
+function ticksOf({ gd, meta }, name) {
+  const index = meta?.panels.indexOf(name) ?? 0;
+  const n = index ? index + 1 : "";
+  return gd.querySelectorAll(`.x${n}tick, .y${n}tick`);
+}
+
+// What plotly drew of the titles that are written over.
+const DRAWN = new WeakMap();
+
+// Write the title of the codes, `{ text, size }`; null brings back what plotly drew.
+export function writeTitle({ gd }, title) {
   const index = gd._fullLayout?.annotations?.findIndex(({ name }) => name === "q");
-  const title = gd.querySelector(`.annotation[data-index="${index}"]`);
-  if (title) title.style.opacity = opacity;
+  const node = gd.querySelector(`.annotation[data-index="${index}"] .annotation-text`);
+  if (!node) return;
+  if (!DRAWN.has(node)) DRAWN.set(node, { text: node.textContent, size: node.style.fontSize });
+  const drawn = DRAWN.get(node);
+  const text = title?.text ?? drawn.text;
+  if (node.textContent !== text) node.textContent = text;
+  node.style.fontSize = title ? `${title.size}px` : drawn.size;
 }

@@ -2,6 +2,7 @@
 
 import { significant } from "../panels/numbers.js";
 import { filled } from "../ruler/figures.js";
+import { NARROW } from "../ruler/places.js";
 
 // What became of all cells but the one at `place`: how many are rounded to 0, and their squared error, before
 // and now, and which have an error that grew by more than half a step, as steps were before.
@@ -37,8 +38,20 @@ export class Payers {
       this.line.setAttribute("role", "status");
     }
     this.host.append(this.line);
-    const { font, text } = settings.colours;
-    Object.assign(this.line.style, { font: `14px/20px ${font}`, color: text, padding: "2px 0" });
+    const { font, text, surface } = settings.colours;
+    // Where the sliders are in another tab; a phone has its own line for it.
+    const above = (this.host.host ?? this.host).clientWidth >= NARROW && {
+      position: "absolute",
+      inset: "2px auto auto 10px",
+    };
+    Object.assign(this.line.style, {
+      font: `14px/20px ${font}`,
+      color: text,
+      background: surface,
+      position: "static",
+      pointerEvents: "none",
+      ...above,
+    });
     Object.assign(this, { pays, writing: settings.writing, paying: null });
     const told = this.told?.place === selected && this.told.value === x[selected] ? this.told : null;
     this.say(told?.words ?? pays.hint);

@@ -37,13 +37,37 @@ export function significant(value, digits, writing) {
   return signed(plain ? String(rounded) : rounded.toExponential(), writing);
 }
 
+// A number to so many significant digits, by a power of ten where it has more of them before the point: the
+// server's `number` gives the same. `plus` stands before a positive one.
+export function plainNumber(value, digits, writing, plus = "") {
+  if (Number.isNaN(value)) return writing.none;
+  if (!Number.isFinite(value)) return strange(value, writing);
+  const rounded = roundedTo(value, digits);
+  const power = powerIn(rounded);
+  const plain = rounded === 0 || (power >= -4 && power < digits);
+  return (value > 0 ? plus : "") + signed(plain ? String(rounded) : rounded.toExponential(), writing);
+}
+
+// How many significant digits tell `value` from its neighbours `step` away, at least 4: the server's
+// `digits_for` gives the same.
+export function digitsFor(value, step) {
+  const size = Math.abs(step);
+  if (value === 0 || !Number.isFinite(value) || !(size > 0 && size < Infinity)) return 4;
+  return Math.min(9, Math.max(4, powerIn(value) - powerIn(size) + 2));
+}
+
+// The power of ten of a number's first digit.
+function powerIn(value) {
+  return Number(value.toExponential().split("e")[1]);
+}
+
 function strange(value, writing) {
   if (Number.isNaN(value)) return writing.nan;
   return (value > 0 ? "" : writing.minus) + writing.infinite;
 }
 
 // Round a tie to the even digit, as the server does; `toPrecision` would round it away from 0.
-function roundedTo(value, digits) {
+export function roundedTo(value, digits) {
   // A tie has one digit more and no others: most values need no look at all their digits.
   if (Number(value.toPrecision(digits + 1)) !== value) return Number(value.toPrecision(digits));
   const [mantissa, exponent] = Math.abs(value).toExponential(60).split("e");
@@ -84,4 +108,16 @@ function fixed(value, decimals) {
 // How wide a printed value is for the size of its font: digits are all of one width.
 export function ems(text, writing) {
   return [...text].reduce((sum, each) => sum + (each === "." ? writing.point : writing.digit), 0);
+}
+
+// About how many pixels a text takes in a font of `size`: the server's `text_width` gives the same.
+export function textWidth(words, size) {
+  return size * [...words].reduce((sum, each) => sum + emOf(each), 0);
+}
+
+function emOf(character) {
+  if (/\p{M}/u.test(character)) return 0;
+  if (character > "\u2e7f") return 1;
+  if (" .,:|'·il()".includes(character)) return 0.25;
+  return "mwMW%".includes(character) ? 0.8 : 0.5;
 }

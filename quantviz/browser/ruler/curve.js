@@ -1,9 +1,12 @@
-// The error against the range, as two areas on the axis of the comb.
+// The error against the range, as two areas on the axis of the comb: in a lesson one on the other below the
+// comb, in the Lab both on the comb's line, in decibels.
 
 import { paintDisc, paintLine } from "../page/canvas.js";
-import { DASH, paintGhosts, paintGhostWords } from "./ghosts.js";
+import { DASH, askForGhostWords, paintGhosts } from "./ghosts.js";
 import { filled } from "./figures.js";
+import { decibels, linear, paintDecibels } from "./error_scale.js";
 import { roomInArea } from "./places.js";
+import { WEIGHTS } from "./weights.js";
 
 const CURVE_LABEL = 12;
 // Where a name may stand, the best first: how many pixels above its usual place, and on which side. Ghosts
@@ -12,46 +15,49 @@ const NAME_PLACES = [[0], [4, 8, 13], [26, 39], [-22]].flatMap((heights) =>
   [-1, 1].flatMap((side) => heights.map((away) => [away, side])),
 );
 
-// The curve's height shows so many times the largest rounding error: the clipping of a range near 0 is many
-// times larger, and runs off the top.
-const MOST_OF_ROUNDING = 3;
-
 export function paintCurve(ruling) {
   const { picture, axis, bands, context, colors } = ruling;
   const { at, rounding, clipping, estimated } = picture.curve;
-  const base = bands.height - 6;
+  const { base } = bands;
   const top = bands.curve + 3;
   const both = rounding.map((error, i) => error + clipping[i]);
-  const all = both.reduce((most, error) => Math.max(most, error), 0);
-  const rounded = rounding.reduce((most, error) => Math.max(most, error), 0);
-  const perError = (base - top) / (Math.min(all, rounded ? MOST_OF_ROUNDING * rounded : all) || 1);
-  const [xs, feet, seams, tops] = [[], [], [], []];
-  for (let i = 0; i < at.length; i++) {
-    xs.push(axis.inside(at[i]));
-    feet.push(base);
-    seams.push(base - rounding[i] * perError);
-    tops.push(base - Math.min(both[i] * perError, 4 * bands.height));
-  }
-  context.fillStyle = colors.line;
-  context.fillRect(axis.left - 14, base, axis.right - axis.left + 28, 1);
+  const scale = bands.standing ? decibels(both, base, top) : linear(both, rounding, base, top);
+  const xs = Array.from(at, (value) => axis.inside(value));
+  const heights = (errors) => Array.from(errors, (error) => Math.max(scale.yOf(error), -4 * bands.height));
+  const feet = xs.map(() => base);
+  const seams = heights(rounding);
+  const tops = heights(both);
+  if (!bands.standing) {
+    context.fillStyle = colors.line;
+    context.fillRect(axis.left - 14, base, axis.right - axis.left + 28, 1);
+  } else paintDecibels(ruling, scale);
   context.save();
   context.beginPath();
-  context.rect(0, top - 2, axis.right + axis.left, bands.height);
+  context.rect(0, top - 2, axis.right + axis.left, base - top + 3);
   context.clip();
   if (estimated) context.setLineDash(DASH);
+  // On a scale of decibels parts do not stand on each other.
+  const clipped = bands.standing ? heights(clipping) : tops;
   paintArea(ruling, xs, feet, seams, colors.rounding);
-  paintArea(ruling, xs, seams, tops, colors.clipping);
-  const ghosts = paintGhosts(ruling, { at, both, base, top, perError });
+  paintArea(ruling, xs, bands.standing ? feet : seams, clipped, colors.clipping);
+  if (bands.standing) paintLine(context, edgeOf(xs, tops), colors.text, 2);
+  const ghosts = paintGhosts(ruling, { at, both, scale, top });
   context.restore();
-  const seen = tops.map((y) => Math.max(y, top));
   ruling.marks.curve = {
     xs,
-    tops: seen,
+    tops: tops.map((y) => Math.max(y, top)),
     ghosts,
-    heightOf: (error) => Math.max(base - error * perError, top),
+    heightOf: (error) => Math.max(scale.yOf(error), top),
   };
-  paintCurveWords(ruling, xs, feet, seams, seen);
+  const seen = (ys) => ys.map((y) => Math.max(y, top));
+  // Each area's own part: where it is the larger one, down to the other.
+  const parts = bands.standing
+    ? { rounding: [seen(clipped), seen(seams)], clipping: [seen(seams), seen(clipped)] }
+    : { rounding: [feet, seams], clipping: [seams, seen(tops)] };
+  askForCurveWords(ruling, xs, parts);
 }
+
+const edgeOf = (xs, ys) => xs.map((x, i) => [x, ys[i]]);
 
 // Rings on the curve: where the range is now, and what else is told of it; what has an error of its own
 // stands at that. Those that can be taken are told to the ruler.
@@ -70,15 +76,21 @@ export function paintCurveMarks(ruling) {
   // In a lesson the least is for the hand to find.
   const minima = picture.curve.half ? [] : paintMinima(ruling, rings);
   const marked = picture.range?.[picture.curve.lower ? "lo" : "hi"] ?? now;
-  if (marked !== null && marked !== undefined) paintCurveMark(ruling, axis.at(marked), colors.handle, 5);
-  ruling.fontOf(bands.narrow ? 10 : 11);
-  // Where there is no room for all names the best has its own; on a phone there is room for no other.
-  const named = rings.toSorted((a, b) => Boolean(b.best) - Boolean(a.best));
-  for (const { x, y, label, best } of named)
-    if (best || !bands.narrow) nameRing(ruling, label, x, y, colors.text);
+  // On the comb the end's own knob rides on the curve.
+  const rides = ruling.onCurve && picture.range && picture.handles.range;
+  if (marked !== null && marked !== undefined && !rides)
+    paintCurveMark(ruling, axis.at(marked), colors.handle, 5);
+  const name = (weight, words, x, y, color) =>
+    ruling.ask(weight, () => {
+      ruling.fontOf(bands.narrow ? 10 : 11);
+      nameRing(ruling, words, x, y, color);
+    });
+  // On a phone there is room for the best alone.
+  for (const { x, y, label, best } of rings)
+    if (best || !bands.narrow) name(best ? WEIGHTS.best : WEIGHTS.ring, label, x, y, colors.text);
   if (!bands.narrow)
-    for (const { x, y } of minima) nameRing(ruling, ruling.words.minimum, x, y, colors.muted);
-  paintGhostWords(ruling);
+    for (const { x, y } of minima) name(WEIGHTS.minimum, ruling.words.minimum, x, y, colors.muted);
+  askForGhostWords(ruling);
 }
 
 // The name beside what is at a place of the curve, or farther away with a thin line to it.
@@ -152,50 +164,62 @@ function paintArea(ruling, xs, low, high, color) {
   context.fillStyle = color;
   context.fill();
   context.globalAlpha = 1;
-  const edge = Array.from(xs, (x, i) => [x, high[i]]);
-  paintLine(context, edge, color, 1.25);
+  paintLine(context, edgeOf(xs, high), color, 1.25);
+}
+
+// The height of the curve's upper edge at `x`; null beside the curve.
+export function heightAt({ xs, tops }, x) {
+  if (x < xs[0] - 1 || x > xs.at(-1) + 1) return null;
+  let i = 1;
+  while (i < xs.length - 1 && xs[i] < x) i += 1;
+  const share = xs[i] > xs[i - 1] ? (x - xs[i - 1]) / (xs[i] - xs[i - 1]) : 0;
+  return tops[i - 1] + (tops[i] - tops[i - 1]) * Math.min(Math.max(share, 0), 1);
 }
 
 // A ring on the curve's upper edge, over which no name is written; returns its height, or null beside the
 // curve.
 function paintCurveMark(ruling, x, color, radius, error) {
-  const { xs, tops, heightOf } = ruling.marks.curve;
-  if (x < xs[0] - 1 || x > xs.at(-1) + 1) return null;
-  let i = 1;
-  while (i < xs.length - 1 && xs[i] < x) i += 1;
-  const share = xs[i] > xs[i - 1] ? (x - xs[i - 1]) / (xs[i] - xs[i - 1]) : 0;
-  const onCurve = tops[i - 1] + (tops[i] - tops[i - 1]) * Math.min(Math.max(share, 0), 1);
+  const { heightOf } = ruling.marks.curve;
+  const onCurve = heightAt(ruling.marks.curve, x);
+  if (onCurve === null) return null;
   const y = error === undefined ? onCurve : heightOf(error);
   paintDisc(ruling.context, x, y, radius, ruling.colors.surface, color, 2);
   ruling.marks.taken.push({ left: x - radius, right: x + radius, top: y - radius, bottom: y + radius });
   return y;
 }
 
-// Each area's name stands in it, or beside the curve where it is too thin.
-function paintCurveWords(ruling, xs, feet, seams, tops) {
+// Each area's name stands in it, or beside the curve where it is too thin; `parts` has the lower and the upper
+// edge of each.
+function askForCurveWords(ruling, xs, parts) {
   const { bands, colors, axis, words, picture } = ruling;
-  ruling.fontOf(CURVE_LABEL, 600);
-  const parts = [
-    { words: words.clipping, color: colors.clippingText, low: seams, high: tops },
-    { words: words.rounding, color: colors.roundingText, low: feet, high: seams },
+  const named = [
+    { words: words.clipping, color: colors.clippingText, edges: parts.clipping },
+    { words: words.rounding, color: colors.roundingText, edges: parts.rounding },
   ];
-  const beside = [];
-  for (const part of parts) {
-    const width = ruling.widthOf(part.words);
-    const room = roomInArea(xs, part.low, part.high, width + 8, 14);
-    if (room) ruling.label(part.words, room.x, room.y + 4, part.color);
-    else beside.push(part);
-  }
-  // Left of the curve where there is room, else in its upper corner.
   const [left, right] = [xs[0], xs.at(-1)];
-  const wide = Math.max(...parts.map((part) => ruling.widthOf(part.words)));
-  beside.forEach((part, k) => {
-    const y = bands.height - 8 - 15 * (beside.length - 1 - k);
-    if (left - axis.left > wide) ruling.label(part.words, left - 8, y, part.color, "right");
-    else ruling.label(part.words, (left + right) / 2, bands.curve + 14 + 14 * k, part.color);
+  ruling.fontOf(CURVE_LABEL, 600);
+  const wide = Math.max(...named.map((part) => ruling.widthOf(part.words)));
+  const rooms = named.map(({ words: own, edges }) => roomInArea(xs, ...edges, ruling.widthOf(own) + 8, 14));
+  const beside = named.filter((_, k) => !rooms[k]);
+  named.forEach((part, k) => {
+    const place = beside.indexOf(part);
+    const y = bands.height - 8 - 15 * (beside.length - 1 - place);
+    // Left of the curve where there is room, else in its upper corner.
+    const far =
+      left - axis.left > wide && !bands.standing
+        ? [left - 8, y, "right"]
+        : [(left + right) / 2, bands.curve + 14 + 14 * place, "center"];
+    const places = rooms[k] ? [0, -15, 15].map((by) => [rooms[k].x, rooms[k].y + 4 + by, "center"]) : [far];
+    ruling.ask(WEIGHTS.area, () => {
+      ruling.fontOf(CURVE_LABEL, 600);
+      ruling.labelInOneOf(part.words, places, part.color);
+    });
   });
-  ruling.fontOf(11);
+  if (bands.standing) return;
   const name = picture.curve.estimated ? words.curve_estimated : words.curve;
-  if (!bands.narrow && left - axis.left > ruling.widthOf(name) + 8)
-    ruling.label(name, left - 8, bands.curve + 12, colors.muted, "right");
+  ruling.ask(WEIGHTS.title, () => {
+    ruling.fontOf(11);
+    if (!bands.narrow && left - axis.left > ruling.widthOf(name) + 8)
+      ruling.labelWhereFree(name, left - 8, bands.curve + 12, colors.muted, "right");
+  });
 }

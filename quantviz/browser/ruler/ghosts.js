@@ -2,12 +2,15 @@
 
 import { filled } from "./figures.js";
 import { significant } from "../panels/numbers.js";
+import { WEIGHTS } from "./weights.js";
 
 export const DASH = [4, 3];
+// Pixels above the ruler at which a line that runs off its top ends.
+const LIMIT = 1000;
 
 // Ghosts meet the curve where it covers all values, which the longest of them say: their errors are many
 // times as large or small, and what is compared is where each is least.
-export function paintGhosts(ruling, { at, both, base, top, perError }) {
+export function paintGhosts(ruling, { at, both, scale, top }) {
   const { picture, axis, context, colors } = ruling;
   const found = [];
   context.setLineDash(DASH);
@@ -17,7 +20,7 @@ export function paintGhosts(ruling, { at, both, base, top, perError }) {
     const own = errorAt(ghost.at, ghost.error, ghost.whole);
     const times = own / errorAt(at, both, ghost.whole);
     if (!(times > 0) || !Number.isFinite(times)) continue;
-    const path = pathOf(ghost, axis, base, perError / times);
+    const path = pathOf(ghost, axis, scale, times);
     context.stroke(path.drawn);
     found.push({ ghost, times, places: path.places.filter(([, y]) => y >= top) });
   }
@@ -26,9 +29,8 @@ export function paintGhosts(ruling, { at, both, base, top, perError }) {
 }
 
 // The name of each ghost on its curve, with how many times larger or smaller its error is there.
-export function paintGhostWords(ruling) {
+export function askForGhostWords(ruling) {
   const { words, writing, colors, bands, marks } = ruling;
-  ruling.fontOf(bands.narrow ? 10 : 11);
   const least = bands.curve - 2;
   for (const { ghost, times, places } of marks.curve.ghosts) {
     const { bits } = ghost;
@@ -38,22 +40,25 @@ export function paintGhostWords(ruling) {
     const fits = (x, y) =>
       ruling.labelWhereFree(label, x + 4, y, colors.muted, "left", least) ||
       ruling.labelWhereFree(label, x - 4, y, colors.muted, "right", least);
-    places.some(([x, y]) => fits(x, y - 3) || fits(x, y + 11));
+    ruling.ask(WEIGHTS.ghost, () => {
+      ruling.fontOf(bands.narrow ? 10 : 11);
+      places.some(([x, y]) => fits(x, y - 3) || fits(x, y + 11));
+    });
   }
 }
 
 const drawnAt = new WeakMap();
 
 // A ghost's line, made once for where it is drawn: a hand that drags the range draws it again each frame.
-function pathOf(ghost, axis, base, perError) {
-  const key = `${axis.lo} ${axis.perValue} ${base} ${perError}`;
+function pathOf(ghost, axis, scale, times) {
+  const key = `${axis.lo} ${axis.perValue} ${scale.key} ${times}`;
   const known = drawnAt.get(ghost);
   if (known?.key === key) return known;
   const drawn = new Path2D();
   const places = [];
   ghost.at.forEach((value, i) => {
     if (value > axis.hi) return;
-    const place = [axis.inside(value), Math.max(base - ghost.error[i] * perError, -4 * base)];
+    const place = [axis.inside(value), Math.max(scale.yOf(ghost.error[i] / times), -LIMIT)];
     places.push(place);
     drawn.lineTo(...place);
   });

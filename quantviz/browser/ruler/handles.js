@@ -59,8 +59,10 @@ export function handlesOf(picture, axis, bands, marks, words, writing, hand) {
     const { x, y } = marks.dot;
     const half = bands.reach / 2;
     const box = { x, y, left: x - half, top: y - half, width: 2 * half, height: 2 * half };
-    const more = { index: selected, snaps: valueSnaps(picture) };
-    add("value", values[selected], inView.value, box, words.value, written(values[selected]), more);
+    const beyond = Boolean(picture.outlier);
+    const more = { index: selected, snaps: valueSnaps(picture), beyond };
+    const limits = beyond ? { least: axis.lo - axis.farther, most: axis.hi + axis.farther } : inView.value;
+    add("value", values[selected], limits, box, words.value, written(values[selected]), more);
   }
   for (const name of sliders) {
     if (!handles[name]) continue;
@@ -114,7 +116,7 @@ export function valueAt(handle, x, axis) {
     const { from, to } = handle.box;
     return withinLimits(handle, Math.round(((x - from) / (to - from)) * (handle.places - 1)));
   }
-  const value = axis.value(x);
+  const value = handle.beyond ? axis.valueBeyond(x) : axis.value(x);
   const near = snapped(value, handle.snaps, axis.perValue);
   return withinLimits(handle, near === value ? toUnit(value, handle.unit) : near);
 }

@@ -23,7 +23,7 @@ function paintPlace(ruling, at) {
   const x = axis.inside(at);
   const line = [
     [x, bands.top + 2],
-    [x, picture.curve ? bands.height - 6 : bands.foot],
+    [x, picture.curve ? bands.base : bands.foot],
   ];
   context.setLineDash(DASHES);
   paintLine(context, line, colors.text, 2);

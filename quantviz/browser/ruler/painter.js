@@ -2,19 +2,24 @@
 
 import { paintBell } from "./bell.js";
 import { nearestLevel, paintComb } from "./comb.js";
-import { paintCurve, paintCurveMarks } from "./curve.js";
+import { heightAt, paintCurve, paintCurveMarks } from "./curve.js";
 import { paintDisc, paintLine } from "../page/canvas.js";
 import { significant } from "../panels/numbers.js";
 import { filled } from "./figures.js";
 import { clippedBeyond } from "./limits.js";
-import { MOST_DOTS, dotPlaces, dotSize, draws, pileUp, teethOf } from "./places.js";
+import { MOST_DOTS, dotPlaces, dotSize, draws, drawsCurve, pileUp, teethOf } from "./places.js";
 import { paintMark } from "./mark.js";
 import { paintRows } from "./rows.js";
 import { paintSliders } from "./sliders.js";
+import { WEIGHTS } from "./weights.js";
 
 const SMALL = 12;
 // Pixels between two labels side by side.
 const GAP = 3;
+// Behind a curve that stands on the comb the bars have this share of its height.
+const BARS_BEHIND = 0.35;
+// Pixels around the text on its plate.
+const PLATE = 2;
 
 // Where things are drawn on the ruler, before any is.
 export const noMarks = (bands) => ({ teeth: [], dot: null, ends: [], knobs: bands.top + 9, taken: [] });
@@ -38,8 +43,12 @@ export class RulerPainter {
     context.textBaseline = "alphabetic";
     this.teeth = draws(picture, "codes") ? teethOf(picture.levels, axis) : [];
     this.marks = noMarks(bands);
+    this.waiting = [];
+    // Whether the curve stands in the place of the dots.
+    this.onCurve = Boolean(bands.standing) && drawsCurve(picture);
     if (draws(picture, "dots")) this.paintAxis();
     if (bands.sliders) paintSliders(this);
+    this.writeLabels();
     paintMark(this);
     return this.marks;
   }
@@ -48,10 +57,10 @@ export class RulerPainter {
     const { picture } = this;
     this.paintHistogram();
     paintBell(this);
-    const drawsCurve = picture.curve?.at.length > 1;
-    if (drawsCurve) paintCurve(this);
+    const hasCurve = drawsCurve(picture);
+    if (hasCurve) paintCurve(this);
     if (picture.range) this.paintRange();
-    if (drawsCurve) paintCurveMarks(this);
+    if (hasCurve) paintCurveMarks(this);
     paintComb(this);
     paintRows(this);
     if (picture.values.length) this.paintDots();
@@ -79,19 +88,29 @@ export class RulerPainter {
     return significant(value, digits, this.writing);
   }
 
-  // Text that stays readable on whatever lies below it.
+  // Let `write` have a label's place once all else is drawn, after the labels of more weight.
+  ask(weight, write) {
+    this.waiting.push({ weight, write });
+  }
+
+  writeLabels() {
+    const { waiting } = this;
+    this.waiting = [];
+    for (const { write } of waiting.toSorted((a, b) => b.weight - a.weight)) write();
+  }
+
+  // Text on a plate, readable on whatever lies below it.
   label(text, x, y, color, align = "center") {
     const { context } = this;
     const half = align === "center" ? this.widthOf(text) / 2 : 0;
     context.textAlign = align;
-    context.lineWidth = 3;
-    context.lineJoin = "round";
-    context.strokeStyle = this.colors.surface;
     const inside = Math.min(Math.max(x, half + 1), this.axis.right + this.axis.left - half - 1);
-    context.strokeText(text, inside, y);
+    const box = this.boxOf(text, inside, y, align);
+    context.fillStyle = this.colors.surface;
+    context.fillRect(box.left - PLATE, box.top, box.right - box.left + 2 * PLATE, box.bottom - box.top);
     context.fillStyle = color;
     context.fillText(text, inside, y);
-    this.marks.taken.push(this.boxOf(text, inside, y, align));
+    this.marks.taken.push(box);
   }
 
   boxOf(text, x, y, align) {
@@ -123,7 +142,7 @@ export class RulerPainter {
     // A few dots have low bars: how many there are is seen by the dots.
     let most = alone ? 1 : 4;
     for (const count of counts) most = Math.max(most, count);
-    const height = bands.tips - bands.top - 6;
+    const height = (bands.tips - bands.top - 6) * (this.onCurve ? BARS_BEHIND : 1);
     const { lo, hi } = clippedBeyond(picture);
     const drawBars = (outside, color, alpha) => {
       context.fillStyle = color;
@@ -136,8 +155,14 @@ export class RulerPainter {
         context.fillRect(left, bands.tips - bar, Math.max(right - left - (right - left > 4 ? 1 : 0), 1), bar);
       }
     };
-    drawBars(false, alone ? colors.dot : colors.muted, alone ? 0.5 : 0.18);
-    drawBars(true, alone ? colors.clipping : colors.muted, alone ? 0.75 : 0.18);
+    const apart = alone && !this.onCurve;
+    drawBars(false, apart ? colors.dot : colors.muted, apart ? 0.5 : 0.18);
+    // Where no dots pile up beyond the range its bars say what is clipped.
+    drawBars(
+      true,
+      alone || this.onCurve ? colors.clipping : colors.muted,
+      alone || this.onCurve ? 0.75 : 0.18,
+    );
     context.globalAlpha = 1;
   }
 
@@ -155,10 +180,13 @@ export class RulerPainter {
     const size = dotSize(picture.values.length, bands.narrow);
     if (this.hasNoDots()) return;
     const piles = pileUp(picture, axis, bands, places, size.radius);
-    this.paintErrors(places, size);
-    this.paintRounds(places, size, 0, colors.dot);
-    this.paintRounds(places, { ...size, dot: 1 }, 1, colors.clipping);
-    for (const pile of piles) if (pile.members.length > 2) this.paintPileWords(pile);
+    if (!this.onCurve) {
+      this.paintErrors(places, size);
+      this.paintRounds(places, size, 0, colors.dot);
+      this.paintRounds(places, { ...size, dot: 1 }, 1, colors.clipping);
+    }
+    for (const pile of piles)
+      if (pile.members.length > 2) this.ask(WEIGHTS.outside, () => this.paintPileWords(pile));
   }
 
   // How many lie on a pile: beside it, or above it where the ruler ends.
@@ -169,13 +197,20 @@ export class RulerPainter {
     const width = this.widthOf(words) + 6;
     // Above the height of the selected value's label.
     const y = Math.max(Math.min(top + 4, bands.tips - 36), bands.top + 12);
+    const places = [];
     if (out > 0 ? edge + width < axis.right + axis.left : edge - width > 0)
-      this.label(words, edge + 6 * out, y, colors.clippingText, out > 0 ? "left" : "right");
+      places.push(...[0, -15, 15, -30].map((by) => [edge + 6 * out, y + by, out > 0 ? "left" : "right"]));
     // There the knob of the range's end may be.
-    else {
-      const above = this.picture.handles.range ? bands.top + 30 : Math.min(y, top - 4);
-      this.label(words, foot, above, colors.clippingText);
-    }
+    const above = this.picture.handles.range ? bands.top + 30 : Math.min(y, top - 4);
+    const half = width / 2;
+    const inside = Math.min(Math.max(foot, half), axis.right + axis.left - half);
+    places.push([inside, above, "center"], [inside, above + 15, "center"], [inside, above + 30, "center"]);
+    this.labelInOneOf(words, places, colors.clippingText);
+  }
+
+  // Write a label at the first of several places, each `[x, y, align]`, that is free; returns whether any is.
+  labelInOneOf(text, places, color, least = 0) {
+    return places.some(([x, y, align]) => this.labelWhereFree(text, x, y, color, align, least));
   }
 
   // A line from each dot to its tooth, all of one colour as one path.
@@ -247,11 +282,18 @@ export class RulerPainter {
     const code = levels?.length
       ? codes[nearestLevel(levels, landed[selected])]
       : this.written(landed[selected], 6);
-    this.fontOf(SMALL, 600);
     let words = this.written(values[selected], levels?.length ? 4 : 6);
     if (draws(picture, "codes")) words += ` → ${code}`;
     if (picture.single)
       words += filled(this.words.error, { value: `${error > 0 ? "+" : ""}${this.written(error)}` });
+    this.ask(WEIGHTS.selected, () => this.writeSelected(words, end, color));
+  }
+
+  // Beside the selected dot, on the side that its line does not go to; where that is taken higher or lower.
+  writeSelected(words, end, color) {
+    const { picture, axis, bands, marks } = this;
+    const { x, y } = marks.dot;
+    this.fontOf(SMALL, 600);
     const width = this.widthOf(words);
     const leftwards = end > x || (end === x && x > (axis.left + axis.right) / 2);
     // Beside the frame of the focus too, where a hand holds the dot.
@@ -259,7 +301,11 @@ export class RulerPainter {
     const fitsLeft = x - beside - 1 - width > 2;
     const fitsRight = x + beside + 1 + width < axis.right + axis.left - 2;
     const toLeft = leftwards ? fitsLeft : !fitsRight;
-    this.label(words, toLeft ? x - beside : x + beside, y - 3, color, toLeft ? "right" : "left");
+    const left = [x - beside, "right"];
+    const right = [x + beside, "left"];
+    const sides = toLeft ? [left, right] : [right, left];
+    const places = [-3, -18, 8, -33].flatMap((by) => sides.map(([at, align]) => [at, y + by, align]));
+    this.labelInOneOf(words, places, color);
   }
 
   selectedColor(error, isClipped) {
@@ -270,6 +316,7 @@ export class RulerPainter {
 
   paintRange() {
     const { picture, axis, bands } = this;
+    if (this.onCurve) this.marks.knobs = this.ridingHeight();
     for (const end of ["lo", "hi"]) {
       const x = axis.at(picture.range[end]);
       const shown = axis.inside(picture.range[end]);
@@ -280,13 +327,24 @@ export class RulerPainter {
     }
   }
 
+  // The height at which the knobs of both ends ride on a curve that stands on the comb: that of the error which
+  // the range has, or where it is not known the curve's above the end that the curve is against.
+  ridingHeight() {
+    const { picture, axis, bands, marks } = this;
+    const { mse, lower } = picture.curve;
+    const end = axis.inside(picture.range[lower ? "lo" : "hi"]);
+    const height = mse === undefined ? heightAt(marks.curve, end) : marks.curve.heightOf(mse);
+    return Math.min(Math.max(height ?? 0, bands.top + 10), bands.tips - 10);
+  }
+
   // One end of the range: a bracket that opens inwards, with a knob where it can be moved.
   paintBracket(x, inwards, bands) {
     const { context, colors, picture } = this;
-    const [top, foot] = [bands.top + 1, picture.curve ? bands.height - 6 : bands.line];
+    const top = bands.top + 1;
+    const foot = picture.curve ? bands.base : bands.line;
     const inner = x + 6 * inwards;
     const upper = picture.handles.range ? [] : [[inner, top]];
-    const lower = picture.curve ? [] : [[inner, foot]];
+    const lower = picture.curve && !this.onCurve ? [] : [[inner, foot]];
     paintLine(context, [...upper, [x, top], [x, foot], ...lower], colors.handle, 2);
     if (picture.handles.range) this.knob(x, this.marks.knobs);
   }

@@ -6,6 +6,8 @@ import { ROW } from "./rows.js";
 const SIDE = 24;
 // Narrower than this the ruler has a phone's heights and targets.
 export const NARROW = 560;
+// The least side of what is tapped.
+export const TARGET = 24;
 // Above so many teeth in sight they are a dense comb; above so many values the histogram stands alone.
 export const MOST_TEETH = 64;
 export const MOST_DOTS = 2000;
@@ -17,8 +19,15 @@ const LOW_BANDS = [44, 31, 0];
 // With a curve below, dots have less.
 const WALL_BANDS = [54, 41, 0];
 const WALL_BANDS_WITH_CURVE = [46, 41, 40];
-// A curve that is what the ruler is looked at for is higher in a window at least so high.
+// In the Lab dots, or the curve in their place, stand on the comb: as high in every tab, and higher in a window
+// at least so high. With the comb's line they are 160 px and more.
+const STANDING_BANDS = [150, 40];
+const STANDING_NARROW = [84, 36];
 const HIGH_WINDOW = 700;
+const HIGHER = 50;
+// Sliders above the dots; where dots stand on the comb they keep this room without sliders too.
+const SLIDERS = 26;
+const NARROW_SLIDERS = 44;
 // How much of a ruler is drawn: a course begins with dots and brackets, and the rest comes when it is needed.
 // As in `quantviz/lab/picture_parts.py`: sliders alone, dots and brackets, teeth with their codes, the second
 // scale below them, and all: bars, and lines in the colours of errors.
@@ -37,9 +46,9 @@ export function draws(picture, stage) {
 // the height that a wall has left for all of them; 0 is for the usual one.
 export function bandsOf(width, picture, wall = false, windowHeight = 0, room = 0) {
   const narrow = width < NARROW;
-  const high = picture.curve?.main && windowHeight >= HIGH_WINDOW;
-  const sliders = picture.handles.bits || picture.handles.group ? (narrow && !wall ? 44 : 26) : 0;
-  const usual = heightsOf(picture, { narrow, wall, high });
+  if (picture.standing && !wall) return standingBands(picture, narrow, windowHeight >= HIGH_WINDOW);
+  const sliders = slidersHeight(picture, narrow && !wall);
+  const usual = heightsOf(picture, { narrow, wall });
   const comb = usual[1];
   const top = sliders;
   // A row that comes with a hand's first move has its room from the beginning: nothing below moves then.
@@ -54,22 +63,59 @@ export function bandsOf(width, picture, wall = false, windowHeight = 0, room = 0
     line: top + dots + 13,
     foot: top + dots + comb,
     curve: top + dots + comb + rows,
+    base: top + dots + comb + rows + curve - 6,
     height: top + dots + comb + rows + curve,
-    // Where the second line of labels stands below the comb.
-    values: narrow && !wall ? 22.5 : 25.5,
-    reach: narrow && !wall ? 44 : 24,
+    ...smallSizes(narrow && !wall),
   };
 }
 
+// The bands where the comb is in one place whatever stands on it: sliders take room of the dots, and the curve
+// takes all of it. On a phone a slider has a row of its own.
+function standingBands(picture, narrow, high) {
+  const sliders = slidersHeight(picture, narrow);
+  const [usual, comb] = narrow ? STANDING_NARROW : STANDING_BANDS;
+  const from = narrow ? sliders : 0;
+  const tips = from + usual + (high ? HIGHER : 0);
+  const top = narrow || drawsCurve(picture) ? from : SLIDERS;
+  return {
+    narrow,
+    standing: true,
+    sliders,
+    top,
+    tips,
+    line: tips + 13,
+    foot: tips + comb,
+    curve: from,
+    base: tips + 13,
+    height: tips + comb,
+    ...smallSizes(narrow),
+  };
+}
+
+// Where the second line of labels stands below the comb, and how far a finger or a mouse reaches.
+function smallSizes(narrow) {
+  return { values: narrow ? 22.5 : 25.5, reach: narrow ? 44 : 24 };
+}
+
+function slidersHeight({ handles }, narrow) {
+  if (!handles.bits && !handles.group) return 0;
+  return narrow ? NARROW_SLIDERS : SLIDERS;
+}
+
+// Whether a picture has enough points of an error curve for a line.
+export function drawsCurve({ curve }) {
+  return curve?.at.length > 1;
+}
+
 // The heights of dots, comb and curve.
-function heightsOf(picture, { narrow, wall, high }) {
+function heightsOf(picture, { narrow, wall }) {
   if (!draws(picture, "dots")) return [0, 0, 0];
   if (picture.single) return LOW_BANDS;
   if (wall) return picture.curve ? WALL_BANDS_WITH_CURVE : WALL_BANDS;
   // A curve that a drag goes by is as high as all above it.
   const half = picture.curve?.half;
-  if (!narrow) return [84, 40, picture.curve ? curveHeight(half, 84 + 40, high ? 110 : 60) : 0];
-  return picture.curve ? [50, 34, curveHeight(half, 50 + 34, high ? 80 : 36)] : [84, 36, 0];
+  if (!narrow) return [84, 40, picture.curve ? curveHeight(half, 84 + 40, 60) : 0];
+  return picture.curve ? [50, 34, curveHeight(half, 50 + 34, 36)] : [84, 36, 0];
 }
 
 // The heights of dots and curve when both share what is left over of `room`, or what is missing.
@@ -107,6 +153,18 @@ export class Axis {
 
   value(x) {
     return Math.min(Math.max(this.lo + (x - this.left) / this.perValue, this.lo), this.hi);
+  }
+
+  // The same for what may go past the ends: there a pixel is worth so much that the margin leads to the
+  // farthest place.
+  valueBeyond(x) {
+    const past = Math.max(this.left - x, x - this.right, 0) / SIDE;
+    return this.value(x) + Math.sign(x - this.left) * Math.min(past, 1) * this.farther;
+  }
+
+  // How far past its ends a value may go that a hand makes an outlier of.
+  get farther() {
+    return (this.hi - this.lo) / 2;
   }
 }
 
@@ -281,4 +339,30 @@ export function roomInArea(xs, low, high, width, height) {
       best = { x: (xs[from] + xs[to]) / 2, y: (top + bottom) / 2, room: bottom - top };
   }
   return best;
+}
+
+// Where targets begin that stand side by side, each over what it takes: `takes` have an `x`. Those that would
+// lie over each other part, half a target at most; one that finds no room is left out, for whose taps another
+// would answer.
+export function targetsOf(takes) {
+  const groups = [];
+  for (const take of takes.toSorted((one, other) => one.x - other.x)) {
+    let group = { takes: [take], middle: take.x };
+    while (groups.length && endOf(groups.at(-1)) > group.middle - (group.takes.length * TARGET) / 2) {
+      const all = [...groups.pop().takes, ...group.takes];
+      group = { takes: all, middle: all.reduce((sum, { x }) => sum + x, 0) / all.length };
+    }
+    groups.push(group);
+  }
+  const placed = groups.flatMap((group) =>
+    group.takes.map((each, k) => ({ ...each, left: endOf(group) - (group.takes.length - k) * TARGET })),
+  );
+  const offOf = ({ x, left }) => Math.abs(left + TARGET / 2 - x);
+  const worst = placed.reduce((far, each) => (offOf(each) > offOf(far) ? each : far), placed[0]);
+  if (!worst || offOf(worst) <= TARGET / 2) return placed;
+  return targetsOf(takes.filter(({ x, take }) => x !== worst.x || take !== worst.take));
+}
+
+function endOf({ takes, middle }) {
+  return middle + (takes.length * TARGET) / 2;
 }

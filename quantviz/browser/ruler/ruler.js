@@ -10,7 +10,7 @@ import { GLIDE, isAnotherComb, pictureBetween } from "./glide.js";
 import { Grasp } from "./grasp.js";
 import { handlesOf, pictureInHand } from "./handles.js";
 import { RulerPainter } from "./painter.js";
-import { Axis, bandsOf } from "./places.js";
+import { Axis, TARGET, bandsOf, targetsOf } from "./places.js";
 
 // Ten letters' width in pixels for which the ruler is laid out, and how many times larger they are where it
 // begins to grow with them.
@@ -149,7 +149,7 @@ export class Ruler {
     this.marks = this.painter.paint(picture, this.axis, this.bands, words, hand);
     // What is not to be told yet is no picture without a name.
     setAttribute(this.canvas, "role", words.label ? "img" : "presentation");
-    setAttribute(this.canvas, "aria-label", words.label ?? "");
+    setAttribute(this.canvas, "aria-label", words.label || null);
     const { axis, bands, marks, settings } = this;
     this.handles = this.on.move ? handlesOf(picture, axis, bands, marks, words, settings.writing, hand) : [];
     this.placeHandles(hand);
@@ -217,11 +217,11 @@ export class Ruler {
 
   // What is marked on the curve and can be taken, as buttons: `take` is the message of a tap.
   placeTakes() {
-    const takes = (this.on.take && this.marks.takes) || [];
+    const takes = targetsOf((this.on.take && this.marks.takes) || []);
     while (this.takes.length > takes.length) this.takes.pop().remove();
-    takes.forEach(({ x, y, told, take }, k) => {
+    takes.forEach(({ left, y, told, take }, k) => {
       const button = (this.takes[k] ??= this.newTake());
-      button.style.transform = `translate(${(x - 12).toFixed(1)}px, ${(y - 12).toFixed(1)}px)`;
+      button.style.transform = `translate(${left.toFixed(1)}px, ${(y - TARGET / 2).toFixed(1)}px)`;
       button.qvTake = take;
       setAttribute(button, "title", told);
       setAttribute(button, "aria-label", told);
@@ -279,7 +279,8 @@ function setAttribute(element, name, value) {
   const known = (element.qvKnown ??= {});
   if (known[name] === value) return;
   known[name] = value;
-  element.setAttribute(name, value);
+  if (value === null) element.removeAttribute(name);
+  else element.setAttribute(name, value);
 }
 
 function rulerRules({ handle }) {
@@ -293,8 +294,9 @@ function rulerRules({ handle }) {
     .qv-ruler:not([data-by="hand"]) .qv-ruler-handle:focus-visible { box-shadow: inset 0 0 0 2px ${handle}; }
     .qv-ruler-handle[data-handle=mark] { cursor: crosshair; touch-action: pan-y; }
     .qv-ruler-take {
-      position: absolute; left: 0; top: 0; width: 24px; height: 24px; padding: 0; cursor: pointer;
-      border: 0; border-radius: 12px; background: none;
+      position: absolute; left: 0; top: 0; padding: 0; cursor: pointer;
+      width: ${TARGET}px; height: ${TARGET}px;
+      border: 0; border-radius: ${TARGET / 2}px; background: none;
     }
     .qv-ruler-letter { position: absolute; width: 10rem; height: 0; visibility: hidden; }
     .qv-ruler-take:is(:hover, :focus-visible) { outline: none; box-shadow: inset 0 0 0 2px ${handle}; }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -13,15 +14,19 @@ from quantviz.checkpoints.model_map import UNREAD, Model, ModelMap, layers_with_
 from quantviz.figures.model_map_plot import (
     INSTEAD,
     SIGNS,
+    Scale,
     distribution_figure,
     model_map_figure,
     recipe_words,
+    scale_of,
     winners,
 )
+from quantviz.text import visible
 from quantviz.ui.checkpoints.allocating import show_allocation
 from quantviz.ui.checkpoints.reading import Seen, name_of
 from quantviz.ui.checkpoints.state import CheckpointsState, change_state
 from quantviz.ui.checkpoints.table import open_in_lab, python_call, show_table
+from quantviz.ui.components.choice import show_button
 from quantviz.ui.components.component import clicked_mark
 from quantviz.ui.components.small_parts import legend_html, show_plot, show_python
 from quantviz.ui.shell import errors
@@ -29,26 +34,56 @@ from quantviz.ui.shell.words import language, number, plain, say, sentences, sha
 
 if TYPE_CHECKING:
     from quantviz.checkpoints.model_map import Square
+    from quantviz.checkpoints.results.stored_rows import Scan
 
 _CLICKS = "checkpoints_clicks"
 
 
-def show_sentence(model: Model, recipe: str) -> None:
-    """Show the first line."""
-    st.html(f'<p class="qv-finding">{_sentence(model, recipe)}</p>')
+@dataclass(frozen=True, eq=False)
+class _Drawn:
+    """A map on the page."""
+
+    model: Model
+    recipe: str
+    data: ModelMap
+    #: Names of the tensors that are outlined.
+    worst: tuple[str, ...]
 
 
-def show_answer(state: CheckpointsState, seen: Seen, beside: tuple[Seen, str] | None) -> None:
-    """Show the map, and, once something is measured, the distribution and the table below it."""
+def show_verdict(model: Model, recipe: str, scan: Scan) -> None:
+    """Show the worst tensors, why, and the first fix; each tensor leads to the Lab."""
+    is_whole = scan.state == "done"
+    st.html(f'<p class="qv-finding">{_sentence(model, recipe, is_whole=is_whole)}</p>')
+    with st.container(key="checkpoints_worst", horizontal=True, gap="small"):
+        for rank, finding in enumerate(worst_tensors(model, recipe), 1):
+            tensor = model.by_name[finding.tensor]
+            show_button(
+                _worst_words(rank, finding),
+                f"checkpoints_worst_{rank}",
+                open_in_lab,
+                model,
+                tensor,
+                recipe,
+                help=say("checkpoints.open_tensor", tensor=plain(visible(tensor.name))),
+                width="stretch",
+            )
+
+
+def show_map(state: CheckpointsState, seen: Seen, beside: tuple[Seen, str] | None, *, verdict: bool) -> None:
+    """Show the map, or two beside each other, and the meaning of its colours; with a `verdict` the worst
+    tensors are outlined.
+    """
     model = seen.model
     recipe = state.shown(seen.model.recipes)
     layer = state.layer if state.layer in layers_with_experts(model) else ""
     data = model_map(model, recipe, state.colour, layer=layer)
+    worst = _worst_names(model, recipe) if verdict else ()
     if beside is None:
-        _show_map(state, model, data, "a")
+        _show_map(_Drawn(model, recipe, data, worst), "a", scale_of(data))
     elif state.view == "difference":
         other = beside[0].model, beside[1]
-        _show_map(state, model, model_map(model, recipe, state.colour, layer=layer, against=other), "d")
+        compared = model_map(model, recipe, state.colour, layer=layer, against=other)
+        _show_map(_Drawn(model, recipe, compared, worst), "d", scale_of(compared))
         st.caption(
             say(
                 "checkpoints.difference",
@@ -60,21 +95,34 @@ def show_answer(state: CheckpointsState, seen: Seen, beside: tuple[Seen, str] | 
         seen_b, recipe_b = beside
         layer_b = layer if layer in layers_with_experts(seen_b.model) else ""
         data_b = model_map(seen_b.model, recipe_b, state.colour, layer=layer_b)
-        for column, (letter, of, shown, name, chosen) in zip(
+        worst_b = _worst_names(seen_b.model, recipe_b) if verdict else ()
+        both = scale_of(data, data_b)
+        for column, (letter, drawn, chosen) in zip(
             st.columns(2, gap="small"),
             (
-                ("A", model, data, recipe, state.chosen),
-                ("B", seen_b.model, data_b, recipe_b, state.chosen if state.other == "." else state.other),
+                ("A", _Drawn(model, recipe, data, worst), state.chosen),
+                (
+                    "B",
+                    _Drawn(seen_b.model, recipe_b, data_b, worst_b),
+                    state.chosen if state.other == "." else state.other,
+                ),
             ),
             strict=True,
         ):
             with column:
-                title = f"{letter} · {name_of(chosen.partition('#')[0])} · {recipe_words(name, language())}"
+                name = recipe_words(drawn.recipe, language())
+                title = f"{letter} · {name_of(chosen.partition('#')[0])} · {name}"
                 st.html(f'<p class="qv-small"><bdi>{html.escape(title)}</bdi></p>')
-                _show_map(state, of, shown, letter.lower(), name)
+                _show_map(drawn, letter.lower(), both)
     _show_below_map(state, data)
+
+
+def show_details(state: CheckpointsState, seen: Seen, *, verdict: bool) -> None:
+    """Show the distribution and the table of a scan, and with a `verdict` the allocation."""
     if seen.scan is None:
         return
+    model = seen.model
+    recipe = state.shown(model.recipes)
     for note in seen.scan.notes:
         st.caption(plain(note[language()]))
     left, right = st.columns([4, 8], gap="medium")
@@ -84,7 +132,8 @@ def show_answer(state: CheckpointsState, seen: Seen, beside: tuple[Seen, str] | 
         show_plot(figure, "checkpoints_distribution", say("checkpoints.distribution_alt"))
     with right:
         show_table(state, model, recipe)
-    show_allocation(state, model, seen.scan.selection.engine)
+    if verdict:
+        show_allocation(state, model, seen.scan.selection.engine)
     call = partial(python_call, state, seen.scan, model, recipe)
     show_python(say("checkpoints.python"), "checkpoints_python", call)
 
@@ -92,14 +141,14 @@ def show_answer(state: CheckpointsState, seen: Seen, beside: tuple[Seen, str] | 
 # ---- the sentence ----------------------------------------------------------------------------------
 
 
-def _sentence(model: Model, recipe: str) -> str:
-    """Return the three worst tensors, why, and the first fix, as HTML."""
+def _sentence(model: Model, recipe: str, *, is_whole: bool = True) -> str:
+    """Return the words above the worst tensors, and the first fix, as HTML."""
     worst = worst_tensors(model, recipe)
     if not worst:
         waiting = any(tensor.status(recipe) == "waiting" for tensor in model.weights)
         return html.escape(say("checkpoints.waiting" if waiting else "checkpoints.nothing_measured"))
-    parts = say("checkpoints.then").join(_finding(each) for each in worst)
-    words = say("checkpoints.worst", recipe=html.escape(recipe_words(recipe, language())), tensors=parts)
+    key = "checkpoints.worst" if is_whole else "checkpoints.worst_so_far"
+    words = say(key, recipe=html.escape(recipe_words(recipe, language())))
     fix = first_fix(model, worst[0].tensor, recipe)
     missing = sum(tensor.status(recipe) in ("refused", *UNREAD) for tensor in model.weights)
     without = say("checkpoints.without_number", count=missing, all=len(model.weights)) if missing else ""
@@ -120,19 +169,21 @@ def _sentence(model: Model, recipe: str) -> str:
     return sentences(words, change, without)
 
 
-def _finding(finding: Finding) -> str:
+def _worst_names(model: Model, recipe: str) -> tuple[str, ...]:
+    return tuple(finding.tensor for finding in worst_tensors(model, recipe))
+
+
+def _worst_words(rank: int, finding: Finding) -> str:
+    """Return one of the worst tensors and why, as Markdown."""
     why = say("checkpoints.and").join(_reason(each) for each in finding.reasons)
-    return say(
-        "checkpoints.finding",
-        tensor=f"<b><bdi>{html.escape(_short(finding.tensor))}</bdi></b>",
-        db=number(finding.sqnr_db, 3),
-        why=why,
-    )
+    name = plain(visible(_short(finding.tensor)))
+    found = say("checkpoints.finding", rank=rank, tensor=name, db=number(finding.sqnr_db, 3))
+    return f"**{found}** {plain(why)}"
 
 
 def _short(name: str) -> str:
     name = name.removesuffix(".weight").removeprefix("model.")
-    return name if len(name) <= 60 else f"…{name[-59:]}"
+    return name if len(name) <= 40 else f"…{name[-39:]}"
 
 
 def _reason(reason: Reason) -> str:
@@ -141,39 +192,37 @@ def _reason(reason: Reason) -> str:
         "zeroed": share,
         "clipped": share,
     }.get(reason.id, lambda value: number(value, 3))
-    return html.escape(say(f"checkpoints.reasons.{reason.id}", number=shown(reason.number)))
+    return say(f"checkpoints.reasons.{reason.id}", number=shown(reason.number))
 
 
 # ---- the map ---------------------------------------------------------------------------------------
 
 
-def _show_map(
-    state: CheckpointsState, model: Model, data: ModelMap, place: str, recipe: str | None = None
-) -> None:
+def _show_map(drawn: _Drawn, place: str, scale: Scale) -> None:
+    data = drawn.data
     # The chart starts afresh after a click, or a second one on the same square would take it back.
     key = f"checkpoints_map_{place}_{st.session_state.get(_CLICKS, 0)}"
     with st.container(key=f"checkpoints_map_{place}", gap=None):
         show_plot(
-            model_map_figure(data, language=language(), theme=theme()),
+            model_map_figure(data, language=language(), theme=theme(), scale=scale, worst=drawn.worst),
             key,
             say("checkpoints.map_alt", colour=say(f"checkpoints.colours.{data.colour}")),
-            on_select=errors.safely(
-                lambda: _square_clicked(key, model, data, recipe or state.shown(model.recipes))
-            ),
+            on_select=errors.safely(lambda: _square_clicked(key, drawn)),
             selection_mode="points",
         )
 
 
-def _square_clicked(key: str, model: Model, data: ModelMap, recipe: str) -> None:
-    number_of = clicked_mark(key, lambda number: number in range(len(data.squares)))
+def _square_clicked(key: str, drawn: _Drawn) -> None:
+    squares = drawn.data.squares
+    number_of = clicked_mark(key, lambda number: number in range(len(squares)))
     if number_of is None:
         return
     st.session_state[_CLICKS] = st.session_state.get(_CLICKS, 0) + 1
-    square: Square = data.squares[int(number_of)]
+    square: Square = squares[int(number_of)]
     if square.opens:
         change_state(layer=square.opens)
     else:
-        open_in_lab(model.by_name[square.tensor], recipe)
+        open_in_lab(drawn.model, drawn.model.by_name[square.tensor], drawn.recipe)
 
 
 def _show_below_map(state: CheckpointsState, data: ModelMap) -> None:

@@ -148,6 +148,20 @@ def begin_scan(seen: CheckpointsState) -> None:
     scan_process().start(path, seen.recipes, language(), seen.engine, matrix)
 
 
+def begin_example(seen: CheckpointsState) -> None:
+    """Begin the usual scan of the example at its first visit, unless this server runs or ran a scan of it."""
+    if seen.chosen != EXAMPLE:
+        return
+    job = scan_process().job
+    path = path_of(EXAMPLE)
+    if job is None or not (job.running or job.path == str(path)):
+        try:
+            scan_process().start(path, USUAL, language())
+        except QuantVizError as problem:
+            if problem.key != "checkpoint.busy":  # another session has just begun one
+                raise
+
+
 def _last_choices(state: CheckpointsState, there: Offered) -> dict[str, Any]:
     """Return the choices of a checkpoint's last scan; without a scan the default recipes."""
     if is_results(state.chosen):

@@ -12,8 +12,14 @@ import streamlit as st
 from quantviz.checkpoints.example import EXAMPLE
 from quantviz.errors import QuantVizError
 from quantviz.sources.local import FOLDER, folder_offered
-from quantviz.ui.checkpoints.choices import choices_words, show_beside, show_choices, show_colours
-from quantviz.ui.checkpoints.state import CheckpointsState, address_of, current_state, problems
+from quantviz.ui.checkpoints.choices import (
+    begin_example,
+    choices_words,
+    show_beside,
+    show_choices,
+    show_colours,
+)
+from quantviz.ui.checkpoints.state import address_of, current_state, problems
 from quantviz.ui.components.clipboard import show_copy_link
 from quantviz.ui.components.page_header import show_header, title_words
 from quantviz.ui.shell import address, errors
@@ -65,6 +71,8 @@ def show_page() -> None:
             for problem in scan_problems(state.chosen):
                 st.warning(say_error(problem))
             scan = find_scan(state)
+            if scan is None and has_sessions():
+                begin_example(state)
             running = is_starting(state.chosen) or (scan is not None and scan.state == "running")
             running = running or is_auditing(state)
             fragment(_show_answer, _BETWEEN_LOOKS if running else None)(running)
@@ -91,38 +99,46 @@ def _show_answer(was_running: bool) -> None:
 def _show_seen(was_running: bool) -> None:
     """Show a scan so far; before there is one, its checkpoint."""
     go_on()  # this part of the page may run by itself
-    from quantviz.ui.checkpoints.answer import show_answer, show_sentence
+    from quantviz.ui.checkpoints.answer import show_details, show_map, show_verdict
     from quantviz.ui.checkpoints.audit import is_auditing, show_audit
     from quantviz.ui.checkpoints.progress import is_running, show_progress
     from quantviz.ui.checkpoints.reading import is_results, is_scan_of, look_beside, look_now
 
     state = current_state()
     seen = look_now(state, was_running)
-    goes_on = is_running(state, seen.scan) or is_auditing(state)
+    running = is_running(state, seen.scan)
+    goes_on = running or is_auditing(state)
     if was_running != goes_on:
         st.rerun()  # so that the page looks again and again, or no longer
     beside = look_beside(state) if seen.scan else None
-    show_progress(state, seen.scan)
+    # The progress of a scan and its verdict share a place, so that the map below it does not move.
     with st.container(key="checkpoints_sentence"):
-        if seen.scan is None:
-            _show_beginning(state)
+        show_progress(state, seen.scan)
+        if running:
+            st.caption(say("checkpoints.waiting"))
+        elif seen.scan is None:
+            st.markdown(
+                plain(say("checkpoints.begin_example" if state.chosen == EXAMPLE else "checkpoints.begin"))
+            )
         else:
             if not (goes_on or is_results(state.chosen) or is_scan_of(seen.scan, state)):
                 st.caption(plain(say("checkpoints.other_scan", choices=choices_words(seen.scan))))
-            show_sentence(seen.model, state.shown(seen.model.recipes))
+            show_verdict(seen.model, state.shown(seen.model.recipes), seen.scan)
     with st.container(key="checkpoints_colours", horizontal=True, vertical_alignment="bottom", gap="small"):
-        if seen.scan is not None:
-            show_colours(state, seen.model)
-            show_beside(state, beside)
-    show_answer(state, seen, beside)
+        show_colours(state, seen.model)
+        show_beside(state, beside)
+    # After a few of many tensors there is none.
+    verdict = seen.scan is not None and not running
+    show_map(state, seen, beside, verdict=verdict)
+    _show_own_folder()
+    show_details(state, seen, verdict=verdict)
     show_audit(state)
     # Where this part ran alone: a link that is copied now has the choices made in it.
     _put_address()
 
 
-def _show_beginning(state: CheckpointsState) -> None:
-    """Say how to begin, where nothing has been scanned yet."""
-    st.markdown(plain(say("checkpoints.begin_example" if state.chosen == EXAMPLE else "checkpoints.begin")))
+def _show_own_folder() -> None:
+    """Say how to scan checkpoints of one's own, where the server offers no folder."""
     if not folder_offered():
         st.markdown(plain(say("checkpoints.no_folder", variable=FOLDER)))
         st.code(f"{FOLDER}=~/models python -m quantviz serve", language="sh")

@@ -9,28 +9,21 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
-from quantviz.checkpoints.example import EXAMPLE, example_tensors
+from quantviz.checkpoints.example import EXAMPLE
 from quantviz.checkpoints.findings import worst_tensors
 from quantviz.checkpoints.model_map import Model, ModelTensor, value_of, winner_of
-from quantviz.checkpoints.offered import below_folder
-from quantviz.checkpoints.scan.recipes import scheme_named
-from quantviz.errors import QuantVizError
 from quantviz.figures.model_map_plot import recipe_words
-from quantviz.lab.state import LabState
 from quantviz.quoting import operand, shell_command
-from quantviz.schemes.granularity import Shape
-from quantviz.schemes.recipes import as_scheme
-from quantviz.sources import LocalTensor, Source
-from quantviz.sources.matrix import as_opened
-from quantviz.tensors.views import View
 from quantviz.text import visible
 from quantviz.ui.checkpoints.state import CheckpointsState, current_state
 from quantviz.ui.components.choice import choose
 from quantviz.ui.components.component import chosen
 from quantviz.ui.components.name_search import finder
-from quantviz.ui.shell import errors, session
+from quantviz.ui.lab.from_map import open_place
+from quantviz.ui.shell import errors
 from quantviz.ui.shell.address import turn_to
 from quantviz.ui.shell.bounds import FIND_CHARACTERS
+from quantviz.ui.shell.origin import MapPlace, MapTensor, MapWalk
 from quantviz.ui.shell.words import language, say, shape_text
 
 if TYPE_CHECKING:
@@ -86,7 +79,7 @@ def show_table(state: CheckpointsState, model: Model, recipe: str) -> None:
         hide_index=True,
         height=_HEIGHT,
         column_config=_columns(),
-        on_select=errors.safely(lambda: _row_clicked(key, tensors, recipe)),
+        on_select=errors.safely(lambda: _row_clicked(key, model, tensors, recipe)),
         selection_mode="single-row",
         placeholder="",
         alt=say("checkpoints.table_alt", count=len(tensors)),
@@ -116,11 +109,11 @@ def _picked(statuses: list[str]) -> list[str]:
     return list(st.session_state.get(_STATUS) or ())
 
 
-def _row_clicked(key: str, tensors: list[ModelTensor], recipe: str) -> None:
+def _row_clicked(key: str, model: Model, tensors: list[ModelTensor], recipe: str) -> None:
     rows = chosen(key, "rows", lambda rows: all(row < len(tensors) for row in rows))
     if rows:
         st.session_state[_CLICKS] = st.session_state.get(_CLICKS, 0) + 1
-        open_in_lab(tensors[rows[0]], recipe)
+        open_in_lab(model, tensors[rows[0]], recipe)
 
 
 def _frame(model: Model, tensors: list[ModelTensor], recipe: str) -> Any:
@@ -203,30 +196,19 @@ def scan_command(path: str, recipes: Iterable[str], engine: str = "", imatrix: s
     return shell_command(("quantviz", "scan", operand(path), *options, "-o", "table.parquet"))
 
 
-def source_of(chosen: str, tensor: ModelTensor) -> Source:
-    """Return a tensor of a scan as the Lab opens it.
-
-    Raises:
-        QuantVizError: Its file is not below the server's folder.
-    """
-    if chosen == EXAMPLE:
-        return example_tensors()[tensor.name]
-    below = below_folder(tensor.file)
-    if below is None:
-        raise QuantVizError("checkpoint.not_below", name=tensor.name[:200])
-    source = LocalTensor.of(below, tensor.name)
-    return as_opened(source, source.file_orientation())
-
-
-def open_in_lab(tensor: ModelTensor, recipe: str) -> None:
-    """Turn to the Lab with a tensor under a recipe, at its largest error."""
-    source = source_of(current_state().chosen, tensor)
-    row = tensor.rows.get(recipe, {})
-    # The measured scheme, where the engine has another type for this tensor.
-    shape = source.shape
-    scheme = as_scheme(row["scheme"]) if row.get("scheme") else scheme_named(recipe)
-    worst = row.get("max_error_at")
-    cell: Shape = tuple(worst) if worst else (0,) * len(tensor.shape)
-    state = LabState(source, scheme, View.of(shape), source.cell_of(cell)).with_scheme(scheme)
-    session.put_from_map(state)
+def open_in_lab(model: Model, tensor: ModelTensor, recipe: str) -> None:
+    """Turn to the Lab with a tensor of the model under a recipe, at its largest error."""
+    ranked = sorted(model.weights, key=lambda each: _ranked(each, recipe))
+    tensors = [each for each in ranked if not math.isnan(each.number(recipe, "sqnr_db"))]
+    if tensor not in tensors:  # it has no place among the worst
+        tensors = [tensor]
+    walk = MapWalk(current_state().chosen, recipe, tuple(_on_map(each, recipe) for each in tensors))
+    open_place(MapPlace(walk, tensors.index(tensor)))
     turn_to(LAB)
+
+
+def _on_map(tensor: ModelTensor, recipe: str) -> MapTensor:
+    row = tensor.rows.get(recipe, {})
+    worst = row.get("max_error_at") or (0,) * len(tensor.shape)
+    scheme = str(row.get("scheme") or "")
+    return MapTensor(tensor.name, tensor.file, scheme, tensor.number(recipe, "sqnr_db"), tuple(worst))

@@ -67,9 +67,10 @@ def select(row: int, col: int) -> None:
 
 
 def show_sentence(why: Explanation, source: Source) -> None:
-    """Show the sentence of a cell of the tensor of `source`."""
+    """Show the sentence of a cell of the tensor of `source`; the browser writes it while a hand drags."""
+    place = ",".join(map(str, why.index))
     st.html(
-        f'<p class="qv-sentence"><b>{html.escape(_place(why.index, source))}</b> '
+        f'<p class="qv-sentence" data-qv-sentence="{place}"><b>{html.escape(_place(why.index, source))}</b> '
         f"{html.escape(sentence(why, say))}</p>"
     )
 
@@ -112,13 +113,17 @@ def show_cell_ruler(
     show_ruler(picture.alone() if alone else picture, key=key, label=label, larger=larger)
 
 
-def show_steps(why: Explanation, *, folded: bool = False) -> None:
-    """Show every step, from the block's range to the error, with facts of the block, the grid and the code;
-    `folded` into a button, where the page has no room for a line of its own.
-    """
-    with (st.popover if folded else st.expander)(say("cell.steps"), key="cell_steps"):
-        heads = [say(f"cell.{name}") for name in ("step", "line", "numbers", "gives")]
-        st.html(f'<div class="qv-steps">{table_html(heads, _rows(why))}</div>')
+def show_steps(why: Explanation) -> None:
+    """Show every step, from the block's range to the error, with facts of block, grid and code."""
+    with st.expander(say("cell.steps"), key="cell_steps"):
+        st.html(steps_html(why))
+
+
+def steps_html(why: Explanation, *, scrolls: bool = False) -> str:
+    """Return every step as a table; one that `scrolls` in its own place is reached by the keyboard."""
+    heads = [say(f"cell.{name}") for name in ("step", "line", "numbers", "gives")]
+    focus = ' tabindex="0"' if scrolls else ""
+    return f'<div class="qv-steps"{focus}>{table_html(heads, _rows(why))}</div>'
 
 
 def _rows(why: Explanation) -> Iterator[str]:

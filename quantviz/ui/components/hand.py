@@ -30,6 +30,7 @@ from quantviz.sources.edited import with_cell
 from quantviz.text import templates
 from quantviz.ui.components.component import component, last_message
 from quantviz.ui.components.hand_curve import Arrays, HandCurve
+from quantviz.ui.components.hand_words import format_words, hand_words, usual_bits
 from quantviz.ui.components.ruler import ruler_settings
 from quantviz.ui.shell.classroom import enlarge_ruler
 from quantviz.ui.shell.words import language, say, theme
@@ -135,6 +136,8 @@ class HandRuler:
     curve: HandCurve | None = None
     #: Whether nothing may be moved.
     locked: bool = False
+    #: The baseline's numbers by the keys of the tiles, where there is one.
+    baseline: Mapping[str, float] | None = None
 
 
 def fits_hand(state: LabState) -> bool:
@@ -274,8 +277,9 @@ def _pays(handles: Mapping[str, bool]) -> dict[str, Any]:
     return {
         "bits": [],
         "groups": [],
-        "with_range": True,
-        "room": True,
+        # Its ends are drawn where the other tabs have them, on the same axis.
+        "with_range": handles["range"],
+        "outlier": True,
         "handles": {name: name == "value" and free for name, free in handles.items()},
         "pays": {
             "hint": say("hand.pays_hint"),
@@ -354,21 +358,30 @@ def _common(ruler: HandRuler) -> dict[str, Any]:
         "holds_codes": False,
         "stage": "all",
         "room": False,
+        # Whether a hand makes an outlier of the value, past the ends of the axis.
+        "outlier": False,
         "reserved": 0,
         "rows": [],
         "bell": None,
         "mark": None,
         "snap": (),
         "pays": None,
+        "words": hand_words(ruler.state),
+        "baseline": {name: number_text(value) for name, value in (ruler.baseline or {}).items()},
         "metrics": write_metrics().packed(),
         "settings": {
             **ruler_settings(theme(), language()),
-            "colours": THEMES[theme()].named("border", "font", "text", "surface"),
+            "colours": THEMES[theme()].named("border", "font", "text", "muted", "surface"),
             "all_blocks": templates("hand", language())["all_blocks"],
             # By the error key of the browser's arithmetic.
             "refusals": dict(templates("hand.refusals", language())),
         },
     }
+
+
+def number_text(value: float) -> str:
+    """Return a number as JavaScript reads it: JSON has no Inf and no NaN."""
+    return str(value).replace("inf", "Infinity").replace("nan", "NaN")
 
 
 def _handles(state: LabState, locked: bool) -> dict[str, bool]:
@@ -403,6 +416,7 @@ def _variant(scheme: Scheme, shape: Shape, program: int, size: int | None) -> di
         "group_label": label,
         "phone_bits": say("phone.bits", bits=fmt.bits),
         "phone_levels": say("phone.levels", levels=f"{level_count(scheme):,}"),
+        "format_words": format_words(scheme),
         **_variant_facts(scheme, shape),
     }
 
@@ -426,12 +440,14 @@ def _variant_facts(scheme: Scheme, shape: Shape) -> Mapping[str, Any]:
             decoded = [float(v) if math.isfinite(v) else None for v in values]
     return {
         "format": scheme.format,
+        "kind": fmt.kind,
         "zero_domain": scheme.zero_domain,
         "zero_points": zero_points(scheme),
         # Of a large tensor three cells are known, in one block.
         "layout": layout_spec((_ONE_BLOCK if shape == _THREE else scheme).layout(shape), shape),
         "bits": bits,
         "bits_text": f"{bits:.4g}",
+        "usual_bits": usual_bits(scheme, bits),
         "bits_label": str(fmt.bits),
         "code_range": range_of_codes(every if len(every) else np.zeros(1), scheme),
         "decoded": decoded,

@@ -17,8 +17,9 @@ def show_plot(figure: Any, key: str, alt: str | None = None, **look: Any) -> Non
 
 
 def table_html(heads: Iterable[str], rows: Iterable[str]) -> str:
-    """Return a table as HTML: `heads` are text, `rows` are HTML."""
-    head = "".join(f"<th>{html.escape(each)}</th>" for each in heads)
+    """Return a table as HTML: `heads` are text, `rows` are HTML; an empty head is a cell without a name."""
+    # A header without words is read out as one that says nothing.
+    head = "".join(f"<th>{html.escape(each)}</th>" if each else "<td></td>" for each in heads)
     return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
 
 

@@ -71,12 +71,12 @@ def show_facts(state: FormatsState) -> None:
         f"<th>{colour_swatch(row)} {html.escape(format_name(fmt))}</th>" for row, fmt in enumerate(formats)
     ]
     titles = {name: f"<th{term_title(name)}><span>{head}</span></th>" for name, head in heads.items()}
-    wide = f"<tr><th></th>{''.join(titles.values())}</tr>"
+    wide = f"<tr><td></td>{''.join(titles.values())}</tr>"
     wide += "".join(
         f"<tr>{name}{''.join(f'<td>{html.escape(value)}</td>' for value in row.values())}</tr>"
         for name, row in zip(names, facts, strict=True)
     )
-    tall = f"<tr><th></th>{''.join(names)}</tr>"
+    tall = f"<tr><td></td>{''.join(names)}</tr>"
     tall += "".join(
         f"<tr>{title}{''.join(f'<td>{html.escape(row[name])}</td>' for row in facts)}</tr>"
         for name, title in titles.items()

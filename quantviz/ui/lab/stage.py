@@ -14,7 +14,7 @@ import streamlit as st
 
 from quantviz.errors import QuantVizError
 from quantviz.lab.state import LabState
-from quantviz.ui.components.cell import show_sentence, show_steps
+from quantviz.ui.components.cell import show_sentence, steps_html
 from quantviz.ui.components.choice import choose_among
 from quantviz.ui.lab.blame import blame_tab
 from quantviz.ui.lab.compare import compare_tab, compared_engines
@@ -39,11 +39,15 @@ class Stage:
 
     #: The tab that is open, one of `TABS`.
     tab: str
-    #: Places of the sentence, of the button that applies it, of the number line, and of the tab's body.
+    #: Places of the sentence, of the button that applies it, of the number line, of every step beside it, and
+    #: of the tab's body.
     sentence: Any
     action: Any
     ruler: Any
+    steps: Any
     body: Any
+    #: Place of the links to the words' lessons, below the stage: its ruler takes all of a laptop's height.
+    links: Any
 
 
 def show_stage(state: LabState) -> Stage:
@@ -66,8 +70,10 @@ def show_stage(state: LabState) -> Stage:
         sentence = st.container(key="sentence")
         action = st.container(key="apply")
         ruler = st.container(key="ruler")
+        steps = st.container(key="steps")
         body = st.container(key="stage_body")
-    return Stage(tab, sentence, action, ruler, body)
+    links = st.container(key="stage_links")
+    return Stage(tab, sentence, action, ruler, steps, body, links)
 
 
 def _turn(tab: str) -> None:
@@ -117,14 +123,12 @@ def fill_stage(
         with stage.body:
             compare_tab.show_engines(compared, state)
     curve = None
-    if stage.tab in ("cell", "range") and visible("number_line"):
+    if stage.tab != "compare" and visible("number_line"):
+        pays = stage.tab == "blame" and can_drag_value(study, why, state)
         # The ruler comes before slower parts.
         with stage.ruler:
             curve = range_tab.curve_at_once(study, why, state) if stage.tab == "range" else None
-            show_lab_ruler(study, why, state, panels, curve)
-    if stage.tab == "blame" and visible("number_line") and can_drag_value(study, why, state):
-        with stage.ruler:
-            show_lab_ruler(study, why, state, panels, None, pays=True)
+            show_lab_ruler(study, why, state, panels, curve, pays=pays)
     if stage.tab == "compare":
         # It takes a while: the last tab's number line goes at once.
         stage.ruler.empty()
@@ -141,7 +145,7 @@ def fill_stage(
             compare_tab.show_compare(study, state, compared, stage.sentence, stage.action, stage.body)
     if not classroom().projector:
         words = CAUSES.get(why.cause, ()) if stage.tab == "cell" else ()
-        with stage.body:
+        with stage.links:
             st.caption(learn(*terms_of(f"stage_tab_{stage.tab}"), *words))
     if curve is not None:
         # Without the marks that take too long it is still the curve.
@@ -165,8 +169,11 @@ def _fill_cell(study: Study, why: Any, state: LabState, stage: Stage) -> None:
         with stage.sentence:
             show_sentence(why, state.source)
     if visible("steps"):
+        # They are there before the box is ticked, which the page's style opens at once.
         with stage.action:
-            show_steps(why, folded=True)
+            st.checkbox(say("cell.steps"), key="cell_steps")
+        with stage.steps:
+            st.html(steps_html(why, scrolls=True))
     if has_places(state) and not classroom().projector:
         with stage.body:
             show_places(study, state)

@@ -63,11 +63,11 @@ def show_page() -> None:
     take_from_browser()
     every = lessons(language())
     with st.sidebar:
+        show_language()  # first, as on every page: below the list of lessons it would be out of reach
         _show_contents(every, place)
         st.session_state[HANDS] = st.toggle(
             say("lessons.hands"), st.session_state.get(HANDS, False), help=say("lessons.hands_help")
         )
-        show_language()
     for wrong in (*errors.page_errors(), *st.session_state.get(PROBLEMS, ()), *filter(None, (unreadable(),))):
         st.warning(say_error(wrong))
     lesson = every.get(place.lesson) if place.lesson else None

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, cast
 
 import streamlit as st
 
+from quantviz.figures.arrangement import GAP
 from quantviz.figures.theme import THEMES, translucent
 from quantviz.lab.picture_parts import PANEL_PARTS, TILE_PARTS
 from quantviz.lab.state import LabState
@@ -51,11 +52,27 @@ _CELLS = "lesson_cells"
 _PANELS = "lesson_panels"
 #: In place of a state's name: the step's own after the learner's drags.
 IN_HAND = "in_hand"
-#: Pixels of the panels' height above a ruler, and above one with a curve below its comb.
+#: Least pixels of the panels' height above a ruler, and above one with a curve below its comb.
 _ABOVE_RULER = 212
 _ABOVE_CURVE = 150
 #: Pixels of the ruler that a slider over it takes.
 _SLIDER = 10
+#: Pixels below the title for a step's picture on a laptop, and on a screen whose picture is at least so wide;
+#: one narrower than a picture beside words is a phone's.
+_ROOM = 545
+_ROOM_OF_WIDE = 900
+_WIDE = 860
+_NARROW = 560
+#: Most pixels of the panels' height on either: on a laptop the same for each width that a browser reports.
+_HIGHEST = 330
+_HIGHEST_OF_WIDE = 470
+#: Pixels that the other parts of a picture take of it; a table has a heading and a choice besides its rows.
+_TAKEN = {"scheme": 32, "sentence": 32, "number_line": 190, "curve": 140, "bits_plot": 190, "steps": 180}
+_TILES = 74
+_TABLE_ROW = 32
+_TABLE_AROUND = 110
+#: Pixels of titles, numbers and colour bars above and below the cells.
+_AROUND_CELLS = 67
 
 
 def show_picture(now: Now) -> None:
@@ -183,12 +200,14 @@ def _panels(now: Now, r: QuantResult, state: LabState, panels: list[str]) -> int
     data = replace(data, plain=_SYMBOLS not in known)
     pointing = _pointing(now)
     selected = _pointed(now) if pointing else _framed(now, state)
-    place = PanelsPlace(
-        _PANELS,
-        st.container(key="lesson_bridge"),
-        st.container(key=_PANELS),
-        on_cell=errors.safely(lambda: _clicked(now, state, pointing)),
-    )
+    all_four = len(panels) == len(PANEL_PARTS) and not classroom().projector
+    with st.container(key="lesson_four" if all_four else None):
+        place = PanelsPlace(
+            _PANELS,
+            st.container(key="lesson_bridge"),
+            st.container(key=_PANELS),
+            on_cell=errors.safely(lambda: _clicked(now, state, pointing)),
+        )
     if larger := _larger():
         lower, bars = height_on_wall(now, _width() / larger, data.shape, len(panels))
         style = replace(
@@ -201,10 +220,9 @@ def _panels(now: Now, r: QuantResult, state: LabState, panels: list[str]) -> int
     else:
         # A laptop has room for both, the panels and the ruler below them.
         rows, cols = data.shape
-        low = _ABOVE_CURVE if "curve" in now.step.show else _ABOVE_RULER
-        low -= _SLIDER * bool({"bits", "group"} & set(now.step.move))
-        height = low if "number_line" in now.step.show and 2 * rows >= cols else None
-        style = replace(page_style(place.bridge), height=height)
+        style = page_style(place.bridge, LESSON_WIDTH)
+        if "number_line" in now.step.show and 2 * rows >= cols:
+            style = replace(style, height=_height_above_ruler(now, style.width, rows / cols, len(panels)))
     show_panels(
         data,
         place,
@@ -214,6 +232,30 @@ def _panels(now: Now, r: QuantResult, state: LabState, panels: list[str]) -> int
         first="x" if pointing else None,
     )
     return data.stamp
+
+
+def _height_above_ruler(now: Now, width: float, ratio: float, panels: int) -> float:
+    """Return the panels' height in pixels: what a screen has left beside the picture's other parts, and no
+    more than square cells need.
+
+    Args:
+        now: The step.
+        width: The panels' width in pixels.
+        ratio: Rows of the tensor to its columns.
+        panels: How many panels stand beside each other.
+    """
+    show = now.step.show
+    least = _ABOVE_CURVE if "curve" in show else _ABOVE_RULER
+    least -= _SLIDER * bool({"bits", "group"} & set(now.step.move))
+    if width < _NARROW:
+        return least
+    taken = sum(height for part, height in _TAKEN.items() if part in show)
+    taken += _TILES * bool(show & set(TILE_PARTS))
+    if "table" in show and now.step.table:
+        taken += _TABLE_AROUND + _TABLE_ROW * len(now.step.table.rows)
+    room, most = (_ROOM_OF_WIDE, _HIGHEST_OF_WIDE) if width >= _WIDE else (_ROOM, _HIGHEST)
+    square = (width - GAP * panels) / panels * ratio + _AROUND_CELLS
+    return max(min(room - taken, square, most), least)
 
 
 def _larger() -> float | None:

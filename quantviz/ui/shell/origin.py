@@ -1,4 +1,4 @@
-"""Origins of the Lab's state: the step of a lesson, a model's map, a scenario."""
+"""Origins of the Lab's state: the step of a lesson, a tensor of a model's map, a scenario."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ import streamlit as st
 
 from quantviz.lab.scenarios import SCENARIOS, scenario_of
 from quantviz.lab.state import LabState
+from quantviz.schemes.granularity import Shape
+from quantviz.sources import Source
 from quantviz.ui.shell import undo
 
 #: The lesson's step that the state was opened from.
 _LESSON = "lab_origin"
-#: The tensor that was opened from a model's map.
+#: The tensors of a model's map, and those of them that were opened.
 _MAP = "lab_from_map"
 #: The scenario that this session has seen the state of, as long as its tensor is on the screen.
 _SCENARIO = "lab_scenario"
@@ -31,15 +33,60 @@ class LessonStep:
     opened: LabState
 
 
+@dataclass(frozen=True)
+class MapTensor:
+    """A tensor of a model's map, with the numbers that the Lab opens it by."""
+
+    name: str
+    file: str
+    #: The text form of its scheme in the scan; "" where it was not measured.
+    scheme: str
+    sqnr_db: float
+    #: Index of its largest error, of its first value where it was not measured.
+    worst_cell: Shape
+
+
+@dataclass(frozen=True)
+class MapWalk:
+    """The tensors of a model's map in order of SQNR under a recipe, the worst first."""
+
+    #: The checkpoint as the page of checkpoints offers it.
+    chosen: str
+    recipe: str
+    tensors: tuple[MapTensor, ...]
+
+
+@dataclass(frozen=True)
+class MapPlace:
+    """A place in a walk through a map's tensors."""
+
+    walk: MapWalk
+    #: Number of the tensor in the walk, from 0.
+    at: int
+
+    @property
+    def tensor(self) -> MapTensor:
+        """Return the tensor at this place."""
+        return self.walk.tensors[self.at]
+
+    def beside(self, by: int) -> MapPlace | None:
+        """Return the place so many tensors further; None beyond the ends."""
+        at = self.at + by
+        return MapPlace(self.walk, at) if 0 <= at < len(self.walk.tensors) else None
+
+
 def came_from_lesson(lesson: str, step: int, opened: LabState) -> None:
     """Remember the way back to a lesson's step, counted from 0."""
     st.session_state[_LESSON] = LessonStep(lesson, step, opened)
     st.session_state[_SCENARIO] = None
 
 
-def came_from_map(now: LabState) -> None:
-    """Remember that there is a way back to a model's map."""
-    st.session_state[_MAP] = now.source.unedited
+def came_from_map(now: LabState, place: MapPlace) -> None:
+    """Remember the tensor's place in a model's map, and the way back to it."""
+    opened = _opened_from_map()
+    # Those of the same walk stay: an undo goes back to them.
+    before = [each for each in opened if each[1].walk is place.walk and each[0] != now.source.unedited]
+    st.session_state[_MAP] = [*before, (now.source.unedited, place)]
 
 
 def forget() -> None:
@@ -53,9 +100,14 @@ def forget_undone() -> None:
         forget()
 
 
-def is_from_map(now: LabState) -> bool:
-    """Return whether the tensor was opened from a model's map."""
-    return bool(st.session_state.get(_MAP) == now.source.unedited)
+def map_place(now: LabState) -> MapPlace | None:
+    """Return the tensor's place in a model's map; None where it was not opened from one."""
+    source = now.source.unedited
+    return next((place for opened, place in _opened_from_map() if opened == source), None)
+
+
+def _opened_from_map() -> list[tuple[Source, MapPlace]]:
+    return cast("list[tuple[Source, MapPlace]]", st.session_state.get(_MAP, []))
 
 
 def lesson_step(now: LabState) -> LessonStep | None:

@@ -7,6 +7,8 @@ import os
 import socket
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import streamlit as st
@@ -21,6 +23,13 @@ _PROBES = ("/_stcore/health", "/_stcore/host-config")
 _ELSEWHERE = 300
 #: Folder with the numbers of a process's open files; there is none on Windows.
 _OPEN = "/dev/fd"
+
+#: Headers with which a browser asks for a page in another form than as it is, or not at all if unchanged.
+_OTHER_FORMS = (b"accept-encoding", b"if-none-match", b"if-modified-since")
+#: Headers of a page that no longer fit once it has its style.
+_OF_THE_FILE = (b"content-length", b"etag", b"last-modified")
+#: The element in which Streamlit shows a page.
+_ROOT = b'<div id="root">'
 
 _Message = MutableMapping[str, Any]
 
@@ -92,3 +101,60 @@ class ProbeAnswers:
             await send(message)
 
         await self._app(scope, receive, send_elsewhere)
+
+
+class Styled:
+    """The server's app, whose pages come with their style: what is seen first has its final place.
+
+    Streamlit shows the first parts of a page before it has run the script that would give it `style.css`.
+    """
+
+    def __init__(self, app: Callable[..., Awaitable[None]]) -> None:
+        self._app = app
+
+    async def __call__(
+        self, scope: _Message, receive: object, send: Callable[[_Message], Awaitable[None]]
+    ) -> None:
+        if scope["type"] != "http" or b"text/html" not in dict(scope["headers"]).get(b"accept", b""):
+            await self._app(scope, receive, send)
+            return
+        # After the head, where Streamlit's own style will be, and before what a page brings.
+        style = b"<style>" + first_style(scope["path"]).encode() + b"</style>" + _ROOT
+        plain = [header for header in scope["headers"] if header[0] not in _OTHER_FORMS]
+        started: list[_Message] = []
+        parts: list[bytes] = []
+
+        async def send_styled(message: _Message) -> None:
+            if message["type"] == "http.response.start":
+                started.append(message)
+                return
+            parts.append(message.get("body", b""))
+            if message.get("more_body"):
+                return
+            page = b"".join(parts).replace(_ROOT, style, 1)
+            headers = [header for header in started[0]["headers"] if header[0].lower() not in _OF_THE_FILE]
+            length = (b"content-length", str(len(page)).encode())
+            await send({**started[0], "headers": [*headers, length]})
+            await send({**message, "body": page})
+
+        await self._app({**scope, "headers": plain}, receive, send_styled)
+
+
+@cache
+def _style_of_every_page() -> str:
+    return Path(__file__).with_name("style.css").read_text(encoding="utf-8")
+
+
+@cache
+def _room_of_the_sidebar() -> str:
+    return Path(__file__).with_name("sidebar_room.css").read_text(encoding="utf-8")
+
+
+def first_style(path: str) -> str:
+    """Return the style of the page at `path` until its own has come; the front door has no sidebar.
+
+    >>> len(first_style("/lab")) > len(first_style("/"))
+    True
+    """
+    room = "" if path.rpartition("/")[2] in ("", "home") else _room_of_the_sidebar()
+    return _style_of_every_page() + room

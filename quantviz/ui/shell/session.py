@@ -142,10 +142,11 @@ def put_from_lesson(new: LabState, lesson: str, step: int) -> None:
     origin.came_from_lesson(lesson, step, state())
 
 
-def put_from_map(new: LabState) -> None:
-    """Take a tensor from a model's map, and remember that there is a way back to it."""
+def put_from_map(new: LabState, place: origin.MapPlace) -> None:
+    """Take a tensor from a model's map, and remember its place there and the way back."""
     put_from_page(new)
-    origin.came_from_map(state())
+    if state().source == new.source:  # not where a teacher has locked the tensor
+        origin.came_from_map(state(), place)
 
 
 def _as_locked(new: LabState) -> LabState:

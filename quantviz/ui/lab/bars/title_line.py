@@ -10,26 +10,35 @@ import streamlit as st
 from quantviz.checkpoints.offered import as_link
 from quantviz.lab.scenarios import SCENARIOS
 from quantviz.lab.state import LabState
+from quantviz.schemes.recipes import ALL_RECIPES, recipe_name
+from quantviz.text import visible as spelled_out
 from quantviz.ui.components.cell import show_cell_inputs
 from quantviz.ui.components.choice import show_button
 from quantviz.ui.components.lesson_place import go
 from quantviz.ui.lab.bars.scheme_bar import is_sheet_open
+from quantviz.ui.lab.from_map import open_place
 from quantviz.ui.lab.picture.navigation import block_words
 from quantviz.ui.shell import origin, session, undo
 from quantviz.ui.shell.address import turn_to
 from quantviz.ui.shell.classroom import classroom, visible
-from quantviz.ui.shell.origin import LessonStep
-from quantviz.ui.shell.words import language, plain, say
+from quantviz.ui.shell.origin import LessonStep, MapPlace
+from quantviz.ui.shell.words import language, number, plain, say
 
 #: Characters of a tensor's name that the line has room for; the sidebar shows all of it.
 _LONGEST_NAME = 40
 
 
 def tensor_name(state: LabState) -> str:
-    """Return the tensor's name: of the scenario it began as, or of its source."""
-    name = origin.scenario(session.state())
-    if name and not state.source.edits:
-        return say(f"scenarios.{name}.name")
+    """Return the tensor's name: in the model, of the scenario it began as, or of its source."""
+    edits = len(state.source.edits)
+    place = origin.map_place(state)
+    if place:
+        name = spelled_out(place.tensor.name)
+        key = "sources.edited.title_one" if edits == 1 else "sources.edited.title"
+        return say(key, name=name, count=edits) if edits else name
+    scenario = origin.scenario(session.state())
+    if scenario and not edits:
+        return say(f"scenarios.{scenario}.name")
     return state.source.title(language())
 
 
@@ -42,6 +51,7 @@ def show_title(state: LabState) -> tuple[Any, Any]:
             _crumbs(state)
         with st.container(key="cell_sheet" if is_sheet_open() else "cell_place"):
             show_cell_inputs(state)
+        _show_worst(state)
         st.markdown(plain(_hint(state)), width="stretch")
         with st.container(
             key="title_actions",
@@ -68,7 +78,7 @@ def show_title(state: LabState) -> tuple[Any, Any]:
 def _model_crumb(state: LabState) -> None:
     """Lead back to the map of the model that the tensor is of."""
     file = state.source.original.checkpoint
-    if classroom().hidden or classroom().locked or not (origin.is_from_map(state) or file):
+    if classroom().hidden or classroom().locked or not (origin.map_place(state) or file):
         return
     st.page_link(
         "pages/explore/checkpoints.py",
@@ -78,10 +88,50 @@ def _model_crumb(state: LabState) -> None:
     )
 
 
+def _show_worst(state: LabState) -> None:
+    """Show the tensor's place among the worst of its model, and the ways to those beside it."""
+    place = origin.map_place(state)
+    if place is None or len(place.walk.tensors) < 2 or classroom().hidden or classroom().locked:
+        return
+    with st.container(
+        key="map_walk", horizontal=True, gap=None, width="content", vertical_alignment="center"
+    ):
+        _beside_button(place, "worse", -1)
+        words = say("lab.worst.place", place=place.at + 1, count=len(place.walk.tensors))
+        st.html(f'<span class="qv-worst">{html.escape(words)}</span>', width="content")
+        _beside_button(place, "next", 1)
+
+
+def _beside_button(place: MapPlace, name: str, by: int) -> None:
+    """Show the button that opens the tensor so many places further among the worst."""
+    beside = place.beside(by)
+    about = None
+    if beside is not None:
+        recipe = place.walk.recipe
+        about = say(
+            f"lab.worst.{name}_help",
+            tensor=plain(beside.tensor.name),
+            db=number(beside.tensor.sqnr_db, 3),
+            recipe=recipe_name(recipe, language(), short=True) if recipe in ALL_RECIPES else plain(recipe),
+        )
+    icon = ":material/chevron_left:" if by < 0 else ":material/chevron_right:"
+    label = say(f"lab.worst.{name}")
+    show_button(label, f"walk_{name}", open_place, beside, icon=icon, disabled=beside is None, help=about)
+
+
+def _shortened(state: LabState, name: str) -> str:
+    """Return a name as the line has room for it: tensors of a file differ at the ends of their names."""
+    if len(name) <= _LONGEST_NAME:
+        return name
+    if origin.map_place(state) or state.source.original.checkpoint:
+        return f"…{name[1 - _LONGEST_NAME :]}"
+    return f"{name[: _LONGEST_NAME - 1]}…"
+
+
 def _crumbs(state: LabState) -> None:
     """Show the way from the page to the block; the cell's own place follows as inputs."""
     name = tensor_name(state)
-    short = name if len(name) <= _LONGEST_NAME else name[: _LONGEST_NAME - 1] + "…"
+    short = _shortened(state, name)
     # As HTML: a file's name is untrusted text, and Markdown would make links of texts that look like one.
     st.html(
         f'<h1 class="qv-crumbs"><span class="qv-page">{html.escape(say("pages.lab"))}</span>'

@@ -11,6 +11,7 @@ import streamlit as st
 from quantviz.lab.state import LabState
 from quantviz.ui.components.choice import show_button
 from quantviz.ui.components.scheme_words import field_name, value_words
+from quantviz.ui.components.small_parts import table_html
 from quantviz.ui.lab.compare.compared_engines import Shown, engine_name, rule_name
 from quantviz.ui.shell import session
 from quantviz.ui.shell.classroom import visible
@@ -123,13 +124,11 @@ def show_difference(shown: Shown, state: LabState) -> None:
     causes += _ties(reason)
     names = ["", *(say(f"compare.{name}") for name in ("before", "rounding", "code", "x_hat", "lines"))]
     rows = [_side(shown, reason, side, engines[side], names) for side in (0, 1)]
-    head = "".join(f"<th>{html.escape(each)}</th>" for each in names)
     lead = f"<b>{html.escape(say('compare.place', place=place))}</b>, "
     lead += html.escape(say("compare.x", x=number(reason.one.x, 7)))
-    table = f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
     st.html(
         f'<div class="qv-steps qv-compare-why"><p>{lead} &nbsp; {html.escape(sentences(*causes))}</p>'
-        f"{table}</div>"
+        f"{table_html(names, rows)}</div>"
     )
 
 

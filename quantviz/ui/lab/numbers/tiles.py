@@ -14,7 +14,7 @@ import streamlit as st
 from quantviz.export.files import scope_of
 from quantviz.figures.numbers import WRITING, short_number
 from quantviz.lab.state import LabState
-from quantviz.schemes.scheme import Scheme
+from quantviz.ui.components.hand_words import usual_bits
 from quantviz.ui.components.term import term
 from quantviz.ui.lab.learning import learn_address, terms_of
 from quantviz.ui.lab.tensor import gaussian_db, study_of
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from quantviz.analysis.study import Study
     from quantviz.streaming.measuring import Measured
 
-#: The layer size that "bits per weight" is also given for.
-_USUAL_LAYER = (4096, 4096)
 #: Metrics with sentences in `metric_texts`.
 WORDED_METRICS = ("mse", "sqnr_db", "zeroed_share", "clipped_share")
 
@@ -96,13 +94,13 @@ def tiles(study: Study, state: LabState) -> tuple[Tile, ...]:
     zeros = say("tiles.zeroed.line", count=count_text(round(zeroed * nonzero)), all=count_text(nonzero))
     clipping = say("tiles.clipped.line", share=share(m["clipping_mse"] / mse if mse else 0.0))
     clipped_count = {"count": str(round(clipped * count) if count else 0)}
-    usual_bits = say("tiles.bits.line", bits=_usual_bits(state.scheme, bits))
+    usual = say("tiles.bits.line", bits=usual_bits(study.scheme, bits))
     return (
         Tile("mse", values["mse"], line, {"steps": in_steps, "rmse": number(m["rmse"])}, mse),
         _sqnr(own, values["sqnr"], state),
         Tile("zeroed", values["zeroed"], zeros, {}, zeroed),
         Tile("clipped", values["clipped"], clipping, clipped_count, clipped),
-        Tile("bits", f"{bits:.4g}", usual_bits, _storage(study), bits),
+        Tile("bits", f"{bits:.4g}", usual, _storage(study), bits),
     )
 
 
@@ -137,13 +135,6 @@ def _gaussian_words(state: LabState, sqnr_db: float) -> str:
     lost = gaussian - sqnr_db
     key = "tiles.sqnr.more" if lost > 0 else "tiles.sqnr.less"
     return say(key, gaussian=number(gaussian, 2), lost=number(abs(lost), 2))
-
-
-def _usual_bits(scheme: Scheme, bits: float) -> str:
-    """Return the bits a weight on the usual layer; the present ones where groups do not divide it."""
-    from quantviz.evaluation.metric_formulas import bits_per_element
-
-    return f"{bits if scheme.problems(_USUAL_LAYER) else bits_per_element(scheme, _USUAL_LAYER):.4g}"
 
 
 def _storage(study: Study) -> dict[str, str]:
@@ -198,7 +189,7 @@ def show_live_tile(tile: Tile, *, line: bool = True, whose: str = "", short: boo
     explained = say(f"tiles.{tile.key}.help", **tile.facts)
     called = say(f"tiles.{tile.key}.{'short' if short else 'name'}")
     name = term(called, explained, key=f"tile_{tile.key}")
-    below = f"<small>{html.escape(tile.line)}</small>" if line and tile.line else ""
+    below = _second_line(tile) if line else ""
     below += f'<small class="qv-whose">{html.escape(whose)}</small>' if whose else ""
     value = f'<b data-qv-metric="{tile.key}">{html.escape(tile.value)}</b>'
     st.html(f'<div class="qv-tile">{name}{value}{below}</div>')
@@ -257,9 +248,13 @@ def _number(tile: Tile, before: Tile | None, state: LabState) -> str:
     if before:
         words, better = change_against(tile, before)
         look = {True: "qv-better", False: "qv-worse", None: ""}[better]
-        change = f'<em class="{look}">{html.escape(words)}</em>'
-    line = f"<small>{html.escape(tile.line)}</small>" if tile.line else ""
+        change = f'<em class="{look}" data-qv-change="{tile.key}">{html.escape(words)}</em>'
     return (
         f'<div class="qv-number qv-number-{tile.key}">{name} '
-        f'<b data-qv-metric="{tile.key}">{html.escape(tile.value)}</b>{change}{line}</div>'
+        f'<b data-qv-metric="{tile.key}">{html.escape(tile.value)}</b>{change}{_second_line(tile)}</div>'
     )
+
+
+def _second_line(tile: Tile) -> str:
+    """Return the line under a number; the browser writes there while a hand drags."""
+    return f'<small data-qv-line="{tile.key}">{html.escape(tile.line)}</small>' if tile.line else ""

@@ -14,7 +14,7 @@ from quantviz.schemes.calibration import ManualRange
 from quantviz.ui.components import hand
 from quantviz.ui.components.cell import show_cell_ruler
 from quantviz.ui.components.hand_curve import HandCurve
-from quantviz.ui.lab.numbers.tiles import WORDED_METRICS, metric_texts
+from quantviz.ui.lab.numbers.tiles import WORDED_METRICS, baseline_tiles, metric_texts
 from quantviz.ui.lab.picture.tensor_panels import PANELS_KEY
 from quantviz.ui.lab.tensor import at_hand
 from quantviz.ui.shell import errors, session
@@ -44,8 +44,9 @@ def show_lab_ruler(
     if study.of_file:  # a hand would draw codes from the values' range, not the file's
         show_cell_ruler(why, study, key="cell_ruler")
     elif study.result is not None and hand.fits_hand(state):
+        baseline = {tile.key: tile.raw for tile in baseline_tiles(state)}
         hand.show_hand(
-            hand.HandRuler(study, state, PANELS_KEY, panels.stamp, label, curve, fixed),
+            hand.HandRuler(study, state, PANELS_KEY, panels.stamp, label, curve, fixed, baseline),
             key=_HAND_KEY,
             on_release=errors.safely(_let_go),
             pays=pays,

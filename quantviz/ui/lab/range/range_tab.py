@@ -290,9 +290,12 @@ def _sqnr_call(scheme: Scheme) -> str:
 
 
 def block_asked_for(study: Study, why: Any) -> tuple[int, ...] | None:
-    """Return the block that curve and table are about; None for the whole tensor."""
-    asked = study.layout.block_count > 1 and st.session_state.get(_OF) == _BLOCK
-    return tuple(why.block) if asked else None
+    """Return the block that curve and table are about: at first the selected cell's, whose values the ruler
+    shows; None for the whole tensor.
+    """
+    if study.layout.block_count == 1 or st.session_state.get(_OF) == _WHOLE:
+        return None
+    return tuple(why.block)
 
 
 def has_curve(study: Study, state: LabState) -> bool:
@@ -316,7 +319,7 @@ def _show_choice(study: Study, why: Any, state: LabState) -> None:
     if study.layout.block_count == 1:
         return
     words = {_WHOLE: say("stage.range.of_tensor"), _BLOCK: _block_words(study, why, state)}
-    switch(_OF, say("stage.range.of"), words, look="visible")
+    switch(_OF, say("stage.range.of"), words, _BLOCK, look="visible")
 
 
 def _compared(state: LabState, block: tuple[int, ...] | None) -> CalibrationComparison:

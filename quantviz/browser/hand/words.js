@@ -1,0 +1,386 @@
+// The words beside the panels while a hand moves something: the sentence of the selected cell, the second
+// lines of the numbers, the title of the codes. `words` are the server's sentences with their braces; the
+// server writes the same strings.
+
+import { bitsOf, digitsFor, plainNumber, roundedTo, significant, textWidth } from "../panels/numbers.js";
+import { filled } from "../ruler/figures.js";
+import { percentage } from "./figures_line.js";
+
+// ---- the sentence of a cell: `sentence` of `cell_words.py` -----------------------------------------------
+
+const SCALING = ["subtract_lo", "divide", "multiply_inverse", "fused"];
+// Digits of whole numbers, and the most that a value is written with to tell how it was rounded.
+const WHOLE_DIGITS = 8;
+const MOST_TELLING = 10;
+
+// The cell in one line; `why` is what `explainCell` gives, `format` the name of its format.
+export function sentenceOf(why, { cell, rules, causes }, format, writing) {
+  return new Sentence(why, { cell, rules, causes, format }, writing).whole();
+}
+
+class Sentence {
+  constructor(why, words, writing) {
+    Object.assign(this, { why, words, writing });
+  }
+
+  say(name, values) {
+    return filled(this.words.cell[name], values);
+  }
+
+  number(value, digits = 4, plus = "") {
+    return plainNumber(value, digits, this.writing, plus);
+  }
+
+  exact(value) {
+    return Number.isNaN(value) ? this.writing.nan : this.number(value, WHOLE_DIGITS);
+  }
+
+  // A number to the right of a sign.
+  operand(value, digits = 4) {
+    return value < 0 ? `(${this.number(value, digits)})` : this.number(value, digits);
+  }
+
+  whole() {
+    const { why } = this;
+    const { cause, integer, rounding } = why;
+    const bits = bitsOf(why.code, why.widths);
+    if (cause === "left_out") {
+      const code = integer ? this.number(why.value, WHOLE_DIGITS) : bits;
+      return this.say("left_out", { x: this.exact(why.x), code, x_hat: this.exact(why.x_hat) });
+    }
+    const value = this.number(why.value, integer ? WHOLE_DIGITS : 6);
+    const parts = [this.arithmetic()];
+    if (rounding.nearer === "none") parts.push(this.say("no_number", { code: value }));
+    if (cause === "clipped") parts.push(this.say("clamp", { code: value }));
+    if (!integer) parts.push(this.say("bits", { bits }));
+    const x_hat = this.number(why.x_hat, digitsFor(why.x_hat, why.local_step));
+    parts.push(this.say("value", { x_hat }));
+    const error = this.number(why.error, 4, "+");
+    return parts.join(" ") + this.say("error", { error, cause: this.words.causes[cause] }) + this.ofClamped();
+  }
+
+  // The steps up to the rounded value.
+  arithmetic() {
+    const { why } = this;
+    // Of a value so far out only the format's end is worth a word: a float grid that goes on has no such code.
+    const beyond = why.rounding.nearer === "none" || (!why.integer && why.cause === "clipped");
+    let [words, rounded] = ["", false];
+    for (const step of why.steps) {
+      const { key, read, made } = step;
+      if (SCALING.includes(key)) {
+        words += (words && this.words.cell.then) + this.scaled(step);
+      } else if (key === "shift" && why.zero_point !== 0) {
+        words += this.shifted(step, rounded);
+      } else if (key === "lattice" && this.number(read.y) !== this.number(made)) {
+        words += ` ${this.say("lattice", { y: this.telling(step) })}`;
+      } else if (key.startsWith("round_")) {
+        rounded = true;
+        if (!beyond) words += ` ${this.landed()}`;
+      }
+    }
+    return words;
+  }
+
+  // A step that brings x to units of the scale.
+  scaled(step) {
+    const { why } = this;
+    const { x, y, short, ...others } = step.read;
+    const first = y === undefined ? this.number(x, digitsFor(x, why.local_step)) : this.number(y);
+    if (step.key === "fused") {
+      const { zero_point: zero } = why;
+      const sign = zero < 0 ? this.writing.minus : "+";
+      const values = { x: first, inverse: this.operand(others.inverse), sign, y: this.telling(step) };
+      return this.say("fused", { ...values, zero_point: this.number(Math.abs(zero)) });
+    }
+    const [other] = Object.keys(others).filter((name) => name !== "inverse");
+    if (step.key === "subtract_lo") {
+      const lo = this.operand(others[other], digitsFor(others[other], why.local_step));
+      return this.say("subtract", { x: first, lo, y: this.number(step.made) });
+    }
+    // A short block is divided all the same where the convention says so.
+    if (step.key === "divide" || short)
+      return this.say("divide", { x: first, scale: this.operand(others[other]), y: this.telling(step) });
+    return this.say("multiply", { x: first, inverse: this.operand(others.inverse), y: this.telling(step) });
+  }
+
+  // The zero point that is added, before rounding or after it.
+  shifted(step, rounded) {
+    const { y, ...others } = step.read;
+    const [[name, zero]] = Object.entries(others);
+    return this.say("shift", {
+      y: this.number(y, rounded ? WHOLE_DIGITS : 4),
+      sign: zero > 0 ? "+" : this.writing.minus,
+      zero_point: this.number(Math.abs(zero), step.whole.includes(name) ? WHOLE_DIGITS : 4),
+      shifted: rounded ? this.number(step.made, WHOLE_DIGITS) : this.telling(step),
+    });
+  }
+
+  // Which value of the grid it was rounded to, and by which rule where it was not simply the nearest.
+  landed() {
+    const { rounding, integer } = this.why;
+    const { format, rules } = this.words;
+    const value = this.number(rounding.output, integer ? WHOLE_DIGITS : 6);
+    const plain = rounding.nearer !== "tie" && rounding.to_the_nearest;
+    if (integer) {
+      const code = this.say("round", { code: value });
+      return plain ? code : code + this.say("by_rule", { rule: rules[rounding.rule] });
+    }
+    if (plain) return this.say("round_nearest", { format, value });
+    return this.say("round_to", { format, value }) + this.say("by_rule", { rule: rules[rounding.rule] });
+  }
+
+  // The result of a step with enough digits that the written number rounds to the same value.
+  telling({ made: y }) {
+    if (y !== this.why.rounding.y || !Number.isFinite(y)) return this.number(y);
+    let digits = 4;
+    while (digits < MOST_TELLING && !this.tells(y, digits)) digits++;
+    return this.number(y, Math.abs(y) < 10 ** digits ? digits : WHOLE_DIGITS);
+  }
+
+  // Whether so many digits of y are enough.
+  tells(y, digits) {
+    const { rounding, around } = this.why;
+    const { output } = rounding;
+    const read = roundedTo(y, digits);
+    const { below, above } = around(read);
+    const side = below === above ? "same" : sideOf(read - below, above - read);
+    const nearest = { below, above, same: below }[side] ?? output;
+    const other = rounding.nearer === "below" ? rounding.below : rounding.above;
+    const wanted = rounding.to_the_nearest ? output : other;
+    return nearest === wanted && (side === "tie") === rounding.tie && (output === below || output === above);
+  }
+
+  // That the block's zero point lies at the end of the codes.
+  ofClamped() {
+    const { clamped, zero_point: zero } = this.why;
+    if (clamped === null) return "";
+    const values = {
+      wanted: this.number(clamped, WHOLE_DIGITS),
+      zero_point: this.number(zero, WHOLE_DIGITS),
+    };
+    return this.say("zero_point_clamped", values);
+  }
+}
+
+function sideOf(below, above) {
+  if (below === above) return "tie";
+  return below < above ? "below" : "above";
+}
+
+// ---- the second lines of the numbers: `tiles` of `tiles.py` ----------------------------------------------
+
+// The text of each number's second line by its key. `found` are x, error, which cells count, moments and
+// metrics of a whole tensor; `axes` are those that are looked at, each with the words for one line of it.
+export function linesOf(found, { lines, axes }, variant, sqnr, writing) {
+  const { moments: m, metrics } = found;
+  const number = (value) => plainNumber(value, 3, writing);
+  const mse = variant.kind === "integer" ? "mse" : "mse_uneven";
+  let first = filled(lines[mse], { steps: number(metrics.rmse_steps), rmse: number(metrics.rmse) });
+  const left = found.x.length - m.cells;
+  if (left > 0) first = filled(lines.left_out, { line: first, count: left });
+  const clipping = metrics.mse === 0 ? 0 : metrics.clipping_mse / metrics.mse;
+  return {
+    mse: first,
+    sqnr: medianLine(found, lines.sqnr, axes, variant.layout.shape, sqnr, number),
+    zeroed: filled(lines.zeroed, { count: grouped(m.zeroed), all: grouped(m.cells - m.zeros) }),
+    clipped: filled(lines.clipped, { share: percentage(clipping, writing) }),
+    bits: filled(lines.bits, { bits: variant.usual_bits }),
+  };
+}
+
+// A count with commas between thousands.
+function grouped(count) {
+  return count.toLocaleString("en-US");
+}
+
+// The lower one of the medians of the rows' and of the columns' SQNR.
+function medianLine(found, template, axes, shape, sqnr, number) {
+  let worst = null;
+  for (const { axis, one } of axes) {
+    const median = medianOf(sqnrOfLines(found, shape, axis, sqnr));
+    if (median !== null && (!worst || median < worst.median)) worst = { one, median };
+  }
+  return worst ? filled(template, { one: worst.one, median: number(worst.median) }) : "";
+}
+
+// The SQNR of each index of an axis where x is not all 0; `sqnr` is the metric's formula.
+function sqnrOfLines({ x, error, counted }, shape, axis, sqnr) {
+  const inner = shape.slice(axis + 1).reduce((product, length) => product * length, 1);
+  const [x2, e2] = [new Float64Array(shape[axis]), new Float64Array(shape[axis])];
+  for (let i = 0; i < x.length; i++) {
+    if (counted && !counted[i]) continue;
+    const line = Math.floor(i / inner) % shape[axis];
+    x2[line] += x[i] * x[i];
+    e2[line] += error[i] * error[i];
+  }
+  const there = [...x2.keys()].filter((line) => x2[line] > 0);
+  return there
+    .map((line) => sqnr({ cells: 1, x2: x2[line], e2: e2[line] }))
+    .filter((db) => !Number.isNaN(db));
+}
+
+// The median; null of nothing.
+function medianOf(values) {
+  const ordered = Float64Array.from(values).toSorted();
+  const middle = ordered.length >> 1;
+  if (!ordered.length) return null;
+  return ordered.length % 2 ? ordered[middle] : (ordered[middle - 1] + ordered[middle]) / 2;
+}
+
+// What share of a number counts as no change: the server adds up in another order.
+const SAME = 1e-9;
+// What a change is written in, and how many of it are 1.
+const UNITS = { sqnr: [" dB", 1], zeroed: [" pp", 100], clipped: [" pp", 100], bits: [" bit", 1] };
+
+const LOOKS = new Map([
+  [true, "qv-better"],
+  [false, "qv-worse"],
+  [null, ""],
+]);
+
+// The change of each number against the baseline's, and whether it is for the better, null where it is none:
+// `change_against` of `tiles.py`. `baseline` has the numbers as text, as JSON has no Inf.
+export function changesOf(metrics, bits, baseline, { changes }, writing) {
+  const { mse, sqnr_db: sqnr, zeroed_share: zeroed, clipped_share: clipped } = metrics;
+  const now = { mse, sqnr, zeroed, clipped, bits };
+  const number = (value, plus) => plainNumber(value, 3, writing, plus);
+  const change = ([key, text]) => {
+    const [raw, before] = [now[key], Number(text)];
+    if (raw === before || Math.abs(raw - before) <= SAME * Math.abs(before))
+      return [key, { text: changes.same, better: null }];
+    const better = key === "sqnr" ? raw > before : raw < before;
+    if (key === "mse") {
+      const factor = number(before === 0 ? Infinity : raw / before);
+      return [key, { text: filled(changes.times, { factor }), better }];
+    }
+    const [unit, times] = UNITS[key];
+    return [key, { text: number(times * (raw - before), "+") + unit, better }];
+  };
+  return Object.fromEntries(Object.entries(baseline).map(change));
+}
+
+export function writeChanges(changes) {
+  for (const place of document.querySelectorAll("[data-qv-change]")) {
+    const change = changes?.[place.dataset.qvChange];
+    writeWords(place, change?.text ?? null);
+    if (!change) continue;
+    place.className = LOOKS.get(change.better);
+  }
+}
+
+// Write lines where the page has a place for them; without lines the server's stay, dimmed while a hand moves.
+export function writeLines(lines) {
+  for (const place of document.querySelectorAll("[data-qv-line]"))
+    writeWords(place, lines?.[place.dataset.qvLine] ?? null);
+}
+
+// The same of the sentence of a cell, which stands after the cell's place.
+export function writeSentence(text, cell) {
+  for (const place of document.querySelectorAll("[data-qv-sentence]"))
+    writeWords(place, text !== null && place.dataset.qvSentence === cell.join(",") ? ` ${text}` : null);
+}
+
+// Change the last text of an element where it stands: who watches the page for new elements need not look.
+// What is written is marked as up to date.
+function writeWords(place, text) {
+  const node = place.lastChild;
+  if (text === null || node?.nodeType !== Node.TEXT_NODE) return delete place.dataset.qvTold;
+  place.dataset.qvTold = "";
+  if (node.nodeValue !== text) node.nodeValue = text;
+}
+
+// ---- the title of the codes: `panel_title` of `panel_painter.py` -----------------------------------------
+
+// How much wider a bold text is.
+const BOLD = 1.06;
+// With so many blocks their scales are not written at an edge.
+const MOST_EDGE_SCALES = 16;
+
+// The room of the title and of scales at the edges, of what the server says in the chart's `meta`: the sizes of
+// type, the smallest only for titles on a wall. null where the codes are not shown.
+export function roomOf({ room, least_digit: least, arrangement }) {
+  if (!room) return null;
+  const { sizes, across, gap } = room;
+  return {
+    ...room,
+    room: across + gap / 2,
+    sizes: least ? sizes : sizes.slice(0, 2),
+    beside: arrangement === "row" ? gap : 0,
+    edge_sizes: sizes.slice(1).filter((size) => size >= (least ?? 0)),
+  };
+}
+
+// The title and its size; `room` is what the server says of the title's place. null where the title has no
+// words of the scheme.
+export function titleOf(live, variant, { titles, pooled, pooled_what: kinds }, room) {
+  if (room.plain) return null;
+  const what = variant.kind === "integer" ? "q" : "value";
+  const { format_words: format } = variant;
+  if (live.how) {
+    const [rows, cols] = [widest(live.row_edges), widest(live.col_edges)];
+    const found = live.sent.x_at ? "_found" : "";
+    const words = filled(kinds[what], { format });
+    return fitted(filled(pooled[live.how + found], { what: words, rows, cols }), room);
+  }
+  const { edge } = live;
+  const template = titles[edge ? `${what}_${edge.side}` : what];
+  return fitted(filled(template, { format, scale: edge?.labels[0] }), room);
+}
+
+function widest(edges) {
+  return Math.max(...[...edges.keys()].slice(1).map((i) => edges[i] - edges[i - 1]));
+}
+
+// The largest size in which a title fits its room, or fewer words of it.
+function fitted(title, { room, sizes }) {
+  const size = sizes.find((each) => BOLD * textWidth(title, each) <= room) ?? sizes.at(-1);
+  let letters = [...title];
+  while (letters.length > 1 && BOLD * textWidth(letters.join(""), size) > room) {
+    while (letters.at(-1) === "…") letters.pop();
+    letters = [...letters.slice(0, -1), "…"];
+  }
+  return { text: letters.join(""), size };
+}
+
+// The scales to write at the edge of the codes: which edge, where, how large; null where blocks are many, lie
+// in both directions, or have no room.
+export function edgeScales({ rows, cols, top, left, blockOf, scale, writing }, room) {
+  if (!blockOf || !scale) return null;
+  const down = bordersAlong(rows, cols, (line, across) => blockOf[line * cols + across]);
+  const across = bordersAlong(cols, rows, (line, along) => blockOf[along * cols + line]);
+  if ((down.length && across.length) || Math.max(down.length, across.length) >= MOST_EDGE_SCALES) return null;
+  const side = sideWith(down, across);
+  const starts = [0, ...(down.length ? down : across)];
+  const [first, count, by] = down.length ? [top, rows, cols] : [left, cols, 1];
+  const digits = side === "title" ? 4 : 2;
+  const labels = starts.map((start) => significant(scale[start * by], digits, writing));
+  const places = starts.map((start, i) => first + (start + (starts[i + 1] ?? count) - 1) / 2);
+  if (side === "title") return { side, labels, places };
+  const size = edgeSize(side, labels, room);
+  return size ? { side, labels, places, size } : null;
+}
+
+function sideWith(down, across) {
+  if (down.length) return "right";
+  return across.length ? "bottom" : "title";
+}
+
+// The lines after the first that begin another block anywhere.
+function bordersAlong(count, length, blockAt) {
+  const borders = [];
+  for (let line = 1; line < count; line++)
+    for (let along = 0; along < length; along++)
+      if (blockAt(line, along) !== blockAt(line - 1, along)) {
+        borders.push(line);
+        break;
+      }
+  return borders;
+}
+
+// The size of scales at an edge; undefined where there is no room for them.
+function edgeSize(side, labels, { across, down, beside, edge_sizes: sizes }) {
+  const width = side === "bottom" ? across / labels.length : beside;
+  const height = side === "bottom" ? Infinity : down / labels.length;
+  const fits = (size) => Math.max(...labels.map((label) => textWidth(label, size))) <= width - 3;
+  return sizes.find((size) => fits(size) && size <= height);
+}

@@ -1,0 +1,87 @@
+"""The sentences that a hand's browser fills with its own numbers: see `quantviz/browser/hand/words.js`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from types import MappingProxyType
+from typing import Any
+
+from quantviz.lab.state import LabState
+from quantviz.schemes.scheme import Scheme
+from quantviz.text import templates
+from quantviz.ui.shell.words import language, say, say_axis
+
+#: The layer size that "bits per weight" is also given for.
+_USUAL_LAYER = (4096, 4096)
+#: The parts of a cell's sentence, by their names in the catalogue.
+_OF_SENTENCE = (
+    "left_out",
+    "then",
+    "subtract",
+    "divide",
+    "multiply",
+    "fused",
+    "shift",
+    "lattice",
+    "round",
+    "round_to",
+    "round_nearest",
+    "by_rule",
+    "no_number",
+    "clamp",
+    "bits",
+    "value",
+    "error",
+    "zero_point_clamped",
+)
+
+
+def hand_words(state: LabState) -> dict[str, Any]:
+    """Return the sentences of one cell, of the second lines of the numbers and of the codes' title, with
+    their braces; and the names of the axes that the numbers look at.
+    """
+    view = state.view
+    axes = () if view.rows is None else (view.rows, view.cols)
+    return {
+        **word_templates(language()),
+        "axes": [{"axis": axis, "one": say_axis(state.source, axis, "one")} for axis in axes],
+    }
+
+
+@cache
+def word_templates(language: str) -> Mapping[str, Any]:
+    """Return the sentences of a language that the browser fills in, by the part of the page."""
+    lines = {
+        key: templates(f"tiles.{key}", language)["line"]
+        for key in ("mse", "sqnr", "zeroed", "clipped", "bits")
+    }
+    lines["mse_uneven"] = templates("tiles.mse", language)["line_uneven"]
+    lines["left_out"] = templates("tiles", language)["left_out"]
+    cell = templates("cell", language)
+    return MappingProxyType(
+        {
+            "cell": {name: cell[name] for name in _OF_SENTENCE},
+            "rules": dict(templates("cell.rules", language)),
+            "causes": dict(templates("causes", language)),
+            "lines": lines,
+            "changes": {name: templates("tiles", language)[name] for name in ("same", "times")},
+            "titles": dict(templates("panels.title", language)),
+            "pooled": dict(templates("panels.pooled", language)),
+            "pooled_what": dict(templates("panels.pooled.what", language)),
+        }
+    )
+
+
+def format_words(scheme: Scheme) -> str:
+    """Return the name of a scheme's format in titles and sentences: of integers their id."""
+    if scheme.number_format.kind == "integer":
+        return scheme.format
+    return say(f"formats.{scheme.format}.name")
+
+
+def usual_bits(scheme: Scheme, bits: float) -> str:
+    """Return the bits a weight on the usual layer; the present ones where groups do not divide it."""
+    from quantviz.evaluation.metric_formulas import bits_per_element
+
+    return f"{bits if scheme.problems(_USUAL_LAYER) else bits_per_element(scheme, _USUAL_LAYER):.4g}"
