@@ -61,7 +61,9 @@ def test_a_page_comes_with_its_style_and_is_never_an_old_copy():
     style, _, rest = page.partition("</style>")
     assert rest == '<div id="root">'
     assert "[data-testid=stMainBlockContainer]" in style
-    assert style.endswith(".st-key-unseen)) { box-sizing: border-box; padding-left: 212px; }\n}\n")
+    assert style.endswith(
+        "[data-testid=stAppViewContainer] { box-sizing: border-box; padding-left: 212px; }\n}\n"
+    )
     assert list(asked) == [b"accept"]
     assert headers == {b"content-type": b"text/html", b"content-length": str(len(page.encode())).encode()}
     # The front door has no sidebar, and a script is no page.

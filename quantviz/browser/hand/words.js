@@ -62,7 +62,8 @@ class Sentence {
   // The steps up to the rounded value.
   arithmetic() {
     const { why } = this;
-    // Of a value so far out only the format's end is worth a word: a float grid that goes on has no such code.
+    // Of a value so far out only the format's end is worth a word: a float grid that goes on has no such
+    // code.
     const beyond = why.rounding.nearer === "none" || (!why.integer && why.cause === "clipped");
     let [words, rounded] = ["", false];
     for (const step of why.steps) {
@@ -268,7 +269,8 @@ export function writeChanges(changes) {
   }
 }
 
-// Write lines where the page has a place for them; without lines the server's stay, dimmed while a hand moves.
+// Write lines where the page has a place for them; without lines the server's stay, dimmed while a hand
+// moves.
 export function writeLines(lines) {
   for (const place of document.querySelectorAll("[data-qv-line]"))
     writeWords(place, lines?.[place.dataset.qvLine] ?? null);
@@ -296,8 +298,8 @@ const BOLD = 1.06;
 // With so many blocks their scales are not written at an edge.
 const MOST_EDGE_SCALES = 16;
 
-// The room of the title and of scales at the edges, of what the server says in the chart's `meta`: the sizes of
-// type, the smallest only for titles on a wall. null where the codes are not shown.
+// The room of the title and of scales at the edges, of what the server says in the chart's `meta`: the sizes
+// of type, the smallest only for titles on a wall. null where the codes are not shown.
 export function roomOf({ room, least_digit: least, arrangement }) {
   if (!room) return null;
   const { sizes, across, gap } = room;

@@ -188,8 +188,8 @@ function paintCurveMark(ruling, x, color, radius, error) {
   return y;
 }
 
-// Each area's name stands in it, or beside the curve where it is too thin; `parts` has the lower and the upper
-// edge of each.
+// Each area's name stands in it, or beside the curve where it is too thin; `parts` has the lower and the
+// upper edge of each.
 function askForCurveWords(ruling, xs, parts) {
   const { bands, colors, axis, words, picture } = ruling;
   const named = [

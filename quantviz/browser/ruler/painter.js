@@ -327,8 +327,8 @@ export class RulerPainter {
     }
   }
 
-  // The height at which the knobs of both ends ride on a curve that stands on the comb: that of the error which
-  // the range has, or where it is not known the curve's above the end that the curve is against.
+  // The height at which the knobs of both ends ride on a curve that stands on the comb: that of the error
+  // which the range has, or where it is not known the curve's above the end that the curve is against.
   ridingHeight() {
     const { picture, axis, bands, marks } = this;
     const { mse, lower } = picture.curve;

@@ -19,8 +19,8 @@ const LOW_BANDS = [44, 31, 0];
 // With a curve below, dots have less.
 const WALL_BANDS = [54, 41, 0];
 const WALL_BANDS_WITH_CURVE = [46, 41, 40];
-// In the Lab dots, or the curve in their place, stand on the comb: as high in every tab, and higher in a window
-// at least so high. With the comb's line they are 160 px and more.
+// In the Lab dots, or the curve in their place, stand on the comb: as high in every tab, and higher in a
+// window at least so high. With the comb's line they are 160 px and more.
 const STANDING_BANDS = [150, 40];
 const STANDING_NARROW = [84, 36];
 const HIGH_WINDOW = 700;
@@ -69,8 +69,8 @@ export function bandsOf(width, picture, wall = false, windowHeight = 0, room = 0
   };
 }
 
-// The bands where the comb is in one place whatever stands on it: sliders take room of the dots, and the curve
-// takes all of it. On a phone a slider has a row of its own.
+// The bands where the comb is in one place whatever stands on it: sliders take room of the dots, and the
+// curve takes all of it. On a phone a slider has a row of its own.
 function standingBands(picture, narrow, high) {
   const sliders = slidersHeight(picture, narrow);
   const [usual, comb] = narrow ? STANDING_NARROW : STANDING_BANDS;

@@ -169,11 +169,10 @@ def _fill_cell(study: Study, why: Any, state: LabState, stage: Stage) -> None:
         with stage.sentence:
             show_sentence(why, state.source)
     if visible("steps"):
-        # They are there before the box is ticked, which the page's style opens at once.
         with stage.action:
-            st.checkbox(say("cell.steps"), key="cell_steps")
-        with stage.steps:
-            st.html(steps_html(why, scrolls=True))
+            opened = st.checkbox(say("cell.steps"), key="cell_steps")
+        if opened:
+            stage.steps.html(steps_html(why, scrolls=True))
     if has_places(state) and not classroom().projector:
         with stage.body:
             show_places(study, state)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+from pathlib import Path
 from typing import Any
 
 import streamlit as st
@@ -93,6 +94,7 @@ def _show_worst(state: LabState) -> None:
     place = origin.map_place(state)
     if place is None or len(place.walk.tensors) < 2 or classroom().hidden or classroom().locked:
         return
+    st.html(Path(__file__).with_name("map_walk.css"))
     with st.container(
         key="map_walk", horizontal=True, gap=None, width="content", vertical_alignment="center"
     ):
