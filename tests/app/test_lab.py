@@ -271,7 +271,8 @@ def test_the_steps_and_the_python_are_on_the_page():
     assert not at.code
     at.session_state["python"] = True
     assert any("qv.quantize" in code.value for code in healthy(at.run()).code)
-    steps = next(element.proto.body for element in at.get("html") if "qv-steps" in element.proto.body)
+    healthy(at.checkbox(key="cell_steps").check().run())
+    steps = next(each.proto.body for each in at.get("html") if 'class="qv-steps' in each.proto.body)
     assert "y = x / scale" in steps
 
 

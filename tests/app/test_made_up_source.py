@@ -105,7 +105,7 @@ def test_nobody_asks_a_source_for_its_class():
         for path in (package / "sources").glob("*.py")
         for node in parsed(path).body
         if isinstance(node, ast.ClassDef)
-        and {ast.unparse(base) for base in node.bases} & {"Source", "Derived", "_Random"}
+        and {ast.unparse(base) for base in node.bases} & {"Source", "Derived", "InFile", "_Random"}
     }
     assert {"Upload", "Typed", "LocalTensor", "AsMatrix", "Builtin", "Normal"} <= classes
     asked = {

@@ -92,9 +92,10 @@ COMPARED = ("set_baseline", "recipe_table", "recipe_plot", "compare_open")
 
 
 def unfolded(room=None):
-    """The Lab with its histograms open."""
+    """The Lab with its histograms and the steps of its cell open."""
     at = opened(room)
     at.session_state["histograms"] = True
+    at.session_state["cell_steps"] = True
     return at.run()
 
 

@@ -203,7 +203,7 @@ def a_saved_picture_is_named_and_titled_and_holds_the_values(page):
         "SQNR 15.3 dB",
         "error x̂ − x",
         ">−11.95<",
-        "−1.64 held",
+        "−1.64 fixed",
     ):
         assert told in svg, told
     # Plotly's camera saves the same.

@@ -239,16 +239,16 @@ def test_held_colours_say_how_far_the_error_leaves_them():
         figure = panels_figure(result_panels(r, error_range=held), style=PanelsStyle(width=width))
         return figure.to_dict()["layout"]["coloraxis4"]["colorbar"]["ticktext"][0]
 
-    assert first_end(1.64) == "−1.64 held"
-    assert "held" not in first_end(None)
+    assert first_end(1.64) == "−1.64 fixed"
+    assert "fixed" not in first_end(None)
     left = float(f"{most / 2.3:.3g}")
-    assert first_end(left).endswith(" held, error reaches 2.3 ×")
-    assert first_end(left, 840).endswith(" held, 2.3 ×")
+    assert first_end(left).endswith(" fixed, error reaches 2.3 ×")
+    assert first_end(left, 840).endswith(" fixed, 2.3 ×")
     # Colours are held at three digits of the largest error, which does not leave them by the rest.
-    assert first_end(most / 1.004).endswith(" held")
-    assert "±1.64, held." in panels_alt(result_panels(r, error_range=1.64))
+    assert first_end(most / 1.004).endswith(" fixed")
+    assert "±1.64, fixed." in panels_alt(result_panels(r, error_range=1.64))
     told = panels_alt(result_panels(r, error_range=left))
-    assert f"±{short_number(left)}, held, error reaches 2.3 ×." in told
+    assert f"±{short_number(left)}, fixed, error reaches 2.3 ×." in told
 
 
 def test_enlarged_text_is_larger():

@@ -342,8 +342,7 @@ export function roomInArea(xs, low, high, width, height) {
 }
 
 // Where targets begin that stand side by side, each over what it takes: `takes` have an `x`. Those that would
-// lie over each other part, half a target at most; one that finds no room is left out, for whose taps another
-// would answer.
+// lie over each other part, around their middle.
 export function targetsOf(takes) {
   const groups = [];
   for (const take of takes.toSorted((one, other) => one.x - other.x)) {
@@ -354,13 +353,9 @@ export function targetsOf(takes) {
     }
     groups.push(group);
   }
-  const placed = groups.flatMap((group) =>
+  return groups.flatMap((group) =>
     group.takes.map((each, k) => ({ ...each, left: endOf(group) - (group.takes.length - k) * TARGET })),
   );
-  const offOf = ({ x, left }) => Math.abs(left + TARGET / 2 - x);
-  const worst = placed.reduce((far, each) => (offOf(each) > offOf(far) ? each : far), placed[0]);
-  if (!worst || offOf(worst) <= TARGET / 2) return placed;
-  return targetsOf(takes.filter(({ x, take }) => x !== worst.x || take !== worst.take));
 }
 
 function endOf({ takes, middle }) {
