@@ -159,9 +159,11 @@ def test_a_tensor_too_large_to_be_made_as_a_whole(monkeypatch, x):
     assert exact["int4 per row"] != estimated["int4 per row"] == pytest.approx(exact["int4 per row"], abs=3)
     monkeypatch.setattr(range_tab, "_CELLS", 2**13)
     at = healthy(turned(at, "range"))
+    # At first of the selected cell's block alone.
+    healthy(at.segmented_control(key="calibrations_of").set_value("tensor").run())
     assert re.search(r"Measured on [\d.]+.% of the values", said_of(at))
     estimated = gains(at)
-    assert any(", cells=8192" in each.value for each in at.caption)
+    assert any(each.value.endswith(", cells=8192).table()`") for each in at.caption)
     tried = [qv.Percentile(99.9), qv.Percentile(99.0), qv.MSE()]
     part = qv.compare_calibrations(x, SCHEME, tried, cells=8192)
     assert part.share < 0.2

@@ -291,8 +291,9 @@ def a_mark_on_the_curve_and_a_line_of_the_table_take_their_range(page):
     page.locator(".st-key-tabs").get_by_text("Range").click()
     wait_idle(page)
     assert page.evaluate(TEETH) == in_cell, "one ruler, one axis, one place"
+    before = address(page).get("s")
     page.get_by_role("button", name="Use the range of least squared error", exact=True).click()
-    page.wait_for_function(CHANGED, arg=["s", address(page).get("s")])
+    page.wait_for_function(CHANGED, arg=["s", before])
     assert qv.Scheme.parse(address(page)["s"]).calibration == qv.MSE()
     wait_idle(page)
     table = page.locator(".st-key-calibrations_table canvas").first
@@ -301,8 +302,9 @@ def a_mark_on_the_curve_and_a_line_of_the_table_take_their_range(page):
     box = table.bounding_box()
     line = box["x"] + 60, box["y"] + 29 * 2 + 10  # the second
     page.mouse.move(line[0] + 90, line[1], steps=4)  # or the grid does not know which line is meant
+    before = address(page)["s"]
     page.mouse.click(*line)
-    page.wait_for_function(CHANGED, arg=["s", address(page)["s"]])
+    page.wait_for_function(CHANGED, arg=["s", before])
     rows = compare_calibrations(state.source.tensor(), state.scheme).rows
     by_error = sorted((row for row in rows if row.problem is None), key=lambda row: row.mse)
     assert qv.Scheme.parse(address(page)["s"]).calibration == by_error[1].calibration

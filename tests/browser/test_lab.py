@@ -13,6 +13,7 @@ from urllib.parse import urlencode
 import pytest
 import torch
 from PIL import Image
+from playwright.sync_api import expect
 
 import quantviz as qv
 from quantviz.lab.classroom import Classroom
@@ -276,8 +277,8 @@ def undo_and_redo_by_the_keyboard_but_not_in_a_text(page):
     page.go_forward()
     wait_address(page, "s", after)
     # Icons have names for those who hear them.
-    assert page.get_by_role("button", name="Undo", exact=True).is_enabled()
-    assert page.get_by_role("button", name="Redo", exact=True).is_disabled()
+    expect(page.get_by_role("button", name="Undo", exact=True)).to_be_enabled()
+    expect(page.get_by_role("button", name="Redo", exact=True)).to_be_disabled()
     page.locator(".st-key-cell_row input").click()
     page.keyboard.press("Control+z")
     page.wait_for_timeout(1000)
