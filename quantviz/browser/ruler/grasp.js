@@ -35,7 +35,7 @@ export class Grasp {
     if (event.button || (this.hand && !this.hand.keys)) return;
     const { x, y } = this.placeOf(event);
     const handle = handleAt(this.ruler.handles, x, y, this.ruler.bands);
-    if (!handle) return;
+    if (!handle || this.isNearerToRing(event, handle, x)) return;
     if (this.hand) this.release();
     if (handle.kind === "tooth") this.ruler.tooth = handle.id;
     // The focus shows where keys go: a hand knows where it is.
@@ -49,6 +49,15 @@ export class Grasp {
     if (isPlace) this.moveTo(valueAt(handle, x, this.hand.axis));
     // A tap sets a mark wherever it is, also where the keys would begin.
     if (handle.kind === "mark") this.hand.moved = true;
+  }
+
+  // Whether a press is meant for a ring on the curve, near which the range's knob rides.
+  isNearerToRing(event, handle, x) {
+    const [pressed] = event.composedPath();
+    if (!pressed.classList.contains("qv-ruler-take")) return false;
+    const { left, width } = pressed.getBoundingClientRect();
+    const off = Math.abs(event.clientX - left - width / 2) / this.ruler.enlarge;
+    return off <= Math.abs(x - handle.box.x);
   }
 
   take(handle, more) {
