@@ -9,6 +9,7 @@ of their run: `range_ends.py`, `scale_rules.py` (`powers_of_two.py`), `zero_poin
 
 from __future__ import annotations
 
+import ast
 import functools
 import math
 import operator
@@ -60,7 +61,27 @@ class Operation:
 
 @functools.lru_cache(maxsize=1024)
 def _compiled(line: str) -> CodeType:
-    return compile(line.partition(" = ")[2], "<operation>", "eval")
+    """Return the compiled expression of a line; raise a `ValueError` for one that is more than arithmetic."""
+    tree = ast.parse(line.partition(" = ")[2], "<operation>", "eval")
+    if not all(isinstance(node, _ARITHMETIC) for node in ast.walk(tree)):
+        raise ValueError(f"no line of arithmetic: {line}")
+    return compile(tree, "<operation>", "eval")
+
+
+#: The parts of a line: names, numbers, operators and calls. No attribute or item of a value can be reached.
+_ARITHMETIC = (
+    ast.Expression,
+    ast.BinOp,
+    ast.UnaryOp,
+    ast.Compare,
+    ast.Call,
+    ast.Name,
+    ast.Constant,
+    ast.operator,
+    ast.unaryop,
+    ast.cmpop,
+    ast.expr_context,
+)
 
 
 #: The words of lines besides Python's operators.

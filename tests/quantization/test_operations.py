@@ -11,7 +11,7 @@ import torch
 import quantviz as qv
 from quantviz.evaluation.metric_formulas import stored_bits
 from quantviz.quantization.code_to_value import error_operations, value_operations
-from quantviz.quantization.operations import number_code
+from quantviz.quantization.operations import Operation, number_code
 from quantviz.quantization.qparams import range_operations
 from quantviz.quantization.stored_scale import level_operations, round_to_format, store_operations
 from quantviz.quantization.value_to_code import chances, code_operations, fma
@@ -403,3 +403,13 @@ def test_a_number_of_numpy_stands_in_a_line_as_a_number_of_python():
     )
     assert torch.equal(as_numpy.q, as_python.q)
     assert str(as_numpy.scheme) == str(as_python.scheme)
+
+
+@pytest.mark.parametrize(
+    "expression",
+    ["x.numpy()", "x[0]", "[y for y in x]", "(lambda: x)()", "f'{x}'", "open('a')", "x if x else y"],
+)
+def test_a_line_is_arithmetic_alone(expression):
+    """A line is run as it is shown: nothing but names, numbers, operators and the words of the arithmetic."""
+    with pytest.raises((ValueError, NameError)):
+        Operation("scale", f"scale = {expression}").run({"x": torch.ones(1), "y": torch.ones(1)})

@@ -69,3 +69,34 @@ def test_a_page_comes_with_its_style_and_is_never_an_old_copy():
     # The front door has no sidebar, and a script is no page.
     assert "padding-left: 212px" not in page_sent("/", b"text/html")[2]
     assert page_sent("/lab", b"*/*")[2] == '<div id="root">'
+
+
+def test_a_file_to_be_downloaded_goes_on_as_it_comes():
+    """A browser asks for it like a page: it was kept until all of it had come."""
+    start = {
+        "type": "http.response.start",
+        "status": 200,
+        "headers": [
+            (b"content-type", b"text/html"),
+            (b"content-disposition", b"attachment"),
+            (b"content-length", b"15"),
+        ],
+    }
+    pieces = [
+        {"type": "http.response.body", "body": b'<div id="', "more_body": True},
+        {"type": "http.response.body", "body": b'root">'},
+    ]
+    sent = []
+
+    async def server(scope, receive, send):
+        for message in (start, *pieces):
+            before = len(sent)
+            await send(message)
+            assert len(sent) == before + 1
+
+    async def send(message):
+        sent.append(message)
+
+    headers = [(b"accept", b"text/html")]
+    asyncio.run(Styled(server)({"type": "http", "path": "/media/a.html", "headers": headers}, None, send))
+    assert sent == [start, *pieces]

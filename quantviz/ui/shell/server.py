@@ -125,8 +125,11 @@ class Styled:
         parts: list[bytes] = []
 
         async def send_styled(message: _Message) -> None:
-            if message["type"] == "http.response.start":
+            if message["type"] == "http.response.start" and _is_page(message):
                 started.append(message)
+                return
+            if not started:
+                await send(message)
                 return
             parts.append(message.get("body", b""))
             if message.get("more_body"):
@@ -138,6 +141,12 @@ class Styled:
             await send({**message, "body": page})
 
         await self._app({**scope, "headers": plain}, receive, send_styled)
+
+
+def _is_page(start: _Message) -> bool:
+    """Return whether a response is a page, and no file to be downloaded: a browser asks for both alike."""
+    headers = {name.lower(): value for name, value in start["headers"]}
+    return b"text/html" in headers.get(b"content-type", b"") and b"content-disposition" not in headers
 
 
 @cache
