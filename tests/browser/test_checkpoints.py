@@ -15,7 +15,8 @@ NOTE_PLACES = f"""() => {{
     window.places = new Set();
     const note = () => {{
         const box = document.querySelector("{MAP} .nsewdrag")?.getBoundingClientRect();
-        if (box) window.places.add([box.x, box.y, box.width, box.height].map(Math.round).join());
+        // One that is being drawn anew has no size yet.
+        if (box?.width) window.places.add([box.x, box.y, box.width, box.height].map(Math.round).join());
         requestAnimationFrame(note);
     }};
     note();
