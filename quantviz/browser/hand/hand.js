@@ -23,6 +23,7 @@ import { curvePoints, curveToShow, foundOf, placeOnCurve } from "./curve.js";
 import { writeFigures } from "./figures_line.js";
 import { liveCells, livePixels } from "./live_cells.js";
 import { Painting, writeTitle } from "./painting.js";
+import { PageChoice } from "./page_choice.js";
 import { Payers } from "./payers.js";
 import { PhoneBits } from "./phone_bits.js";
 import { combOf, domainAround, histogramOf, placesOf } from "./ruler_picture.js";
@@ -31,6 +32,8 @@ import { edgeScales, roomOf, titleOf } from "./words.js";
 
 // With more cells the error's curve waits for the hand to let go.
 const MOST_CURVE = 1100;
+// Handles on a slider.
+const OF_SLIDERS = { bits: true, group: true };
 // The metrics that the line of numbers shows, and those in its second lines.
 const METRICS = ["mse", "sqnr_db", "zeroed_share", "clipped_share", "rmse", "rmse_steps", "clipping_mse"];
 // Milliseconds to wait for the server's panels before the canvas gives way to the old ones.
@@ -43,6 +46,7 @@ export class Hand {
     this.moving = false;
     this.cellDrag = new CellDrag(this);
     this.phoneBits = new PhoneBits(this);
+    this.pageChoice = new PageChoice(this);
     this.payers = new Payers(host);
   }
 
@@ -50,15 +54,15 @@ export class Hand {
     return this.data && SHARED.bridges.get(this.data.chart);
   }
 
-  // Take what the server knows now; what a hand has not let go of stays.
+  // Take what the server knows now; what a hand has not let go of stays, and what a control has chosen stays
+  // until the server knows it.
   update(data, send) {
     this.send = send;
     if (data.tried) this.hearOf(data.tried);
-    if (this.moving) return (this.waiting = data);
+    if (this.moving || this.pageChoice.isAhead(data)) return (this.waiting = data);
     this.waiting = null;
     const curveOpens = this.data?.mark?.asked && !data.mark?.asked;
-    this.data = data;
-    if (data.found) data.found = this.searched(data);
+    this.data = data = data.found ? { ...data, found: this.searched(data) } : data;
     this.programs = unpacked(data);
     this.made = new Map();
     this.metrics = makeParts(data.metrics);
@@ -66,13 +70,7 @@ export class Hand {
     this.shown = this.computed(this.choice);
     if (this.shown.refused) throw new Error(`refused what the server computed: ${this.shown.refused.key}`);
     this.dress(data.settings);
-    this.payers.update(data, this.shown);
-    this.domain = this.domainNow();
-    this.found = foundOf(data);
-    this.curve = data.curve ? curvePoints(this, this.choice) : null;
-    this.showRuler();
-    // What a hand wrote there the server may have no reason to write again.
-    this.writeNumbers();
+    this.present();
     this.settle();
     if (curveOpens) this.ruler.root.scrollIntoView({ block: "nearest" });
   }
@@ -91,6 +89,17 @@ export class Hand {
       cancel: () => this.giveUp(),
       take: (message) => this.tell(message),
     });
+  }
+
+  // Show all but the panels.
+  present(glides = true) {
+    this.payers.update(this.data, this.shown);
+    this.domain = this.domainNow();
+    this.found = foundOf(this.data);
+    this.curve = this.data.curve ? curvePoints(this, this.choice) : null;
+    this.showRuler("", glides);
+    // What a hand wrote there the server may have no reason to write again.
+    this.writeNumbers();
   }
 
   // The canvas gives way once plotly has drawn what the server made of it.
@@ -114,7 +123,8 @@ export class Hand {
 
   move(message) {
     // A mark moves nothing: the ruler draws it where the hand is.
-    if (message.kind === "mark") return;
+    // While the server has not said what it leads to, a slider beside what a control has chosen waits.
+    if (message.kind === "mark" || (this.data.stops && message.kind in OF_SLIDERS)) return;
     this.begin();
     const choice = chosenBy(message, this.before, this.data, this.start);
     const shown = this.computed(choice);
@@ -161,6 +171,7 @@ export class Hand {
   begin() {
     if (this.moving) return;
     this.moving = true;
+    this.pageChoice.forget();
     this.before = this.choice;
     this.start = this.shown;
     document.body.dataset.qvLive = "";
@@ -277,7 +288,8 @@ export class Hand {
       this.curve = curvePoints(this, { ...this.choice, calibration: null });
   }
 
-  showRuler(reason = "") {
+  // What a hand moves is where the hand is; only what the page chose glides there.
+  showRuler(reason = "", glides = !this.moving) {
     const { data, shown, choice } = this;
     const { levels } = shown;
     // Of a large tensor the ends of the block are there too, but are no dots.
@@ -286,9 +298,9 @@ export class Hand {
     // A phone has the bits in its bottom bar; elsewhere the Lab's curve takes the sliders' room.
     const narrow = this.ruler.width < NARROW && data.phone_bar;
     const slider = (list, label) => {
-      if (list.length < 2 || (data.curve && data.phone_bar && !narrow)) return null;
-      const labels = list.map((each) => data.variants[each][label]);
-      return { at: Math.max(list.indexOf(choice.variant), 0), labels };
+      const labels = data.stops?.[label] ?? list.map((each) => data.variants[each][label]);
+      if (labels.length < 2 || (data.curve && data.phone_bar && !narrow)) return null;
+      return { at: Math.max(labels.indexOf(data.variants[choice.variant][label]), 0), labels };
     };
     if (data.phone_bar)
       this.phoneBits.show(data.bits, choice.variant, data.variants, data.settings.words.bits);
@@ -323,8 +335,7 @@ export class Hand {
       words: { label: data.label },
       stage: data.stage,
     };
-    // What a hand moves is where the hand is; only what the page chose glides there.
-    this.ruler.show(picture, !this.moving);
+    this.ruler.show(picture, glides);
     this.say(reason);
   }
 
@@ -353,7 +364,8 @@ export class Hand {
     if (this.status.textContent !== reason) this.status.textContent = reason;
   }
 
-  showPanels() {
+  // `all` draws the panel of x too: its blocks may be others.
+  showPanels(all = false) {
     const { bridge, shown, data } = this;
     if (!bridge?.gd || !data.places) return;
     const sent = bridge.cells?.sent ?? bridge.cells;
@@ -367,7 +379,8 @@ export class Hand {
     bridge.live = Object.assign(live, {
       sent,
       subject: subjectOf(bridge.meta),
-      edited: this.choice.edits.size > 0,
+      all: all || this.choice.edits.size > 0,
+      still: all,
       paying: pooled ? null : this.payers.paying && data.places.map((place) => this.payers.paying[place]),
     });
     const room = roomOf(bridge.meta);

@@ -34,13 +34,15 @@ export class Painting {
     this.context.clearRect(0, 0, width, height);
     const panels = panelsOf(bridge).filter((panel) => bridge.live.open.includes(panel.name));
     // What has not changed is still there as plotly drew it.
-    const changed = panels.filter(({ name }) => name !== "x" || bridge.live.edited);
+    const changed = panels.filter(({ name }) => name !== "x" || bridge.live.all);
     for (const panel of changed) {
       this.drawCells(panel, bridge.live);
       this.drawBorders(panel, bridge.live, colours);
       if (panel.name === "q") this.drawEdges(panel, bridge, colours);
       if (panel.name === "error" || panels.length === 1) this.drawPaying(panel, bridge.live, colours);
     }
+    // What stands until the server answers is printed as it will be then.
+    if (bridge.live.still) return bridge.draw();
     for (const group of bridge.layers.values.children)
       group.style.visibility = changed.some(({ name }) => name === group.dataset.panel) ? "hidden" : "";
     for (const print of printsIn(bridge, panels))
