@@ -33,7 +33,7 @@ from quantviz.figures.theme import GREYS, THEMES, Ramp, Theme, one_sided, stops,
 from quantviz.quantization.explanation import CAUSES
 from quantviz.schemes.formats import FORMATS
 from quantviz.tensors.views import ERROR_VIEWS
-from quantviz.text import DEFAULT_LANGUAGE, text
+from quantviz.text import DEFAULT_LANGUAGE, templates, text
 
 #: Cells a side up to which a notebook's figure shows x, q, x_hat, error, block, scale and cause on hover at
 #: each panel's cells.
@@ -362,6 +362,17 @@ class PanelPainter:
             "down": round(box.height, 3),
             "gap": self._points(GAP),
             **({"plain": True} if self.data.plain else {}),
+        }
+
+    def held_bar(self) -> dict[str, Any] | None:
+        """Return ends and remarks of the error's colour bar where it is held, for a browser that writes
+        them anew.
+        """
+        if not self.data.error_held or "error" not in self.data.open:
+            return None
+        return {
+            "ends": bar_ends("error", self.data, self.style.language),
+            "remarks": dict(templates("panels.bar", self.style.language)),
         }
 
     def _room_beside(self) -> float:

@@ -1,8 +1,11 @@
 """The Lab's controls of the scheme: the browser answers them, and the server's answer changes nothing."""
 
+import io
 from contextlib import contextmanager
 
+import numpy as np
 import pytest
+from PIL import Image
 
 from quantviz.lab.state import opening, write_link
 from tests.helpers import ROOT
@@ -36,6 +39,17 @@ SHOWN = """() => {
         ruler: ruler.canvas.toDataURL(),
     };
 }"""
+#: The panels on the screen without the line around each, whose ends lie between two pixels.
+PANELS = """() => {
+    const { gd } = window.__quantviz.bridges.get("panels"), { left, top } = gd.getBoundingClientRect();
+    return [1, 2, 3, 4].map((n) => {
+        const [x, y] = ["xaxis", "yaxis"].map((axis) => gd._fullLayout[n > 1 ? `${axis}${n}` : axis]);
+        const [width, height] = [x._length - 4, y._length - 4];
+        return { x: left + x._offset + 2, y: top + y._offset + 2, width, height };
+    });
+}"""
+#: How far two pixels of one colour may lie apart: plotly rounds its colours in another way.
+NEAR = 8
 TWO_FRAMES = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
 
 
@@ -72,8 +86,14 @@ def url(serve):
     return serve(APP)
 
 
+def panels(page):
+    """The pixels of each panel."""
+    pictures = (page.screenshot(clip=box) for box in page.evaluate(PANELS))
+    return [np.array(Image.open(io.BytesIO(each)).convert("RGB")).astype(int) for each in pictures]
+
+
 def choose(page, server, key, words):
-    """What is shown right after a choice, while the server is silent."""
+    """What is shown right after a choice, and the pixels of the panels, while the server is silent."""
     control = page.locator(f".st-key-{key}")
     if words is None:
         pressed = control.locator("button:visible").first
@@ -89,7 +109,7 @@ def choose(page, server, key, words):
         page.mouse.move(2, 2)
         page.wait_for_selector("canvas.qv-painting")
         page.evaluate(TWO_FRAMES)
-        return page.evaluate(SHOWN)
+        return page.evaluate(SHOWN), panels(page)
 
 
 def test_the_server_answers_what_the_browser_has_shown(url, new_page):
@@ -101,8 +121,10 @@ def test_the_server_answers_what_the_browser_has_shown(url, new_page):
         known = page.evaluate("window.__quantviz.hands.get('panels').data.scheme")
         # The choices from the present scheme come last in a run.
         page.wait_for_function("known => window.__quantviz.controls?.scheme === known", arg=known)
-        at_once = choose(page, server, key, words)
+        at_once, pixels = choose(page, server, key, words)
         assert at_once["scheme"] != known, key
         page.wait_for_selector("canvas.qv-painting", state="detached")
         wait_idle(page)
         assert page.evaluate(SHOWN) == at_once, key
+        apart = [np.abs(now - then).max() for now, then in zip(panels(page), pixels, strict=True)]
+        assert max(apart) <= NEAR, (key, apart)

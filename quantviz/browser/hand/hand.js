@@ -21,7 +21,7 @@ import { CellDrag } from "./cell_drag.js";
 import { chosenBy, markOf, markedAt, released, unchanged } from "./choice.js";
 import { curvePoints, curveToShow, foundOf, placeOnCurve } from "./curve.js";
 import { writeFigures } from "./figures_line.js";
-import { liveCells, livePixels } from "./live_cells.js";
+import { liveCells, livePixels, printAnew } from "./live_cells.js";
 import { Painting, writeTitle } from "./painting.js";
 import { PageChoice } from "./page_choice.js";
 import { Payers } from "./payers.js";
@@ -383,6 +383,7 @@ export class Hand {
       still: all,
       paying: pooled ? null : this.payers.paying && data.places.map((place) => this.payers.paying[place]),
     });
+    if (all) printAnew(live);
     const room = roomOf(bridge.meta);
     if (room && !live.how) live.edge = edgeScales(live, room);
     this.painting.paint(bridge, data.settings.colours);

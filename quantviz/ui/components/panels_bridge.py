@@ -174,6 +174,8 @@ def pack_cells(
         "open": data.open,
         "told": open_names,
         "together": data.printed_together,
+        "two_sided": data.two_sided,
+        "grey": data.grey,
         **words,
     }
     if data.pixels is not None:
