@@ -10,24 +10,11 @@ import pytest
 from quantviz.text import languages, text
 from tests.helpers import ROOT
 from tests.helpers.addresses import go
-from tests.helpers.browser import server, wait_idle
+from tests.helpers.browser import LOOKS_AFTER_A_RESIZE, resize, server, wait_idle
+from tests.helpers.pages import PAGES, address
 from tests.helpers.sample import sample_of
 
 APP = ROOT / "app.py"
-#: An address of each page, and what its tab is called.
-PAGES = {
-    "home": ("", ("pages.home",)),
-    "lab": ("lab", ("scenarios.one_loud_column.name", "pages.lab")),
-    "checkpoints": ("checkpoints", ("checkpoints.example", "pages.checkpoints")),
-    "lessons": ("lessons", ("pages.lessons",)),
-    "lesson": ("lessons?l=range_to_grid&p=2", ("pages.lessons",)),
-    "formats": ("formats?a=nf4&b=int4", ("formats.nf4.name", "pages.formats")),
-    "bugs": ("bugs?bug=error_sign", ("bugs.error_sign.name", "pages.bugs")),
-    "teacher": ("teacher", ("pages.teacher",)),
-    "missing": ("nonexistent", ("missing.title",)),
-}
-#: Addresses of pages that have all of this in tests of their own.
-ELSEWHERE = {"golf"}
 #: Words of the page's text that stand in a column narrower than six letters and higher than four lines; those
 #: cut off at the right.
 SQUEEZED = """() => {
@@ -62,18 +49,13 @@ LARGER = """addEventListener("DOMContentLoaded", () => {
 def test_every_page_is_one_of_these():
     addresses = set(re.findall(r'url_path="(\w+)"', APP.read_text(encoding="utf-8")))
     visited = {address.partition("?")[0] for address, _ in PAGES.values()} | {"home"}
-    missing = sorted(addresses - visited - ELSEWHERE)
-    assert not missing, f"add {missing} to PAGES of tests/browser/test_shell.py, with the name of each tab"
+    missing = sorted(addresses - visited)
+    assert not missing, f"add {missing} to PAGES of tests/helpers/pages.py, with the name of each tab"
 
 
 @pytest.fixture(scope="module")
 def url(serve):
     return serve(APP)
-
-
-def address(name, language):
-    path = PAGES[name][0]
-    return f"/{path}{'&' if '?' in path else '?'}lang={language}"
 
 
 def opened(page, url, name, language):
@@ -203,20 +185,16 @@ def test_there_is_room_for_the_text_at_every_width_under_each_page_s_own_title(n
     for name, language in visited(page, url, sample_of(itertools.product(PAGES, languages()), 2)):
         # 683 is a laptop's 1366 at 200 %.
         for width in (1024, 820, 768, 683, 641, 600):
-            page.set_viewport_size({"width": width, "height": 900})
-            page.wait_for_timeout(700)
-            wait_idle(page)
+            resize(page, width, 900)
             shot(page, f"{name}_{width}_{language}")
             has_room(page, 120, name, language, width)
-        page.set_viewport_size({"width": 1024, "height": 900})
-        page.wait_for_timeout(700)
-        wait_idle(page)
+        resize(page, 1024, 900)
 
 
 def test_there_is_room_for_larger_letters_on_a_phone(new_page, url, shot):
     page = new_page(390, 844, touch=True)
     page.add_init_script(LARGER)
     for name, language in visited(page, url, sample_of(itertools.product(PAGES, languages()), 2)):
-        page.wait_for_timeout(600)
+        wait_idle(page, LOOKS_AFTER_A_RESIZE)
         shot(page, f"{name}_large_{language}")
         has_room(page, 560, name, language)

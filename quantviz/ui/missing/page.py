@@ -45,7 +45,7 @@ def _show_missing(path_name: str) -> None:
     name_tab(say("missing.title"))
     with st.sidebar:
         show_language()
-    st.markdown(f"### {say('missing.title')}")
+    st.markdown(f"# {say('missing.title')}")
     st.markdown(say("missing.none", asked=plain(f"/{path_name[:_LONGEST]}")))
     st.button(
         say("missing.home"),
