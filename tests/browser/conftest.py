@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from quantviz.sources.local import FOLDER
-from tests.helpers.browser import BETWEEN_LOOKS, FLAGS, NOTE_RUNS, chromium_of_tests, server
+from tests.helpers.browser import BETWEEN_LOOKS, FLAGS, NOTE_RUNS, STILL_SKELETONS, chromium_of_tests, server
 
 SHOTS = Path(__file__).parent / "shots"
 #: Set to 1 by whoever wants to look at what tests drew: taking the pictures is a tenth of some tests.
@@ -49,6 +49,7 @@ class Shelf:
     def new(self, **options):
         context = self._browser.new_context(**options)
         context.add_init_script(NOTE_RUNS)
+        context.add_init_script(STILL_SKELETONS)
         return context
 
     def take(self, **options):
