@@ -33,7 +33,7 @@ from quantviz.figures.theme import GREYS, THEMES, Ramp, Theme, one_sided, stops,
 from quantviz.quantization.explanation import CAUSES
 from quantviz.schemes.formats import FORMATS
 from quantviz.tensors.views import ERROR_VIEWS
-from quantviz.text import DEFAULT_LANGUAGE, templates, text
+from quantviz.text import DEFAULT_LANGUAGE, text
 
 #: Cells a side up to which a notebook's figure shows x, q, x_hat, error, block, scale and cause on hover at
 #: each panel's cells.
@@ -364,15 +364,17 @@ class PanelPainter:
             **({"plain": True} if self.data.plain else {}),
         }
 
-    def held_bar(self) -> dict[str, Any] | None:
-        """Return ends and remarks of the error's colour bar where it is held, for a browser that writes
-        them anew.
+    def reach_of_errors(self) -> dict[str, Any] | None:
+        """Return the held colours of the error and the room at their bar, for a browser that writes anew how
+        far the error leaves them; None without such a bar.
         """
-        if not self.data.error_held or "error" not in self.data.open:
+        if not (self.style.bars and self.data.error_held and "error" in self.data.open):
             return None
         return {
-            "ends": bar_ends("error", self.data, self.style.language),
-            "remarks": dict(templates("panels.bar", self.style.language)),
+            "end": self.data.error_range[1],
+            "labels": bar_ends("error", self.data, self.style.language),
+            "size": self._points(_TEXT_SIZE),
+            "width": round(self.boxes.boxes[self.data.panels.index("error")].width, 3),
         }
 
     def _room_beside(self) -> float:

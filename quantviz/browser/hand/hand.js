@@ -21,14 +21,15 @@ import { CellDrag } from "./cell_drag.js";
 import { chosenBy, markOf, markedAt, released, unchanged } from "./choice.js";
 import { curvePoints, curveToShow, foundOf, placeOnCurve } from "./curve.js";
 import { writeFigures } from "./figures_line.js";
-import { liveCells, livePixels, printAnew } from "./live_cells.js";
-import { Painting, writeTitle } from "./painting.js";
+import { liveCells, livePixels, printAnew, shownIn } from "./live_cells.js";
 import { PageChoice } from "./page_choice.js";
+import { Painting, writeHeld, writeTitle } from "./painting.js";
+import { edgeScales, labelOfHeld, roomOf, titleOf } from "./panel_words.js";
 import { Payers } from "./payers.js";
 import { PhoneBits } from "./phone_bits.js";
 import { combOf, domainAround, histogramOf, placesOf } from "./ruler_picture.js";
+import { Status } from "./status.js";
 import { writeTexts } from "./texts.js";
-import { edgeScales, roomOf, titleOf } from "./words.js";
 
 // With more cells the error's curve waits for the hand to let go.
 const MOST_CURVE = 1100;
@@ -48,6 +49,7 @@ export class Hand {
     this.phoneBits = new PhoneBits(this);
     this.pageChoice = new PageChoice(this);
     this.payers = new Payers(host);
+    this.status = new Status(host);
   }
 
   get bridge() {
@@ -81,8 +83,7 @@ export class Hand {
     if (dressed === this.dressed) return;
     this.dressed = dressed;
     this.ruler?.close();
-    this.status?.remove();
-    this.status = null;
+    this.status.close();
     this.ruler = new Ruler(this.host, settings, {
       move: (message) => this.move(message),
       release: (message) => this.release(message),
@@ -117,7 +118,10 @@ export class Hand {
     if (bridge) bridge.live = null;
     this.painting.remove(bridge);
     bridge?.draw();
-    if (bridge?.gd) writeTitle(bridge, null);
+    if (bridge?.meta) {
+      writeTitle(bridge, null);
+      writeHeld(bridge, null);
+    }
     delete document.body.dataset.qvLive;
   }
 
@@ -336,7 +340,7 @@ export class Hand {
       stage: data.stage,
     };
     this.ruler.show(picture, glides);
-    this.say(reason);
+    this.status.say(reason, data.settings.colours);
   }
 
   // The ends of a block's range; a symmetric scheme reaches as far below 0 as above. Where the scale was
@@ -349,19 +353,6 @@ export class Hand {
     }
     const far = Math.max(-lo, hi);
     return this.data.symmetric ? { lo: -far, hi: far } : { lo, hi };
-  }
-
-  // Say why a place cannot be had, above the ruler.
-  say(reason) {
-    if (!this.status) {
-      this.status = this.host.appendChild(document.createElement("div"));
-      this.status.className = "qv-hand-status";
-      const { font, text } = this.data.settings.colours;
-      this.status.style.cssText = `position: absolute; top: 2px; right: 8px; pointer-events: none;
-        font: 12px ${font}; color: ${text};`;
-      this.status.setAttribute("role", "status");
-    }
-    if (this.status.textContent !== reason) this.status.textContent = reason;
   }
 
   // `all` draws the panel of x too: its blocks may be others.
@@ -388,6 +379,9 @@ export class Hand {
     if (room && !live.how) live.edge = edgeScales(live, room);
     this.painting.paint(bridge, data.settings.colours);
     if (room) writeTitle(bridge, titleOf(live, shown.variant, data.words, room));
+    const { reach } = bridge.meta;
+    if (reach)
+      writeHeld(bridge, labelOfHeld(shownIn(live, "error"), reach, data.words, data.settings.writing));
   }
 
   close() {

@@ -32,8 +32,8 @@ export function liveCells(sent, result, variant, places) {
   if (live.scales.q && variant.code_range) {
     const [low, hi] = variant.code_range;
     // Of a picture the code 0 means 0.
-    const lo = sent.grey && variant.symmetric ? Math.max(low, 0) : low;
-    live.scales.q = scaled(sent.scales.q, lo, hi, lo < 0 && hi > 0 && sent.two_sided);
+    const lo = sent.codes.grey && variant.symmetric ? Math.max(low, 0) : low;
+    live.scales.q = scaled(sent.scales.q, lo, hi, lo < 0 && hi > 0 && sent.codes.two_sided);
   }
   return live;
 }

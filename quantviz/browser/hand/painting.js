@@ -4,8 +4,8 @@
 import { sharpen } from "../page/canvas.js";
 import { cellSize } from "../panels/geometry.js";
 import { panelsOf } from "../panels/layout.js";
+import { significant, textWidth } from "../panels/numbers.js";
 import { printsIn } from "../panels/printed_values.js";
-import { writeBars } from "./bars.js";
 import { colourCells, inkFor, INKS } from "./colours.js";
 import { shownIn } from "./live_cells.js";
 
@@ -46,7 +46,7 @@ export class Painting {
       if (panel.name === "q") this.drawEdges(panel, bridge, colours);
       if (panel.name === "error" || panels.length === 1) this.drawPaying(panel, bridge.live, colours);
     }
-    writeBars(bridge, panels);
+    writeEnds(bridge, bridge.live);
     // What stands until the server answers is printed as it will be then.
     if (bridge.live.still) return bridge.draw();
     for (const group of bridge.layers.values.children)
@@ -62,7 +62,7 @@ export class Painting {
     for (const group of bridge?.layers?.values.children ?? []) group.style.visibility = "";
     if (!bridge?.gd) return;
     for (const axis of ["x", "y"]) for (const tick of ticksOf(bridge, "q", axis)) tick.style.visibility = "";
-    writeBars(bridge, []);
+    writeEnds(bridge, null);
   }
 
   // Where plotly's own picture of the cells lies, so that they do not move when it comes.
@@ -231,17 +231,50 @@ function ticksOf({ gd, meta }, name, axis) {
   return gd.querySelectorAll(`.${axis}${numberOf(meta, name)}tick`);
 }
 
-// What plotly drew of the titles that are written over.
+// What plotly drew of the texts that are written over.
 const DRAWN = new WeakMap();
 
 // Write the title of the codes, `{ text, size }`; null brings back what plotly drew.
 export function writeTitle({ gd }, title) {
   const index = gd._fullLayout?.annotations?.findIndex(({ name }) => name === "q");
-  const node = gd.querySelector(`.annotation[data-index="${index}"] .annotation-text`);
+  writeOver(gd.querySelector(`.annotation[data-index="${index}"] .annotation-text`), title);
+}
+
+// The same of the label at the low end of the error's colour bar, `{ text, width }`, which begins where the
+// panel does.
+export function writeHeld(bridge, label) {
+  const n = bridge.meta.panels.indexOf("error") + 1;
+  const node = bridge.gd.querySelector(`.xcbcoloraxis${n > 1 ? n : ""}tick text`);
+  const left = bridge.gd._fullLayout[n > 1 ? `xaxis${n}` : "xaxis"]?._offset;
+  writeOver(node, label && { text: label.text, place: `translate(${left + label.width / 2},0)` });
+}
+
+// Write the ends of the colours of the codes; null brings back what plotly drew.
+function writeEnds({ gd, meta }, live) {
+  const n = numberOf(meta, "q");
+  const nodes = gd.querySelectorAll(`.xcbcoloraxis${n}tick text`);
+  const axis = gd._fullLayout[`xaxis${n}`];
+  if (!meta?.panels.includes("q") || nodes.length !== 2) return;
+  const ends = live && live.scales.q && [live.scales.q.lo, live.scales.q.hi];
+  nodes.forEach((node, last) => {
+    if (!ends) return writeOver(node, null);
+    const text = significant(ends[last], 3, live.writing);
+    const half = textWidth(text, parseFloat(node.style.fontSize)) / 2;
+    // Plotly centres its labels: they begin and end with the bar, which has whole pixels.
+    const middle = last ? axis._offset + Math.round(axis._length) - half : axis._offset + half;
+    writeOver(node, { text, place: `translate(${middle},0)` });
+  });
+}
+
+function writeOver(node, words) {
   if (!node) return;
-  if (!DRAWN.has(node)) DRAWN.set(node, { text: node.textContent, size: node.style.fontSize });
+  const { textContent, style } = node;
+  if (!DRAWN.has(node))
+    DRAWN.set(node, { text: textContent, size: style.fontSize, place: node.getAttribute("transform") });
   const drawn = DRAWN.get(node);
-  const text = title?.text ?? drawn.text;
-  if (node.textContent !== text) node.textContent = text;
-  node.style.fontSize = title ? `${title.size}px` : drawn.size;
+  const { text, size, place } = words ?? drawn;
+  // Another text in the same node: who watches the page for new elements need not look.
+  if (textContent !== text) node.firstChild.nodeValue = text;
+  style.fontSize = words && size ? `${size}px` : drawn.size;
+  if (place) node.setAttribute("transform", place);
 }

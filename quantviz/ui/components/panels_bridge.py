@@ -174,8 +174,7 @@ def pack_cells(
         "open": data.open,
         "told": open_names,
         "together": data.printed_together,
-        "two_sided": data.two_sided,
-        "grey": data.grey,
+        "codes": {"two_sided": data.two_sided, "grey": data.grey},
         **words,
     }
     if data.pixels is not None:
