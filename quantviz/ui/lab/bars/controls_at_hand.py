@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
 from quantviz.errors import QuantVizError
-from quantviz.lab.controls import CONTROLS
+from quantviz.lab.controls import CONTROLS, with_calibration
 from quantviz.lab.state import LabState
 from quantviz.schemes.scheme import Scheme
 from quantviz.ui.components.hand_choices import ReachedSchemes, opened_list, show_choices
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 #: The control of which the widget under a key has the choices, where its key is another.
 _SAME = MappingProxyType({"phone_scale": "granularity"})
 #: Lists of many schemes, each with a program of its own.
-_LONG = ("format", "recipe", "convention")
+_LONG = ("format", "recipe", "convention", "calibration")
 
 
 @fragment
@@ -36,7 +36,8 @@ def show_controls_at_hand(study: Study, state: LabState) -> None:
     now = session.state()
     if (now.source, now.scheme) != (state.source, state.scheme):
         return  # the whole page is about to follow
-    shown = {key: words for key, words in widgets.names_shown().items() if _SAME.get(key, key) in CONTROLS}
+    known = {*CONTROLS, *_SAME, "calibration"}
+    shown = {key: words for key, words in widgets.names_shown().items() if key in known}
     lists = [key for key in shown if key in _LONG and key != opened_list()]
     names = {key: _reached(key, words, state) for key, words in shown.items() if key not in lists}
     show_choices(study, state.scheme, PANELS_KEY, ReachedSchemes(names, _buttons(state), lists))
@@ -44,15 +45,20 @@ def show_controls_at_hand(study: Study, state: LabState) -> None:
 
 def _reached(key: str, words: Mapping[object, str], state: LabState) -> dict[str, Scheme]:
     """Return the scheme of each choice by its words."""
-    control = CONTROLS[_SAME.get(key, key)]
     found = {}
     for choice, name in words.items():
         if choice == st.session_state.get(key):
             found[name] = state.scheme
             continue
         with contextlib.suppress(QuantVizError):
-            found[name] = session.reached(control.scheme(state, choice))
+            found[name] = session.reached(_scheme_after(key, choice, state))
     return found
+
+
+def _scheme_after(key: str, choice: Any, state: LabState) -> Scheme:
+    if key == "calibration":
+        return with_calibration(state, choice, st.session_state.get(session.FACTS, {}))
+    return CONTROLS[_SAME.get(key, key)].scheme(state, choice)
 
 
 def _buttons(state: LabState) -> dict[str, Scheme]:
