@@ -1,7 +1,8 @@
 // A button that fills the screen with a code to scan. Escape or a click closes it.
 
 const STYLE = `
-button { font: inherit; font-size: var(--qv-14); min-height: var(--qv-button); padding: 0 1rem; cursor: pointer; font-weight: 600; width: 100%;
+button { font: inherit; font-size: var(--qv-14); font-weight: 600; min-height: var(--qv-button);
+  padding: 0 1rem; cursor: pointer; width: 100%;
   border: 1px solid transparent; border-radius: var(--st-button-radius, 0.4rem);
   background: var(--st-primary-color); color: light-dark(#ffffff, #06252c); }
 button:focus-visible { outline: 2px solid var(--st-primary-color); outline-offset: 2px; }

@@ -36,11 +36,13 @@ export function boardRules({ text, muted, line, surface, mark, halo, lit, handle
     .qv-row-head b { margin-right: 0.7em; white-space: nowrap; }
     .qv-row-head[data-row=correct] b { color: light-dark(#0b6b3a, #6fd39a); }
     .qv-row-head[data-row=broken] b { color: light-dark(#b3003c, #ff7fa6); }
-    .qv-panel figcaption { font-size: var(--qv-12); font-weight: 600; padding-left: 0.87rem; white-space: nowrap;
+    .qv-panel figcaption { font-size: var(--qv-12); font-weight: 600; padding-left: 0.87rem;
+      white-space: nowrap;
       overflow: hidden; text-overflow: ellipsis; }
     .qv-panel table { border-collapse: separate; border-spacing: 0; table-layout: fixed; width: 100%;
       max-width: calc(var(--high) * 1.75 * var(--cols) + 0.87rem); }
-    .qv-panel th, .qv-panel .qv-corner { width: 0.87rem; padding: 0; font-size: var(--qv-12); font-weight: 400;
+    .qv-panel th, .qv-panel .qv-corner { width: 0.87rem; padding: 0; font-size: var(--qv-12);
+      font-weight: 400;
       color: ${muted}; text-align: left; line-height: 1.15; }
     .qv-panel tfoot th { width: auto; text-align: center; }
     .qv-panel tbody td { position: relative; height: var(--high); padding: 0; text-align: center;
@@ -57,7 +59,8 @@ export function boardRules({ text, muted, line, surface, mark, halo, lit, handle
     .qv-bar i { display: block; height: 6px; }
     .qv-bar > span { display: flex; flex-wrap: wrap; justify-content: space-between; line-height: 1.2; }
     .qv-one { grid-area: 1 / 1; }
-    .qv-legend { grid-area: 1 / 2 / auto / -1; padding: 18px 0 0 6px; font-size: var(--qv-14); color: ${muted}; }
+    .qv-legend { grid-area: 1 / 2 / auto / -1; padding: 18px 0 0 6px; font-size: var(--qv-14);
+      color: ${muted}; }
     .qv-handled .qv-legend { grid-area: auto / 1 / auto / -1; padding: 2px 0 0; }
     .qv-heard { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }
     @container (min-width: 640px) {
