@@ -38,6 +38,14 @@ AHEAD = Ahead(
     after=("quantviz.analysis.engine_comparison", "quantviz.analysis.study"),
     long_work=("quantviz.analysis.calibration_comparison",),
 )
+#: Style sheets of each page that has its own, below `quantviz/ui`: a page is sent with them.
+SHEETS = {
+    "": ("home/home.css",),
+    "bugs": ("gallery/gallery.css",),
+    "checkpoints": ("checkpoints/checkpoints.css",),
+    "golf": ("lab/lab.css", "golf/golf.css"),
+    "lab": ("lab/lab.css",),
+}
 
 
 def show_page() -> None:
@@ -73,7 +81,7 @@ def show_page() -> None:
     page = st.navigation({"": [home, *missing_pages(pages)], **named}, position=position)
     tab.show_style()
     with st.container(key="unseen"):  # scripts without a picture
-        tab.run_scripts()
+        tab.run_scripts(page.url_path)
         search_names()
         # In every run, also of those that have nothing to put there: what follows keeps its place.
         help_for_browser = st.empty()
@@ -93,5 +101,5 @@ def show_page() -> None:
 if __name__ == "__main__":
     show_page()
 else:
-    middleware = [Middleware(Announced), Middleware(ProbeAnswers), Middleware(Styled)]
+    middleware = [Middleware(Announced), Middleware(ProbeAnswers), Middleware(Styled, SHEETS)]
     app = st.App(__file__, lifespan=starting(AHEAD), middleware=middleware)

@@ -9,13 +9,11 @@ from urllib.parse import urlsplit
 import pytest
 
 from quantviz.sources.local import FOLDER
-from tests.helpers.browser import FLAGS, chromium_of_tests, server
+from tests.helpers.browser import BETWEEN_LOOKS, FLAGS, NOTE_RUNS, chromium_of_tests, server
 
 SHOTS = Path(__file__).parent / "shots"
 #: Set to 1 by whoever wants to look at what tests drew: taking the pictures is a tenth of some tests.
 WANTED = "QUANTVIZ_SHOTS"
-#: Milliseconds between two looks whether what a test waits for is there.
-BETWEEN_LOOKS = 30
 
 
 def pytest_collection_modifyitems(items):
@@ -47,7 +45,9 @@ class Shelf:
         self._browser, self._contexts, self._keepers = browser, {}, {}
 
     def new(self, **options):
-        return self._browser.new_context(**options)
+        context = self._browser.new_context(**options)
+        context.add_init_script(NOTE_RUNS)
+        return context
 
     def take(self, **options):
         """A context with nothing in it; the same one again after it was put back."""

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers.browser import wait_idle
-from tests.helpers.picture import RANGES, card, marks, middle, wait_drawn
+from tests.helpers.browser import resize, wait_idle
+from tests.helpers.picture import RANGES, TWO_FRAMES, card, marks, middle, wait_drawn
 from tests.helpers.sample import sample_of
 
 DEMO = Path(__file__).parent / "app_demo.py"
@@ -75,7 +75,7 @@ def the_card_tells_the_cell_in_each_panel(page, block):
     for panel in range(4):
         page.mouse.move(*middle(page, panel, 4, 5))
         page.wait_for_selector(".qv-card", state="visible")
-        page.wait_for_timeout(60)
+        page.evaluate(TWO_FRAMES)
         cards.append(card(page))
         assert page.locator(".qv-cross").count() == 4
     assert all(each == cards[0] for each in cards)
@@ -94,18 +94,18 @@ def the_card_tells_the_cell_in_each_panel(page, block):
 
 def the_card_stays_inside_a_low_window(page):
     before = page.viewport_size
-    page.set_viewport_size({"width": 1366, "height": 480})
+    resize(page, 1366, 480)
     wait_drawn(page)
     for row, col in ((0, 0), (7, 7), (7, 0)):
         for panel in (0, 3):
             page.mouse.move(*middle(page, panel, row, col))
-            page.wait_for_timeout(80)
+            page.evaluate(TWO_FRAMES)
             box = page.locator(".qv-card").bounding_box()
             assert box["x"] >= 0
             assert box["y"] >= 0
             assert box["x"] + box["width"] <= 1366
             assert box["y"] + box["height"] <= 480
-    page.set_viewport_size(before)
+    resize(page, **before)
     wait_drawn(page)
 
 
@@ -204,7 +204,7 @@ def the_arrangement_follows_the_width(page, name):
 
 def resized(page, width, height, name):
     """The page in a window of another size, laid out anew."""
-    page.set_viewport_size({"width": width, "height": height})
+    resize(page, width, height)
     page.wait_for_function(
         "name => document.querySelector('.st-key-panels .js-plotly-plot')?.layout?.meta.arrangement === name",
         arg=name,

@@ -1,7 +1,7 @@
 """Quantization golf in Chromium: a try without scrolling, and the browser's Back."""
 
 from tests.helpers import ROOT
-from tests.helpers.browser import wait_idle
+from tests.helpers.browser import resize, wait_idle
 
 #: The numbers beside the dots.
 NUMBERS = "document.querySelectorAll('.st-key-golf_chart .scatterlayer .textpoint').length"
@@ -16,14 +16,13 @@ def the_recipe_has_its_words_and_the_range_hides_nothing(page):
     """A group's size left "y…" of the recipe, and the unfolded range lay over what a try came to."""
     recipe = page.locator(".st-key-recipe input").first
     for name, width in (("group", 1280), ("group", 1366), ("row", 1366)):
-        page.set_viewport_size({"width": width, "height": 720})
+        resize(page, width, 720)
         page.click(f".st-key-per_{name} button")
         wait_idle(page)
         assert recipe.evaluate("each => each.scrollWidth <= each.clientWidth"), (name, width)
     page.click(".st-key-range_expander summary")
     unfolded = page.locator(".st-key-range_expander [data-testid=stExpanderDetails]")
-    unfolded.wait_for()
-    page.wait_for_timeout(600)
+    unfolded.element_handle().wait_for_element_state("stable")
     foot = unfolded.bounding_box()["y"] + unfolded.bounding_box()["height"]
     assert foot <= page.locator(".st-key-golf_said").bounding_box()["y"] + 1
     page.click(".st-key-range_expander summary")
@@ -40,11 +39,11 @@ def test_a_try_is_made_without_scrolling_and_back_undoes_it(new_page, serve):
     wait_idle(page)
     the_recipe_has_its_words_and_the_range_hides_nothing(page)
     button = page.locator(".st-key-golf_try_it button")
-    for size in ({"width": 1366, "height": 625}, {"width": 390, "height": 664}):
-        page.set_viewport_size(size)
+    for width, height in ((1366, 625), (390, 664)):
+        resize(page, width, height)
         box = button.bounding_box()
-        assert 0 <= box["y"] <= size["height"] - box["height"], size
-        assert page.evaluate("document.documentElement.scrollWidth") <= size["width"]
+        assert 0 <= box["y"] <= height - box["height"], (width, height)
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
     button.click()
     tries(page, 2)
     assert page.url.endswith("hole=heaps&heaps=int4~int4%2C%2Cper_channel&lang=en")

@@ -16,8 +16,8 @@ from quantviz.ui.lab.numbers.tiles import metric_texts
 from quantviz.ui.shell.classroom import PARAMETER
 from tests.helpers import ROOT
 from tests.helpers.addresses import go
-from tests.helpers.browser import server, wait_idle
-from tests.helpers.picture import address, drawn, middle, opened
+from tests.helpers.browser import click_until, resize, server, wait_idle
+from tests.helpers.picture import TWO_FRAMES, address, drawn, middle, opened
 from tests.helpers.sample import sample_of
 
 APP = ROOT / "app.py"
@@ -39,8 +39,6 @@ DRAGS = {
     "bits": (("bits", 0.55, 0.5), -130, FIRST, "s", r"int2,"),
     "group": (("group", 0.94, 0.5), -90, FIRST, "s", r"per_group\(size=[248]\)"),
 }
-#: Resolves when what was drawn is on the screen.
-TWO_FRAMES = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
 #: Whether the link has another part than before.
 CHANGED = "([part, before]) => new URLSearchParams(location.search).get(part) !== before"
 
@@ -298,13 +296,10 @@ def a_mark_on_the_curve_and_a_line_of_the_table_take_their_range(page):
     wait_idle(page)
     table = page.locator(".st-key-calibrations_table canvas").first
     table.scroll_into_view_if_needed()
-    page.wait_for_timeout(800)  # the grid takes no click while it is drawn anew
+    table.element_handle().wait_for_element_state("stable")
     box = table.bounding_box()
-    line = box["x"] + 60, box["y"] + 29 * 2 + 10  # the second
-    page.mouse.move(line[0] + 90, line[1], steps=4)  # or the grid does not know which line is meant
-    before = address(page)["s"]
-    page.mouse.click(*line)
-    page.wait_for_function(CHANGED, arg=["s", before])
+    second = box["y"] + 29 * 2 + 10
+    click_until(page, box["x"] + 60, second, CHANGED, ["s", address(page)["s"]])
     rows = compare_calibrations(state.source.tensor(), state.scheme).rows
     by_error = sorted((row for row in rows if row.problem is None), key=lambda row: row.mse)
     assert qv.Scheme.parse(address(page)["s"]).calibration == by_error[1].calibration
@@ -315,8 +310,7 @@ def the_curve_is_higher_where_the_window_has_room(page):
     low = ruler.bounding_box()["height"]
     page.set_viewport_size({"width": size["width"] - 16, "height": 900})
     expect(ruler).to_have_css("height", f"{low + 50:g}px")
-    page.set_viewport_size(size)
-    wait_idle(page)
+    resize(page, **size)
 
 
 def a_range_dragged_over_several_blocks_says_that_it_sets_all(page):

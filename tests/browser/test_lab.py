@@ -23,7 +23,7 @@ from quantviz.sources.typed import Typed
 from quantviz.ui.shell import cold_start, streamlit_private
 from tests.helpers import ROOT
 from tests.helpers.addresses import go
-from tests.helpers.browser import violations, wait_idle
+from tests.helpers.browser import LOOKS_AFTER_A_RESIZE, click_until, resize, violations, wait_idle
 from tests.helpers.picture import address, drawn, opened
 from tests.helpers.sample import sample_of
 
@@ -36,10 +36,12 @@ def url(serve):
     return serve(APP)
 
 
+#: Whether a part of the link has a value.
+IS_IN_LINK = "([name, value]) => new URLSearchParams(location.search).get(name) === value"
+
+
 def wait_address(page, name, value):
-    page.wait_for_function(
-        "([name, value]) => new URLSearchParams(location.search).get(name) === value", arg=[name, value]
-    )
+    page.wait_for_function(IS_IN_LINK, arg=[name, value])
     wait_idle(page)
 
 
@@ -144,7 +146,7 @@ def test_a_visit_of_the_first_example(new_page, url, shot, language):
     numbers_beside_the_open_sidebar_keep_their_words(page, shot, language)
     if language == "zh":
         switch_to(page, "en", "English")
-    page.set_viewport_size({"width": 1366, "height": 625})
+    resize(page, 1366, 625)
     drawn(page)
     a_click_on_a_cell_in_each_panel(page)
     arrow_keys_go_on_from_the_cell_that_was_clicked(page)
@@ -372,19 +374,23 @@ def the_zoom_is_kept_over_a_scheme_change_and_dropped_with_the_tensor(page, shot
     page.locator(".st-key-random_seed input").fill("3")
     page.keyboard.press("Tab")
     wait_address(page, "t", "normal(seed=3)")
-    page.wait_for_timeout(1200)
+    page.wait_for_function(
+        "document.querySelector('.st-key-panels .js-plotly-plot')?._fullLayout?.xaxis.range[0] < 0"
+    )
     assert ranges(page) == pytest.approx(whole, abs=0.01)
 
 
 def a_recipe_is_loaded_by_a_click(page, shot):
     page.locator(".st-key-stage_tab button", has_text="Compare").click()
     page.wait_for_selector(".st-key-recipe_table canvas")
-    page.wait_for_timeout(800)
     shot(page, "recipes")
-    page.locator(".st-key-recipe_table").scroll_into_view_if_needed()
-    box = page.locator(".st-key-recipe_table canvas").first.bounding_box()
-    page.mouse.click(box["x"] + 120, box["y"] + 29 * 4 + 50)  # the fifth row
-    wait_address(page, "s", str(qv.RECIPES["int8_g128"]))
+    table = page.locator(".st-key-recipe_table canvas").first
+    table.scroll_into_view_if_needed()
+    wait_idle(page)
+    table.element_handle().wait_for_element_state("stable")
+    box = table.bounding_box()
+    fifth = box["y"] + 29 * 4 + 50
+    click_until(page, box["x"] + 120, fifth, IS_IN_LINK, ["s", str(qv.RECIPES["int8_g128"])])
 
 
 def the_caption_of_the_engines_compared_lies_on_nothing(page, shot):
@@ -585,7 +591,7 @@ def test_a_visit_on_a_phone(new_page, url, shot):
     page = opened(new_page(390, 844, touch=True), url, lang="en")
     a_phone_saves_the_panel_it_shows(page)
     the_phone_shows_one_panel_at_a_time(page, shot)
-    page.set_viewport_size({"width": 390, "height": 664})
+    resize(page, 390, 664)
     its_bar_opens_all_settings_and_a_number_explains_itself(page, shot)
 
 
@@ -636,7 +642,7 @@ SIZES = ((390, 844), (1366, 625), (1920, 1080))
 def test_every_size_theme_and_language(new_page, url, shot, size, theme, language):
     width, height = size
     page = opened(new_page(width, height, theme, touch=width < 500), url, **write_link(opening(), language))
-    page.wait_for_timeout(600)
+    wait_idle(page, LOOKS_AFTER_A_RESIZE)
     shot(page, f"{width}_{theme}_{language}")
     main = page.evaluate(
         """() => {

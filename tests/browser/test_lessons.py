@@ -11,7 +11,7 @@ from quantviz.teaching.lessons import lessons
 from quantviz.teaching.lessons.model import HERE
 from tests.helpers import ROOT
 from tests.helpers.addresses import go
-from tests.helpers.browser import server, violations, wait_idle
+from tests.helpers.browser import resize, server, violations, wait_idle
 from tests.helpers.picture import KEEP_WRITTEN, written_digits
 from tests.helpers.sample import sample_of
 
@@ -555,7 +555,6 @@ def dragged_by_keys(page, handle, key, times):
     for _ in range(times):
         page.keyboard.press(key)
     page.keyboard.press("Tab")
-    page.wait_for_timeout(700)
     wait_idle(page)
 
 
@@ -599,7 +598,7 @@ def a_mark_is_set_by_keys(page, then="lo"):
     mark.focus()
     page.keyboard.press("ArrowLeft")
     page.keyboard.press("Tab")
-    page.wait_for_timeout(700)
+    wait_idle(page)
     assert mark.count() == 1
     mark.focus()
     page.keyboard.press("ArrowLeft")
@@ -684,8 +683,7 @@ def test_from_a_step_to_the_lab_and_back_and_on_paper(new_page, url, shot, width
     wait_idle(page)
     for step in (2, 1):
         back_to_step(page, step)
-    page.set_viewport_size({"width": width, "height": 900})
-    page.wait_for_timeout(700)
+    resize(page, width, 900)
     drawn(page)
     a_printed_step_is_its_words_its_picture_and_its_question(page, shot, width, theme)
 
@@ -856,7 +854,6 @@ def the_way_on_is_in_reach_and_stays_where_it_is(page):
         else:  # to 0.5, which is the longest to read
             for bit in ("sign_3", "exponent_1"):
                 page.locator(f".st-key-formats_bit_{bit} button:visible").first.click()
-                page.wait_for_timeout(300)
                 wait_idle(page)
             assert page.locator(".qv-reading").inner_text().endswith("0.5")
         assert page.evaluate(below) == pytest.approx(before, abs=1), (lesson, step)
@@ -932,8 +929,8 @@ def test_a_projector(new_page, url, shot, room, theme):
     the_room_votes(page)
     a_wall_has_room_for_what_was_committed(page)
     gone(page, "rounding_against_clipping", 4, until=".st-key-lesson_picture canvas", k="projector")
-    for size in ({"width": 1920, "height": 1080}, {"width": 1280, "height": 720}):
-        page.set_viewport_size(size)
+    for size in ((1920, 1080), (1280, 720)):
+        resize(page, *size)
         a_projector_shows_the_picture_and_the_question(page, shot)
     gone(page, "range_to_grid", 3, until=f"{PANELS} .qv-overlay text", k=room)
     drawn(page)

@@ -10,7 +10,7 @@ import pytest
 from quantviz.text import languages, text
 from tests.helpers import ROOT
 from tests.helpers.addresses import go
-from tests.helpers.browser import server, wait_idle
+from tests.helpers.browser import LOOKS_AFTER_A_RESIZE, resize, server, wait_idle
 from tests.helpers.sample import sample_of
 
 APP = ROOT / "app.py"
@@ -203,20 +203,16 @@ def test_there_is_room_for_the_text_at_every_width_under_each_page_s_own_title(n
     for name, language in visited(page, url, sample_of(itertools.product(PAGES, languages()), 2)):
         # 683 is a laptop's 1366 at 200 %.
         for width in (1024, 820, 768, 683, 641, 600):
-            page.set_viewport_size({"width": width, "height": 900})
-            page.wait_for_timeout(700)
-            wait_idle(page)
+            resize(page, width, 900)
             shot(page, f"{name}_{width}_{language}")
             has_room(page, 120, name, language, width)
-        page.set_viewport_size({"width": 1024, "height": 900})
-        page.wait_for_timeout(700)
-        wait_idle(page)
+        resize(page, 1024, 900)
 
 
 def test_there_is_room_for_larger_letters_on_a_phone(new_page, url, shot):
     page = new_page(390, 844, touch=True)
     page.add_init_script(LARGER)
     for name, language in visited(page, url, sample_of(itertools.product(PAGES, languages()), 2)):
-        page.wait_for_timeout(600)
+        wait_idle(page, LOOKS_AFTER_A_RESIZE)
         shot(page, f"{name}_large_{language}")
         has_room(page, 560, name, language)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from quantviz.figures.arrangement import MOST_PIXELS
-from tests.helpers.picture import RANGES, card, marks, middle, wait_drawn
+from tests.helpers.picture import RANGES, TWO_FRAMES, card, marks, middle, wait_drawn
 from tests.helpers.sample import sample_of
 
 DEMO = Path(__file__).parent / "app_demo.py"
@@ -99,7 +99,7 @@ def told(page, panel, row, col):
     page.mouse.move(5, 5)
     page.mouse.move(*middle(page, panel, row, col))
     page.wait_for_selector(".qv-card", state="visible")
-    page.wait_for_timeout(60)
+    page.evaluate(TWO_FRAMES)
     return card(page)
 
 
@@ -210,7 +210,6 @@ def a_drag_reads_its_window_until_cells_are_seen(page):
     before = sights(page)
     page.locator(".st-key-bits input").focus()
     page.keyboard.press("ArrowRight")
-    page.wait_for_timeout(300)
     wait_drawn(page)
     assert sights(page) == [pytest.approx(each) for each in before]
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import importlib.resources
+import itertools
 import os
 import shutil
 import socket
@@ -110,11 +111,45 @@ def _wait_until_healthy(process, port, log):
     pytest.fail(f"the server did not start:\n{log.read_text(encoding='utf-8')}")
 
 
-def wait_idle(page):
-    """Until the script has run and stays still."""
-    page.wait_for_selector(IDLE)
-    page.wait_for_timeout(250)
-    page.wait_for_selector(IDLE)
+#: Run before any script of a page: counts the runs that the page asks for, and what becomes of them.
+NOTE_RUNS = Path(__file__).with_name("note_runs.js").read_text(encoding="utf-8")
+#: Milliseconds between two looks whether what a test waits for is there.
+BETWEEN_LOOKS = 30
+#: Looks for which a page must be still: Streamlit's widgets wait less before they send. Panels send their
+#: width 250 ms after it has changed.
+LOOKS, LOOKS_AFTER_A_RESIZE = 8, 14
+_calls = itertools.count()
+
+
+def wait_idle(page, looks=LOOKS):
+    """Until each run that the page asked for has begun and ended, and it asks for no other for a while.
+
+    The page's context needs `NOTE_RUNS`.
+    """
+    page.wait_for_function(
+        "call => window.qvStill(call)", arg=[next(_calls), IDLE, looks], polling=BETWEEN_LOOKS
+    )
+
+
+def resize(page, width, height):
+    """Give the window another size, and wait until the page is laid out anew."""
+    page.set_viewport_size({"width": width, "height": height})
+    wait_idle(page, LOOKS_AFTER_A_RESIZE)
+
+
+def click_until(page, x, y, reached, arg=None):
+    """Click a place of a table as a person does: once more where nothing came of it, as while a busy page
+    draws the table anew.
+    """
+    from playwright.sync_api import TimeoutError
+
+    for _ in range(4):
+        page.mouse.move(x, y, steps=4)  # or the table does not know which line is meant
+        page.mouse.click(x, y)
+        with contextlib.suppress(TimeoutError):
+            page.wait_for_function(reached, arg=arg, timeout=12_000)
+            return
+    pytest.fail(f"no click on ({x}, {y}) was taken")
 
 
 #: Findings in parts that Streamlit makes, by rule, and the part: these are its own.

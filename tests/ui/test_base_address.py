@@ -51,23 +51,24 @@ def page_sent(path, accept):
         sent.append(message)
 
     headers = [(b"accept", accept), (b"accept-encoding", b"gzip"), (b"if-none-match", b"1")]
-    asyncio.run(Styled(server)({"type": "http", "path": path, "headers": headers}, None, send))
+    styled = Styled(server, {"lab": ("lab/lab.css",)})
+    asyncio.run(styled({"type": "http", "path": path, "headers": headers}, None, send))
     return asked[0], dict(sent[0]["headers"]), sent[1]["body"].decode()
 
 
 def test_a_page_comes_with_its_style_and_is_never_an_old_copy():
     """Without it a page was first seen in other places: it moved by a third of the screen."""
     asked, headers, page = page_sent("/lab", b"text/html,*/*")
-    style, _, rest = page.partition("</style>")
+    every, own, rest = page.split("</style>")
     assert rest == '<div id="root">'
-    assert "[data-testid=stMainBlockContainer]" in style
-    assert style.endswith(
-        "[data-testid=stAppViewContainer] { box-sizing: border-box; padding-left: 212px; }\n}\n"
-    )
+    assert "[data-testid=stMainBlockContainer]" in every
+    assert every.endswith("[data-testid=stSkipToContent] + div { margin-left: 212px; }\n}\n")
+    assert own.startswith('<style id="qv-first" data-page="lab">/* The Lab is one screen')
     assert list(asked) == [b"accept"]
     assert headers == {b"content-type": b"text/html", b"content-length": str(len(page.encode())).encode()}
     # The front door has no sidebar, and a script is no page.
-    assert "padding-left: 212px" not in page_sent("/", b"text/html")[2]
+    assert "margin-left: 212px" not in page_sent("/", b"text/html")[2]
+    assert "qv-first" not in page_sent("/lessons", b"text/html")[2]
     assert page_sent("/lab", b"*/*")[2] == '<div id="root">'
 
 

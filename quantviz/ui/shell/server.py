@@ -6,9 +6,10 @@ import contextlib
 import os
 import socket
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import streamlit as st
@@ -30,6 +31,8 @@ _OTHER_FORMS = (b"accept-encoding", b"if-none-match", b"if-modified-since")
 _OF_THE_FILE = (b"content-length", b"etag", b"last-modified")
 #: The element in which Streamlit shows a page.
 _ROOT = b'<div id="root">'
+#: For an app whose pages have no style sheets of their own.
+NO_SHEETS: Mapping[str, tuple[str, ...]] = MappingProxyType({})
 
 _Message = MutableMapping[str, Any]
 
@@ -107,10 +110,17 @@ class Styled:
     """The server's app, whose pages come with their style: what is seen first has its final place.
 
     Streamlit shows the first parts of a page before it has run the script that would give it `style.css`.
+
+    Args:
+        app: The server's app.
+        sheets: Style sheets of a page by the last part of its address, as paths below `quantviz/ui`.
     """
 
-    def __init__(self, app: Callable[..., Awaitable[None]]) -> None:
+    def __init__(
+        self, app: Callable[..., Awaitable[None]], sheets: Mapping[str, tuple[str, ...]] = NO_SHEETS
+    ) -> None:
         self._app = app
+        self._sheets = sheets
 
     async def __call__(
         self, scope: _Message, receive: object, send: Callable[[_Message], Awaitable[None]]
@@ -119,7 +129,7 @@ class Styled:
             await self._app(scope, receive, send)
             return
         # After the head, where Streamlit's own style will be, and before what a page brings.
-        style = b"<style>" + first_style(scope["path"]).encode() + b"</style>" + _ROOT
+        style = first_style(scope["path"].rpartition("/")[2], self._sheets).encode() + _ROOT
         plain = [header for header in scope["headers"] if header[0] not in _OTHER_FORMS]
         started: list[_Message] = []
         parts: list[bytes] = []
@@ -149,21 +159,21 @@ def _is_page(start: _Message) -> bool:
     return b"text/html" in headers.get(b"content-type", b"") and b"content-disposition" not in headers
 
 
-@cache
-def _style_of_every_page() -> str:
-    return Path(__file__).with_name("style.css").read_text(encoding="utf-8")
+def first_style(page: str, sheets: Mapping[str, tuple[str, ...]] = NO_SHEETS) -> str:
+    """Return the style elements of a page, by the last part of its address, until its own have come.
 
+    The front door has no sidebar. The second element is for this page alone: `tab.run_scripts` removes it
+    when another is opened.
 
-@cache
-def _room_of_the_sidebar() -> str:
-    return Path(__file__).with_name("sidebar_room.css").read_text(encoding="utf-8")
-
-
-def first_style(path: str) -> str:
-    """Return the style of the page at `path` until its own has come; the front door has no sidebar.
-
-    >>> len(first_style("/lab")) > len(first_style("/"))
+    >>> len(first_style("lab")) > len(first_style(""))
     True
     """
-    room = "" if path.rpartition("/")[2] in ("", "home") else _room_of_the_sidebar()
-    return _style_of_every_page() + room
+    room = "" if page in ("", "home") else _sheet("shell/sidebar_room.css")
+    every = f"<style>{_sheet('shell/style.css')}{room}</style>"
+    own = "".join(_sheet(name) for name in sheets.get(page, ()))
+    return every + (f'<style id="qv-first" data-page="{page}">{own}</style>' if own else "")
+
+
+@cache
+def _sheet(name: str) -> str:
+    return Path(__file__).parents[1].joinpath(name).read_text(encoding="utf-8")

@@ -18,6 +18,11 @@ _HTML_LANG: Mapping[str, str] = MappingProxyType({"zh": "zh-CN"})
 _TITLE = "tab_title"
 #: Streamlit's page has the language "en" whatever it shows; the script runs anew where its text is another.
 _SPEAK = 'document.documentElement.lang = "{lang}";'
+#: The style with which another page was sent (`server.Styled`) goes: each page brings its own.
+_LEAVE = """{{
+  const first = document.getElementById("qv-first");
+  if (first && first.dataset.page !== {page}) first.remove();
+}}"""
 
 
 def begin() -> None:
@@ -31,15 +36,18 @@ def show_style() -> None:
     st.html(Path(__file__).with_name("style.css"))
 
 
-def run_scripts() -> None:
-    """Have the browser run the scripts of every page.
+def run_scripts(page: str) -> None:
+    """Have the browser run the scripts of every page; `page` is the last part of its address.
 
-    They set the page's language, keep one entry of its history for each action of a person (`history.js`),
-    notice a lost connection (`connection.js`), and close the sidebar of narrow screens (`sidebar.js`).
+    They set the page's language, remove the style of a page that was left, keep one entry of the history for
+    each action of a person (`history.js`), notice a lost connection (`connection.js`), and close the sidebar
+    of narrow screens (`sidebar.js`).
     """
     lost = f"window.__quantvizLost = {json.dumps(say('app.connection_lost'))};\n"
     for script in (
         _SPEAK.format(lang=_HTML_LANG.get(language(), language())),
+        # An address that leads to no page is anybody's text.
+        _LEAVE.format(page=json.dumps(page).replace("<", "\\u003c")),
         read_script("history"),
         lost + read_script("connection"),
         read_script("sidebar"),
