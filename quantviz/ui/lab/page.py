@@ -90,7 +90,7 @@ def show_controls(state: LabState) -> Areas:
     show_prompt()
     show_sidebar(state)
     if visible("scheme"):
-        show_scheme(state)
+        show_scheme(state, changes=classroom().projector)
     numbers = st.container(key="numbers")
     bridge = st.container(key="bridge")
     panels = st.container(key=PANELS_KEY)
