@@ -258,7 +258,7 @@ def follow_the_steps(copy):
     last = "| `quantviz/ui/missing/`"
     copy.changed(".github/CONTRIBUTING.md", f"\n{last}", f"\n{row}{last}")
     copy.listed("tests/test_imports.py", "ALLOWED", allowed)
-    copy.listed("tests/browser/test_shell.py", "PAGES", address)
+    copy.listed("tests/helpers/pages.py", "PAGES", address)
     copy.write("tests/app/test_glossary.py", opened)
     _, file, hostile = blocks("Add a file format", "python")
     copy.listed("tests/helpers/hostile.py", "FILES", file)

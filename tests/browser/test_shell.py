@@ -11,23 +11,10 @@ from quantviz.text import languages, text
 from tests.helpers import ROOT
 from tests.helpers.addresses import go
 from tests.helpers.browser import LOOKS_AFTER_A_RESIZE, resize, server, wait_idle
+from tests.helpers.pages import PAGES, address
 from tests.helpers.sample import sample_of
 
 APP = ROOT / "app.py"
-#: An address of each page, and what its tab is called.
-PAGES = {
-    "home": ("", ("pages.home",)),
-    "lab": ("lab", ("scenarios.one_loud_column.name", "pages.lab")),
-    "checkpoints": ("checkpoints", ("checkpoints.example", "pages.checkpoints")),
-    "lessons": ("lessons", ("pages.lessons",)),
-    "lesson": ("lessons?l=range_to_grid&p=2", ("pages.lessons",)),
-    "formats": ("formats?a=nf4&b=int4", ("formats.nf4.name", "pages.formats")),
-    "bugs": ("bugs?bug=error_sign", ("bugs.error_sign.name", "pages.bugs")),
-    "teacher": ("teacher", ("pages.teacher",)),
-    "missing": ("nonexistent", ("missing.title",)),
-}
-#: Addresses of pages that have all of this in tests of their own.
-ELSEWHERE = {"golf"}
 #: Words of the page's text that stand in a column narrower than six letters and higher than four lines; those
 #: cut off at the right.
 SQUEEZED = """() => {
@@ -62,18 +49,13 @@ LARGER = """addEventListener("DOMContentLoaded", () => {
 def test_every_page_is_one_of_these():
     addresses = set(re.findall(r'url_path="(\w+)"', APP.read_text(encoding="utf-8")))
     visited = {address.partition("?")[0] for address, _ in PAGES.values()} | {"home"}
-    missing = sorted(addresses - visited - ELSEWHERE)
-    assert not missing, f"add {missing} to PAGES of tests/browser/test_shell.py, with the name of each tab"
+    missing = sorted(addresses - visited)
+    assert not missing, f"add {missing} to PAGES of tests/helpers/pages.py, with the name of each tab"
 
 
 @pytest.fixture(scope="module")
 def url(serve):
     return serve(APP)
-
-
-def address(name, language):
-    path = PAGES[name][0]
-    return f"/{path}{'&' if '?' in path else '?'}lang={language}"
 
 
 def opened(page, url, name, language):

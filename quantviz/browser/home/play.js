@@ -62,6 +62,7 @@ export class Play {
 
   build() {
     const { words, root, data } = this;
+    this.said = null;
     const switches = this.toys.map(
       (toy) => `<button type="button" role="radio" data-toy="${toy.name}"></button>`,
     );

@@ -51,6 +51,7 @@ def run_scripts(page: str) -> None:
         read_script("history"),
         lost + read_script("connection"),
         read_script("sidebar"),
+        read_script("theme"),
     ):
         st.html(f"<script>{script}</script>", unsafe_allow_javascript=True)
 

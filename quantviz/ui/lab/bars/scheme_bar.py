@@ -58,7 +58,7 @@ def is_sheet_open() -> bool:
 def show_scheme(state: LabState, *, changes: bool = True) -> None:
     """Show the recipe, number format, mode, and granularity; labels stand inside their controls.
 
-    `changes` is whether the further changes of a choice are shown below; the Lab's title has a place for them.
+    With `changes`, the further changes of a choice are shown below; the Lab's title has a place for them.
     """
     # The style depends on the number of controls, and on whether a phone shows them all.
     room = "sized" if _KINDS[state.scheme.granularity.id].sizes else "plain"
@@ -439,7 +439,7 @@ _KINDS: Mapping[str, _Kind] = MappingProxyType(
 
 
 def _reasons(state: LabState, *, changes: bool) -> None:
-    """Show in one line why buttons are grey, the further `changes` of a choice, and the error of a setting."""
+    """Show in one line why buttons are grey, `changes` that a choice brought, and the error of a setting."""
     show_lock("scheme")
     if len(state.source.shape) == 1:
         st.caption(say("strip.one_axis"))

@@ -1,0 +1,147 @@
+"""Every page in Chromium, at a laptop's and a phone's width in both themes: axe finds nothing but what is
+Streamlit's own, and headings are in their order.
+"""
+
+import itertools
+
+import pytest
+
+from quantviz.text import text
+from tests.browser.test_shell import APP, shown
+from tests.helpers.addresses import go
+from tests.helpers.browser import violations, wait_idle
+from tests.helpers.pages import PAGES, address
+from tests.helpers.sample import sample_of
+
+SIZES = {1366: 625, 390: 844}
+THEMES = ("light", "dark")
+LEVELS = """() => [...document.querySelectorAll("[data-testid=stMain] :is(h1, h2, h3, h4, h5, h6)")].map(
+    (heading) => Number(heading.tagName[1]))"""
+#: A step of each kind, as its lesson and number, and what is there when it can be used: a drag, marks on the
+#: ruler and on a slider, a number, an order, sliders alone, bits to flip, a table, a picture not told yet.
+STEPS = {
+    "drag": ("range_to_grid", 4, "[data-handle]"),
+    "mark": ("rounding_against_clipping", 3, "[data-handle=mark]"),
+    "mark on a slider": ("outliers", 2, "[data-handle=mark]"),
+    "group": ("per_group", 1, "[data-handle]"),
+    "order": ("asymmetric", 3, "[data-handle]"),
+    "sliders": ("fewer_bits", 2, "[data-handle]"),
+    "bits": ("float_formats", 4, "[data-handle]"),
+    "table": ("engines_disagree", 6, ".st-key-lesson_picture canvas"),
+    "not told yet": ("per_channel", 4, ".st-key-lesson_picture canvas"),
+}
+
+
+# ---- states of pages, each reached from the page as it was loaded
+
+
+def a_tab_of_the_lab(name):
+    def chosen(page):
+        page.locator(".st-key-tabs [role=radio]", has_text=text(f"stage.{name}.name", "en")).click()
+
+    return chosen
+
+
+def a_step(lesson, number, until):
+    def gone(page):
+        go(page, f"/lessons?l={lesson}&p={number}&lang=en")
+        page.locator(f"h1[data-step='{lesson}/{number - 1}']").wait_for(state="attached")
+        page.locator(until).first.wait_for(state="attached")
+
+    return gone
+
+
+def an_answer(page):
+    go(page, address("lesson", "en"))
+    page.get_by_label(text("lessons.your_number", "en")).fill("3.58")
+    page.keyboard.press("Tab")
+    page.locator(".st-key-commit button").click()
+    page.wait_for_selector("[class*=st-key-told_answer]")
+
+
+def a_scanned_model(page):
+    page.locator(".st-key-checkpoints_worst button").first.wait_for()
+
+
+def a_puzzle(page):
+    go(page, "/bugs?spot=3&lang=en")
+    page.wait_for_selector("[class*=st-key-gallery_line_]")
+
+
+def a_puzzle_s_answer(page):
+    a_puzzle(page)
+    page.locator("[class*=st-key-gallery_line_] button").first.click()
+    page.wait_for_selector(".st-key-gallery_lines .qv-broken, .st-key-gallery_board")
+
+
+def a_try(page):
+    page.locator(".st-key-golf_try button").click()
+    page.wait_for_selector("[class*=st-key-golf_row_]")
+
+
+def a_choice_under_the_pointer(page):
+    """It looks as it does with the focus of a key."""
+    page.locator(".st-key-teacher_opens button[data-selected]").hover()
+
+
+STATES = {
+    "lab": {name: a_tab_of_the_lab(name) for name in ("range", "blame", "compare")},
+    "checkpoints": {"scanned": a_scanned_model},
+    "lesson": {"answer": an_answer, **{kind: a_step(*step) for kind, step in STEPS.items()}},
+    "bugs": {"puzzle": a_puzzle, "answer": a_puzzle_s_answer},
+    "golf": {"tried": a_try},
+    "teacher": {"pointed at": a_choice_under_the_pointer},
+}
+#: A page, its state, a width and a theme.
+LOOKS = sample_of(
+    (
+        (page, state, width, theme)
+        for page in PAGES
+        for state in ("loaded", *STATES.get(page, ()))
+        for width in SIZES
+        for theme in THEMES
+    ),
+    14,
+)
+
+
+@pytest.fixture(scope="module")
+def url(serve):
+    return serve(APP)
+
+
+def is_for_everybody(page, *where):
+    assert violations(page) == [], where
+    levels = page.evaluate(LEVELS)
+    assert levels[0] == 1, where
+    assert levels.count(1) == 1, where
+    assert all(after - before <= 1 for before, after in itertools.pairwise(levels)), where
+
+
+def turned(page, theme):
+    """An open page when it has another theme, and figures in its colours."""
+    page.emulate_media(color_scheme=theme)
+    page.wait_for_timeout(200)
+    wait_idle(page)
+
+
+@pytest.mark.parametrize("width", SIZES)
+def test_every_page_is_for_everybody(new_page, url, shot, width):
+    page = new_page(width, SIZES[width], touch=width < 500)
+    # What is on its way is pale for a moment.
+    page.emulate_media(reduced_motion="reduce")
+    here = [look for look in LOOKS if look[2] == width]
+    for name, looks in itertools.groupby(here, key=lambda look: look[0]):
+        colours = None
+        page.goto(f"{url}{address(name, 'en')}")
+        shown(page)
+        for state, looks_of_it in itertools.groupby(looks, key=lambda look: look[1]):
+            if state != "loaded":
+                STATES[name][state](page)
+                wait_idle(page)
+            for *_, theme in looks_of_it:
+                if theme != colours:
+                    turned(page, theme)
+                    colours = theme
+                shot(page, f"{name}_{state}_{width}_{theme}")
+                is_for_everybody(page, name, state, width, theme)
