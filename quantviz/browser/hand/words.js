@@ -286,8 +286,8 @@ export function writeSentence(text, cell) {
 // What is written is marked as up to date.
 function writeWords(place, text) {
   const node = place.lastChild;
-  if (text === null || node?.nodeType !== Node.TEXT_NODE) return delete place.dataset.qvTold;
-  place.dataset.qvTold = "";
+  if (text === null || node?.nodeType !== Node.TEXT_NODE) return delete place.dataset.qvCurrent;
+  place.dataset.qvCurrent = "";
   if (node.nodeValue !== text) node.nodeValue = text;
 }
 
