@@ -53,7 +53,7 @@ def show_title(state: LabState) -> tuple[Any, Any]:
         with st.container(key="cell_sheet" if is_sheet_open() else "cell_place"):
             show_cell_inputs(state)
         _show_worst(state)
-        # What came along with a choice takes the hint's place, so that nothing below moves.
+        # Further changes of a choice take the hint's place, so that nothing below moves.
         changes = further_changes(state)
         if changes:
             st.caption(plain(changes), width="stretch")
