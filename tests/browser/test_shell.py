@@ -38,7 +38,7 @@ SQUEEZED = """() => {
     }
     return found;
 }"""
-HEADER = """(document.querySelector('.st-key-header, .st-key-title, .st-key-lesson_header')
+HEADER = """(document.querySelector('.st-key-header, .st-key-title')
     ?.getBoundingClientRect().height ?? 0)"""
 #: As a person sets it who wants larger letters: all lengths of the page follow.
 LARGER = """addEventListener("DOMContentLoaded", () => {
