@@ -184,7 +184,7 @@ def has_room(page, header, *where):
 
 
 def has_one_look(page, name):
-    """Five sizes of type, two heights of buttons, and one title line, at the top, of three actions at most."""
+    """Five sizes of type, two heights of buttons, and one title line at the top, of three actions at most."""
     look = page.evaluate(LOOK)
     assert look["sizes"].keys() <= {"12", "14", "16", "20", "28"}, (name, look["sizes"])
     assert look["heights"].keys() <= {"34", "44"}, (name, look["heights"])
