@@ -364,6 +364,19 @@ class PanelPainter:
             **({"plain": True} if self.data.plain else {}),
         }
 
+    def reach_of_errors(self) -> dict[str, Any] | None:
+        """Return the held colours of the error and the room at their bar, for a browser that writes anew how
+        far the error leaves them; None without such a bar.
+        """
+        if not (self.style.bars and self.data.error_held and "error" in self.data.open):
+            return None
+        return {
+            "end": self.data.error_range[1],
+            "labels": bar_ends("error", self.data, self.style.language),
+            "size": self._points(_TEXT_SIZE),
+            "width": round(self.boxes.boxes[self.data.panels.index("error")].width, 3),
+        }
+
     def _room_beside(self) -> float:
         """Return the pixels between a panel and the next."""
         return self._points(GAP) if self.boxes.name == "row" else 0
