@@ -1,5 +1,5 @@
 // From the moment another tab of the Lab's stage is chosen, the parts of the last one are dimmed until new
-// ones take their places: Streamlit marks those that are old, and `lab.css` dims them while the stage is marked.
+// ones take their places. Streamlit marks those that are old; `lab.css` dims them while the stage is marked.
 if (!window.__quantvizStage) {
   window.__quantvizStage = true;
   // Milliseconds between two looks, and without a run.
