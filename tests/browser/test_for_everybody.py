@@ -7,10 +7,9 @@ import itertools
 import pytest
 
 from quantviz.text import text
-from tests.browser.test_shell import APP, shown
 from tests.helpers.addresses import go
 from tests.helpers.browser import NOTE_SHIFTS, shifts, violations, wait_idle
-from tests.helpers.pages import PAGES, address
+from tests.helpers.pages import APP, PAGES, address, shown
 from tests.helpers.sample import sample_of
 
 SIZES = {1366: 625, 390: 844}
