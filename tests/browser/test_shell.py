@@ -8,13 +8,11 @@ import re
 import pytest
 
 from quantviz.text import languages, text
-from tests.helpers import ROOT
 from tests.helpers.addresses import go
 from tests.helpers.browser import LOOKS_AFTER_A_RESIZE, resize, server, wait_idle
-from tests.helpers.pages import PAGES, address
+from tests.helpers.pages import APP, PAGES, address, shown
 from tests.helpers.sample import sample_of
 
-APP = ROOT / "app.py"
 #: Words of the page's text that stand in a column narrower than six letters and higher than four lines; those
 #: cut off at the right.
 SQUEEZED = """() => {
@@ -86,12 +84,6 @@ def url(serve):
 def opened(page, url, name, language):
     page.goto(f"{url}{address(name, language)}")
     return shown(page)
-
-
-def shown(page):
-    page.wait_for_selector("[data-testid=stMain] :is([data-testid=stMarkdown], [data-testid=stHtml]):visible")
-    wait_idle(page)
-    return page
 
 
 def titled(page, *parts):
