@@ -274,6 +274,7 @@ def test_every_number_of_a_convention_is_read():
         assert read, name
 
 
+@pytest.mark.slow
 def test_every_line_has_its_words_and_no_words_are_left_over():
     used = {
         operation.key

@@ -108,6 +108,7 @@ def test_nf4_is_the_table_of_bitsandbytes():
     )
 
 
+@pytest.mark.slow
 def test_dynamic8_is_the_map_of_bitsandbytes():
     from bitsandbytes.functional import create_dynamic_map
 
