@@ -198,7 +198,7 @@ def _granularity_help(state: LabState) -> str:
     """Return the help on all buttons: one of each would lie over the title's buttons while it is pressed."""
     buttons = (
         f"**{button_words(state, name, granularity)}** · {_help(state, name, granularity)}"
-        for name, granularity in choices(state).items()
+        for name, granularity in granularities(state).items()
     )
     return "\n\n".join((explained("granularity", say("strip.granularity_help")), *buttons))
 
