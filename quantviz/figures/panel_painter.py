@@ -204,7 +204,7 @@ class PanelPainter:
                     "y": 0,
                     "yanchor": "top",
                     "xanchor": "left",
-                    "font": {"size": 11, "color": self.theme.muted},
+                    "font": {"size": _TEXT_SIZE, "color": self.theme.muted},
                 }
             )
         for i, box in enumerate(self.boxes.boxes):

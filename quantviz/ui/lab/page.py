@@ -91,7 +91,7 @@ def show_controls(state: LabState) -> Areas:
     show_prompt()
     show_sidebar(state)
     if visible("scheme"):
-        show_scheme(state)
+        show_scheme(state, changes=classroom().projector)
     # An empty container has no place on the page: what comes after it would move when it is filled.
     numbers = st.container(key="numbers")
     if any(map(visible, GROUPS["tiles"])):
