@@ -309,8 +309,8 @@ def test_heights_are_those_of_the_layout(ruler):
     height = "demo.ruler.canvas.clientHeight"
     assert ruler(handles={}).evaluate(height) == 84 + 40 + 60
     assert ruler(handles={}, curve=False).evaluate(height) == 84 + 40
-    assert ruler(handles={}, width=390).evaluate(height) == 108
-    assert ruler(handles={}, width=390, curve=False).evaluate(height) == 108
+    assert ruler(handles={}, width=390).evaluate(height) == 120
+    assert ruler(handles={}, width=390, curve=False).evaluate(height) == 120
 
 
 #: The comb's line and the ruler's height in the tabs Cell, Range and Blame, and the curve's height in Range.
