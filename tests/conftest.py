@@ -70,13 +70,17 @@ NOT_QUICK = (
     "teaching/lessons/test_lessons.py",
     "teaching/test_golf.py",
     "test_allocation_exports.py",
+    "test_calibration_packages.py",
+    "test_counts.py",
     "test_engine_faults.py",
     "test_engines.py",
     "test_imports.py",
     "test_jupyter.py",
     "test_misuse.py",
     "test_packaging.py",
+    "test_process_state.py",
     "test_walk.py",
+    "test_work_process.py",
     "ui/test_cell.py",
 )
 
@@ -136,8 +140,9 @@ def pytest_ignore_collect(collection_path, config):
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items):
-    for item in items:
+def pytest_collection_modifyitems(config, items):
+    # Marks take a tenth of the collection, and nothing asks for them where none is chosen.
+    for item in items if config.option.markexpr else ():
         item.add_marker(pytest.mark.all)
         if is_quick(item.path) and not item.get_closest_marker("slow"):
             item.add_marker(pytest.mark.quick)

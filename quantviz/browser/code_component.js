@@ -1,19 +1,19 @@
 // A button that fills the screen with a code to scan. Escape or a click closes it.
 
 const STYLE = `
-button { font: inherit; min-height: 2.6rem; padding: 0 1rem; cursor: pointer; font-weight: 600; width: 100%;
+button { font: inherit; font-size: var(--qv-14); font-weight: 600; min-height: var(--qv-button);
+  padding: 0 1rem; cursor: pointer; width: 100%;
   border: 1px solid transparent; border-radius: var(--st-button-radius, 0.4rem);
   background: var(--st-primary-color); color: light-dark(#ffffff, #06252c); }
 button:focus-visible { outline: 2px solid var(--st-primary-color); outline-offset: 2px; }
-@media (pointer: coarse) { button { min-height: 44px; } }
 dialog { border: 0; margin: 0; padding: 0; width: 100vw; height: 100vh; max-width: none; max-height: none;
   background: #ffffff; color: #000000; cursor: pointer; }
 dialog[open] { display: flex; flex-direction: column; align-items: center; justify-content: center; }
 dialog:focus-visible { outline: none; }
 img { width: min(100vw, calc(100vh - 3.6rem)); image-rendering: pixelated; }
 p { margin: 0; padding: 0 1rem; height: 3.6rem; display: flex; align-items: center; text-align: center;
-  font: 600 1.4rem ui-monospace, monospace; overflow-wrap: anywhere; }
-p[data-long] { font-size: 0.95rem; }`;
+  font: 600 var(--qv-20) ui-monospace, monospace; overflow-wrap: anywhere; }
+p[data-long] { font-size: var(--qv-14); }`;
 /** Characters of an address that stand on one line in large letters. */
 const SHORT = 70;
 

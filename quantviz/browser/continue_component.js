@@ -46,8 +46,8 @@ function readPlaces(key) {
 
 function continueRules({ muted, handle }) {
   return `
-    .qv-continue { display: flex; flex-wrap: wrap; gap: 0 14px; align-items: baseline; font-size: 0.9333rem;
-      color: ${muted}; }
+    .qv-continue { display: flex; flex-wrap: wrap; gap: 0 14px; align-items: baseline;
+      font-size: var(--qv-14); color: ${muted}; }
     .qv-continue b { font-weight: 600; }
     .qv-continue a { color: ${handle}; text-decoration: none; min-height: 24px; padding-block: 4px;
       overflow-wrap: anywhere; }

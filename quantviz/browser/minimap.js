@@ -123,7 +123,7 @@ class Minimap {
 function mapRules({ text, font, line, mark, surface }) {
   return `
     .qv-minimap-root { display: flex; gap: 10px; align-items: center; flex-wrap: wrap; color: ${text};
-      font: 13px ${font}; }
+      font: 14px ${font}; }
     .qv-minimap { position: relative; flex: none; overflow: hidden; touch-action: none; user-select: none;
       cursor: crosshair; border-radius: 2px; outline-color: ${mark}; box-shadow: 0 0 0 1px ${line}; }
     .qv-minimap img { display: block; width: 100%; height: 100%; pointer-events: none; }

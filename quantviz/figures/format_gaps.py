@@ -105,7 +105,7 @@ def gap_figure(
         layout[name] |= {
             "type": "log", "range": [low - room, high + room], "title": title,
             "ticks": "outside", "ticklen": 3, "tickvals": ticks,
-            "ticktext": [number(tick) for tick in ticks], "tickfont": {"size": 11 * enlarge},
+            "ticktext": [number(tick) for tick in ticks], "tickfont": {"size": 12 * enlarge},
         }  # fmt: skip
     return Drawn({"data": list(_gap_traces(data, colours, language, enlarge)), "layout": layout})
 

@@ -189,11 +189,11 @@ class _LinePainter:
                     )
             for place, words, anchor in beyond:
                 yield self._note(
-                    place, self._side(row) * _LABEL, words, row_paint(self.theme, row), 11, anchor
+                    place, self._side(row) * _LABEL, words, row_paint(self.theme, row), 12, anchor
                 )
         for tick in self.data.ticks:
             y, anchor = (0.0, "middle") if self._two else (-0.12, "top")
-            yield self._words(tick, y, self.theme.muted, 11) | {"yanchor": anchor}
+            yield self._words(tick, y, self.theme.muted, 12) | {"yanchor": anchor}
         if self.data.x is not None:
             yield from self._number(self.data.x)
             for row, marks in enumerate(self.data.rows):
@@ -233,7 +233,7 @@ class _LinePainter:
             anchor = "left"
         elif share > 0.94:
             anchor = "right"
-        yield self._note(self._held(x), _TOP - 0.13, words, self.theme.text, 13, anchor)
+        yield self._note(self._held(x), _TOP - 0.13, words, self.theme.text, 14, anchor)
 
     def _way(self, y: float, landing: RoundedNumber) -> Iterator[dict[str, Any]]:
         """Draw the arrow to where x lands, and the distance to each neighbour where there is room."""
@@ -255,7 +255,7 @@ class _LinePainter:
             if abs(other - x) * self.data.width > (CHARACTER_WIDTH * len(words) + 12) * width:
                 colour = self._arrow_colour if neighbour == landing.value else self.theme.muted
                 up = 1 if y > 0 else -1
-                yield self._note((x + other) / 2, y + up * 0.19, words, colour, 11, "center")
+                yield self._note((x + other) / 2, y + up * 0.19, words, colour, 12, "center")
 
     @property
     def _two(self) -> bool:

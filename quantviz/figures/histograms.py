@@ -122,7 +122,7 @@ def _layout(
         "xanchor": "right",
         "y": 1,
         "yanchor": "bottom",
-        "font": {"size": 11},
+        "font": {"size": 12},
         "itemclick": False,
         "itemdoubleclick": False,
         "traceorder": "normal",

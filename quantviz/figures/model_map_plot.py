@@ -239,7 +239,7 @@ def _rank(square: Square, rank: str, colours: Theme) -> dict[str, Any]:
         "showarrow": False,
         "borderpad": 1,
         "bgcolor": colours.mark,
-        "font": {"size": 11, "color": colours.mark_halo},
+        "font": {"size": 12, "color": colours.mark_halo},
     }
 
 
@@ -257,7 +257,7 @@ def _map_layout(data: ModelMap, colours: Theme) -> dict[str, Any]:
     layout |= {"hovermode": "closest", "hoverdistance": -1, "clickmode": "event+select"}
     layout["hoverlabel"] |= {
         "align": "left",
-        "font": {"color": colours.text, "family": colours.font, "size": 13},
+        "font": {"color": colours.text, "family": colours.font, "size": 14},
     }
     columns = max(kinds, len(data.strip))
     axis = {"showgrid": False, "ticks": "", "fixedrange": True, "automargin": True}
@@ -373,7 +373,7 @@ def _bar(scale: Scale, colours: Theme) -> dict[str, Any]:
         "outlinewidth": 0,
         "tickvals": [scale.at(tick) for tick in scale.ticks],
         "ticktext": [number(tick, signed=scale.lowest == -scale.highest) for tick in scale.ticks],
-        "tickfont": {"size": 11, "color": colours.muted},
+        "tickfont": {"size": 12, "color": colours.muted},
     }
 
 
@@ -396,7 +396,7 @@ def _points(look: _Look, squares: Sequence[tuple[int, Square]], axes: Mapping[st
         [max(square.row, 0) for _, square in squares],
         customdata=[[k] for k, _ in squares],
         text=said,
-        textfont={"size": 11, "color": [_ink(square, look) for _, square in squares]},
+        textfont={"size": 12, "color": [_ink(square, look) for _, square in squares]},
         hovertext=[card(square, data, look.language) for _, square in squares],
         hoverinfo="text",
         marker={"symbol": "square", "size": 12, "opacity": 0},

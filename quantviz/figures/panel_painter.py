@@ -204,7 +204,7 @@ class PanelPainter:
                     "y": 0,
                     "yanchor": "top",
                     "xanchor": "left",
-                    "font": {"size": 11, "color": self.theme.muted},
+                    "font": {"size": _TEXT_SIZE, "color": self.theme.muted},
                 }
             )
         for i, box in enumerate(self.boxes.boxes):
@@ -362,6 +362,19 @@ class PanelPainter:
             "down": round(box.height, 3),
             "gap": self._points(GAP),
             **({"plain": True} if self.data.plain else {}),
+        }
+
+    def reach_of_errors(self) -> dict[str, Any] | None:
+        """Return the held colours of the error and the room at their bar, for a browser that writes anew how
+        far the error leaves them; None without such a bar.
+        """
+        if not (self.style.bars and self.data.error_held and "error" in self.data.open):
+            return None
+        return {
+            "end": self.data.error_range[1],
+            "labels": bar_ends("error", self.data, self.style.language),
+            "size": self._points(_TEXT_SIZE),
+            "width": round(self.boxes.boxes[self.data.panels.index("error")].width, 3),
         }
 
     def _room_beside(self) -> float:

@@ -33,7 +33,6 @@ def bare_layout(theme: Theme, height: int, margin: tuple[int, int, int, int]) ->
         "gridcolor": translucent(theme.muted, 0.25),
         "zeroline": False,
         "fixedrange": True,
-        "tickfont": {"size": 11},
         "automargin": True,
     }
     return {
@@ -80,7 +79,7 @@ def name_beside(
         "arrowcolor": translucent(theme.muted, 0.7),
         "standoff": 5,
         "bgcolor": translucent(theme.surface, 0.8),
-        "font": {"size": 11, "color": colour},
+        "font": {"size": 12, "color": colour},
     }
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import re
 import threading
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
 from functools import cache
+from itertools import islice
 from typing import Generic, TypeVar
 
 from quantviz.budget import Progress
@@ -16,6 +18,7 @@ from quantviz.door import keep_small
 from quantviz.errors import QuantVizError
 
 _T = TypeVar("_T")
+_Result = TypeVar("_Result")
 #: The environment variable with the default number of threads of a pass over a tensor.
 THREADS_VARIABLE = "QUANTVIZ_THREADS"
 
@@ -69,6 +72,36 @@ def shared_out(work: Callable[[Iterator[_T]], None], items: Iterable[_T], thread
         return
     for done in [_pool().submit(copy_context().run, work, taken()) for _ in range(threads)]:
         done.result()
+
+
+def results_of(
+    work: Callable[[_T], _Result], items: Sequence[_T], at_once: int = 1
+) -> Generator[_Result, None, None]:
+    """Yield the result of `work` for each item, in their order, while threads work on `at_once` of them.
+
+    The threads are not those of passes, which `work` may wait for. Of the items after the last result
+    that is asked for, at most `at_once` are begun.
+
+    >>> list(results_of(abs, [-2, 1, -3], at_once=2))
+    [2, 1, 3]
+    """
+    if at_once <= 1:
+        yield from map(work, items)
+        return
+    pool = ThreadPoolExecutor(at_once, thread_name_prefix="quantviz", initializer=keep_small)
+    rest = iter(items)
+
+    def begun(count: int) -> list[Future[_Result]]:
+        return [pool.submit(copy_context().run, work, item) for item in islice(rest, count)]
+
+    coming = deque(begun(at_once))
+    try:
+        while coming:
+            result = coming.popleft().result()
+            coming.extend(begun(1))
+            yield result
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 class InOrder(Generic[_T]):

@@ -60,6 +60,8 @@ def test_an_examples_name_and_claim_are_told_only_of_what_began_as_it():
     assert look in hint(at)
     assert name in at.session_state["tab_title"]
     healthy(at.button(key="per_row").click().run())
+    # What else changed stands in its place until the next choice.
+    healthy(at.segmented_control(key="bits").set_value(4).run())
     assert f"At the start: {look}" in hint(at)
     assert name in at.session_state["tab_title"]
     # The same tensor, but nothing has started that way.

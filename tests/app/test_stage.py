@@ -2,6 +2,7 @@
 
 import html
 import re
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import numpy as np
@@ -353,12 +354,16 @@ def test_a_name_keeps_its_small_letters_in_chinese():
 
 def test_names_that_do_not_fit_have_the_marks_of_their_language(monkeypatch):
     shown, problem = [], QuantVizError("no_such_block", block=(1,), grid=(1,))
+    folds = []
     monkeypatch.setattr(refusals.st, "caption", shown.append)
+    monkeypatch.setattr(refusals.st, "expander", lambda label, **_: folds.append(label) or nullcontext())
     for language in ("en", "zh"):
         monkeypatch.setattr(words, "language", lambda _=language: _)
         monkeypatch.setattr(refusals, "say_error", lambda _: "…")
-        refusals.show_refused((name, problem) for name in ("a", "b"))
+        refused = ((name, problem) for name in ("a", "b"))
+        refusals.show_refused(refused, "recipes.do_not_fit", shape="2 × 2")
     assert shown == ["Not possible here: a, b. …", "这里不可用：a；b。…"]
+    assert folds == ["2 recipes do not fit 2 × 2 · why", "2 个配方不适合 2 × 2 · 原因"]
 
 
 def test_all_of_some_parts_that_are_to_blame_together_are_named():

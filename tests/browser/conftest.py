@@ -1,6 +1,8 @@
 """A browser, a server and pages for the tests that drive the app as a person does."""
 
 import contextlib
+import fcntl
+import json
 import os
 from functools import partial
 from pathlib import Path
@@ -9,7 +11,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from quantviz.sources.local import FOLDER
-from tests.helpers.browser import BETWEEN_LOOKS, FLAGS, NOTE_RUNS, chromium_of_tests, server
+from tests.helpers.browser import BETWEEN_LOOKS, FLAGS, NOTE_RUNS, STILL_SKELETONS, chromium_of_tests, server
 
 SHOTS = Path(__file__).parent / "shots"
 #: Set to 1 by whoever wants to look at what tests drew: taking the pictures is a tenth of some tests.
@@ -47,6 +49,7 @@ class Shelf:
     def new(self, **options):
         context = self._browser.new_context(**options)
         context.add_init_script(NOTE_RUNS)
+        context.add_init_script(STILL_SKELETONS)
         return context
 
     def take(self, **options):
@@ -95,22 +98,46 @@ def logs():
 
 @pytest.fixture(scope="session")
 def serve(tmp_path_factory, logs):
-    """`serve(path_to_app)` starts a Streamlit server for it, once, and gives its address. It offers no
-    folder.
+    """`serve(path_to_app)` gives the address of a Streamlit server for it, which offers no folder. All
+    processes of a run share it: who asks first starts it, and stops it after the others.
     """
-    running = {}
+    running, folder = {}, tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        folder = folder.parent
     with contextlib.ExitStack() as stack:
         stack.enter_context(pytest.MonkeyPatch.context()).delenv(FOLDER, raising=False)
 
         def start(app):
             app = Path(app).resolve()
             if app not in running:
-                log = tmp_path_factory.mktemp("server") / "log"
-                running[app] = stack.enter_context(server(app, log))
+                running[app], log = stack.enter_context(shared_server(app, folder))
                 logs[running[app]] = log
             return running[app]
 
         yield start
+
+
+@contextlib.contextmanager
+def shared_server(app, folder):
+    """Give the address and the log of a server that other processes use as well, by a file in `folder`."""
+    with (folder / f"server_of_{app.stem}").open("a+", encoding="utf-8") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        file.seek(0)
+        known = file.read()
+        if known:
+            fcntl.flock(file, fcntl.LOCK_SH)
+            address, log = json.loads(known)
+            yield address, Path(log)
+            return
+        log = folder / f"server_of_{app.stem}.log"
+        with server(app, log) as address:
+            file.write(json.dumps([address, str(log)]))
+            file.flush()
+            fcntl.flock(file, fcntl.LOCK_SH)
+            yield address, log
+            # Until no other process uses it; who comes later finds none.
+            fcntl.flock(file, fcntl.LOCK_EX)
+            file.truncate(0)
 
 
 @pytest.fixture

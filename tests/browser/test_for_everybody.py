@@ -1,5 +1,5 @@
 """Every page in Chromium, at a laptop's and a phone's width in both themes: axe finds nothing but what is
-Streamlit's own, and headings are in their order.
+Streamlit's own, headings are in their order, and nothing moves by itself while the page is loaded.
 """
 
 import itertools
@@ -7,14 +7,15 @@ import itertools
 import pytest
 
 from quantviz.text import text
-from tests.browser.test_shell import APP, shown
 from tests.helpers.addresses import go
-from tests.helpers.browser import violations, wait_idle
-from tests.helpers.pages import PAGES, address
+from tests.helpers.browser import NOTE_SHIFTS, shifts, violations, wait_idle
+from tests.helpers.pages import APP, PAGES, address, shown
 from tests.helpers.sample import sample_of
 
 SIZES = {1366: 625, 390: 844}
 THEMES = ("light", "dark")
+#: The most that a page may move by itself while it is loaded: a good page, by https://web.dev/articles/cls.
+MOST_SHIFT = 0.1
 LEVELS = """() => [...document.querySelectorAll("[data-testid=stMain] :is(h1, h2, h3, h4, h5, h6)")].map(
     (heading) => Number(heading.tagName[1]))"""
 #: A step of each kind, as its lesson and number, and what is there when it can be used: a drag, marks on the
@@ -118,6 +119,11 @@ def is_for_everybody(page, *where):
     assert all(after - before <= 1 for before, after in itertools.pairwise(levels)), where
 
 
+def stands_still(page, *where):
+    moved, what = shifts(page)
+    assert moved <= MOST_SHIFT, (where, what)
+
+
 def turned(page, theme):
     """An open page when it has another theme, and figures in its colours."""
     page.emulate_media(color_scheme=theme)
@@ -126,15 +132,17 @@ def turned(page, theme):
 
 
 @pytest.mark.parametrize("width", SIZES)
-def test_every_page_is_for_everybody(new_page, url, shot, width):
+def test_every_page_is_for_everybody_and_stands_still(new_page, url, shot, width):
     page = new_page(width, SIZES[width], touch=width < 500)
     # What is on its way is pale for a moment.
     page.emulate_media(reduced_motion="reduce")
+    page.add_init_script(NOTE_SHIFTS)
     here = [look for look in LOOKS if look[2] == width]
     for name, looks in itertools.groupby(here, key=lambda look: look[0]):
         colours = None
         page.goto(f"{url}{address(name, 'en')}")
         shown(page)
+        stands_still(page, name, width)
         for state, looks_of_it in itertools.groupby(looks, key=lambda look: look[1]):
             if state != "loaded":
                 STATES[name][state](page)

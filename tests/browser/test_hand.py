@@ -67,13 +67,16 @@ def figures(page):
 
 
 def words(page):
-    """The words that follow the hand: the cell's sentence, the second lines, the title of the codes."""
+    """The words that follow the hand: the cell's sentence, the second lines, the title of the codes, the
+    label of the error's colours.
+    """
     return page.evaluate(
         """() => [
             document.querySelector("[data-qv-sentence]").innerText,
             Object.fromEntries([...document.querySelectorAll("[data-qv-line], [data-qv-change]")].map(
                 (place) => [place.dataset.qvLine ?? `change ${place.dataset.qvChange}`, place.innerText])),
             document.querySelector(".st-key-panels .annotation[data-index='1']").textContent,
+            document.querySelector(".st-key-panels .xcbcoloraxis4tick text").textContent,
         ]"""
     )
 

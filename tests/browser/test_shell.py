@@ -8,13 +8,11 @@ import re
 import pytest
 
 from quantviz.text import languages, text
-from tests.helpers import ROOT
 from tests.helpers.addresses import go
 from tests.helpers.browser import LOOKS_AFTER_A_RESIZE, resize, server, wait_idle
-from tests.helpers.pages import PAGES, address
+from tests.helpers.pages import APP, PAGES, address, shown
 from tests.helpers.sample import sample_of
 
-APP = ROOT / "app.py"
 #: Words of the page's text that stand in a column narrower than six letters and higher than four lines; those
 #: cut off at the right.
 SQUEEZED = """() => {
@@ -38,8 +36,33 @@ SQUEEZED = """() => {
     }
     return found;
 }"""
-HEADER = """(document.querySelector('.st-key-header, .st-key-title, .st-key-lesson_header')
+HEADER = """(document.querySelector('.st-key-header, .st-key-title')
     ?.getBoundingClientRect().height ?? 0)"""
+#: The sizes of type on a page of 15 px, the heights of its buttons, and its title line. Signs are no type;
+#: digits in the cells of a picture have the size that fits into them.
+LOOK = """() => {
+    const page = parseFloat(getComputedStyle(document.documentElement).fontSize), sizes = {}, heights = {};
+    const seen = (element) => element.checkVisibility({ opacityProperty: true, visibilityProperty: true });
+    const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+    while (walk.nextNode()) {
+        const words = walk.currentNode.textContent.trim(), parent = walk.currentNode.parentElement;
+        const left_out = "script, style, .katex, [data-testid=stIconMaterial], .heatmap-label, .qv-overlay";
+        if (!words || parent.closest(left_out) || !seen(parent) || !parent.getClientRects().length) continue;
+        sizes[Math.round(150 * parseFloat(getComputedStyle(parent).fontSize) / page) / 10] = words;
+    }
+    const kinds = ["primary", "secondary", "segmented_control", "pills"].map((kind) => `-${kind}]`);
+    const buttons = kinds.map((kind) => `[data-testid=stMain] [data-testid=stBaseButton${kind}`).join();
+    for (const button of document.querySelectorAll(`${buttons}, [data-testid=stPopoverButton]`))
+        // A tensor of the worst is a card.
+        if (seen(button) && button.closest("[data-testid=stMain]") && !button.closest("[class*=worst_]"))
+            heights[Math.round(button.getBoundingClientRect().height)] = button.innerText;
+    const line = document.querySelector(".st-key-header, .st-key-title");
+    const actions = document.querySelectorAll(".st-key-actions > :has(button, input)");
+    return {
+        sizes, heights, title: document.querySelectorAll("[data-testid=stMain] h1").length,
+        top: line?.getBoundingClientRect().top ?? 0, actions: actions.length,
+    };
+}"""
 #: As a person sets it who wants larger letters: all lengths of the page follow.
 LARGER = """addEventListener("DOMContentLoaded", () => {
     document.head.insertAdjacentHTML("beforeend", "<style>html { font-size: 200% !important }</style>");
@@ -61,12 +84,6 @@ def url(serve):
 def opened(page, url, name, language):
     page.goto(f"{url}{address(name, language)}")
     return shown(page)
-
-
-def shown(page):
-    page.wait_for_selector("[data-testid=stMain] :is([data-testid=stMarkdown], [data-testid=stHtml]):visible")
-    wait_idle(page)
-    return page
 
 
 def titled(page, *parts):
@@ -158,6 +175,15 @@ def has_room(page, header, *where):
     assert page.evaluate(HEADER) <= header, where
 
 
+def has_one_look(page, name):
+    """Five sizes of type, two heights of buttons, and one title line at the top, of three actions at most."""
+    look = page.evaluate(LOOK)
+    assert look["sizes"].keys() <= {"12", "14", "16", "20", "28"}, (name, look["sizes"])
+    assert look["heights"].keys() <= {"34", "44"}, (name, look["heights"])
+    assert (look["title"], look["top"]) == (1, 0), name
+    assert look["actions"] <= 3, name
+
+
 def is_titled_as(page, name, language):
     lesson = {"en": "From a range to a grid", "zh": "从范围到网格"}[language]
     titled(page, *([lesson] if name == "lesson" else []), *(text(key, language) for key in PAGES[name][1]))
@@ -183,6 +209,7 @@ def visited(page, url, places):
 def test_there_is_room_for_the_text_at_every_width_under_each_page_s_own_title(new_page, url, shot):
     page = new_page(1024, 900)
     for name, language in visited(page, url, sample_of(itertools.product(PAGES, languages()), 2)):
+        has_one_look(page, name)
         # 683 is a laptop's 1366 at 200 %.
         for width in (1024, 820, 768, 683, 641, 600):
             resize(page, width, 900)

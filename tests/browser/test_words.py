@@ -1,5 +1,5 @@
 """What the browser writes while a hand moves something are the server's own words: the cell's sentence, the
-second lines of the numbers, the title of the codes.
+second lines of the numbers, the title of the codes, the label of the error's colours.
 """
 
 import dataclasses
@@ -62,7 +62,8 @@ window.worded = ({programs, layouts, tensors, cases, metrics, tables, writing}) 
     }));
   });
 };
-Object.assign(window, { changesOf, digitsFor, edgeScales, plainNumber, roomOf, textWidth, titleOf });
+Object.assign(window, { changesOf, digitsFor, edgeScales, labelOfHeld });
+Object.assign(window, { plainNumber, roomOf, textWidth, titleOf });
 """
 
 
@@ -276,3 +277,30 @@ def test_the_title_of_the_codes_is_the_servers(page, spoken, width):
             [live, variant, dict(word_templates(spoken)), drawn["meta"]],
         )
         assert got == {"text": wanted["text"], "size": wanted["font"]["size"]}, str(scheme)
+
+
+@pytest.mark.parametrize("width", [380, 1060])
+def test_the_label_of_held_colours_is_the_servers(page, spoken, width):
+    r = qv.quantize(TENSORS["normal"][:, :16].reshape(8, 8), qv.Scheme("int4"))
+    seen = set()
+    for view, times in itertools.product(("signed", "absolute", "steps"), (0.5, 0.996, 1.0, 2.345, 123.4)):
+        plain = result_panels(r, error_view=view)
+        reach = float(np.abs(plain.shown_error).max())
+        # Colours are held at a number of three digits.
+        data = result_panels(r, error_view=view, error_range=float(f"{reach / times:.3g}"))
+        drawn = panels_figure(data, PanelsStyle(width=width, language=spoken)).to_dict()["layout"]
+        wanted = drawn["coloraxis4"]["colorbar"]["ticktext"][0]
+        got = page.evaluate(
+            "([errors, reach, words, writing]) => labelOfHeld(errors, reach, words, writing)",
+            [
+                data.shown_error.ravel().tolist(),
+                drawn["meta"]["reach"],
+                dict(word_templates(spoken)),
+                WRITTEN,
+            ],
+        )
+        assert got["text"] == wanted, (view, times)
+        seen.add(wanted.partition(" ")[2])
+    assert len(seen) >= 3
+    fitted = panels_figure(result_panels(r), PanelsStyle(width=width)).to_dict()["layout"]
+    assert fitted["meta"]["reach"] is None

@@ -639,7 +639,9 @@ def test_an_audit_goes_on_where_it_was_and_reads_only_what_is_missing(tmp_path, 
         run(report=stopped)
     first, told = compared[:], []
     found, again = run(report=lambda done, count: told.append(done))
-    assert (len(first), told[0], sorted([*first, *again])) == (3, 3, every)
+    # Pairs that were begun ahead when it was stopped are not stored.
+    assert 3 <= len(first) <= 5
+    assert (told[0], len(again), sorted({*first, *again})) == (3, len(every) - 3, every)
     assert run() == (found, [])
     assert run(outputs_axis={}) == (found, []), "as the command names none"
     assert run(verify=True) == (found, every)

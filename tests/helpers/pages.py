@@ -1,5 +1,9 @@
 """The app's pages as the tests in Chromium visit them."""
 
+from tests.helpers import ROOT
+from tests.helpers.browser import wait_idle
+
+APP = ROOT / "app.py"
 #: An address of each page, and what its tab is called.
 PAGES = {
     "home": ("", ("pages.home",)),
@@ -23,3 +27,10 @@ def address(name: str, language: str) -> str:
     """
     path, _ = PAGES[name]
     return f"/{path}{'&' if '?' in path else '?'}lang={language}"
+
+
+def shown(page):
+    """An open page when it has shown what it is for."""
+    page.wait_for_selector("[data-testid=stMain] :is([data-testid=stMarkdown], [data-testid=stHtml]):visible")
+    wait_idle(page)
+    return page

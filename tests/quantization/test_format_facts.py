@@ -106,6 +106,7 @@ def test_at_one_reach_a_number_lands_on_the_same_code(fmt):
         assert scaled.value == fmt.value(scaled.code) / top
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fmt", ALL)
 def test_the_facts_hold_for_every_code(fmt):
     facts, values = format_facts(fmt), finite_values(fmt)
@@ -168,6 +169,7 @@ def probes(fmt):
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "ties"), sample_of(itertools.product(FORMATS, TIES), 50))
 def test_a_number_lands_where_the_grid_rounds_it(name, ties):
     fmt = FORMATS[name]

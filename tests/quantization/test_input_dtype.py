@@ -69,6 +69,7 @@ def test_float16_has_a_floor_of_its_own():
     assert qv.quantize(x.float(), INT4).qparams.scale.max() < 2.0**-14
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("form", "dtype", "key"),
     [
@@ -116,6 +117,7 @@ def test_rules_set_by_hand_stay():
 # ---- named in the scheme --------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", HALVES)
 def test_a_dtype_that_the_scheme_names_rounds_any_input(dtype):
     x, half = normal(4, 64), normal(4, 64).to(getattr(torch, dtype))

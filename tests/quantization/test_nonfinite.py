@@ -406,6 +406,7 @@ CODED = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("form", "fields", "granularity", "choice"), sample_of(CODED, 3))
 def test_compiled_codes_are_those_of_the_reference(form, fields, granularity, choice):
     x = torch.randn(3, 40, generator=torch.Generator().manual_seed(2))

@@ -237,6 +237,7 @@ def test_the_zero_points_own_rounding_is_read(scale_math):
     assert not torch.equal(found["zero_point_math", "scale_math"], found["zero_point_math", other])
 
 
+@pytest.mark.slow
 def test_every_number_of_a_convention_is_read():
     changes = {
         "scale.floor": 0.5,
@@ -273,6 +274,7 @@ def test_every_number_of_a_convention_is_read():
         assert read, name
 
 
+@pytest.mark.slow
 def test_every_line_has_its_words_and_no_words_are_left_over():
     used = {
         operation.key

@@ -96,6 +96,7 @@ def test_every_value_is_that_of_gfloat(name, its_name):
     assert same_floats([fmt.value(int(code)) for code in codes_of(fmt)], values)
 
 
+@pytest.mark.slow
 def test_nf4_is_the_table_of_bitsandbytes():
     from bitsandbytes.functional import get_4bit_type
 
@@ -107,6 +108,7 @@ def test_nf4_is_the_table_of_bitsandbytes():
     )
 
 
+@pytest.mark.slow
 def test_dynamic8_is_the_map_of_bitsandbytes():
     from bitsandbytes.functional import create_dynamic_map
 
@@ -278,6 +280,7 @@ def test_a_format_without_a_sign_has_no_number_for_negative_values():
     assert beyond("float8_e8m0fnu", "saturate", [-3.0, 0.0]).x_hat.tolist() == [2.0**-127] * 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("overflow", ["nan", "inf"])
 def test_e8m0_is_that_of_ml_dtypes_and_torch_at_both_ends(overflow):
     """Less than the smallest value is the smallest value, code 0, while it is positive; 0 and what is

@@ -50,6 +50,7 @@ def offered(convention):
                     yield scheme
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("convention", qv.CONVENTIONS)
 def test_levels_are_counted_as_those_that_can_occur(convention, everywhere, sizes):
     for scheme in offered(convention):

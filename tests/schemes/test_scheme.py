@@ -41,6 +41,7 @@ def test_every_convention_is_its_id_and_says_only_what_differs(convention):
     assert scheme.replace(convention=convention) == scheme
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("convention", qv.CONVENTIONS.values(), ids=qv.CONVENTIONS)
 def test_every_offered_scheme_and_a_variant_of_each_field_come_back(convention):
     """Whatever the shared steps know can be said in a link: each value of each field, one after the other."""

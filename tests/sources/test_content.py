@@ -303,6 +303,7 @@ def test_only_a_cache_of_links_widens_the_folder_that_is_offered(tmp_path, monke
 # ---- limits -------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_limits_lie_above_published_models(tmp_path):
     """An index as Kimi K2's: 138,241 tensors and 20 MB."""
     name = "model.layers.{}.mlp.experts.{}.self_attn_and_a_longer_name.{}.down_proj.weight_packed_scale_inv"

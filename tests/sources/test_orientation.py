@@ -239,6 +239,7 @@ def cli(*arguments):
     return done
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["int4_g128", "int8_per_row"])
 @pytest.mark.parametrize("name", ["h.0.attn.c_attn.weight", "h.0.attn.c_proj.weight"])
 def test_scan_measure_explain_and_the_lab_take_the_outputs_for_rows(
@@ -288,6 +289,7 @@ def test_what_was_measured_the_other_way_round_is_not_taken_for_it(gpt2, tmp_pat
     assert found["nano"] == pytest.approx(sqnr(gpt2[1][name], "int8_per_row"), abs=1e-6)
 
 
+@pytest.mark.slow
 def test_an_audit_compares_with_the_original_turned(gpt2, tmp_path):
     path, weights = gpt2
     tensors = {}

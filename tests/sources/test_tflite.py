@@ -349,6 +349,7 @@ def test_limits():
         assert caught.value.key == f"file.{key}"
 
 
+@pytest.mark.slow
 def test_cut_and_flipped_models_give_a_sentence_or_tensors():
     codes, scale = rounded(W, 0)
     whole = layer(codes, quantization(scale))

@@ -366,6 +366,7 @@ def same(got, expected):
     assert got.tolist() == expected.tolist()
 
 
+@pytest.mark.slow
 @given(matrices(), st.sampled_from(list(DTYPES)))
 def test_what_is_made_is_what_the_core_makes(x, dtype):
     fmt = DTYPES[dtype]

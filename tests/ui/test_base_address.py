@@ -62,6 +62,7 @@ def test_a_page_comes_with_its_style_and_is_never_an_old_copy():
     every, own, rest = page.split("</style>")
     assert rest == '<div id="root">'
     assert "[data-testid=stMainBlockContainer]" in every
+    assert "/* Until its script has come" in every
     assert every.endswith("[data-testid=stSkipToContent] + div { margin-left: 212px; }\n}\n")
     assert own.startswith('<style id="qv-first" data-page="lab">/* The Lab is one screen')
     assert list(asked) == [b"accept"]

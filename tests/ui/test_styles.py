@@ -55,3 +55,67 @@ def test_no_rule_goes_by_what_an_element_has(sheet):
     on_screen = text.partition("@media print")[0]
     for line in on_screen.splitlines():
         assert ":has(" not in line or line.strip().startswith(RARE), line
+
+
+#: Every size of type: one of five; that of the text around it; none, where a sign takes the words' place; and
+#: what fits into a cell.
+SIZES = {f"var(--qv-{size})" for size in (12, 14, 16, 20, 28)} | {"inherit", "0", "var(--type)"}
+#: Letters of the whole page, of which all lengths are shares.
+OF_THE_PAGE = re.compile(r"^\s*html \{ font-size: [^}]*\}$", re.MULTILINE)
+
+
+def sizes_of_type(rules):
+    """The sizes of type of a sheet's or a script's rules, those on paper left out."""
+    rules = OF_THE_PAGE.sub("", re.sub(r"/\*.*?\*/", "", rules, flags=re.DOTALL).partition("@media print")[0])
+    found = re.findall(r"font-size:\s*([^;}\"`]+)", rules)
+    # On a canvas, in pixels; 100 is for the measure of a picture's digits.
+    found += (
+        f"var(--qv-{size})"
+        for size in re.findall(r"\bfont(?::| =) *[\"`]?(?:\d00 )?([\d.]+)px[ /]", rules)
+        if size != "100"
+    )
+    return {size.replace("!important", "").strip() for size in found if "${" not in size}
+
+
+@pytest.mark.parametrize(
+    "sheet",
+    [*SHEETS, *sorted((ROOT / "browser").rglob("*.js")), *sorted((ROOT / "ui").rglob("*.py"))],
+    ids=lambda path: path.name,
+)
+def test_type_has_one_of_five_sizes(sheet):
+    assert sizes_of_type(sheet.read_text(encoding="utf-8")) <= SIZES
+
+
+def test_a_sixth_size_of_type_is_found():
+    rules = "p { font-size: 0.9rem !important; } b { font-size: var(--qv-12) } i { font: 600 13px serif; }"
+    assert sizes_of_type(rules) == {"0.9rem", "var(--qv-12)", "var(--qv-13)"}
+
+
+#: Heights of buttons: that of a row of controls, of a finger, and as much as the words take.
+HEIGHTS = {"var(--qv-button)", "44px", "46px", "0", "100%"}
+#: Buttons that are no more than a word or a sign in a line of text.
+SMALL = ("st-key-map_walk", "st-key-lesson_contents", "st-key-lesson_list_", "stSidebarHeader")
+
+
+def heights_of_buttons(rules):
+    """The heights that a sheet gives to buttons, by the selector."""
+    rules = re.sub(r"/\*.*?\*/", "", rules, flags=re.DOTALL).partition("@media print")[0]
+    found = {}
+    for selector, declared in re.findall(r"([^{}]+)\{([^{}]*)\}", rules):
+        is_button = re.search(r"(button(:is\([^)]*\))?|button\))\s*$", selector.strip())
+        if is_button and not any(name in selector for name in SMALL):
+            heights = re.findall(r"(?<![-\w])(?:min-)?height:\s*([^;}]+)", declared)
+            found[selector.strip()] = {height.replace("!important", "").strip() for height in heights}
+    return found
+
+
+@pytest.mark.parametrize("sheet", SHEETS, ids=lambda path: path.name)
+def test_buttons_have_one_of_two_heights(sheet):
+    for selector, heights in heights_of_buttons(sheet.read_text(encoding="utf-8")).items():
+        assert heights <= HEIGHTS, selector
+
+
+def test_a_third_height_of_a_button_is_found():
+    assert heights_of_buttons(".a button { min-height: 2.1rem; height: 44px; }") == {
+        ".a button": {"2.1rem", "44px"}
+    }

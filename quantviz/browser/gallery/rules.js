@@ -2,7 +2,7 @@
 
 export function boardRules({ text, muted, line, surface, mark, halo, lit, handle }) {
   return `
-    .qv-board { container-type: inline-size; color: ${text}; font-size: 0.9333rem; line-height: 1.35;
+    .qv-board { container-type: inline-size; color: ${text}; font-size: var(--qv-14); line-height: 1.35;
       font-variant-numeric: tabular-nums; }
     .qv-board * { box-sizing: border-box; }
     .qv-board p, .qv-board figure { margin: 0; min-width: 0; }
@@ -17,7 +17,7 @@ export function boardRules({ text, muted, line, surface, mark, halo, lit, handle
     .qv-drag span { pointer-events: none; }
     .qv-thumb { position: absolute; left: 0; top: 0; min-width: 44px; padding: 0 5px; height: 44px;
       border-radius: 22px;
-      background: ${handle}; color: ${surface}; font-size: 0.9333rem; font-weight: 600; display: grid;
+      background: ${handle}; color: ${surface}; font-size: var(--qv-14); font-weight: 600; display: grid;
       place-items: center; will-change: transform; }
     .qv-shown .qv-thumb { background: ${lit}; }
     .qv-drag input { position: absolute; inset: 0; width: 100%; height: 44px; margin: 0; opacity: 0;
@@ -30,17 +30,19 @@ export function boardRules({ text, muted, line, surface, mark, halo, lit, handle
     .qv-said b { font-weight: 600; }
     .qv-row-head { grid-column: 1 / -1; min-width: 0; padding-top: 4px; }
     .qv-row-head span { white-space: nowrap; margin-right: 0.7em; }
-    .qv-row-head code { font-size: 0.95em; background: none; padding: 0; color: inherit;
+    .qv-row-head code { font-size: inherit; background: none; padding: 0; color: inherit;
       overflow-wrap: anywhere; }
     .qv-row-head .qv-gives, .qv-row-head .qv-ends { white-space: normal; overflow-wrap: anywhere; }
     .qv-row-head b { margin-right: 0.7em; white-space: nowrap; }
     .qv-row-head[data-row=correct] b { color: light-dark(#0b6b3a, #6fd39a); }
     .qv-row-head[data-row=broken] b { color: light-dark(#b3003c, #ff7fa6); }
-    .qv-panel figcaption { font-size: 0.8rem; font-weight: 600; padding-left: 0.87rem; white-space: nowrap;
+    .qv-panel figcaption { font-size: var(--qv-12); font-weight: 600; padding-left: 0.87rem;
+      white-space: nowrap;
       overflow: hidden; text-overflow: ellipsis; }
     .qv-panel table { border-collapse: separate; border-spacing: 0; table-layout: fixed; width: 100%;
       max-width: calc(var(--high) * 1.75 * var(--cols) + 0.87rem); }
-    .qv-panel th, .qv-panel .qv-corner { width: 0.87rem; padding: 0; font-size: 0.8rem; font-weight: 400;
+    .qv-panel th, .qv-panel .qv-corner { width: 0.87rem; padding: 0; font-size: var(--qv-12);
+      font-weight: 400;
       color: ${muted}; text-align: left; line-height: 1.15; }
     .qv-panel tfoot th { width: auto; text-align: center; }
     .qv-panel tbody td { position: relative; height: var(--high); padding: 0; text-align: center;
@@ -52,12 +54,13 @@ export function boardRules({ text, muted, line, surface, mark, halo, lit, handle
       border: var(--frame) solid ${mark}; }
     .qv-panel[data-row=broken] td.qv-lit.qv-marked::after { inset: var(--frame); }
     .qv-panel table:focus-visible { outline: 3px solid ${handle}; outline-offset: 2px; }
-    .qv-bar { font-size: 0.8rem; color: ${muted}; padding-left: 0.87rem;
+    .qv-bar { font-size: var(--qv-12); color: ${muted}; padding-left: 0.87rem;
       max-width: calc(var(--high) * 1.75 * var(--cols) + 0.87rem); }
     .qv-bar i { display: block; height: 6px; }
     .qv-bar > span { display: flex; flex-wrap: wrap; justify-content: space-between; line-height: 1.2; }
     .qv-one { grid-area: 1 / 1; }
-    .qv-legend { grid-area: 1 / 2 / auto / -1; padding: 18px 0 0 6px; font-size: 0.8667rem; color: ${muted}; }
+    .qv-legend { grid-area: 1 / 2 / auto / -1; padding: 18px 0 0 6px; font-size: var(--qv-14);
+      color: ${muted}; }
     .qv-handled .qv-legend { grid-area: auto / 1 / auto / -1; padding: 2px 0 0; }
     .qv-heard { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }
     @container (min-width: 640px) {

@@ -22,12 +22,12 @@ import { chosenBy, markOf, markedAt, released, unchanged } from "./choice.js";
 import { curvePoints, curveToShow, foundOf, placeOnCurve } from "./curve.js";
 import { writeFigures } from "./figures_line.js";
 import { liveCells, livePixels } from "./live_cells.js";
-import { Painting, writeTitle } from "./painting.js";
+import { Painting, shownIn, writeHeld, writeTitle } from "./painting.js";
+import { edgeScales, labelOfHeld, roomOf, titleOf } from "./panel_words.js";
 import { Payers } from "./payers.js";
 import { PhoneBits } from "./phone_bits.js";
 import { combOf, domainAround, histogramOf, placesOf } from "./ruler_picture.js";
 import { writeTexts } from "./texts.js";
-import { edgeScales, roomOf, titleOf } from "./words.js";
 
 // With more cells the error's curve waits for the hand to let go.
 const MOST_CURVE = 1100;
@@ -108,7 +108,10 @@ export class Hand {
     if (bridge) bridge.live = null;
     this.painting.remove(bridge);
     bridge?.draw();
-    if (bridge?.gd) writeTitle(bridge, null);
+    if (bridge?.meta) {
+      writeTitle(bridge, null);
+      writeHeld(bridge, null);
+    }
     delete document.body.dataset.qvLive;
   }
 
@@ -374,6 +377,9 @@ export class Hand {
     if (room && !live.how) live.edge = edgeScales(live, room);
     this.painting.paint(bridge, data.settings.colours);
     if (room) writeTitle(bridge, titleOf(live, shown.variant, data.words, room));
+    const { reach } = bridge.meta;
+    if (reach)
+      writeHeld(bridge, labelOfHeld(shownIn(live, "error"), reach, data.words, data.settings.writing));
   }
 
   close() {

@@ -158,7 +158,7 @@ export class Painting {
 }
 
 // What a panel shows of each cell, in the order of rows.
-function shownIn(live, name) {
+export function shownIn(live, name) {
   if (name !== "error") return live[name];
   const { signed, over } = live.error_view;
   if (signed && !over) return live.error;
@@ -185,17 +185,33 @@ function ticksOf({ gd, meta }, name) {
   return gd.querySelectorAll(`.x${n}tick, .y${n}tick`);
 }
 
-// What plotly drew of the titles that are written over.
+// What plotly drew of the texts that are written over.
 const DRAWN = new WeakMap();
 
 // Write the title of the codes, `{ text, size }`; null brings back what plotly drew.
 export function writeTitle({ gd }, title) {
   const index = gd._fullLayout?.annotations?.findIndex(({ name }) => name === "q");
-  const node = gd.querySelector(`.annotation[data-index="${index}"] .annotation-text`);
+  writeOver(gd.querySelector(`.annotation[data-index="${index}"] .annotation-text`), title);
+}
+
+// The same of the label at the low end of the error's colour bar, `{ text, width }`, which begins where the
+// panel does.
+export function writeHeld(bridge, label) {
+  const n = bridge.meta.panels.indexOf("error") + 1;
+  const node = bridge.gd.querySelector(`.xcbcoloraxis${n > 1 ? n : ""}tick text`);
+  const left = bridge.gd._fullLayout[n > 1 ? `xaxis${n}` : "xaxis"]?._offset;
+  writeOver(node, label && { text: label.text, place: `translate(${left + label.width / 2},0)` });
+}
+
+function writeOver(node, words) {
   if (!node) return;
-  if (!DRAWN.has(node)) DRAWN.set(node, { text: node.textContent, size: node.style.fontSize });
+  const { textContent, style } = node;
+  if (!DRAWN.has(node))
+    DRAWN.set(node, { text: textContent, size: style.fontSize, place: node.getAttribute("transform") });
   const drawn = DRAWN.get(node);
-  const text = title?.text ?? drawn.text;
-  if (node.textContent !== text) node.textContent = text;
-  node.style.fontSize = title ? `${title.size}px` : drawn.size;
+  const { text, size, place } = words ?? drawn;
+  // Another text in the same node: who watches the page for new elements need not look.
+  if (textContent !== text) node.firstChild.nodeValue = text;
+  style.fontSize = words && size ? `${size}px` : drawn.size;
+  if (place) node.setAttribute("transform", place);
 }

@@ -1,8 +1,8 @@
 // The words beside the panels while a hand moves something: the sentence of the selected cell, the second
-// lines of the numbers, the title of the codes. `words` are the server's sentences with their braces; the
-// server writes the same strings.
+// lines of the numbers. `words` are the server's sentences with their braces; the server writes the same
+// strings.
 
-import { bitsOf, digitsFor, plainNumber, roundedTo, significant, textWidth } from "../panels/numbers.js";
+import { bitsOf, digitsFor, plainNumber, roundedTo } from "../panels/numbers.js";
 import { filled } from "../ruler/figures.js";
 import { percentage } from "./figures_line.js";
 
@@ -286,103 +286,7 @@ export function writeSentence(text, cell) {
 // What is written is marked as up to date.
 function writeWords(place, text) {
   const node = place.lastChild;
-  if (text === null || node?.nodeType !== Node.TEXT_NODE) return delete place.dataset.qvTold;
-  place.dataset.qvTold = "";
+  if (text === null || node?.nodeType !== Node.TEXT_NODE) return delete place.dataset.qvCurrent;
+  place.dataset.qvCurrent = "";
   if (node.nodeValue !== text) node.nodeValue = text;
-}
-
-// ---- the title of the codes: `panel_title` of `panel_painter.py` -----------------------------------------
-
-// How much wider a bold text is.
-const BOLD = 1.06;
-// With so many blocks their scales are not written at an edge.
-const MOST_EDGE_SCALES = 16;
-
-// The room of the title and of scales at the edges, of what the server says in the chart's `meta`: the sizes
-// of type, the smallest only for titles on a wall. null where the codes are not shown.
-export function roomOf({ room, least_digit: least, arrangement }) {
-  if (!room) return null;
-  const { sizes, across, gap } = room;
-  return {
-    ...room,
-    room: across + gap / 2,
-    sizes: least ? sizes : sizes.slice(0, 2),
-    beside: arrangement === "row" ? gap : 0,
-    edge_sizes: sizes.slice(1).filter((size) => size >= (least ?? 0)),
-  };
-}
-
-// The title and its size; `room` is what the server says of the title's place. null where the title has no
-// words of the scheme.
-export function titleOf(live, variant, { titles, pooled, pooled_what: kinds }, room) {
-  if (room.plain) return null;
-  const what = variant.kind === "integer" ? "q" : "value";
-  const { format_words: format } = variant;
-  if (live.how) {
-    const [rows, cols] = [widest(live.row_edges), widest(live.col_edges)];
-    const found = live.sent.x_at ? "_found" : "";
-    const words = filled(kinds[what], { format });
-    return fitted(filled(pooled[live.how + found], { what: words, rows, cols }), room);
-  }
-  const { edge } = live;
-  const template = titles[edge ? `${what}_${edge.side}` : what];
-  return fitted(filled(template, { format, scale: edge?.labels[0] }), room);
-}
-
-function widest(edges) {
-  return Math.max(...[...edges.keys()].slice(1).map((i) => edges[i] - edges[i - 1]));
-}
-
-// The largest size in which a title fits its room, or fewer words of it.
-function fitted(title, { room, sizes }) {
-  const size = sizes.find((each) => BOLD * textWidth(title, each) <= room) ?? sizes.at(-1);
-  let letters = [...title];
-  while (letters.length > 1 && BOLD * textWidth(letters.join(""), size) > room) {
-    while (letters.at(-1) === "…") letters.pop();
-    letters = [...letters.slice(0, -1), "…"];
-  }
-  return { text: letters.join(""), size };
-}
-
-// The scales to write at the edge of the codes: which edge, where, how large; null where blocks are many, lie
-// in both directions, or have no room.
-export function edgeScales({ rows, cols, top, left, blockOf, scale, writing }, room) {
-  if (!blockOf || !scale) return null;
-  const down = bordersAlong(rows, cols, (line, across) => blockOf[line * cols + across]);
-  const across = bordersAlong(cols, rows, (line, along) => blockOf[along * cols + line]);
-  if ((down.length && across.length) || Math.max(down.length, across.length) >= MOST_EDGE_SCALES) return null;
-  const side = sideWith(down, across);
-  const starts = [0, ...(down.length ? down : across)];
-  const [first, count, by] = down.length ? [top, rows, cols] : [left, cols, 1];
-  const digits = side === "title" ? 4 : 2;
-  const labels = starts.map((start) => significant(scale[start * by], digits, writing));
-  const places = starts.map((start, i) => first + (start + (starts[i + 1] ?? count) - 1) / 2);
-  if (side === "title") return { side, labels, places };
-  const size = edgeSize(side, labels, room);
-  return size ? { side, labels, places, size } : null;
-}
-
-function sideWith(down, across) {
-  if (down.length) return "right";
-  return across.length ? "bottom" : "title";
-}
-
-// The lines after the first that begin another block anywhere.
-function bordersAlong(count, length, blockAt) {
-  const borders = [];
-  for (let line = 1; line < count; line++)
-    for (let along = 0; along < length; along++)
-      if (blockAt(line, along) !== blockAt(line - 1, along)) {
-        borders.push(line);
-        break;
-      }
-  return borders;
-}
-
-// The size of scales at an edge; undefined where there is no room for them.
-function edgeSize(side, labels, { across, down, beside, edge_sizes: sizes }) {
-  const width = side === "bottom" ? across / labels.length : beside;
-  const height = side === "bottom" ? Infinity : down / labels.length;
-  const fits = (size) => Math.max(...labels.map((label) => textWidth(label, size))) <= width - 3;
-  return sizes.find((size) => fits(size) && size <= height);
 }

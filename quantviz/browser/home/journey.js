@@ -129,7 +129,7 @@ export class JourneyPainter {
   // Words beside a place, on the side `way`; on the other one where the ruler ends.
   beside(words, x, y, way, color, alpha, weight = 400) {
     const { painter } = this;
-    painter.fontOf(12, weight);
+    painter.fontOf(weight);
     const width = painter.widthOf(words) + 12;
     const side = way > 0 ? (x + width < this.canvas.clientWidth ? 1 : -1) : x - width > 0 ? -1 : 1;
     painter.context.globalAlpha = alpha;
@@ -140,7 +140,7 @@ export class JourneyPainter {
   // A number above the line of values, out of the way of another one that is `gap` away.
   above(words, x, y, way, gap, color, weight = 400) {
     const { painter } = this;
-    painter.fontOf(13, weight);
+    painter.fontOf(weight);
     const half = painter.widthOf(words) / 2;
     const width = this.canvas.clientWidth;
     const place = Math.min(Math.max(x + way * Math.max(half + 3 - gap / 2, 0), half + 2), width - half - 2);

@@ -2,7 +2,7 @@
 
 export function playRules({ text, muted, line, surface, handle }) {
   return `
-    .qv-play { container-type: inline-size; color: ${text}; font-size: 0.9333rem; line-height: 1.35;
+    .qv-play { container-type: inline-size; color: ${text}; font-size: var(--qv-14); line-height: 1.35;
       font-variant-numeric: tabular-nums; }
     .qv-play * { box-sizing: border-box; }
     .qv-play-grid { display: grid; gap: 8px; }
@@ -33,26 +33,26 @@ export function playRules({ text, muted, line, surface, handle }) {
     .qv-fill { position: absolute; left: 0; top: 18px; height: 8px; border-radius: 4px;
       background: ${handle}; }
     .qv-thumb { position: absolute; left: 0; top: 0; width: 44px; height: 44px; border-radius: 50%;
-      background: ${handle}; color: ${surface}; font-size: 1.0667rem; font-weight: 600; display: grid;
+      background: ${handle}; color: ${surface}; font-size: var(--qv-16); font-weight: 600; display: grid;
       place-items: center; will-change: transform; pointer-events: none; }
     .qv-track input { position: absolute; inset: 0; width: 100%; height: 44px; margin: 0; opacity: 0;
       cursor: grab; touch-action: pan-y; }
     .qv-track input:active { cursor: grabbing; }
     .qv-track input:focus-visible ~ .qv-thumb { outline: 3px solid ${text}; outline-offset: 2px; }
-    .qv-count { font-size: 1.0667rem; font-weight: 600; white-space: nowrap; }
-    .qv-note { color: ${muted}; text-align: right; font-size: 0.8rem; }
+    .qv-count { font-size: var(--qv-16); font-weight: 600; white-space: nowrap; }
+    .qv-note { color: ${muted}; text-align: right; font-size: var(--qv-12); }
     .qv-size { color: ${muted}; white-space: nowrap; }
     .qv-note .qv-size::after { content: " · "; }
     .qv-way { display: grid; gap: 2px; }
     .qv-sum { display: flex; flex-wrap: wrap; column-gap: 0.45em; align-items: baseline; min-height: 20px;
-      font-size: 0.9333rem; }
+      font-size: var(--qv-14); }
     .qv-sum span { opacity: 0.3; }
     .qv-sum span.qv-said { opacity: 1; }
     .qv-sum b { font-weight: 600; }
     .qv-way canvas { display: block; width: 100%; height: 98px; }
     .qv-views { position: relative; }
     .qv-every { position: absolute; right: 0; bottom: 0; display: flex; align-items: flex-end; height: 44px;
-      padding: 8px; color: #ffffff; font-size: 0.8rem; font-weight: 600; text-decoration: none; }
+      padding: 8px; color: #ffffff; font-size: var(--qv-12); font-weight: 600; text-decoration: none; }
     .qv-every span { padding: 4px 10px; border-radius: 12px; background: rgba(0, 0, 0, 0.6); }
     .qv-every:focus-visible { outline: none; }
     .qv-every:focus-visible span { outline: 2px solid #ffffff; }
@@ -70,11 +70,11 @@ export function playRules({ text, muted, line, surface, handle }) {
       .qv-count { flex: 0 0 10.5em; }
       .qv-track { flex: 1 1 0; }
       .qv-note { display: none; }
-      .qv-sum { font-size: 1.0667rem; column-gap: 0.6em; }
+      .qv-sum { font-size: var(--qv-16); column-gap: 0.6em; }
       .qv-way canvas { height: 118px; }
       .qv-play-grid { position: relative; padding-bottom: 32px; }
       .qv-views { position: static; }
-      .qv-every { right: auto; left: 0; height: 24px; padding: 0; color: ${handle}; font-size: 0.9333rem; }
+      .qv-every { right: auto; left: 0; height: 24px; padding: 0; color: ${handle}; font-size: var(--qv-14); }
       .qv-every span { padding: 0; border-radius: 3px; background: none; }
       .qv-every:focus-visible span { outline-color: ${handle}; }
     }

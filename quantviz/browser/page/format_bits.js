@@ -9,7 +9,7 @@ export function bitsStyle(bits) {
   const rules = [...bits].map((digit, k) => {
     const keys = ROLES.map((role) => `.st-key-formats_bit_${role}_${bits.length - 1 - k}`);
     const words = `:is(${keys.join(", ")}) button p`;
-    const shown = `${words}::after { content: "${digit}"; font-size: 1.05rem; }`;
+    const shown = `${words}::after { content: "${digit}"; font-size: var(--qv-16); }`;
     return `${words} { font-size: 0 !important; } ${shown}`;
   });
   return `${rules.join("\n")} :is(${LATER}) { opacity: 0.35; }`;

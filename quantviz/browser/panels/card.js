@@ -6,7 +6,8 @@ const STYLE_OF_CARD = `
   position: fixed; left: 0; top: 0; z-index: 1000050; pointer-events: none; visibility: hidden;
   display: grid; grid-template-columns: auto auto; gap: 1px 12px; padding: 7px 10px;
   border-radius: 6px; box-shadow: 0 2px 10px rgba(0, 0, 0, 0.25);
-  font-size: 13px; line-height: 1.35; font-variant-numeric: tabular-nums; max-width: min(320px, 92vw);`;
+  font-size: var(--qv-14); line-height: 1.35; font-variant-numeric: tabular-nums;
+  max-width: min(320px, 92vw);`;
 
 export class Card {
   constructor() {

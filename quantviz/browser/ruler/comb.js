@@ -3,8 +3,6 @@
 import { writtenAlike } from "./figures.js";
 import { MOST_TEETH, draws, labelledTeeth, roundPlaces } from "./places.js";
 
-const TOOTH_LABEL = 12;
-
 export function paintComb(ruling) {
   const { context, axis, bands, colors, teeth, picture } = ruling;
   context.fillStyle = colors.line;
@@ -53,7 +51,7 @@ function paintToothLabels(ruling, held) {
   const own = selected >= 0 ? nearestLevel(levels, landed[selected]) : -1;
   const first = [place(zero), 0, teeth.length - 1];
   if (held) first.unshift(place(held.i));
-  ruling.fontOf(TOOTH_LABEL);
+  ruling.fontOf();
   const chosen = labelledTeeth(teeth, ({ i }) => ruling.widthOf(codes[i]), first);
   const baseline = bands.line + 13;
   for (const k of [...chosen].toSorted((a, b) => a - b)) {
@@ -95,7 +93,7 @@ function paintToothValues(ruling, labelled, zero) {
     : values.map((value) => ruling.written(value, 3));
   const words = new Map(labelled.map(({ i }, k) => [i, texts[k]]));
   if (labelled.every(({ i }) => words.get(i) === codes[i])) return;
-  ruling.fontOf(10.5);
+  ruling.fontOf();
   const middle = labelled.findIndex(({ i }) => i === zero);
   const chosen = labelledTeeth(labelled, ({ i }) => ruling.widthOf(words.get(i)), [middle, 0], 8);
   const baseline = bands.line + bands.values;
@@ -106,7 +104,7 @@ function paintToothValues(ruling, labelled, zero) {
 function paintEnds(ruling) {
   const { axis, bands, colors, picture } = ruling;
   if (!picture.range || picture.gliding) return;
-  ruling.fontOf(TOOTH_LABEL);
+  ruling.fontOf();
   for (const end of [picture.range.lo, picture.range.hi])
     ruling.label(ruling.written(end), axis.inside(end), bands.line + 14, colors.muted);
 }
@@ -114,7 +112,7 @@ function paintEnds(ruling) {
 // An axis of round numbers, where a format has too many codes for a comb.
 function paintRoundNumbers(ruling) {
   const { context, axis, bands, colors } = ruling;
-  ruling.fontOf(TOOTH_LABEL);
+  ruling.fontOf();
   context.textAlign = "center";
   context.fillStyle = colors.muted;
   for (const { x, value, step } of roundPlaces(axis, 80)) {

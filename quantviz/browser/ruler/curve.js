@@ -8,7 +8,6 @@ import { decibels, linear, paintDecibels } from "./error_scale.js";
 import { roomInArea } from "./places.js";
 import { WEIGHTS } from "./weights.js";
 
-const CURVE_LABEL = 12;
 // Where a name may stand, the best first: how many pixels above its usual place, and on which side. Ghosts
 // have their names on the right, so that what must stand farther up tries the left.
 const NAME_PLACES = [[0], [4, 8, 13], [26, 39], [-22]].flatMap((heights) =>
@@ -82,7 +81,7 @@ export function paintCurveMarks(ruling) {
     paintCurveMark(ruling, axis.at(marked), colors.handle, 5);
   const name = (weight, words, x, y, color) =>
     ruling.ask(weight, () => {
-      ruling.fontOf(bands.narrow ? 10 : 11);
+      ruling.fontOf();
       nameRing(ruling, words, x, y, color);
     });
   // On a phone there is room for the best alone.
@@ -197,7 +196,7 @@ function askForCurveWords(ruling, xs, parts) {
     { words: words.rounding, color: colors.roundingText, edges: parts.rounding },
   ];
   const [left, right] = [xs[0], xs.at(-1)];
-  ruling.fontOf(CURVE_LABEL, 600);
+  ruling.fontOf(600);
   const wide = Math.max(...named.map((part) => ruling.widthOf(part.words)));
   const rooms = named.map(({ words: own, edges }) => roomInArea(xs, ...edges, ruling.widthOf(own) + 8, 14));
   const beside = named.filter((_, k) => !rooms[k]);
@@ -211,14 +210,14 @@ function askForCurveWords(ruling, xs, parts) {
         : [(left + right) / 2, bands.curve + 14 + 14 * place, "center"];
     const places = rooms[k] ? [0, -15, 15].map((by) => [rooms[k].x, rooms[k].y + 4 + by, "center"]) : [far];
     ruling.ask(WEIGHTS.area, () => {
-      ruling.fontOf(CURVE_LABEL, 600);
+      ruling.fontOf(600);
       ruling.labelInOneOf(part.words, places, part.color);
     });
   });
   if (bands.standing) return;
   const name = picture.curve.estimated ? words.curve_estimated : words.curve;
   ruling.ask(WEIGHTS.title, () => {
-    ruling.fontOf(11);
+    ruling.fontOf();
     if (!bands.narrow && left - axis.left > ruling.widthOf(name) + 8)
       ruling.labelWhereFree(name, left - 8, bands.curve + 12, colors.muted, "right");
   });

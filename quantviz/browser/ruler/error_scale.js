@@ -54,13 +54,13 @@ export function paintDecibels(ruling, { yAt, above, perDecibel }) {
     context.globalAlpha = 1;
     const text = `${db ? "+" : ""}${ruling.written(db, 2)} dB`;
     ruling.ask(WEIGHTS.scale, () => {
-      ruling.fontOf(11);
+      ruling.fontOf();
       ruling.labelWhereFree(text, 3, y + 4, colors.muted);
     });
   }
   const name = picture.curve.estimated ? words.curve_estimated_db : words.curve_db;
   ruling.ask(WEIGHTS.title, () => {
-    ruling.fontOf(11);
+    ruling.fontOf();
     const places = [14, 29, 44].map((y) => [axis.left + 28, bands.curve + y, "left"]);
     if (!bands.narrow) ruling.labelInOneOf(filled(name, {}), places, colors.muted);
   });

@@ -41,7 +41,7 @@ export function askForGhostWords(ruling) {
       ruling.labelWhereFree(label, x + 4, y, colors.muted, "left", least) ||
       ruling.labelWhereFree(label, x - 4, y, colors.muted, "right", least);
     ruling.ask(WEIGHTS.ghost, () => {
-      ruling.fontOf(bands.narrow ? 10 : 11);
+      ruling.fontOf();
       places.some(([x, y]) => fits(x, y - 3) || fits(x, y + 11));
     });
   }

@@ -3,7 +3,6 @@
 import { paintLine } from "../page/canvas.js";
 
 const DASHES = [5, 4];
-const WORDS_SIZE = 12;
 // Pixels between the line and its words.
 const BESIDE = 5;
 // How far down another place for them is looked for.
@@ -28,7 +27,7 @@ function paintPlace(ruling, at) {
   context.setLineDash(DASHES);
   paintLine(context, line, colors.text, 2);
   context.setLineDash([]);
-  ruling.fontOf(WORDS_SIZE, 600);
+  ruling.fontOf(600);
   const nearest = marks.ends.toSorted((a, b) => Math.abs(a - x) - Math.abs(b - x))[0] ?? 0;
   const sides = nearest > x ? [-1, 1] : [1, -1];
   for (let y = bands.top + 12; y < bands.tips; y += DOWN)

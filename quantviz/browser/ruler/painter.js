@@ -13,7 +13,8 @@ import { paintRows } from "./rows.js";
 import { paintSliders } from "./sliders.js";
 import { WEIGHTS } from "./weights.js";
 
-const SMALL = 12;
+// The size of every label, in pixels.
+const LABEL = 12;
 // Pixels between two labels side by side.
 const GAP = 3;
 // Behind a curve that stands on the comb the bars have this share of its height.
@@ -26,12 +27,10 @@ export const noMarks = (bands) => ({ teeth: [], dot: null, ends: [], knobs: band
 
 // Paints one picture; `marks` afterwards says where the teeth with labels and the selected dot are.
 export class RulerPainter {
-  constructor(context, { colors, writing, wall }) {
+  constructor(context, { colors, writing }) {
     this.context = context;
     this.colors = colors;
     this.writing = writing;
-    // On a wall the least of labels is read from the back of the room.
-    this.least = wall ? SMALL : 0;
     this.widths = new Map();
     this.places = new Float32Array(0);
   }
@@ -68,8 +67,8 @@ export class RulerPainter {
   }
 
   // Reading the canvas' font back takes longer than drawing with it.
-  fontOf(size, weight = 400) {
-    const font = `${weight} ${Math.max(size, this.least)}px ${this.colors.font}`;
+  fontOf(weight = 400) {
+    const font = `${weight} ${LABEL}px ${this.colors.font}`;
     this.context.font = font;
     if (!this.widths.has(font)) this.widths.set(font, new Map());
     this.known = this.widths.get(font);
@@ -192,7 +191,7 @@ export class RulerPainter {
   // How many lie on a pile: beside it, or above it where the ruler ends.
   paintPileWords({ count, foot, edge, top, out }) {
     const { axis, bands, colors } = this;
-    this.fontOf(SMALL, 600);
+    this.fontOf(600);
     const words = filled(this.words.outside, { count });
     const width = this.widthOf(words) + 6;
     // Above the height of the selected value's label.
@@ -293,7 +292,7 @@ export class RulerPainter {
   writeSelected(words, end, color) {
     const { picture, axis, bands, marks } = this;
     const { x, y } = marks.dot;
-    this.fontOf(SMALL, 600);
+    this.fontOf(600);
     const width = this.widthOf(words);
     const leftwards = end > x || (end === x && x > (axis.left + axis.right) / 2);
     // Beside the frame of the focus too, where a hand holds the dot.

@@ -46,7 +46,7 @@ function paintRow(ruling, { words, levels, range, at, tone }, top) {
     }
     context.stroke();
   }
-  ruling.fontOf(11, 600);
+  ruling.fontOf(600);
   if (at !== null && at !== undefined) {
     const x = axis.inside(at);
     paintDisc(context, x, top + LINE - 4, 4.5, color);

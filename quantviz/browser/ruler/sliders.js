@@ -2,15 +2,13 @@
 
 import { paintDisc } from "../page/canvas.js";
 
-const SLIDER_LABEL = 12;
-
 // Bits and group size: a name, a track with a stop for each choice, and the choice.
 export function paintSliders(ruling) {
   const { context, colors, bands } = ruling;
   const y = bands.sliders / 2;
   ruling.marks.sliders = {};
   for (const { name, left, from, to, handle, title } of slidersOf(ruling)) {
-    ruling.fontOf(SLIDER_LABEL);
+    ruling.fontOf();
     context.textAlign = "left";
     context.fillStyle = colors.muted;
     context.fillText(title, left, y + 4);
@@ -23,7 +21,7 @@ export function paintSliders(ruling) {
     context.fillStyle = colors.handle;
     context.fillRect(from, y - 1.5, placeOf(handle.at) - from, 3);
     paintDisc(context, placeOf(handle.at), y, bands.narrow ? 9 : 7, colors.handle);
-    ruling.fontOf(SLIDER_LABEL, 600);
+    ruling.fontOf(600);
     context.fillStyle = colors.text;
     context.fillText(handle.labels[handle.at], to + 14, y + 4);
     ruling.marks.sliders[name] = { from, to, x: placeOf(handle.at), y };
@@ -35,7 +33,7 @@ function slidersOf(ruling) {
   const names = ["bits", "group"].filter((name) => picture.handles[name]);
   const all = axis.right + axis.left - 20;
   const width = Math.min(all / names.length, 300);
-  ruling.fontOf(SLIDER_LABEL, 600);
+  ruling.fontOf(600);
   return names.map((name, k) => {
     const handle = picture.handles[name];
     const left = 10 + k * (width + 16);

@@ -38,12 +38,16 @@ from quantviz.quantization.result import QuantResult
 from quantviz.schemes import text_form
 from quantviz.schemes.orientation import Named
 from quantviz.sources.files.file_data import clipped
+from quantviz.sources.stores.addresses import is_address
 from quantviz.streaming.comparing import result_of_band
+from quantviz.streaming.threads import results_of
 from quantviz.text import DEFAULT_LANGUAGE
 
 if TYPE_CHECKING:
     import pandas
 
+#: Pairs that are compared at a time: while one is prepared or read, another one keeps the processors busy.
+_PAIRS = 2
 #: Columns of the table that are counts.
 _COUNTS = ("blocks", "saturated_blocks", "unused_codes", "elements", "stored_bytes")
 
@@ -169,8 +173,7 @@ def audit(
             jobs = AuditJobs(quantized_path, original_path, outputs_axis, missing)
             run.take_done(stack.enter_context(closing(workers(jobs))))
         else:
-            for at, pair in missing:
-                run.take(at, audited(pair, *models))
+            run.compare(missing, _at_once(quantized_path, original_path))
         tensors = run.tensors
         account = _account(tensors, models, sides)
     notes = speed_notes(each.elements for each in tensors if each.scheme) if missing else ()
@@ -241,6 +244,13 @@ def audited_result(quantized_path: str | PurePath, original_path: str | PurePath
         return dataclasses.replace(result, notes=(*result.notes, *x.done, *weight.notes))
 
 
+def _at_once(*paths: str | PurePath) -> int:
+    """Return the number of pairs to compare at a time: one where a file is on another machine, of which the
+    parts of one pair are read together.
+    """
+    return 1 if any(is_address(str(path)) for path in paths) else _PAIRS
+
+
 class _Run:
     """One run of an audit: stored results are taken, all other pairs compared."""
 
@@ -274,6 +284,16 @@ class _Run:
     def missing(self) -> list[tuple[int, Pair]]:
         """Return the pairs that are still to be compared."""
         return [(at, pair) for at, pair in enumerate(self._pairs) if at not in self._results]
+
+    def compare(self, missing: Sequence[tuple[int, Pair]], at_once: int) -> None:
+        """Compare pairs here, so many at a time, and store their results in order."""
+
+        def work(numbered: tuple[int, Pair]) -> TensorAudit:
+            return audited(numbered[1], *self._models)
+
+        with closing(results_of(work, missing, at_once)) as results:
+            for (at, _), result in zip(missing, results, strict=True):
+                self.take(at, result)
 
     def take_done(self, coming: Iterable[tuple[AuditTask, tuple[TensorAudit, ...]] | None]) -> None:
         """Store the results of other machines as they come."""

@@ -39,8 +39,8 @@ BECAME_OF: Mapping[str, Became] = MappingProxyType(
     }
 )
 STATUSES = tuple(BECAME_OF)
-#: Threads that compare: each has a band with its codes and values, some 50 MB.
-_THREADS = 12
+#: Threads that compare one tensor: each has a band with its codes and values, some 100 MB.
+_THREADS = 4
 #: Ways in which codes can have been chosen.
 ROUNDINGS = ("nearest", "gptq", "other")
 #: Oddities of the values of a weight, on either side.

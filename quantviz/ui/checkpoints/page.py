@@ -38,7 +38,7 @@ _BETWEEN_LOOKS = 1.0
 def show_page() -> None:
     """Show the results so far of the chosen checkpoint's scan."""
     st.html(Path(__file__).with_name("checkpoints.css"))
-    words, actions = show_header(say("checkpoints.title"), say("checkpoints.hint"))
+    words, actions = show_header(say("pages.checkpoints"), say("checkpoints.hint"))
     choices = st.container(
         key="checkpoints_choices", horizontal=True, vertical_alignment="bottom", gap="small"
     )
@@ -59,9 +59,9 @@ def show_page() -> None:
         show_copy_link()
     with choices:
         state = show_choices(state, offered_now())
-    title = f"{say('checkpoints.title')} › {plain(name_of(state.chosen))}"
+    title = f"{say('pages.checkpoints')} › {name_of(state.chosen)}"
     name_tab(say("pages.checkpoints"), name_of(state.chosen))
-    words.markdown(title_words(title, say("checkpoints.hint")))
+    words.html(title_words(title, say("checkpoints.hint")), width="stretch")
     if has_sessions():
         scan_process().prepare()
     with answer:

@@ -115,7 +115,7 @@ def widen_list(label: str) -> None:
         f'<style>[data-testid=stSelectboxVirtualDropdown]:has([aria-label="{label}"])'
         " { width: min(27rem, 92vw) !important; }"
         f' @media (max-width: 640px) {{ [role=listbox][aria-label="{label}"] [data-item-hl]'
-        " { font-size: 0.78rem; } }</style>"
+        " { font-size: var(--qv-12); } }</style>"
     )
 
 

@@ -39,13 +39,12 @@ export default function ({ data, parentElement }) {
 """
 
 _CSS = """
-button { font: inherit; font-size: 0.8rem; width: 100%;
+button { font: inherit; font-size: var(--qv-14); width: 100%;
   color: var(--st-text-color); background: var(--st-background-color);
   border: 1px solid var(--st-border-color); border-radius: var(--st-button-radius, 0.4rem); 
-  min-height: 2rem; padding: 0 0.6rem; cursor: pointer; white-space: nowrap; }
+  min-height: var(--qv-button); padding: 0 0.6rem; cursor: pointer; white-space: nowrap; }
 button:hover { border-color: var(--st-primary-color); color: var(--st-primary-color); }
 button:focus-visible { outline: 2px solid var(--st-primary-color); outline-offset: 1px; }
-@media (max-width: 640px) { button { min-height: 44px; } }
 """
 
 

@@ -38,8 +38,8 @@ _OF_SENTENCE = (
 
 
 def hand_words(state: LabState) -> dict[str, Any]:
-    """Return the sentences of one cell, of the second lines of the numbers and of the codes' title, with
-    their braces; and the names of the axes that the numbers look at.
+    """Return the sentences of one cell, of the second lines of the numbers, of the codes' title and of
+    the error's colour bar, with their braces; and the names of the axes that the numbers look at.
     """
     view = state.view
     axes = () if view.rows is None else (view.rows, view.cols)
@@ -67,6 +67,7 @@ def word_templates(language: str) -> Mapping[str, Any]:
             "lines": lines,
             "changes": {name: templates("tiles", language)[name] for name in ("same", "times")},
             "titles": dict(templates("panels.title", language)),
+            "bar": dict(templates("panels.bar", language)),
             "pooled": dict(templates("panels.pooled", language)),
             "pooled_what": dict(templates("panels.pooled.what", language)),
         }

@@ -16,7 +16,7 @@ LOOK = "lesson_look"
 MOVED = "lesson_moved"
 #: The element that gets the focus, as a CSS selector, and the number of such elements before.
 _FOCUS = "lesson_focus"
-_LIST_HEADING = ".st-key-lesson_title h1"
+_LIST_HEADING = "h1.qv-title:not([data-step])"
 #: The button that was pressed is gone, and with it the keyboard's focus. The new element may come after the
 #: script.
 _TO_FOCUS = """<script data-turn="{turn}">

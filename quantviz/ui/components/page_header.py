@@ -1,14 +1,15 @@
-"""The top of a page: the language switch, the title, and buttons beside it."""
+"""The top of a page: the language switch, and one line with the title, a hint and at most three actions."""
 
 from __future__ import annotations
 
+import html
 from typing import Any
 
 import streamlit as st
 
 from quantviz.text import languages
 from quantviz.ui.components.choice import choose_among
-from quantviz.ui.shell.words import language, plain, say, set_language
+from quantviz.ui.shell.words import language, say, set_language
 
 
 def show_language() -> None:
@@ -26,15 +27,21 @@ def show_language() -> None:
 
 
 def show_header(title: str, hint: str = "") -> tuple[Any, Any]:
-    """Show the language switch, and a page's title and hint with room for buttons beside them.
-
-    It is painted before torch comes in. Returns the place of the words, where a page whose hint is computed
-    only then writes `title_words`, and the place of the buttons.
-    """
+    """Show the language switch, and the title line of a page."""
     with st.sidebar:
         show_language()
+    return show_title_line(title, hint)
+
+
+def show_title_line(title: str, hint: str = "") -> tuple[Any, Any]:
+    """Show a page's title and hint with room for buttons beside them.
+
+    It is painted before torch comes in. Returns the place of the words, where a page whose words are computed
+    only then writes `title_words` as HTML, and the place of the buttons.
+    """
     with st.container(key="header", horizontal=True, vertical_alignment="center", gap="small"):
-        words = st.markdown(title_words(title, hint), width="stretch")
+        words = st.empty()
+        words.html(title_words(title, hint), width="stretch")
         actions = st.container(
             key="actions",
             horizontal=True,
@@ -46,6 +53,18 @@ def show_header(title: str, hint: str = "") -> tuple[Any, Any]:
     return words, actions
 
 
-def title_words(title: str, hint: str = "") -> str:
-    """Return a page's title and hint as Markdown."""
-    return f"# {title}\n\n{plain(hint)}" if hint else f"# {title}"
+def title_words(title: str, hint: str = "", step: str = "") -> str:
+    """Return a page's title and hint as HTML.
+
+    A lesson's `step` names the heading, to which the keyboard's focus goes; its hint, the place of the step,
+    is read with it.
+    """
+    title = html.escape(title)
+    hint = html.escape(hint)
+    if step:
+        return (
+            f'<h1 class="qv-title qv-place" data-step="{step}"><b>{title}</b> '
+            f'<span class="qv-hint">{hint}</span></h1>'
+        )
+    about = f'<p class="qv-hint">{hint}</p>' if hint else ""
+    return f'<h1 class="qv-title">{title}</h1>{about}'

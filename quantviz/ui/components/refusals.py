@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import streamlit as st
 
@@ -24,12 +25,18 @@ def show_error_beside(field: str) -> bool:
     return error is not None
 
 
-def show_refused(refused: Iterable[tuple[str, QuantVizError | None]]) -> None:
-    """Show names with their problems, those with the same problem together."""
+def show_refused(refused: Iterable[tuple[str, QuantVizError | None]], label: str, **words: Any) -> None:
+    """Show in one line how many of these names have a problem, which unfolds to the names by their problem.
+
+    `label` is the key of the line, which has the count and `words`.
+    """
     names: dict[str, list[str]] = {}
     for name, problem in refused:
         if problem:
             names.setdefault(say_error(problem), []).append(name)
-    for reason, kept_out in names.items():
-        refusal = say("recipes.not_fitting", names=plain(say("recipes.between").join(kept_out)))
-        st.caption(sentences(refusal, reason))
+    if not names:
+        return
+    with st.expander(plain(say(label, count=sum(map(len, names.values())), **words)), key=label):
+        for reason, kept_out in names.items():
+            refusal = say("recipes.not_fitting", names=plain(say("recipes.between").join(kept_out)))
+            st.caption(sentences(refusal, reason))

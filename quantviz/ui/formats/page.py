@@ -54,7 +54,7 @@ def _row_clicked() -> None:
 
 def show_page() -> None:
     """Show choices, line, bits and facts; below, the gap and the table of codes."""
-    _, actions = show_header(say("formats.page.title"), say("formats.page.hint"))
+    _, actions = show_header(say("pages.formats"), say("formats.page.hint"))
     warm_up()
     from quantviz.figures.format_ruler import has_ruler
     from quantviz.quantization.format_facts import land

@@ -43,7 +43,7 @@ def show_page() -> None:
 def show_controls() -> GalleryState:
     """Show title and choices."""
     st.html(Path(__file__).with_name("gallery.css"))
-    title, actions = show_header(say("bugs.page.title"))
+    title, actions = show_header(say("pages.bugs"))
     warm_up()
     from quantviz.teaching.gallery import BUGS
 
@@ -53,7 +53,7 @@ def show_controls() -> GalleryState:
         say("pages.bugs"), say("bugs.page.spot") if state.spotting else say(f"bugs.{bug_of(state).id}.name")
     )
     words = say("bugs.page.hint_spot", all=len(BUGS)) if state.spotting else say("bugs.page.hint")
-    title.markdown(title_words(say("bugs.page.title"), words), width="stretch")
+    title.html(title_words(say("pages.bugs"), words), width="stretch")
     with actions:
         choose(
             st.segmented_control,

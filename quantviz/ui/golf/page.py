@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import streamlit as st
 from quantviz.teaching.golf import BUDGET, HOLES, GolfRound, HoleResults, price
 from quantviz.ui.components.choice import choose_among, show_button
 from quantviz.ui.components.clipboard import show_copy_link
-from quantviz.ui.components.page_header import show_language
+from quantviz.ui.components.page_header import show_header
 from quantviz.ui.golf.board import show_board
 from quantviz.ui.golf.scorecard import bits_words, db_words, show_round, show_scorecard, show_tries
 from quantviz.ui.golf.state import (
@@ -34,7 +33,7 @@ from quantviz.ui.shell import errors, session
 from quantviz.ui.shell.classroom import classroom
 from quantviz.ui.shell.imports import warm_up
 from quantviz.ui.shell.tab import name_tab
-from quantviz.ui.shell.words import plain, say, say_error
+from quantviz.ui.shell.words import say, say_error
 
 _LAB = Path(__file__).parents[1] / "lab" / "lab.css"
 
@@ -43,8 +42,6 @@ def show_page() -> None:
     """Show the hole that is played, and write the address."""
     st.html(_LAB)  # the scheme's controls are the Lab's
     st.html(Path(__file__).with_name("golf.css"))
-    with st.sidebar:
-        show_language()
     played = open_round()
     hole = HOLES[played.hole]
     name_tab(say("pages.golf"), say(f"golf.holes.{hole.id}.name"))
@@ -81,9 +78,8 @@ def show_page() -> None:
 
 def _title(played: GolfRound) -> Any:
     """Show the round and its holes, and return the place of the round's score."""
-    with st.container(key="golf_title", horizontal=True, vertical_alignment="center", gap="small"):
-        st.html(f"<h1>{html.escape(say('golf.title'))}</h1>", width="content")
-        st.markdown(plain(say("golf.rules", budget=f"{BUDGET:g}")), width="stretch")
+    _, actions = show_header(say("pages.golf"), say("golf.rules", budget=f"{BUDGET:g}"))
+    with actions:
         score = st.container(key="golf_round", width="content")
         if not classroom().projector:
             show_copy_link()

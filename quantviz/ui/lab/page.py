@@ -17,6 +17,7 @@ import streamlit as st
 
 from quantviz.errors import QuantVizError
 from quantviz.figures.arrangement import ROW_HEIGHT
+from quantviz.lab.classroom import GROUPS
 from quantviz.lab.state import LabState
 from quantviz.schemes.mended import AboutTensor
 from quantviz.ui.components.choice import show_button
@@ -90,16 +91,20 @@ def show_controls(state: LabState) -> Areas:
     show_prompt()
     show_sidebar(state)
     if visible("scheme"):
-        show_scheme(state)
+        show_scheme(state, changes=classroom().projector)
+    # An empty container has no place on the page: what comes after it would move when it is filled.
     numbers = st.container(key="numbers")
+    if any(map(visible, GROUPS["tiles"])):
+        numbers.empty()
     bridge = st.container(key="bridge")
+    bridge.empty()
     panels = st.container(key=PANELS_KEY)
-    stage = show_stage(state)
-    if visible("scheme") and not classroom().projector:
-        show_phone_bar(state)
     if "lab_painted" not in st.session_state:
         panels = panels.skeleton(height=ROW_HEIGHT)
         st.session_state["lab_painted"] = True
+    stage = show_stage(state)
+    if visible("scheme") and not classroom().projector:
+        show_phone_bar(state)
     warm_up()
     return Areas(share, more, numbers, bridge, panels, stage)
 

@@ -20,7 +20,7 @@ from quantviz.teaching.lessons.progress import asked, reached
 from quantviz.teaching.lessons.thumbnails import thumbnails
 from quantviz.ui.components.choice import show_button
 from quantviz.ui.components.lesson_place import MOVED, PLACE, PROBLEMS, Place, go, show_focus
-from quantviz.ui.components.page_header import show_language
+from quantviz.ui.components.page_header import show_language, show_title_line
 from quantviz.ui.lessons.answering import HANDS
 from quantviz.ui.lessons.progress import (
     answers,
@@ -68,6 +68,7 @@ def show_page() -> None:
         st.session_state[HANDS] = st.toggle(
             say("lessons.hands"), st.session_state.get(HANDS, False), help=say("lessons.hands_help")
         )
+    words, actions = show_title_line(say("pages.lessons"))
     for wrong in (*errors.page_errors(), *st.session_state.get(PROBLEMS, ()), *filter(None, (unreadable(),))):
         st.warning(say_error(wrong))
     lesson = every.get(place.lesson) if place.lesson else None
@@ -75,10 +76,12 @@ def show_page() -> None:
     if isinstance(lesson, QuantVizError):
         st.error(say_error(lesson))
     if isinstance(lesson, Lesson) and place.lesson:
-        show_step(place, lesson)
+        show_step(place, lesson, words, actions)
         if not classroom().projector:
             keep_place("lesson", lesson.title, st.query_params.to_dict(), step=place.step + 1)
     else:
+        with actions:
+            show_focus()
         _show_list(every)
     keep_in_browser()
 
@@ -133,7 +136,7 @@ def _show_contents(every: Mapping[str, Lesson | QuantVizError], place: Place) ->
                 type="primary" if name == place.lesson else "tertiary",
                 width="stretch",
             )
-        st.page_link(_GOLF, label=say("golf.title"))
+        st.page_link(_GOLF, label=say("pages.golf"))
         st.html(_CLOSE_THE_LIST, unsafe_allow_javascript=True)
     show_progress(sound_lessons(language()))
 
@@ -155,9 +158,6 @@ def _courses(
 
 
 def _show_list(every: Mapping[str, Lesson | QuantVizError]) -> None:
-    with st.container(key="lesson_title"):
-        st.markdown(f"# {say('lessons.title')}")
-        show_focus()
     with st.container(key="lesson_about"):
         st.markdown(say("lessons.about"))
         st.caption(kept_words())
@@ -176,7 +176,7 @@ def _show_list(every: Mapping[str, Lesson | QuantVizError]) -> None:
                             _show_card(number, name, lesson)
                 if course == _LAST_COURSE:
                     with st.container(border=True, key="lesson_golf"):
-                        st.page_link(_GOLF, label=f"**{say('golf.title')}**")
+                        st.page_link(_GOLF, label=f"**{say('pages.golf')}**")
                         st.markdown(say("golf.from_lessons", count=len(HOLES), budget=f"{BUDGET:g}"))
 
 

@@ -5,10 +5,9 @@ Hidden parts are not sent to the browser before the last answer of their step.
 
 from __future__ import annotations
 
-import html
 from collections.abc import Mapping
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import streamlit as st
 
@@ -19,6 +18,7 @@ from quantviz.teaching.lessons.formulas import HAND, Scene
 from quantviz.teaching.lessons.model import Lesson, LessonStep
 from quantviz.ui.components.choice import show_button
 from quantviz.ui.components.lesson_place import Place, go, go_on_from, show_focus
+from quantviz.ui.components.page_header import title_words
 from quantviz.ui.components.small_parts import show_python
 from quantviz.ui.components.term import show_words_with_terms, term
 from quantviz.ui.lessons.answering import show_questions
@@ -51,12 +51,13 @@ _TO_THE_TOP = (
 )
 
 
-def show_step(place: Place, lesson: Lesson) -> None:
+def show_step(place: Place, lesson: Lesson, words: Any, actions: Any) -> None:
+    """Show a step: its title in the places of `show_title_line`, then words, picture and question."""
     warm_up()
     step = lesson.steps[place.step]
     attempt = _attempt(place)
     now = Now(place, lesson, step, _scenes(place, step, attempt), attempt)
-    _header(now)
+    _fill_header(now, words, actions)
     projector = classroom().projector
     if projector:
         st.html(Path(__file__).with_name("one_screen.css"))
@@ -103,22 +104,17 @@ def _scenes(place: Place, step: LessonStep, attempt: int) -> Mapping[str, Scene]
     return cast("Mapping[str, Scene]", kept[1])
 
 
-def _header(now: Now) -> None:
-    place = now.place
-    lesson = now.lesson
-    with st.container(key="lesson_header", horizontal=True, vertical_alignment="center", gap="small"):
-        title = say(
-            "lessons.place",
-            number=number_of(place),
-            lesson=lesson.title,
-            step=place.step + 1,
-            steps=len(lesson.steps),
-        )
-        st.html(
-            f'<h1 class="qv-place" data-step="{now.id}"><span>{html.escape(title)}</span> '
-            f"<b>{html.escape(now.step.title)}</b></h1>",
-            width="stretch",
-        )
+def _fill_header(now: Now, words: Any, actions: Any) -> None:
+    """Show the step's title, its place in the lesson, and the way to the list of lessons."""
+    place = say(
+        "lessons.place",
+        number=number_of(now.place),
+        lesson=now.lesson.title,
+        step=now.place.step + 1,
+        steps=len(now.lesson.steps),
+    )
+    words.html(title_words(now.step.title, place, step=now.id), width="stretch")
+    with actions:
         st.html(
             _TO_THE_TOP.format(step=f"{now.id}/{now.attempt}"), unsafe_allow_javascript=True, width="content"
         )

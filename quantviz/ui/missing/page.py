@@ -11,7 +11,7 @@ from urllib.parse import unquote, urlsplit
 
 import streamlit as st
 
-from quantviz.ui.components.page_header import show_language
+from quantviz.ui.components.page_header import show_header
 from quantviz.ui.shell.address import turn_to
 from quantviz.ui.shell.streamlit_private import StreamlitPage
 from quantviz.ui.shell.tab import name_tab
@@ -43,9 +43,7 @@ def missing_pages(pages: Iterable[StreamlitPage]) -> list[StreamlitPage]:
 
 def _show_missing(path_name: str) -> None:
     name_tab(say("missing.title"))
-    with st.sidebar:
-        show_language()
-    st.markdown(f"# {say('missing.title')}")
+    show_header(say("missing.title"))
     st.markdown(say("missing.none", asked=plain(f"/{path_name[:_LONGEST]}")))
     st.button(
         say("missing.home"),

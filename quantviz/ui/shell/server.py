@@ -169,7 +169,7 @@ def first_style(page: str, sheets: Mapping[str, tuple[str, ...]] = NO_SHEETS) ->
     True
     """
     room = "" if page in ("", "home") else _sheet("shell/sidebar_room.css")
-    every = f"<style>{_sheet('shell/style.css')}{room}</style>"
+    every = f"<style>{_sheet('shell/style.css')}{_sheet('shell/waiting.css')}{room}</style>"
     own = "".join(_sheet(name) for name in sheets.get(page, ()))
     return every + (f'<style id="qv-first" data-page="{page}">{own}</style>' if own else "")
 

@@ -32,7 +32,7 @@ from quantviz.ui.components.classroom_signs import project
 from quantviz.ui.components.clipboard import copy_button
 from quantviz.ui.components.component import component
 from quantviz.ui.components.lesson_place import go
-from quantviz.ui.components.page_header import show_language
+from quantviz.ui.components.page_header import show_header
 from quantviz.ui.shell import address, errors, session, widgets
 from quantviz.ui.shell.address import turn_to
 from quantviz.ui.shell.classroom import parameters, written
@@ -68,10 +68,7 @@ def _segments(
 def show_page() -> None:
     """Show the choices left, in three groups with the link and its code right, and a link's uses below."""
     name_tab(say("pages.teacher"))
-    with st.sidebar:
-        show_language()
-    with st.container(key="header", horizontal=True, vertical_alignment="center", gap="small"):
-        st.markdown(f"# {say('teacher.title')}\n\n{say('teacher.hint')}", width="stretch")
+    show_header(say("pages.teacher"), say("teacher.hint"))
     choice = current_choice()
     if is_damaged():
         st.warning(say("teacher.damaged"))

@@ -83,6 +83,7 @@ def test_an_answer_is_told_of_when_its_step_is_complete():
     assert list(revealed([first, second], known)) == [first, second]
 
 
+@pytest.mark.slow
 def test_a_file_comes_back_and_does_not_say_itself_what_is_right():
     known = {name: lesson for name, lesson in lessons().items() if isinstance(lesson, Lesson)}
     every = [

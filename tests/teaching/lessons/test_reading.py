@@ -363,6 +363,7 @@ def test_only_what_a_hand_can_do_is_an_answer(given):
     assert not step.questions[0].takes(given, step.scenes())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("old", "new", "key"),
     [
@@ -446,6 +447,7 @@ def test_a_value_is_moved_by_its_bits():
         assert "lessons.handle_missing" in complaints(text)
 
 
+@pytest.mark.slow
 def test_a_lesson_is_neither_long_nor_typed_nor_asked_before_it_is_moved():
     begin = MOVED.index("## One step")
     head, step = MOVED[:begin], MOVED[begin:].replace("**[[scale]]**", "scale")

@@ -55,8 +55,11 @@ def is_sheet_open() -> bool:
     return bool(st.session_state.get(ALL_SETTINGS))
 
 
-def show_scheme(state: LabState) -> None:
-    """Show the recipe, number format, mode, and granularity; labels stand inside their controls."""
+def show_scheme(state: LabState, *, changes: bool = True) -> None:
+    """Show the recipe, number format, mode, and granularity; labels stand inside their controls.
+
+    With `changes`, the further changes of a choice are shown below; the Lab's title has a place for them.
+    """
     # The style depends on the number of controls, and on whether a phone shows them all.
     room = "sized" if _KINDS[state.scheme.granularity.id].sizes else "plain"
     place = "sheet" if is_sheet_open() else "row"
@@ -71,7 +74,7 @@ def show_scheme(state: LabState) -> None:
         _granularity(state)
     # There in every run: the parts below it keep their place, and with it a key or a finger on them.
     with st.container(key="reasons"):
-        _reasons(state)
+        _reasons(state, changes=changes)
 
 
 # ---- number format ------------------------------------------------------------------------------
@@ -264,7 +267,7 @@ def _granularity(state: LabState) -> None:
     with st.container(
         key="granularity", horizontal=True, gap=None, width="content", vertical_alignment="center"
     ):
-        st.markdown(say("strip.granularity"), help=explained("granularity", say("strip.granularity_help")))
+        st.markdown(say("strip.granularity"), help=_granularity_help(state))
         with st.container(key="granularity_buttons", horizontal=True, gap=None, width="content", wrap=True):
             for name, granularity in choices(state).items():
                 reason = why_not(state, granularity)
@@ -275,7 +278,7 @@ def _granularity(state: LabState) -> None:
                     granularity,
                     type="primary" if name == now else "secondary",
                     disabled=(reason is not None and name != now) or locked("scheme"),
-                    help=reason or _help(state, name, granularity),
+                    help=reason,
                 )
     if sizes := _KINDS[state.scheme.granularity.id].sizes:
         with st.container(key="sizes", horizontal=True, gap="small", width="content"):
@@ -287,6 +290,15 @@ def button_words(state: LabState, name: str, granularity: Granularity) -> str:
     if isinstance(granularity, PerChannel):
         return plain(say_axis(state.source, granularity.axis, "button"))
     return say(f"strip.per_{name}")
+
+
+def _granularity_help(state: LabState) -> str:
+    """Return the help on all buttons: one of each would lie over the title's buttons while it is pressed."""
+    buttons = (
+        f"**{button_words(state, name, granularity)}** · {_help(state, name, granularity)}"
+        for name, granularity in choices(state).items()
+    )
+    return "\n\n".join((explained("granularity", say("strip.granularity_help")), *buttons))
 
 
 def _help(state: LabState, name: str, granularity: Granularity) -> str:
@@ -426,26 +438,25 @@ _KINDS: Mapping[str, _Kind] = MappingProxyType(
 # ---- reasons ------------------------------------------------------------------------------------
 
 
-def _reasons(state: LabState) -> None:
-    """Show in one line why buttons are grey, the further changes of a choice, and the error of a setting."""
+def _reasons(state: LabState, *, changes: bool) -> None:
+    """Show in one line why buttons are grey, `changes` that a choice brought, and the error of a setting."""
     show_lock("scheme")
     if len(state.source.shape) == 1:
         st.caption(say("strip.one_axis"))
-    _show_further_changes(state)
+    if changes and (words := further_changes(state)):
+        st.caption(plain(words))
     refuse_recipe(state)
     for control in ("format", "bits", "mode", "strip"):
         show_error_beside(control)
 
 
-def _show_further_changes(state: LabState) -> None:
-    """Show the further changes that the last choice, or the tensor, brought with it."""
+def further_changes(state: LabState) -> str:
+    """Return the further changes that the last choice, or the tensor, brought with it, in words, or ""."""
     change = session.adapted()
-    if change and change.others:
-        with st.container(key="changed_along"):
-            st.caption(plain(_further_changes(change, state)))
+    return _words_of_changes(change, state) if change and change.others else ""
 
 
-def _further_changes(change: Adapted, state: LabState) -> str:
+def _words_of_changes(change: Adapted, state: LabState) -> str:
     def words(*names: str) -> dict[str, str]:
         """Return the named parts of the scheme before and after."""
         schemes = {"before": change.before, "after": change.after}

@@ -16,7 +16,7 @@ from quantviz.text import visible as spelled_out
 from quantviz.ui.components.cell import show_cell_inputs
 from quantviz.ui.components.choice import show_button
 from quantviz.ui.components.lesson_place import go
-from quantviz.ui.lab.bars.scheme_bar import is_sheet_open
+from quantviz.ui.lab.bars.scheme_bar import further_changes, is_sheet_open
 from quantviz.ui.lab.from_map import open_place
 from quantviz.ui.lab.picture.navigation import block_words
 from quantviz.ui.shell import origin, session, undo
@@ -53,7 +53,12 @@ def show_title(state: LabState) -> tuple[Any, Any]:
         with st.container(key="cell_sheet" if is_sheet_open() else "cell_place"):
             show_cell_inputs(state)
         _show_worst(state)
-        st.markdown(plain(_hint(state)), width="stretch")
+        # Further changes of a choice take the hint's place, so that nothing below moves.
+        changes = further_changes(state)
+        if changes:
+            st.caption(plain(changes), width="stretch")
+        else:
+            st.markdown(plain(_hint(state)), width="stretch")
         with st.container(
             key="title_actions",
             horizontal=True,

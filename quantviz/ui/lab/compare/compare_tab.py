@@ -24,7 +24,7 @@ from quantviz.ui.lab.picture.tensor_panels import BRIDGE_KEY, is_pooled
 from quantviz.ui.lab.tensor import heavy_fact
 from quantviz.ui.shell import session
 from quantviz.ui.shell.classroom import locked, visible
-from quantviz.ui.shell.words import language, number, plain, say, say_recipe, sentences
+from quantviz.ui.shell.words import language, number, plain, say, say_recipe, sentences, shape_text
 
 if TYPE_CHECKING:
     from quantviz.analysis.study import Study
@@ -117,7 +117,8 @@ def _recipes(rows: tuple[RecipeRow, ...], study: Study, state: LabState) -> None
         _table(rows, state)
     with plot:
         show_rate_plot(study, state, rows)
-    show_refused((say_recipe(row.id, state.source), row.problem) for row in rows)
+    refused = ((say_recipe(row.id, state.source), row.problem) for row in rows)
+    show_refused(refused, "recipes.do_not_fit", shape=shape_text(state.source.shape))
 
 
 def recipe_rows_of(state: LabState) -> tuple[RecipeRow, ...]:

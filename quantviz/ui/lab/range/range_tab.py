@@ -271,7 +271,8 @@ def show_calibrations(study: Study, why: Any, state: LabState) -> None:
             st.caption(say("stage.range.how_marked" if marked else "stage.range.how"))
         if state.scheme.number_format.kind == "integer":
             st.caption(say("stage.range.ghosts"))
-        show_refused((_capital(calibration_words(row.calibration)), row.problem) for row in found.rows)
+        refused = ((_capital(calibration_words(row.calibration)), row.problem) for row in found.rows)
+        show_refused(refused, "stage.range.not_possible")
         place = "" if block is None else f", block={block}"
         cells = f", cells={_CELLS}" if found.share < 1 else ""
         for call, asked in (("compare_calibrations", place + cells), ("clipping_curve", place)):

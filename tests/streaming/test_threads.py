@@ -1,0 +1,31 @@
+"""The sharing of work among threads."""
+
+import threading
+from contextlib import closing
+
+from quantviz.streaming.threads import results_of
+
+
+def test_results_are_worked_on_together_and_come_in_order():
+    both = threading.Barrier(2, timeout=10)
+
+    def doubled(number):
+        both.wait()  # one alone would never pass
+        return 2 * number
+
+    assert list(results_of(doubled, [3, 1, 2, 0], at_once=2)) == [6, 2, 4, 0]
+
+
+def test_few_items_are_begun_that_no_result_is_asked_of():
+    begun = []
+    go_on = threading.Event()
+
+    def noted(number):
+        begun.append(number)
+        if number:
+            go_on.wait(10)
+
+    with closing(results_of(noted, range(100), at_once=2)) as results:
+        next(results)
+        go_on.set()
+    assert len(begun) <= 3
