@@ -57,7 +57,7 @@ def show_page() -> None:
     classroom.begin()
     words.begin()
     tab.begin()
-    cold = cold_start.before_navigation()
+    cold = cold_start.is_cold()
     home = st.Page("pages/home/home.py", title=say("pages.home"), url_path="home", default=True)
     sections = {
         "learn": [

@@ -48,10 +48,10 @@ def test_the_front_door_says_what_this_is_and_has_three_doors(language):
 
 def test_what_the_first_runs_of_a_server_add_moves_no_part_of_the_page(monkeypatch):
     """Else the browser makes all parts anew in the next run, and the play forgets what was chosen."""
-    monkeypatch.setattr(cold_start, "before_navigation", lambda: True)
+    monkeypatch.setattr(cold_start, "is_cold", lambda: True)
     at = at_the_root()
     cold = {place: (block.type, getattr(block.proto, "id", "")) for place, block in at.main.children.items()}
-    monkeypatch.setattr(cold_start, "before_navigation", lambda: False)
+    monkeypatch.setattr(cold_start, "is_cold", lambda: False)
     at.run()
     assert cold == {
         place: (block.type, getattr(block.proto, "id", "")) for place, block in at.main.children.items()

@@ -182,14 +182,14 @@ def new_page(shelf):
 
 
 def _streamlits_own(message):
-    """A server that was stopped or cut off by a test is missed; for the other message see cold_start.py.
+    """A server that was stopped or cut off by a test is missed.
 
     A look for the server below a page's address is none of these: see `ProbeAnswers`.
     """
-    # The last is said where a server is stopped before its page is closed, or not yet connected to.
-    known = ("Running the app's main page", "when disconnected from server")
+    # It is said where a server is stopped before its page is closed, or not yet connected to.
+    cut_off = "when disconnected from server" in message.text
     missed = "_stcore" in message.location["url"] and "404" not in message.text
-    return missed or any(words in message.text for words in known)
+    return missed or cut_off
 
 
 @pytest.fixture

@@ -1,9 +1,5 @@
-"""The first visit of a server process by a deep link.
-
-Until `st.navigation` has run once in a process, Streamlit takes the folder `pages/` for its old kind
-of multipage app, does not find the address `/lab` and shows "Page not found" over the right page.
-
-And while the server imports torch, the browser can already fetch its scripts.
+"""The first visits of a server process: while the server imports torch, the browser can already fetch the
+script that draws.
 """
 
 from __future__ import annotations
@@ -15,23 +11,8 @@ import streamlit as st
 
 from quantviz.ui.shell import streamlit_private
 
-#: Seconds from the process's first run in which visitors may have come before the pages were known.
+#: Seconds from the process's first run in which the server may still import.
 _STARTING = 20.0
-_CLOSE = """
-<style id="qv-cold">[data-testid=stDialog] { visibility: hidden; }</style>
-<script>
-(() => {
-  const until = Date.now() + 4000;
-  const close = () => {
-    const dialog = document.querySelector("[data-testid=stDialog]");
-    dialog?.querySelector("button[aria-label=Close], button")?.click();
-    if (dialog || Date.now() > until) document.getElementById("qv-cold")?.remove();
-    else setTimeout(close, 50);
-  };
-  close();
-})();
-</script>
-"""
 #: The script that draws is 5 MB and takes the browser most of a second: it begins once the frame is painted
 #: and nothing of it is still to come, and so works while the server imports what the panels' data is made by.
 _FETCH_WHAT_DRAWS = """
@@ -53,15 +34,11 @@ _FETCH_WHAT_DRAWS = """
 """
 
 
-def before_navigation() -> bool:
-    """Return whether Streamlit may wrongly show "Page not found" in this run; call it before
-    `st.navigation`.
-
-    Of several visitors who come while the process starts, one registers the pages and all see the message.
-    """
+def is_cold() -> bool:
+    """Return whether this is a session's first run, in a process that has just begun."""
     first_run = "cold_start_asked" not in st.session_state
     st.session_state["cold_start_asked"] = True
-    return streamlit_private.pages_are_unknown() or (first_run and time.monotonic() - _started() < _STARTING)
+    return first_run and time.monotonic() - _started() < _STARTING
 
 
 @st.cache_resource(show_spinner=False)
@@ -71,9 +48,9 @@ def _started() -> float:
 
 
 def help_the_browser(place: Any) -> None:
-    """Close the message that the page was not found, which only a first run can show, and have the browser
-    fetch the drawing script before there is something to draw. `place` is an empty element to put it in.
+    """Have the browser fetch the drawing script before there is something to draw; `place` is an empty
+    element to put it in.
     """
     name = streamlit_private.drawing_script()
-    draws = _FETCH_WHAT_DRAWS.replace("NAME", name) if name else ""
-    place.html(_CLOSE + draws, unsafe_allow_javascript=True)
+    if name:
+        place.html(_FETCH_WHAT_DRAWS.replace("NAME", name), unsafe_allow_javascript=True)

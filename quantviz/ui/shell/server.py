@@ -15,6 +15,7 @@ from typing import Any
 import streamlit as st
 
 from quantviz.ui.shell.imports import Ahead, frames, import_all
+from quantviz.ui.shell.streamlit_private import use_navigation
 
 #: The requests by which Streamlit's page looks for the server. At `/lab` it asks `/lab/_stcore/…` before
 #: `/_stcore/…`, for an app might be mounted there.
@@ -46,6 +47,7 @@ def starting(ahead: Ahead) -> Callable[[object], contextlib.AbstractAsyncContext
     @contextlib.asynccontextmanager
     async def lifespan(_: object) -> AsyncIterator[None]:
         send_at_once()
+        use_navigation()
         threading.Thread(target=import_all, args=(ahead,), name="quantviz-import", daemon=True).start()
         yield
 

@@ -31,9 +31,13 @@ TRIED = "1.67.0"
 _SAID = "browser_said"
 
 
-def pages_are_unknown() -> bool:
-    """Return whether Streamlit takes `pages/` for its old kind of app: until `st.navigation` has run."""
-    return bool(PagesManager.uses_pages_directory)
+def use_navigation() -> None:
+    """Have each run show the pages of `st.navigation`, from the first run of the process.
+
+    Until that has run once, Streamlit takes the folder `pages/` for its old kind of multipage app, does not
+    find the address `/lab`, and shows "Page not found" over the right page.
+    """
+    PagesManager.uses_pages_directory = False
 
 
 def is_asked_for(default: StreamlitPage) -> bool:
