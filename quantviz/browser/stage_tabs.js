@@ -12,9 +12,10 @@ if (!window.__quantvizStage) {
     if (!stage || tab.getAttribute("aria-checked") === "true") return;
     const pressed = performance.now();
     let began = false;
-    stage.dataset.qvTurned = "";
+    stage.dataset.qvTurned = "asked";
     const look = () => {
       began ||= isRunning();
+      if (began) stage.dataset.qvTurned = "running";
       if (began ? isRunning() : performance.now() - pressed < LONGEST) return setTimeout(look, OFTEN);
       delete stage.dataset.qvTurned;
     };

@@ -11,10 +11,11 @@ CODE = "\n".join(
     path.read_text(encoding="utf-8")
     for path in (ROOT.parent / "app.py", *sorted(ROOT.rglob("*.py")), *sorted(ROOT.rglob("*.js")))
 )
-#: What the pages call their elements: whole names, and the beginnings of those that end in a value.
+#: What the pages call their elements: whole names, and the beginnings and ends of those that have a value.
 KEYS = set(re.findall(r"[\"']([\w-]+)[\"']", CODE))
 CLASSES = set(re.findall(r"qv-[\w-]+", re.sub(r"\.qv-", "", CODE)))
 BEGINNINGS = tuple(set(re.findall(r"f\"([\w-]{4,})\{", CODE)) | set(re.findall(r"(qv-\w+-)\$?\{", CODE)))
+ENDINGS = tuple(set(re.findall(r"f\"\{[^}\"]+\}(_[\w-]{4,})\"", CODE)))
 #: The parts of a code on the formats page, whose classes are made of their names.
 ROLES = {f"qv-{role}" for role in ("sign", "exponent", "mantissa", "integer", "index")}
 
@@ -24,7 +25,7 @@ def strangers(rules):
     rules = re.sub(r"/\*.*?\*/", "", rules, flags=re.DOTALL)
     named = set(re.findall(r"st-key-([\w-]+)", rules)) - KEYS
     named |= set(re.findall(r"\.(qv-[\w-]+)", rules)) - CLASSES - ROLES
-    return {name for name in named if not name.startswith(BEGINNINGS)}
+    return {name for name in named if not name.startswith(BEGINNINGS) and not name.endswith(ENDINGS)}
 
 
 @pytest.mark.parametrize("sheet", SHEETS, ids=lambda path: path.name)
