@@ -12,11 +12,11 @@ import pytest
 
 import quantviz as qv
 from quantviz import text
+from quantviz.lab import controls
 from quantviz.schemes import calibration as calibrations
 from quantviz.schemes import scheme as schemes
 from quantviz.schemes.calibration import Calibration, Range, starting
 from quantviz.text import catalogue
-from quantviz.ui.lab.sidebar import sidebar
 from tests.helpers.sample import sample_of
 from tests.helpers.session import address, healthy, numbers, opened, panels, result
 
@@ -114,7 +114,7 @@ class Fraction(Calibration):
 
 def test_one_that_is_added_has_its_control(monkeypatch):
     registry = {**qv.CALIBRATIONS, "fraction": Fraction}
-    for module in (calibrations, schemes, sidebar):
+    for module in (calibrations, schemes, controls):
         monkeypatch.setattr(module, "CALIBRATIONS", registry)
     words = {"name": "Fraction", "line": "{part} of it", "help": "a part of it", "fields.part": "Part"}
     own = {**catalogue("en"), **{f"calibrations.fraction.{key}": value for key, value in words.items()}}

@@ -36,15 +36,18 @@ export function listenToControls() {
 
 // Ask for the choices of a long list that is about to be opened.
 function opened({ target }) {
-  const { lists = [], send } = SHARED.controls ?? {};
+  const { lists = [], send, asked } = SHARED.controls ?? {};
   const key = target.closest && lists.find((each) => target.closest(`.st-key-${each}`));
-  if (key) send("opened", key);
+  if (!key || key === asked) return;
+  SHARED.controls.asked = key;
+  send("opened", key);
 }
 
 function heard(event) {
   const { controls } = SHARED;
   // What is typed into a list only looks for a choice.
   if (!controls || (event.key?.length === 1 && event.key !== " ")) return;
+  opened(event);
   const before = chosenNow(controls, "[aria-expanded=false]");
   const pressed = event.type === "click" ? buttonOf(event.target, controls) : null;
   requestAnimationFrame(() => {

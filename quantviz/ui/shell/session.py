@@ -197,6 +197,7 @@ def put_scheme(**changes: Any) -> None:
 
 
 def _reached(changes: Mapping[str, Any]) -> Scheme:
+    """Return the session's scheme after `changes` of its parts."""
     now = state()
     scheme = _as_locked(now.replace(scheme=now.scheme.replace(**changes))).scheme
     for problem in scheme.problems(now.source.shape):
@@ -206,7 +207,11 @@ def _reached(changes: Mapping[str, Any]) -> Scheme:
 
 def reached(wanted: Scheme) -> Scheme:
     """Return the session's scheme once `wanted` is chosen; `QuantVizError` where it cannot be."""
-    return _reached({name: getattr(wanted, name) for name in SCHEME_FIELDS})
+    return _reached(_fields(wanted))
+
+
+def _fields(scheme: Scheme) -> dict[str, Any]:
+    return {name: getattr(scheme, name) for name in SCHEME_FIELDS}
 
 
 def adapt_scheme(wanted: Scheme, *asked: str) -> None:
@@ -214,7 +219,7 @@ def adapt_scheme(wanted: Scheme, *asked: str) -> None:
     `QuantVizError` where it is not valid.
     """
     before = state().scheme
-    change(scheme=reached(wanted))
+    put_scheme(**_fields(wanted))
     st.session_state[_ADAPTED] = Adapted(before, state().scheme, asked)
 
 
