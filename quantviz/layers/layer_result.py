@@ -21,16 +21,16 @@ from quantviz.layers.operands import (
     study_of_tokens,
     weight_operand,
 )
-from quantviz.layers.parts import (
-    PARTS,
-    Cells,
+from quantviz.layers.output_errors import (
+    EXACT,
     Errors,
-    Layer,
     PartErrors,
     UsedAndHeldBack,
     exact_errors,
+    quick_errors,
+    quick_outputs,
 )
-from quantviz.layers.quick_errors import EXACT, quick_errors, quick_outputs
+from quantviz.layers.parts import PARTS, Cells, Layer
 from quantviz.pickling import Picklable
 from quantviz.quantization.explanation import Explanation
 from quantviz.schemes.granularity import Shape
