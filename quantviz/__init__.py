@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from quantviz.export.allocations import export_allocation as export_allocation
     from quantviz.export.report import report as report
     from quantviz.figures.panels import plot_quantization_errors as plot_quantization_errors
+    from quantviz.layers.layer_result import LayerResult as LayerResult
+    from quantviz.layers.layer_result import layer as layer
     from quantviz.quantization.explanation import Explanation as Explanation
     from quantviz.quantization.explanation import Step as Step
     from quantviz.quantization.explanation import explain as explain
@@ -117,6 +119,7 @@ _HOMES = {
     "quantization.explanation": ("Explanation", "Step", "explain"),
     "export.allocations": ("export_allocation",),
     "export.report": ("report",),
+    "layers.layer_result": ("LayerResult", "layer"),
     "figures.panels": ("plot_quantization_errors",),
     "schemes.formats": ("FORMATS", "FloatBits", "NumberFormat"),
     "schemes.granularity": (

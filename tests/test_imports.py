@@ -192,6 +192,7 @@ ALLOWED = {
     " text",
     "work_process": "budget errors own_process streaming",
     "analysis": "budget door errors evaluation quantization schemes streaming tensors",
+    "layers": "analysis door errors evaluation pickling quantization schemes streaming tensors text",
     "checkpoints": "analysis compiled door errors evaluation own_process pickling quantization"
     " quoting schemes sources streaming tensors text whole_files",
     "lab": "errors schemes sources tensors",

@@ -223,6 +223,7 @@ MESSAGES: Mapping[str, Mapping[str, Shape]] = MappingProxyType(
             "release": _MOVE,
             "try": Record({"lo": _FLOAT32, "hi": _FLOAT32, "number": Whole()}),
         },
+        "choices_component": {"missing": Flag(), "opened": Text(40)},
         "ruler_component": {"moved": _HANDLE},
         "formats_bridge": {"code": Whole(), "width": _WIDTH},
         "gallery_component": {"at": Whole(), "cell": _CELL},

@@ -92,8 +92,9 @@ def panels_figure(
         **_meta(data, arrangement, tensor_key, layout),
         "least_digit": style.least_digit,
         "room": painter.room_of_codes() if titles is None else None,
-        "reach": painter.reach_of_errors(),
     }
+    if reach := painter.reach_of_errors():
+        meta["reach"] = reach
     # Without plotly's own hover the bridge shows the card.
     layout |= {"hovermode": "closest" if style.hover else False, "meta": meta}
     # Unchecked: see above.

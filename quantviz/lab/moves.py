@@ -252,11 +252,11 @@ def hand_choices(state: LabState) -> HandChoices:
     >>> found.formats.values[found.formats.at :], found.sizes.values, found.sizes.at
     (('int4', 'int3', 'int2'), (2, 4, 8), -1)
     """
-    return _hand_choices(state.scheme, state.source.shape)
+    return hand_choices_of(state.scheme, state.source.shape)
 
 
 @lru_cache(maxsize=1024)
-def _hand_choices(scheme: Scheme, shape: tuple[int, ...]) -> HandChoices:
+def hand_choices_of(scheme: Scheme, shape: tuple[int, ...]) -> HandChoices:
     """Return the choices of `hand_choices`, cached for all sessions: they are read at each change."""
     groups = _in_groups(scheme, shape, 1)
     length = math.prod(shape) if isinstance(groups, Flat) else shape[getattr(groups, "axis", -1)]

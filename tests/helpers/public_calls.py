@@ -51,6 +51,7 @@ def right_calls(folder: Path) -> dict[str, dict[str, Any]]:
         "dequantize": {"q": result.q, "scheme": scheme, "qparams": result.qparams},
         "explain": {"r": result, "index": (0, 1)},
         "export_allocation": {"allocation": qv.allocate(table, budget_bits=512), "form": "json"},
+        "layer": {"W": X, "X": X, "weights": scheme, "inputs": scheme, "bias": [1.0, -1.0]},
         "measure": {"x": X, "scheme": scheme},
         "metrics": {"r": result},
         "plot_quantization_errors": {"original": X, "quantized": result.q, "dequantized": result.x_hat},

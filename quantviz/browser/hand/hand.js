@@ -21,16 +21,20 @@ import { CellDrag } from "./cell_drag.js";
 import { chosenBy, markOf, markedAt, released, unchanged } from "./choice.js";
 import { curvePoints, curveToShow, foundOf, placeOnCurve } from "./curve.js";
 import { writeFigures } from "./figures_line.js";
-import { liveCells, livePixels } from "./live_cells.js";
-import { Painting, shownIn, writeHeld, writeTitle } from "./painting.js";
+import { liveCells, livePixels, printAnew, shownIn } from "./live_cells.js";
+import { PageChoice } from "./page_choice.js";
+import { Painting, writeHeld, writeTitle } from "./painting.js";
 import { edgeScales, labelOfHeld, roomOf, titleOf } from "./panel_words.js";
 import { Payers } from "./payers.js";
 import { PhoneBits } from "./phone_bits.js";
 import { combOf, domainAround, histogramOf, placesOf } from "./ruler_picture.js";
+import { Status } from "./status.js";
 import { writeTexts } from "./texts.js";
 
 // With more cells the error's curve waits for the hand to let go.
 const MOST_CURVE = 1100;
+// Handles on a slider.
+const OF_SLIDERS = { bits: true, group: true };
 // The metrics that the line of numbers shows, and those in its second lines.
 const METRICS = ["mse", "sqnr_db", "zeroed_share", "clipped_share", "rmse", "rmse_steps", "clipping_mse"];
 // Milliseconds to wait for the server's panels before the canvas gives way to the old ones.
@@ -43,22 +47,24 @@ export class Hand {
     this.moving = false;
     this.cellDrag = new CellDrag(this);
     this.phoneBits = new PhoneBits(this);
+    this.pageChoice = new PageChoice(this);
     this.payers = new Payers(host);
+    this.status = new Status(host);
   }
 
   get bridge() {
     return this.data && SHARED.bridges.get(this.data.chart);
   }
 
-  // Take what the server knows now; what a hand has not let go of stays.
+  // Take what the server knows now; what a hand has not let go of stays, and what a control has chosen stays
+  // until the server knows it.
   update(data, send) {
     this.send = send;
     if (data.tried) this.hearOf(data.tried);
-    if (this.moving) return (this.waiting = data);
+    if (this.moving || this.pageChoice.isAhead(data)) return (this.waiting = data);
     this.waiting = null;
     const curveOpens = this.data?.mark?.asked && !data.mark?.asked;
-    this.data = data;
-    if (data.found) data.found = this.searched(data);
+    this.data = data = data.found ? { ...data, found: this.searched(data) } : data;
     this.programs = unpacked(data);
     this.made = new Map();
     this.metrics = makeParts(data.metrics);
@@ -66,13 +72,7 @@ export class Hand {
     this.shown = this.computed(this.choice);
     if (this.shown.refused) throw new Error(`refused what the server computed: ${this.shown.refused.key}`);
     this.dress(data.settings);
-    this.payers.update(data, this.shown);
-    this.domain = this.domainNow();
-    this.found = foundOf(data);
-    this.curve = data.curve ? curvePoints(this, this.choice) : null;
-    this.showRuler();
-    // What a hand wrote there the server may have no reason to write again.
-    this.writeNumbers();
+    this.present();
     this.settle();
     if (curveOpens) this.ruler.root.scrollIntoView({ block: "nearest" });
   }
@@ -83,14 +83,24 @@ export class Hand {
     if (dressed === this.dressed) return;
     this.dressed = dressed;
     this.ruler?.close();
-    this.status?.remove();
-    this.status = null;
+    this.status.close();
     this.ruler = new Ruler(this.host, settings, {
       move: (message) => this.move(message),
       release: (message) => this.release(message),
       cancel: () => this.giveUp(),
       take: (message) => this.tell(message),
     });
+  }
+
+  // Show all but the panels.
+  present(glides = true) {
+    this.payers.update(this.data, this.shown);
+    this.domain = this.domainNow();
+    this.found = foundOf(this.data);
+    this.curve = this.data.curve ? curvePoints(this, this.choice) : null;
+    this.showRuler("", glides);
+    // What a hand wrote there the server may have no reason to write again.
+    this.writeNumbers();
   }
 
   // The canvas gives way once plotly has drawn what the server made of it.
@@ -117,7 +127,8 @@ export class Hand {
 
   move(message) {
     // A mark moves nothing: the ruler draws it where the hand is.
-    if (message.kind === "mark") return;
+    // While the server has not said what it leads to, a slider beside what a control has chosen waits.
+    if (message.kind === "mark" || (this.data.stops && message.kind in OF_SLIDERS)) return;
     this.begin();
     const choice = chosenBy(message, this.before, this.data, this.start);
     const shown = this.computed(choice);
@@ -164,6 +175,7 @@ export class Hand {
   begin() {
     if (this.moving) return;
     this.moving = true;
+    this.pageChoice.forget();
     this.before = this.choice;
     this.start = this.shown;
     document.body.dataset.qvLive = "";
@@ -280,7 +292,8 @@ export class Hand {
       this.curve = curvePoints(this, { ...this.choice, calibration: null });
   }
 
-  showRuler(reason = "") {
+  // What a hand moves is where the hand is; only what the page chose glides there.
+  showRuler(reason = "", glides = !this.moving) {
     const { data, shown, choice } = this;
     const { levels } = shown;
     // Of a large tensor the ends of the block are there too, but are no dots.
@@ -289,9 +302,9 @@ export class Hand {
     // A phone has the bits in its bottom bar; elsewhere the Lab's curve takes the sliders' room.
     const narrow = this.ruler.width < NARROW && data.phone_bar;
     const slider = (list, label) => {
-      if (list.length < 2 || (data.curve && data.phone_bar && !narrow)) return null;
-      const labels = list.map((each) => data.variants[each][label]);
-      return { at: Math.max(list.indexOf(choice.variant), 0), labels };
+      const labels = data.stops?.[label] ?? list.map((each) => data.variants[each][label]);
+      if (labels.length < 2 || (data.curve && data.phone_bar && !narrow)) return null;
+      return { at: Math.max(labels.indexOf(data.variants[choice.variant][label]), 0), labels };
     };
     if (data.phone_bar)
       this.phoneBits.show(data.bits, choice.variant, data.variants, data.settings.words.bits);
@@ -326,9 +339,8 @@ export class Hand {
       words: { label: data.label },
       stage: data.stage,
     };
-    // What a hand moves is where the hand is; only what the page chose glides there.
-    this.ruler.show(picture, !this.moving);
-    this.say(reason);
+    this.ruler.show(picture, glides);
+    this.status.say(reason, data.settings.colours);
   }
 
   // The ends of a block's range; a symmetric scheme reaches as far below 0 as above. Where the scale was
@@ -343,20 +355,8 @@ export class Hand {
     return this.data.symmetric ? { lo: -far, hi: far } : { lo, hi };
   }
 
-  // Say why a place cannot be had, above the ruler.
-  say(reason) {
-    if (!this.status) {
-      this.status = this.host.appendChild(document.createElement("div"));
-      this.status.className = "qv-hand-status";
-      const { font, text } = this.data.settings.colours;
-      this.status.style.cssText = `position: absolute; top: 2px; right: 8px; pointer-events: none;
-        font: 12px ${font}; color: ${text};`;
-      this.status.setAttribute("role", "status");
-    }
-    if (this.status.textContent !== reason) this.status.textContent = reason;
-  }
-
-  showPanels() {
+  // `all` draws the panel of x too: its blocks may be others.
+  showPanels(all = false) {
     const { bridge, shown, data } = this;
     if (!bridge?.gd || !data.places) return;
     const sent = bridge.cells?.sent ?? bridge.cells;
@@ -370,9 +370,11 @@ export class Hand {
     bridge.live = Object.assign(live, {
       sent,
       subject: subjectOf(bridge.meta),
-      edited: this.choice.edits.size > 0,
+      all: all || this.choice.edits.size > 0,
+      still: all,
       paying: pooled ? null : this.payers.paying && data.places.map((place) => this.payers.paying[place]),
     });
+    if (all) printAnew(live);
     const room = roomOf(bridge.meta);
     if (room && !live.how) live.edge = edgeScales(live, room);
     this.painting.paint(bridge, data.settings.colours);

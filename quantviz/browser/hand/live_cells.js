@@ -1,6 +1,9 @@
 // The cells of the panels as they are while a hand moves something, in the shape of those that the server
 // sends.
 
+import { shownError } from "../panels/cells.js";
+import { stylesOf } from "../panels/styles.js";
+
 // The cells of `sent`, with values of a result in place of the server's. `places` says which place of the
 // flattened tensor each cell of the picture is.
 export function liveCells(sent, result, variant, places) {
@@ -27,8 +30,10 @@ export function liveCells(sent, result, variant, places) {
   }
   live.scales = { ...sent.scales };
   if (live.scales.q && variant.code_range) {
-    const [lo, hi] = variant.code_range;
-    live.scales.q = scaled(sent.scales.q, lo, hi);
+    const [low, hi] = variant.code_range;
+    // Of a picture the code 0 means 0.
+    const lo = sent.codes.grey && variant.symmetric ? Math.max(low, 0) : low;
+    live.scales.q = scaled(sent.scales.q, lo, hi, lo < 0 && hi > 0 && sent.codes.two_sided);
   }
   return live;
 }
@@ -62,14 +67,54 @@ export function livePixels(sent, result, variant, places, seen) {
   return live;
 }
 
+// Print the cells in the styles that the server would choose for them.
+export function printAnew(live) {
+  if (!live.styles) return;
+  const { writing } = live;
+  live.styles = { ...live.styles };
+  for (const name of Object.keys(live.styles))
+    live.styles[name] = stylesOf(printedIn(live, name), writing, name === "x_hat" ? live.x : null);
+}
+
+// The values that are printed into a panel's cells: 0 for an error no larger than float32's own rounding.
+function printedIn(live, name) {
+  const shown = shownIn(live, name);
+  if (name !== "error" || !live.x) return shown;
+  const { x, error, rounding } = live;
+  return shown.map((value, at) => (Math.abs(error[at]) <= rounding * Math.abs(x[at]) ? 0 : value));
+}
+
+// What a panel shows of each cell, in the order of rows.
+export function shownIn(live, name) {
+  if (name !== "error") return live[name];
+  const { signed, over } = live.error_view;
+  if (signed && !over) return live.error;
+  live.shownErrors ??= Float32Array.from(live.error, (error, at) =>
+    shownError({ error, x: live.x[at], step: live.step?.[at] }, live.error_view),
+  );
+  return live.shownErrors;
+}
+
 const kept = new WeakMap();
 
-// The same colours between other ends; the same object again for the same ends, by which shades are kept.
-function scaled(scale, lo, hi) {
+// The same colours between other ends, the middle one at 0 if `zero`; for the same ends the same object, by
+// which shades are kept.
+function scaled(scale, lo, hi, zero) {
   if (scale.lo === lo && scale.hi === hi) return scale;
   if (!kept.has(scale)) kept.set(scale, new Map());
   const known = kept.get(scale);
   const key = `${lo} ${hi}`;
-  if (!known.has(key)) known.set(key, { ...scale, lo, hi });
+  if (!known.has(key)) {
+    const stops = stopsAround(scale.ramp.length, zero ? -lo / (hi - lo) : 0.5);
+    known.set(key, { ...scale, lo, hi, stops });
+  }
   return known.get(key);
+}
+
+// Where along a scale (0 to 1) each of its colours stands: `stops` of `theme.py`.
+function stopsAround(count, middle) {
+  const half = count >> 1;
+  return Array.from({ length: count }, (_, i) =>
+    i <= half ? (middle * i) / half : middle + ((1 - middle) * (i - half)) / half,
+  );
 }

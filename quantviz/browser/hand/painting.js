@@ -4,12 +4,14 @@
 import { sharpen } from "../page/canvas.js";
 import { cellSize } from "../panels/geometry.js";
 import { panelsOf } from "../panels/layout.js";
+import { significant, textWidth } from "../panels/numbers.js";
 import { printsIn } from "../panels/printed_values.js";
-import { shownError } from "../panels/cells.js";
 import { colourCells, inkFor, INKS } from "./colours.js";
+import { shownIn } from "./live_cells.js";
 
-// Pixels between a panel and the scales at its edge.
-const EDGE_GAP = 3;
+// Pixels between a panel and the scales beside it, and those below it: as plotly has them.
+const GAP_BESIDE = 4;
+const GAP_BELOW = 1;
 
 export class Painting {
   constructor() {
@@ -19,6 +21,7 @@ export class Painting {
     Object.assign(this.canvas.style, { position: "absolute", left: "0", top: "0", pointerEvents: "none" });
     this.context = this.canvas.getContext("2d");
     this.cells = document.createElement("canvas");
+    this.covered = new Set();
     this.cellsContext = this.cells.getContext("2d");
   }
 
@@ -29,18 +32,23 @@ export class Painting {
     if (this.canvas.parentNode !== frame) frame.insertBefore(this.canvas, bridge.overlay);
     const { width, height } = bridge.gd._fullLayout;
     const sharp = sharpen(this.canvas, width, height);
-    Object.assign(this.canvas.style, { width: `${width}px`, height: `${height}px` });
+    // As large as its pixels are, or the page would draw them anew between its own.
+    const [across, down] = [this.canvas.width / sharp, this.canvas.height / sharp];
+    Object.assign(this.canvas.style, { width: `${across}px`, height: `${down}px` });
     this.context.setTransform(sharp, 0, 0, sharp, 0, 0);
     this.context.clearRect(0, 0, width, height);
     const panels = panelsOf(bridge).filter((panel) => bridge.live.open.includes(panel.name));
     // What has not changed is still there as plotly drew it.
-    const changed = panels.filter(({ name }) => name !== "x" || bridge.live.edited);
+    const changed = panels.filter(({ name }) => name !== "x" || bridge.live.all);
     for (const panel of changed) {
-      this.drawCells(panel, bridge.live);
+      this.drawCells(panel, bridge);
       this.drawBorders(panel, bridge.live, colours);
       if (panel.name === "q") this.drawEdges(panel, bridge, colours);
       if (panel.name === "error" || panels.length === 1) this.drawPaying(panel, bridge.live, colours);
     }
+    writeEnds(bridge, bridge.live);
+    // What stands until the server answers is printed as it will be then.
+    if (bridge.live.still) return bridge.draw();
     for (const group of bridge.layers.values.children)
       group.style.visibility = changed.some(({ name }) => name === group.dataset.panel) ? "hidden" : "";
     for (const print of printsIn(bridge, panels))
@@ -49,12 +57,17 @@ export class Painting {
 
   remove(bridge) {
     this.canvas.remove();
+    for (const picture of this.covered) picture.style.visibility = "";
+    this.covered.clear();
     for (const group of bridge?.layers?.values.children ?? []) group.style.visibility = "";
-    if (bridge?.gd) for (const tick of ticksOf(bridge, "q")) tick.style.visibility = "";
+    if (!bridge?.gd) return;
+    for (const axis of ["x", "y"]) for (const tick of ticksOf(bridge, "q", axis)) tick.style.visibility = "";
+    writeEnds(bridge, null);
   }
 
-  drawCells(panel, live) {
-    const { rows, cols, top, left } = live;
+  // Where plotly's own picture of the cells lies, so that they do not move when it comes.
+  drawCells(panel, { live, gd, meta }) {
+    const { rows, cols } = live;
     if (this.cells.width !== cols || this.cells.height !== rows) {
       Object.assign(this.cells, { width: cols, height: rows });
       this.image = this.cellsContext.createImageData(cols, rows);
@@ -62,15 +75,24 @@ export class Painting {
     }
     colourCells(shownIn(live, panel.name), live.scales[panel.name], this.pixels);
     this.cellsContext.putImageData(this.image, 0, 0);
-    const place = [panel.left, panel.top, panel.width, panel.height];
-    this.context.clearRect(...place);
-    this.context.imageSmoothingEnabled = false;
-    // A pixel may stand for several cells.
-    const across = cols / (live.col_edges.at(-1) - live.col_edges[0]);
-    const down = rows / (live.row_edges.at(-1) - live.row_edges[0]);
-    const [x0, x1] = panel.x.map((end) => (end - left + 0.5) * across);
-    const [y1, y0] = panel.y.map((end) => (end - top + 0.5) * down);
-    this.context.drawImage(this.cells, x0, y0, x1 - x0, y1 - y0, ...place);
+    const plot = gd.querySelector(`.subplot.${axesOf(meta, panel.name)}`);
+    const picture = plot?.querySelector(".im image") ?? plot?.querySelector(".hm image");
+    if (!picture) return;
+    // It would show through at the edges, which lie between two pixels.
+    picture.style.visibility = "hidden";
+    this.covered.add(picture);
+    const { context } = this;
+    const [x, y, width, height] = ["x", "y", "width", "height"].map((name) =>
+      Number(picture.getAttribute(name)),
+    );
+    context.save();
+    context.beginPath();
+    context.rect(panel.left, panel.top, panel.width, panel.height);
+    context.clip();
+    context.clearRect(panel.left, panel.top, panel.width, panel.height);
+    context.imageSmoothingEnabled = picture.style.imageRendering === "auto";
+    context.drawImage(this.cells, panel.left + x, panel.top + y, width, height);
+    context.restore();
   }
 
   drawBorders(panel, live, colours) {
@@ -97,10 +119,16 @@ export class Painting {
   drawEdges(panel, bridge, colours) {
     const { edge } = bridge.live;
     if (edge === undefined) return;
-    for (const tick of ticksOf(bridge, "q")) tick.style.visibility = "hidden";
-    if (!edge?.size) return;
+    const taken = { right: "y", bottom: "x" }[edge?.size && edge.side];
+    for (const axis of ["x", "y"]) {
+      const scaled = bridge.gd._fullLayout[`${axis}axis${numberOf(bridge.meta, "q")}`].tickmode === "array";
+      for (const tick of ticksOf(bridge, "q", axis))
+        tick.style.visibility = scaled || taken === axis ? "hidden" : "";
+      if (scaled && taken !== axis) this.drawNumbers(panel, bridge, axis, colours);
+    }
+    if (!taken) return;
     const { context } = this;
-    const below = edge.side === "bottom";
+    const below = taken === "x";
     const { wide, high } = cellSize(panel);
     context.font = `${edge.size}px ${colours.font}`;
     context.fillStyle = colours.muted;
@@ -108,9 +136,29 @@ export class Painting {
     edge.labels.forEach((label, i) => {
       const along = below ? (edge.places[i] - panel.x[0]) * wide : (edge.places[i] - panel.y[1]) * high;
       if (along < 0 || along > (below ? panel.width : panel.height)) return;
-      if (below) context.fillText(label, panel.left + along, panel.top + panel.height + edge.size + EDGE_GAP);
-      else context.fillText(label, panel.left + panel.width + EDGE_GAP, panel.top + along + edge.size * 0.35);
+      if (below)
+        context.fillText(label, panel.left + along, panel.top + panel.height + edge.size + GAP_BELOW);
+      else
+        context.fillText(label, panel.left + panel.width + GAP_BESIDE, panel.top + along + edge.size * 0.35);
     });
+  }
+
+  // The numbers of rows or columns, as the first panel has them, where plotly has scales in their place.
+  drawNumbers(panel, { gd }, axis, colours) {
+    const { xaxis, yaxis } = gd._fullLayout;
+    if (axis === "y" && panel.left !== xaxis._offset) return;
+    const { context } = this;
+    context.fillStyle = colours.muted;
+    for (const text of gd.querySelectorAll(`.${axis}tick text`)) {
+      const [across, down] = /translate\(([-\d.e]+),([-\d.e]+)\)/
+        .exec(text.getAttribute("transform"))
+        .slice(1);
+      context.font = `${text.style.fontSize} ${colours.font}`;
+      context.textAlign = { start: "left", middle: "center", end: "right" }[text.getAttribute("text-anchor")];
+      const left = panel.left - xaxis._offset + Number(text.getAttribute("x")) + Number(across);
+      const top = panel.top - yaxis._offset + Number(text.getAttribute("y")) + Number(down);
+      context.fillText(text.textContent, left, top);
+    }
   }
 
   // Draw only inside a panel whose cells are large enough; `draw` gets where rows and columns begin.
@@ -157,17 +205,6 @@ export class Painting {
   }
 }
 
-// What a panel shows of each cell, in the order of rows.
-export function shownIn(live, name) {
-  if (name !== "error") return live[name];
-  const { signed, over } = live.error_view;
-  if (signed && !over) return live.error;
-  live.shownErrors ??= Float32Array.from(live.error, (error, at) =>
-    shownError({ error, x: live.x[at], step: live.step?.[at] }, live.error_view),
-  );
-  return live.shownErrors;
-}
-
 // Whether some block ends left of a column, or above a row.
 function differs(blockOf, rows, cols, row, col) {
   if (col) {
@@ -178,11 +215,20 @@ function differs(blockOf, rows, cols, row, col) {
   return false;
 }
 
-// The labels that plotly drew at a panel's edges.
-function ticksOf({ gd, meta }, name) {
+// The number of a panel in plotly's names, as in "x2y2".
+function numberOf(meta, name) {
   const index = meta?.panels.indexOf(name) ?? 0;
-  const n = index ? index + 1 : "";
-  return gd.querySelectorAll(`.x${n}tick, .y${n}tick`);
+  return index ? index + 1 : "";
+}
+
+function axesOf(meta, name) {
+  const n = numberOf(meta, name);
+  return `x${n}y${n}`;
+}
+
+// The labels that plotly drew along one of a panel's axes.
+function ticksOf({ gd, meta }, name, axis) {
+  return gd.querySelectorAll(`.${axis}${numberOf(meta, name)}tick`);
 }
 
 // What plotly drew of the texts that are written over.
@@ -201,6 +247,23 @@ export function writeHeld(bridge, label) {
   const node = bridge.gd.querySelector(`.xcbcoloraxis${n > 1 ? n : ""}tick text`);
   const left = bridge.gd._fullLayout[n > 1 ? `xaxis${n}` : "xaxis"]?._offset;
   writeOver(node, label && { text: label.text, place: `translate(${left + label.width / 2},0)` });
+}
+
+// Write the ends of the colours of the codes; null brings back what plotly drew.
+function writeEnds({ gd, meta }, live) {
+  const n = numberOf(meta, "q");
+  const nodes = gd.querySelectorAll(`.xcbcoloraxis${n}tick text`);
+  const axis = gd._fullLayout[`xaxis${n}`];
+  if (!meta?.panels.includes("q") || nodes.length !== 2) return;
+  const ends = live && live.scales.q && [live.scales.q.lo, live.scales.q.hi];
+  nodes.forEach((node, last) => {
+    if (!ends) return writeOver(node, null);
+    const text = significant(ends[last], 3, live.writing);
+    const half = textWidth(text, parseFloat(node.style.fontSize)) / 2;
+    // Plotly centres its labels: they begin and end with the bar, which has whole pixels.
+    const middle = last ? axis._offset + Math.round(axis._length) - half : axis._offset + half;
+    writeOver(node, { text, place: `translate(${middle},0)` });
+  });
 }
 
 function writeOver(node, words) {

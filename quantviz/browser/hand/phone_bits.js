@@ -27,7 +27,12 @@ export class PhoneBits {
       slot.style.display = "none";
     }
     if (this.input.parentNode !== slot.parentNode) slot.before(this.input);
-    const at = String(Math.max(list.indexOf(chosen), 0));
+    const at = String(
+      Math.max(
+        list.findIndex((each) => variants[each].format === variants[chosen].format),
+        0,
+      ),
+    );
     this.input.max = String(list.length - 1);
     if (this.input.value !== at) this.input.value = at;
     const { phone_bits: bits, phone_levels: levels } = variants[chosen];

@@ -20,9 +20,10 @@ from quantviz.errors import QuantVizError
 from quantviz.export.files import scope_of
 from quantviz.figures.ruler_detail import RulerDetail
 from quantviz.figures.theme import THEMES
-from quantviz.lab.moves import HandChoices, hand_choices, range_counts, zero_points
+from quantviz.lab.moves import HandChoices, hand_choices, hand_choices_of, range_counts, zero_points
 from quantviz.lab.state import LabState
 from quantviz.schemes.calibration import Given
+from quantviz.schemes.formats import FORMATS
 from quantviz.schemes.granularity import Shape
 from quantviz.schemes.level_count import level_count
 from quantviz.schemes.scheme import Scheme
@@ -142,13 +143,17 @@ class HandRuler:
 
 def fits_hand(state: LabState) -> bool:
     """Return whether the browser quantizes the state's tensor by itself."""
-    most = MOST_INTEGERS if state.scheme.number_format.kind == "integer" else MOST_CELLS
-    return math.prod(state.source.shape) <= most and has_program(state.scheme)
+    return is_light(state.scheme, state.source.shape) and has_program(state.scheme)
+
+
+def is_light(scheme: Scheme, shape: Shape) -> bool:
+    """Return whether a browser quantizes a tensor of `shape` within a frame."""
+    return math.prod(shape) <= (MOST_INTEGERS if scheme.number_format.kind == "integer" else MOST_CELLS)
 
 
 def has_program(scheme: Scheme) -> bool:
     """Return whether the browser has the scheme's arithmetic."""
-    return _program(scheme) is not None
+    return program_of(scheme) is not None
 
 
 def show_hand(
@@ -223,6 +228,7 @@ def _small_payload(ruler: HandRuler, lesson: LessonRuler | None, pays: bool) -> 
     seen = shown_places(state.view, state.source.shape)
     header: dict[str, Any] = {
         **_common(ruler),
+        "scheme": str(state.scheme),
         "shape": state.source.shape,
         "selected": int(np.ravel_multi_index(state.cell, state.source.shape)),
         "seen": seen.shape,
@@ -254,7 +260,7 @@ def _variants(ruler: HandRuler, choices: HandChoices) -> dict[str, Any]:
     schemes = list(dict.fromkeys((present, *choices.formats.schemes, *choices.sizes.schemes)))
     # Each as it is for the dtype of the tensor.
     on_input = {each: each.on_input(ruler.study.x.dtype) for each in schemes}
-    programs = {each: program for each in schemes if (program := _program(on_input[each]))}
+    programs = {each: program for each in schemes if (program := program_of(on_input[each]))}
     places = {each: i for i, each in enumerate(programs)}
     sizes = dict(zip(choices.sizes.schemes, choices.sizes.values, strict=True))
     groups = [places[each] for each in choices.sizes.schemes if each in places]
@@ -263,7 +269,10 @@ def _variants(ruler: HandRuler, choices: HandChoices) -> dict[str, Any]:
     shape = ruler.state.source.shape
     return {
         **packed_together(programs.values()),
-        "variants": [_variant(on_input[each], shape, i, sizes.get(each)) for each, i in places.items()],
+        "variants": [
+            {"program": i, **describe_variant(on_input[each], shape, sizes.get(each))}
+            for each, i in places.items()
+        ],
         "current": places[present],
         "bits": [places[each] for each in reversed(choices.formats.schemes) if each in places],
         "groups": groups,
@@ -310,7 +319,7 @@ def _large_payload(ruler: HandRuler, why: Explanation) -> tuple[dict[str, Any], 
     study = ruler.study
     scheme = study.scheme
     lo, hi = why.range or (study.facts.lo, study.facts.hi)
-    program = _program(scheme)
+    program = program_of(scheme)
     assert program is not None
     header: dict[str, Any] = {
         **_common(ruler),
@@ -319,7 +328,7 @@ def _large_payload(ruler: HandRuler, why: Explanation) -> tuple[dict[str, Any], 
         "shape": _THREE,
         "selected": 2,
         **packed_together([program]),
-        "variants": [_variant(scheme, _THREE, 0, None)],
+        "variants": [{"program": 0, **describe_variant(scheme, _THREE, None)}],
         "current": 0,
         "bits": [],
         "groups": [],
@@ -407,11 +416,11 @@ def _editable(state: LabState) -> bool:
     return True
 
 
-def _variant(scheme: Scheme, shape: Shape, program: int, size: int | None) -> dict[str, Any]:
+def describe_variant(scheme: Scheme, shape: Shape, size: int | None) -> dict[str, Any]:
+    """Return the facts and words of a scheme for the browser beside its program; `size` is its groups'."""
     label = say(f"granularities.{scheme.granularity.id}.short") if size is None else str(size)
     fmt = scheme.number_format
     return {
-        "program": program,
         "size": size,
         "group_label": label,
         "phone_bits": say("phone.bits", bits=fmt.bits),
@@ -419,6 +428,16 @@ def _variant(scheme: Scheme, shape: Shape, program: int, size: int | None) -> di
         "format_words": format_words(scheme),
         **_variant_facts(scheme, shape),
     }
+
+
+def slider_stops(scheme: Scheme, shape: Shape) -> dict[str, list[str]]:
+    """Return the labels of the sliders' stops under a scheme: of its bits, and of the sizes of its groups."""
+    choices = hand_choices_of(scheme, shape)
+    sizes = [str(size) for size in choices.sizes.values]
+    if sizes and scheme not in choices.sizes.schemes:
+        sizes.append(say(f"granularities.{scheme.granularity.id}.short"))
+    bits = [str(FORMATS[each].bits) for each in reversed(choices.formats.values)]
+    return {"bits_label": bits, "group_label": sizes}
 
 
 @lru_cache(maxsize=512)
@@ -441,6 +460,8 @@ def _variant_facts(scheme: Scheme, shape: Shape) -> Mapping[str, Any]:
     return {
         "format": scheme.format,
         "kind": fmt.kind,
+        "symmetric": scheme.mode == "symmetric",
+        "range_counts": range_counts(scheme),
         "zero_domain": scheme.zero_domain,
         "zero_points": zero_points(scheme),
         # Of a large tensor three cells are known, in one block.
@@ -455,7 +476,8 @@ def _variant_facts(scheme: Scheme, shape: Shape) -> Mapping[str, Any]:
 
 
 @lru_cache(maxsize=512)
-def _program(scheme: Scheme) -> Program | None:
+def program_of(scheme: Scheme) -> Program | None:
+    """Return the scheme's arithmetic as JavaScript; None where it cannot be written."""
     from quantviz.compiled.javascript import write_program
     from quantviz.compiled.traced_values import Untraceable
 

@@ -174,6 +174,7 @@ def pack_cells(
         "open": data.open,
         "told": open_names,
         "together": data.printed_together,
+        "codes": {"two_sided": data.two_sided, "grey": data.grey},
         **words,
     }
     if data.pixels is not None:

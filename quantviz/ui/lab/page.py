@@ -22,6 +22,7 @@ from quantviz.lab.state import LabState
 from quantviz.schemes.mended import AboutTensor
 from quantviz.ui.components.choice import show_button
 from quantviz.ui.components.classroom_signs import show_prompt
+from quantviz.ui.lab.bars.controls_at_hand import show_controls_at_hand
 from quantviz.ui.lab.bars.phone_bar import show_phone_bar
 from quantviz.ui.lab.bars.scheme_bar import show_scheme
 from quantviz.ui.lab.bars.sharing import show_share
@@ -40,7 +41,7 @@ from quantviz.ui.lab.picture.tensor_panels import (
 )
 from quantviz.ui.lab.sidebar.nonfinite import found_in, show_choice
 from quantviz.ui.lab.sidebar.sidebar import show_sidebar
-from quantviz.ui.lab.stage import Stage, comparing, fill_stage, lit_in_view, show_stage
+from quantviz.ui.lab.stage import Stage, comparing, fill_stage, has_hand, lit_in_view, show_stage
 from quantviz.ui.lab.tensor import notes_of, stored_of, study_of
 from quantviz.ui.shell import errors, session
 from quantviz.ui.shell.address import keep_place
@@ -182,6 +183,8 @@ def show_below(study: Study, state: LabState, areas: Areas) -> None:
     if areas.more is not None:
         with areas.more:
             _more(state)
+    if has_hand(study, state, areas.stage):
+        show_controls_at_hand(study, state)
     if visible("below"):
         show_worst(study, state)
         below_the_fold.show_histograms(study, state)

@@ -19,7 +19,7 @@ from quantviz.ui.components.choice import choose_among
 from quantviz.ui.lab.blame import blame_tab
 from quantviz.ui.lab.compare import compare_tab, compared_engines
 from quantviz.ui.lab.learning import CAUSES, learn, terms_of
-from quantviz.ui.lab.picture.lab_ruler import can_drag_value, show_lab_ruler
+from quantviz.ui.lab.picture.lab_ruler import can_drag_value, is_at_hand, show_lab_ruler
 from quantviz.ui.lab.picture.navigation import has_places, show_places
 from quantviz.ui.lab.range import range_tab
 from quantviz.ui.shell.classroom import classroom, visible
@@ -151,6 +151,11 @@ def fill_stage(
         # Without the marks that take too long it is still the curve.
         with stage.ruler, _or_else(lambda _: None):
             range_tab.complete_marks(curve, study, why, state)
+
+
+def has_hand(study: Study, state: LabState, stage: Stage) -> bool:
+    """Return whether the open tab has a ruler under the hand, and the browser all of the tensor."""
+    return stage.tab != "compare" and visible("number_line") and is_at_hand(study, state)
 
 
 @contextlib.contextmanager

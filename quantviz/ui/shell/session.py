@@ -7,13 +7,14 @@ link, a language switch, undo and reset are the same thing: another state.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
 import streamlit as st
 
 from quantviz.errors import Note, QuantVizError
+from quantviz.lab.controls import CONTROLS
 from quantviz.lab.scenarios import scenario_of
 from quantviz.lab.state import LabState, mended, opening, read_link, write_link
 from quantviz.schemes.granularity import Shape
@@ -192,11 +193,20 @@ def put_source(source: Source) -> None:
 
 def put_scheme(**changes: Any) -> None:
     """Change parts of the scheme, as far as it fits the tensor; `QuantVizError` where it cannot be."""
+    change(scheme=_reached(changes))
+
+
+def _reached(changes: Mapping[str, Any]) -> Scheme:
     now = state()
     scheme = _as_locked(now.replace(scheme=now.scheme.replace(**changes))).scheme
     for problem in scheme.problems(now.source.shape):
         raise problem
-    change(scheme=scheme)
+    return scheme
+
+
+def reached(wanted: Scheme) -> Scheme:
+    """Return the session's scheme once `wanted` is chosen; `QuantVizError` where it cannot be."""
+    return _reached({name: getattr(wanted, name) for name in SCHEME_FIELDS})
 
 
 def adapt_scheme(wanted: Scheme, *asked: str) -> None:
@@ -204,8 +214,14 @@ def adapt_scheme(wanted: Scheme, *asked: str) -> None:
     `QuantVizError` where it is not valid.
     """
     before = state().scheme
-    put_scheme(**{name: getattr(wanted, name) for name in SCHEME_FIELDS})
+    change(scheme=reached(wanted))
     st.session_state[_ADAPTED] = Adapted(before, state().scheme, asked)
+
+
+def choose(control: str, choice: Any) -> None:
+    """Take a choice of one of `CONTROLS`; `QuantVizError` where it is not possible."""
+    own = CONTROLS[control]
+    adapt_scheme(own.scheme(state(), choice), *own.asked)
 
 
 def adapted() -> Adapted | None:

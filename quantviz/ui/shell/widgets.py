@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import cast
+from typing import Any, cast
 
 import streamlit as st
 
@@ -58,6 +58,16 @@ def tell_again(key: str, labels: tuple[str, ...]) -> None:
     widgets.showing[key] = labels
 
 
+def note_names(key: str, names: Mapping[Any, str]) -> None:
+    """Note the words of the choices that the widget `key` offers in this run, by their ids."""
+    _widgets().names[key] = names
+
+
+def names_shown() -> Mapping[str, Mapping[Any, str]]:
+    """Return the words of the choices of each widget that this run has shown, by the widget's key."""
+    return _widgets().names
+
+
 @dataclass(eq=False)
 class _Widgets:
     """The keys of widgets, and the words of the choices they offered."""
@@ -66,6 +76,8 @@ class _Widgets:
     shown: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     #: Of the run that goes on, as far as it is.
     showing: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    #: The ids and words of choices in the run that goes on.
+    names: dict[str, Mapping[Any, str]] = field(default_factory=dict)
     #: Those whose value the app has changed, and the browser has not been heard of since.
     unseen: set[str] = field(default_factory=set)
     #: The language that the Lab was last shown in.
@@ -82,6 +94,7 @@ def _widgets() -> _Widgets:
 def begin_run() -> None:
     """Note that a run begins, which has shown no widget yet."""
     _widgets().showing = {}
+    _widgets().names = {}
 
 
 def end_run() -> None:

@@ -93,7 +93,7 @@ def _set_recipe(name: str) -> None:
     if name == _OWN:
         return
     with errors.caught_beside(_RECIPE):
-        session.adapt_scheme(ALL_RECIPES[name], "format", "mode", "granularity", "calibration", "convention")
+        session.choose(_RECIPE, name)
 
 
 # ---- whose arithmetic ---------------------------------------------------------------------------
@@ -121,9 +121,8 @@ def show_convention(state: LabState) -> None:
 
 
 def _set_convention(name: str) -> None:
-    now = session.state()
     with errors.caught_beside(_CONVENTION):
-        session.adapt_scheme(now.scheme.adapted(name, now.source.shape), "convention")
+        session.choose(_CONVENTION, name)
 
 
 def _refused(control: str, key: str, name_of: Callable[[str], str]) -> None:

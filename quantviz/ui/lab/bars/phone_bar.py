@@ -5,8 +5,11 @@ Elsewhere the style hides it: the scheme's row has the same decisions and more.
 
 from __future__ import annotations
 
+from functools import partial
+
 import streamlit as st
 
+from quantviz.lab.controls import chosen_granularity, granularities, offered_formats
 from quantviz.lab.state import LabState
 from quantviz.schemes.formats import NumberFormat
 from quantviz.schemes.level_count import level_count
@@ -15,14 +18,10 @@ from quantviz.ui.components.scheme_words import format_name
 from quantviz.ui.lab.bars.scheme_bar import (
     ALL_SETTINGS,
     button_words,
-    choices,
-    chosen,
-    offered_formats,
     put_format,
-    set_granularity,
+    take_choice,
     why_not,
 )
-from quantviz.ui.shell import session
 from quantviz.ui.shell.words import plain, say
 
 _BITS = "phone_bits"
@@ -73,15 +72,12 @@ def _bits(state: LabState) -> None:
 
 
 def _scale(state: LabState) -> None:
-    now = chosen(state)
+    now = chosen_granularity(state)
     # A list has no room for reasons: impossible choices stand in all settings, grey and with their reasons.
     possible = {
         name: button_words(state, name, each)
-        for name, each in choices(state).items()
+        for name, each in granularities(state).items()
         if name == now or why_not(state, each) is None
     }
-
-    def take(name: str) -> None:
-        set_granularity(choices(session.state())[name])
-
+    take = partial(take_choice, "granularity")
     choose_among(st.selectbox, _SCALE, say("phone.scale"), possible, now, take, lock="scheme")

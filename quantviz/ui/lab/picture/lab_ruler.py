@@ -43,7 +43,7 @@ def show_lab_ruler(
     label = "" if why.cause == "left_out" else _sentence(study, why)
     if study.of_file:  # a hand would draw codes from the values' range, not the file's
         show_cell_ruler(why, study, key="cell_ruler")
-    elif study.result is not None and hand.fits_hand(state):
+    elif is_at_hand(study, state):
         baseline = {tile.key: tile.raw for tile in baseline_tiles(state)}
         hand.show_hand(
             hand.HandRuler(study, state, PANELS_KEY, panels.stamp, label, curve, fixed, baseline),
@@ -55,6 +55,11 @@ def show_lab_ruler(
         _show_far(hand.HandRuler(study, state, PANELS_KEY, panels.stamp, label, curve, fixed), why)
     else:
         show_cell_ruler(why, study, key="cell_ruler")
+
+
+def is_at_hand(study: Study, state: LabState) -> bool:
+    """Return whether the browser quantizes the whole tensor by itself."""
+    return not study.of_file and study.result is not None and hand.fits_hand(state)
 
 
 def can_drag_value(study: Study, why: Any, state: LabState) -> bool:

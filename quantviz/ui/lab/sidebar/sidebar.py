@@ -13,9 +13,10 @@ import streamlit as st
 
 from quantviz.errors import QuantVizError
 from quantviz.figures.arrangement import MOST_CELLS
+from quantviz.lab.controls import calibrations, with_calibration
 from quantviz.lab.scenarios import SCENARIOS, scenario_of
 from quantviz.lab.state import LabState, opening
-from quantviz.schemes.calibration import CALIBRATIONS, FLOAT32_EXACT_INTEGER, Searched, starting
+from quantviz.schemes.calibration import FLOAT32_EXACT_INTEGER
 from quantviz.schemes.orientation import Orientation
 from quantviz.sources import SOURCES, AsMatrix, Builtin, Source
 from quantviz.sources.builtin import BUILTINS
@@ -363,9 +364,6 @@ def show_range(state: LabState) -> None:
     chosen = plain(calibration_words(calibration))
     if heeded(state):
         chosen = say("nonfinite.beside", range=chosen, choice=say(f"nonfinite.{state.scheme.nonfinite}.name"))
-    # An engine that searches scales takes no range, and no other one has such a search.
-    searches = state.scheme.search is not None
-    possible = tuple(name for name in CALIBRATIONS if (name == Searched.id) == searches)
     with st.expander(
         say("app.labelled", name=say("sidebar.range"), value=f"**{chosen}**"), key="range_expander"
     ):
@@ -373,7 +371,7 @@ def show_range(state: LabState) -> None:
             st.selectbox,
             "calibration",
             say("sidebar.range"),
-            {name: say(f"calibrations.{name}.name") for name in possible},
+            {name: say(f"calibrations.{name}.name") for name in calibrations(state)},
             calibration.id,
             _set_calibration,
             lock="range",
@@ -421,13 +419,9 @@ def _range_field(state: LabState, field: dataclasses.Field[Any]) -> None:
 
 def _set_calibration(name: str) -> None:
     """Start another calibration from the tensor's ends, or from the selected cell's scale and zero point."""
-    known = {"lo": -1.0, "hi": 1.0, "scale": 1.0, "zero_point": 0, **st.session_state.get(session.FACTS, {})}
-    # Engines with signed scales have them from the values; by hand it is the size of a step.
-    known["scale"] = abs(known["scale"]) or 1.0
-    if session.state().scheme.mode == "symmetric":
-        known["zero_point"] = 0
+    known = st.session_state.get(session.FACTS, {})
     with errors.caught_beside("range"):
-        session.put_scheme(calibration=starting(CALIBRATIONS[name], known))
+        session.put_scheme(calibration=with_calibration(session.state(), name, known).calibration)
 
 
 def _set_range() -> None:

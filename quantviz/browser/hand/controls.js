@@ -1,0 +1,88 @@
+// The page's own controls of the scheme, answered before the server is asked. The server has sent the scheme
+// that each choice leads to; what a person has chosen is read from the control, whichever way it was done.
+
+import { SHARED } from "../page/component.js";
+
+// What may change a control.
+const EVENTS = ["click", "pointerup", "keydown", "keyup"];
+
+// Take what the server says of the controls, and say what is missing.
+export function learnControls({ setting, schemes, texts, ...controls }, send) {
+  if (SHARED.known?.setting !== setting) SHARED.known = { setting, schemes: new Map(), texts: new Map() };
+  const { known } = SHARED;
+  for (const [number, text] of Object.entries(texts)) known.texts.set(Number(number), text);
+  for (const [name, variant] of Object.entries(schemes)) known.schemes.set(name, variant);
+  SHARED.controls = { ...controls, send, by: null };
+  const wanted = [...Object.values(controls.names), controls.buttons].flatMap(Object.values);
+  const there = ({ program }) => known.texts.has(program.text);
+  if (!wanted.every((name) => known.schemes.has(name) && there(known.schemes.get(name))))
+    send("missing", true);
+}
+
+// The variant of a scheme with its program; undefined of one that is not known.
+export function variantOf(scheme) {
+  const variant = SHARED.known?.schemes.get(scheme);
+  const text = SHARED.known?.texts.get(variant?.program.text);
+  return text && { ...variant, program: { ...variant.program, text } };
+}
+
+// Listen to the controls, once a page: before Streamlit hears of an event, and after the page has changed.
+export function listenToControls() {
+  if (SHARED.listening) return;
+  SHARED.listening = true;
+  for (const name of EVENTS) window.addEventListener(name, heard, { capture: true, passive: true });
+  window.addEventListener("focusin", opened, { capture: true, passive: true });
+}
+
+// Ask for the choices of a long list that is about to be opened.
+function opened({ target }) {
+  const { lists = [], send } = SHARED.controls ?? {};
+  const key = target.closest && lists.find((each) => target.closest(`.st-key-${each}`));
+  if (key) send("opened", key);
+}
+
+function heard(event) {
+  const { controls } = SHARED;
+  // What is typed into a list only looks for a choice.
+  if (!controls || (event.key?.length === 1 && event.key !== " ")) return;
+  const before = chosenNow(controls, "[aria-expanded=false]");
+  const pressed = event.type === "click" ? buttonOf(event.target, controls) : null;
+  requestAnimationFrame(() => {
+    if (pressed) return choose(pressed, controls.buttons[pressed]);
+    const now = chosenNow(controls);
+    for (const [key, words] of Object.entries(now))
+      if (words !== before[key]) choose(key, controls.names[key][words]);
+  });
+}
+
+// The words that each control shows: of lists those that are in a state, as a selector.
+function chosenNow({ names }, state = "") {
+  const found = {};
+  for (const key of Object.keys(names)) {
+    const control = document.querySelector(`.st-key-${key}`);
+    const radio = control?.querySelector("[role=radio][aria-checked=true]");
+    const list = control?.querySelector(`input[role=combobox]${state}`);
+    const words = radio?.textContent ?? list?.value;
+    if (words !== undefined) found[key] = words;
+  }
+  return found;
+}
+
+// The key of the button under an event.
+function buttonOf(target, { buttons }) {
+  const button = target.closest?.("button:not(:disabled)");
+  return button && Object.keys(buttons).find((key) => button.closest(`.st-key-${key}`));
+}
+
+// Show a scheme that a control has chosen. The choices are those beside the scheme that the server knows:
+// after a first one only the same control's still hold.
+function choose(key, scheme) {
+  const { controls } = SHARED;
+  const hand = SHARED.hands.get(controls.chart);
+  if (!hand || scheme === hand.data.scheme) return;
+  const holds = controls.by === key || (!controls.by && hand.data.scheme === controls.scheme);
+  controls.by = key;
+  const variant = holds && scheme && variantOf(scheme);
+  if (variant) hand.pageChoice.make(scheme, variant);
+  else hand.pageChoice.leave();
+}

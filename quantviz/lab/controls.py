@@ -1,0 +1,337 @@
+"""The controls of the scheme: the choices that each offers, and the scheme that each choice leads to.
+
+A page shows them, and takes a scheme from here when one is used; a browser that quantizes by itself is sent
+the same schemes before.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+from quantviz.lab.state import LabState
+from quantviz.schemes.arithmetic import Offer
+from quantviz.schemes.calibration import CALIBRATIONS, Given, ManualRange, MinMax, Searched, starting
+from quantviz.schemes.conventions import CONVENTION_GROUPS
+from quantviz.schemes.formats import FORMATS, NumberFormat
+from quantviz.schemes.granularity import (
+    Flat,
+    Granularity,
+    PerBlock,
+    PerChannel,
+    PerGroup,
+    PerTensor,
+    Shape,
+    counted,
+    divisors,
+)
+from quantviz.schemes.recipes import ALL_RECIPES, RECIPES
+from quantviz.schemes.scheme import MODES, Scheme
+
+#: Integers are chosen by sign and bits, other formats by name.
+INTEGERS: Mapping[str, bool] = MappingProxyType({"integer_signed": True, "integer_unsigned": False})
+#: Sizes that are offered at most beyond the divisors.
+_LARGEST_SIZE = 4096
+#: Cells that a block has along an axis when its button is pressed, where they divide it: of a tensor whose
+#: cells are looked at one by one, and of a layer, as GPTQ's and AWQ's groups, DeepSeek-V3's blocks and
+#: QLoRA's runs are.
+_USUAL: Mapping[str, tuple[int, int]] = MappingProxyType(
+    {PerGroup.id: (32, 128), PerBlock.id: (4, 128), Flat.id: (32, 64)}
+)
+
+
+# ---- number format, bits and mode ---------------------------------------------------------------
+
+
+def offered_formats(offer: Offer) -> tuple[NumberFormat, ...]:
+    """Return the formats that an engine offers."""
+    return tuple(fmt for fmt in FORMATS.values() if not offer.formats or fmt.id in offer.formats)
+
+
+def choice_of(fmt: NumberFormat) -> str:
+    """Return the choice that stands for a format: the kind of an integer, the id of others."""
+    return next(
+        (name for name, signed in INTEGERS.items() if fmt.family == "integer" and fmt.signed == signed),
+        fmt.id,
+    )
+
+
+def _formats(state: LabState) -> tuple[str, ...]:
+    offered = offered_formats(state.scheme.arithmetic.offer)
+    kinds = [name for name in INTEGERS if name in map(choice_of, offered)]
+    return (*kinds, *(fmt.id for fmt in offered if fmt.family != "integer"))
+
+
+def _with_format(state: LabState, name: str) -> Scheme:
+    scheme = state.scheme
+    of_name = [fmt for fmt in offered_formats(scheme.arithmetic.offer) if choice_of(fmt) == name]
+    return scheme.with_format(min(of_name, key=scheme.number_format.distance).id)
+
+
+def _bits(state: LabState) -> tuple[int, ...]:
+    fmt = state.scheme.number_format
+    if fmt.family != "integer":
+        return ()
+    offered = offered_formats(state.scheme.arithmetic.offer)
+    return tuple(each.bits for each in offered if choice_of(each) == choice_of(fmt))
+
+
+def _with_bits(state: LabState, bits: int) -> Scheme:
+    now = choice_of(state.scheme.number_format)
+    alike = (fmt for fmt in FORMATS.values() if choice_of(fmt) == now)
+    return state.scheme.with_format(next(fmt.id for fmt in alike if fmt.bits == bits))
+
+
+def possible_modes(scheme: Scheme) -> tuple[str, ...]:
+    """Return the modes that its format can have and its convention offers."""
+    offered = scheme.arithmetic.offer.modes or MODES
+    possible = MODES if scheme.number_format.kind == "integer" else ("symmetric",)
+    return tuple(mode for mode in MODES if mode in offered and mode in possible)
+
+
+# ---- one scale for … ----------------------------------------------------------------------------
+
+
+def _channels(state: LabState) -> Mapping[str, Granularity]:
+    axes = len(state.source.shape)
+    if axes == 1:  # it has no rows: there the button is grey
+        return {"row": PerChannel(-2), "column": PerChannel(-1)}
+    names = ("row", "column") if axes == 2 else tuple(f"axis{axis}" for axis in range(axes))
+    return {name: PerChannel(axis) for axis, name in enumerate(names)}
+
+
+def _groups(state: LabState) -> Mapping[str, Granularity]:
+    axis = len(state.source.shape) - 1
+    return {"group": PerGroup(_usual(state, PerGroup.id, group_sizes(state, axis), state.source.shape[axis]))}
+
+
+def _blocks(state: LabState) -> Mapping[str, Granularity]:
+    rows, cols = sides(state.source.shape)
+    return {"block": PerBlock(*(_usual(state, PerBlock.id, divisors(side), side) for side in (rows, cols)))}
+
+
+def _flats(state: LabState) -> Mapping[str, Granularity]:
+    count = math.prod(state.source.shape)
+    return {"flat": Flat(_usual(state, Flat.id, flat_sizes(state, strided=False), count))}
+
+
+#: The granularities of the buttons by their names, of each kind by its id, in the order of the buttons.
+_BUTTONS: Mapping[str, Callable[[LabState], Mapping[str, Granularity]]] = MappingProxyType(
+    {
+        PerTensor.id: lambda state: {"tensor": PerTensor()},
+        PerChannel.id: _channels,
+        PerGroup.id: _groups,
+        PerBlock.id: _blocks,
+        Flat.id: _flats,
+    }
+)
+#: The granularity whose field a control of sizes sets, by the beginning of the control's key.
+SIZED: Mapping[str, type[Granularity]] = MappingProxyType(
+    {"group": PerGroup, "block": PerBlock, "flat": Flat}
+)
+
+
+def granularities(state: LabState) -> dict[str, Granularity]:
+    """Return the granularities by the name of the button, in the order of the buttons."""
+    return {name: each for buttons in _BUTTONS.values() for name, each in buttons(state).items()}
+
+
+def chosen_granularity(state: LabState) -> str | None:
+    """Return the button that stands for the scheme's granularity."""
+    now = state.scheme.granularity
+    shape = state.source.shape
+    alike = {
+        name: each
+        for name, each in _BUTTONS[now.id](state).items()
+        if not any(each.shape_problems(shape, "pad"))
+    }
+    return next(
+        (name for name, each in alike.items() if each.block_shape(shape) == now.block_shape(shape)),
+        next(iter(alike), None),
+    )
+
+
+def with_granularity(state: LabState, granularity: Granularity) -> Scheme:
+    """Return the scheme with other blocks; blocks whose sizes are chosen beside their button stay."""
+    now = state.scheme
+    if granularity.id == now.granularity.id and isinstance(granularity, tuple(SIZED.values())):
+        return now
+    # A range set by hand is for the blocks as they were: other ones begin with their own range.
+    own = {"calibration": MinMax()} if isinstance(now.calibration, ManualRange | Given) else {}
+    return now.replace(granularity=granularity, **own)
+
+
+def _possible_granularities(state: LabState) -> tuple[str, ...]:
+    now = chosen_granularity(state)
+    return tuple(name for name, each in granularities(state).items() if name == now or fits(state, each))
+
+
+def fits(state: LabState, granularity: Granularity) -> bool:
+    """Return whether the scheme's engine offers a granularity, and the tensor has such blocks."""
+    convention = state.scheme.arithmetic
+    offered = convention.offer.has_granularity(granularity, state.scheme.format)
+    return offered and not any(granularity.shape_problems(state.source.shape, convention.tail))
+
+
+# ---- the sizes of blocks ------------------------------------------------------------------------
+
+
+def sides(shape: Shape) -> Shape:
+    """Return the rows and columns of a tensor's matrices."""
+    return (shape[-2] if len(shape) > 1 else 1), shape[-1]
+
+
+def _sizes(state: LabState, length: int, *, divide: bool) -> list[int]:
+    """Return the sizes of blocks along a `length` that are offered and fit."""
+    convention = state.scheme.arithmetic
+    whole = divide or convention.tail not in ("short", "pad")
+    beyond = () if whole else (2**i for i in range(1, _LARGEST_SIZE.bit_length()))
+    offered = convention.offer.sizes_of(state.scheme.format) or {*(divisors(length)[1:] or [1]), *beyond}
+    return sorted(size for size in offered if not whole or length % size == 0)
+
+
+def group_sizes(state: LabState, axis: int) -> list[int]:
+    """Return the sizes of groups along an axis."""
+    return _sizes(state, state.source.shape[axis], divide=False)
+
+
+def flat_sizes(state: LabState, *, strided: bool) -> list[int]:
+    """Return the sizes of runs of the flattened tensor."""
+    return _sizes(state, math.prod(state.source.shape), divide=strided)
+
+
+def _usual(state: LabState, kind: str, sizes: list[int], length: int) -> int:
+    """Return the size to begin with: the largest up to the usual one, smaller than the axis if possible."""
+    size = _USUAL[kind][state.large]
+    fitting = [n for n in sizes if n <= size] or sizes[:1]
+    smaller = [n for n in fitting if 1 < n < length]
+    return (smaller or fitting or [size])[-1]
+
+
+def _and_now(sizes: Iterable[int], now: int) -> tuple[int, ...]:
+    return tuple(sorted({*sizes, now}))
+
+
+def _size_choices(state: LabState) -> Mapping[str, Collection[Any]]:
+    """Return the choices of the controls of sizes, by their keys: the granularity's id and the field."""
+    now = state.scheme.granularity
+    shape = state.source.shape
+    if isinstance(now, PerGroup):
+        sizes = {"group_size": _and_now(group_sizes(state, now.axis % len(shape)), now.size)}
+        return sizes | ({"group_axis": tuple(range(len(shape)))} if len(shape) > 1 else {})
+    if isinstance(now, PerBlock):
+        rows, cols = map(divisors, sides(shape))
+        return {"block_rows": _and_now(rows, now.rows), "block_cols": _and_now(cols, now.cols)}
+    if isinstance(now, Flat):
+        runs = {"flat_size": _and_now(flat_sizes(state, strided=now.strided), now.size)}
+        convention = state.scheme.arithmetic
+        # Engines that pack runs of fixed sizes, or end in a short one, take neighbours.
+        fixed = (convention.offer.sizes or convention.tail != "refuse") and not now.strided
+        return runs | ({} if fixed else {"flat_strided": (False, True)})
+    return {}
+
+
+def _with_size(state: LabState, key: str, chosen: Any) -> Scheme:
+    """Return the scheme with one field of the granularity changed, and the nearest others that are offered; a
+    control may still show another tensor's fields, and then changes nothing.
+    """
+    kind, _, field = key.partition("_")
+    now = state.scheme.granularity
+    if now.id != SIZED[kind].id:
+        return state.scheme
+    value = counted(chosen, len(state.source.shape)) if field == "axis" else chosen
+    wanted: Granularity = dataclasses.replace(now, **{field: value})  # type: ignore[type-var]
+    return state.scheme.replace(granularity=_fitted(state, wanted))
+
+
+def _fitted(state: LabState, wanted: Granularity) -> Granularity:
+    """Return the nearest that is offered."""
+    if isinstance(wanted, PerGroup):
+        return state.scheme.arithmetic.granularity_like(wanted, state.source.shape, state.scheme.format)
+    if isinstance(wanted, Flat):
+        sizes = flat_sizes(state, strided=wanted.strided)
+        return Flat(min(sizes, key=lambda size: abs(size - wanted.size), default=wanted.size), wanted.strided)
+    return wanted
+
+
+# ---- range --------------------------------------------------------------------------------------
+
+
+def calibrations(state: LabState) -> tuple[str, ...]:
+    """Return the calibrations that go with the scheme: an engine that searches scales takes no range, and no
+    other one has such a search.
+    """
+    searches = state.scheme.search is not None
+    return tuple(name for name in CALIBRATIONS if (name == Searched.id) == searches)
+
+
+def with_calibration(state: LabState, name: str, known: Mapping[str, float]) -> Scheme:
+    """Return the scheme with another calibration, which starts from the `known` numbers: the tensor's ends
+    "lo" and "hi", and the "scale" and the "zero_point" of a block.
+    """
+    numbers = {"lo": -1.0, "hi": 1.0, "scale": 1.0, "zero_point": 0, **known}
+    # Engines with signed scales have them from the values; by hand it is the size of a step.
+    numbers["scale"] = abs(numbers["scale"]) or 1.0
+    if state.scheme.mode == "symmetric":
+        numbers["zero_point"] = 0
+    return state.scheme.replace(calibration=starting(CALIBRATIONS[name], numbers))
+
+
+# ---- all of them --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Control:
+    """A control of the scheme."""
+
+    #: Its choices in their order; none where it is not shown.
+    choices: Callable[[LabState], Collection[Any]]
+    #: The scheme that a choice leads to; `QuantVizError` where there is none.
+    scheme: Callable[[LabState, Any], Scheme]
+    #: The fields of the scheme that a choice asks for; others may have to follow.
+    asked: tuple[str, ...]
+
+
+def _size_control(key: str) -> Control:
+    return Control(
+        lambda state: _size_choices(state).get(key, ()),
+        lambda state, chosen: _with_size(state, key, chosen),
+        ("granularity",),
+    )
+
+
+#: The controls by the keys of their widgets; those of "granularity" are a button each.
+CONTROLS: Mapping[str, Control] = MappingProxyType(
+    {
+        "format": Control(_formats, _with_format, ("format",)),
+        "bits": Control(_bits, _with_bits, ("format",)),
+        "mode": Control(
+            lambda state: possible_modes(state.scheme),
+            lambda state, mode: state.scheme.with_mode(mode),
+            ("mode",),
+        ),
+        "granularity": Control(
+            _possible_granularities,
+            lambda state, name: with_granularity(state, granularities(state)[name]),
+            ("granularity",),
+        ),
+        **{
+            key: _size_control(key)
+            for key in ("group_size", "group_axis", "block_rows", "block_cols", "flat_size", "flat_strided")
+        },
+        "recipe": Control(
+            lambda state: tuple(RECIPES),
+            lambda state, name: ALL_RECIPES.get(name, state.scheme),
+            ("format", "mode", "granularity", "calibration", "convention"),
+        ),
+        "convention": Control(
+            lambda state: tuple(name for group in CONVENTION_GROUPS.values() for name in group),
+            lambda state, name: state.scheme.adapted(name, state.source.shape),
+            ("convention",),
+        ),
+    }
+)

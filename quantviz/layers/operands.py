@@ -1,0 +1,231 @@
+"""The two factors of a layer's product, each with its own scheme, and the tokens that are held back.
+
+The weight is a matrix (outputs, inputs), the inputs are one (tokens, inputs). Both are read by lines: some
+outputs, or some tokens, with all their inputs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from types import MappingProxyType
+from typing import Any
+
+import torch
+
+from quantviz.analysis.study import Study
+from quantviz.door import checked_fields
+from quantviz.errors import Note, QuantVizError
+from quantviz.pickling import Picklable
+from quantviz.quantization.explanation import Explanation
+from quantviz.schemes.granularity import BlockLayout, Shape
+from quantviz.schemes.recipes import as_scheme
+from quantviz.schemes.scheme import Scheme
+from quantviz.streaming import limits
+from quantviz.streaming.coding import Coder
+from quantviz.streaming.pieces import Buffers
+from quantviz.streaming.regions import read_whole
+from quantviz.streaming.tensor_facts import Facts, facts
+from quantviz.streaming.threads import runs_between
+from quantviz.tensors.blocks import viewed
+from quantviz.tensors.lazy import InMemory, Stored, as_stored
+
+#: The share of the tokens that are held back: scales are never chosen on them.
+HELD_BACK = 1 / 4
+#: The words for a recipe's lines, by those for the axes of each operand: a recipe's row is an output of the
+#: weight and a token of the inputs.
+_LINES: Mapping[str, Mapping[str, str]] = MappingProxyType(
+    {
+        "weights": MappingProxyType({"output": "row", "channel": "row", "input": "column"}),
+        "inputs": MappingProxyType({"token": "row", "channel": "column", "input": "column"}),
+        "outputs": MappingProxyType({"token": "row", "output": "column", "channel": "column"}),
+    }
+)
+
+
+def scheme_of(named: Scheme | str | None, operand: str) -> Scheme | None:
+    """Return the scheme of an operand: "weights", "inputs" or "outputs"; None leaves it as it is.
+
+    A recipe may be called by the operand's axes, as in "int8_per_token".
+
+    >>> str(scheme_of("int8_per_token", "inputs")) == str(as_scheme("int8_per_row"))
+    True
+    >>> scheme_of("int8 per channel", "inputs") == as_scheme("int8_per_column")
+    True
+    """
+    if not isinstance(named, str) or "," in named:
+        return None if named is None else as_scheme(named)
+    axes = _LINES[operand]
+    called = rf"(?i)(per[\s_-]*)({'|'.join(axes)})\b"
+    return as_scheme(re.sub(called, lambda found: found[1] + axes[found[2].lower()], named))
+
+
+def held_back_tokens(tokens: int, seed: int) -> torch.Tensor:
+    """Return whether each token is held back, bool (tokens,): a quarter of them, drawn by the seed.
+
+    >>> int(held_back_tokens(8, 0).sum()), int(held_back_tokens(2, 7).sum())
+    (2, 1)
+    """
+    order = torch.randperm(tokens, generator=torch.Generator().manual_seed(seed))
+    held = torch.zeros(tokens, dtype=torch.bool)
+    held[order[: max(1, int(tokens * HELD_BACK))]] = True
+    return held
+
+
+@checked_fields
+@dataclass(frozen=True, eq=False)
+class Operand(Picklable):
+    """A matrix of a layer's product, with its quantized values."""
+
+    #: Its values, not quantized: (lines, inputs).
+    stored: Stored
+    #: Its quantization; None where it stays as it is.
+    study: Study | None
+    #: Remarks for the user.
+    notes: tuple[Note, ...] = ()
+
+    @property
+    def shape(self) -> Shape:
+        """Return the number of lines, and of values in each."""
+        return self.stored.shape
+
+    @property
+    def scheme(self) -> Scheme | None:
+        """Return the scheme by which it is quantized, if it is."""
+        return None if self.study is None else self.study.scheme
+
+    def values(self, lines: slice) -> torch.Tensor:
+        """Return some lines as they are, float32 (lines, inputs)."""
+        return self.stored.read((lines, slice(None)))
+
+    def quantized(self, lines: slice, out: torch.Tensor | None = None) -> torch.Tensor:
+        """Return some lines as they are once quantized, float32 (lines, inputs).
+
+        A large operand is decoded, into `out` where that is given: a contiguous tensor of this shape, so that
+        a loop over lines needs no new memory.
+        """
+        if self.study is None:
+            return self.values(lines)
+        if self.study.result is not None:
+            return self.study.result.x_hat[lines]
+        return self._decoded(self.study, lines, out)
+
+    def changes(self, lines: slice) -> torch.Tensor:
+        """Return the quantized values less those before, float64 (lines, inputs)."""
+        return self.quantized(lines).to(torch.float64) - self.values(lines).to(torch.float64)
+
+    def explain(self, index: Shape) -> Explanation:
+        """Return the derivation of one quantized value, as `quantviz.explain` does.
+
+        Raises:
+            QuantVizError: The operand is not quantized, or there is no such value.
+        """
+        if self.study is None:
+            raise QuantVizError("layer.not_quantized")
+        if any(not 0 <= i < n for i, n in zip(index, self.shape, strict=True)):
+            raise QuantVizError("index_out_of_range", index=index, shape=self.shape)
+        return self.study.explain(index)
+
+    @cached_property
+    def _coder(self) -> Coder:
+        assert self.study is not None
+        return Coder(self.study.scheme, self.study.qparams, self.shape)
+
+    def _decoded(self, study: Study, lines: slice, out: torch.Tensor | None) -> torch.Tensor:
+        first, last, _ = lines.indices(self.shape[0])
+        width = self.shape[1]
+        values = torch.empty(last - first, width) if out is None else out
+        flat = viewed(values, (-1,)).numpy()
+        buffers = Buffers(min(values.numel(), limits.CELLS_AT_ONCE))
+        q, _, error, clipped, steps = buffers.arrays
+        for start, stop in runs_between(last * width, limits.CELLS_AT_ONCE, first * width):
+            count = stop - start
+            x_hat = flat[start - first * width : stop - first * width]
+            part = buffers.part(0, count)
+            part.arrays = (q[:count], x_hat, error[:count], clipped[:count], steps[:count])
+            self._coder.put(study.x.run(start, stop), start, part)
+        return values
+
+
+def weight_operand(weight: Any, scheme: Scheme | None) -> Operand:
+    """Return the weight of a layer, quantized by its scheme.
+
+    Raises:
+        QuantVizError: It is not a matrix of finite numbers, or the scheme does not fit it.
+    """
+    stored, said = as_stored(weight)
+    if len(stored.shape) != 2:
+        raise QuantVizError("layer.weight_axes", shape=stored.shape)
+    known = _finite_facts(stored, "W")
+    if scheme is None:
+        return Operand(stored, None, said)
+    study = Study.of(stored, scheme, facts=known)
+    return Operand(stored, study, (*said, *study.notes, *_notes_on_layout(study.layout, "W")))
+
+
+def input_operand(inputs: Any, scheme: Scheme | None, width: int, seed: int, *, static: bool) -> Operand:
+    """Return the inputs of a layer, quantized by their scheme.
+
+    Args:
+        inputs: The values, (tokens, inputs).
+        scheme: The scheme, or None.
+        width: The number of inputs of the weight.
+        seed: Draws the tokens that are held back.
+        static: Whether a scale that all tokens share is chosen without those.
+
+    Raises:
+        QuantVizError: It is not a matrix of finite numbers of that width, or the scheme does not fit it.
+    """
+    stored, said = as_stored(inputs)
+    if len(stored.shape) != 2:
+        raise QuantVizError("layer.input_axes", shape=stored.shape)
+    tokens, own = stored.shape
+    if own != width:
+        raise QuantVizError("layer.width", got=own, wanted=width, shape=stored.shape)
+    if tokens < 2:
+        raise QuantVizError("layer.one_token")
+    known = _finite_facts(stored, "X")
+    # Lines are chosen by tokens, so they lie in memory.
+    stored = InMemory(read_whole(stored), dtype=stored.dtype)
+    if scheme is None:
+        return Operand(stored, None, said)
+    study = study_of_tokens(stored, scheme, held_back_tokens(tokens, seed), static=static, known=known)
+    return Operand(stored, study, (*said, *study.notes, *_notes_on_layout(study.layout, "X")))
+
+
+def study_of_tokens(
+    stored: InMemory, scheme: Scheme, held_back: torch.Tensor, *, static: bool, known: Facts | None = None
+) -> Study:
+    """Return the quantization of a matrix of tokens.
+
+    With `static`, scales that all tokens share are chosen on the tokens that are not held back. All other
+    scales are those of the tokens themselves.
+    """
+    for problem in scheme.problems(stored.shape):
+        raise problem
+    layout = scheme.layout(stored.shape)
+    if not static or layout.view_shape != stored.shape or layout.grid_shape[0] != 1:
+        return Study.of(stored, scheme, facts=known)
+    used = Study.of(InMemory(read_whole(stored)[~held_back], dtype=stored.dtype), scheme)
+    return Study.of(stored, scheme, facts=known, found=used.qparams)
+
+
+def _finite_facts(stored: Stored, name: str) -> Facts:
+    """Return the facts of a matrix; raise `QuantVizError` for NaN and Inf, whose products have no error."""
+    known = facts(stored)
+    found = known.found
+    if found is not None:
+        raise QuantVizError(
+            "layer.nonfinite", name=name, value=found.shown, index=found.first, count=found.count
+        )
+    return known
+
+
+def _notes_on_layout(layout: BlockLayout, name: str) -> tuple[Note, ...]:
+    """Return the note on scales that differ from each input to the next and are shared across lines."""
+    apart = len(layout.block_shape) == 2 and layout.block_shape[1] == 1 and layout.grid_shape[1] > 1
+    if apart and layout.block_shape[0] > 1:
+        return (Note.of("layer_scale_in_sum", name=name),)
+    return ()

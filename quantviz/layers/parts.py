@@ -1,0 +1,96 @@
+"""A layer's error and its parts: window by window, in float64.
+
+With ΔW = Ŵ − W and ΔX = X̂ − X, the error of the product is
+
+    X̂Ŵᵀ − XWᵀ = XΔWᵀ + ΔXWᵀ + ΔXΔWᵀ
+
+Each part is a product of its own in float64, and the error is *defined* as the sum of the parts, from left to
+right: so the parts add up to the last bit, where a difference of two large products would have lost digits.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+
+import torch
+
+from quantviz.layers.operands import Operand
+
+#: The parts of an error, in the order in which they are added up: `Cells` has a field for each.
+PARTS = ("weights", "inputs", "cross", "outputs")
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """Some outputs of some tokens, float64 (tokens, outputs) each."""
+
+    #: XWᵀ.
+    product: torch.Tensor
+    #: The bias of each output, (outputs,).
+    bias: torch.Tensor
+    #: The weight's part of the error, XΔWᵀ.
+    weights: torch.Tensor
+    #: The inputs' part, ΔXWᵀ.
+    inputs: torch.Tensor
+    #: The part of both changes at once, ΔXΔWᵀ.
+    cross: torch.Tensor
+    #: The rounding of the outputs themselves; 0 where these are not quantized.
+    outputs: torch.Tensor
+
+    @property
+    def y(self) -> torch.Tensor:
+        """Return Y = XWᵀ + b."""
+        return self.product + self.bias
+
+    @property
+    def error(self) -> torch.Tensor:
+        """Return Ŷ − Y: the sum of the parts, in the order of `PARTS`."""
+        return self.of_product + self.outputs
+
+    @property
+    def of_product(self) -> torch.Tensor:
+        """Return the error of the product, before its outputs are rounded."""
+        return self.weights + self.inputs + self.cross
+
+    @property
+    def y_hat(self) -> torch.Tensor:
+        """Return Ŷ = Y + error."""
+        return self.y + self.error
+
+
+@dataclass(frozen=True, eq=False)
+class Layer:
+    """The operands of a layer, as the sums read them."""
+
+    weights: Operand
+    inputs: Operand
+    #: float64 (outputs,).
+    bias: torch.Tensor
+    #: Ŷ, (tokens, outputs), where it is quantized itself.
+    outputs: Operand | None = None
+
+    @property
+    def size(self) -> int:
+        """Return the number of multiplications of the product."""
+        return self.inputs.shape[0] * self.inputs.shape[1] * self.weights.shape[0]
+
+    def cells(self, tokens: slice, outputs: slice) -> Cells:
+        """Return a window of the outputs with the parts of their errors."""
+        x = self.inputs.values(tokens).to(torch.float64)
+        x_change = self.inputs.changes(tokens)
+        w = self.weights.values(outputs).to(torch.float64)
+        w_change = self.weights.changes(outputs)
+        product = x @ w.T
+        unrounded = Cells(
+            product,
+            self.bias[outputs],
+            weights=x @ w_change.T,
+            inputs=x_change @ w.T,
+            cross=x_change @ w_change.T,
+            outputs=torch.zeros_like(product),
+        )
+        if self.outputs is None:
+            return unrounded
+        rounded = self.outputs.quantized(tokens)[:, outputs].to(torch.float64)
+        return dataclasses.replace(unrounded, outputs=rounded - unrounded.y_hat)

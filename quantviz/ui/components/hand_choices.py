@@ -1,0 +1,156 @@
+"""The schemes that the controls of a page lead to, sent to the browser before one is used.
+
+After a click the browser shows by itself what the server is going to answer, in the same frame: see
+`quantviz/browser/hand/controls.js`. It is sent schemes alone, nothing of a tensor, as a message of
+
+    chart, scheme: the panels' chart, and the scheme that the choices start from;
+    names: the scheme of each choice, by the control's key and the choice's words;
+    buttons: that of each button, by its key;
+    lists: the keys of long lists, of which the browser says that they are opened, and gets the choices then;
+    setting, schemes, texts: the variant and the program of each scheme, and the texts of programs by number.
+
+Schemes and texts are sent once for each `setting`: the shape, the dtype and the language. A browser that
+lacks some of them says so, and gets them again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, cast
+
+import streamlit as st
+
+from quantviz.browser.packing import pack
+from quantviz.schemes.calibration import Given
+from quantviz.schemes.granularity import Shape
+from quantviz.schemes.scheme import Scheme
+from quantviz.ui.components.component import component, last_message
+from quantviz.ui.components.hand import describe_variant, is_light, program_of, slider_stops
+from quantviz.ui.shell.words import language
+
+if TYPE_CHECKING:
+    from quantviz.analysis.study import Study
+
+_COMPONENT = "quantviz_choices"
+_SCRIPT = "choices_component"
+_KEY = "hand_choices"
+_SENT = "hand_choices_sent"
+#: Schemes that a browser keeps at most.
+_MOST_SENT = 1000
+#: Of more bits the first program takes half a second to write.
+_MOST_FLOAT_BITS = 8
+
+
+@dataclass(frozen=True)
+class ReachedSchemes:
+    """The schemes that a page's controls lead to."""
+
+    #: By the key of the control and the words of the choice.
+    names: Mapping[str, Mapping[str, Scheme]]
+    #: By the key of the button.
+    buttons: Mapping[str, Scheme]
+    #: The keys of long lists, whose choices are only sent once they are opened.
+    lists: Iterable[str]
+
+    @property
+    def schemes(self) -> tuple[Scheme, ...]:
+        """Return each of them once."""
+        named = (each for choices in self.names.values() for each in choices.values())
+        return tuple(dict.fromkeys((*named, *self.buttons.values())))
+
+
+@dataclass
+class _Sent:
+    """The schemes and texts that the session's browser has."""
+
+    setting: str
+    schemes: set[str] = field(default_factory=set)
+    #: The numbers of texts.
+    texts: dict[str, int] = field(default_factory=dict)
+
+
+def opened_list() -> str | None:
+    """Return the key of the list that a person has opened in this run."""
+    key: str | None = last_message(_KEY, _SCRIPT, "opened")
+    return key
+
+
+def show_choices(study: Study, scheme: Scheme, chart: str, reached: ReachedSchemes) -> None:
+    """Have the browser show in `chart` by itself the schemes that controls lead to from a `scheme`."""
+    dtype = study.x.dtype
+    variants = {each: made for each in reached.schemes if (made := _variant_on(each, study.shape, dtype))}
+    setting = f"{study.shape} {dtype} {language()}"
+    schemes, texts = _unsent(_sent(setting), variants)
+    header = {
+        "chart": chart,
+        "scheme": str(scheme),
+        "names": {key: _texts_of(choices, variants) for key, choices in reached.names.items()},
+        "buttons": _texts_of(reached.buttons, variants),
+        "lists": list(reached.lists),
+        "setting": setting,
+        "schemes": schemes,
+        "texts": texts,
+    }
+    component(_COMPONENT, _SCRIPT)(key=_KEY, data=pack(header, {}), on_missing_change=_forget)
+
+
+def _texts_of(choices: Mapping[str, Scheme], variants: Mapping[Scheme, Any]) -> dict[str, str]:
+    """Return the text forms of the schemes that the browser can quantize with."""
+    return {name: str(scheme) for name, scheme in choices.items() if scheme in variants}
+
+
+def _sent(setting: str) -> _Sent:
+    """Return the schemes and texts that the browser has; none in another setting."""
+    sent = cast("_Sent | None", st.session_state.get(_SENT))
+    if sent is None or sent.setting != setting or len(sent.schemes) > _MOST_SENT:
+        sent = st.session_state[_SENT] = _Sent(setting)
+    return sent
+
+
+def _forget() -> None:
+    """Send everything again to a browser that lacks something."""
+    if last_message(_KEY, _SCRIPT, "missing"):
+        st.session_state.pop(_SENT, None)
+
+
+def _unsent(
+    sent: _Sent, variants: Mapping[Scheme, Mapping[str, Any]]
+) -> tuple[dict[str, Any], dict[int, str]]:
+    """Return the variants and the texts of programs that the browser has not, and note that it gets them."""
+    schemes = {}
+    texts = {}
+    for scheme, variant in variants.items():
+        name = str(scheme)
+        if name in sent.schemes:
+            continue
+        sent.schemes.add(name)
+        text = variant["program"]["text"]
+        if text not in sent.texts:
+            texts[len(sent.texts)] = text
+            sent.texts[text] = len(sent.texts)
+        schemes[name] = {**variant, "program": {**variant["program"], "text": sent.texts[text]}}
+    return schemes, texts
+
+
+def _variant_on(scheme: Scheme, shape: Shape, dtype: str) -> Mapping[str, Any] | None:
+    """Return the variant of a scheme with its program; None where a browser cannot quantize with it at once:
+    where the range is searched for, or it takes too long.
+    """
+    calibration = scheme.calibration
+    if not (calibration.of_values or isinstance(calibration, Given)) or not is_light(scheme, shape):
+        return None
+    fmt = scheme.number_format
+    if fmt.kind == "float" and fmt.bits > _MOST_FLOAT_BITS:
+        return None
+    return _described(scheme.on_input(dtype), shape, language())
+
+
+@lru_cache(maxsize=512)
+def _described(scheme: Scheme, shape: Shape, language: str) -> Mapping[str, Any] | None:
+    program = program_of(scheme)
+    if program is None:
+        return None
+    described = describe_variant(scheme, shape, getattr(scheme.granularity, "size", None))
+    return {"program": program.packed(), "stops": slider_stops(scheme, shape), **described}

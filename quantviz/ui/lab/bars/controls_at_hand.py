@@ -1,0 +1,78 @@
+"""The Lab's controls of the scheme, answered by the browser before the server is asked."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import streamlit as st
+
+from quantviz.errors import QuantVizError
+from quantviz.lab.controls import CONTROLS, with_calibration
+from quantviz.lab.state import LabState
+from quantviz.schemes.scheme import Scheme
+from quantviz.ui.components.hand_choices import ReachedSchemes, opened_list, show_choices
+from quantviz.ui.lab.picture.tensor_panels import PANELS_KEY
+from quantviz.ui.shell import session, undo, widgets
+from quantviz.ui.shell.classroom import locked, visible
+from quantviz.ui.shell.runs import fragment
+
+if TYPE_CHECKING:
+    from quantviz.analysis.study import Study
+
+#: The control of which the widget under a key has the choices, where its key is another.
+_SAME = MappingProxyType({"phone_scale": "granularity"})
+#: Lists of many schemes, each with a program of its own.
+_LONG = ("format", "recipe", "convention", "calibration")
+
+
+@fragment
+def show_controls_at_hand(study: Study, state: LabState) -> None:
+    """Send the browser the schemes that the controls on the page lead to. It runs by itself when a long list
+    is opened.
+    """
+    now = session.state()
+    if (now.source, now.scheme) != (state.source, state.scheme):
+        return  # the whole page is about to follow
+    known = {*CONTROLS, *_SAME, "calibration"}
+    shown = {key: words for key, words in widgets.names_shown().items() if key in known}
+    lists = [key for key in shown if key in _LONG and key != opened_list()]
+    names = {key: _reached(key, words, state) for key, words in shown.items() if key not in lists}
+    show_choices(study, state.scheme, PANELS_KEY, ReachedSchemes(names, _buttons(state), lists))
+
+
+def _reached(key: str, words: Mapping[object, str], state: LabState) -> dict[str, Scheme]:
+    """Return the scheme of each choice by its words."""
+    found = {}
+    for choice, name in words.items():
+        if choice == st.session_state.get(key):
+            found[name] = state.scheme
+            continue
+        with contextlib.suppress(QuantVizError):
+            found[name] = session.reached(_scheme_after(key, choice, state))
+    return found
+
+
+def _scheme_after(key: str, choice: Any, state: LabState) -> Scheme:
+    if key == "calibration":
+        return with_calibration(state, choice, st.session_state.get(session.FACTS, {}))
+    return CONTROLS[_SAME.get(key, key)].scheme(state, choice)
+
+
+def _buttons(state: LabState) -> dict[str, Scheme]:
+    """Return the scheme of each button by its key: of the granularity's, and of undo and redo."""
+    found = {}
+    if visible("scheme") and not locked("scheme"):
+        control = CONTROLS["granularity"]
+        for name in control.choices(state):
+            with contextlib.suppress(QuantVizError):
+                found[f"per_{name}"] = session.reached(control.scheme(state, name))
+    for name, step, back in (("undo", undo.next_undo(), True), ("redo", undo.next_redo(), False)):
+        if step is None or not visible("actions"):
+            continue
+        there = step.turned(state, back=back)
+        if there.replace(scheme=state.scheme, chosen=state.chosen) == state:
+            found[name] = there.scheme
+    return found

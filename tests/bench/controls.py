@@ -1,0 +1,173 @@
+"""From a click on a control of the Lab's scheme until all that it changes was painted, beside an empty page.
+
+    python -m tests.bench.controls [--rounds 5]
+
+Each control is clicked in turn, on 8×8, on a laptop and then at 390 px with the processor slowed four times.
+A click counts until the frame was painted in which the scheme, the mean squared error as text, the title of
+the codes or the sentence, and the canvas over the panels are those of the choice: the server has not answered
+by then. Prints the median for each control, and its ratio to the same on an empty page, where a click writes
+a word; then how long the server's answer takes to stand in its place.
+"""
+
+import argparse
+import statistics
+from contextlib import ExitStack
+
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from quantviz.lab.state import opening, write_link
+from tests.bench.servers import ROOT, serving
+from tests.helpers.browser import FLAGS, IDLE, chromium_of_benchmarks
+
+#: The longest time from a click to the paint, by the width of the page.
+BARS = {1366: 50, 390: 100}
+HEIGHTS = {1366: 625, 390: 844}
+#: A control by its key, and two choices of it that are taken in turn; none for a button.
+CONTROLS = {
+    "bits": ("3", "4"),
+    "mode": ("asymmetric", "symmetric"),
+    "per_row": None,
+    "undo": None,
+    "redo": None,
+    "per_tensor": None,
+    "format": ("FP8 E4M3", "Signed int"),
+    "recipe": ("int8 per row", "int4, one scale for all"),
+}
+#: Notes when a pointer was lifted, and what each frame shows once it was painted.
+RECORD = """
+(lab) => {
+  const record = (window.__record = { frames: [], clicked: null, on: true });
+  const clicked = (event) => (record.clicked ??= event.timeStamp);
+  addEventListener("pointerup", clicked, { capture: true, once: true });
+  const text = (selector) => document.querySelector(selector)?.textContent ?? "";
+  const shown = () => [
+    window.__quantviz.hands.get("panels")?.data.scheme,
+    text("[data-qv-metric=mse]"),
+    text("[data-qv-sentence]") + text(".st-key-panels .annotation[data-index='1']"),
+    Boolean(document.querySelector("canvas.qv-painting")),
+  ];
+  const painted = new MessageChannel();
+  painted.port1.onmessage = () => {
+    const at = performance.now();
+    record.frames.push({ at, shown: lab ? shown() : [document.querySelector("p").textContent] });
+  };
+  const next = () => {
+    painted.port2.postMessage(0);
+    if (record.on) requestAnimationFrame(next);
+  };
+  requestAnimationFrame(next);
+}
+"""
+
+
+def opened(browser: Browser, url: str, width: int) -> Page:
+    page = browser.new_page(viewport={"width": width, "height": HEIGHTS[width]}, color_scheme="light")
+    link = "&".join(f"{name}={value}" for name, value in write_link(opening(), "en").items())
+    page.goto(f"{url}/lab?{link}")
+    page.wait_for_function("window.__quantviz?.controls && window.__quantviz.hands.get('panels')")
+    if width == 390:
+        page.locator(".st-key-all_settings label").click()
+        page.wait_for_selector(".st-key-scheme_plain_sheet")
+    rest(page)
+    return page
+
+
+def rest(page: Page) -> None:
+    """Until the server has answered, and the choices from there are known."""
+    page.wait_for_selector("canvas.qv-painting", state="detached")
+    page.wait_for_selector(IDLE)
+    page.wait_for_function(
+        "window.__quantviz.controls.scheme === window.__quantviz.hands.get('panels').data.scheme"
+    )
+    page.wait_for_timeout(300)
+
+
+def clicked(page: Page, key: str, words: str | None) -> tuple[float | None, float]:
+    """Milliseconds from a click until all was painted, and until the server's answer stood in its place.
+
+    None where the server was waited for.
+    """
+    control = page.locator(f".st-key-{key}")
+    if words is None:
+        pressed = control.locator("button:visible").first
+    elif control.locator("input").count():
+        control.locator("input").click()
+        page.wait_for_function("key => window.__quantviz.controls.names[key]", arg=key)
+        pressed = page.get_by_role("option", name=words, exact=True)
+    else:
+        pressed = control.get_by_role("radio", name=words, exact=True)
+    page.evaluate(RECORD, True)
+    pressed.click(force=True)
+    page.mouse.move(1, 1)
+    page.wait_for_timeout(100)
+    rest(page)
+    record = page.evaluate("(window.__record.on = false, window.__record)")
+    before = record["frames"][0]["shown"]
+    start = record["clicked"]
+
+    def follows(shown: list[object]) -> bool:
+        return shown[3] is True and all(now != then for now, then in zip(shown, before, strict=True))
+
+    at_once = next((frame["at"] - start for frame in record["frames"] if follows(frame["shown"])), None)
+    drawn = [frame["at"] - start for frame in record["frames"] if frame["shown"][3]]
+    return at_once, max(drawn, default=record["frames"][-1]["at"] - start)
+
+
+def on_empty_page(browser: Browser, rounds: int, slowed: int) -> float:
+    """Milliseconds from a click until a word that it writes was painted."""
+    page = browser.new_page()
+    page.set_content(
+        "<!doctype html><title>Empty</title><p>0</p>"
+        "<button onclick='document.querySelector(\"p\").textContent++'>More</button>"
+    )
+    page.context.new_cdp_session(page).send("Emulation.setCPUThrottlingRate", {"rate": slowed})
+    times = []
+    for _ in range(rounds):
+        page.evaluate(RECORD, False)
+        page.wait_for_timeout(100)
+        page.get_by_role("button").click()
+        page.wait_for_timeout(200)
+        record = page.evaluate("(window.__record.on = false, window.__record)")
+        frames = record["frames"]
+        changed = next(frame for frame in frames if frame["shown"] != frames[0]["shown"])
+        times.append(changed["at"] - record["clicked"])
+    page.close()
+    return statistics.median(times)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--rounds", type=int, default=5)
+    rounds = parser.parse_args().rounds
+    with ExitStack() as stack:
+        url = stack.enter_context(serving(ROOT / "app.py", cwd=ROOT))
+        browser = stack.enter_context(sync_playwright()).chromium.launch(
+            executable_path=chromium_of_benchmarks(), args=list(FLAGS)
+        )
+        for width, bar in BARS.items():
+            slowed = 4 if width == 390 else 1
+            page = opened(browser, url, width)
+            page.context.new_cdp_session(page).send("Emulation.setCPUThrottlingRate", {"rate": slowed})
+            times: dict[str, list[tuple[float | None, float]]] = {key: [] for key in CONTROLS}
+            for turn in range(rounds + 1):
+                for key, choices in CONTROLS.items():
+                    both = [None] if choices is None else choices
+                    took = [clicked(page, key, words) for words in both]
+                    times[key] += took if turn else []  # the first is a warm-up
+            page.close()
+            empty = on_empty_page(browser, rounds, slowed)
+            print(f"{width} px, processor slowed {slowed} ×: empty page {empty:.0f} ms, bar {bar} ms")
+            for key, took in times.items():
+                known = [at_once for at_once, _ in took if at_once is not None]
+                answer = statistics.median(answered for _, answered in took)
+                median = statistics.median(known) if known else float("nan")
+                print(
+                    f"  {key:<10} {median:5.0f} ms, {median / empty:4.1f} × the empty page, in {len(known)} "
+                    f"of {len(took)} clicks; the server's answer stands after {answer:.0f} ms"
+                )
+
+
+if __name__ == "__main__":
+    main()

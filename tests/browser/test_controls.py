@@ -1,0 +1,130 @@
+"""The Lab's controls of the scheme: the browser answers them, and the server's answer changes nothing."""
+
+import io
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from quantviz.lab.state import opening, write_link
+from tests.helpers import ROOT
+from tests.helpers.browser import wait_idle
+from tests.helpers.picture import opened
+
+APP = ROOT / "app.py"
+#: A control by its key, and the choice in a list or a row; none for a button.
+CHOICES = (
+    ("bits", "3"),
+    ("mode", "asymmetric"),
+    ("per_row", None),
+    ("undo", None),
+    ("redo", None),
+    ("format", "FP8 E4M3"),
+    ("per_group", None),
+    ("group_size", "2"),
+)
+#: All that a choice changes: the numbers with their second lines, the sentence, the title of the codes, and
+#: the ruler's handles and picture.
+SHOWN = """() => {
+    const texts = (selector) => [...document.querySelectorAll(selector)].map((each) => each.innerText);
+    const { data, ruler } = window.__quantviz.hands.get("panels");
+    return {
+        scheme: data.scheme,
+        numbers: texts("[data-qv-metric], [data-qv-line]"),
+        sentence: texts("[data-qv-sentence]"),
+        title: document.querySelector(".st-key-panels .annotation[data-index='1']").textContent,
+        handles: [...document.querySelectorAll("[data-handle]")]
+            .map(({ dataset, ariaValueText, style }) => [dataset.handle, ariaValueText, style.cssText]),
+        ruler: ruler.canvas.toDataURL(),
+    };
+}"""
+#: The panels on the screen without the line around each, whose ends lie between two pixels.
+PANELS = """() => {
+    const { gd } = window.__quantviz.bridges.get("panels"), { left, top } = gd.getBoundingClientRect();
+    return [1, 2, 3, 4].map((n) => {
+        const [x, y] = ["xaxis", "yaxis"].map((axis) => gd._fullLayout[n > 1 ? `${axis}${n}` : axis]);
+        const [width, height] = [x._length - 4, y._length - 4];
+        return { x: left + x._offset + 2, y: top + y._offset + 2, width, height };
+    });
+}"""
+#: How far two pixels of one colour may lie apart: plotly rounds its colours in another way.
+NEAR = 8
+TWO_FRAMES = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
+
+
+class HeldServer:
+    """The server's messages to a page, which can be held back for a while."""
+
+    def __init__(self, page):
+        self._holds, self._held = False, []
+        page.route_web_socket("**/_stcore/stream", self._connect)
+
+    def _connect(self, browser):
+        server = browser.connect_to_server()
+        browser.on_message(server.send)
+        server.on_message(lambda message: self._pass(browser, message))
+
+    def _pass(self, browser, message):
+        if self._holds:
+            self._held.append((browser, message))
+        else:
+            browser.send(message)
+
+    @contextmanager
+    def silent(self):
+        self._holds = True
+        yield
+        self._holds = False
+        for browser, message in self._held:
+            browser.send(message)
+        self._held.clear()
+
+
+@pytest.fixture(scope="module")
+def url(serve):
+    return serve(APP)
+
+
+def panels(page):
+    """The pixels of each panel."""
+    pictures = (page.screenshot(clip=box) for box in page.evaluate(PANELS))
+    return [np.array(Image.open(io.BytesIO(each)).convert("RGB")).astype(int) for each in pictures]
+
+
+def choose(page, server, key, words):
+    """What is shown right after a choice, and the pixels of the panels, while the server is silent."""
+    control = page.locator(f".st-key-{key}")
+    if words is None:
+        pressed = control.locator("button:visible").first
+    elif control.locator("input").count():
+        control.locator("input").click()
+        page.wait_for_function("key => window.__quantviz.controls.names[key]", arg=key)
+        pressed = page.get_by_role("option", name=words, exact=True)
+    else:
+        pressed = control.get_by_role("radio", name=words, exact=True)
+    with server.silent():
+        # A tooltip may lie over it.
+        pressed.click(force=True)
+        page.mouse.move(2, 2)
+        page.wait_for_selector("canvas.qv-painting")
+        page.evaluate(TWO_FRAMES)
+        return page.evaluate(SHOWN), panels(page)
+
+
+def test_the_server_answers_what_the_browser_has_shown(url, new_page):
+    page = new_page()
+    server = HeldServer(page)
+    opened(page, url, **write_link(opening(), "en"))
+    page.wait_for_function("window.__quantviz.hands.get('panels')?.data")
+    for key, words in CHOICES:
+        known = page.evaluate("window.__quantviz.hands.get('panels').data.scheme")
+        # The choices from the present scheme come last in a run.
+        page.wait_for_function("known => window.__quantviz.controls?.scheme === known", arg=known)
+        at_once, pixels = choose(page, server, key, words)
+        assert at_once["scheme"] != known, key
+        page.wait_for_selector("canvas.qv-painting", state="detached")
+        wait_idle(page)
+        assert page.evaluate(SHOWN) == at_once, key
+        apart = [np.abs(now - then).max() for now, then in zip(panels(page), pixels, strict=True)]
+        assert max(apart) <= NEAR, (key, apart)
