@@ -21,16 +21,16 @@ from quantviz.layers.operands import (
     study_of_tokens,
     weight_operand,
 )
-from quantviz.layers.parts import (
-    PARTS,
-    Cells,
+from quantviz.layers.output_errors import (
+    EXACT,
     Errors,
-    Layer,
     PartErrors,
     UsedAndHeldBack,
     exact_errors,
+    quick_errors,
+    quick_outputs,
 )
-from quantviz.layers.quick_errors import EXACT, quick_errors, quick_outputs
+from quantviz.layers.parts import PARTS, Cells, Layer
 from quantviz.pickling import Picklable
 from quantviz.quantization.explanation import Explanation
 from quantviz.schemes.granularity import Shape
@@ -122,8 +122,8 @@ class LayerResult(Picklable):
     def rel_out(self) -> UsedAndHeldBack[float]:
         """Return ‖error‖² / ‖XWᵀ‖² over the used tokens and over those held back.
 
-        Up to `EXACT` multiplications it is computed in float64, beyond by two products in float32: then it is
-        right to about 1e-5 of itself where it is 1e-8 or more.
+        Up to `EXACT` multiplications it is computed in float64, beyond by two products in float32. These have
+        a noise of about 1e-6 of the outputs: where both operands are quantized, that adds some 1e-12.
         """
         return self._errors.rel_out
 

@@ -21,10 +21,14 @@ def the_recipe_has_its_words_and_the_range_hides_nothing(page):
         wait_idle(page)
         assert recipe.evaluate("each => each.scrollWidth <= each.clientWidth"), (name, width)
     page.click(".st-key-range_expander summary")
+    # It unfolds in some steps: the last one is waited for.
     unfolded = page.locator(".st-key-range_expander [data-testid=stExpanderDetails]")
-    unfolded.element_handle().wait_for_element_state("stable")
-    foot = unfolded.bounding_box()["y"] + unfolded.bounding_box()["height"]
-    assert foot <= page.locator(".st-key-golf_said").bounding_box()["y"] + 1
+    unfolded.wait_for(state="visible")
+    page.wait_for_function("""() => {
+        const named = [".st-key-range_expander [data-testid=stExpanderDetails]", ".st-key-golf_said"];
+        const [details, said] = named.map((each) => document.querySelector(each).getBoundingClientRect());
+        return details.height > 20 && details.bottom <= said.top + 1;
+    }""")
     page.click(".st-key-range_expander summary")
     unfolded.wait_for(state="hidden")
     wait_idle(page)

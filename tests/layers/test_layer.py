@@ -8,8 +8,8 @@ import torch
 import quantviz as qv
 from quantviz.analysis import study
 from quantviz.layers import layer_result
-from quantviz.layers.parts import PARTS, exact_errors
-from quantviz.layers.quick_errors import quick_errors
+from quantviz.layers.output_errors import exact_errors, quick_errors
+from quantviz.layers.parts import PARTS
 from quantviz.tensors.lazy import InMemory
 from quantviz.text import languages
 from tests.helpers.replay import replay
