@@ -45,6 +45,7 @@ SHEETS = {
     "checkpoints": ("checkpoints/checkpoints.css",),
     "golf": ("lab/lab.css", "golf/golf.css"),
     "lab": ("lab/lab.css",),
+    "lessons": ("lessons/title_room.css",),
 }
 
 
