@@ -31,7 +31,7 @@ CONTROLS = {
     "redo": None,
     "per_tensor": None,
     "format": ("FP8 E4M3", "Signed int"),
-    "recipe": ("int8 per row", "int4, one scale for all"),
+    "recipe": ("int8 per row", "int8 per column"),
 }
 #: Notes when a pointer was lifted, and what each frame shows once it was painted.
 RECORD = """
