@@ -85,7 +85,7 @@ def histogram_figure(
     bars, words = (data.values, _value_words) if which == "values" else (data.errors, _error_words)
     layout = _layout(which, bars, colours, language, log_counts, height)
     if which == "values":
-        layout["xaxis"] |= {"range": _value_span(data), "nticks": 7}
+        layout["xaxis"] |= {"range": _value_span(data), "nticks": 5}
         strips = {translucent(colours.muted, 0.45): data.reached_by_some, colours.muted: data.reached_by_all}
         layout["shapes"] = [_strip(reach, colour) for colour, reach in strips.items() if reach]
     else:
