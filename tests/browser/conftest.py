@@ -4,6 +4,7 @@ import contextlib
 import fcntl
 import json
 import os
+import time
 from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -121,11 +122,7 @@ def serve(tmp_path_factory, logs):
 def shared_server(app, folder):
     """Give the address and the log of a server that other processes use as well, by a file in `folder`."""
     with (folder / f"server_of_{app.stem}").open("a+", encoding="utf-8") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        file.seek(0)
-        known = file.read()
-        if known:
-            fcntl.flock(file, fcntl.LOCK_SH)
+        if known := _written(file):
             address, log = json.loads(known)
             yield address, Path(log)
             return
@@ -203,3 +200,22 @@ def shot(request):
         page.screenshot(path=SHOTS / f"{request.node.path.stem}_{name}.png")
 
     return save
+
+
+def _written(file):
+    """What another process has written of its server, once it runs; "" where this one is to start it.
+
+    Users share the lock, and only who starts the server or stops it has it alone: whoever waited to be alone
+    would wait until all others are done.
+    """
+    while True:
+        fcntl.flock(file, fcntl.LOCK_SH)
+        file.seek(0)
+        if known := file.read():
+            return known
+        with contextlib.suppress(BlockingIOError):
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            file.seek(0)
+            if not file.read():
+                return ""
+        time.sleep(0.05)
