@@ -232,12 +232,12 @@ def test_a_phone_in_class(new_page, url, shot, theme):
     opened(page, f"{url}/lab?lang=en")
     page.wait_for_selector(".st-key-hand canvas, .qv-ruler canvas", state="attached")
     a_hand_goes_on_when_the_connection_is_back(page, line, shot)
-    before = written_digits(page)
+    before = written_digits(page, awaited=True)
     page.add_style_tag(content="html { font-size: 30px !important }")
     # Twice the letters, twice the digits.
     page.locator(".qv-ruler[style*='scale(2)']").wait_for()
     wait_idle(page)
-    assert min(written_digits(page)) >= 1.99 * min(before)
+    assert min(written_digits(page, awaited=True)) >= 1.99 * min(before)
     shot(page, f"large_letters_{theme}")
 
 

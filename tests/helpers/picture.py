@@ -75,14 +75,21 @@ KEEP_WRITTEN = """
 """
 
 
-def written_digits(page):
-    """The sizes in pixels of the digits written on the canvases that are seen; after `KEEP_WRITTEN`."""
-    return page.evaluate(
-        """() => [...qvWritten]
-            .filter(([canvas]) => canvas.isConnected && canvas.getBoundingClientRect().width)
-            .flatMap(([canvas, texts]) => {
-                // A canvas has more pixels than the page, and may be scaled up after it was drawn.
-                const scale = canvas.getBoundingClientRect().width / canvas.width;
-                return texts.filter(([text]) => /\\d/.test(text)).map(([, size]) => size * scale);
-            })"""
-    )
+#: The sizes in pixels of the digits written on the canvases that are seen.
+_WRITTEN = """() => [...qvWritten]
+    .filter(([canvas]) => canvas.isConnected && canvas.getBoundingClientRect().width)
+    .flatMap(([canvas, texts]) => {
+        // A canvas has more pixels than the page, and may be scaled up after it was drawn.
+        const scale = canvas.getBoundingClientRect().width / canvas.width;
+        return texts.filter(([text]) => /\\d/.test(text)).map(([, size]) => size * scale);
+    })"""
+
+
+def written_digits(page, *, awaited=False):
+    """The sizes in pixels of the digits written on the canvases that are seen; after `KEEP_WRITTEN`.
+
+    Those that are `awaited` may come a moment after the page is still.
+    """
+    if awaited:
+        page.wait_for_function(f"({_WRITTEN})().length > 0")
+    return page.evaluate(_WRITTEN)
