@@ -17,7 +17,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 from quantviz.lab.state import opening, write_link
 from tests.bench.servers import ROOT, serving
-from tests.helpers.browser import FLAGS, IDLE, chromium_of_benchmarks
+from tests.helpers.browser import FLAGS, IDLE, choice_of, chromium_of_benchmarks
 
 #: The longest time from a click to the paint, by the width of the page.
 BARS = {1366: 50, 390: 100}
@@ -87,15 +87,7 @@ def clicked(page: Page, key: str, words: str | None) -> tuple[float | None, floa
 
     None where the server was waited for.
     """
-    control = page.locator(f".st-key-{key}")
-    if words is None:
-        pressed = control.locator("button:visible").first
-    elif control.locator("input").count():
-        control.locator("input").click()
-        page.wait_for_function("key => window.__quantviz.controls.names[key]", arg=key)
-        pressed = page.get_by_role("option", name=words, exact=True)
-    else:
-        pressed = control.get_by_role("radio", name=words, exact=True)
+    pressed = choice_of(page, key, words)
     page.evaluate(RECORD, True)
     pressed.click(force=True)
     page.mouse.move(1, 1)

@@ -9,7 +9,7 @@ from PIL import Image
 
 from quantviz.lab.state import opening, write_link
 from tests.helpers import ROOT
-from tests.helpers.browser import wait_idle
+from tests.helpers.browser import choice_of, wait_idle
 from tests.helpers.picture import opened
 
 APP = ROOT / "app.py"
@@ -94,15 +94,7 @@ def panels(page):
 
 def choose(page, server, key, words):
     """What is shown right after a choice, and the pixels of the panels, while the server is silent."""
-    control = page.locator(f".st-key-{key}")
-    if words is None:
-        pressed = control.locator("button:visible").first
-    elif control.locator("input").count():
-        control.locator("input").click()
-        page.wait_for_function("key => window.__quantviz.controls.names[key]", arg=key)
-        pressed = page.get_by_role("option", name=words, exact=True)
-    else:
-        pressed = control.get_by_role("radio", name=words, exact=True)
+    pressed = choice_of(page, key, words)
     with server.silent():
         # A tooltip may lie over it.
         pressed.click(force=True)

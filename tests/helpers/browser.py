@@ -144,6 +144,21 @@ def resize(page, width, height):
     wait_idle(page, LOOKS_AFTER_A_RESIZE)
 
 
+def choice_of(page, key, words=None):
+    """What is pressed for a choice of one of the Lab's controls: its button, or the one with these words.
+
+    A list is opened, and what its choices lead to is in the browser.
+    """
+    control = page.locator(f".st-key-{key}")
+    if words is None:
+        return control.locator("button:visible").first
+    if not control.locator("input").count():
+        return control.get_by_role("radio", name=words, exact=True)
+    control.locator("input").click()
+    page.wait_for_function("key => window.__quantviz.controls.names[key]", arg=key)
+    return page.get_by_role("option", name=words, exact=True)
+
+
 def click_until(page, x, y, reached, arg=None):
     """Click a place of a table as a person does: once more where nothing came of it, as while a busy page
     draws the table anew.

@@ -19,13 +19,13 @@ export class PageChoice {
   make(scheme, variant) {
     const { hand } = this;
     if (hand.moving || hand.data.far) return this.leave();
-    const { data, choice, shown } = hand;
-    hand.programs = [...hand.programs, variant.program];
+    const { data, choice, shown, programs } = hand;
+    hand.programs = [...programs, variant.program];
     hand.data = dataUnder(scheme, { ...variant, program: hand.programs.length - 1 }, data);
     hand.choice = unchanged(hand.data);
     hand.shown = hand.computed(hand.choice);
     if (hand.shown.refused) {
-      Object.assign(hand, { data, choice, shown });
+      Object.assign(hand, { data, choice, shown, programs });
       return this.leave();
     }
     this.scheme = scheme;
