@@ -1,0 +1,301 @@
+"""The small plots of a layer: the products of one output, its input channels, and pairs of schemes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from quantviz.figures.numbers import short_number
+from quantviz.figures.payload import Drawn
+from quantviz.figures.small_plots import bare_layout, scatter
+from quantviz.figures.theme import THEMES, translucent
+from quantviz.text import DEFAULT_LANGUAGE, text
+
+if TYPE_CHECKING:
+    from quantviz.layers.causes import Channels, Products
+
+#: The parts of a product's error, by the names of `Products`.
+PARTS = ("weights", "inputs", "cross")
+#: The values of a channel that bars can show, upwards and downwards, by the names of `Channels`.
+MIRRORED = {"size": ("x_max", "w_max"), "cost": ("weight_error", "cost")}
+#: Products of a cell that have a bar.
+MOST_BARS = 24
+#: Decibels around the points of the pairs.
+_AROUND_DB = 4.0
+
+
+def products_figure(
+    products: Products,
+    chosen: int,
+    *,
+    height: int,
+    language: str = DEFAULT_LANGUAGE,
+    theme: str = "light",
+) -> Drawn:
+    """Return bars of the products that contribute most to an output's error, each of its parts stacked.
+
+    A bar's data is its channel; `chosen` is the channel that is marked.
+    """
+    colours = THEMES[theme]
+    count = min(MOST_BARS, len(products.channels))
+    channels = products.channels[:count].tolist()
+    names = [str(channel) for channel in channels]
+    shades = part_colours(theme)
+    total = products.contributions[:count].tolist()
+    shares = products.shares[:count].tolist()
+    traces = []
+    for part in PARTS:
+        values = getattr(products, part)[:count].tolist()
+        words = [
+            text(
+                "layer_plots.product_hover",
+                language,
+                channel=channel,
+                part=text(f"layer_plots.parts.{part}", language),
+                value=short_number(value),
+                total=short_number(whole),
+                share=f"{100 * share:.0f}",
+            )
+            for channel, value, whole, share in zip(channels, values, total, shares, strict=True)
+        ]
+        traces.append(
+            {
+                "type": "bar",
+                "x": names,
+                "y": values,
+                "name": part,
+                "customdata": channels,
+                "marker": {"color": shades[part], "line": {"width": 0}},
+                "text": words,
+                "textposition": "none",
+                "hovertemplate": "%{text}<extra></extra>",
+            }
+        )
+    layout = bare_layout(colours, height, (46, 8, 8, 38))
+    layout["barmode"] = "relative"
+    layout["bargap"] = 0.25
+    layout["xaxis"] |= {
+        "type": "category",
+        "title": {"text": text("layer_plots.channels_sorted", language), "font": {"size": 12}, "standoff": 6},
+        "showgrid": False,
+        "automargin": False,
+        "tickangle": -90 if count > 12 else 0,
+    }
+    layout["yaxis"] |= {"zeroline": True, "zerolinecolor": colours.muted, "nticks": 5}
+    if str(chosen) in names:
+        at = names.index(str(chosen))
+        layout["shapes"] = [
+            {
+                "type": "rect",
+                "xref": "x",
+                "yref": "paper",
+                "x0": at - 0.5,
+                "x1": at + 0.5,
+                "y0": 0,
+                "y1": 1,
+                "layer": "below",
+                "fillcolor": translucent(colours.accent, 0.2),
+                "line": {"width": 0},
+            }
+        ]
+    return Drawn({"data": traces, "layout": layout})
+
+
+def part_colours(theme: str) -> dict[str, str]:
+    """Return the colours of an error's parts."""
+    colours = THEMES[theme]
+    return {"weights": colours.schemes[0], "inputs": colours.schemes[1], "cross": colours.muted}
+
+
+def channels_figure(
+    channels: Channels,
+    mirrored: str,
+    *,
+    ranked: bool,
+    height: int,
+    language: str = DEFAULT_LANGUAGE,
+    theme: str = "light",
+) -> Drawn:
+    """Return mirrored bars of the input channels.
+
+    Args:
+        channels: The layer's channels.
+        mirrored: One of `MIRRORED`: the values upwards and downwards, each as a share of its largest.
+        ranked: Whether the bars are in the order of the upper values, the largest first; else in place.
+        height: CSS pixels.
+        language: The language of the words.
+        theme: One of `THEMES`.
+    """
+    colours = THEMES[theme]
+    names = MIRRORED[mirrored]
+    upper, lower = (getattr(channels, name) for name in names)
+    count = len(upper)
+    order = upper.argsort(descending=True, stable=True).tolist() if ranked else list(range(count))
+    shades = (colours.schemes[1], colours.schemes[0]) if mirrored == "size" else colours.schemes[:2]
+    loud = {*channels.loud_inputs, *channels.loud_weights}
+    traces = []
+    for at, (name, values) in enumerate(zip(names, (upper, lower), strict=True)):
+        largest = float(values.max()) or 1.0
+        shares = (values / largest * (-1 if at else 1))[order]
+        hover = [
+            text(
+                "layer_plots.channel_hover",
+                language,
+                channel=channel,
+                what=text(f"layer_plots.channel.{name}", language),
+                value=short_number(float(values[channel])),
+            )
+            for channel in order
+        ]
+        traces.append(
+            {
+                "type": "bar",
+                "x": list(range(count)),
+                "y": shares.tolist(),
+                "name": name,
+                "customdata": order,
+                "marker": {"color": shades[at], "line": {"width": 0}},
+                "text": hover,
+                "textposition": "none",
+                "hovertemplate": "%{text}<extra></extra>",
+            }
+        )
+    layout = bare_layout(colours, height, (10, 10, 20, 36))
+    layout["barmode"] = "overlay"
+    layout["bargap"] = 0 if count > 60 else 0.2
+    layout["yaxis"] |= {
+        "range": [-1.12, 1.12],
+        "zeroline": True,
+        "zerolinecolor": colours.muted,
+        "showticklabels": False,
+        "showgrid": False,
+    }
+    title = text(f"layer_plots.{'channels_ranked' if ranked else 'channels_in_place'}", language)
+    places = [at for at, channel in enumerate(order) if channel in loud][:8] if mirrored == "size" else []
+    ticks = sorted({0, count - 1})
+    layout["xaxis"] |= {
+        "title": {"text": title, "font": {"size": 12}, "standoff": 6},
+        "tickmode": "array",
+        "tickvals": ticks,
+        "ticktext": [str(order[at]) for at in ticks],
+        "showgrid": False,
+        "range": [-0.5 - count * 0.005, count - 0.5 + count * 0.005],
+    }
+    layout["annotations"] = [
+        _channel_name(at, str(order[at]), step, colours.text) for step, at in enumerate(_apart(places, count))
+    ]
+    for at, (name, values) in enumerate(zip(names, (upper, lower), strict=True)):
+        words = text(f"layer_plots.channel.{name}", language)
+        layout["annotations"].append(
+            {
+                "text": f"<b>{words}</b> ≤ {short_number(float(values.max()))}",
+                "x": 1,
+                "y": 0 if at else 1,
+                "xref": "paper",
+                "yref": "paper",
+                "xanchor": "right",
+                "yanchor": "bottom" if at else "top",
+                "showarrow": False,
+                "font": {"size": 12, "color": shades[at]},
+            }
+        )
+    return Drawn({"data": traces, "layout": layout})
+
+
+def _apart(places: Sequence[int], count: int) -> list[int]:
+    """Return those places whose names have room beside the ones before."""
+    kept: list[int] = []
+    for place in places:
+        if all(abs(place - other) > count * 0.05 for other in kept):
+            kept.append(place)
+    return kept
+
+
+def _channel_name(at: int, name: str, step: int, colour: str) -> dict[str, Any]:
+    return {
+        "text": name,
+        "x": at,
+        "y": 1.0 if step == 0 else 0.86,
+        "xref": "x",
+        "yref": "y",
+        "xanchor": "left",
+        "yanchor": "bottom",
+        "showarrow": False,
+        "font": {"size": 12, "color": colour},
+    }
+
+
+@dataclass(frozen=True)
+class PairPoint:
+    """A pair of schemes in the plot."""
+
+    #: A letter beside the dot, and the pair's name.
+    letter: str
+    name: str
+    #: dB; inf where nothing is lost.
+    weight_db: float
+    output_db: float
+
+
+def pairs_figure(
+    points: Sequence[PairPoint],
+    chosen: int,
+    *,
+    height: int,
+    language: str = DEFAULT_LANGUAGE,
+    theme: str = "light",
+) -> Drawn:
+    """Return a dot for each pair: the SQNR of its weight against that of its outputs, and the diagonal.
+
+    A dot's data is its place among the points.
+    """
+    colours = THEMES[theme]
+    known = [db for each in points for db in (each.weight_db, each.output_db) if math.isfinite(db)] or [0.0]
+    low = min(known) - _AROUND_DB
+    high = max(known) + _AROUND_DB
+
+    def place(db: float) -> float:
+        return min(max(db, low), high)
+
+    dots = scatter(
+        "markers+text",
+        [place(each.weight_db) for each in points],
+        [place(each.output_db) for each in points],
+        text=[f" {each.letter}" for each in points],
+        hovertemplate="%{hovertext}<extra></extra>",
+        hovertext=[
+            text(
+                "layer_plots.pair_hover",
+                language,
+                name=each.name,
+                weight=short_number(each.weight_db),
+                output=short_number(each.output_db),
+            )
+            for each in points
+        ],
+        marker={
+            "size": [14 if at == chosen else 10 for at in range(len(points))],
+            "color": [colours.schemes[at % len(colours.schemes)] for at in range(len(points))],
+            "line": {"width": 1.5, "color": colours.text},
+        },
+        customdata=list(range(len(points))),
+        textposition="middle right",
+        textfont={"size": 14, "color": colours.text},
+        cliponaxis=False,
+    )
+    diagonal = scatter(
+        "lines",
+        [low, high],
+        [low, high],
+        line={"color": colours.muted, "width": 1, "dash": "4px,4px"},
+        hoverinfo="skip",
+    )
+    layout = bare_layout(colours, height, (48, 12, 8, 40))
+    for axis, name in (("xaxis", "weight_db"), ("yaxis", "output_db")):
+        layout[axis] |= {
+            "range": [low, high],
+            "title": {"text": text(f"layer_plots.{name}", language), "font": {"size": 12}, "standoff": 6},
+        }
+    return Drawn({"data": [diagonal, dots], "layout": layout})

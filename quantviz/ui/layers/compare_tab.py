@@ -1,0 +1,140 @@
+"""The tab Compare: pairs of schemes by what they cost the outputs, and by what their weight error says."""
+
+from __future__ import annotations
+
+import math
+import string
+from typing import TYPE_CHECKING
+
+import streamlit as st
+
+from quantviz.errors import QuantVizError
+from quantviz.lab.layer_state import MOST_PAIRS, LayerState, Pair, pairs_compared
+from quantviz.ui.components.choice import show_button
+from quantviz.ui.components.component import clicked_mark
+from quantviz.ui.components.phone_tables import Column, show_table
+from quantviz.ui.components.small_parts import show_plot
+from quantviz.ui.layers.names import pair_name
+from quantviz.ui.layers.numbers import bits_of, decibels
+from quantviz.ui.layers.reading import SeenLayer, seen_layer
+from quantviz.ui.layers.state import change_state, current_state
+from quantviz.ui.shell import errors
+from quantviz.ui.shell.words import language, plain, say, theme
+
+if TYPE_CHECKING:
+    from quantviz.figures.layer_plots import PairPoint
+
+_DOTS = "layers_dots"
+_TABLE = "layers_table"
+_HEIGHT = 250
+#: CSS pixels of half a laptop's page: the table stands beside the picture.
+_WIDTH = 570
+#: Decibels between the two numbers of a pair from which the sentence tells it.
+_FAR = 3.0
+
+
+def show_compare(state: LayerState) -> None:
+    """Show the pairs as a table, and as dots beside the diagonal."""
+    from quantviz.figures.layer_plots import PairPoint, pairs_figure
+
+    pairs = []
+    found = []
+    for pair in pairs_compared(state):
+        try:
+            found.append(seen_layer(state, pair))
+            pairs.append(pair)
+        except QuantVizError:
+            continue  # its own choice above tells why
+    points = [
+        PairPoint(string.ascii_uppercase[at], pair_name(pair), seen.weight_db, _output_db(seen))
+        for at, (pair, seen) in enumerate(zip(pairs, found, strict=True))
+    ]
+    st.markdown(plain(_lesson(points)))
+    _show_buttons(state, tuple(pairs))
+    figure = pairs_figure(points, 0, height=_HEIGHT, language=language(), theme=theme())
+    show_plot(
+        figure,
+        _DOTS,
+        say("layers.compare.alt"),
+        on_select=errors.safely(lambda: _take_dot(pairs)),
+        selection_mode="points",
+    )
+    rows = list(zip(points, found, strict=True))
+    columns = (
+        Column("letter", [each.letter for each in points], 34, on_phone=True),
+        Column("pair", [each.name for each in points], 168, on_phone=True, names_lines=True),
+        Column(
+            "held_back",
+            [100 * seen.result.rel_out.held_back for _, seen in rows],
+            96,
+            "%.3g %%",
+            on_phone=True,
+        ),
+        Column("used", [100 * seen.result.rel_out.used for _, seen in rows], 80, "%.3g %%"),
+        Column("weight_db", [_finite(each.weight_db) for each in points], 80, "%.1f", on_phone=True),
+        Column("bits_w", [bits_of(seen, "weights") for _, seen in rows], 52, "%.3g"),
+        Column("bits_a", [bits_of(seen, "inputs") for _, seen in rows], 52, "%.3g"),
+    )
+    show_table(
+        _TABLE,
+        columns,
+        _WIDTH,
+        words="layers.compare.heads",
+        alt=say("layers.compare.table_alt"),
+        take=lambda line: change_state(pair=pairs[line]),
+    )
+
+
+def _output_db(seen: SeenLayer) -> float:
+    error = seen.result.rel_out.held_back
+    return -10 * math.log10(error) if error else math.inf
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _lesson(points: list[PairPoint]) -> str:
+    """Return the sentence on the pair whose weight SQNR promises most beyond what its outputs keep."""
+    known = [each for each in points if math.isfinite(each.weight_db) and math.isfinite(each.output_db)]
+    if not known:
+        return say("layers.compare.nothing")
+    worst = max(known, key=lambda each: each.weight_db - each.output_db)
+    best = max(known, key=lambda each: each.output_db - each.weight_db)
+    told = worst if worst.weight_db - worst.output_db >= best.output_db - best.weight_db else best
+    gap = told.output_db - told.weight_db
+    if abs(gap) < _FAR:
+        return say("layers.compare.on_the_diagonal")
+    return say(
+        "layers.compare.below" if gap < 0 else "layers.compare.above",
+        letter=told.letter,
+        pair=told.name,
+        weight=decibels(told.weight_db),
+        output=decibels(told.output_db),
+    )
+
+
+def _show_buttons(state: LayerState, pairs: tuple[Pair, ...]) -> None:
+    with st.container(key="layers_compare", horizontal=True, gap="small"):
+        held = state.pair in state.compared
+        full = len(state.compared) >= MOST_PAIRS
+        if held:
+            show_button(say("layers.compare.drop"), "layers_drop", _drop, state.pair)
+        else:
+            show_button(say("layers.compare.keep"), "layers_keep", _keep, state.pair, disabled=full)
+        if state.compared:
+            show_button(say("layers.compare.usual"), "layers_usual", lambda: change_state(compared=()))
+
+
+def _keep(pair: Pair) -> None:
+    change_state(compared=(*current_state().compared, pair)[-MOST_PAIRS:])
+
+
+def _drop(pair: Pair) -> None:
+    change_state(compared=tuple(each for each in current_state().compared if each != pair))
+
+
+def _take_dot(pairs: list[Pair]) -> None:
+    at = clicked_mark(_DOTS, lambda at: isinstance(at, float) and 0 <= at < len(pairs))
+    if at is not None:
+        change_state(pair=pairs[int(at)])
