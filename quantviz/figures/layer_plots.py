@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 from quantviz.figures.numbers import short_number
 from quantviz.figures.payload import Drawn
 from quantviz.figures.small_plots import bare_layout, scatter
-from quantviz.figures.theme import THEMES, translucent
+from quantviz.figures.theme import THEMES, Theme, translucent
 from quantviz.text import DEFAULT_LANGUAGE, text
 
 if TYPE_CHECKING:
+    import torch
+
     from quantviz.layers.causes import Channels, Products
 
 #: The parts of a product's error, by the names of `Products`.
@@ -39,40 +41,8 @@ def products_figure(
     A bar's data is its channel; `chosen` is the channel that is marked.
     """
     colours = THEMES[theme]
-    count = min(MOST_BARS, len(products.channels))
-    channels = products.channels[:count].tolist()
-    names = [str(channel) for channel in channels]
-    shades = part_colours(theme)
-    total = products.contributions[:count].tolist()
-    shares = products.shares[:count].tolist()
-    traces = []
-    for part in PARTS:
-        values = getattr(products, part)[:count].tolist()
-        words = [
-            text(
-                "layer_plots.product_hover",
-                language,
-                channel=channel,
-                part=text(f"layer_plots.parts.{part}", language),
-                value=short_number(value),
-                total=short_number(whole),
-                share=f"{100 * share:.0f}",
-            )
-            for channel, value, whole, share in zip(channels, values, total, shares, strict=True)
-        ]
-        traces.append(
-            {
-                "type": "bar",
-                "x": names,
-                "y": values,
-                "name": part,
-                "customdata": channels,
-                "marker": {"color": shades[part], "line": {"width": 0}},
-                "text": words,
-                "textposition": "none",
-                "hovertemplate": "%{text}<extra></extra>",
-            }
-        )
+    names = [str(channel) for channel in products.channels[:MOST_BARS].tolist()]
+    count = len(names)
     layout = bare_layout(colours, height, (46, 8, 8, 38))
     layout["barmode"] = "relative"
     layout["bargap"] = 0.25
@@ -100,7 +70,53 @@ def products_figure(
                 "line": {"width": 0},
             }
         ]
+    traces = [_part_bars(products, part, language, theme) for part in PARTS]
     return Drawn({"data": traces, "layout": layout})
+
+
+def _part_bars(products: Products, part: str, language: str, theme: str) -> dict[str, Any]:
+    """Return the bars of a part of the products' errors."""
+    channels = products.channels[:MOST_BARS].tolist()
+    totals = products.contributions[:MOST_BARS].tolist()
+    shares = products.shares[:MOST_BARS].tolist()
+    values = getattr(products, part)[:MOST_BARS].tolist()
+    words = [
+        text(
+            "layer_plots.product_hover",
+            language,
+            channel=channel,
+            part=text(f"layer_plots.parts.{part}", language),
+            value=short_number(value),
+            total=short_number(total),
+            share=f"{100 * share:.0f}",
+        )
+        for channel, value, total, share in zip(channels, values, totals, shares, strict=True)
+    ]
+    return _bars(
+        [str(channel) for channel in channels], values, part, channels, part_colours(theme)[part], words
+    )
+
+
+def _bars(
+    x: Sequence[Any],
+    y: Sequence[float],
+    name: str,
+    channels: Sequence[int],
+    colour: str,
+    words: Sequence[str],
+) -> dict[str, Any]:
+    """Return bars, each with its channel as data and its words on hover."""
+    return {
+        "type": "bar",
+        "x": x,
+        "y": y,
+        "name": name,
+        "customdata": channels,
+        "marker": {"color": colour, "line": {"width": 0}},
+        "text": words,
+        "textposition": "none",
+        "hovertemplate": "%{text}<extra></extra>",
+    }
 
 
 def part_colours(theme: str) -> dict[str, str]:
@@ -134,46 +150,40 @@ def channels_figure(
     count = len(upper)
     order = upper.argsort(descending=True, stable=True).tolist() if ranked else list(range(count))
     shades = (colours.schemes[1], colours.schemes[0]) if mirrored == "size" else colours.schemes[:2]
-    loud = {*channels.loud_inputs, *channels.loud_weights}
-    traces = []
-    for at, (name, values) in enumerate(zip(names, (upper, lower), strict=True)):
-        largest = float(values.max()) or 1.0
-        shares = (values / largest * (-1 if at else 1))[order]
-        hover = [
-            text(
-                "layer_plots.channel_hover",
-                language,
-                channel=channel,
-                what=text(f"layer_plots.channel.{name}", language),
-                value=short_number(float(values[channel])),
-            )
-            for channel in order
+    traces = [
+        _channel_bars(name, values, order, shade, downwards=at == 1, language=language)
+        for at, (name, values, shade) in enumerate(zip(names, (upper, lower), shades, strict=True))
+    ]
+    layout = _channels_layout(
+        order, height, colours, text(f"layer_plots.channels_{'ranked' if ranked else 'in_place'}", language)
+    )
+    layout["annotations"] = [
+        _channels_name(name, float(values.max()), shade, language, below=at == 1)
+        for at, (name, values, shade) in enumerate(zip(names, (upper, lower), shades, strict=True))
+    ]
+    if mirrored == "size":
+        loud = {*channels.loud_inputs, *channels.loud_weights}
+        places = [at for at, channel in enumerate(order) if channel in loud][:8]
+        layout["annotations"] += [
+            _channel_name(at, str(order[at]), step, colours.text)
+            for step, at in enumerate(_apart(places, count))
         ]
-        traces.append(
-            {
-                "type": "bar",
-                "x": list(range(count)),
-                "y": shares.tolist(),
-                "name": name,
-                "customdata": order,
-                "marker": {"color": shades[at], "line": {"width": 0}},
-                "text": hover,
-                "textposition": "none",
-                "hovertemplate": "%{text}<extra></extra>",
-            }
-        )
-    layout = bare_layout(colours, height, (10, 10, 20, 36))
+    return Drawn({"data": traces, "layout": layout})
+
+
+def _channels_layout(order: Sequence[int], height: int, theme: Theme, title: str) -> dict[str, Any]:
+    """Return the layout of mirrored bars, with the numbers of the first and the last channel."""
+    count = len(order)
+    layout = bare_layout(theme, height, (10, 10, 20, 36))
     layout["barmode"] = "overlay"
     layout["bargap"] = 0 if count > 60 else 0.2
     layout["yaxis"] |= {
         "range": [-1.12, 1.12],
         "zeroline": True,
-        "zerolinecolor": colours.muted,
+        "zerolinecolor": theme.muted,
         "showticklabels": False,
         "showgrid": False,
     }
-    title = text(f"layer_plots.{'channels_ranked' if ranked else 'channels_in_place'}", language)
-    places = [at for at, channel in enumerate(order) if channel in loud][:8] if mirrored == "size" else []
     ticks = sorted({0, count - 1})
     layout["xaxis"] |= {
         "title": {"text": title, "font": {"size": 12}, "standoff": 6},
@@ -183,25 +193,44 @@ def channels_figure(
         "showgrid": False,
         "range": [-0.5 - count * 0.005, count - 0.5 + count * 0.005],
     }
-    layout["annotations"] = [
-        _channel_name(at, str(order[at]), step, colours.text) for step, at in enumerate(_apart(places, count))
-    ]
-    for at, (name, values) in enumerate(zip(names, (upper, lower), strict=True)):
-        words = text(f"layer_plots.channel.{name}", language)
-        layout["annotations"].append(
-            {
-                "text": f"<b>{words}</b> ≤ {short_number(float(values.max()))}",
-                "x": 1,
-                "y": 0 if at else 1,
-                "xref": "paper",
-                "yref": "paper",
-                "xanchor": "right",
-                "yanchor": "bottom" if at else "top",
-                "showarrow": False,
-                "font": {"size": 12, "color": shades[at]},
-            }
+    return layout
+
+
+def _channel_bars(
+    name: str, values: torch.Tensor, order: Sequence[int], colour: str, *, downwards: bool, language: str
+) -> dict[str, Any]:
+    """Return the bars of one side, each as a share of the largest."""
+    largest = float(values.max()) or 1.0
+    sign = -1 if downwards else 1
+    what = text(f"layer_plots.channel.{name}", language)
+    hover = [
+        text(
+            "layer_plots.channel_hover",
+            language,
+            channel=channel,
+            what=what,
+            value=short_number(float(values[channel])),
         )
-    return Drawn({"data": traces, "layout": layout})
+        for channel in order
+    ]
+    shares = [sign * float(values[channel]) / largest for channel in order]
+    return _bars(list(range(len(order))), shares, name, order, colour, hover)
+
+
+def _channels_name(name: str, largest: float, colour: str, language: str, *, below: bool) -> dict[str, Any]:
+    """Return the annotation that says what the bars of one side are, and how far they reach."""
+    words = text(f"layer_plots.channel.{name}", language)
+    return {
+        "text": f"<b>{words}</b> ≤ {short_number(largest)}",
+        "x": 1,
+        "y": 0 if below else 1,
+        "xref": "paper",
+        "yref": "paper",
+        "xanchor": "right",
+        "yanchor": "bottom" if below else "top",
+        "showarrow": False,
+        "font": {"size": 12, "color": colour},
+    }
 
 
 def _apart(places: Sequence[int], count: int) -> list[int]:

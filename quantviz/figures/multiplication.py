@@ -79,29 +79,24 @@ def multiplication_figure(
     up = {"x": (0.0, place.low), "w": (place.high, 1.0), "y": (0.0, place.low)}
     # The outputs of Wᵀ are those of Y below it, and the tokens of Y those of X beside it.
     words = {"x": (channel, token), "w": ("", channel), "y": (output, "")}
-    follow = {"w": {"matches": "x3"}, "y": {"matches": "y"}}
     for at, name in enumerate(PARTS):
         part: Pixels = getattr(picture, name)
         number = str(at + 1) if at else ""
-        rows, cols = part.values.shape
         named_x, named_y = words[name]
         layout[f"xaxis{number}"] = {
             **axis,
-            **_ticks(part.col_edges, shown=bool(named_x)),
-            "title": _title(named_x, standoff=4),
+            **_cells(part.col_edges, named_x, standoff=4),
             "domain": across[name],
             "anchor": f"y{number}",
-            "range": [-0.5, cols - 0.5],
-            **(follow[name] if name == "w" else {}),
+            **({"matches": "x3"} if name == "w" else {}),
         }
         layout[f"yaxis{number}"] = {
             **axis,
-            **_ticks(part.row_edges, shown=bool(named_y)),
-            "title": _title(named_y, standoff=2),
+            **_cells(part.row_edges, named_y, standoff=2),
+            "range": [len(part.row_edges) - 1.5, -0.5],
             "domain": up[name],
             "anchor": f"x{number}",
-            "range": [rows - 0.5, -0.5],
-            **(follow[name] if name == "y" else {}),
+            **({"matches": "y"} if name == "y" else {}),
         }
     layout["dragmode"] = "zoom"
     layout["hovermode"] = False
@@ -126,16 +121,22 @@ def _within(share: float) -> float:
     return min(max(share, _LEAST), _MOST)
 
 
-def _ticks(edges: Any, *, shown: bool) -> dict[str, Any]:
-    """Return the ticks at the first and the last pixel, with the numbers of their cells."""
+def _cells(edges: Any, title: str, *, standoff: int) -> dict[str, Any]:
+    """Return an axis of pixels: its range, the numbers of its first and last cell, and its title.
+
+    One without a title has the cells of the axis that it is drawn with, and no numbers of its own.
+    """
     last = len(edges) - 2
     places = sorted({0, last})
     numbers = [str(int(edges[0])), str(int(edges[-1]) - 1)][: len(places)]
-    return {"tickmode": "array", "tickvals": places, "ticktext": numbers, "showticklabels": shown}
-
-
-def _title(words: str, *, standoff: int) -> dict[str, Any]:
-    return {"text": words, "standoff": standoff, "font": {"size": 12}}
+    return {
+        "range": [-0.5, last + 0.5],
+        "tickmode": "array",
+        "tickvals": places,
+        "ticktext": numbers,
+        "showticklabels": bool(title),
+        "title": {"text": title, "standoff": standoff, "font": {"size": 12}},
+    }
 
 
 def _trace(picture: LayerPicture, name: str, end: float, theme: Theme) -> dict[str, Any]:

@@ -43,6 +43,9 @@ class Pair:
     #: Whether a scale of the inputs that all tokens share is chosen on the tokens that are not held back.
     static: bool = True
 
+    def __str__(self) -> str:
+        return _WITHIN.join((self.weights, self.inputs, *(() if self.static else ("d",))))
+
     def with_side(self, side: str, form: str) -> Pair:
         """Return the pair with another scheme of a side, "weights" or "inputs"."""
         if side == "weights":
@@ -123,6 +126,9 @@ class Lines:
     tokens: tuple[int, int]
     inputs: tuple[int, int]
     outputs: tuple[int, int]
+
+    def __str__(self) -> str:
+        return "_".join(f"{first}.{last}" for first, last in (self.tokens, self.inputs, self.outputs))
 
     @classmethod
     def whole(cls, shape: Shape) -> Lines:
@@ -242,8 +248,8 @@ def write_link(state: LayerState) -> dict[str, str]:
         "c": "" if state.cell is None else ".".join(map(str, state.cell)),
         "j": "" if state.channel is None else str(state.channel),
         "e": state.shown if state.shown != SHOWN[0] else "",
-        "v": "" if state.lines is None else _write_lines(state.lines),
-        "y": _BETWEEN.join(map(_write_pair, state.compared)),
+        "v": "" if state.lines is None else str(state.lines),
+        "y": _BETWEEN.join(map(str, state.compared)),
     }
     return {name: value for name, value in parts.items() if value}
 
@@ -277,14 +283,6 @@ def read_link(
                 part = QuantVizError(f"link.names.layer_{name}")
                 problems.append(QuantVizError("link.part", part=part, reason=problem))
     return state.fitting(), tuple(problems)
-
-
-def _write_lines(lines: Lines) -> str:
-    return "_".join(f"{first}.{last}" for first, last in (lines.tokens, lines.inputs, lines.outputs))
-
-
-def _write_pair(pair: Pair) -> str:
-    return _WITHIN.join((pair.weights, pair.inputs, *(() if pair.static else ("d",))))
 
 
 def _with_pair(state: LayerState, **changes: Any) -> LayerState:

@@ -1,5 +1,5 @@
-// The picture of a layer's multiplication under the pointer: it lights the lines of an output, selects it on a
-// click, and asks the server for the part that was zoomed to.
+// The picture of a layer's multiplication under the pointer: it lights the lines of an output, selects it on
+// a click, and asks the server for the part that was zoomed to.
 
 import { Card } from "../panels/card.js";
 import { AXES, partsOf, pixelAt } from "./parts.js";
@@ -101,8 +101,8 @@ export class Multiplication {
     this.dropGhost();
     this.ghost = document.createElement("div");
     this.ghost.setAttribute("aria-hidden", "true");
-    this.ghost.style.cssText = `position: absolute; inset: 0 auto auto 0; pointer-events: none; overflow: hidden;
-      width: ${width}px; height: ${height}px;`;
+    this.ghost.style.cssText = `position: absolute; inset: 0 auto auto 0; pointer-events: none;
+      overflow: hidden; width: ${width}px; height: ${height}px;`;
     this.ghost.append(picture);
     this.container.style.position = "relative";
     this.container.style.minHeight = `${height}px`;

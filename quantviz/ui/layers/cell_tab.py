@@ -12,15 +12,15 @@ from quantviz.lab.layer_state import LayerState
 from quantviz.ui.components.cell import steps_html
 from quantviz.ui.components.component import clicked_mark
 from quantviz.ui.components.small_parts import legend_html, show_plot, table_html
-from quantviz.ui.layers.numbers import share_of
 from quantviz.ui.layers.picture import select
 from quantviz.ui.layers.state import change_state, current_state
+from quantviz.ui.layers.words import share_of
 from quantviz.ui.shell import errors, widgets
 from quantviz.ui.shell.words import language, number, plain, say, say_note, sentences, theme
 
 if TYPE_CHECKING:
     from quantviz.layers.causes import Products
-    from quantviz.ui.layers.reading import SeenLayer
+    from quantviz.ui.layers.state import SeenLayer
 
 _PRODUCTS = "layers_products"
 _HEIGHT = 150
@@ -75,6 +75,10 @@ def _shared_scale(seen: SeenLayer) -> str:
 
 def _show_place(seen: SeenLayer, cell: tuple[int, int]) -> None:
     """Show the cell's place as numbers that can be typed over, and its values."""
+
+    def take() -> None:
+        select(int(st.session_state["layers_token"]), int(st.session_state["layers_output"]))
+
     tokens, _, outputs = seen.result.shape
     token, output = cell
     with st.container(key="layers_place", horizontal=True, vertical_alignment="center", gap="small"):
@@ -84,7 +88,7 @@ def _show_place(seen: SeenLayer, cell: tuple[int, int]) -> None:
                 0,
                 count - 1,
                 key=widgets.show(f"layers_{name}", now),
-                on_change=errors.safely(_take_place),
+                on_change=errors.safely(take),
             )
         cells = seen.result.cells(slice(token, token + 1), slice(output, output + 1))
         y, y_hat, error = (float(each[0, 0]) for each in (cells.y, cells.y_hat, cells.error))
@@ -100,10 +104,6 @@ def _show_place(seen: SeenLayer, cell: tuple[int, int]) -> None:
             f'<p class="qv-values"><b>{html.escape(words)}</b><br><small>{html.escape(about)}</small></p>',
             width="stretch",
         )
-
-
-def _take_place() -> None:
-    select(int(st.session_state["layers_token"]), int(st.session_state["layers_output"]))
 
 
 def _take_product(products: Products) -> None:

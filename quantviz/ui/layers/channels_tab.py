@@ -10,12 +10,12 @@ from quantviz.figures.numbers import short_number
 from quantviz.lab.layer_state import LayerState
 from quantviz.ui.components.choice import switch
 from quantviz.ui.components.small_parts import show_plot
-from quantviz.ui.layers.numbers import share_of
+from quantviz.ui.layers.words import share_of
 from quantviz.ui.shell.words import language, plain, say, sentences, theme
 
 if TYPE_CHECKING:
     from quantviz.layers.causes import Channels
-    from quantviz.ui.layers.reading import SeenLayer
+    from quantviz.ui.layers.state import SeenLayer
 
 _HEIGHT = 270
 #: Loud channels that are named.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
 from typing import Any
 
 import streamlit as st
@@ -11,10 +10,9 @@ import streamlit as st
 from quantviz.lab.layer_state import AS_IT_IS, INPUTS, PAIRS, WEIGHTS, LayerState, Pair, name_of_pair
 from quantviz.layers.built_in import BUILT_IN_LAYERS, BuiltInLayer
 from quantviz.layers.layer_sources import parse_layer, write_layer
-from quantviz.schemes.granularity import Shape
 from quantviz.ui.components.choice import choose_among, show_button
-from quantviz.ui.layers.names import pair_names, scheme_name
 from quantviz.ui.layers.state import can_turn, change_state, current_state, put_state, turn
+from quantviz.ui.layers.words import pair_names, scheme_name
 from quantviz.ui.shell import errors, widgets
 from quantviz.ui.shell.words import language, say
 
@@ -44,15 +42,27 @@ def show_choices(state: LayerState) -> None:
     now = write_layer(state.source)
     layers.setdefault(now, state.source.title(language()))
     with st.container(key="layers_choices", horizontal=True, vertical_alignment="bottom", gap="small"):
-        _choose("layer", layers, now, _take_layer)
+        _choose("layer", layers, now, lambda form: put_state(current_state().of_layer(parse_layer(form))))
         pairs = {name: words for name, words in pair_names().items() if not PAIRS[name].problem(shape)}
         known = name_of_pair(state.pair)
         own = {} if known in pairs else {"": say("layers.own_pair")}
-        _choose("pair", own | pairs, known if known in pairs else "", _take_pair)
+        _choose(
+            "pair",
+            own | pairs,
+            known if known in pairs else "",
+            lambda name: change_state(pair=PAIRS.get(name, state.pair)),
+        )
         for side, offered in (("weights", WEIGHTS), ("inputs", INPUTS)):
+            # The present one too, which a link may have brought.
             present = getattr(state.pair, side)
-            names = {form: scheme_name(form, side) for form in _fitting(side, offered, present, shape)}
-            _choose(side, names, present, lambda form, side=side: _take_side(side, form))
+            plain = Pair(AS_IT_IS, AS_IT_IS)
+            fitting = (form for form in offered if not plain.with_side(side, form).problem(shape))
+            names = {form: scheme_name(form, side) for form in (AS_IT_IS, *fitting, present)}
+
+            def take(form: str, side: str = side) -> None:
+                change_state(pair=current_state().pair.with_side(side, form))
+
+            _choose(side, names, present, take)
         with st.popover(say("layers.more"), key="layers_more", help=say("layers.more_help")):
             _show_more(state)
 
@@ -73,7 +83,11 @@ def _show_more(state: LayerState) -> None:
     st.toggle(
         say("layers.static"),
         key=widgets.show(_STATIC, state.pair.static, folded=True),
-        on_change=errors.safely(_take_static),
+        on_change=errors.safely(
+            lambda: change_state(
+                pair=dataclasses.replace(current_state().pair, static=bool(st.session_state[_STATIC]))
+            )
+        ),
         help=say("layers.static_help"),
     )
     st.number_input(
@@ -84,27 +98,3 @@ def _show_more(state: LayerState) -> None:
         on_change=errors.safely(lambda: change_state(seed=int(st.session_state[_SEED]))),
         help=say("layers.seed_help"),
     )
-
-
-def _take_layer(form: str) -> None:
-    put_state(current_state().of_layer(parse_layer(form)))
-
-
-def _take_pair(name: str) -> None:
-    if name:
-        change_state(pair=PAIRS[name])
-
-
-def _take_side(side: str, form: str) -> None:
-    change_state(pair=current_state().pair.with_side(side, form))
-
-
-def _take_static() -> None:
-    change_state(pair=dataclasses.replace(current_state().pair, static=bool(st.session_state[_STATIC])))
-
-
-def _fitting(side: str, offered: Iterable[str], now: str, shape: Shape) -> list[str]:
-    """Return the schemes of a side that fit the layer, and the present one, which a link may have brought."""
-    plain = Pair(AS_IT_IS, AS_IT_IS)
-    fitting = [form for form in offered if not plain.with_side(side, form).problem(shape)]
-    return list(dict.fromkeys((AS_IT_IS, *fitting, now)))

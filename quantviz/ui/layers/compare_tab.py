@@ -14,10 +14,8 @@ from quantviz.ui.components.choice import show_button
 from quantviz.ui.components.component import clicked_mark
 from quantviz.ui.components.phone_tables import Column, show_table
 from quantviz.ui.components.small_parts import show_plot
-from quantviz.ui.layers.names import pair_name
-from quantviz.ui.layers.numbers import bits_of, decibels
-from quantviz.ui.layers.reading import SeenLayer, seen_layer
-from quantviz.ui.layers.state import change_state, current_state
+from quantviz.ui.layers.state import change_state, seen_layer
+from quantviz.ui.layers.words import bits_of, decibels, pair_name
 from quantviz.ui.shell import errors
 from quantviz.ui.shell.words import language, plain, say, theme
 
@@ -37,6 +35,11 @@ def show_compare(state: LayerState) -> None:
     """Show the pairs as a table, and as dots beside the diagonal."""
     from quantviz.figures.layer_plots import PairPoint, pairs_figure
 
+    def take_dot() -> None:
+        at = clicked_mark(_DOTS, lambda at: isinstance(at, float) and 0 <= at < len(pairs))
+        if at is not None:
+            change_state(pair=pairs[int(at)])
+
     pairs = []
     found = []
     for pair in pairs_compared(state):
@@ -46,34 +49,34 @@ def show_compare(state: LayerState) -> None:
         except QuantVizError:
             continue  # its own choice above tells why
     points = [
-        PairPoint(string.ascii_uppercase[at], pair_name(pair), seen.weight_db, _output_db(seen))
+        PairPoint(string.ascii_uppercase[at], pair_name(pair), seen.weight_db, seen.output_db)
         for at, (pair, seen) in enumerate(zip(pairs, found, strict=True))
     ]
     st.markdown(plain(_lesson(points)))
-    _show_buttons(state, tuple(pairs))
+    _show_buttons(state)
     figure = pairs_figure(points, 0, height=_HEIGHT, language=language(), theme=theme())
     show_plot(
         figure,
         _DOTS,
         say("layers.compare.alt"),
-        on_select=errors.safely(lambda: _take_dot(pairs)),
+        on_select=errors.safely(take_dot),
         selection_mode="points",
     )
-    rows = list(zip(points, found, strict=True))
+    _show_table(points, found, pairs)
+
+
+def _show_table(points: list[PairPoint], found: list[SeenLayer], pairs: list[Pair]) -> None:
+    """Show the pairs as a table, in which a click takes one."""
+    errors_out = [seen.result.rel_out for seen in found]
+    weight_db = [each.weight_db if math.isfinite(each.weight_db) else None for each in points]
     columns = (
         Column("letter", [each.letter for each in points], 34, on_phone=True),
         Column("pair", [each.name for each in points], 168, on_phone=True, names_lines=True),
-        Column(
-            "held_back",
-            [100 * seen.result.rel_out.held_back for _, seen in rows],
-            96,
-            "%.3g %%",
-            on_phone=True,
-        ),
-        Column("used", [100 * seen.result.rel_out.used for _, seen in rows], 80, "%.3g %%"),
-        Column("weight_db", [_finite(each.weight_db) for each in points], 80, "%.1f", on_phone=True),
-        Column("bits_w", [bits_of(seen, "weights") for _, seen in rows], 52, "%.3g"),
-        Column("bits_a", [bits_of(seen, "inputs") for _, seen in rows], 52, "%.3g"),
+        Column("held_back", [100 * each.held_back for each in errors_out], 96, "%.3g %%", on_phone=True),
+        Column("used", [100 * each.used for each in errors_out], 80, "%.3g %%"),
+        Column("weight_db", weight_db, 80, "%.1f", on_phone=True),
+        Column("bits_w", [bits_of(seen, "weights") for seen in found], 52, "%.3g"),
+        Column("bits_a", [bits_of(seen, "inputs") for seen in found], 52, "%.3g"),
     )
     show_table(
         _TABLE,
@@ -83,15 +86,6 @@ def show_compare(state: LayerState) -> None:
         alt=say("layers.compare.table_alt"),
         take=lambda line: change_state(pair=pairs[line]),
     )
-
-
-def _output_db(seen: SeenLayer) -> float:
-    error = seen.result.rel_out.held_back
-    return -10 * math.log10(error) if error else math.inf
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
 
 
 def _lesson(points: list[PairPoint]) -> str:
@@ -114,27 +108,18 @@ def _lesson(points: list[PairPoint]) -> str:
     )
 
 
-def _show_buttons(state: LayerState, pairs: tuple[Pair, ...]) -> None:
+def _show_buttons(state: LayerState) -> None:
     with st.container(key="layers_compare", horizontal=True, gap="small"):
-        held = state.pair in state.compared
-        full = len(state.compared) >= MOST_PAIRS
-        if held:
-            show_button(say("layers.compare.drop"), "layers_drop", _drop, state.pair)
+        others = tuple(each for each in state.compared if each != state.pair)
+        if others == state.compared:
+            full = len(others) >= MOST_PAIRS
+            kept = (*others, state.pair)
+            show_button(say("layers.compare.keep"), "layers_keep", _compare, kept, disabled=full)
         else:
-            show_button(say("layers.compare.keep"), "layers_keep", _keep, state.pair, disabled=full)
+            show_button(say("layers.compare.drop"), "layers_drop", _compare, others)
         if state.compared:
-            show_button(say("layers.compare.usual"), "layers_usual", lambda: change_state(compared=()))
+            show_button(say("layers.compare.usual"), "layers_usual", _compare, ())
 
 
-def _keep(pair: Pair) -> None:
-    change_state(compared=(*current_state().compared, pair)[-MOST_PAIRS:])
-
-
-def _drop(pair: Pair) -> None:
-    change_state(compared=tuple(each for each in current_state().compared if each != pair))
-
-
-def _take_dot(pairs: list[Pair]) -> None:
-    at = clicked_mark(_DOTS, lambda at: isinstance(at, float) and 0 <= at < len(pairs))
-    if at is not None:
-        change_state(pair=pairs[int(at)])
+def _compare(pairs: tuple[Pair, ...]) -> None:
+    change_state(compared=pairs)

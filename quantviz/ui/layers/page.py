@@ -2,26 +2,54 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import MappingProxyType
+from typing import cast
 
 import streamlit as st
 
 from quantviz.errors import QuantVizError
 from quantviz.lab.layer_state import LayerState, write_link
 from quantviz.layers.built_in import BuiltInLayer
+from quantviz.ui.components.choice import choose_among
 from quantviz.ui.components.clipboard import show_copy_link
 from quantviz.ui.components.page_header import show_header, title_words
+from quantviz.ui.layers.cell_tab import show_cell
+from quantviz.ui.layers.channels_tab import show_channels
 from quantviz.ui.layers.choices import show_choices, show_history
-from quantviz.ui.layers.state import current_state, problems, put_state
+from quantviz.ui.layers.compare_tab import show_compare
+from quantviz.ui.layers.picture import show_picture
+from quantviz.ui.layers.state import SeenLayer, current_state, problems, put_state, seen_layer
+from quantviz.ui.layers.words import show_numbers
 from quantviz.ui.shell import address, errors
 from quantviz.ui.shell.classroom import parameters
 from quantviz.ui.shell.imports import warm_up
 from quantviz.ui.shell.tab import name_tab
 from quantviz.ui.shell.words import language, say, say_error, say_note
 
-if TYPE_CHECKING:
-    from quantviz.ui.layers.reading import SeenLayer
+_TAB = "layers_tab"
+
+
+@dataclass(frozen=True, eq=False)
+class Scene:
+    """All that a tab may show: the state, and its layer under its schemes."""
+
+    state: LayerState
+    seen: SeenLayer
+    #: The selected output.
+    cell: tuple[int, int]
+
+
+#: The tabs of the stage by their ids, in their order, each with the function that shows it.
+TABS: Mapping[str, Callable[[Scene], None]] = MappingProxyType(
+    {
+        "cell": lambda scene: show_cell(scene.seen, scene.state, scene.cell),
+        "channels": lambda scene: show_channels(scene.seen, scene.state),
+        "compare": lambda scene: show_compare(scene.state),
+    }
+)
 
 
 def show_page() -> None:
@@ -29,13 +57,13 @@ def show_page() -> None:
     st.html(Path(__file__).with_name("layers.css"))
     words, actions = show_header(say("pages.layers"), say("layers.hint"))
     warm_up()
-    from quantviz.ui.layers.reading import seen_layer
-
     state = current_state()
     layer = state.source.title(language())
     title = " › ".join((say("pages.checkpoints"), say("pages.layers"), layer))
     name_tab(say("pages.layers"), layer)
-    words.html(title_words(title, _hint(state)), width="stretch")
+    source = state.source
+    hint = source.look(language()) if isinstance(source, BuiltInLayer) else say("layers.hint")
+    words.html(title_words(title, hint), width="stretch")
     with actions:
         show_history()
         show_copy_link()
@@ -54,17 +82,7 @@ def show_page() -> None:
     address.write({**write_link(state), "lang": language(), **parameters()})
 
 
-def _hint(state: LayerState) -> str:
-    """Return the sentence on what a built-in layer shows, or on the page."""
-    source = state.source
-    return source.look(language()) if isinstance(source, BuiltInLayer) else say("layers.hint")
-
-
 def _show_layer(state: LayerState, seen: SeenLayer) -> None:
-    from quantviz.ui.layers.numbers import show_numbers
-    from quantviz.ui.layers.picture import show_picture
-    from quantviz.ui.layers.stage import Scene, show_stage
-
     cell = state.cell or seen.worst
     with st.container(key="layers_numbers"):
         show_numbers(seen)
@@ -72,6 +90,26 @@ def _show_layer(state: LayerState, seen: SeenLayer) -> None:
         with st.container(key="layers_left", gap="xsmall"):
             show_picture(seen, state, cell)
         with st.container(key="layers_right"):
-            show_stage(Scene(state, seen, cell))
+            _show_stage(Scene(state, seen, cell))
     for note in seen.result.notes:
         st.caption(say_note(note))
+
+
+def _show_stage(scene: Scene) -> None:
+    """Show the tabs and the open one."""
+    held = cast("str | None", st.session_state.get(_TAB))
+    now = held if held in TABS else next(iter(TABS))
+    with st.container(key="layers_stage", gap="xsmall"):
+        with st.container(key="layers_tabs"):
+            tab = choose_among(
+                st.segmented_control,
+                "layers_tab_choice",
+                say("layers.tabs"),
+                {name: say(f"layers.tab.{name}") for name in TABS},
+                now,
+                lambda tab: st.session_state.update({_TAB: tab}),
+                required=True,
+                label_visibility="collapsed",
+            )
+        with st.container(key=f"layers_tab_{tab}", gap="xsmall"):
+            TABS[tab](scene)

@@ -18,7 +18,7 @@ from quantviz.ui.shell.words import language, say, theme
 if TYPE_CHECKING:
     from quantviz.figures.multiplication import Ends
     from quantviz.layers.layer_picture import LayerPicture
-    from quantviz.ui.layers.reading import SeenLayer
+    from quantviz.ui.layers.state import SeenLayer
 
 _KEY = "layers_picture"
 _BRIDGE = "layers_bridge"

@@ -1,4 +1,4 @@
-"""The numbers of a layer in one line: its output error on both sides of the split, and who brings it."""
+"""Names and numbers of a layer as people read them: schemes, pairs of these, and the line of numbers."""
 
 from __future__ import annotations
 
@@ -8,9 +8,39 @@ import math
 import streamlit as st
 
 from quantviz.figures.numbers import short_number
-from quantviz.ui.components.term import term
-from quantviz.ui.layers.reading import SeenLayer
-from quantviz.ui.shell.words import say, share
+from quantviz.lab.layer_state import AS_IT_IS, PAIRS, Pair, name_of_pair
+from quantviz.schemes.recipes import ALL_RECIPES
+from quantviz.text import text
+from quantviz.ui.components.small_parts import term
+from quantviz.ui.layers.state import SeenLayer
+from quantviz.ui.shell.words import language, say, share
+
+#: The axis that a recipe's row is of, for each side; a column is an input channel of both.
+_LINES = {"weights": "output", "inputs": "token"}
+
+
+def scheme_name(form: str, side: str) -> str:
+    """Return the name of the scheme of a side, "weights" or "inputs"; its text form where it has none."""
+    if form == AS_IT_IS:
+        return say("layers.as_it_is")
+    if form not in ALL_RECIPES:
+        return form
+    axis = "input" if form.endswith("_per_column") else _LINES[side]
+    return text(f"recipe_plot.name.{form}", language(), channel=say(f"layers.axes.{axis}"))
+
+
+def pair_name(pair: Pair) -> str:
+    """Return the name of a pair: its own, or those of its sides."""
+    known = name_of_pair(pair)
+    if known:
+        return say(f"layers.pairs.{known}")
+    dynamic = "" if pair.static else f" ({say('layers.dynamic')})"
+    return f"{scheme_name(pair.weights, 'weights')} · {scheme_name(pair.inputs, 'inputs')}{dynamic}"
+
+
+def pair_names() -> dict[str, str]:
+    """Return the names of the pairs that have one, by their ids."""
+    return {name: say(f"layers.pairs.{name}") for name in PAIRS}
 
 
 def show_numbers(seen: SeenLayer) -> None:
@@ -19,7 +49,7 @@ def show_numbers(seen: SeenLayer) -> None:
     parts = seen.result.parts
     numbers = [
         _number("rel_out", percent(held_back), say("layers.numbers.used", used=percent(used))),
-        _number("output_db", decibels(-10 * math.log10(held_back) if held_back else math.inf)),
+        _number("output_db", decibels(seen.output_db)),
         _number("weight_db", decibels(seen.weight_db)),
         *(
             _number(f"part_{name}", share_of(parts[name].share.held_back))
@@ -44,14 +74,10 @@ def percent(value: float) -> str:
     """
     if not math.isfinite(value):
         return "∞"
-    places = max(0, 2 - math.floor(math.log10(100 * value))) if value else 0
-    return f"{100 * value:.{min(places, 9)}f} %".replace("-", "−") if value >= 1e-6 else _small(value)
-
-
-def _small(value: float) -> str:
-    if value == 0:
-        return "0 %"
-    return f"{float(f'{100 * value:.1e}'):.9f}".rstrip("0") + " %"
+    if value < 1e-6:
+        return f"{100 * value:.7f}".rstrip("0").rstrip(".") + " %"
+    places = max(0, 2 - math.floor(math.log10(100 * value)))
+    return f"{100 * value:.{places}f} %"
 
 
 def decibels(value: float) -> str:
