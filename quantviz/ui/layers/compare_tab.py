@@ -14,7 +14,7 @@ from quantviz.ui.components.choice import show_button
 from quantviz.ui.components.component import clicked_mark
 from quantviz.ui.components.phone_tables import Column, show_table
 from quantviz.ui.components.small_parts import show_plot
-from quantviz.ui.layers.state import change_state, seen_layer
+from quantviz.ui.layers.state import SeenLayer, change_state, seen_layer
 from quantviz.ui.layers.words import bits_of, decibels, pair_name
 from quantviz.ui.shell import errors
 from quantviz.ui.shell.words import language, plain, say, theme
