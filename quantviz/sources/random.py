@@ -316,7 +316,8 @@ class AfterGelu(_Random):
         import torch
 
         before = draws.normal() * self.std + self.mean
-        return before * torch.special.erfc(-before / math.sqrt(2)) / 2
+        share: torch.Tensor = torch.special.erfc(-before / math.sqrt(2)) / 2
+        return before * share
 
 
 _PLACE = Bounds(0, LARGEST_SIDE - 1)
