@@ -30,7 +30,6 @@ export class PageChoice {
     }
     this.scheme = scheme;
     hand.painted = performance.now();
-    document.body.dataset.qvLive = "";
     // What is chosen is there at once: nothing glides.
     hand.present(false);
     hand.showPanels(true);

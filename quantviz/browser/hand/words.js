@@ -269,8 +269,7 @@ export function writeChanges(changes) {
   }
 }
 
-// Write lines where the page has a place for them; without lines the server's stay, dimmed while a hand
-// moves.
+// Write lines where the page has a place for them; without lines the server's stay, dimmed.
 export function writeLines(lines) {
   for (const place of document.querySelectorAll("[data-qv-line]"))
     writeWords(place, lines?.[place.dataset.qvLine] ?? null);
@@ -283,10 +282,19 @@ export function writeSentence(text, cell) {
 }
 
 // Change the last text of an element where it stands: who watches the page for new elements need not look.
-// What is written is marked as up to date.
 function writeWords(place, text) {
   const node = place.lastChild;
-  if (text === null || node?.nodeType !== Node.TEXT_NODE) return delete place.dataset.qvCurrent;
-  place.dataset.qvCurrent = "";
-  if (node.nodeValue !== text) node.nodeValue = text;
+  place.qvCurrent = text !== null && node?.nodeType === Node.TEXT_NODE;
+  if (place.qvCurrent && node.nodeValue !== text) node.nodeValue = text;
+}
+
+// What the server alone can write, and what is written here where it can be.
+const WAITING = ".st-key-sentence p, .st-key-apply, .st-key-steps, [data-qv-line], [data-qv-change]";
+
+// Dim what is not up to date while a hand moves something, or show it again.
+export function dimWaiting(dims) {
+  for (const place of document.querySelectorAll(dims ? WAITING : "[data-qv-waits]")) {
+    if (dims && !place.qvCurrent) place.dataset.qvWaits = "";
+    else delete place.dataset.qvWaits;
+  }
 }
