@@ -46,6 +46,7 @@ export class Hand {
     this.painting = new Painting();
     this.host = host;
     this.moving = false;
+    this.painted = 0;
     this.cellDrag = new CellDrag(this);
     this.phoneBits = new PhoneBits(this);
     this.pageChoice = new PageChoice(this);
@@ -152,7 +153,7 @@ export class Hand {
   // Above the panels and in the sentence of the cell.
   writeNumbers() {
     writeTexts(this.data, this.shown, this.metrics, this.partsOf(this.choice.variant));
-    if (this.moving || this.painted) dimWaiting(true);
+    dimWaiting(this.moving || this.painted > 0 || this.pageChoice.waits);
   }
 
   // Of a large tensor only the server has all values: it is asked for the sums with a range, one question at
