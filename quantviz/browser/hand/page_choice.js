@@ -1,5 +1,5 @@
-// What a person has chosen on the page, shown before the server has answered: a scheme by a control, a cell in
-// the panels.
+// What a person has chosen on the page, shown before the server has answered: a scheme by a control, a cell
+// in the panels.
 
 import { SHARED } from "../page/component.js";
 import { unchanged } from "./choice.js";
