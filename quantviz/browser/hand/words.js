@@ -336,8 +336,14 @@ function writeWords(place, text) {
 }
 
 // What the server alone can write, and what is written here where it can be.
-const WAITING =
-  ".st-key-sentence p, .st-key-apply, .st-key-steps, [data-qv-line], [data-qv-change], h1.qv-crumbs .qv-block";
+const WAITING = [
+  ".st-key-sentence p",
+  ".st-key-apply",
+  ".st-key-steps",
+  "[data-qv-line]",
+  "[data-qv-change]",
+  "h1.qv-crumbs .qv-block",
+].join();
 
 // Dim what is not up to date while a hand moves something, or show it again.
 export function dimWaiting(dims) {
