@@ -19,14 +19,19 @@ import os
 import struct
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from pathlib import PurePath
 from typing import Any, TypeAlias
 
 import torch
 
-from quantviz.errors import QuantVizError
+from quantviz.door import check_fields, checked_fields, public_class
+from quantviz.errors import Note, QuantVizError
+from quantviz.layers.layer_result import LayerResult, layer
 from quantviz.pickling import Picklable
 from quantviz.schemes.granularity import Shape
-from quantviz.sources.files import Catalog
+from quantviz.schemes.scheme import Scheme
+from quantviz.sources.files import Catalog, open_tensors
+from quantviz.streaming.regions import read_whole
 from quantviz.tensors.lazy import Stored, as_stored
 from quantviz.whole_files import write_file
 
@@ -70,6 +75,73 @@ class Captured(Picklable):
         """Return the numbers of tokens, of input channels and of outputs."""
         return (*self.inputs.shape, self.weight.shape[0])
 
+    def result(
+        self,
+        weights: Scheme | str | None = "int4_g128",
+        inputs: Scheme | str | None = "int8_per_token",
+        *,
+        static: bool = True,
+    ) -> LayerResult:
+        """Return the layer's output error under schemes, as `layer` does.
+
+        Raises:
+            QuantVizError: A scheme does not fit, or a value is NaN or Inf.
+        """
+        return layer(self.weight, self.inputs, weights, inputs, self.bias, static=static)
+
+
+@checked_fields
+@public_class
+@dataclass(frozen=True, eq=False)
+class Layers(Picklable):
+    """Layers with some of their inputs, in the order in which they ran: by name, or one after the other."""
+
+    layers: tuple[Captured, ...]
+    #: Remarks for the user, such as on layers that were left aside.
+    notes: tuple[Note, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+    def __repr__(self) -> str:
+        return f"Layers({len(self.layers)}: {', '.join(self.names)})"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return the names of the layers."""
+        return tuple(each.name for each in self.layers)
+
+    def __len__(self) -> int:
+        return len(self.layers)
+
+    def __iter__(self) -> Iterator[Captured]:
+        return iter(self.layers)
+
+    def __getitem__(self, name: str) -> Captured:
+        """Return the layer of that name; raise `QuantVizError` if there is none."""
+        for each in self.layers:
+            if each.name == name:
+                return each
+        raise QuantVizError("capture.no_layer", got=name, known=", ".join(self.names))
+
+    def save(self, path: str | PurePath) -> None:
+        """Write the layers into one .safetensors, which `open`, the command and the app read.
+
+        Raises:
+            QuantVizError: The file cannot be written.
+        """
+        write_capture(path, self.layers)
+
+    @classmethod
+    def open(cls, path: str | PurePath) -> Layers:
+        """Return the layers of such a file; their values stay in it.
+
+        Raises:
+            QuantVizError: It cannot be read, or has no layers in it.
+        """
+        with open_tensors(path) as catalog:
+            return cls(captured_in(catalog))
+
 
 def write_capture(path: str | os.PathLike[str], layers: Iterable[Captured]) -> None:
     """Write layers into one file, in their order; an old file is replaced as a whole.
@@ -78,6 +150,7 @@ def write_capture(path: str | os.PathLike[str], layers: Iterable[Captured]) -> N
         QuantVizError: The file cannot be written.
     """
     listed = list(layers)
+    tensors = list(_tensors(listed))
     header: dict[str, Any] = {
         "__metadata__": {
             "format": FORMAT,
@@ -87,17 +160,16 @@ def write_capture(path: str | os.PathLike[str], layers: Iterable[Captured]) -> N
             "axes": json.dumps(_AXES),
         }
     }
-    parts = []
     at = 0
-    for name, tensor in _tensors(listed):
-        raw = tensor.view(torch.uint8).numpy().tobytes()
-        dtype = _DTYPES[str(tensor.dtype).removeprefix("torch.")]
-        header[name] = {"dtype": dtype, "shape": list(tensor.shape), "data_offsets": [at, at + len(raw)]}
-        parts.append(raw)
-        at += len(raw)
-    written = json.dumps(header).encode()
-    written += b" " * (-len(written) % _ALIGNED)
-    write_file(path, b"".join((struct.pack("<Q", len(written)), written, *parts)))
+    for name, stored, dtype in tensors:
+        size = stored.count * getattr(torch, dtype).itemsize
+        header[name] = {
+            "dtype": _DTYPES[dtype],
+            "shape": list(stored.shape),
+            "data_offsets": [at, at + size],
+        }
+        at += size
+    write_file(path, _parts(header, tensors))
 
 
 def captured_in(catalog: Catalog) -> tuple[Captured, ...]:
@@ -114,16 +186,24 @@ def captured_in(catalog: Catalog) -> tuple[Captured, ...]:
     return tuple(_layer_in(catalog, entry) for entry in _entries(texts.get("layers", "")))
 
 
-def _tensors(layers: list[Captured]) -> Iterator[tuple[str, torch.Tensor]]:
-    for layer in layers:
+def _tensors(layers: list[Captured]) -> Iterator[tuple[str, Stored, str]]:
+    """Yield each tensor's name, its values, and the dtype in which it is written."""
+    for each in layers:
         for end in _AXES:
-            values = getattr(layer, end)
-            if values is None:
-                continue
-            stored, _ = as_stored(values)
-            whole = stored.read((slice(None),) * len(stored.shape))
-            dtype = getattr(torch, stored.dtype) if stored.dtype in _DTYPES else torch.float32
-            yield f"{layer.name}.{end}", whole.to(dtype).contiguous()
+            values = getattr(each, end)
+            if values is not None:
+                stored, _ = as_stored(values)
+                yield f"{each.name}.{end}", stored, stored.dtype if stored.dtype in _DTYPES else "float32"
+
+
+def _parts(header: dict[str, Any], tensors: list[tuple[str, Stored, str]]) -> Iterator[bytes]:
+    """Yield the bytes of the header, then those of each tensor: one at a time is in memory."""
+    written = json.dumps(header).encode()
+    written += b" " * (-len(written) % _ALIGNED)
+    yield struct.pack("<Q", len(written)) + written
+    for _, stored, dtype in tensors:
+        values = read_whole(stored).to(getattr(torch, dtype)).contiguous()
+        yield values.flatten().view(torch.uint8).numpy().tobytes()
 
 
 def _entries(listed: str) -> list[dict[str, Any]]:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 class OwnLayer:
     """A layer of tensors from two sources, or three: the weight, the inputs, and a bias.
 
-    >>> parse_layer("layer(normal(rows=16,cols=64),loud_columns(rows=32,cols=64,seed=1))").shape
+    >>> parse_layer("layer(normal(rows=16,cols=64),loud_channels(rows=32,cols=64,seed=1))").shape
     (32, 64, 16)
     """
 
