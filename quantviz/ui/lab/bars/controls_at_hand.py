@@ -58,9 +58,7 @@ def _reached(key: str, words: Mapping[object, str], state: LabState) -> dict[str
     return found
 
 
-def _shown_under(
-    scheme: Scheme, state: LabState, words: Mapping[str, Mapping[Any, str]]
-) -> dict[str, str]:
+def _shown_under(scheme: Scheme, state: LabState, words: Mapping[str, Mapping[Any, str]]) -> dict[str, str]:
     """Return the words that controls show under a scheme, and of the granularity the button's key."""
     fmt = scheme.number_format
     pressed = chosen_granularity(state.replace(scheme=scheme))
