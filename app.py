@@ -16,6 +16,7 @@ from starlette.middleware import Middleware
 from quantviz.sources.limits import Limits
 from quantviz.streaming.compile_ahead import at_once
 from quantviz.ui.components.classroom_signs import show_room
+from quantviz.ui.components.letters import follow_letters
 from quantviz.ui.components.name_search import search_names
 from quantviz.ui.missing.page import missing_pages
 from quantviz.ui.shell import classroom, cold_start, dropped, tab, widgets, words
@@ -84,6 +85,7 @@ def show_page() -> None:
     with st.container(key="unseen"):  # scripts without a picture
         tab.run_scripts(page.url_path)
         search_names()
+        follow_letters()
         # In every run, also of those that have nothing to put there: what follows keeps its place.
         help_for_browser = st.empty()
     go_on()

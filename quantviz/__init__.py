@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from quantviz.export.allocations import export_allocation as export_allocation
     from quantviz.export.report import report as report
     from quantviz.figures.panels import plot_quantization_errors as plot_quantization_errors
+    from quantviz.layers.captures import Layers as Layers
+    from quantviz.layers.collecting import collect as collect
     from quantviz.layers.integer_codes import Codes as Codes
     from quantviz.layers.integer_codes import patches as patches
     from quantviz.layers.integer_engines import INTEGER_ENGINES as INTEGER_ENGINES
@@ -124,6 +126,8 @@ _HOMES = {
     "quantization.explanation": ("Explanation", "Step", "explain"),
     "export.allocations": ("export_allocation",),
     "export.report": ("report",),
+    "layers.captures": ("Layers",),
+    "layers.collecting": ("collect",),
     "layers.integer_codes": ("Codes", "patches"),
     "layers.integer_engines": ("INTEGER_ENGINES",),
     "layers.integer_result": ("IntegerResult", "integer_layer"),

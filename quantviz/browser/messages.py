@@ -223,6 +223,7 @@ MESSAGES: Mapping[str, Mapping[str, Shape]] = MappingProxyType(
             "release": _MOVE,
             "try": Record({"lo": _FLOAT32, "hi": _FLOAT32, "number": Whole()}),
         },
+        "letters": {"size": Number(1, 200)},
         "choices_component": {"missing": Flag(), "opened": Text(40)},
         "ruler_component": {"moved": _HANDLE},
         "formats_bridge": {"code": Whole(), "width": _WIDTH},

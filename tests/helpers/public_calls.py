@@ -45,6 +45,7 @@ def right_calls(folder: Path) -> dict[str, dict[str, Any]]:
         "block_costs": {"x": X, "scheme": scheme},
         "choose_qparams": {"x": X, "scheme": scheme},
         "clipping_curve": {"x": X, "scheme": scheme},
+        "collect": {"model": torch.nn.Linear(32, 2).eval(), "batches": [X]},
         "compare_calibrations": {"x": X, "scheme": scheme},
         "compare_schemes": {"x": X, "schemes": [scheme, "int4_per_tensor"]},
         "culprits": {"x": X, "scheme": scheme},

@@ -120,3 +120,31 @@ def test_a_third_height_of_a_button_is_found():
     assert heights_of_buttons(".a button { min-height: 2.1rem; height: 44px; }") == {
         ".a button": {"2.1rem", "44px"}
     }
+
+
+#: What is chosen of several, in a sheet and in the scripts that draw buttons of their own.
+CHOSEN = re.compile(r"button[^{}]*(?:aria-checked|aria-pressed|data-selected)[^{}]*\{([^{}]*)\}")
+WIDTH_OF_A_DISC = re.compile(r"(?:slider-thumb|range-thumb|qv-thumb) \{([^{}]*)\}")
+SCRIPTS = sorted((ROOT / "browser").rglob("*.js"))
+
+
+def test_every_slider_has_the_same_disc_on_the_same_track():
+    found = {}
+    for path in (*SHEETS, *SCRIPTS):
+        rules = path.read_text(encoding="utf-8").replace("${DISC}", "20").replace("${line}", "line")
+        for declared in WIDTH_OF_A_DISC.findall(rules):
+            if width := re.search(r"(?<!-)width: (\d+)px", declared):
+                found.setdefault(path.name, set()).add(width[1])
+    assert found == {"slider.js": {"20"}, "lab.css": {"20"}}
+    assert "DISC / 2" in (ROOT / "browser" / "ruler" / "sliders.js").read_text(encoding="utf-8")
+
+
+def test_every_chosen_segment_has_the_same_tint():
+    found = {}
+    for path in (*SHEETS, *SCRIPTS):
+        rules = re.sub(r"/\*.*?\*/", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
+        for declared in CHOSEN.findall(rules):
+            for ground in re.findall(r"background:\s*([^;]+);", declared):
+                found.setdefault(ground.strip(), set()).add(path.name)
+    assert found.keys() == {"var(--qv-tint)"}
+    assert {"style.css", "lab.css", "panel_switch.js", "rules.js"} <= found["var(--qv-tint)"]

@@ -15,7 +15,7 @@ import { Axis, TARGET, bandsOf, targetsOf } from "./places.js";
 // Ten letters' width in pixels for which the ruler is laid out, and how many times larger they are where it
 // begins to grow with them.
 const LETTERS = 150;
-const AS_USUAL = 1.2;
+const AS_USUAL = 1.1;
 // The width in pixels of the projector that `enlarge` is for: what is on a wall is as large on a wider one.
 const WALL = 1280;
 

@@ -3,17 +3,35 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
+from quantviz.ui.shell.classroom import enlarge
 
-def show_plot(figure: Any, key: str, alt: str | None = None, **look: Any) -> None:
-    """Show a small plot, described by `alt` for people who cannot see it."""
+if TYPE_CHECKING:
+    from quantviz.figures.payload import Drawn
+
+
+def show_plot(
+    figure: Drawn,
+    key: str,
+    alt: str | None = None,
+    *,
+    config: Mapping[str, Any] | None = None,
+    laid_out: bool = False,
+    **look: Any,
+) -> None:
+    """Show a small plot, described by `alt` for people who cannot see it, with text as large as the page's.
+
+    `config` is plotly's, by default that of a plot with nothing to press. A figure that is `laid_out` has the
+    size of its text already.
+    """
     from quantviz.figures.small_plots import SMALL_PLOT_CONFIG
 
-    st.plotly_chart(figure, key=key, theme=None, config=dict(SMALL_PLOT_CONFIG), alt=alt, **look)
+    figure = figure if laid_out else figure.enlarged(enlarge())
+    st.plotly_chart(figure, key=key, theme=None, config=dict(config or SMALL_PLOT_CONFIG), alt=alt, **look)
 
 
 def table_html(heads: Iterable[str], rows: Iterable[str]) -> str:

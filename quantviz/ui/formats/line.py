@@ -59,6 +59,7 @@ def show_line(state: FormatsState) -> None:
             formats_figure(data, language=language(), theme=theme(), enlarge=larger),
             key,
             say("formats.page.line_alt", words=" ".join(words).replace("**", "")),
+            laid_out=True,
             on_select=errors.safely(lambda: _mark_clicked(key)),
             selection_mode="points",
         )
@@ -142,9 +143,7 @@ def show_gaps(state: FormatsState) -> None:
     grids = [brought_to_one(each) if unit_of(state, each) != 1 else each for each in state.formats]
     with st.container(key="formats_gaps", gap="xsmall"):
         st.markdown(f"## {say('formats.page.gaps_title')}\n\n{plain(say('formats.page.gaps_help'))}")
-        figure = gap_figure(
-            gap_data(*grids, x=state.x), language=language(), theme=theme(), enlarge=enlarge()
-        )
+        figure = gap_figure(gap_data(*grids, x=state.x), language=language(), theme=theme())
         show_plot(figure, "formats_gaps_chart", say("formats.page.gaps_alt"))
 
 
