@@ -46,6 +46,7 @@ SHEETS = {
     "checkpoints": ("checkpoints/checkpoints.css",),
     "golf": ("lab/lab.css", "golf/golf.css"),
     "lab": ("lab/lab.css",),
+    "layers": ("layers/layers.css",),
     "lessons": ("lessons/title_room.css",),
 }
 
@@ -71,6 +72,7 @@ def show_page() -> None:
         ],
         "explore": [
             st.Page("pages/explore/checkpoints.py", title=say("pages.checkpoints"), url_path="checkpoints"),
+            st.Page("pages/explore/layers.py", title=say("pages.layers"), url_path="layers"),
             st.Page("pages/lab/playground.py", title=say("pages.lab"), url_path="lab"),
         ],
         "teach": [st.Page("pages/learn/teacher.py", title=say("pages.teacher"), url_path="teacher")],

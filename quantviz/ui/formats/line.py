@@ -12,7 +12,7 @@ from quantviz.ui.components.code_bits import as_html
 from quantviz.ui.components.component import clicked_mark, last_message
 from quantviz.ui.components.ruler import moved, show_ruler
 from quantviz.ui.components.small_parts import show_plot
-from quantviz.ui.formats.names import colour_swatch, format_name, value_words
+from quantviz.ui.formats.codes import format_name, value_words
 from quantviz.ui.formats.state import FormatsState, can_be_one, change_state, unit_of
 from quantviz.ui.shell import errors
 from quantviz.ui.shell.classroom import enlarge
@@ -32,6 +32,12 @@ def _mark_clicked(key: str) -> None:
     if value is not None:
         change_state(x=value, code=None)
         st.session_state[_CLICKS] = st.session_state.get(_CLICKS, 0) + 1
+
+
+def colour_swatch(row: int) -> str:
+    from quantviz.figures.format_line import row_colour
+
+    return f'<span class="qv-swatch" style="color:{row_colour(theme(), row)}">{"▼" if row else "▲"}</span>'
 
 
 def show_line(state: FormatsState) -> None:
