@@ -21,15 +21,16 @@ import { CellDrag } from "./cell_drag.js";
 import { chosenBy, markOf, markedAt, released, unchanged } from "./choice.js";
 import { curvePoints, curveToShow, foundOf, placeOnCurve } from "./curve.js";
 import { writeFigures } from "./figures_line.js";
-import { liveCells, livePixels, printAnew, shownIn } from "./live_cells.js";
+import { followErrors, liveCells, livePixels, printAnew } from "./live_cells.js";
 import { PageChoice } from "./page_choice.js";
-import { Painting, writeHeld, writeTitle } from "./painting.js";
-import { edgeScales, labelOfHeld, roomOf, titleOf } from "./panel_words.js";
+import { Painting, writeErrorEnds, writeTitle } from "./painting.js";
+import { edgeScales, labelsOfErrors, roomOf, titleOf } from "./panel_words.js";
 import { Payers } from "./payers.js";
 import { PhoneBits } from "./phone_bits.js";
 import { combOf, domainAround, histogramOf, placesOf } from "./ruler_picture.js";
 import { Status } from "./status.js";
 import { writeTexts } from "./texts.js";
+import { dimWaiting } from "./words.js";
 
 // With more cells the error's curve waits for the hand to let go.
 const MOST_CURVE = 1100;
@@ -45,6 +46,7 @@ export class Hand {
     this.painting = new Painting();
     this.host = host;
     this.moving = false;
+    this.painted = 0;
     this.cellDrag = new CellDrag(this);
     this.phoneBits = new PhoneBits(this);
     this.pageChoice = new PageChoice(this);
@@ -120,9 +122,9 @@ export class Hand {
     bridge?.draw();
     if (bridge?.meta) {
       writeTitle(bridge, null);
-      writeHeld(bridge, null);
+      writeErrorEnds(bridge, [null, null]);
     }
-    delete document.body.dataset.qvLive;
+    dimWaiting(false);
   }
 
   move(message) {
@@ -151,6 +153,7 @@ export class Hand {
   // Above the panels and in the sentence of the cell.
   writeNumbers() {
     writeTexts(this.data, this.shown, this.metrics, this.partsOf(this.choice.variant));
+    dimWaiting(this.moving || this.painted > 0 || this.pageChoice.waits);
   }
 
   // Of a large tensor only the server has all values: it is asked for the sums with a range, one question at
@@ -178,7 +181,7 @@ export class Hand {
     this.pageChoice.forget();
     this.before = this.choice;
     this.start = this.shown;
-    document.body.dataset.qvLive = "";
+    dimWaiting(true);
   }
 
   release(message) {
@@ -374,14 +377,14 @@ export class Hand {
       still: all,
       paying: pooled ? null : this.payers.paying && data.places.map((place) => this.payers.paying[place]),
     });
+    const { reach } = bridge.meta;
+    if (reach?.follows) followErrors(live, reach.follows, shown.step);
     if (all) printAnew(live);
     const room = roomOf(bridge.meta);
     if (room && !live.how) live.edge = edgeScales(live, room);
     this.painting.paint(bridge, data.settings.colours);
     if (room) writeTitle(bridge, titleOf(live, shown.variant, data.words, room));
-    const { reach } = bridge.meta;
-    if (reach)
-      writeHeld(bridge, labelOfHeld(shownIn(live, "error"), reach, data.words, data.settings.writing));
+    if (reach) writeErrorEnds(bridge, labelsOfErrors(live, reach, data.words, data.settings.writing));
   }
 
   close() {

@@ -26,7 +26,7 @@ export function liveCells(sent, result, variant, places) {
   if (sent.scale) {
     live.block_of_cell = live.blockOf;
     live.scale = Float64Array.from(live.blockOf, (block) => result.blocks.scale[block]);
-    live.grid = variant.layout.grid_shape;
+    live.grid = variant.layout.grid;
   }
   live.scales = { ...sent.scales };
   if (live.scales.q && variant.code_range) {
@@ -65,6 +65,22 @@ export function livePixels(sent, result, variant, places, seen) {
   delete live.error_at;
   delete live.blockOf;
   return live;
+}
+
+// Let the error's colours reach as far as what they follow: the largest error, or half the largest step.
+export function followErrors(live, follows, steps) {
+  const { scales } = live;
+  const largest = (values) =>
+    values.reduce(
+      (most, value) => (Math.abs(value) > most && Math.abs(value) < Infinity ? Math.abs(value) : most),
+      0,
+    );
+  let end = null;
+  if (follows === "fit") end = largest(shownIn(live, "error")) || 1;
+  if (follows === "half_step") end = (largest(steps) || 2) / 2;
+  if (end === null || !scales.error) return;
+  const lo = live.error_view.signed ? -end : 0;
+  scales.error = scaled(scales.error, lo, end, lo < 0);
 }
 
 // Print the cells in the styles that the server would choose for them.

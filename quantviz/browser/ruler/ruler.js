@@ -3,6 +3,7 @@
 // move with a new picture.
 
 import { sharpen } from "../page/canvas.js";
+import { setAttribute } from "../page/elements.js";
 import { fitChartsOnPaper } from "../panels/paper.js";
 import { Motion, isStill } from "../page/motion.js";
 import { SHARED } from "../page/component.js";
@@ -273,14 +274,6 @@ function roomOnScreen(root, observer) {
   const below = foot - own.getBoundingClientRect().bottom;
   const top = root.getBoundingClientRect().top - picture.getBoundingClientRect().top + picture.scrollTop;
   return Math.max(picture.clientHeight - top - below, 1);
-}
-
-function setAttribute(element, name, value) {
-  const known = (element.qvKnown ??= {});
-  if (known[name] === value) return;
-  known[name] = value;
-  if (value === null) element.removeAttribute(name);
-  else element.setAttribute(name, value);
 }
 
 function rulerRules({ handle }) {
