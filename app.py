@@ -16,6 +16,7 @@ from starlette.middleware import Middleware
 from quantviz.sources.limits import Limits
 from quantviz.streaming.compile_ahead import at_once
 from quantviz.ui.components.classroom_signs import show_room
+from quantviz.ui.components.letters import follow_letters
 from quantviz.ui.components.name_search import search_names
 from quantviz.ui.missing.page import missing_pages
 from quantviz.ui.shell import classroom, cold_start, dropped, tab, widgets, words
@@ -45,6 +46,7 @@ SHEETS = {
     "checkpoints": ("checkpoints/checkpoints.css",),
     "golf": ("lab/lab.css", "golf/golf.css"),
     "lab": ("lab/lab.css",),
+    "layers": ("layers/layers.css",),
     "lessons": ("lessons/title_room.css",),
 }
 
@@ -70,6 +72,7 @@ def show_page() -> None:
         ],
         "explore": [
             st.Page("pages/explore/checkpoints.py", title=say("pages.checkpoints"), url_path="checkpoints"),
+            st.Page("pages/explore/layers.py", title=say("pages.layers"), url_path="layers"),
             st.Page("pages/lab/playground.py", title=say("pages.lab"), url_path="lab"),
         ],
         "teach": [st.Page("pages/learn/teacher.py", title=say("pages.teacher"), url_path="teacher")],
@@ -84,6 +87,7 @@ def show_page() -> None:
     with st.container(key="unseen"):  # scripts without a picture
         tab.run_scripts(page.url_path)
         search_names()
+        follow_letters()
         # In every run, also of those that have nothing to put there: what follows keeps its place.
         help_for_browser = st.empty()
     go_on()

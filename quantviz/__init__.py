@@ -40,6 +40,13 @@ if TYPE_CHECKING:
     from quantviz.export.allocations import export_allocation as export_allocation
     from quantviz.export.report import report as report
     from quantviz.figures.panels import plot_quantization_errors as plot_quantization_errors
+    from quantviz.layers.captures import Layers as Layers
+    from quantviz.layers.collecting import collect as collect
+    from quantviz.layers.integer_codes import Codes as Codes
+    from quantviz.layers.integer_codes import patches as patches
+    from quantviz.layers.integer_engines import INTEGER_ENGINES as INTEGER_ENGINES
+    from quantviz.layers.integer_result import IntegerResult as IntegerResult
+    from quantviz.layers.integer_result import integer_layer as integer_layer
     from quantviz.layers.layer_result import LayerResult as LayerResult
     from quantviz.layers.layer_result import layer as layer
     from quantviz.quantization.explanation import Explanation as Explanation
@@ -119,6 +126,11 @@ _HOMES = {
     "quantization.explanation": ("Explanation", "Step", "explain"),
     "export.allocations": ("export_allocation",),
     "export.report": ("report",),
+    "layers.captures": ("Layers",),
+    "layers.collecting": ("collect",),
+    "layers.integer_codes": ("Codes", "patches"),
+    "layers.integer_engines": ("INTEGER_ENGINES",),
+    "layers.integer_result": ("IntegerResult", "integer_layer"),
     "layers.layer_result": ("LayerResult", "layer"),
     "figures.panels": ("plot_quantization_errors",),
     "schemes.formats": ("FORMATS", "FloatBits", "NumberFormat"),

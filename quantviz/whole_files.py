@@ -10,6 +10,7 @@ import shutil
 import stat
 import sys
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 
 from quantviz.errors import QuantVizError
@@ -18,28 +19,34 @@ from quantviz.errors import QuantVizError
 ASIDE = "tmp_quantviz_"
 
 
-def put_whole(path: str | os.PathLike[str], content: str | bytes, aside: Path | None = None) -> None:
+def put_whole(
+    path: str | os.PathLike[str], content: str | bytes | Iterable[bytes], aside: Path | None = None
+) -> None:
     """Write a file beside its place and move it there. It replaces an old file and keeps that one's mode.
 
     A device or a named pipe is written to directly.
 
     Args:
         path: The place of the file.
-        content: The whole content; text is written as UTF-8.
+        content: The whole content, or its parts one after the other; text is written as UTF-8.
         aside: The folder of the unfinished file, on the same disk; by default that of `path`.
 
     Raises:
         OSError: It cannot be written. The old file is unchanged.
     """
     raw = content.encode("utf-8") if isinstance(content, str) else content
+    parts = (raw,) if isinstance(raw, bytes | bytearray | memoryview) else raw
     place = Path(os.path.realpath(path))
     if place.exists() and not place.is_file():
-        place.write_bytes(raw)
+        with place.open("wb") as device:
+            for part in parts:
+                device.write(part)
         return
     beside = (aside or place.parent) / f"{ASIDE}{secrets.token_hex(8)}"
     try:
         with beside.open("xb") as file:
-            file.write(raw)
+            for part in parts:
+                file.write(part)
         if place.exists():
             shutil.copymode(place, beside)
         beside.replace(place)
@@ -47,7 +54,7 @@ def put_whole(path: str | os.PathLike[str], content: str | bytes, aside: Path | 
         beside.unlink(missing_ok=True)
 
 
-def write_file(path: str | os.PathLike[str], content: str | bytes) -> None:
+def write_file(path: str | os.PathLike[str], content: str | bytes | Iterable[bytes]) -> None:
     """Write a file that the user has named, in one step; `QuantVizError` if it cannot be written."""
     try:
         put_whole(path, content)

@@ -192,11 +192,13 @@ ALLOWED = {
     " text",
     "work_process": "budget errors own_process streaming",
     "analysis": "budget door errors evaluation quantization schemes streaming tensors",
-    "layers": "analysis door errors evaluation pickling quantization schemes streaming tensors text",
+    "layers": "analysis door errors evaluation pickling quantization schemes sources streaming tensors text"
+    " whole_files",
     "checkpoints": "analysis compiled door errors evaluation own_process pickling quantization"
     " quoting schemes sources streaming tensors text whole_files",
-    "lab": "errors schemes sources tensors",
-    "figures": "analysis checkpoints door errors evaluation quantization schemes streaming tensors text",
+    "lab": "errors layers schemes sources tensors",
+    "figures": "analysis checkpoints door errors evaluation layers quantization schemes streaming tensors"
+    " text",
     "browser": "",
     "export": "checkpoints door errors evaluation figures lab quantization quoting schemes sources tensors"
     " text whole_files",
@@ -204,7 +206,7 @@ ALLOWED = {
     " tensors text",
     "course": "teaching",
     "lessons": "teaching",
-    "cli": "analysis checkpoints errors evaluation export figures lab own_process quantization quoting"
+    "cli": "analysis checkpoints errors evaluation export figures lab layers own_process quantization quoting"
     " schemes sources streaming tensors text whole_files",
     "__main__": "cli",
     "standby": "checkpoints cli own_process",
@@ -218,6 +220,7 @@ ALLOWED = {
     " text ui/components ui/lab ui/shell whole_files",
     "ui/lessons": "analysis errors figures lab quantization teaching ui/components ui/lab ui/shell",
     "ui/formats": "errors figures lab quantization schemes text ui/components ui/shell",
+    "ui/layers": "browser errors evaluation figures lab layers schemes text ui/components ui/shell",
     "ui/golf": "analysis errors figures lab schemes teaching tensors ui/components ui/lab ui/shell",
     "ui/gallery": "browser errors figures sources teaching ui/components ui/shell",
     "ui/teacher": "errors lab teaching text ui/components ui/shell",

@@ -31,7 +31,6 @@ WRITES = (
     "savez",
 )
 MAY = {
-    "whole_files.py": {"write_bytes"},
     "work_process.py": {"fdopen"},  # a pipe
     "ui/checkpoints/spending.py": {"write_bytes"},
     "ui/checkpoints/importance.py": {"write_bytes"},

@@ -192,6 +192,9 @@ _FLOAT32 = Number(-3.4028234663852886e38, 3.4028234663852886e38)
 _WIDTH = Number(0, WIDEST)
 _CELL = Record({"row": Whole(), "col": Whole()})
 _WINDOW = Record({"top": Whole(), "left": Whole(), "rows": Whole(1), "cols": Whole(1)})
+#: An output of a layer with the input channel of one of its products, and a part of a layer.
+_OUTPUT = Record({"token": Whole(), "output": Whole(), "channel": Maybe(Whole())})
+_LINES = Record(dict.fromkeys(("tokens", "inputs", "outputs"), Row((Whole(), Whole(1)))))
 _PARTS = Named(Text(LONGEST_FORM), Text(40), MOST_PARTS)
 _GO = Record({"page": Word(("lab", "lesson")), "parameters": Maybe(_PARTS)})
 #: New place of a ruler's handle: see `quantviz/browser/ruler/handles.js`.
@@ -223,9 +226,11 @@ MESSAGES: Mapping[str, Mapping[str, Shape]] = MappingProxyType(
             "release": _MOVE,
             "try": Record({"lo": _FLOAT32, "hi": _FLOAT32, "number": Whole()}),
         },
+        "letters": {"size": Number(1, 200)},
         "choices_component": {"missing": Flag(), "opened": Text(40)},
         "ruler_component": {"moved": _HANDLE},
         "formats_bridge": {"code": Whole(), "width": _WIDTH},
+        "multiplication_bridge": {"cell": _OUTPUT, "lines": _LINES, "whole": Flag()},
         "gallery_component": {"at": Whole(), "cell": _CELL},
         "home_component": {"go": _GO},
         "continue_component": {"go": _GO},

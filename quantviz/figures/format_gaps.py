@@ -76,12 +76,10 @@ def gap_figure(
     language: str = DEFAULT_LANGUAGE,
     theme: str = "light",
     height: int = GAPS_HEIGHT,
-    enlarge: float = 1.0,
 ) -> Drawn:
     """Return the staircases on two logarithmic axes, x marked on each."""
     colours = THEMES[theme]
-    layout = bare_layout(colours, int(height * enlarge), (round(52 * enlarge), 10, 8, round(40 * enlarge)))
-    layout["font"]["size"] = 12 * enlarge
+    layout = bare_layout(colours, height, (52, 10, 8, 40))
     for name, key in (("xaxis", "size_negative" if data.negative else "size"), ("yaxis", "gap")):
         found = np.concatenate(
             [line.sizes if name == "xaxis" else line.gaps for line in data.lines] or [np.zeros(0)]
@@ -91,7 +89,7 @@ def gap_figure(
         title = {
             "text": text(f"formats.figure.{key}", language),
             "standoff": 4,
-            "font": {"size": 12 * enlarge},
+            "font": {"size": 12},
         }
         span = high - low
         base = 10 if span > 2 else 2
@@ -105,20 +103,20 @@ def gap_figure(
         layout[name] |= {
             "type": "log", "range": [low - room, high + room], "title": title,
             "ticks": "outside", "ticklen": 3, "tickvals": ticks,
-            "ticktext": [number(tick) for tick in ticks], "tickfont": {"size": 12 * enlarge},
+            "ticktext": [number(tick) for tick in ticks], "tickfont": {"size": 12},
         }  # fmt: skip
-    return Drawn({"data": list(_gap_traces(data, colours, language, enlarge)), "layout": layout})
+    return Drawn({"data": list(_gap_traces(data, colours, language)), "layout": layout})
 
 
-def _gap_traces(data: GapData, theme: Theme, language: str, enlarge: float) -> Iterator[dict[str, Any]]:
+def _gap_traces(data: GapData, theme: Theme, language: str) -> Iterator[dict[str, Any]]:
     for row, line in enumerate(data.lines):
         colour = row_paint(theme, row)
         name = text(f"formats.{line.format.id}.name", language)
         said = text("formats.figure.gap_hover", language, name=name, size="%{x:.4g}", gap="%{y:.4g}")
         hover = f"{said}<extra></extra>"
-        drawn = {"color": colour, "width": 2 * enlarge, "dash": "dot" if row else "solid"}
+        drawn = {"color": colour, "width": 2, "dash": "dot" if row else "solid"}
         yield scatter("lines", line.sizes, line.gaps, line=drawn, hovertemplate=hover)
         if data.x and line.at_x:
             rim = {"color": theme.surface, "width": 1.5}
-            marker = {"color": colour, "size": 11 * enlarge, "line": rim}
+            marker = {"color": colour, "size": 11, "line": rim}
             yield scatter("markers", [abs(data.x)], [line.at_x], marker=marker, hovertemplate=hover)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
+from quantviz.figures.payload import Drawn
 from quantviz.figures.small_plots import bare_layout
 from quantviz.figures.theme import THEMES
 from quantviz.text import DEFAULT_LANGUAGE, text
@@ -26,8 +26,8 @@ def marked_line_figure(
     theme: str,
     language: str = DEFAULT_LANGUAGE,
     enlarge: float = 1.0,
-) -> dict[str, Any]:
-    """Return the plot of counts and SQNR in dB as plotly takes it; the point with `marked` of them is larger.
+) -> Drawn:
+    """Return the plot of counts and SQNR in dB; the point with `marked` of them is larger.
 
     `counted` is the key of the words for the count, and `theme` one of `THEMES`. `enlarge` makes text so many
     times larger, for the back of a room.
@@ -61,4 +61,4 @@ def marked_line_figure(
         },
         "hovertemplate": "%{x} · %{y:.3g} dB<extra></extra>",
     }
-    return {"data": [line], "layout": layout}
+    return Drawn({"data": [line], "layout": layout})

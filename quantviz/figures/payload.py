@@ -28,6 +28,34 @@ def encoded(array: Array) -> dict[str, str]:
     return sent | {"shape": ", ".join(map(str, array.shape))} if array.ndim > 1 else sent
 
 
+#: Lengths in pixels by the part of a figure that they belong to; all of them in a margin.
+_LENGTHS = {
+    "layout": ("height",), "margin": ("l", "r", "t", "b"), "font": ("size",), "tickfont": ("size",),
+    "textfont": ("size",), "title": ("standoff",), "line": ("width",), "marker": ("size",),
+    "xaxis": ("ticklen",), "yaxis": ("ticklen",), "colorbar": ("thickness", "ticklen", "xpad", "ypad"),
+    "annotations": ("xshift", "yshift", "standoff", "borderpad", "arrowwidth"),
+}  # fmt: skip
+
+
+def _larger(part: Any, name: str, factor: float) -> Any:
+    """Return a part of a figure with its lengths `factor` times as long."""
+    if isinstance(part, list | tuple):
+        return [_larger(each, name, factor) for each in part]
+    if not isinstance(part, dict):
+        return part
+    made = {each: _larger(value, each, factor) for each, value in part.items()}
+    for length in _LENGTHS.get(name, ()):
+        # A list of sizes has one for each point.
+        if isinstance(part.get(length), list | tuple):
+            made[length] = [factor * each for each in part[length]]
+        elif part.get(length) is not None:
+            made[length] = factor * part[length]
+    if name == "annotations":
+        # An arrow's start is in pixels where it has no axis.
+        made |= {end: factor * part[end] for end in ("ax", "ay") if end in part and f"{end}ref" not in part}
+    return made
+
+
 def _sent(value: Any) -> Any:
     # plotly takes bytes of no length for none at all.
     if not isinstance(value, np.ndarray):
@@ -64,6 +92,17 @@ class Drawn(Figure):
             "data": [{name: _sent(value) for name, value in trace.items()} for trace in spec["data"]],
             "layout": {**spec["layout"]},
         }
+
+    def enlarged(self, factor: float) -> Drawn:
+        """Return the figure with text, marks and height `factor` times as large, as wide as before.
+
+        >>> figure = Drawn({"data": [], "layout": {"height": 100, "font": {"size": 12}}})
+        >>> figure.enlarged(1.5).to_dict()["layout"]
+        {'height': 150.0, 'font': {'size': 18.0}}
+        """
+        if factor == 1 or self._spec is None:
+            return self
+        return Drawn({name: _larger(part, name, factor) for name, part in self._spec.items()})
 
     def __getattr__(self, name: str) -> Any:
         # Attributes that a figure has only once it is taken apart.

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from types import MappingProxyType
 from typing import Any
 
 import torch
 
 from quantviz.door import public
 from quantviz.errors import QuantVizError
+from quantviz.quantization.operations import run_operations
+from quantviz.quantization.requantizing import (
+    REQUANTIZATIONS as REQUANTIZATIONS,
+)
+from quantviz.quantization.requantizing import (
+    multiply_operations,
+    round_operations,
+)
 from quantviz.quantization.result import QParams
 from quantviz.quantization.value_to_code import fma
 from quantviz.schemes.formats import NumberFormat, find_format
@@ -34,10 +40,11 @@ def requantize(
         zero_point: Zero point of the output.
         number_format: Id of the output's integer format.
         arithmetic: One of `REQUANTIZATIONS`: "float32" multiplies in float32 and rounds once, half to even,
-            as XNNPACK does; "fixed_point" multiplies by a whole number of 31 bits and rounds
-            twice, half up and then half away from 0, as TensorFlow Lite's reference kernels of sums and
-            products do; "fixed_point_once" does it once, half up, as its fully connected layers do, and all
-            kernels that are built with TFLITE_SINGLE_ROUNDING.
+            as XNNPACK and ONNX Runtime do; "float64" does so in float64, half away from 0, as LiteRT's
+            reference kernel of fully connected layers does; "fixed_point" multiplies by a whole number of
+            31 bits and rounds twice, half up and then half away from 0, as LiteRT's other reference kernels
+            and CMSIS-NN do; "fixed_point_up" rounds half up both times, as LiteRT's kernels on ruy do;
+            "fixed_point_once" rounds once, half up, as kernels built with TFLITE_SINGLE_ROUNDING do.
 
     Raises:
         QuantVizError: An argument is not as described.
@@ -45,7 +52,7 @@ def requantize(
     0.011111 · 585 is 6.4999 and is rounded to 6; in fixed point it is 104.0 / 16 first:
 
     >>> [requantize([585], 0.011111, arithmetic=each).item() for each in REQUANTIZATIONS]
-    [6, 7, 6]
+    [6, 6, 7, 7, 6]
     """
     fmt = _integer_format(number_format)
     sums = as_accumulators(accumulators)
@@ -54,61 +61,10 @@ def requantize(
     if arithmetic not in REQUANTIZATIONS:
         raise QuantVizError("requantization_unknown", got=arithmetic, known=", ".join(REQUANTIZATIONS))
     as_codes([zero_point], fmt)
-    return _saturated(REQUANTIZATIONS[arithmetic](sums, multiplier) + zero_point, fmt)
-
-
-def _in_float32(sums: torch.Tensor, multiplier: float) -> torch.Tensor:
-    return torch.round(sums.to(torch.float32) * torch.tensor(multiplier, dtype=torch.float32))
-
-
-def _in_fixed_point(sums: torch.Tensor, multiplier: float) -> torch.Tensor:
-    """Return the sums times a multiplier, rounded to 31 bits below its point first."""
-    parts = _factor_and_exponent(multiplier)
-    if parts is None:
-        return torch.zeros_like(sums)
-    factor, exponent = parts
-    product = (sums << max(exponent, 0)).clamp(-(2**31), 2**31 - 1) * factor
-    # Half up, by a division that rounds toward 0.
-    nudge = torch.where(product >= 0, 2**30, 1 - 2**30)
-    high = torch.div(product + nudge, 2**31, rounding_mode="trunc")
-    shift = max(-exponent, 0)
-    rest = high & ((1 << shift) - 1)
-    half = ((1 << shift) - 1) >> 1
-    return (high >> shift) + (rest > half + (high < 0).to(torch.int64)).to(torch.int64)
-
-
-def _in_fixed_point_once(sums: torch.Tensor, multiplier: float) -> torch.Tensor:
-    parts = _factor_and_exponent(multiplier)
-    if parts is None:
-        return torch.zeros_like(sums)
-    factor, exponent = parts
-    # A smaller shift would only lead to codes beyond every format.
-    shift = max(31 - exponent, 1)
-    return (sums * factor + (1 << (shift - 1))) >> shift
-
-
-def _factor_and_exponent(multiplier: float) -> tuple[int, int] | None:
-    """Return a multiplier as `factor` / 2^31 · 2^`exponent`; none where it is so small that it counts as
-    0.
-    """
-    mantissa, exponent = math.frexp(multiplier)
-    factor = math.floor(mantissa * 2**31 + 0.5)
-    if factor == 2**31:
-        factor = factor // 2
-        exponent = exponent + 1
-    if exponent < -31:
-        return None
-    return (factor, exponent)
-
-
-#: Functions that multiply accumulators by a real factor, by the name of the arithmetic.
-REQUANTIZATIONS: Mapping[str, Callable[[torch.Tensor, float], torch.Tensor]] = MappingProxyType(
-    {
-        "float32": _in_float32,
-        "fixed_point": _in_fixed_point,
-        "fixed_point_once": _in_fixed_point_once,
-    }
-)
+    way = REQUANTIZATIONS[arithmetic]
+    values = {"acc": sums.to(torch.int32), "m": torch.tensor(multiplier, dtype=torch.float64)}
+    rounded = run_operations((*multiply_operations(way), *round_operations(way)), values)["y"]
+    return _saturated(rounded + zero_point, fmt)
 
 
 @public

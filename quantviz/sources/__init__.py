@@ -29,9 +29,11 @@ from quantviz.sources.edited import with_cell as with_cell
 from quantviz.sources.hub_tensor import HubTensor as HubTensor
 from quantviz.sources.local import LocalTensor as LocalTensor
 from quantviz.sources.matrix import AsMatrix as AsMatrix
+from quantviz.sources.random import AfterGelu as AfterGelu
 from quantviz.sources.random import AllPositive as AllPositive
 from quantviz.sources.random import Bimodal as Bimodal
 from quantviz.sources.random import Laplace as Laplace
+from quantviz.sources.random import LoudChannels as LoudChannels
 from quantviz.sources.random import LoudColumns as LoudColumns
 from quantviz.sources.random import LoudRows as LoudRows
 from quantviz.sources.random import Normal as Normal
@@ -48,6 +50,7 @@ SOURCES: Mapping[str, type[Any]] = MappingProxyType(
         for each in (
             *(Builtin, Normal, Laplace, Uniform, StudentT, Bimodal),
             *(LoudRows, LoudColumns, OneOutlier, AllPositive),
+            *(LoudChannels, AfterGelu),
         )
     }
 )

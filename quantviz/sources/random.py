@@ -269,6 +269,57 @@ class LoudColumns(_Loud):
         return values
 
 
+@dataclass(frozen=True)
+class LoudChannels(_Random):
+    """N(0, 1), where `channels` columns drawn by the seed are `factor` times louder, as the inputs of a layer
+    have them after a norm.
+
+    >>> loud, plain = LoudChannels(rows=4, cols=64, channels=3).tensor(), Normal(rows=4, cols=64).tensor()
+    >>> ((loud / plain)[0] > 2).sum()
+    tensor(3)
+    """
+
+    channels: int = 1
+    factor: float = 20.0
+    id: ClassVar[str] = "loud_channels"
+    limits: ClassVar[Mapping[str, Bounds]] = _limits(channels=Bounds(0, LARGEST_SIDE), factor=_SIGNED)
+
+    def problems(self) -> Iterator[QuantVizError]:
+        found = tuple(super().problems())
+        yield from found
+        if not found and self.channels > self.cols:
+            yield QuantVizError("source.channels", got=self.channels, cols=self.cols)
+
+    def _draw(self, draws: _Draws) -> torch.Tensor:
+        import torch
+
+        values = draws.normal()
+        values[:, torch.randperm(self.cols, generator=draws.generator)[: self.channels]] *= self.factor
+        return values
+
+
+@dataclass(frozen=True)
+class AfterGelu(_Random):
+    """GELU of N(mean, std²), x · Φ(x): no value below -0.17, most of them close to 0.
+
+    >>> values = AfterGelu().tensor()
+    >>> bool(values.min() > -0.18), bool(values.max() > 2)
+    (True, True)
+    """
+
+    mean: float = 0.0
+    std: float = 1.0
+    id: ClassVar[str] = "after_gelu"
+    limits: ClassVar[Mapping[str, Bounds]] = _limits(mean=_SIGNED, std=_SPREAD)
+
+    def _draw(self, draws: _Draws) -> torch.Tensor:
+        import torch
+
+        before = draws.normal() * self.std + self.mean
+        share: torch.Tensor = torch.special.erfc(-before / math.sqrt(2)) / 2
+        return before * share
+
+
 _PLACE = Bounds(0, LARGEST_SIDE - 1)
 
 

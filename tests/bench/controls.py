@@ -36,9 +36,6 @@ CONTROLS = {
 #: Notes when a pointer was lifted, and what each frame shows once it was painted.
 RECORD = """
 (lab) => {
-  const record = (window.__record = { frames: [], clicked: null, on: true });
-  const clicked = (event) => (record.clicked ??= event.timeStamp);
-  addEventListener("pointerup", clicked, { capture: true, once: true });
   const text = (selector) => document.querySelector(selector)?.textContent ?? "";
   const shown = () => [
     window.__quantviz.hands.get("panels")?.data.scheme,
@@ -46,15 +43,20 @@ RECORD = """
     text("[data-qv-sentence]") + text(".st-key-panels .annotation[data-index='1']"),
     Boolean(document.querySelector("canvas.qv-painting")),
   ];
+  const look = () => (lab ? shown() : [document.querySelector("p").textContent]);
+  // The first frame may be painted after the click.
+  const record = (window.__record = { before: look(), frames: [], clicked: null, on: true });
   const painted = new MessageChannel();
   painted.port1.onmessage = () => {
     const at = performance.now();
-    record.frames.push({ at, shown: lab ? shown() : [document.querySelector("p").textContent] });
+    record.frames.push({ at, shown: look() });
   };
   const next = () => {
     painted.port2.postMessage(0);
     if (record.on) requestAnimationFrame(next);
   };
+  const clicked = (event) => (record.clicked ??= event.timeStamp);
+  addEventListener("pointerup", clicked, { capture: true, once: true });
   requestAnimationFrame(next);
 }
 """
@@ -94,7 +96,7 @@ def clicked(page: Page, key: str, words: str | None) -> tuple[float | None, floa
     page.wait_for_timeout(100)
     rest(page)
     record = page.evaluate("(window.__record.on = false, window.__record)")
-    before = record["frames"][0]["shown"]
+    before = record["before"]
     start = record["clicked"]
 
     def follows(shown: list[object]) -> bool:
@@ -121,7 +123,7 @@ def on_empty_page(browser: Browser, rounds: int, slowed: int) -> float:
         page.wait_for_timeout(200)
         record = page.evaluate("(window.__record.on = false, window.__record)")
         frames = record["frames"]
-        changed = next(frame for frame in frames if frame["shown"] != frames[0]["shown"])
+        changed = next(frame for frame in frames if frame["shown"] != record["before"])
         times.append(changed["at"] - record["clicked"])
     page.close()
     return statistics.median(times)

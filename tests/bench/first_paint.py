@@ -50,11 +50,11 @@ _PAINTED = """
 """
 _MOVED = """
 () => {
-  const thumb = document.querySelector(".st-key-home_play .qv-thumb") ?? [...document.querySelectorAll(
-    ".st-key-home_play *")].map((each) => each.shadowRoot?.querySelector(".qv-thumb")).find(Boolean);
-  if (!thumb) return false;
-  window.firstPlace ??= thumb.style.transform;
-  return thumb.style.transform !== window.firstPlace;
+  const track = document.querySelector(".st-key-home_play .qv-track") ?? [...document.querySelectorAll(
+    ".st-key-home_play *")].map((each) => each.shadowRoot?.querySelector(".qv-track")).find(Boolean);
+  if (!track) return false;
+  window.firstPlace ??= track.style.cssText;
+  return track.style.cssText !== window.firstPlace;
 }
 """
 _PANELS = "() => document.querySelectorAll('.st-key-panels .hm image').length === 4"

@@ -24,8 +24,8 @@ CHOICES = (
     ("per_group", None),
     ("group_size", "2"),
 )
-#: All that a choice changes: the numbers with their second lines, the sentence, the title of the codes, and
-#: the ruler's handles and picture.
+#: All that a choice changes: the numbers with their second lines, the sentence, the title of the codes, the
+#: ruler's handles and picture, and what the controls show as chosen.
 SHOWN = """() => {
     const texts = (selector) => [...document.querySelectorAll(selector)].map((each) => each.innerText);
     const { data, ruler } = window.__quantviz.hands.get("panels");
@@ -37,7 +37,20 @@ SHOWN = """() => {
         handles: [...document.querySelectorAll("[data-handle]")]
             .map(({ dataset, ariaValueText, style }) => [dataset.handle, ariaValueText, style.cssText]),
         ruler: ruler.canvas.toDataURL(),
+        mode: texts(".st-key-mode [aria-checked=true]"),
+        granularity: texts(".st-key-granularity_buttons [kind=primary]"),
+        looks: [...document.querySelectorAll(".st-key-granularity_buttons button")]
+            .map((each) => getComputedStyle(each).backgroundColor),
+        inputs: ["recipe", "format", "cell_row", "cell_col"]
+            .map((key) => document.querySelector(`.st-key-${key} input`).value),
+        block: texts(".qv-block"),
+        frames: [...document.querySelectorAll(".qv-mark")].map((each) => each.outerHTML),
     };
+}"""
+CELL = """([row, col]) => {
+    const { gd } = window.__quantviz.bridges.get("panels"), { xaxis, yaxis } = gd._fullLayout;
+    const { left, top } = gd.getBoundingClientRect();
+    return [left + xaxis._offset + xaxis.l2p(col), top + yaxis._offset + yaxis.l2p(row)];
 }"""
 #: The panels on the screen without the line around each, whose ends lie between two pixels.
 PANELS = """() => {
@@ -104,6 +117,16 @@ def choose(page, server, key, words):
         return page.evaluate(SHOWN), panels(page)
 
 
+def select(page, server, row, col):
+    """What is shown right after a click on a cell, while the server is silent."""
+    x, y = page.evaluate(CELL, [row, col])
+    with server.silent():
+        page.mouse.click(x, y)
+        page.mouse.move(2, 2)
+        page.evaluate(TWO_FRAMES)
+        return page.evaluate(SHOWN)
+
+
 def test_the_server_answers_what_the_browser_has_shown(url, new_page):
     page = new_page()
     server = HeldServer(page)
@@ -120,3 +143,12 @@ def test_the_server_answers_what_the_browser_has_shown(url, new_page):
         assert page.evaluate(SHOWN) == at_once, key
         apart = [np.abs(now - then).max() for now, then in zip(panels(page), pixels, strict=True)]
         assert max(apart) <= NEAR, (key, apart)
+    # In another block, and in that block.
+    for row, col in ((5, 2), (5, 3)):
+        before = page.evaluate(SHOWN)
+        at_once = select(page, server, row, col)
+        assert at_once["sentence"] != before["sentence"]
+        assert at_once["inputs"][-2:] == [str(row), str(col)]
+        page.wait_for_function("!window.__quantviz.hands.get('panels').pageChoice.waits")
+        wait_idle(page)
+        assert page.evaluate(SHOWN) == at_once, (row, col)

@@ -634,6 +634,13 @@ def its_bar_opens_all_settings_and_a_number_explains_itself(page, shot):
 
 
 SIZES = ((390, 844), (1366, 625), (1920, 1080))
+#: Whether letters of the panels are 1.2 times as large as usual, as those of the page are.
+PANELS_GROW = """() => {
+    const meta = document.querySelector(".st-key-panels .js-plotly-plot")?._fullLayout?.meta;
+    const page = Number.parseFloat(getComputedStyle(document.documentElement).fontSize);
+    return page === 18 && Math.abs((meta?.enlarged ?? 0) - 1.2) < 0.001;
+}"""
+RULER_S_SCALE = "(ruler) => ruler.getBoundingClientRect().width / ruler.offsetWidth"
 
 
 @pytest.mark.parametrize(
@@ -663,6 +670,10 @@ def test_every_size_theme_and_language(new_page, url, shot, size, theme, languag
         tops.append(box["y"])
     assert tops == sorted(tops)
     assert page.locator(".qv-number b:visible").count() == 5
+    # Text in figures grows with the window as the text around it.
+    page.set_viewport_size({"width": 1920, "height": 1080})
+    page.wait_for_function(PANELS_GROW)
+    assert page.locator(".qv-ruler").first.evaluate(RULER_S_SCALE) == pytest.approx(1.2, abs=0.01)
 
 
 def test_a_saved_picture_tells_nothing_that_is_hidden(new_page, url):

@@ -84,3 +84,24 @@ def test_arrays_come_back_from_their_code(dtype, shape):
 def test_an_array_is_sent_as_the_browser_reads_it(values):
     sent = Drawn({"data": [{"type": "bar", "y": np.array(values)}], "layout": {}}).to_dict()["data"][0]["y"]
     assert sent == values if not values or isinstance(values[0], str) else sent["dtype"] in ("f8", "i4")
+
+
+def test_enlarged_text_marks_and_height_are_larger_and_data_as_before():
+    font = {"size": 12, "color": "#000000"}
+    data = [
+        {"type": "scatter", "x": np.array([1, 2]), "marker": {"size": [6, 12]}, "line": {"width": 2}},
+        {"type": "bar", "y": [3, 4], "width": 0.5, "textfont": font},
+    ]
+    arrow = {"ax": 10, "ay": 2, "ayref": "y", "font": font, "standoff": 5, "x": 3}
+    layout = {"height": 200, "width": None, "margin": {"l": 8, "r": 4}, "annotations": [arrow]}
+    large = Drawn({"data": data, "layout": layout}).enlarged(1.5).to_dict()
+    assert large["data"][0]["marker"]["size"] == [9, 18]
+    assert large["data"][0]["line"]["width"] == 3
+    assert large["data"][0]["x"] == encoded(np.array([1, 2]))
+    assert large["data"][1] == {**data[1], "textfont": {"size": 18, "color": "#000000"}}
+    assert large["layout"]["height"] == 300
+    assert large["layout"]["margin"] == {"l": 12, "r": 6}
+    assert large["layout"]["annotations"] == [
+        {"ax": 15, "ay": 2, "ayref": "y", "font": {"size": 18, "color": "#000000"}, "standoff": 7.5, "x": 3}
+    ]
+    assert Drawn({"data": data, "layout": layout}).enlarged(1).to_dict()["layout"] == layout

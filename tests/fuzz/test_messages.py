@@ -86,6 +86,7 @@ SCRIPTS = {
     "quantviz_home": "home_component",
     "quantviz_continue": "continue_component",
     "quantviz_progress": "progress",
+    "quantviz_letters": "letters",
     "quantviz_copy": "",
     "quantviz_save": "",
 }

@@ -8,9 +8,11 @@ import pytest
 import torch
 
 from quantviz.sources import (
+    AfterGelu,
     AllPositive,
     Bimodal,
     Laplace,
+    LoudChannels,
     LoudColumns,
     LoudRows,
     Normal,
@@ -25,6 +27,9 @@ NORMAL = [-2.31041, -0.37325, -1.06082]
 LAPLACE = [2.40338, 0.52951, -0.47797]
 STUDENT_T = [4.46909, -1.65599, -0.89869]
 ALL_POSITIVE = [0.0304, 0.34557, 0.77787]
+AFTER_GELU = [-0.0241, -0.13231, -0.15317]
+# The loud channel of the default one.
+LOUDEST = 24
 
 
 def share_beyond(values, bound):
@@ -107,6 +112,24 @@ def test_loud_rows_and_columns_are_the_named_ones(every):
         assert torch.allclose(ratio, expected[:, None].expand(64, 64), rtol=1e-6)
 
 
+@pytest.mark.parametrize("channels", [0, 1, 5, 64])
+def test_loud_channels_are_as_many_as_named_at_places_of_the_seed(channels):
+    plain = Normal(rows=8, cols=64, seed=5).tensor()
+    ratio = LoudChannels(rows=8, cols=64, seed=5, channels=channels, factor=8).tensor() / plain
+    loud = (ratio > 4).all(0)
+    assert int(loud.sum()) == channels
+    assert torch.allclose(ratio[:, ~loud], torch.ones(8, 64 - channels))
+    other = LoudChannels(rows=8, cols=64, seed=6, channels=5).tensor().abs().amax(0).topk(5).indices
+    assert sorted(other.tolist()) != sorted(loud.nonzero().flatten().tolist())
+
+
+def test_after_gelu_is_what_torch_computes():
+    before = Normal(**LARGE, seed=4, std=3).tensor().double()
+    values = AfterGelu(**LARGE, seed=4, std=3).tensor()
+    torch.testing.assert_close(values, torch.nn.functional.gelu(before).float(), rtol=1e-6, atol=1e-6)
+    assert -0.18 < float(values.min()) < -0.16
+
+
 @pytest.mark.parametrize(
     ("fields", "place"), [({}, (16, 16)), ({"row": 0, "col": 31}, (0, 31)), ({"row": 5}, (5, 16))]
 )
@@ -137,6 +160,8 @@ def test_values_are_pinned():
     assert [round(value, 5) for value in Laplace().tensor()[0, :3].tolist()] == LAPLACE
     assert [round(value, 5) for value in StudentT().tensor()[0, :3].tolist()] == STUDENT_T
     assert [round(value, 5) for value in AllPositive().tensor()[0, :3].tolist()] == ALL_POSITIVE
+    assert [round(value, 5) for value in AfterGelu().tensor()[0, :3].tolist()] == AFTER_GELU
+    assert int(LoudChannels().tensor().square().sum(0).argmax()) == LOUDEST
 
 
 @pytest.mark.slow

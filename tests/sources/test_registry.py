@@ -88,6 +88,9 @@ assert not heavy, heavy
         ("one_outlier(row=16384)", "source.limits"),
         ("normal(rows=4097,cols=4096)", "source.too_many"),
         ("all_positive(scale=0)", "source.limits"),
+        ("loud_channels(cols=4,channels=5)", "source.channels"),
+        ("loud_channels(channels=-1)", "source.limits"),
+        ("after_gelu(std=-1)", "source.limits"),
         ("normal(", "text_form_unreadable"),
     ],
 )
@@ -130,5 +133,7 @@ def test_the_largest_numbers_stay_in_float32():
         "loud_columns": {"every": 1, "factor": -big},
         "one_outlier": {"value": big},
         "all_positive": {"scale": big},
+        "loud_channels": {"channels": 512, "factor": -big},
+        "after_gelu": {"mean": -big, "std": big},
     }.items():
         assert bool(torch.isfinite(SOURCES[id_](rows=512, cols=512, **fields).tensor()).all()), id_

@@ -58,6 +58,18 @@ def test_no_rule_goes_by_what_an_element_has(sheet):
         assert ":has(" not in line or line.strip().startswith(RARE), line
 
 
+#: A part of a selector that any element fits which has some place among its neighbours.
+ANYTHING_BESIDE = re.compile(r"[+~]\s*(\*|:(?!is))|>\s*\*?:nth-")
+
+
+@pytest.mark.parametrize("sheet", SHEETS, ids=lambda sheet: sheet.name)
+def test_no_rule_is_for_anything_beside_something(sheet):
+    # Whatever comes into a page then has the browser look again at all that its neighbours hold: 8 ms of a
+    # click's 20 in the Lab went into that.
+    text = re.sub(r"/\*.*?\*/", "", sheet.read_text(encoding="utf-8"), flags=re.DOTALL)
+    assert [line for line in text.splitlines() if ANYTHING_BESIDE.search(line.partition("{")[0])] == []
+
+
 #: Every size of type: one of five; that of the text around it; none, where a sign takes the words' place; and
 #: what fits into a cell.
 SIZES = {f"var(--qv-{size})" for size in (12, 14, 16, 20, 28)} | {"inherit", "0", "var(--type)"}
@@ -120,3 +132,31 @@ def test_a_third_height_of_a_button_is_found():
     assert heights_of_buttons(".a button { min-height: 2.1rem; height: 44px; }") == {
         ".a button": {"2.1rem", "44px"}
     }
+
+
+#: What is chosen of several, in a sheet and in the scripts that draw buttons of their own.
+CHOSEN = re.compile(r"button[^{}]*(?:aria-checked|aria-pressed|data-selected)[^{}]*\{([^{}]*)\}")
+WIDTH_OF_A_DISC = re.compile(r"(?:slider-thumb|range-thumb|qv-thumb) \{([^{}]*)\}")
+SCRIPTS = sorted((ROOT / "browser").rglob("*.js"))
+
+
+def test_every_slider_has_the_same_disc_on_the_same_track():
+    found = {}
+    for path in (*SHEETS, *SCRIPTS):
+        rules = path.read_text(encoding="utf-8").replace("${DISC}", "20").replace("${line}", "line")
+        for declared in WIDTH_OF_A_DISC.findall(rules):
+            if width := re.search(r"(?<!-)width: (\d+)px", declared):
+                found.setdefault(path.name, set()).add(width[1])
+    assert found == {"slider.js": {"20"}, "lab.css": {"20"}}
+    assert "DISC / 2" in (ROOT / "browser" / "ruler" / "sliders.js").read_text(encoding="utf-8")
+
+
+def test_every_chosen_segment_has_the_same_tint():
+    found = {}
+    for path in (*SHEETS, *SCRIPTS):
+        rules = re.sub(r"/\*.*?\*/", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
+        for declared in CHOSEN.findall(rules):
+            for ground in re.findall(r"background:\s*([^;]+);", declared):
+                found.setdefault(ground.strip(), set()).add(path.name)
+    assert found.keys() == {"var(--qv-tint)"}
+    assert {"style.css", "lab.css", "panel_switch.js", "rules.js"} <= found["var(--qv-tint)"]

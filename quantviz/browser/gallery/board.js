@@ -140,13 +140,15 @@ export class Board {
     const find = (name) => root.querySelector(name);
     this.parts = {
       hand: find(".qv-hand"),
-      drag: find(".qv-drag"),
+      track: find(".qv-track"),
       input: find("input"),
-      thumb: find(".qv-thumb"),
+      told: find(".qv-hand-at"),
       zones: find(".qv-zones"),
       said: find(".qv-said"),
     };
     find(".qv-hand-name").textContent = handle.name;
+    // The track stays where it is while its number gets longer.
+    this.parts.told.style.minWidth = `${Math.max(...handle.values.map((each) => each.length))}ch`;
     const { input } = this.parts;
     input.max = String(handle.values.length - 1);
     input.setAttribute("aria-label", handle.name);
@@ -218,9 +220,8 @@ export class Board {
     const last = values.length - 1;
     parts.input.value = String(at);
     parts.input.setAttribute("aria-valuetext", values[at]);
-    parts.thumb.textContent = values[at];
-    const room = parts.drag.clientWidth - 44;
-    parts.thumb.style.transform = `translateX(${((at / last) * Math.max(room, 0)).toFixed(1)}px)`;
+    parts.told.textContent = values[at];
+    parts.track.style.setProperty("--at", at / last);
     parts.hand.classList.toggle("qv-shown", Boolean(shows[at]));
     parts.said.textContent = "";
     if (!shows[at]) {
@@ -242,7 +243,8 @@ export class Board {
 }
 
 const HAND = `<div class="qv-hand"><span class="qv-hand-name"></span>
-  <div class="qv-drag"><span class="qv-zones"></span><input type="range" min="0" step="1">
+  <b class="qv-hand-at" aria-hidden="true"></b>
+  <div class="qv-track"><span class="qv-zones"></span><input type="range" min="0" step="1">
     <span class="qv-thumb" aria-hidden="true"></span></div>
   <p class="qv-said"></p></div>`;
 

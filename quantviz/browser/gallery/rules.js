@@ -1,32 +1,23 @@
 // How the board is laid out. Its own width decides, not the window's.
 
-export function boardRules({ text, muted, line, surface, mark, halo, lit, handle }) {
-  return `
+import { DISC, sliderRules } from "../page/slider.js";
+
+export function boardRules({ text, muted, line, mark, halo, lit, handle }) {
+  return `${sliderRules({ line, handle, text })}
     .qv-board { container-type: inline-size; color: ${text}; font-size: var(--qv-14); line-height: 1.35;
       font-variant-numeric: tabular-nums; }
     .qv-board * { box-sizing: border-box; }
     .qv-board p, .qv-board figure { margin: 0; min-width: 0; }
     .qv-board-grid { display: grid; grid-template-columns: repeat(3, minmax(0, 1fr)); gap: 4px 8px;
       --most: 90px; --frame: 1.5px; --high: clamp(16px, calc(var(--most) / var(--rows)), 48px); }
-    .qv-hand { grid-area: 1 / 2 / auto / -1; display: grid; align-content: start; gap: 2px 14px; }
-    .qv-hand-name { display: flex; justify-content: space-between; gap: 10px; font-weight: 600; }
-    .qv-drag { position: relative; height: 44px; }
-    .qv-drag::before { content: ""; position: absolute; inset: 19px 0; border-radius: 3px;
-      background: ${line}; }
-    .qv-zones { position: absolute; top: 15px; height: 14px; left: 22px; right: 22px; }
-    .qv-drag span { pointer-events: none; }
-    .qv-thumb { position: absolute; left: 0; top: 0; min-width: 44px; padding: 0 5px; height: 44px;
-      border-radius: 22px;
-      background: ${handle}; color: ${surface}; font-size: var(--qv-14); font-weight: 600; display: grid;
-      place-items: center; will-change: transform; }
+    .qv-hand { grid-area: 1 / 2 / auto / -1; display: grid; align-content: start; gap: 2px 14px;
+      grid-template-columns: minmax(0, 1fr) max-content; }
+    .qv-hand-name, .qv-hand-at { font-weight: 600; }
+    .qv-hand-at { text-align: right; }
+    .qv-track { grid-column: 1 / -1; }
+    .qv-zones { position: absolute; top: 15px; height: 14px; left: ${DISC / 2}px; right: ${DISC / 2}px; }
     .qv-shown .qv-thumb { background: ${lit}; }
-    .qv-drag input { position: absolute; inset: 0; width: 100%; height: 44px; margin: 0; opacity: 0;
-      cursor: grab; touch-action: pan-y; appearance: none; }
-    .qv-drag input::-webkit-slider-thumb { appearance: none; width: 44px; height: 44px; }
-    .qv-drag input::-moz-range-thumb { width: 44px; height: 44px; border: 0; }
-    .qv-drag input:active { cursor: grabbing; }
-    .qv-drag input:focus-visible ~ .qv-thumb { outline: 3px solid ${text}; outline-offset: 2px; }
-    .qv-said { min-height: 8.1em; }
+    .qv-said { grid-column: 1 / -1; min-height: 8.1em; }
     .qv-said b { font-weight: 600; }
     .qv-row-head { grid-column: 1 / -1; min-width: 0; padding-top: 4px; }
     .qv-row-head span { white-space: nowrap; margin-right: 0.7em; }
@@ -67,10 +58,11 @@ export function boardRules({ text, muted, line, surface, mark, halo, lit, handle
       .qv-board-grid { grid-template-columns: repeat(4, minmax(0, 1fr));
         column-gap: clamp(14px, 2.6cqw, 40px); --frame: 2px;
         --most: clamp(104px, calc((100svh - 390px) / 2), 230px); }
-      .qv-hand { grid-area: 1 / 1 / auto / -1; grid-template-columns: max-content minmax(0, 1fr);
-        align-items: center; }
-      .qv-hand-name { display: block; }
-      .qv-said { grid-column: 1 / -1; min-height: 2.7em; }
+      .qv-hand { grid-area: 1 / 1 / auto / -1; align-items: center;
+        grid-template-columns: max-content minmax(0, 1fr) max-content; }
+      .qv-track { grid-area: 1 / 2; }
+      .qv-hand-at { grid-area: 1 / 3; }
+      .qv-said { min-height: 2.7em; }
       .qv-one { grid-area: var(--first) / 1 / span var(--spans) / auto; align-self: center; }
       .qv-board-grid .qv-legend { grid-area: auto / 1 / auto / -1; padding: 2px 0 0; }
       .qv-row-head { grid-column: 2 / -1; }
@@ -86,7 +78,5 @@ export function boardRules({ text, muted, line, surface, mark, halo, lit, handle
     }
     @container (min-width: 640px) { .qv-alone .qv-one { align-self: start; } }
     @container (min-width: 1000px) { .qv-board-grid { row-gap: 2px; } }
-    @media (forced-colors: active) { .qv-thumb { border: 2px solid ButtonText; }
-      .qv-drag::before { border: 1px solid; } }
   `;
 }

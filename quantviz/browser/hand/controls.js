@@ -48,14 +48,22 @@ function heard(event) {
   // What is typed into a list only looks for a choice.
   if (!controls || (event.key?.length === 1 && event.key !== " ")) return;
   opened(event);
-  const before = chosenNow(controls, "[aria-expanded=false]");
   const pressed = event.type === "click" ? buttonOf(event.target, controls) : null;
+  // Several events of one press are answered once.
+  if (SHARED.heard) return (SHARED.heard.pressed ??= pressed);
+  const found = (SHARED.heard = { pressed, before: chosenNow(controls, "[aria-expanded=false]") });
   requestAnimationFrame(() => {
-    if (pressed) return choose(pressed, controls.buttons[pressed]);
-    const now = chosenNow(controls);
-    for (const [key, words] of Object.entries(now))
-      if (words !== before[key]) choose(key, controls.names[key][words]);
+    SHARED.heard = null;
+    answer(found);
   });
+}
+
+// Show what a button was pressed for, or what a control shows other than before.
+function answer({ pressed, before }) {
+  const { controls } = SHARED;
+  if (pressed) return choose(pressed, controls.buttons[pressed]);
+  const now = chosenNow(controls);
+  Object.keys(now).some((key) => now[key] !== before[key] && choose(key, controls.names[key][now[key]]));
 }
 
 // The words that each control shows: of lists those that are in a state, as a selector.
@@ -77,15 +85,47 @@ function buttonOf(target, { buttons }) {
   return button && Object.keys(buttons).find((key) => button.closest(`.st-key-${key}`));
 }
 
-// Show a scheme that a control has chosen. The choices are those beside the scheme that the server knows:
-// after a first one only the same control's still hold.
+// Have the controls show a scheme as they will once the server has answered.
+export function showOnControls(scheme) {
+  const { granularity, ...words } = SHARED.known?.schemes.get(scheme)?.shown ?? {};
+  for (const [key, chosen] of Object.entries(words)) {
+    const control = document.querySelector(`.st-key-${key}`);
+    for (const radio of control?.querySelectorAll("[role=radio]") ?? [])
+      markRadio(radio, radio.textContent === chosen);
+    const list = control?.querySelector("input[role=combobox][aria-expanded=false]");
+    if (list && list.value !== chosen) list.value = chosen;
+  }
+  if (granularity) pressButton(granularity);
+}
+
+function markRadio(radio, isChosen) {
+  radio.setAttribute("aria-checked", isChosen);
+  radio.toggleAttribute("data-selected", isChosen);
+}
+
+// Give a button of the granularity's the look of the pressed one, which gets that of a button beside it. The
+// server's answer puts others in their places.
+function pressButton(key) {
+  const button = document.querySelector(`.st-key-${key} button`);
+  const pressed = document.querySelector(".st-key-granularity_buttons button[kind=primary]");
+  if (!button || !pressed || button === pressed) return;
+  for (const name of ["class", "kind", "data-testid"]) {
+    const look = button.getAttribute(name);
+    button.setAttribute(name, pressed.getAttribute(name));
+    pressed.setAttribute(name, look);
+  }
+}
+
+// Show a scheme that a control has chosen, and return whether it is another one. The choices are those beside
+// the scheme that the server knows: after a first one only the same control's still hold.
 function choose(key, scheme) {
   const { controls } = SHARED;
   const hand = SHARED.hands.get(controls.chart);
-  if (!hand || scheme === hand.data.scheme) return;
+  if (!hand || scheme === hand.data.scheme) return false;
   const holds = controls.by === key || (!controls.by && hand.data.scheme === controls.scheme);
   controls.by = key;
   const variant = holds && scheme && variantOf(scheme);
   if (variant) hand.pageChoice.make(scheme, variant);
   else hand.pageChoice.leave();
+  return true;
 }

@@ -30,6 +30,7 @@ import { PhoneBits } from "./phone_bits.js";
 import { combOf, domainAround, histogramOf, placesOf } from "./ruler_picture.js";
 import { Status } from "./status.js";
 import { writeTexts } from "./texts.js";
+import { dimWaiting } from "./words.js";
 
 // With more cells the error's curve waits for the hand to let go.
 const MOST_CURVE = 1100;
@@ -45,6 +46,7 @@ export class Hand {
     this.painting = new Painting();
     this.host = host;
     this.moving = false;
+    this.painted = 0;
     this.cellDrag = new CellDrag(this);
     this.phoneBits = new PhoneBits(this);
     this.pageChoice = new PageChoice(this);
@@ -122,7 +124,7 @@ export class Hand {
       writeTitle(bridge, null);
       writeHeld(bridge, null);
     }
-    delete document.body.dataset.qvLive;
+    dimWaiting(false);
   }
 
   move(message) {
@@ -151,6 +153,7 @@ export class Hand {
   // Above the panels and in the sentence of the cell.
   writeNumbers() {
     writeTexts(this.data, this.shown, this.metrics, this.partsOf(this.choice.variant));
+    dimWaiting(this.moving || this.painted > 0 || this.pageChoice.waits);
   }
 
   // Of a large tensor only the server has all values: it is asked for the sums with a range, one question at
@@ -178,7 +181,7 @@ export class Hand {
     this.pageChoice.forget();
     this.before = this.choice;
     this.start = this.shown;
-    document.body.dataset.qvLive = "";
+    dimWaiting(true);
   }
 
   release(message) {

@@ -26,7 +26,7 @@ export function liveCells(sent, result, variant, places) {
   if (sent.scale) {
     live.block_of_cell = live.blockOf;
     live.scale = Float64Array.from(live.blockOf, (block) => result.blocks.scale[block]);
-    live.grid = variant.layout.grid_shape;
+    live.grid = variant.layout.grid;
   }
   live.scales = { ...sent.scales };
   if (live.scales.q && variant.code_range) {

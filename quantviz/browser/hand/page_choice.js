@@ -1,6 +1,10 @@
-// A scheme that a control of the page has chosen, shown before the server has answered.
+// What a person has chosen on the page, shown before the server has answered: a scheme by a control, a cell
+// in the panels.
 
+import { SHARED } from "../page/component.js";
 import { unchanged } from "./choice.js";
+import { showOnControls } from "./controls.js";
+import { writePlace } from "./words.js";
 
 // Looks at a server at rest after which it is not going to answer any more: once it has worked, and where it
 // was never seen to begin; and the milliseconds between two looks.
@@ -11,7 +15,16 @@ const BETWEEN_LOOKS = 50;
 export class PageChoice {
   constructor(hand) {
     this.hand = hand;
-    this.scheme = null;
+    this.forget();
+  }
+
+  // The scheme and the cell that were chosen, until the server has answered.
+  forget() {
+    this.scheme = this.selected = null;
+  }
+
+  get waits() {
+    return this.scheme !== null || this.selected !== null;
   }
 
   // Show all that follows a hand under `scheme`, whose variant has its program; the server is going to say
@@ -30,22 +43,41 @@ export class PageChoice {
     }
     this.scheme = scheme;
     hand.painted = performance.now();
-    document.body.dataset.qvLive = "";
     // What is chosen is there at once: nothing glides.
     hand.present(false);
     hand.showPanels(true);
-    this.watch(hand.painted);
+    showOnControls(scheme);
+    this.await();
+  }
+
+  // Show all that follows a hand of another cell of the Lab's matrix.
+  select([row, col]) {
+    const { hand } = this;
+    const { data, bridge } = hand;
+    const { row_edges: rows, col_edges: cols, how } = bridge?.cells ?? {};
+    const isLab = data && SHARED.controls?.chart === data.chart;
+    // Of a matrix that is seen in another tensor only the server knows the place.
+    if (!isLab || hand.moving || data.far || how || !rows || data.shape.length !== 2) return;
+    const selected = data.places[(row - rows[0]) * data.seen[1] + col - cols[0]];
+    if (selected === undefined || selected === data.selected) return;
+    // What is marked on the curve of another block is not known here.
+    const curve = data.curve?.block ? { ...data.curve, key: `${data.curve.key} ${selected}` } : data.curve;
+    hand.data = { ...data, selected, curve };
+    hand.shown = hand.computed(hand.choice);
+    this.selected = selected;
+    writePlace([row, col], data.words.place);
+    hand.present(false);
+    this.await();
   }
 
   // Whether the server has not heard of the choice when it sent `data`.
   isAhead(data) {
     this.newest = data;
     if (this.scheme === data.scheme) this.scheme = null;
-    return this.scheme !== null;
-  }
-
-  forget() {
-    this.scheme = null;
+    if (this.selected === data.selected) this.selected = null;
+    // What the server has sent with it shows its own scheme.
+    if (this.scheme) requestAnimationFrame(() => this.scheme && showOnControls(this.scheme));
+    return this.waits;
   }
 
   // Take whatever the server says next: what the page has chosen is not known here.
@@ -54,13 +86,20 @@ export class PageChoice {
     if (this.hand.waiting) this.hand.update(this.hand.waiting, this.hand.send);
   }
 
-  // Show again what the server knows, where it has come to rest without the scheme: it was refused.
-  watch(painted, looks = NEVER_BEGUN) {
-    if (!this.scheme || this.hand.painted !== painted) return;
+  // Wait for the server's answer.
+  await() {
+    this.asked = performance.now();
+    this.watch(this.asked);
+  }
+
+  // Show again what the server knows, where it has come to rest without the choice: it was refused.
+  watch(asked, looks = NEVER_BEGUN) {
+    if (!this.waits || this.asked !== asked) return;
     const app = document.querySelector("[data-testid=stApp]");
     const left = app?.dataset.testScriptState === "notRunning" ? looks - 1 : AT_REST;
-    if (left > 0) return setTimeout(() => this.watch(painted, left), BETWEEN_LOOKS);
+    if (left > 0) return setTimeout(() => this.watch(asked, left), BETWEEN_LOOKS);
     this.forget();
+    showOnControls(this.newest.scheme);
     this.hand.update(this.newest, this.hand.send);
   }
 }

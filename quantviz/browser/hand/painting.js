@@ -29,7 +29,6 @@ export class Painting {
   paint(bridge, colours) {
     const frame = bridge.gd?.querySelector(".svg-container");
     if (!frame || !bridge.overlay) return;
-    if (this.canvas.parentNode !== frame) frame.insertBefore(this.canvas, bridge.overlay);
     const { width, height } = bridge.gd._fullLayout;
     const sharp = sharpen(this.canvas, width, height);
     // As large as its pixels are, or the page would draw them anew between its own.
@@ -46,6 +45,8 @@ export class Painting {
       if (panel.name === "q") this.drawEdges(panel, bridge, colours);
       if (panel.name === "error" || panels.length === 1) this.drawPaying(panel, bridge.live, colours);
     }
+    // Once it is drawn: on a canvas in the page each step would have the page laid out anew.
+    if (this.canvas.parentNode !== frame) frame.insertBefore(this.canvas, bridge.overlay);
     writeEnds(bridge, bridge.live);
     // What stands until the server answers is printed as it will be then.
     if (bridge.live.still) return bridge.draw();

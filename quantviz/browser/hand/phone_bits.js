@@ -9,7 +9,7 @@ export class PhoneBits {
     this.input.step = "1";
     this.input.min = "0";
     this.input.className = "qv-phone-bits";
-    this.input.addEventListener("input", () => hand.move(this.message));
+    this.input.addEventListener("input", () => (this.fill(), hand.move(this.message)));
     this.input.addEventListener("change", () => hand.release(this.message));
   }
 
@@ -35,12 +35,18 @@ export class PhoneBits {
     );
     this.input.max = String(list.length - 1);
     if (this.input.value !== at) this.input.value = at;
+    this.fill();
     const { phone_bits: bits, phone_levels: levels } = variants[chosen];
     this.input.setAttribute("aria-label", label);
     this.input.setAttribute("aria-valuetext", `${bits}, ${levels}`);
     const texts = slot.parentNode.querySelectorAll("[data-testid=stMarkdown]");
     write(texts[0], bits);
     write(texts[texts.length - 1], levels);
+  }
+
+  // The track's filled part ends under the disc.
+  fill() {
+    this.input.style.setProperty("--at", Number(this.input.value) / Number(this.input.max));
   }
 
   close() {

@@ -3,7 +3,16 @@
 import { explainCell } from "../arithmetic/explaining.js";
 import { indexIn } from "../page/index_in.js";
 import { figuresOf, writeFigures } from "./figures_line.js";
-import { changesOf, linesOf, sentenceOf, writeChanges, writeLines, writeSentence } from "./words.js";
+import {
+  blockWords,
+  changesOf,
+  linesOf,
+  sentenceOf,
+  writeBlock,
+  writeChanges,
+  writeLines,
+  writeSentence,
+} from "./words.js";
 
 // Write what is `shown`: `data` is what the server sent, `formulas` are those of the metrics, and `made` the
 // arithmetic and the blocks. The numbers of a large tensor are the server's; those of a slice stay as they
@@ -17,6 +26,14 @@ export function writeTexts(data, shown, formulas, made) {
   writeLines(own ? linesOf(shown, words, variant, formulas.sqnr_db, settings.writing) : null);
   writeChanges(own ? changesOf(shown.metrics, variant.bits, data.baseline, words, settings.writing) : null);
   writeSentence(sentenceIn(data, shown, made), indexIn(data.shape, data.selected));
+  writeBlock(blockIn(data, shown));
+}
+
+// The block of the selected cell in words; null where the server alone can name it.
+function blockIn({ far, shape, selected, words }, { block, blocks, variant }) {
+  const isMatrix = shape.length === 2 && words.axes[0]?.axis === 0;
+  if (far || !isMatrix || String(variant.layout.view) !== String(shape)) return null;
+  return blockWords({ block, number: block[selected], count: blocks.count }, shape, words.block);
 }
 
 // The sentence of the selected cell; null of a large tensor, whose blocks the browser does not have, and

@@ -168,6 +168,37 @@ function sideOf(below, above) {
   return below < above ? "below" : "above";
 }
 
+// ---- the place of a cell's block: `block_words` of `navigation.py` ----------------------------------------
+
+// The rows and columns of a block of a matrix; null of a block that is no rectangle. `block` are all blocks'
+// numbers, and `number` is that of this one.
+export function blockWords({ block, number, count }, [rows, cols], words) {
+  if (count === 1) return words.one;
+  const box = { top: rows, left: cols, bottom: -1, right: -1, cells: 0 };
+  for (let place = 0; place < block.length; place++) {
+    if (block[place] !== number) continue;
+    const [row, col] = [Math.floor(place / cols), place % cols];
+    box.top = Math.min(box.top, row);
+    box.left = Math.min(box.left, col);
+    box.bottom = Math.max(box.bottom, row);
+    box.right = Math.max(box.right, col);
+    box.cells++;
+  }
+  if (box.cells !== (box.bottom - box.top + 1) * (box.right - box.left + 1)) return null;
+  const parts = [
+    partWords("row", box.top, box.bottom, rows, words),
+    partWords("column", box.left, box.right, cols, words),
+  ];
+  return parts.filter(Boolean).join(words.and) || words.whole;
+}
+
+// The part of an axis from `first` to `last`; "" where it is the whole axis.
+function partWords(name, first, last, length, words) {
+  if (last - first + 1 === length) return "";
+  if (first === last) return filled(words[`at_${name}`], { at: first });
+  return filled(words[`at_${name}s`], { at: `${first}–${last}` });
+}
+
 // ---- the second lines of the numbers: `tiles` of `tiles.py` ----------------------------------------------
 
 // The text of each number's second line by its key. `found` are x, error, which cells count, moments and
@@ -269,8 +300,7 @@ export function writeChanges(changes) {
   }
 }
 
-// Write lines where the page has a place for them; without lines the server's stay, dimmed while a hand
-// moves.
+// Write lines where the page has a place for them; without lines the server's stay, dimmed.
 export function writeLines(lines) {
   for (const place of document.querySelectorAll("[data-qv-line]"))
     writeWords(place, lines?.[place.dataset.qvLine] ?? null);
@@ -282,11 +312,43 @@ export function writeSentence(text, cell) {
     writeWords(place, text !== null && place.dataset.qvSentence === cell.join(",") ? ` ${text}` : null);
 }
 
+// Write another cell's place where the page has it: before its sentence, and in the title.
+export function writePlace(cell, template) {
+  for (const place of document.querySelectorAll("[data-qv-sentence]")) {
+    place.dataset.qvSentence = cell.join(",");
+    place.firstChild.textContent = filled(template, { place: cell.join(", ") });
+  }
+  ["row", "col"].forEach((name, axis) => {
+    const input = document.querySelector(`.st-key-cell_${name} input`);
+    if (input) input.value = cell[axis];
+  });
+}
+
+export function writeBlock(words) {
+  for (const place of document.querySelectorAll("h1.qv-crumbs .qv-block")) writeWords(place, words);
+}
+
 // Change the last text of an element where it stands: who watches the page for new elements need not look.
-// What is written is marked as up to date.
 function writeWords(place, text) {
   const node = place.lastChild;
-  if (text === null || node?.nodeType !== Node.TEXT_NODE) return delete place.dataset.qvCurrent;
-  place.dataset.qvCurrent = "";
-  if (node.nodeValue !== text) node.nodeValue = text;
+  place.qvCurrent = text !== null && node?.nodeType === Node.TEXT_NODE;
+  if (place.qvCurrent && node.nodeValue !== text) node.nodeValue = text;
+}
+
+// What the server alone can write, and what is written here where it can be.
+const WAITING = [
+  ".st-key-sentence p",
+  ".st-key-apply",
+  ".st-key-steps",
+  "[data-qv-line]",
+  "[data-qv-change]",
+  "h1.qv-crumbs .qv-block",
+].join();
+
+// Dim what is not up to date while a hand moves something, or show it again.
+export function dimWaiting(dims) {
+  for (const place of document.querySelectorAll(dims ? WAITING : "[data-qv-waits]")) {
+    if (dims && !place.qvCurrent) place.dataset.qvWaits = "";
+    else delete place.dataset.qvWaits;
+  }
 }

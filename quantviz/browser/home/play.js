@@ -88,8 +88,6 @@ export class Play {
       sizes: [...root.querySelectorAll(".qv-size")],
       count: find(".qv-count"),
       input: find("input"),
-      fill: find(".qv-fill"),
-      thumb: find(".qv-thumb"),
       track: find(".qv-track"),
       sum: find(".qv-sum"),
       way: find(".qv-way canvas"),
@@ -270,7 +268,6 @@ export class Play {
     Object.assign(parts.input, { min: toy.least, max: toy.most });
     parts.input.value = this.bits;
     parts.input.setAttribute("aria-valuetext", count);
-    parts.thumb.textContent = this.bits;
     this.toys.forEach((each, i) => {
       const chosen = each === toy;
       parts.switches[i].setAttribute("aria-checked", String(chosen));
@@ -282,10 +279,7 @@ export class Play {
 
   placeThumb(place) {
     const { toy, parts } = this;
-    const room = parts.track.clientWidth - 44;
-    const x = ((place - toy.least) / (toy.most - toy.least)) * Math.max(room, 0);
-    parts.thumb.style.transform = `translateX(${x.toFixed(1)}px)`;
-    parts.fill.style.width = `${(x + 22).toFixed(1)}px`;
+    parts.track.style.setProperty("--at", (place - toy.least) / (toy.most - toy.least));
   }
 
   paint() {

@@ -1,7 +1,9 @@
 // How what one plays with is laid out. Its own width decides, not the window's.
 
-export function playRules({ text, muted, line, surface, handle }) {
-  return `
+import { sliderRules } from "../page/slider.js";
+
+export function playRules({ text, muted, line, handle }) {
+  return `${sliderRules({ line, handle, text })}
     .qv-play { container-type: inline-size; color: ${text}; font-size: var(--qv-14); line-height: 1.35;
       font-variant-numeric: tabular-nums; }
     .qv-play * { box-sizing: border-box; }
@@ -12,7 +14,8 @@ export function playRules({ text, muted, line, surface, handle }) {
     .qv-switch button { all: unset; box-sizing: border-box; padding: 0 14px; min-height: 44px;
       cursor: pointer;
       display: inline-flex; align-items: center; }
-    .qv-switch button[aria-checked=true] { background: ${handle}; color: ${surface}; font-weight: 600; }
+    .qv-switch button[aria-checked=true] { background: var(--qv-tint); color: var(--qv-on-tint);
+      box-shadow: inset 0 0 0 1px var(--qv-accent); font-weight: 600; }
     .qv-switch button:focus-visible { outline: 2px solid ${text}; outline-offset: -4px; border-radius: 6px; }
     .qv-views { display: grid; grid-template-columns: minmax(0, 1fr); gap: 16px; }
     .qv-views figure { margin: 0; min-width: 0; }
@@ -27,18 +30,7 @@ export function playRules({ text, muted, line, surface, handle }) {
     .qv-views figure + figure { display: none; }
     .qv-bits { display: flex; flex-wrap: wrap; justify-content: space-between; align-items: center;
       column-gap: 12px; }
-    .qv-track { flex: 0 0 100%; position: relative; height: 44px; }
-    .qv-track::before { content: ""; position: absolute; inset: 18px 0; border-radius: 4px;
-      background: ${line}; }
-    .qv-fill { position: absolute; left: 0; top: 18px; height: 8px; border-radius: 4px;
-      background: ${handle}; }
-    .qv-thumb { position: absolute; left: 0; top: 0; width: 44px; height: 44px; border-radius: 50%;
-      background: ${handle}; color: ${surface}; font-size: var(--qv-16); font-weight: 600; display: grid;
-      place-items: center; will-change: transform; pointer-events: none; }
-    .qv-track input { position: absolute; inset: 0; width: 100%; height: 44px; margin: 0; opacity: 0;
-      cursor: grab; touch-action: pan-y; }
-    .qv-track input:active { cursor: grabbing; }
-    .qv-track input:focus-visible ~ .qv-thumb { outline: 3px solid ${text}; outline-offset: 2px; }
+    .qv-track { flex: 0 0 100%; }
     .qv-count { font-size: var(--qv-16); font-weight: 600; white-space: nowrap; }
     .qv-note { color: ${muted}; text-align: right; font-size: var(--qv-12); }
     .qv-size { color: ${muted}; white-space: nowrap; }
@@ -79,7 +71,5 @@ export function playRules({ text, muted, line, surface, handle }) {
       .qv-every:focus-visible span { outline-color: ${handle}; }
     }
     @media (pointer: coarse) { .qv-switch button { min-height: 44px; } }
-    @media (forced-colors: active) { .qv-thumb { border: 2px solid ButtonText; }
-      .qv-track::before { border: 1px solid; } }
   `;
 }

@@ -9,7 +9,7 @@ import { onPointerUp, takeEarlyClick } from "./clicks.js";
 import { undoOrRedo } from "./keyboard.js";
 import { savePicture } from "./saved_picture.js";
 import { showSwitch } from "./panel_switch.js";
-import { findChart, measureWidth, styleRules } from "./chart.js";
+import { findChart, measureWidth, writeRules } from "./chart.js";
 
 // One chart of panels and all that the browser knows of it. The modules beside this one act on it;
 // `minimap.js` and the buttons that save a picture find it in `SHARED.bridges` and call its methods.
@@ -51,7 +51,7 @@ export class Bridge {
     this.keep = setStateValue;
     // A click stays marked until the server has answered it; an earlier answer does not count.
     if (this.pending && same(this.pending, data.selected)) this.pending = null;
-    this.style.textContent = styleRules(this);
+    writeRules(this);
     this.card.paint(data.colors);
     findChart(this);
     measureWidth(this);

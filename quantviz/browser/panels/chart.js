@@ -1,9 +1,10 @@
 // Finding plotly's chart in the page: Streamlit throws it away and draws it again with each change of its
 // data.
 
+import { element } from "../page/elements.js";
 import { inPixels } from "./geometry.js";
 import { drawn, subjectOf } from "./layout.js";
-import { drawOverlay, element } from "./overlay.js";
+import { drawOverlay } from "./overlay.js";
 import { leaveCell, onPointerMove } from "./hover.js";
 import { afterZoom, restoreZoom } from "./zoom.js";
 import { onTouchMove, onTouchStart, onWheel } from "./gestures.js";
@@ -95,7 +96,7 @@ function adoptChart(bridge, gd) {
   }
   bridge.heard = heard;
   bridge.container.dataset.qvArrangement = bridge.meta?.arrangement ?? "";
-  bridge.style.textContent = styleRules(bridge);
+  writeRules(bridge);
   (gd.closest(".stPlotlyChart") ?? gd).tabIndex = 0;
   afterPlot(bridge);
 }
@@ -132,8 +133,13 @@ export function measureWidth(bridge) {
   bridge.later("width", bridge.told ? 250 : 0, () => bridge.keep("width", (bridge.told = width)));
 }
 
-// The style sheet of one chart: it depends on the panels that the chart has.
-export function styleRules(bridge) {
+// Write the style sheet of one chart, which depends on the chart's panels: a new one costs the whole page.
+export function writeRules(bridge) {
+  const rules = rulesFor(bridge);
+  if (bridge.style.textContent !== rules) bridge.style.textContent = rules;
+}
+
+function rulesFor(bridge) {
   const here = `.st-key-${CSS.escape(bridge.chart)}`;
   const rules = [
     `${here} { position: relative; }`,

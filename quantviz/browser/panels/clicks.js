@@ -1,5 +1,6 @@
 // Presses of a mouse or a finger: a click selects a cell, a drag zooms to the box drawn.
 
+import { SHARED } from "../page/component.js";
 import { clamp, placeIn, sameWindow, sharesOf } from "./geometry.js";
 import { cellUnder, panelUnder, pixelUnder, sightOf } from "./layout.js";
 import { drawOverlay } from "./overlay.js";
@@ -107,6 +108,7 @@ function drewBox(bridge, press, event) {
 
 export function selectCell(bridge, cell, wait) {
   mark(bridge, cell);
+  SHARED.hands.get(bridge.chart)?.pageChoice.select(cell);
   bridge.later("send", wait, () => bridge.send("cell", { row: cell[0], col: cell[1] }));
   // If no answer comes, the mark returns to the cell that the server knows.
   bridge.later("pending", wait + 4000, () => {

@@ -1,17 +1,10 @@
 // What is drawn over the chart: the values, the cross-hair and the mark of the selected cell.
 
 import { SHARED } from "../page/component.js";
+import { drawChildren, element, setAttribute } from "../page/elements.js";
 import { cellBox, cellSize, windowOf } from "./geometry.js";
 import { panelsOf, sightOf } from "./layout.js";
 import { inkOn, printsIn } from "./printed_values.js";
-
-const SVG = "http://www.w3.org/2000/svg";
-
-export function element(name, attributes) {
-  const made = document.createElementNS(SVG, name);
-  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
-  return made;
-}
 
 export function drawOverlay(bridge) {
   if (!bridge.overlay || !bridge.gd) return;
@@ -29,19 +22,26 @@ function placeOn({ left, top, width, height }) {
 }
 
 function drawMarks(bridge, panels) {
-  const { marks } = bridge.layers;
-  marks.replaceChildren();
-  if (!bridge.selected || !bridge.data) return;
-  for (const panel of panels) {
-    const [row, col] = bridge.selected;
+  const make = () => element("rect", { fill: "none", rx: 1 });
+  drawChildren(bridge.layers.marks, marksIn(bridge, panels), make, (rect, mark) => {
+    for (const [name, value] of Object.entries(mark)) setAttribute(rect, name, value);
+  });
+}
+
+// The frames around the selected cell as attributes: in each panel one over a wider halo.
+function marksIn({ selected, data, meta }, panels) {
+  if (!selected || !data) return [];
+  const { halo, mark } = data.colors;
+  const [row, col] = selected;
+  return panels.flatMap((panel) => {
     const box = cellBox(panel, { top: row, left: col, rows: 1, cols: 1 }, true);
-    if (!box || !bridge.meta.open.includes(panel.name)) continue;
-    const place = { ...placeOn(box), fill: "none", rx: 1 };
-    marks.append(
-      element("rect", { ...place, stroke: bridge.data.colors.halo, "stroke-width": 4 }),
-      element("rect", { ...place, class: "qv-mark", stroke: bridge.data.colors.mark, "stroke-width": 2 }),
-    );
-  }
+    if (!box || !meta.open.includes(panel.name)) return [];
+    const place = placeOn(box);
+    return [
+      { ...place, class: null, stroke: halo, "stroke-width": 4 },
+      { ...place, class: "qv-mark", stroke: mark, "stroke-width": 2 },
+    ];
+  });
 }
 
 export function drawBands(bridge, panels) {
@@ -63,30 +63,31 @@ export function drawBands(bridge, panels) {
 
 // Values are text elements of our own: plotly's `texttemplate` takes longer than all other drawing together.
 function drawValues(bridge, panels) {
-  const { values } = bridge.layers;
-  values.replaceChildren();
-  if (!panels.length) return;
-  values.append(...printsIn(bridge, panels).map((print) => valueGroup(bridge, print)));
+  const prints = panels.length ? printsIn(bridge, panels) : [];
+  drawChildren(bridge.layers.values, prints, newGroup, (group, print) => writeGroup(group, print, bridge));
 }
 
-function valueGroup(bridge, { panel, scale, size, labels }) {
-  const group = element("g", {
-    "font-size": size.toFixed(1),
-    "text-anchor": "middle",
-    "font-family": bridge.data.colors.font,
-    style: "font-variant-numeric: tabular-nums",
+function newGroup() {
+  return element("g", { "text-anchor": "middle", style: "font-variant-numeric: tabular-nums" });
+}
+
+function writeGroup(group, { panel, scale, size, labels }, { data }) {
+  group.style.visibility = "";
+  setAttribute(group, "font-size", size.toFixed(1));
+  setAttribute(group, "font-family", data.colors.font);
+  setAttribute(group, "data-panel", panel.name);
+  drawChildren(group, labels, newText, (text, { x, y, value, label }) => {
+    setAttribute(text, "x", x.toFixed(1));
+    setAttribute(text, "y", (y + size * 0.35).toFixed(1));
+    setAttribute(text, "fill", inkOn(scale, value));
+    if (text.firstChild.nodeValue !== label) text.firstChild.nodeValue = label;
   });
-  for (const { x, y, value, label } of labels) {
-    const text = element("text", {
-      x: x.toFixed(1),
-      y: (y + size * 0.35).toFixed(1),
-      fill: inkOn(scale, value),
-    });
-    text.textContent = label;
-    group.append(text);
-  }
-  group.dataset.panel = panel.name;
-  return group;
+}
+
+function newText() {
+  const text = element("text", {});
+  text.textContent = " ";
+  return text;
 }
 
 // Average an image that is shown smaller than its pixels, so that no row is lost; keep sharp edges in a

@@ -50,13 +50,14 @@ function showPressed(bridge) {
   }
 }
 
-function switchRules({ line, font, text, surface }, enlarged) {
+function switchRules({ line, font, text }, enlarged) {
   return `
     .qv-panel-switch { display: flex; border: 1px solid ${line}; border-radius: 8px; overflow: hidden;
       font: ${14 * enlarged}px ${font}; }
     .qv-panel-switch button { flex: 1; min-height: 44px; border: 0; font: inherit; cursor: pointer;
       background: transparent; color: ${text}; }
-    .qv-panel-switch button[aria-pressed=true] { background: ${text}; color: ${surface}; font-weight: 600; }
+    .qv-panel-switch button[aria-pressed=true] { background: var(--qv-tint); color: var(--qv-on-tint);
+      box-shadow: inset 0 0 0 1px var(--qv-accent); font-weight: 600; }
     .qv-panel-switch button:disabled { opacity: 0.55; }
   `;
 }

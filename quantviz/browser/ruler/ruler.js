@@ -3,6 +3,7 @@
 // move with a new picture.
 
 import { sharpen } from "../page/canvas.js";
+import { setAttribute } from "../page/elements.js";
 import { fitChartsOnPaper } from "../panels/paper.js";
 import { Motion, isStill } from "../page/motion.js";
 import { SHARED } from "../page/component.js";
@@ -15,7 +16,7 @@ import { Axis, TARGET, bandsOf, targetsOf } from "./places.js";
 // Ten letters' width in pixels for which the ruler is laid out, and how many times larger they are where it
 // begins to grow with them.
 const LETTERS = 150;
-const AS_USUAL = 1.2;
+const AS_USUAL = 1.1;
 // The width in pixels of the projector that `enlarge` is for: what is on a wall is as large on a wider one.
 const WALL = 1280;
 
@@ -273,14 +274,6 @@ function roomOnScreen(root, observer) {
   const below = foot - own.getBoundingClientRect().bottom;
   const top = root.getBoundingClientRect().top - picture.getBoundingClientRect().top + picture.scrollTop;
   return Math.max(picture.clientHeight - top - below, 1);
-}
-
-function setAttribute(element, name, value) {
-  const known = (element.qvKnown ??= {});
-  if (known[name] === value) return;
-  known[name] = value;
-  if (value === null) element.removeAttribute(name);
-  else element.setAttribute(name, value);
 }
 
 function rulerRules({ handle }) {

@@ -1,6 +1,7 @@
 // Sliders for bits and group size, in a line above the dots.
 
 import { paintDisc } from "../page/canvas.js";
+import { DISC } from "../page/slider.js";
 
 // Bits and group size: a name, a track with a stop for each choice, and the choice.
 export function paintSliders(ruling) {
@@ -13,14 +14,14 @@ export function paintSliders(ruling) {
     context.fillStyle = colors.muted;
     context.fillText(title, left, y + 4);
     context.fillStyle = colors.line;
-    context.fillRect(from, y - 1.5, to - from, 3);
+    context.fillRect(from, y - 2, to - from, 4);
     const stops = handle.labels.length - 1;
     const placeOf = (k) => from + ((to - from) * k) / Math.max(stops, 1);
     context.fillStyle = colors.tooth;
-    for (let k = 0; k <= stops; k++) context.fillRect(placeOf(k) - 0.5, y - 3.5, 1, 7);
+    for (let k = 0; k <= stops; k++) context.fillRect(placeOf(k) - 0.5, y - 4, 1, 8);
     context.fillStyle = colors.handle;
-    context.fillRect(from, y - 1.5, placeOf(handle.at) - from, 3);
-    paintDisc(context, placeOf(handle.at), y, bands.narrow ? 9 : 7, colors.handle);
+    context.fillRect(from, y - 2, placeOf(handle.at) - from, 4);
+    paintDisc(context, placeOf(handle.at), y, DISC / 2, colors.handle);
     ruling.fontOf(600);
     context.fillStyle = colors.text;
     context.fillText(handle.labels[handle.at], to + 14, y + 4);

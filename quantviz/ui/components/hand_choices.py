@@ -7,7 +7,8 @@ After a click the browser shows by itself what the server is going to answer, in
     names: the scheme of each choice, by the control's key and the choice's words;
     buttons: that of each button, by its key;
     lists: the keys of long lists, of which the browser says that they are opened, and gets the choices then;
-    setting, schemes, texts: the variant and the program of each scheme, and the texts of programs by number.
+    setting, schemes, texts: the variant and the program of each scheme, with what controls show under it, and
+    the texts of programs by number.
 
 Schemes and texts are sent once for each `setting`: the shape, the dtype and the language. A browser that
 lacks some of them says so, and gets them again.
@@ -15,7 +16,7 @@ lacks some of them says so, and gets them again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, cast
@@ -53,6 +54,8 @@ class ReachedSchemes:
     buttons: Mapping[str, Scheme]
     #: The keys of long lists, whose choices are only sent once they are opened.
     lists: Iterable[str]
+    #: The words that the controls show under a scheme, by their keys; of the granularity its button's key.
+    shown: Callable[[Scheme], Mapping[str, str]]
 
     @property
     def schemes(self) -> tuple[Scheme, ...]:
@@ -82,7 +85,7 @@ def show_choices(study: Study, scheme: Scheme, chart: str, reached: ReachedSchem
     dtype = study.x.dtype
     variants = {each: made for each in reached.schemes if (made := _variant_on(each, study.shape, dtype))}
     setting = f"{study.shape} {dtype} {language()}"
-    schemes, texts = _unsent(_sent(setting), variants)
+    schemes, texts = _unsent(_sent(setting), variants, reached.shown)
     header = {
         "chart": chart,
         "scheme": str(scheme),
@@ -116,7 +119,9 @@ def _forget() -> None:
 
 
 def _unsent(
-    sent: _Sent, variants: Mapping[Scheme, Mapping[str, Any]]
+    sent: _Sent,
+    variants: Mapping[Scheme, Mapping[str, Any]],
+    shown: Callable[[Scheme], Mapping[str, str]],
 ) -> tuple[dict[str, Any], dict[int, str]]:
     """Return the variants and the texts of programs that the browser has not, and note that it gets them."""
     schemes = {}
@@ -130,7 +135,8 @@ def _unsent(
         if text not in sent.texts:
             texts[len(sent.texts)] = text
             sent.texts[text] = len(sent.texts)
-        schemes[name] = {**variant, "program": {**variant["program"], "text": sent.texts[text]}}
+        program = {**variant["program"], "text": sent.texts[text]}
+        schemes[name] = {**variant, "program": program, "shown": shown(scheme)}
     return schemes, texts
 
 

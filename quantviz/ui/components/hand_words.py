@@ -35,11 +35,13 @@ _OF_SENTENCE = (
     "error",
     "zero_point_clamped",
 )
+#: The parts of a block's place.
+_OF_BLOCK = ("at_row", "at_rows", "at_column", "at_columns", "and", "whole")
 
 
 def hand_words(state: LabState) -> dict[str, Any]:
-    """Return the sentences of one cell, of the second lines of the numbers, of the codes' title and of
-    the error's colour bar, with their braces; and the names of the axes that the numbers look at.
+    """Return the sentences of one cell and its place, of the second lines of the numbers, of the codes' title
+    and of the error's colour bar, with their braces; and the names of the axes that the numbers look at.
     """
     view = state.view
     axes = () if view.rows is None else (view.rows, view.cols)
@@ -68,6 +70,11 @@ def word_templates(language: str) -> Mapping[str, Any]:
             "changes": {name: templates("tiles", language)[name] for name in ("same", "times")},
             "titles": dict(templates("panels.title", language)),
             "bar": dict(templates("panels.bar", language)),
+            "place": templates("cell", language)["place"],
+            "block": {
+                "one": templates("lab", language)["one_block"],
+                **{name: templates("places", language)[name] for name in _OF_BLOCK},
+            },
             "pooled": dict(templates("panels.pooled", language)),
             "pooled_what": dict(templates("panels.pooled.what", language)),
         }

@@ -1,19 +1,40 @@
-"""Small parts of the pages: plots, tables and legends as HTML, and code."""
+"""Small parts of the pages: plots, tables and legends as HTML, code, and words that explain themselves.
+
+Such a word is underlined by dots, its meaning shown on hover, focus or tap.
+"""
 
 from __future__ import annotations
 
 import html
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
+from quantviz.ui.shell.classroom import enlarge
 
-def show_plot(figure: Any, key: str, alt: str | None = None, **look: Any) -> None:
-    """Show a small plot, described by `alt` for people who cannot see it."""
+if TYPE_CHECKING:
+    from quantviz.figures.payload import Drawn
+
+
+def show_plot(
+    figure: Drawn,
+    key: str,
+    alt: str | None = None,
+    *,
+    config: Mapping[str, Any] | None = None,
+    laid_out: bool = False,
+    **look: Any,
+) -> None:
+    """Show a small plot, described by `alt` for people who cannot see it, with text as large as the page's.
+
+    `config` is plotly's, by default that of a plot with nothing to press. A figure that is `laid_out` has the
+    size of its text already.
+    """
     from quantviz.figures.small_plots import SMALL_PLOT_CONFIG
 
-    st.plotly_chart(figure, key=key, theme=None, config=dict(SMALL_PLOT_CONFIG), alt=alt, **look)
+    figure = figure if laid_out else figure.enlarged(enlarge())
+    st.plotly_chart(figure, key=key, theme=None, config=dict(config or SMALL_PLOT_CONFIG), alt=alt, **look)
 
 
 def table_html(heads: Iterable[str], rows: Iterable[str]) -> str:
@@ -38,3 +59,29 @@ def show_python(label: str, key: str, lines: Callable[[], str]) -> None:
     if opened.open:
         with opened:
             st.code(lines(), language="python")
+
+
+def show_words_with_terms(words: str) -> None:
+    """Show a lesson's words, Markdown whose only HTML is that of `term`.
+
+    `Words` refuse any other HTML, formulas give numbers, and `term` escapes its arguments.
+    """
+    st.markdown(words, unsafe_allow_html=True)
+
+
+def term(word: str, meaning: str, *, key: str, short: str = "", more: tuple[str, str] | None = None) -> str:
+    """Return a word as HTML whose meaning the page's style shows while it is pointed at or has the focus.
+
+    `key` is unique on the page: a screen reader finds the meaning by it. `short` is the word where there is
+    little room. `more` are the words and the address of a link below the meaning.
+
+    >>> term("MSE", "mean of (x̂ − x)²", key="mse")[:46]
+    '<span class="qv-term" tabindex="0" aria-descri'
+    """
+    words, address = more or ("", "")
+    link = f'<a href="{html.escape(address)}" target="_self">{html.escape(words)}</a>' if more else ""
+    return (
+        f'<span class="qv-term" tabindex="0" aria-describedby="qv-{key}">'
+        f'<span class="qv-word" data-short="{html.escape(short or word)}">{html.escape(word)}</span>'
+        f'<span class="qv-meaning" role="tooltip" id="qv-{key}">{html.escape(meaning)}{link}</span></span>'
+    )

@@ -8,7 +8,7 @@ import streamlit as st
 
 from quantviz.schemes.formats import FORMATS, NumberFormat
 from quantviz.ui.components.choice import choose_among, show_button
-from quantviz.ui.formats.names import format_name
+from quantviz.ui.formats.codes import format_name
 from quantviz.ui.formats.state import (
     UNREAD,
     FormatsState,

@@ -1,4 +1,4 @@
-"""The table of a format's codes, and the bits of a code as buttons."""
+"""The table of a format's codes, the bits of a code as buttons, and the spelling of formats and values."""
 
 from __future__ import annotations
 
@@ -11,13 +11,25 @@ import streamlit as st
 from quantviz.schemes.formats import NumberFormat
 from quantviz.ui.components.code_bits import as_html, code_parts, show_bit_row
 from quantviz.ui.components.small_parts import table_html
-from quantviz.ui.formats.names import format_name, value_words
 from quantviz.ui.formats.state import choose_code
 from quantviz.ui.shell.words import number, plain, say
 
 #: Codes around the chosen one and at each end that are listed where not all are.
 _AROUND = 12
 _AT_ENDS = 2
+
+
+def format_name(fmt: NumberFormat) -> str:
+    return say(f"formats.{fmt.id}.name")
+
+
+def value_words(value: float) -> str:
+    if math.isnan(value):
+        return "NaN"
+    if value == 0:
+        return "−0" if math.copysign(1, value) < 0 else "0"
+    rounded = math.isfinite(value) and float(f"{value:.9g}") != value
+    return ("≈ " if rounded else "") + number(value, 9)
 
 
 def show_codes(fmt: NumberFormat, code: int) -> None:

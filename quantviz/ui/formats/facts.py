@@ -9,7 +9,8 @@ import streamlit as st
 from quantviz.schemes.formats import NumberFormat
 from quantviz.text import templates
 from quantviz.ui.components.code_bits import as_html, role_name, term_title
-from quantviz.ui.formats.names import colour_swatch, format_name
+from quantviz.ui.formats.codes import format_name
+from quantviz.ui.formats.line import colour_swatch
 from quantviz.ui.formats.state import FormatsState, unit_of
 from quantviz.ui.shell.words import language, number, say
 

@@ -12,7 +12,7 @@ from quantviz.ui.components.code_bits import as_html
 from quantviz.ui.components.component import clicked_mark, last_message
 from quantviz.ui.components.ruler import moved, show_ruler
 from quantviz.ui.components.small_parts import show_plot
-from quantviz.ui.formats.names import colour_swatch, format_name, value_words
+from quantviz.ui.formats.codes import format_name, value_words
 from quantviz.ui.formats.state import FormatsState, can_be_one, change_state, unit_of
 from quantviz.ui.shell import errors
 from quantviz.ui.shell.classroom import enlarge
@@ -32,6 +32,12 @@ def _mark_clicked(key: str) -> None:
     if value is not None:
         change_state(x=value, code=None)
         st.session_state[_CLICKS] = st.session_state.get(_CLICKS, 0) + 1
+
+
+def colour_swatch(row: int) -> str:
+    from quantviz.figures.format_line import row_colour
+
+    return f'<span class="qv-swatch" style="color:{row_colour(theme(), row)}">{"▼" if row else "▲"}</span>'
 
 
 def show_line(state: FormatsState) -> None:
@@ -59,6 +65,7 @@ def show_line(state: FormatsState) -> None:
             formats_figure(data, language=language(), theme=theme(), enlarge=larger),
             key,
             say("formats.page.line_alt", words=" ".join(words).replace("**", "")),
+            laid_out=True,
             on_select=errors.safely(lambda: _mark_clicked(key)),
             selection_mode="points",
         )
@@ -142,9 +149,7 @@ def show_gaps(state: FormatsState) -> None:
     grids = [brought_to_one(each) if unit_of(state, each) != 1 else each for each in state.formats]
     with st.container(key="formats_gaps", gap="xsmall"):
         st.markdown(f"## {say('formats.page.gaps_title')}\n\n{plain(say('formats.page.gaps_help'))}")
-        figure = gap_figure(
-            gap_data(*grids, x=state.x), language=language(), theme=theme(), enlarge=enlarge()
-        )
+        figure = gap_figure(gap_data(*grids, x=state.x), language=language(), theme=theme())
         show_plot(figure, "formats_gaps_chart", say("formats.page.gaps_alt"))
 
 

@@ -15,7 +15,7 @@ from quantviz.ui.components.clipboard import show_copy_link
 from quantviz.ui.components.component import component, last_message
 from quantviz.ui.components.page_header import show_header
 from quantviz.ui.formats.choices import show_choices
-from quantviz.ui.formats.codes import show_bits, show_codes
+from quantviz.ui.formats.codes import format_name, show_bits, show_codes
 from quantviz.ui.formats.facts import show_facts, show_terms
 from quantviz.ui.formats.line import (
     BRIDGE,
@@ -27,7 +27,6 @@ from quantviz.ui.formats.line import (
     show_landings,
     show_line,
 )
-from quantviz.ui.formats.names import format_name
 from quantviz.ui.formats.state import (
     PROBLEMS,
     FormatsState,

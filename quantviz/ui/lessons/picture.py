@@ -36,7 +36,7 @@ from quantviz.ui.lessons.moving import (
 from quantviz.ui.lessons.now import Now
 from quantviz.ui.lessons.wall import has_room_for_plot, height_on_wall, part_places, ruler_larger
 from quantviz.ui.shell import errors, widgets
-from quantviz.ui.shell.classroom import LEAST_DIGIT, LESSON_WIDTH, classroom, enlarge_lesson
+from quantviz.ui.shell.classroom import LEAST_DIGIT, LESSON_WIDTH, classroom, enlarge, enlarge_lesson
 from quantviz.ui.shell.words import language, number, plain, say, theme
 
 if TYPE_CHECKING:
@@ -394,9 +394,9 @@ def _bits_plot(now: Now, scene: Scene) -> None:
         counted="lessons.plot_bits",
         theme=theme(),
         language=language(),
-        enlarge=_larger() or 1.0,
+        enlarge=_larger() or enlarge(),
     )
-    show_plot(figure, "lesson_bits_plot")
+    show_plot(figure, "lesson_bits_plot", laid_out=True)
 
 
 def _written(value: float) -> str:

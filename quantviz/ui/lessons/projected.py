@@ -12,7 +12,7 @@ import streamlit as st
 
 from quantviz.teaching.lessons.model import Choice, Direction, Question
 from quantviz.ui.components.choice import show_button
-from quantviz.ui.components.term import show_words_with_terms
+from quantviz.ui.components.small_parts import show_words_with_terms
 from quantviz.ui.lessons import questions
 from quantviz.ui.lessons.answering import answer_key, open_question, show_rule
 from quantviz.ui.lessons.now import Now

@@ -19,8 +19,7 @@ from quantviz.teaching.lessons.model import Lesson, LessonStep
 from quantviz.ui.components.choice import show_button
 from quantviz.ui.components.lesson_place import Place, go, go_on_from, show_focus
 from quantviz.ui.components.page_header import title_words
-from quantviz.ui.components.small_parts import show_python
-from quantviz.ui.components.term import show_words_with_terms, term
+from quantviz.ui.components.small_parts import show_python, show_words_with_terms, term
 from quantviz.ui.lessons.answering import show_questions
 from quantviz.ui.lessons.moving import scene_in_hand
 from quantviz.ui.lessons.now import ATTEMPTS, Now

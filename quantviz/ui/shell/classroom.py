@@ -1,4 +1,6 @@
-"""The classroom of the session: the settings of the teacher's link, kept over page switches."""
+"""The classroom of the session: the settings of the teacher's link, kept over page switches, and how large
+its figures are.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +21,10 @@ _ROOM = "classroom"
 _PROBLEM = "classroom_problem"
 #: The classroom while a run goes on, which has a thread of its own: each part of the page asks for it.
 _HERE: ContextVar[Classroom | None] = ContextVar("here", default=None)
+_LETTERS = "letters_size"
+#: Pixels of the page's letters for which figures are laid out, and the most that they follow.
+_USUAL_LETTERS = 15.0
+_LARGEST_LETTERS = 30.0
 #: Least factor of enlargement of figures on a projector.
 _PROJECTED = 1.45
 #: Figures as wide as the page are laid out for so many pixels and then enlarged: four panels just fit side by
@@ -104,12 +110,24 @@ def written(room: Classroom) -> dict[str, str]:
     return {name: part for name, part in parts.items() if part}
 
 
+def note_letters(size: float) -> None:
+    """Keep the size in pixels of the page's letters, as the browser reported it."""
+    st.session_state[_LETTERS] = min(max(size, _USUAL_LETTERS), _LARGEST_LETTERS)
+
+
+def letters() -> float:
+    """Return the size in pixels of the page's letters, the usual one until the browser reports another."""
+    return cast(float, st.session_state.get(_LETTERS, _USUAL_LETTERS))
+
+
 def enlarge(width: float = 0) -> float:
-    """Return the factor of enlargement of a figure of so many pixels' width.
+    """Return the factor of enlargement of a figure of so many pixels' width: that of the letters around it.
 
     A projector's picture has one size on the wall for any number of pixels: the wider, the larger the text.
     """
-    return max(_PROJECTED, width / _PROJECTED_WIDTH) if classroom().projector else 1.0
+    if classroom().projector:
+        return max(_PROJECTED, width / _PROJECTED_WIDTH)
+    return letters() / _USUAL_LETTERS
 
 
 def enlarge_ruler(digit: float = RULER_DIGIT) -> float | None:

@@ -10,14 +10,16 @@ from typing import TYPE_CHECKING, Any
 import streamlit as st
 
 from quantviz.errors import QuantVizError
-from quantviz.lab.controls import CONTROLS, with_calibration
+from quantviz.lab.controls import CONTROLS, choice_of, chosen_granularity, with_calibration
 from quantviz.lab.state import LabState
+from quantviz.schemes.recipes import current_recipe
 from quantviz.schemes.scheme import Scheme
 from quantviz.ui.components.hand_choices import ReachedSchemes, opened_list, show_choices
 from quantviz.ui.lab.picture.tensor_panels import PANELS_KEY
 from quantviz.ui.shell import session, undo, widgets
 from quantviz.ui.shell.classroom import locked, visible
 from quantviz.ui.shell.runs import fragment
+from quantviz.ui.shell.words import say, say_recipe
 
 if TYPE_CHECKING:
     from quantviz.analysis.study import Study
@@ -40,7 +42,8 @@ def show_controls_at_hand(study: Study, state: LabState) -> None:
     shown = {key: words for key, words in widgets.names_shown().items() if key in known}
     lists = [key for key in shown if key in _LONG and key != opened_list()]
     names = {key: _reached(key, words, state) for key, words in shown.items() if key not in lists}
-    show_choices(study, state.scheme, PANELS_KEY, ReachedSchemes(names, _buttons(state), lists))
+    reached = ReachedSchemes(names, _buttons(state), lists, lambda scheme: _shown_under(scheme, state, shown))
+    show_choices(study, state.scheme, PANELS_KEY, reached)
 
 
 def _reached(key: str, words: Mapping[object, str], state: LabState) -> dict[str, Scheme]:
@@ -53,6 +56,18 @@ def _reached(key: str, words: Mapping[object, str], state: LabState) -> dict[str
         with contextlib.suppress(QuantVizError):
             found[name] = session.reached(_scheme_after(key, choice, state))
     return found
+
+
+def _shown_under(scheme: Scheme, state: LabState, words: Mapping[str, Mapping[Any, str]]) -> dict[str, str]:
+    """Return the words that controls show under a scheme, and of the granularity the button's key."""
+    fmt = scheme.number_format
+    pressed = chosen_granularity(state.replace(scheme=scheme))
+    ids = {"format": choice_of(fmt), "bits": fmt.bits, "mode": scheme.mode, "phone_scale": pressed}
+    shown = {key: words[key][each] for key, each in ids.items() if each in words.get(key, ())}
+    if "recipe" in words:
+        recipe = current_recipe(scheme, state.source.shape)
+        shown["recipe"] = say_recipe(recipe, state.source) if recipe else say("recipe.own")
+    return shown | ({"granularity": f"per_{pressed}"} if pressed else {})
 
 
 def _scheme_after(key: str, choice: Any, state: LabState) -> Scheme:

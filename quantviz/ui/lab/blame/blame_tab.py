@@ -21,11 +21,12 @@ from quantviz.ui.components.choice import offer, switch
 from quantviz.ui.components.panels_bridge import bridge_width
 from quantviz.ui.components.phone_tables import TABLE_AND_PLOT, Column, show_table
 from quantviz.ui.components.scheme_words import part_words
+from quantviz.ui.components.small_parts import show_plot
 from quantviz.ui.lab.picture.navigation import block_words
 from quantviz.ui.lab.picture.tensor_panels import BRIDGE_KEY
 from quantviz.ui.lab.tensor import ask_study_of, heavy_fact
 from quantviz.ui.shell import session
-from quantviz.ui.shell.classroom import locked
+from quantviz.ui.shell.classroom import enlarge, locked
 from quantviz.ui.shell.words import language, number, plain, say, sentences, shape_text, theme
 
 if TYPE_CHECKING:
@@ -356,17 +357,18 @@ def _table(key: str, columns: Sequence[Column], **look: Any) -> None:
 
 def _show_curve(blame: Blame) -> None:
     from quantviz.figures.marked_line import marked_line_figure
-    from quantviz.figures.small_plots import SMALL_PLOT_CONFIG
 
     points = [(each.k, each.whole_db) for each in blame.curve]
     chosen = blame.choice.k if blame.choice else None
-    st.plotly_chart(
-        marked_line_figure(points, chosen, counted="blame.plot_kept", theme=theme(), language=language()),
-        key="blame_curve",
-        theme=None,
-        config=dict(SMALL_PLOT_CONFIG),
-        alt=say("blame.plot_alt"),
+    figure = marked_line_figure(
+        points,
+        chosen,
+        counted="blame.plot_kept",
+        theme=theme(),
+        language=language(),
+        enlarge=enlarge(),
     )
+    show_plot(figure, "blame_curve", say("blame.plot_alt"), laid_out=True)
 
 
 # ---- words --------------------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ from quantviz.schemes.scheme import Scheme
 from quantviz.ui.components.choice import switch
 from quantviz.ui.components.component import clicked_mark
 from quantviz.ui.components.scheme_words import format_name
+from quantviz.ui.components.small_parts import show_plot
 from quantviz.ui.lab.tensor import heavy_fact
 from quantviz.ui.shell import errors, session
 from quantviz.ui.shell.classroom import locked
@@ -58,14 +59,13 @@ def show_rate_plot(study: Study, state: LabState, rows: Sequence[RecipeRow]) -> 
     style = RecipePlotStyle(language(), theme(), axes=state.source.axes)
     figure = recipe_plot_figure(rows, now, style, known=known, bits=bits, priced_as=priced_as)
     fixed = locked("scheme")
-    st.plotly_chart(
+    show_plot(
         figure,
-        key=_PLOT,
-        theme=None,
-        config=dict(RECIPE_PLOT_CONFIG),
+        _PLOT,
+        say("recipes.plot_alt"),
+        config=RECIPE_PLOT_CONFIG,
         on_select="ignore" if fixed else errors.safely(_take_dot),
         selection_mode="points",
-        alt=say("recipes.plot_alt"),
     )
     told = [] if fixed else [say("recipes.plot_how")]
     st.html(_legend(known))

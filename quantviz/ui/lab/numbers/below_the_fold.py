@@ -10,6 +10,7 @@ from quantviz.evaluation.tables import metrics_csv
 from quantviz.export.files import scope_of
 from quantviz.lab.picture_parts import TILE_PARTS
 from quantviz.lab.state import LabState
+from quantviz.ui.components.small_parts import show_plot
 from quantviz.ui.lab.picture.navigation import block_words
 from quantviz.ui.lab.tensor import kept
 from quantviz.ui.shell.classroom import visible
@@ -48,13 +49,7 @@ def _show_histograms(study: Study, state: LabState) -> None:
     for which, column in zip(("values", "errors"), st.columns(2, gap="medium"), strict=True):
         with column:
             figure = histogram_figure(data, which, language=language(), theme=theme(), log_counts=log_counts)
-            st.plotly_chart(
-                figure,
-                key=f"histogram_{which}",
-                theme=None,
-                config=dict(HISTOGRAM_CONFIG),
-                alt=say(f"below.histogram_{which}"),
-            )
+            show_plot(figure, f"histogram_{which}", say(f"below.histogram_{which}"), config=HISTOGRAM_CONFIG)
     st.toggle(say("below.log_counts"), key="log_counts")
 
 

@@ -1,0 +1,64 @@
+// What is drawn over the multiplication: the lines that an output is made of, and its mark.
+
+import { AXES, boxOf, partsOf, pixelOf } from "./parts.js";
+
+const SVG = "http://www.w3.org/2000/svg";
+
+function svgPart(name, attributes) {
+  const made = document.createElementNS(SVG, name);
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+  return made;
+}
+
+export function newOverlay() {
+  const overlay = svgPart("svg", { class: "qv-lights", "aria-hidden": "true" });
+  overlay.style.cssText =
+    "position: absolute; inset: 0; width: 100%; height: 100%; pointer-events: none; overflow: hidden;";
+  return overlay;
+}
+
+// Light the rows and columns that the pixels of three axes name, `null` for none; and mark the selected cell.
+export function drawLights(overlay, gd, { pixels, edges, selected, colors }) {
+  overlay.replaceChildren();
+  const parts = partsOf(gd);
+  const marked = selected && [
+    pixelOf(edges[0], selected[0]),
+    selected[2] === null ? -1 : pixelOf(edges[1], selected[2]),
+    pixelOf(edges[2], selected[1]),
+  ];
+  for (const part of parts) {
+    const [rowAxis, colAxis] = AXES[part.name];
+    const all = { rows: [-0.5, part.values.length], cols: [-0.5, part.values[0].length] };
+    if (pixels) lightPart(overlay, part, pixels[rowAxis], pixels[colAxis], all, colors);
+    if (!marked) continue;
+    const [row, col] = [marked[rowAxis], marked[colAxis]];
+    if (part.name === "y") markBox(overlay, boxOf(part, [row, row + 1], [col, col + 1], 7), colors, row, col);
+    else markLine(overlay, part, rowAxis === 0 ? row : -1, colAxis === 2 ? col : -1, all, colors);
+  }
+}
+
+function lightPart(overlay, part, row, col, all, colors) {
+  const fill = { fill: colors.text, "fill-opacity": 0.16 };
+  const edge = { fill: "none", stroke: colors.mark, "stroke-width": 1 };
+  const some = (pixel) => pixel !== null && pixel >= 0;
+  if (some(row)) add(overlay, boxOf(part, [row, row + 1], all.cols, 3), fill);
+  if (some(col)) add(overlay, boxOf(part, all.rows, [col, col + 1], 3), fill);
+  if (some(row) && some(col)) add(overlay, boxOf(part, [row, row + 1], [col, col + 1], 5), edge);
+}
+
+// The token's row in X, or the output's column in Wᵀ, of the selected cell.
+function markLine(overlay, part, row, col, all, colors) {
+  const line = { fill: "none", stroke: colors.mark, "stroke-width": 1.25, "stroke-opacity": 0.8 };
+  if (row >= 0) add(overlay, boxOf(part, [row, row + 1], all.cols, 4), { ...line, class: "qv-line" });
+  if (col >= 0) add(overlay, boxOf(part, all.rows, [col, col + 1], 4), { ...line, class: "qv-line" });
+}
+
+function markBox(overlay, box, colors, row, col) {
+  if (row < 0 || col < 0) return;
+  add(overlay, box, { fill: "none", rx: 1, stroke: colors.halo, "stroke-width": 4 });
+  add(overlay, box, { fill: "none", rx: 1, class: "qv-mark", stroke: colors.mark, "stroke-width": 2 });
+}
+
+function add(overlay, box, attributes) {
+  if (box) overlay.append(svgPart("rect", { ...box, ...attributes }));
+}

@@ -1,0 +1,69 @@
+// Places of X, Wᵀ and Y in plotly's chart, and of their cells.
+
+const PARTS = ["x", "w", "y"];
+
+// The parts of a drawn chart: where each lies, in pixels of the chart, and the range of its axes. Empty until
+// plotly has drawn it.
+export function partsOf(gd) {
+  const full = gd?._fullLayout;
+  if (!full?.xaxis3?._length) return [];
+  return PARTS.map((name, i) => {
+    const x = full[`xaxis${i ? i + 1 : ""}`];
+    const y = full[`yaxis${i ? i + 1 : ""}`];
+    return {
+      name,
+      left: x._offset,
+      top: y._offset,
+      width: x._length,
+      height: y._length,
+      x: [...x.range],
+      y: [...y.range],
+      values: gd._fullData?.[i]?.z ?? [],
+    };
+  });
+}
+
+// The part under a place of the window, with the pixel there: null outside of all.
+export function pixelAt(gd, clientX, clientY) {
+  const box = gd?.querySelector(".svg-container")?.getBoundingClientRect();
+  if (!box) return null;
+  const [left, top] = [clientX - box.left, clientY - box.top];
+  for (const part of partsOf(gd)) {
+    const across = (left - part.left) / part.width;
+    const down = (top - part.top) / part.height;
+    if (across < 0 || across >= 1 || down < 0 || down >= 1) continue;
+    const col = Math.round(part.x[0] + across * (part.x[1] - part.x[0]));
+    const row = Math.round(part.y[1] + down * (part.y[0] - part.y[1]));
+    if (part.values[row]?.[col] === undefined) return null;
+    return { part, row, col };
+  }
+  return null;
+}
+
+// The axes of each part by rows and columns: 0 for tokens, 1 for input channels, 2 for outputs.
+export const AXES = { x: [0, 1], w: [1, 2], y: [0, 2] };
+
+// The rectangle of some rows and columns of a part, [first, end] in pixels, cut at its edges; null outside of
+// it. It is at least `least` pixels of the screen wide and high.
+export function boxOf(part, rows, cols, least = 0) {
+  const wide = part.width / (part.x[1] - part.x[0]);
+  const high = part.height / (part.y[0] - part.y[1]);
+  const along = ([first, end], start, size, from, length) => {
+    let low = from + (first - 0.5 - start) * size;
+    let top = from + (end - 0.5 - start) * size;
+    if (top <= from || low >= from + length) return null;
+    if (top - low < least) [low, top] = [(low + top - least) / 2, (low + top + least) / 2];
+    return [Math.max(low, from), Math.min(top, from + length)];
+  };
+  const x = along(cols, part.x[0], wide, part.left, part.width);
+  const y = along(rows, part.y[1], high, part.top, part.height);
+  return x && y && { x: x[0], y: y[0], width: x[1] - x[0], height: y[1] - y[0] };
+}
+
+// The pixel that an index lies in, of the edges of an axis; -1 outside of them.
+export function pixelOf(edges, index) {
+  if (index < edges[0] || index >= edges.at(-1)) return -1;
+  let low = 0;
+  while (edges[low + 1] <= index) low += 1;
+  return low;
+}

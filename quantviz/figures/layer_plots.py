@@ -1,0 +1,330 @@
+"""The small plots of a layer: the products of one output, its input channels, and pairs of schemes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from quantviz.figures.numbers import short_number
+from quantviz.figures.payload import Drawn
+from quantviz.figures.small_plots import bare_layout, scatter
+from quantviz.figures.theme import THEMES, Theme, translucent
+from quantviz.text import DEFAULT_LANGUAGE, text
+
+if TYPE_CHECKING:
+    import torch
+
+    from quantviz.layers.causes import Channels, Products
+
+#: The parts of a product's error, by the names of `Products`.
+PARTS = ("weights", "inputs", "cross")
+#: The values of a channel that bars can show, upwards and downwards, by the names of `Channels`.
+MIRRORED = {"size": ("x_max", "w_max"), "cost": ("weight_error", "cost")}
+#: Products of a cell that have a bar.
+MOST_BARS = 24
+#: Decibels around the points of the pairs.
+_AROUND_DB = 4.0
+
+
+def products_figure(
+    products: Products,
+    chosen: int,
+    *,
+    height: int,
+    language: str = DEFAULT_LANGUAGE,
+    theme: str = "light",
+) -> Drawn:
+    """Return bars of the products that contribute most to an output's error, each of its parts stacked.
+
+    A bar's data is its channel; `chosen` is the channel that is marked.
+    """
+    colours = THEMES[theme]
+    names = [str(channel) for channel in products.channels[:MOST_BARS].tolist()]
+    count = len(names)
+    layout = bare_layout(colours, height, (46, 8, 8, 38))
+    layout["barmode"] = "relative"
+    layout["bargap"] = 0.25
+    layout["xaxis"] |= {
+        "type": "category",
+        "title": {"text": text("layer_plots.channels_sorted", language), "font": {"size": 12}, "standoff": 6},
+        "showgrid": False,
+        "automargin": False,
+        "tickangle": -90 if count > 12 else 0,
+    }
+    layout["yaxis"] |= {"zeroline": True, "zerolinecolor": colours.muted, "nticks": 5}
+    if str(chosen) in names:
+        at = names.index(str(chosen))
+        layout["shapes"] = [
+            {
+                "type": "rect",
+                "xref": "x",
+                "yref": "paper",
+                "x0": at - 0.5,
+                "x1": at + 0.5,
+                "y0": 0,
+                "y1": 1,
+                "layer": "below",
+                "fillcolor": translucent(colours.accent, 0.2),
+                "line": {"width": 0},
+            }
+        ]
+    traces = [_part_bars(products, part, language, theme) for part in PARTS]
+    return Drawn({"data": traces, "layout": layout})
+
+
+def _part_bars(products: Products, part: str, language: str, theme: str) -> dict[str, Any]:
+    """Return the bars of a part of the products' errors."""
+    channels = products.channels[:MOST_BARS].tolist()
+    totals = products.contributions[:MOST_BARS].tolist()
+    shares = products.shares[:MOST_BARS].tolist()
+    values = getattr(products, part)[:MOST_BARS].tolist()
+    words = [
+        text(
+            "layer_plots.product_hover",
+            language,
+            channel=channel,
+            part=text(f"layer_plots.parts.{part}", language),
+            value=short_number(value),
+            total=short_number(total),
+            share=f"{100 * share:.0f}",
+        )
+        for channel, value, total, share in zip(channels, values, totals, shares, strict=True)
+    ]
+    return _bars(
+        [str(channel) for channel in channels], values, part, channels, part_colours(theme)[part], words
+    )
+
+
+def _bars(
+    x: Sequence[Any],
+    y: Sequence[float],
+    name: str,
+    channels: Sequence[int],
+    colour: str,
+    words: Sequence[str],
+) -> dict[str, Any]:
+    """Return bars, each with its channel as data and its words on hover."""
+    return {
+        "type": "bar",
+        "x": x,
+        "y": y,
+        "name": name,
+        "customdata": channels,
+        "marker": {"color": colour, "line": {"width": 0}},
+        "text": words,
+        "textposition": "none",
+        "hovertemplate": "%{text}<extra></extra>",
+    }
+
+
+def part_colours(theme: str) -> dict[str, str]:
+    """Return the colours of an error's parts."""
+    colours = THEMES[theme]
+    return {"weights": colours.schemes[0], "inputs": colours.schemes[1], "cross": colours.muted}
+
+
+def channels_figure(
+    channels: Channels,
+    mirrored: str,
+    *,
+    ranked: bool,
+    height: int,
+    language: str = DEFAULT_LANGUAGE,
+    theme: str = "light",
+) -> Drawn:
+    """Return mirrored bars of the input channels.
+
+    Args:
+        channels: The layer's channels.
+        mirrored: One of `MIRRORED`: the values upwards and downwards, each as a share of its largest.
+        ranked: Whether the bars are in the order of the upper values, the largest first; else in place.
+        height: CSS pixels.
+        language: The language of the words.
+        theme: One of `THEMES`.
+    """
+    colours = THEMES[theme]
+    names = MIRRORED[mirrored]
+    upper, lower = (getattr(channels, name) for name in names)
+    count = len(upper)
+    order = upper.argsort(descending=True, stable=True).tolist() if ranked else list(range(count))
+    shades = (colours.schemes[1], colours.schemes[0]) if mirrored == "size" else colours.schemes[:2]
+    traces = [
+        _channel_bars(name, values, order, shade, downwards=at == 1, language=language)
+        for at, (name, values, shade) in enumerate(zip(names, (upper, lower), shades, strict=True))
+    ]
+    layout = _channels_layout(
+        order, height, colours, text(f"layer_plots.channels_{'ranked' if ranked else 'in_place'}", language)
+    )
+    layout["annotations"] = [
+        _channels_name(name, float(values.max()), shade, language, below=at == 1)
+        for at, (name, values, shade) in enumerate(zip(names, (upper, lower), shades, strict=True))
+    ]
+    if mirrored == "size":
+        loud = {*channels.loud_inputs, *channels.loud_weights}
+        places = [at for at, channel in enumerate(order) if channel in loud][:8]
+        layout["annotations"] += [
+            _channel_name(at, str(order[at]), step, colours.text)
+            for step, at in enumerate(_apart(places, count))
+        ]
+    return Drawn({"data": traces, "layout": layout})
+
+
+def _channels_layout(order: Sequence[int], height: int, theme: Theme, title: str) -> dict[str, Any]:
+    """Return the layout of mirrored bars, with the numbers of the first and the last channel."""
+    count = len(order)
+    layout = bare_layout(theme, height, (10, 10, 20, 36))
+    layout["barmode"] = "overlay"
+    layout["bargap"] = 0 if count > 60 else 0.2
+    layout["yaxis"] |= {
+        "range": [-1.12, 1.12],
+        "zeroline": True,
+        "zerolinecolor": theme.muted,
+        "showticklabels": False,
+        "showgrid": False,
+    }
+    ticks = sorted({0, count - 1})
+    layout["xaxis"] |= {
+        "title": {"text": title, "font": {"size": 12}, "standoff": 6},
+        "tickmode": "array",
+        "tickvals": ticks,
+        "ticktext": [str(order[at]) for at in ticks],
+        "showgrid": False,
+        "range": [-0.5 - count * 0.005, count - 0.5 + count * 0.005],
+    }
+    return layout
+
+
+def _channel_bars(
+    name: str, values: torch.Tensor, order: Sequence[int], colour: str, *, downwards: bool, language: str
+) -> dict[str, Any]:
+    """Return the bars of one side, each as a share of the largest."""
+    largest = float(values.max()) or 1.0
+    sign = -1 if downwards else 1
+    what = text(f"layer_plots.channel.{name}", language)
+    hover = [
+        text(
+            "layer_plots.channel_hover",
+            language,
+            channel=channel,
+            what=what,
+            value=short_number(float(values[channel])),
+        )
+        for channel in order
+    ]
+    shares = [sign * float(values[channel]) / largest for channel in order]
+    return _bars(list(range(len(order))), shares, name, order, colour, hover)
+
+
+def _channels_name(name: str, largest: float, colour: str, language: str, *, below: bool) -> dict[str, Any]:
+    """Return the annotation that says what the bars of one side are, and how far they reach."""
+    words = text(f"layer_plots.channel.{name}", language)
+    return {
+        "text": f"<b>{words}</b> ≤ {short_number(largest)}",
+        "x": 1,
+        "y": 0 if below else 1,
+        "xref": "paper",
+        "yref": "paper",
+        "xanchor": "right",
+        "yanchor": "bottom" if below else "top",
+        "showarrow": False,
+        "font": {"size": 12, "color": colour},
+    }
+
+
+def _apart(places: Sequence[int], count: int) -> list[int]:
+    """Return those places whose names have room beside the ones before."""
+    kept: list[int] = []
+    for place in places:
+        if all(abs(place - other) > count * 0.05 for other in kept):
+            kept.append(place)
+    return kept
+
+
+def _channel_name(at: int, name: str, step: int, colour: str) -> dict[str, Any]:
+    return {
+        "text": name,
+        "x": at,
+        "y": 1.0 if step == 0 else 0.86,
+        "xref": "x",
+        "yref": "y",
+        "xanchor": "left",
+        "yanchor": "bottom",
+        "showarrow": False,
+        "font": {"size": 12, "color": colour},
+    }
+
+
+@dataclass(frozen=True)
+class PairPoint:
+    """A pair of schemes in the plot."""
+
+    #: A letter beside the dot, and the pair's name.
+    letter: str
+    name: str
+    #: dB; inf where nothing is lost.
+    weight_db: float
+    output_db: float
+
+
+def pairs_figure(
+    points: Sequence[PairPoint],
+    chosen: int,
+    *,
+    height: int,
+    language: str = DEFAULT_LANGUAGE,
+    theme: str = "light",
+) -> Drawn:
+    """Return a dot for each pair: the SQNR of its weight against that of its outputs, and the diagonal.
+
+    A dot's data is its place among the points.
+    """
+    colours = THEMES[theme]
+    known = [db for each in points for db in (each.weight_db, each.output_db) if math.isfinite(db)] or [0.0]
+    low = min(known) - _AROUND_DB
+    high = max(known) + _AROUND_DB
+
+    def place(db: float) -> float:
+        return min(max(db, low), high)
+
+    dots = scatter(
+        "markers+text",
+        [place(each.weight_db) for each in points],
+        [place(each.output_db) for each in points],
+        text=[f" {each.letter}" for each in points],
+        hovertemplate="%{hovertext}<extra></extra>",
+        hovertext=[
+            text(
+                "layer_plots.pair_hover",
+                language,
+                name=each.name,
+                weight=short_number(each.weight_db),
+                output=short_number(each.output_db),
+            )
+            for each in points
+        ],
+        marker={
+            "size": [14 if at == chosen else 10 for at in range(len(points))],
+            "color": [colours.schemes[at % len(colours.schemes)] for at in range(len(points))],
+            "line": {"width": 1.5, "color": colours.text},
+        },
+        customdata=list(range(len(points))),
+        textposition="middle right",
+        textfont={"size": 14, "color": colours.text},
+        cliponaxis=False,
+    )
+    diagonal = scatter(
+        "lines",
+        [low, high],
+        [low, high],
+        line={"color": colours.muted, "width": 1, "dash": "4px,4px"},
+        hoverinfo="skip",
+    )
+    layout = bare_layout(colours, height, (48, 12, 8, 40))
+    for axis, name in (("xaxis", "weight_db"), ("yaxis", "output_db")):
+        layout[axis] |= {
+            "range": [low, high],
+            "title": {"text": text(f"layer_plots.{name}", language), "font": {"size": 12}, "standoff": 6},
+        }
+    return Drawn({"data": [diagonal, dots], "layout": layout})

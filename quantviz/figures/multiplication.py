@@ -1,0 +1,234 @@
+"""The multiplication as a picture: X at the left, Wᵀ above, and Y in the corner between them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from quantviz.figures.numbers import short_number
+from quantviz.figures.payload import Drawn
+from quantviz.figures.small_plots import bare_layout
+from quantviz.figures.theme import THEMES, Theme, stops
+from quantviz.text import DEFAULT_LANGUAGE, text
+
+if TYPE_CHECKING:
+    from quantviz.layers.layer_picture import LayerPicture, Pixels
+
+#: The parts, in the order of their axes: x and y, x2 and y2, x3 and y3.
+PARTS = ("x", "w", "y")
+#: Pixels of the layout around and between the parts.
+_MARGIN = (50, 10, 24, 42)
+#: Shares of the width and of the height between the parts.
+_GAP = (0.095, 0.085)
+#: The least and the most that X takes of the width, and Y of the height.
+_LEAST = 0.36
+_MOST = 0.58
+#: Values are printed where no axis has more cells.
+_MOST_PRINTED = 6
+#: A bar's place in the corner above X: its left end and its height, as shares of the corner.
+_BAR = (0.06, 0.52)
+
+
+@dataclass(frozen=True)
+class Ends:
+    """The magnitudes at both ends of the colours of X, W and Y."""
+
+    x: float
+    w: float
+    y: float
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """Where the corner between the parts lies, as shares of the plot."""
+
+    #: X ends and Y begins.
+    left: float
+    right: float
+    #: Y ends and Wᵀ begins.
+    low: float
+    high: float
+
+
+def multiplication_figure(
+    picture: LayerPicture,
+    ends: Ends,
+    *,
+    height: int,
+    language: str = DEFAULT_LANGUAGE,
+    theme: str = "light",
+) -> Drawn:
+    """Return the figure of a part of a layer.
+
+    Args:
+        picture: X, Wᵀ and Y in pixels.
+        ends: The ends of their colours.
+        height: CSS pixels.
+        language: The language of titles and axes.
+        theme: One of `THEMES`.
+    """
+    colours = THEMES[theme]
+    place = _layout_of(picture)
+    layout = bare_layout(colours, height, _MARGIN)
+    axis = layout.pop("xaxis")
+    layout.pop("yaxis")
+    axis |= {"fixedrange": False, "showgrid": False, "automargin": False, "ticks": ""}
+    titles = [text(f"layer_picture.axes.{name}", language) for name in ("token", "input", "output")]
+    token, channel, output = titles
+    across = {"x": (0.0, place.left), "w": (place.right, 1.0), "y": (place.right, 1.0)}
+    up = {"x": (0.0, place.low), "w": (place.high, 1.0), "y": (0.0, place.low)}
+    # The outputs of Wᵀ are those of Y below it, and the tokens of Y those of X beside it.
+    words = {"x": (channel, token), "w": ("", channel), "y": (output, "")}
+    for at, name in enumerate(PARTS):
+        part: Pixels = getattr(picture, name)
+        number = str(at + 1) if at else ""
+        named_x, named_y = words[name]
+        layout[f"xaxis{number}"] = {
+            **axis,
+            **_cells(part.col_edges, named_x, standoff=4),
+            "domain": across[name],
+            "anchor": f"y{number}",
+            **({"matches": "x3"} if name == "w" else {}),
+        }
+        layout[f"yaxis{number}"] = {
+            **axis,
+            **_cells(part.row_edges, named_y, standoff=2),
+            "range": [len(part.row_edges) - 1.5, -0.5],
+            "domain": up[name],
+            "anchor": f"x{number}",
+            **({"matches": "y"} if name == "y" else {}),
+        }
+    layout["dragmode"] = "zoom"
+    layout["hovermode"] = False
+    layout["annotations"] = [*_names(picture, ends, place, language, colours)]
+    layout["uirevision"] = None
+    traces = [_trace(picture, name, getattr(ends, name), colours) for name in PARTS]
+    traces[0]["showscale"] = True
+    traces[0]["colorbar"] = _bar(ends.x, place, colours)
+    return Drawn({"data": traces, "layout": layout})
+
+
+def _layout_of(picture: LayerPicture) -> _Layout:
+    """Return the layout with room for X and Y by their numbers of pixels, within bounds."""
+    tokens, inputs = picture.x.values.shape
+    outputs = picture.y.values.shape[1]
+    left = (1 - _GAP[0]) * _within(inputs / (inputs + outputs))
+    low = (1 - _GAP[1]) * _within(tokens / (tokens + inputs))
+    return _Layout(left, left + _GAP[0], low, low + _GAP[1])
+
+
+def _within(share: float) -> float:
+    return min(max(share, _LEAST), _MOST)
+
+
+def _cells(edges: Any, title: str, *, standoff: int) -> dict[str, Any]:
+    """Return an axis of pixels: its range, the numbers of its first and last cell, and its title.
+
+    One without a title has the cells of the axis that it is drawn with, and no numbers of its own.
+    """
+    last = len(edges) - 2
+    places = sorted({0, last})
+    numbers = [str(int(edges[0])), str(int(edges[-1]) - 1)][: len(places)]
+    return {
+        "range": [-0.5, last + 0.5],
+        "tickmode": "array",
+        "tickvals": places,
+        "ticktext": numbers,
+        "showticklabels": bool(title),
+        "title": {"text": title, "standoff": standoff, "font": {"size": 12}},
+    }
+
+
+def _trace(picture: LayerPicture, name: str, end: float, theme: Theme) -> dict[str, Any]:
+    part: Pixels = getattr(picture, name)
+    at = PARTS.index(name)
+    number = str(at + 1) if at else ""
+    ramp = theme.errors if picture.shown == "error" else theme.values
+    end = end or 1.0
+    trace: dict[str, Any] = {
+        "type": "heatmap",
+        "name": name,
+        "z": part.values,
+        "xaxis": f"x{number}",
+        "yaxis": f"y{number}",
+        "zmin": -end,
+        "zmax": end,
+        "colorscale": [list(each) for each in zip(stops(ramp), ramp, strict=True)],
+        "showscale": False,
+        "hoverinfo": "none",
+    }
+    if max(picture.x.values.shape + picture.y.values.shape) <= _MOST_PRINTED:
+        trace["texttemplate"] = "%{z:.3~g}"
+        trace["textfont"] = {"size": 12}
+    else:
+        trace |= {"xgap": 0, "ygap": 0}
+    return trace
+
+
+def _bar(end: float, place: _Layout, theme: Theme) -> dict[str, Any]:
+    """Return the bar of the colours, in the corner above X: the numbers of its ends stand with the parts."""
+    end = end or 1.0
+    return {
+        "orientation": "h",
+        "x": place.left * _BAR[0],
+        "xanchor": "left",
+        "y": place.high + (1 - place.high) * _BAR[1],
+        "yanchor": "middle",
+        "len": place.left * (1 - 2 * _BAR[0]),
+        "thickness": 8,
+        "outlinewidth": 0,
+        "tickmode": "array",
+        "tickvals": [-end, 0, end],
+        "ticktext": ["−", "0", "+"],
+        "tickfont": {"size": 12, "color": theme.muted},
+        "xpad": 0,
+        "ypad": 0,
+    }
+
+
+def _names(picture: LayerPicture, ends: Ends, place: _Layout, language: str, theme: Theme) -> Any:
+    """Yield each part's name above it, with the ends of its colours; the values' name in the corner."""
+    shown = picture.shown
+    corners = {"x": (0.0, place.low), "w": (place.right, 1.0), "y": (place.right, place.low)}
+    for name, (x, y) in corners.items():
+        end = short_number(getattr(ends, name))
+        words = text(f"layer_picture.{shown}.{name}", language)
+        yield _annotation(f"<b>{words}</b> ±{end}", x, y, "left", "bottom", theme.text)
+    middle = place.high + (1 - place.high) * _BAR[1]
+    words = text(f"layer_picture.{shown}.all", language)
+    yield _annotation(words, place.left * _BAR[0], middle + 0.03, "left", "bottom", theme.muted)
+
+
+def _annotation(words: str, x: float, y: float, xanchor: str, yanchor: str, colour: str) -> dict[str, Any]:
+    return {
+        "text": words,
+        "x": x,
+        "y": y,
+        "xref": "paper",
+        "yref": "paper",
+        "xanchor": xanchor,
+        "yanchor": yanchor,
+        "showarrow": False,
+        "borderpad": 0,
+        "align": "left",
+        "font": {"size": 12, "color": colour},
+    }
+
+
+def multiplication_alt(picture: LayerPicture, ends: Ends, language: str = DEFAULT_LANGUAGE) -> str:
+    """Return the picture in a sentence, for people who cannot see it."""
+    tokens, inputs, outputs = (
+        f"{int(edges[0])}–{int(edges[-1]) - 1}"
+        for edges in (picture.x.row_edges, picture.x.col_edges, picture.y.col_edges)
+    )
+    return text(
+        "layer_picture.alt",
+        language,
+        shown=text(f"layer_picture.{picture.shown}.all", language),
+        tokens=tokens,
+        inputs=inputs,
+        outputs=outputs,
+        x=short_number(ends.x),
+        w=short_number(ends.w),
+        y=short_number(ends.y),
+    )

@@ -1,0 +1,239 @@
+"""Captured layers in a file: each layer's weight, its bias, and some of the inputs that it saw.
+
+The file is a .safetensors. A layer called NAME has the tensors
+
+    NAME.weight   (outputs, inputs)
+    NAME.inputs   (tokens, inputs)
+    NAME.bias     (outputs,), where it has one
+
+and the header's `__metadata__` has three texts. `format` is "quantviz layers 1". `layers` is a JSON list with
+an object for each layer, in the order in which they ran: its `name`, its `kind` ("linear", "conv2d" or
+"conv1d") and the number of tokens that it saw, `seen`. `axes` is a JSON object with the names of the axes of
+each tensor.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import Any, TypeAlias
+
+import torch
+
+from quantviz.door import check_fields, checked_fields, public_class
+from quantviz.errors import Note, QuantVizError
+from quantviz.layers.layer_result import LayerResult, layer
+from quantviz.pickling import Picklable
+from quantviz.schemes.granularity import Shape
+from quantviz.schemes.scheme import Scheme
+from quantviz.sources.files import Catalog, open_tensors
+from quantviz.streaming.regions import read_whole
+from quantviz.tensors.lazy import Stored, as_stored
+from quantviz.whole_files import write_file
+
+Values: TypeAlias = torch.Tensor | Stored
+
+#: The text that marks a file of layers, with the version of its form.
+FORMAT = "quantviz layers 1"
+#: The kinds of layers: a linear one, a convolution as a matrix, and a linear one stored inputs × outputs.
+KINDS = ("linear", "conv2d", "conv1d")
+#: The axes of each tensor of a layer, by the end of its name.
+_AXES = {"weight": ("output", "input"), "inputs": ("token", "input"), "bias": ("output",)}
+#: The dtypes that are written, by torch's name.
+_DTYPES = {"float16": "F16", "bfloat16": "BF16", "float32": "F32"}
+#: The header's length is a multiple of this, in bytes, so that values lie on their own boundaries.
+_ALIGNED = 8
+
+
+@dataclass(frozen=True, eq=False)
+class Captured(Picklable):
+    """A layer with some of its inputs."""
+
+    name: str
+    #: One of `KINDS`.
+    kind: str
+    #: W, (outputs, inputs).
+    weight: Values
+    #: X, (tokens, inputs).
+    inputs: Values
+    #: (outputs,), if the layer has one.
+    bias: torch.Tensor | None = None
+    #: Number of tokens that the layer saw, of which `inputs` has some.
+    seen: int = 0
+
+    def __repr__(self) -> str:
+        tokens, inputs, outputs = self.shape
+        size = f"{tokens} of {self.seen} tokens × {inputs} inputs × {outputs} outputs"
+        return f"Captured({self.name}, {self.kind}: {size})"
+
+    @property
+    def shape(self) -> Shape:
+        """Return the numbers of tokens, of input channels and of outputs."""
+        return (*self.inputs.shape, self.weight.shape[0])
+
+    def result(
+        self,
+        weights: Scheme | str | None = "int4_g128",
+        inputs: Scheme | str | None = "int8_per_token",
+        *,
+        static: bool = True,
+    ) -> LayerResult:
+        """Return the layer's output error under schemes, as `layer` does.
+
+        Raises:
+            QuantVizError: A scheme does not fit, or a value is NaN or Inf.
+        """
+        return layer(self.weight, self.inputs, weights, inputs, self.bias, static=static)
+
+
+@checked_fields
+@public_class
+@dataclass(frozen=True, eq=False)
+class Layers(Picklable):
+    """Layers with some of their inputs, in the order in which they ran: by name, or one after the other."""
+
+    layers: tuple[Captured, ...]
+    #: Remarks for the user, such as on layers that were left aside.
+    notes: tuple[Note, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+    def __repr__(self) -> str:
+        return f"Layers({len(self.layers)}: {', '.join(self.names)})"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return the names of the layers."""
+        return tuple(each.name for each in self.layers)
+
+    def __len__(self) -> int:
+        return len(self.layers)
+
+    def __iter__(self) -> Iterator[Captured]:
+        return iter(self.layers)
+
+    def __getitem__(self, name: str) -> Captured:
+        """Return the layer of that name; raise `QuantVizError` if there is none."""
+        for each in self.layers:
+            if each.name == name:
+                return each
+        raise QuantVizError("capture.no_layer", got=name, known=", ".join(self.names))
+
+    def save(self, path: str | PurePath) -> None:
+        """Write the layers into one .safetensors, which `open`, the command and the app read.
+
+        Raises:
+            QuantVizError: The file cannot be written.
+        """
+        write_capture(path, self.layers)
+
+    @classmethod
+    def open(cls, path: str | PurePath) -> Layers:
+        """Return the layers of such a file; their values stay in it.
+
+        Raises:
+            QuantVizError: It cannot be read, or has no layers in it.
+        """
+        with open_tensors(path) as catalog:
+            return cls(captured_in(catalog))
+
+
+def write_capture(path: str | os.PathLike[str], layers: Iterable[Captured]) -> None:
+    """Write layers into one file, in their order; an old file is replaced as a whole.
+
+    Raises:
+        QuantVizError: The file cannot be written.
+    """
+    listed = list(layers)
+    tensors = list(_tensors(listed))
+    header: dict[str, Any] = {
+        "__metadata__": {
+            "format": FORMAT,
+            "layers": json.dumps(
+                [{"name": each.name, "kind": each.kind, "seen": each.seen} for each in listed]
+            ),
+            "axes": json.dumps(_AXES),
+        }
+    }
+    at = 0
+    for name, stored, dtype in tensors:
+        size = stored.count * getattr(torch, dtype).itemsize
+        header[name] = {
+            "dtype": _DTYPES[dtype],
+            "shape": list(stored.shape),
+            "data_offsets": [at, at + size],
+        }
+        at += size
+    write_file(path, _parts(header, tensors))
+
+
+def captured_in(catalog: Catalog) -> tuple[Captured, ...]:
+    """Return the layers of an open file of layers, in the order in which they ran.
+
+    Their weights and inputs stay in the file, also once it is closed.
+
+    Raises:
+        QuantVizError: The file has no captured layers, or is damaged.
+    """
+    texts = catalog.header_texts(catalog.names[0]) if catalog.names else {}
+    if texts.get("format") != FORMAT:
+        raise QuantVizError("capture.no_layers", wanted=FORMAT)
+    return tuple(_layer_in(catalog, entry) for entry in _entries(texts.get("layers", "")))
+
+
+def _tensors(layers: list[Captured]) -> Iterator[tuple[str, Stored, str]]:
+    """Yield each tensor's name, its values, and the dtype in which it is written."""
+    for each in layers:
+        for end in _AXES:
+            values = getattr(each, end)
+            if values is not None:
+                stored, _ = as_stored(values)
+                yield f"{each.name}.{end}", stored, stored.dtype if stored.dtype in _DTYPES else "float32"
+
+
+def _parts(header: dict[str, Any], tensors: list[tuple[str, Stored, str]]) -> Iterator[bytes]:
+    """Yield the bytes of the header, then those of each tensor: one at a time is in memory."""
+    written = json.dumps(header).encode()
+    written += b" " * (-len(written) % _ALIGNED)
+    yield struct.pack("<Q", len(written)) + written
+    for _, stored, dtype in tensors:
+        values = read_whole(stored).to(getattr(torch, dtype)).contiguous()
+        yield values.flatten().view(torch.uint8).numpy().tobytes()
+
+
+def _entries(listed: str) -> list[dict[str, Any]]:
+    """Return the entries of the list of layers; raise `QuantVizError` if one is not as it must be."""
+    try:
+        entries = json.loads(listed)
+    except (ValueError, RecursionError):
+        raise QuantVizError("capture.damaged", entry="layers") from None
+    if not isinstance(entries, list) or not entries:
+        raise QuantVizError("capture.damaged", entry="layers")
+    for entry in entries:
+        whole = (
+            isinstance(entry, dict)
+            and isinstance(entry.get("name"), str)
+            and entry.get("kind") in KINDS
+            and type(entry.get("seen")) is int
+            and entry["seen"] >= 0
+        )
+        if not whole:
+            raise QuantVizError("capture.damaged", entry=str(entry))
+    return entries
+
+
+def _layer_in(catalog: Catalog, entry: dict[str, Any]) -> Captured:
+    name = entry["name"]
+    weight = catalog.stored(f"{name}.weight")
+    inputs = catalog.stored(f"{name}.inputs")
+    if len(weight.shape) != 2 or len(inputs.shape) != 2 or weight.shape[1] != inputs.shape[1]:
+        raise QuantVizError("capture.damaged", entry=name)
+    bias = catalog.load(f"{name}.bias") if f"{name}.bias" in catalog else None
+    if bias is not None and tuple(bias.shape) != weight.shape[:1]:
+        raise QuantVizError("capture.damaged", entry=name)
+    return Captured(name, entry["kind"], weight, inputs, bias, entry["seen"])

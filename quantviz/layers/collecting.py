@@ -1,0 +1,301 @@
+"""Layers of a torch model with some of the inputs that they see, collected while the model runs."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any, Protocol
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+from quantviz.door import public
+from quantviz.errors import Note, QuantVizError
+from quantviz.layers.captures import Captured, Layers
+
+#: Layers and names that a sentence lists.
+_NAMED = 8
+
+
+class _Rows(Protocol):
+    """Some inputs of a layer, of which a few are read."""
+
+    count: int
+
+    def read(self, places: torch.Tensor) -> torch.Tensor: ...
+
+
+class _Tokens:
+    """Inputs of a linear layer, (…, inputs)."""
+
+    def __init__(self, given: torch.Tensor) -> None:
+        rows = given.detach()
+        self._rows = rows[None] if rows.dim() == 1 else rows.flatten(0, -2)
+        self.count = len(self._rows)
+
+    def read(self, places: torch.Tensor) -> torch.Tensor:
+        """Return some rows, (places, inputs)."""
+        return self._rows[places.to(self._rows.device)]
+
+
+class _Patches:
+    """Inputs of a convolution: each place of its kernel is a token of channels × height × width inputs.
+
+    Only the patches that are read are copied out, where `unfold` would copy all.
+    """
+
+    def __init__(self, given: torch.Tensor, layer: nn.Conv2d) -> None:
+        images = given.detach()
+        if images.dim() == 3:
+            images = images[None]
+        mode = "constant" if layer.padding_mode == "zeros" else layer.padding_mode
+        self._images = functional.pad(images, _padding_of(layer), mode)
+        self._layer = layer
+        self._grid = tuple(
+            max(0, (length - dilation * (kernel - 1) - 1) // stride + 1)
+            for length, kernel, stride, dilation in zip(
+                self._images.shape[2:], layer.kernel_size, layer.stride, layer.dilation, strict=True
+            )
+        )
+        self.count = len(images) * self._grid[0] * self._grid[1]
+
+    def read(self, places: torch.Tensor) -> torch.Tensor:
+        """Return some patches, (places, channels · height · width)."""
+        images = self._images
+        places = places.to(images.device)
+        height, width = self._grid
+        lines = [
+            start[:, None] * stride + torch.arange(kernel, device=images.device) * dilation
+            for start, kernel, stride, dilation in zip(
+                (places // width % height, places % width),
+                self._layer.kernel_size,
+                self._layer.stride,
+                self._layer.dilation,
+                strict=True,
+            )
+        ]
+        batch = (places // (height * width))[:, None, None, None]
+        channels = torch.arange(images.shape[1], device=images.device)[None, :, None, None]
+        patches = images[batch, channels, lines[0][:, None, :, None], lines[1][:, None, None, :]]
+        return patches.flatten(1)
+
+
+class _Reservoir:
+    """A uniform sample of all tokens that come by, of at most `most`: those with the smallest keys.
+
+    Each token gets a key from the seed, whatever the batches are. Layers that see the same tokens keep the
+    same ones.
+    """
+
+    def __init__(self, most: int, seed: int) -> None:
+        self._most = most
+        self._generator = torch.Generator().manual_seed(seed)
+        self.seen = 0
+        self._keys = torch.empty(0, dtype=torch.float64)
+        self._places = torch.empty(0, dtype=torch.int64)
+        self._rows: torch.Tensor | None = None
+
+    def add(self, rows: _Rows) -> None:
+        """Take in some tokens."""
+        keys = torch.cat([self._keys, torch.rand(rows.count, generator=self._generator, dtype=torch.float64)])
+        kept = keys.argsort(stable=True)[: self._most].sort().values
+        held = len(self._keys)
+        old = kept[kept < held]
+        new = kept[kept >= held] - held
+        fresh = rows.read(new).to("cpu", copy=True)
+        self._rows = fresh if self._rows is None else torch.cat([self._rows[old], fresh])
+        self._places = torch.cat([self._places[old], new + self.seen])
+        self._keys = keys[kept]
+        self.seen += rows.count
+
+    @property
+    def rows(self) -> torch.Tensor:
+        """Return the tokens that are kept, in the order in which they came."""
+        assert self._rows is not None
+        return self._rows
+
+
+class _Watched:
+    """A layer that is being collected."""
+
+    def __init__(self, name: str, module: nn.Module, kind: str, most: int, seed: int) -> None:
+        self.name = name
+        self.module = module
+        self.kind = kind
+        self.reservoir = _Reservoir(most, seed)
+
+    def take(self, given: torch.Tensor) -> None:
+        """Take in the inputs of one call."""
+        if not bool(torch.isfinite(given).all()):
+            raise QuantVizError("collect.nonfinite", name=self.name)
+        rows: _Rows = _Tokens(given)
+        if isinstance(self.module, nn.Conv2d):
+            rows = _Patches(given, self.module)
+        self.reservoir.add(rows)
+
+    def captured(self) -> Captured:
+        """Return the layer with the inputs that were kept."""
+        own = self.module.weight
+        assert isinstance(own, torch.Tensor)
+        weight = own.detach()
+        weight = weight.T if self.kind == "conv1d" else weight.flatten(1)
+        bias = self.module.bias
+        values = bias.detach().cpu() if isinstance(bias, torch.Tensor) else None
+        rows = self.reservoir.rows
+        return Captured(self.name, self.kind, weight.cpu(), rows, values, self.reservoir.seen)
+
+
+@public
+def collect(
+    model: Any, batches: Any, names: Sequence[str] | None = None, rows: int = 512, *, seed: int = 0
+) -> Layers:
+    """Run a torch model, and return its linear layers with some of the inputs that they saw.
+
+    These are nn.Linear, nn.Conv2d as a matrix (outputs, channels · height · width), whose tokens are the
+    places of its kernel, and transformers' Conv1D. Of each layer all tokens are counted, and `rows` are kept,
+    drawn uniformly. Weights are the model's own, not copies.
+
+    Args:
+        model: A `torch.nn.Module` in evaluation mode.
+        batches: An iterable of what the model is called with: a tensor each, or a tuple of positional or a
+            dict of named arguments.
+        names: Names of the layers, with * for any text; None takes all.
+        rows: The most tokens that are kept of a layer.
+        seed: Draws the tokens, the same ones in layers that see the same tokens.
+
+    Returns:
+        The layers in the order in which they ran first; its notes name those that were left aside.
+
+    Raises:
+        QuantVizError: The model is none, is in training mode, or fails; it has no such layer; none ran, or
+            one saw NaN or Inf.
+
+    >>> model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4)).eval()
+    >>> layers = collect(model, [torch.ones(5, 8), torch.ones(3, 8)], rows=6)
+    >>> layers.names, layers["2"].inputs.shape, layers["2"].seen
+    (('0', '2'), torch.Size([6, 16]), 8)
+    """
+    if not isinstance(model, nn.Module):
+        raise QuantVizError("collect.no_model", got=type(model).__name__)
+    if model.training:
+        raise QuantVizError("collect.training")
+    if rows < 2:
+        raise QuantVizError("collect.rows", got=rows)
+    watched, left_aside = _watched(model, names, rows, seed)
+    order: dict[str, _Watched] = {}
+    with ExitStack() as hooks, torch.no_grad():
+        for each in watched:
+            hooks.enter_context(_hooked(each, order))
+        for number, batch in enumerate(_iterated(batches)):
+            _run(model, batch, number)
+    if not order:
+        raise QuantVizError("collect.nothing_ran", count=len(watched))
+    idle = [each.name for each in watched if each.name not in order]
+    notes = [*_note("collect_grouped", left_aside), *_note("collect_idle", idle)]
+    return Layers(tuple(each.captured() for each in order.values()), tuple(notes))
+
+
+def _kind_of(module: nn.Module) -> str | None:
+    """Return the kind of a layer, of `KINDS`; None of any other module."""
+    weight = getattr(module, "weight", None)
+    if not isinstance(weight, torch.Tensor) or not weight.is_floating_point() or weight.is_meta:
+        return None
+    if isinstance(module, nn.Linear):
+        return "linear"
+    if isinstance(module, nn.Conv2d):
+        return "conv2d"
+    # transformers' own class, whose weight is inputs × outputs, is known by its name and not imported.
+    return "conv1d" if type(module).__name__ == "Conv1D" and weight.dim() == 2 else None
+
+
+def _watched(
+    model: nn.Module, names: Sequence[str] | None, rows: int, seed: int
+) -> tuple[list[_Watched], list[str]]:
+    """Return the layers to collect, and the names of those left aside: convolutions with groups.
+
+    Raises:
+        QuantVizError: A name is that of no layer, or there are no layers.
+    """
+    kinds = {name: kind for name, module in model.named_modules() if (kind := _kind_of(module))}
+    if not kinds:
+        raise QuantVizError("collect.no_layers")
+    for pattern in names or ():
+        if not any(fnmatch.fnmatchcase(name, pattern) for name in kinds):
+            raise QuantVizError("collect.unknown", got=pattern, known=", ".join(kinds))
+    modules = dict(model.named_modules())
+    wanted = [
+        name for name in kinds if names is None or any(fnmatch.fnmatchcase(name, each) for each in names)
+    ]
+    grouped = [name for name in wanted if getattr(modules[name], "groups", 1) != 1]
+    if len(grouped) == len(wanted):
+        raise QuantVizError("collect.grouped", names=", ".join(grouped[:_NAMED]))
+    return [
+        _Watched(name, modules[name], kinds[name], rows, seed) for name in wanted if name not in grouped
+    ], grouped
+
+
+@contextmanager
+def _hooked(layer: _Watched, order: dict[str, _Watched]) -> Iterator[None]:
+    """Take in the inputs of a layer while the block lasts; `order` has those that ran, first ones first."""
+
+    def hook(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        given = args[0] if args else next(iter(kwargs.values()), None)
+        if isinstance(given, torch.Tensor) and given.numel():
+            order.setdefault(layer.name, layer)
+            layer.take(given)
+
+    handle = layer.module.register_forward_pre_hook(hook, with_kwargs=True)
+    try:
+        yield
+    finally:
+        handle.remove()
+
+
+def _iterated(batches: Any) -> Iterator[Any]:
+    """Return an iterator over batches; raise `QuantVizError` for one batch in place of several."""
+    if isinstance(batches, torch.Tensor | Mapping | str | bytes):
+        raise QuantVizError("collect.one_batch", got=type(batches).__name__)
+    try:
+        return iter(batches)
+    except TypeError:
+        raise QuantVizError("collect.one_batch", got=type(batches).__name__) from None
+
+
+def _run(model: Callable[..., Any], batch: Any, number: int) -> None:
+    """Call the model with a batch; its own failure becomes a sentence, with its traceback as the cause."""
+    try:
+        if isinstance(batch, Mapping):
+            model(**batch)
+        elif isinstance(batch, tuple | list):
+            model(*batch)
+        else:
+            model(batch)
+    except QuantVizError:
+        raise
+    except Exception as error:
+        reason = f"{type(error).__name__}: {error}"
+        raise QuantVizError("collect.failed", batch=number, reason=reason) from error
+
+
+def _padding_of(layer: nn.Conv2d) -> list[int]:
+    """Return the padding as `functional.pad` takes it: left, right, top, bottom."""
+    sides: list[int] = []
+    for axis in (1, 0):
+        if layer.padding == "same":
+            total = layer.dilation[axis] * (layer.kernel_size[axis] - 1)
+            sides += [total // 2, total - total // 2]
+        elif isinstance(layer.padding, str):
+            sides += [0, 0]
+        else:
+            sides += [layer.padding[axis]] * 2
+    return sides
+
+
+def _note(key: str, names: list[str]) -> list[Note]:
+    """Return the note on some layers, if there are any."""
+    if not names:
+        return []
+    some = ", ".join([*names[:_NAMED], *(["…"] if len(names) > _NAMED else [])])
+    return [Note.of(key, count=len(names), names=some)]

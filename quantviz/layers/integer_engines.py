@@ -1,0 +1,139 @@
+"""Engines' integer layers as data: how each accumulates, adds its bias, requantizes and clamps.
+
+An engine is added here, with its words under `[integer_engines]` in each language. Each row is held to its
+engine by `tests/engines/integer`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Literal
+
+from quantviz.quantization.requantizing import REQUANTIZATIONS, Requantization
+
+#: The activations that a layer's clamp can hold.
+ACTIVATIONS = ("none", "relu", "relu6")
+
+
+@dataclass(frozen=True)
+class IntegerEngine:
+    """One engine's integer layer."""
+
+    id: str
+    #: How an accumulator becomes a whole number of the output's steps.
+    requantization: Requantization
+    #: The kernels, with the version or the revision that was read.
+    source: str
+    #: The type in which S_x · S_w is rounded before it is divided by the output's scale: where W has one
+    #: scale, and where each output has its own.
+    scale_product: Literal["float32", "float64"] = "float32"
+    scale_product_by_output: Literal["float32", "float64"] = "float32"
+    #: Whether it is divided by the output's scale, or multiplied by its reciprocal.
+    output_scale: Literal["division", "reciprocal"] = "division"
+    #: Whether two neighbouring products are added in 16 bits that saturate, as AVX2's u8·s8 instruction does.
+    pairs: Literal["exact", "saturated"] = "exact"
+    #: The form of the bias: int32 codes of scale S_x·S_w, or a real number that is added in float32.
+    bias: Literal["int32", "real"] = "int32"
+    #: The limits that are applied before rounding: "both", the "upper" one, or "none".
+    limits_before: Literal["both", "upper", "none"] = "none"
+    #: Whether the zero point is added to the rounded value, or before it is rounded.
+    zero_point: Literal["after_rounding", "before_rounding"] = "after_rounding"
+    #: Whether the sum of a value and the zero point wraps in int32.
+    sum_wraps: bool = True
+    #: The rule for ReLU6's limit: 6 / scale is rounded half away from 0, or its sum with the zero point half
+    #: to even.
+    six: Literal["away", "even_with_zero_point"] = "away"
+
+
+_ALL = (
+    IntegerEngine(
+        "onnxruntime",
+        REQUANTIZATIONS["float32"],
+        "onnxruntime 1.31.1: core/mlas/lib/quantize.cpp, contrib_ops/cpu/quantization/quant_gemm.cc",
+        limits_before="both",
+    ),
+    IntegerEngine(
+        "litert_reference",
+        REQUANTIZATIONS["fixed_point"],
+        "ai-edge-litert 2.3.0: tflite/kernels/internal/reference/integer_ops/conv.h",
+        scale_product="float64",
+        scale_product_by_output="float64",
+    ),
+    IntegerEngine(
+        "litert_reference_connected",
+        REQUANTIZATIONS["float64"],
+        "ai-edge-litert 2.3.0: tflite/kernels/internal/reference/integer_ops/fully_connected.h",
+        scale_product="float64",
+        scale_product_by_output="float64",
+    ),
+    IntegerEngine(
+        "litert_ruy",
+        REQUANTIZATIONS["fixed_point_up"],
+        "ai-edge-litert 2.3.0 without delegates: ruy's kernel_avx512.cc",
+        scale_product_by_output="float64",
+    ),
+    IntegerEngine(
+        "xnnpack",
+        REQUANTIZATIONS["float32"],
+        "ai-edge-litert 2.3.0 with XNNPACK: src/qs8-gemm/MRx16c8-avx512vnni.c.in",
+        limits_before="upper",
+        six="even_with_zero_point",
+    ),
+    IntegerEngine(
+        "cmsis_nn",
+        REQUANTIZATIONS["fixed_point"],
+        "CMSIS-NN, revision 011bf322: Include/arm_nnsupportfunctions.h, arm_nn_requantize",
+        scale_product_by_output="float64",
+    ),
+    IntegerEngine(
+        "cmsis_nn_once",
+        REQUANTIZATIONS["fixed_point_once"],
+        "CMSIS-NN, revision 011bf322, with CMSIS_NN_USE_SINGLE_ROUNDING",
+        scale_product_by_output="float64",
+    ),
+    IntegerEngine(
+        "fbgemm",
+        REQUANTIZATIONS["float32"],
+        "torch 2.13.0, quantized.linear by fbgemm and x86: FBGEMM's src/QuantUtilsAvx2.cc",
+        bias="real",
+        sum_wraps=False,
+    ),
+    IntegerEngine(
+        "fbgemm_avx2",
+        REQUANTIZATIONS["float32"],
+        "torch 2.13.0, fbgemm on a processor without VNNI: vpmaddubsw",
+        pairs="saturated",
+        bias="real",
+        sum_wraps=False,
+    ),
+    IntegerEngine(
+        "qnnpack",
+        REQUANTIZATIONS["float32"],
+        "torch 2.13.0, quantized.linear by QNNPACK",
+        output_scale="reciprocal",
+        sum_wraps=False,
+    ),
+    IntegerEngine(
+        "onednn",
+        REQUANTIZATIONS["float32"],
+        "torch 2.13.0, quantized.linear by oneDNN",
+        bias="real",
+        limits_before="both",
+        zero_point="before_rounding",
+        sum_wraps=False,
+    ),
+    IntegerEngine(
+        "onednn_avx2",
+        REQUANTIZATIONS["float32"],
+        "torch 2.13.0, oneDNN on a processor without VNNI: vpmaddubsw",
+        pairs="saturated",
+        bias="real",
+        limits_before="both",
+        zero_point="before_rounding",
+        sum_wraps=False,
+    ),
+)
+#: Every engine's integer layer, by its id.
+INTEGER_ENGINES: Mapping[str, IntegerEngine] = MappingProxyType({each.id: each for each in _ALL})

@@ -1,0 +1,83 @@
+"""The derivation of one output cell of an integer layer, as data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import torch
+
+from quantviz.pickling import Picklable
+from quantviz.quantization.explanation import Step
+from quantviz.quantization.operations import NamedTensors, Operation, Operations, run_operations
+from quantviz.tensors.conversion import dtype_name
+from quantviz.text.notebook_tables import table
+
+
+@dataclass(frozen=True, eq=False)
+class IntegerExplanation(Picklable):
+    """The steps from the codes of one token and one output to the code of the cell."""
+
+    token: int
+    output: int
+    #: The codes of the token's inputs and of the output's weights, int32 (inputs,), and their products.
+    q_x: torch.Tensor
+    q_w: torch.Tensor
+    products: torch.Tensor
+    #: The numbers that no step computes: scales, zero points, ends of the format, the bias.
+    given: MappingProxyType[str, float | int]
+    #: The lines that lead to the code, in their order. Those that change nothing are left out.
+    steps: tuple[Step, ...]
+    #: The sum of the cell with its bias, as the engine has it.
+    accumulator: float | int
+    #: The same without any limit of 16 or 32 bits.
+    exact_accumulator: float | int
+    q: int
+    #: The value of the code, S_y · (q − Z_y).
+    y: float
+
+    def __repr__(self) -> str:
+        return (
+            f"IntegerExplanation(token={self.token}, output={self.output}, "
+            f"accumulator={self.accumulator}, q={self.q}, y={self.y:.6g})"
+        )
+
+    def _repr_html_(self) -> str:
+        return table((step.name, step.code_line, f"{step.output:.9g}", step.dtype) for step in self.steps)
+
+    def step(self, key: str) -> Step | None:
+        """Return the first step called `key`, where there is one."""
+        return next((step for step in self.steps if step.key == key), None)
+
+
+def steps_of_cell(operations: Operations, values: NamedTensors) -> tuple[tuple[Step, ...], NamedTensors]:
+    """Return the lines that the operations run on one cell, and their values."""
+    steps: list[Step] = []
+
+    def record(operation: Operation, before: NamedTensors, result: torch.Tensor) -> None:
+        known = before.get(operation.name)
+        if operation.silent and known is not None and known.item() == result.item():
+            return
+        read = {
+            name: before[name].item()
+            for name in sorted(operation.reads & before.keys())
+            if before[name].numel() == 1 and name not in ("q_x", "q_w")
+        }
+        dtype = dtype_name(result.dtype)
+        steps.append(Step(operation.key, MappingProxyType(read), result.item(), dtype, operation.line))
+
+    found = run_operations(operations, values, record)
+    return tuple(_needed(steps, found)), found
+
+
+def _needed(steps: Sequence[Step], values: NamedTensors) -> Sequence[Step]:
+    """Return the steps that the code depends on."""
+    wanted = {"q"}
+    kept: list[Step] = []
+    for step in reversed(steps):
+        if step.name in wanted:
+            words = Operation(step.key, step.code_line).reads
+            wanted = (wanted - {step.name}) | (words & values.keys())
+            kept.append(step)
+    return kept[::-1]

@@ -1,0 +1,355 @@
+"""A layer as an engine computes it in integers: its accumulators, its codes, and one cell step by step."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from types import MappingProxyType
+from typing import Any
+
+import torch
+
+from quantviz.door import check_fields, checked_fields, public, public_class
+from quantviz.errors import Note, QuantVizError
+from quantviz.layers.integer_codes import Codes
+from quantviz.layers.integer_engines import ACTIVATIONS, INTEGER_ENGINES, IntegerEngine
+from quantviz.layers.integer_explanation import IntegerExplanation, steps_of_cell
+from quantviz.layers.integer_operations import accumulated, accumulated_in_pairs, layer_operations
+from quantviz.pickling import Picklable
+from quantviz.quantization.operations import NamedTensors, Operations, run_operations
+from quantviz.quantization.result import QParams, QuantResult
+from quantviz.schemes.formats import find_format
+from quantviz.schemes.granularity import Shape
+from quantviz.tensors.conversion import as_accumulators, as_real
+from quantviz.text.notebook_tables import table
+
+_INT32 = (-(2**31), 2**31 - 1)
+
+
+@checked_fields
+@public_class
+@dataclass(frozen=True, eq=False)
+class IntegerResult(Picklable):
+    """The codes of a layer's outputs, as one engine computes them from codes alone."""
+
+    #: The weight's codes (outputs, inputs) and those of the inputs (tokens, inputs).
+    weights: Codes
+    inputs: Codes
+    #: One scale and zero point, and the format of the outputs' codes.
+    outputs: QParams
+    number_format: str
+    #: int32 codes (outputs,) of scale S_x · S_w and zero point 0, or float32 numbers where the engine adds
+    #: these; none where the layer has no bias.
+    bias: torch.Tensor | None
+    #: Id of the engine, one of `INTEGER_ENGINES`.
+    engine: str
+    #: One of `ACTIVATIONS`.
+    activation: str
+    #: The number of outputs whose bias was beyond int32.
+    clipped_biases: int = 0
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        _check_layer(self)
+
+    def __repr__(self) -> str:
+        tokens, inputs, outputs = self.shape
+        return (
+            f"IntegerResult({self.engine}, {self.number_format}; "
+            f"{tokens} tokens × {inputs} inputs × {outputs} outputs)"
+        )
+
+    def _repr_html_(self) -> str:
+        return table(
+            [
+                ("engine", self.engine),
+                ("tokens × inputs × outputs", self.shape),
+                ("codes", f"{self.inputs.number_format} × {self.weights.number_format}"),
+                ("q", f"{self.q.min().item()} … {self.q.max().item()}"),
+                *(("note", note) for note in self.notes),
+            ]
+        )
+
+    @property
+    def shape(self) -> Shape:
+        """Return the numbers of tokens, of input channels and of outputs."""
+        return (*self.inputs.shape, self.weights.shape[0])
+
+    @property
+    def operations(self) -> Operations:
+        """Return the list of operations that the engine runs, each one line of arithmetic."""
+        return layer_operations(
+            self._engine,
+            by_output=self.weights.scale.dim() == 1,
+            has_bias=self.bias is not None,
+            activation=self.activation,
+        )
+
+    @cached_property
+    def q(self) -> torch.Tensor:
+        """Return the codes of the outputs, int32 (tokens, outputs)."""
+        values = run_operations(self.operations, self._values(slice(None), slice(None)))
+        return values["q"].to(torch.int32)
+
+    @property
+    def y(self) -> torch.Tensor:
+        """Return the values of the codes, S_y · (q − Z_y), float32 (tokens, outputs)."""
+        scale, zero = _single(self.outputs)
+        return scale * (self.q - zero).to(torch.float32)
+
+    @cached_property
+    def products(self) -> torch.Tensor:
+        """Return the engine's sums Σ(q_x − z_x)(q_w − z_w) without a bias, int32 (tokens, outputs)."""
+        values = self._values(slice(None), slice(None))
+        keys = ("integer_products", "integer_pairs", "integer_sum", "integer_correct")
+        operations = tuple(each for each in self.operations if each.key.startswith(keys))
+        return run_operations(operations, values)["acc"]
+
+    @property
+    def exact_products(self) -> torch.Tensor:
+        """Return the same sums without any limit of 16 or 32 bits, int64 (tokens, outputs)."""
+        return _exact(self._values(slice(None), slice(None)))
+
+    @cached_property
+    def saturated_pairs(self) -> torch.Tensor:
+        """Return how far 16-bit pairs of products saturate: the change of each sum, int64 (tokens, outputs).
+
+        It is 0 where the engine's pairs are exact. Codes of 7 bits (`reduce_range`) never saturate.
+        """
+        if self._engine.pairs == "exact":
+            return torch.zeros_like(self.exact_products)
+        q_x, q_w = self.inputs.codes, self.weights.codes
+        return accumulated_in_pairs(q_x, q_w) - accumulated(q_x, q_w)
+
+    @property
+    def notes(self) -> tuple[Note, ...]:
+        """Return the remarks for the user: on sums that are not exact, and on biases beyond int32."""
+        notes = []
+        count = self.q.numel()
+        pairs = int((self.saturated_pairs != 0).sum())
+        if pairs:
+            notes.append(Note.of("integer_pairs", count=pairs, of=count))
+        sums = self.exact_products
+        if self.bias is not None and self.bias.dtype == torch.int32:
+            sums = sums + self.bias
+        wrapped = int(((sums < _INT32[0]) | (sums > _INT32[1])).sum())
+        if wrapped:
+            notes.append(Note.of("integer_wraps", count=wrapped, of=count))
+        if self.clipped_biases:
+            notes.append(Note.of("integer_bias_clipped", count=self.clipped_biases))
+        return tuple(notes)
+
+    def explain(self, token: int, output: int) -> IntegerExplanation:
+        """Return the steps from the codes of one token and one output to the code of the cell.
+
+        They are the operations of `q`, run once more on this cell alone.
+
+        Raises:
+            QuantVizError: There is no such cell.
+        """
+        shape = (self.inputs.shape[0], self.weights.shape[0])
+        if any(not 0 <= i < n for i, n in zip((token, output), shape, strict=True)):
+            raise QuantVizError("index_out_of_range", index=(token, output), shape=shape)
+        values = self._values(slice(token, token + 1), slice(output, output + 1))
+        steps, found = steps_of_cell(self.operations, values)
+        exact = _exact(values).item()
+        q_x, q_w = values["q_x"][0], values["q_w"][0]
+        sums = [step for step in steps if step.name == "acc" or step.key.startswith("integer_bias")]
+        if "bias" in values:
+            exact = exact + (0 if self._engine.bias == "real" else values["bias"].item())
+        scale, zero = _single(self.outputs)
+        q = int(found["q"])
+        return IntegerExplanation(
+            token=token,
+            output=output,
+            q_x=q_x,
+            q_w=q_w,
+            products=q_x * q_w,
+            given=MappingProxyType({name: each.item() for name, each in values.items() if name[0] != "q"}),
+            steps=steps,
+            accumulator=sums[-1].output,
+            exact_accumulator=exact,
+            q=q,
+            y=(scale * torch.tensor(q - int(zero), dtype=torch.float32)).item(),
+        )
+
+    @property
+    def _engine(self) -> IntegerEngine:
+        return INTEGER_ENGINES[self.engine]
+
+    def _values(self, tokens: slice, outputs: slice) -> NamedTensors:
+        """Return the values that the operations read, for some outputs of some tokens."""
+        scale, zero = _single(self.outputs)
+        fmt = find_format(self.number_format)
+        whole = {
+            "z_x": self.inputs.zero_point,
+            "z_y": zero,
+            "n": self.inputs.shape[1],
+            "low": fmt.code_min,
+            "high": fmt.code_max,
+        }
+        values = {
+            "q_x": self.inputs.codes[tokens],
+            "q_w": self.weights.codes[outputs],
+            "s_x": self.inputs.scale,
+            "s_w": _of_outputs(self.weights.scale, outputs),
+            "z_w": _of_outputs(self.weights.zero_point, outputs),
+            "s_y": scale,
+            **{name: torch.as_tensor(each, dtype=torch.int32) for name, each in whole.items()},
+        }
+        if self.bias is not None:
+            values["bias"] = self.bias[outputs]
+        return values
+
+
+@public
+def integer_layer(
+    W: QuantResult | Codes,
+    X: QuantResult | Codes,
+    outputs: QParams,
+    bias: Any = None,
+    *,
+    bias_codes: Any = None,
+    engine: str = "onnxruntime",
+    number_format: str = "int8",
+    activation: str = "none",
+) -> IntegerResult:
+    """Return the codes of a linear layer's outputs, as an inference engine computes them in integers.
+
+    Σ(q_x − z_x)(q_w − z_w) + bias is an int32 accumulator, which engines expand into Σ q_x q_w and three
+    corrections. It is multiplied by S_x · S_w / S_y, rounded, moved by the output's zero point and clamped;
+    how exactly is data of the engine. A convolution is the same product of the matrix that `patches` makes.
+
+    Args:
+        W: The weight's codes, (outputs, inputs), with one scale or one for each output: a result of
+            `quantize`, or `Codes`.
+        X: The codes of the inputs, (tokens, inputs), with one scale.
+        outputs: Scale and zero point of the outputs, one of each.
+        bias: Real numbers, (outputs,). Most engines get them as int32 codes of scale S_x · S_w: rounded half
+            to even, and clipped to int32, which a note says.
+        bias_codes: These codes themselves, instead of `bias`.
+        engine: Id of the engine, one of `INTEGER_ENGINES`.
+        number_format: Id of the outputs' integer format, of at most 8 bits.
+        activation: "relu" and "relu6" raise the lower limit of the clamp to the code of 0; "relu6" lowers the
+            upper one to that of 6.
+
+    Raises:
+        QuantVizError: The matrices do not fit each other, a scale is not of the whole of X or of an output of
+            W, or an argument is unknown.
+
+    >>> W, X = Codes([[6, -1], [2, 9]], 0.25), Codes([[3, 1]], 0.5, zero_point=1)
+    >>> found = integer_layer(W, X, QParams(0.75, -3))
+    >>> found.products.tolist(), found.q.tolist(), found.y.tolist()
+    ([[12, 4]], [[-1, -2]], [[1.5, 0.75]])
+
+    12 · 0.5 · 0.25 / 0.75 is 2, and 4 is 0.667 there, which is rounded:
+
+    >>> for step in found.explain(0, 1).steps[:5]:
+    ...     print(f"{step.code_line} → {step.output:.4g}")
+    acc = int32(dot(q_x, q_w)) → 15
+    sum_w = sum(q_w) → 11
+    acc = acc - z_x * sum_w → 4
+    m = s_x * s_w → 0.125
+    m = m / s_y → 0.1667
+    """
+    weights, inputs = (given if isinstance(given, Codes) else Codes.of(given) for given in (W, X))
+    if engine not in INTEGER_ENGINES:
+        raise QuantVizError("integer.engine", got=engine, known=", ".join(INTEGER_ENGINES))
+    if bias is not None and bias_codes is not None:
+        raise QuantVizError("integer.two_biases")
+    added, clipped = None, 0
+    if bias is not None:
+        added, clipped = _of_numbers(bias, weights, inputs, INTEGER_ENGINES[engine])
+    elif bias_codes is not None:
+        added = _of_codes(bias_codes, weights, inputs, INTEGER_ENGINES[engine])
+    return IntegerResult(weights, inputs, outputs, number_format, added, engine, activation, clipped)
+
+
+def _of_numbers(given: Any, weights: Codes, inputs: Codes, engine: IntegerEngine) -> tuple[torch.Tensor, int]:
+    """Return a real bias as the engine adds it, and the number of outputs where it was beyond int32."""
+    real = _of_each_output(as_real(given).values.to(torch.float64), weights)
+    if not bool(torch.isfinite(real).all()):
+        raise QuantVizError("layer.nonfinite_bias")
+    if engine.bias == "real":
+        return real.to(torch.float32), 0
+    rounded = torch.round(real / _sum_scale(weights, inputs))
+    clipped = rounded.clamp(*_INT32)
+    return clipped.to(torch.int64).to(torch.int32), int((clipped != rounded).sum())
+
+
+def _of_codes(given: Any, weights: Codes, inputs: Codes, engine: IntegerEngine) -> torch.Tensor:
+    """Return int32 codes of a bias as the engine adds it."""
+    codes = _of_each_output(as_accumulators(given), weights)
+    if engine.bias == "real":
+        return (codes * _sum_scale(weights, inputs)).to(torch.float32)
+    return codes.to(torch.int32)
+
+
+def _of_each_output(bias: torch.Tensor, weights: Codes) -> torch.Tensor:
+    if tuple(bias.shape) != (weights.shape[0],):
+        raise QuantVizError("layer.bias", shape=tuple(bias.shape), outputs=weights.shape[0])
+    return bias
+
+
+def _sum_scale(weights: Codes, inputs: Codes) -> torch.Tensor:
+    """Return S_x · S_w, the scale of the accumulator, float64."""
+    scale: torch.Tensor = inputs.scale.to(torch.float64) * weights.scale.to(torch.float64)
+    return scale
+
+
+def _check_layer(result: IntegerResult) -> None:
+    """Raise the first problem of a layer's parts."""
+    weights, inputs = result.weights, result.inputs
+    fmt = find_format(result.number_format)
+    if fmt.kind != "integer":
+        raise QuantVizError("operator_needs_integers", got=result.number_format)
+    if result.engine not in INTEGER_ENGINES:
+        raise QuantVizError("integer.engine", got=result.engine, known=", ".join(INTEGER_ENGINES))
+    if result.activation not in ACTIVATIONS:
+        raise QuantVizError("integer.activation", got=result.activation, known=", ".join(ACTIVATIONS))
+    if inputs.shape[1] != weights.shape[1]:
+        raise QuantVizError("layer.width", got=inputs.shape[1], wanted=weights.shape[1], shape=inputs.shape)
+    if inputs.scale.numel() != 1 or inputs.zero_point.numel() != 1:
+        raise QuantVizError("integer.one_input_scale", got=inputs.scale.numel())
+    if result.bias is not None and tuple(result.bias.shape) != (weights.shape[0],):
+        raise QuantVizError("layer.bias", shape=tuple(result.bias.shape), outputs=weights.shape[0])
+    pairs = (inputs.number_format, weights.number_format)
+    if INTEGER_ENGINES[result.engine].pairs == "saturated" and pairs != ("uint8", "int8"):
+        raise QuantVizError("integer.pairs", inputs=pairs[0], weights=pairs[1])
+    scale, zero = _single(result.outputs)
+    if not fmt.code_min <= int(zero) <= fmt.code_max:
+        raise QuantVizError(
+            "zero_point_beyond_codes", smallest=fmt.code_min, largest=fmt.code_max, got=int(zero)
+        )
+    smallest, largest = weights.scale.min().item(), weights.scale.max().item()
+    for each in (smallest, largest):
+        multiplier = inputs.scale.item() * each / scale.item()
+        in_float32 = torch.tensor(multiplier, dtype=torch.float32).item()
+        if not 0 < in_float32 < math.inf:
+            raise QuantVizError("multiplier_not_positive", got=multiplier)
+
+
+def _single(params: QParams) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return one scale, float32, and one zero point, int32."""
+    scale = torch.as_tensor(params.scale, dtype=torch.float32).flatten()
+    zero = torch.as_tensor(params.zero_point, dtype=torch.float32).flatten()
+    if scale.numel() != 1 or zero.numel() != 1:
+        raise QuantVizError("operator_needs_one_scale", got=max(scale.numel(), zero.numel()))
+    if not 0 < scale.item() < math.inf:
+        raise QuantVizError("scale_not_positive", got=scale.item())
+    if zero.item() != round(zero.item()):
+        raise QuantVizError("zero_point_not_integer", got=zero.item(), largest=2**24)
+    return scale[0], zero[0].to(torch.int32)
+
+
+def _of_outputs(values: torch.Tensor, outputs: slice) -> torch.Tensor:
+    """Return the numbers of some outputs, where each has its own."""
+    return values[outputs] if values.dim() else values
+
+
+def _exact(values: NamedTensors) -> torch.Tensor:
+    """Return Σ(q_x − z_x)(q_w − z_w) in int64."""
+    z_w = values["z_w"]
+    centred = values["q_w"].to(torch.int64) - (z_w.unsqueeze(1) if z_w.dim() else z_w)
+    return accumulated(values["q_x"].to(torch.int64) - values["z_x"], centred)

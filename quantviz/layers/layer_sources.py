@@ -1,0 +1,128 @@
+"""The layers that a link can name: a built-in one, or a weight and inputs from any two sources of tensors.
+
+builtin(name=loud_weight)
+layer(builtin(name=real_weight),normal(rows=320,cols=64,seed=1))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
+
+from quantviz.errors import QuantVizError
+from quantviz.layers.built_in import BuiltInLayer
+from quantviz.schemes import text_form
+from quantviz.schemes.granularity import Shape
+from quantviz.sources import parse_source, write_source
+from quantviz.sources.base import AtHand, Source
+
+if TYPE_CHECKING:
+    from quantviz.layers.captures import Captured
+
+
+@dataclass(frozen=True)
+class OwnLayer:
+    """A layer of tensors from two sources, or three: the weight, the inputs, and a bias.
+
+    >>> parse_layer("layer(normal(rows=16,cols=64),loud_channels(rows=32,cols=64,seed=1))").shape
+    (32, 64, 16)
+    """
+
+    weight: Source
+    inputs: Source
+    bias: Source | None = None
+    id: ClassVar[str] = "layer"
+
+    @property
+    def parts(self) -> tuple[Source, ...]:
+        """Return the sources of the weight, of the inputs and of the bias if there is one."""
+        return (self.weight, self.inputs, *(() if self.bias is None else (self.bias,)))
+
+    @property
+    def shape(self) -> Shape:
+        """Return the numbers of tokens, of input channels and of outputs, without reading its values."""
+        return (*self.inputs.shape, self.weight.shape[0])
+
+    @property
+    def key(self) -> str:
+        """Return a text that identifies the layer within the session, without reading its values."""
+        return f"{self.id}({','.join(part.key for part in self.parts)})"
+
+    def problems(self) -> Iterator[QuantVizError]:
+        """Yield an error for each reason why the tensors are not those of a layer."""
+        for part in self.parts:
+            yield from part.problems()
+        weight = self.weight.shape
+        inputs = self.inputs.shape
+        if len(weight) != 2:
+            yield QuantVizError("layer.weight_axes", shape=weight)
+        elif len(inputs) != 2:
+            yield QuantVizError("layer.input_axes", shape=inputs)
+        elif weight[1] != inputs[1]:
+            yield QuantVizError("layer.width", got=inputs[1], wanted=weight[1], shape=inputs)
+        elif inputs[0] < 2:
+            yield QuantVizError("layer.one_token")
+        elif self.bias is not None and self.bias.shape != weight[:1]:
+            yield QuantVizError("layer.bias", shape=self.bias.shape, outputs=weight[0])
+
+    def open(self, at_hand: AtHand = AtHand()) -> Captured:  # noqa: B008 (it holds nothing)
+        """Return the layer with its values.
+
+        Raises:
+            QuantVizError: The tensors are not those of a layer.
+        """
+        from quantviz.layers.captures import Captured
+        from quantviz.streaming.regions import read_whole
+
+        for problem in self.problems():
+            raise problem
+        weight, inputs = (part.open(at_hand) for part in (self.weight, self.inputs))
+        bias = None if self.bias is None else read_whole(self.bias.open(at_hand))
+        return Captured(self.weight.stem, "linear", weight, inputs, bias, self.inputs.shape[0])
+
+    def title(self, language: str) -> str:
+        """Return the layer's name for people: those of its weight and its inputs."""
+        return f"{self.weight.title(language)} × {self.inputs.title(language)}"
+
+
+LayerSource: TypeAlias = BuiltInLayer | OwnLayer
+
+
+def parse_layer(form: str, *, present: bool = True) -> LayerSource:
+    """Return the layer written as `form`.
+
+    Raises:
+        QuantVizError: The form is no layer's, there is no such built-in one, or its tensors do not fit.
+
+    >>> parse_layer("builtin(name=loud_weight)")
+    BuiltInLayer(name='loud_weight')
+    """
+    name, _, inner = form.partition("(")
+    source: LayerSource
+    if name == OwnLayer.id and inner.endswith(")"):
+        parts = text_form.split_outside_parentheses(inner[:-1])
+        if not 2 <= len(parts) <= 3:
+            raise QuantVizError("layer.form", got=form)
+        source = OwnLayer(*(parse_source(part, present=present) for part in parts))
+    elif name == BuiltInLayer.id:
+        _, fields = text_form.read_head(form)
+        if set(fields) != {"name"}:
+            raise QuantVizError("layer.form", got=form)
+        source = BuiltInLayer(fields["name"])
+    else:
+        raise QuantVizError("layer.form", got=form)
+    for problem in source.problems():
+        raise problem
+    return source
+
+
+def write_layer(source: LayerSource) -> str:
+    """Return the text form of a layer.
+
+    >>> write_layer(BuiltInLayer("loud_weight"))
+    'builtin(name=loud_weight)'
+    """
+    if isinstance(source, BuiltInLayer):
+        return source.key
+    return f"{source.id}({','.join(write_source(part) for part in source.parts)})"

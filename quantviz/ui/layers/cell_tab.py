@@ -1,0 +1,142 @@
+"""The tab Cell: who brings the error of one output, its products in order, and every step of one of them."""
+
+from __future__ import annotations
+
+import html
+from typing import TYPE_CHECKING
+
+import streamlit as st
+
+from quantviz.figures.numbers import short_number
+from quantviz.lab.layer_state import LayerState
+from quantviz.ui.components.cell import steps_html
+from quantviz.ui.components.component import clicked_mark
+from quantviz.ui.components.small_parts import legend_html, show_plot, table_html
+from quantviz.ui.layers.picture import select
+from quantviz.ui.layers.state import change_state, current_state
+from quantviz.ui.layers.words import share_of
+from quantviz.ui.shell import errors, widgets
+from quantviz.ui.shell.words import language, number, plain, say, say_note, sentences, theme
+
+if TYPE_CHECKING:
+    from quantviz.layers.causes import Products
+    from quantviz.ui.layers.state import SeenLayer
+
+_PRODUCTS = "layers_products"
+_HEIGHT = 150
+#: Products that the table lists.
+_MOST_LISTED = 64
+
+
+def show_cell(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> None:
+    """Show the selected output."""
+    from quantviz.figures.layer_plots import PARTS, part_colours, products_figure
+    from quantviz.layers.causes import note_on_culprit
+
+    products = seen.products(cell)
+    _show_place(seen, cell)
+    error = float(products.contributions.sum())
+    said = say_note(note_on_culprit(products, seen.channels)) if error else say("layers.cell.no_error")
+    loudest = float(products.shares[0])
+    cancels = say("layers.cell.cancels") if abs(loudest) > 1 or loudest < 0 else ""
+    with st.container(key="layers_sentence"):
+        st.markdown(sentences(said, _shared_scale(seen), cancels))
+    chosen = int(products.channels[0]) if state.channel is None else state.channel
+    shades = part_colours(theme())
+    legend = legend_html((say(f"layer_plots.parts.{name}"), shades[name]) for name in PARTS)
+    st.html(f'<p class="qv-small">{legend}</p>')
+    show_plot(
+        products_figure(products, chosen, height=_HEIGHT, language=language(), theme=theme()),
+        _PRODUCTS,
+        say("layers.cell.bars_alt"),
+        on_select=errors.safely(lambda: _take_product(products)),
+        selection_mode="points",
+    )
+    st.html(f'<div class="qv-products" tabindex="0">{_table(products, chosen)}</div>')
+    _show_steps(seen, cell, chosen)
+
+
+def _shared_scale(seen: SeenLayer) -> str:
+    """Return the sentence on the loud channel that sets the one scale of all inputs, if there is one."""
+    study = seen.result.inputs.study
+    loud = seen.channels.loud_inputs
+    if study is None or study.layout.block_count > 1 or not loud:
+        return ""
+    sizes = seen.channels.x_max
+    return plain(
+        say(
+            "layers.cell.sets_scale",
+            channel=loud[0],
+            size=short_number(float(sizes[loud[0]])),
+            median=short_number(float(sizes.median())),
+        )
+    )
+
+
+def _show_place(seen: SeenLayer, cell: tuple[int, int]) -> None:
+    """Show the cell's place as numbers that can be typed over, and its values."""
+
+    def take() -> None:
+        select(int(st.session_state["layers_token"]), int(st.session_state["layers_output"]))
+
+    tokens, _, outputs = seen.result.shape
+    token, output = cell
+    with st.container(key="layers_place", horizontal=True, vertical_alignment="center", gap="small"):
+        for name, now, count in (("token", token, tokens), ("output", output, outputs)):
+            st.number_input(
+                say(f"layers.cell.{name}"),
+                0,
+                count - 1,
+                key=widgets.show(f"layers_{name}", now),
+                on_change=errors.safely(take),
+            )
+        cells = seen.result.cells(slice(token, token + 1), slice(output, output + 1))
+        y, y_hat, error = (float(each[0, 0]) for each in (cells.y, cells.y_hat, cells.error))
+        side = "held_back" if seen.result.held_back[token] else "used"
+        words = say(
+            "layers.cell.values",
+            y=short_number(y, 4),
+            y_hat=short_number(y_hat, 4),
+            error=number(error, 3, signed=True),
+        )
+        about = say(f"layers.cell.{side}")
+        st.html(
+            f'<p class="qv-values"><b>{html.escape(words)}</b><br><small>{html.escape(about)}</small></p>',
+            width="stretch",
+        )
+
+
+def _take_product(products: Products) -> None:
+    channels = set(products.channels.tolist())
+    channel = clicked_mark(_PRODUCTS, lambda channel: channel in channels)
+    if channel is not None and int(channel) != current_state().channel:
+        change_state(channel=int(channel))
+
+
+def _table(products: Products, chosen: int) -> str:
+    """Return the products as a table, those that contribute most first."""
+    names = ("x", "x_hat", "w", "w_hat", "weights", "inputs", "cross", "contributions")
+    count = min(_MOST_LISTED, len(products.channels))
+    columns = {name: getattr(products, name)[:count].tolist() for name in names}
+    shares = products.shares[:count].tolist()
+    rows = []
+    for at, channel in enumerate(products.channels[:count].tolist()):
+        numbers = "".join(f"<td>{short_number(columns[name][at])}</td>" for name in names)
+        marked = ' class="qv-selected"' if channel == chosen else ""
+        rows.append(f"<tr{marked}><td>{channel}</td>{numbers}<td>{share_of(shares[at])}</td></tr>")
+    heads = [say(f"layers.cell.heads.{name}") for name in ("channel", *names, "share")]
+    return table_html(heads, rows)
+
+
+def _show_steps(seen: SeenLayer, cell: tuple[int, int], channel: int) -> None:
+    """Show every step of the rounding of one weight and one input."""
+    token, output = cell
+    result = seen.result
+    with st.expander(say("layers.cell.steps", channel=channel), key="layers_steps"):
+        for side, place in (("weights", (output, channel)), ("inputs", (token, channel))):
+            operand = getattr(result, side)
+            st.markdown(f"**{say(f'layers.cell.steps_{side}', line=place[0], channel=channel)}**")
+            if operand.scheme is None:
+                st.caption(say("layers.cell.not_rounded"))
+            else:
+                st.html(steps_html(operand.explain(place)))

@@ -1,0 +1,80 @@
+"""The tab Channels: how loud each input channel and its weights are, and what a weight error costs there."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import streamlit as st
+
+from quantviz.figures.numbers import short_number
+from quantviz.lab.layer_state import LayerState
+from quantviz.ui.components.choice import switch
+from quantviz.ui.components.small_parts import show_plot
+from quantviz.ui.layers.words import share_of
+from quantviz.ui.shell.words import language, plain, say, sentences, theme
+
+if TYPE_CHECKING:
+    from quantviz.layers.causes import Channels
+    from quantviz.ui.layers.state import SeenLayer
+
+_HEIGHT = 270
+#: Loud channels that are named.
+_MOST_NAMED = 4
+
+
+def show_channels(seen: SeenLayer, state: LayerState) -> None:
+    """Show the channels as mirrored bars."""
+    from quantviz.figures.layer_plots import MIRRORED, channels_figure
+
+    with st.container(key="layers_channels_look", horizontal=True, gap="small"):
+        views = {name: say(f"layers.channels.{name}") for name in MIRRORED}
+        mirrored = switch("layers_mirrored", say("layers.channels.view"), views)
+        orders = {name: say(f"layers.channels.{name}") for name in ("ranked", "in_place")}
+        order = switch("layers_order", say("layers.channels.order"), orders)
+    channels = seen.channels
+    st.markdown(_loud_words(channels) if mirrored == "size" else _cost_words(channels))
+    figure = channels_figure(
+        channels,
+        mirrored,
+        ranked=order == "ranked",
+        height=_HEIGHT,
+        language=language(),
+        theme=theme(),
+    )
+    show_plot(figure, "layers_channels", say(f"layers.channels.{mirrored}_alt"))
+    st.caption(say(f"layers.channels.{mirrored}_help"))
+
+
+def _loud_words(channels: Channels) -> str:
+    """Return the sentence that names the loud channels of the inputs and of the weight."""
+    found = []
+    sides = {"x": (channels.loud_inputs, channels.x_max), "w": (channels.loud_weights, channels.w_max)}
+    for side, (loud, sizes) in sides.items():
+        if not loud:
+            found.append(say(f"layers.channels.none_loud_{side}"))
+            continue
+        named = say("layers.channels.between").join(
+            say("layers.channels.one", channel=each, size=short_number(float(sizes[each])))
+            for each in loud[:_MOST_NAMED]
+        )
+        key = "many" if len(loud) > _MOST_NAMED else "few"
+        median = short_number(float(sizes.median()))
+        found.append(say(f"layers.channels.loud_{side}_{key}", named=named, count=len(loud), median=median))
+    return plain(sentences(*found))
+
+
+def _cost_words(channels: Channels) -> str:
+    """Return the sentence on the channel whose weight error costs most, beside its share of that error."""
+    cost = channels.cost
+    total = float(cost.sum())
+    if not total:
+        return say("layers.channels.no_cost")
+    channel = int(cost.argmax())
+    return plain(
+        say(
+            "layers.channels.costs",
+            channel=channel,
+            cost=share_of(float(cost[channel]) / total),
+            error=share_of(float(channels.weight_error[channel] / channels.weight_error.sum())),
+        )
+    )

@@ -1,0 +1,100 @@
+"""The controls of the page of layers: the layer, a pair by name, and the scheme of each side."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import streamlit as st
+
+from quantviz.lab.layer_state import AS_IT_IS, INPUTS, PAIRS, WEIGHTS, LayerState, Pair, name_of_pair
+from quantviz.layers.built_in import BUILT_IN_LAYERS, BuiltInLayer
+from quantviz.layers.layer_sources import parse_layer, write_layer
+from quantviz.ui.components.choice import choose_among, show_button
+from quantviz.ui.layers.state import can_turn, change_state, current_state, put_state, turn
+from quantviz.ui.layers.words import pair_names, scheme_name
+from quantviz.ui.shell import errors, widgets
+from quantviz.ui.shell.words import language, say
+
+_SEED = "layers_seed"
+_STATIC = "layers_static"
+#: More seeds than anybody tries.
+_MOST_SEED = 999_999_999
+
+
+def show_history() -> None:
+    """Show undo and redo."""
+    for name, back in (("undo", True), ("redo", False)):
+        show_button(
+            say(f"lab.{name}"),
+            f"layers_{name}",
+            lambda back=back: turn(back=back),
+            icon=f":material/{name}:",
+            disabled=not can_turn(back=back),
+            help=say(f"layers.{name}_help"),
+        )
+
+
+def show_choices(state: LayerState) -> None:
+    """Show the layer and its schemes."""
+    shape = state.source.shape
+    layers = {write_layer(each): each.title(language()) for each in map(BuiltInLayer, BUILT_IN_LAYERS)}
+    now = write_layer(state.source)
+    layers.setdefault(now, state.source.title(language()))
+    with st.container(key="layers_choices", horizontal=True, vertical_alignment="bottom", gap="small"):
+        _choose("layer", layers, now, lambda form: put_state(current_state().of_layer(parse_layer(form))))
+        pairs = {name: words for name, words in pair_names().items() if not PAIRS[name].problem(shape)}
+        known = name_of_pair(state.pair)
+        own = {} if known in pairs else {"": say("layers.own_pair")}
+        _choose(
+            "pair",
+            own | pairs,
+            known if known in pairs else "",
+            lambda name: change_state(pair=PAIRS.get(name, state.pair)),
+        )
+        for side, offered in (("weights", WEIGHTS), ("inputs", INPUTS)):
+            # The present one too, which a link may have brought.
+            present = getattr(state.pair, side)
+            plain = Pair(AS_IT_IS, AS_IT_IS)
+            fitting = (form for form in offered if not plain.with_side(side, form).problem(shape))
+            names = {form: scheme_name(form, side) for form in (AS_IT_IS, *fitting, present)}
+
+            def take(form: str, side: str = side) -> None:
+                change_state(pair=current_state().pair.with_side(side, form))
+
+            _choose(side, names, present, take)
+        with st.popover(say("layers.more"), key="layers_more", help=say("layers.more_help")):
+            _show_more(state)
+
+
+def _choose(name: str, names: dict[str, str], now: str, take: Any) -> None:
+    choose_among(
+        st.selectbox,
+        f"layers_{name}",
+        say(f"layers.choice.{name}"),
+        names,
+        now,
+        take,
+        help=say(f"layers.choice.{name}_help"),
+    )
+
+
+def _show_more(state: LayerState) -> None:
+    st.toggle(
+        say("layers.static"),
+        key=widgets.show(_STATIC, state.pair.static, folded=True),
+        on_change=errors.safely(
+            lambda: change_state(
+                pair=dataclasses.replace(current_state().pair, static=bool(st.session_state[_STATIC]))
+            )
+        ),
+        help=say("layers.static_help"),
+    )
+    st.number_input(
+        say("layers.seed"),
+        0,
+        _MOST_SEED,
+        key=widgets.show(_SEED, state.seed, folded=True),
+        on_change=errors.safely(lambda: change_state(seed=int(st.session_state[_SEED]))),
+        help=say("layers.seed_help"),
+    )

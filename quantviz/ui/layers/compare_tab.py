@@ -1,0 +1,125 @@
+"""The tab Compare: pairs of schemes by what they cost the outputs, and by what their weight error says."""
+
+from __future__ import annotations
+
+import math
+import string
+from typing import TYPE_CHECKING
+
+import streamlit as st
+
+from quantviz.errors import QuantVizError
+from quantviz.lab.layer_state import MOST_PAIRS, LayerState, Pair, pairs_compared
+from quantviz.ui.components.choice import show_button
+from quantviz.ui.components.component import clicked_mark
+from quantviz.ui.components.phone_tables import Column, show_table
+from quantviz.ui.components.small_parts import show_plot
+from quantviz.ui.layers.state import SeenLayer, change_state, seen_layer
+from quantviz.ui.layers.words import bits_of, decibels, pair_name
+from quantviz.ui.shell import errors
+from quantviz.ui.shell.words import language, plain, say, theme
+
+if TYPE_CHECKING:
+    from quantviz.figures.layer_plots import PairPoint
+
+_DOTS = "layers_dots"
+_TABLE = "layers_table"
+_HEIGHT = 250
+#: CSS pixels of half a laptop's page: the table stands beside the picture.
+_WIDTH = 570
+#: Decibels between the two numbers of a pair from which the sentence tells it.
+_FAR = 3.0
+
+
+def show_compare(state: LayerState) -> None:
+    """Show the pairs as a table, and as dots beside the diagonal."""
+    from quantviz.figures.layer_plots import PairPoint, pairs_figure
+
+    def take_dot() -> None:
+        at = clicked_mark(_DOTS, lambda at: isinstance(at, float) and 0 <= at < len(pairs))
+        if at is not None:
+            change_state(pair=pairs[int(at)])
+
+    pairs = []
+    found = []
+    for pair in pairs_compared(state):
+        try:
+            found.append(seen_layer(state, pair))
+            pairs.append(pair)
+        except QuantVizError:
+            continue  # its own choice above tells why
+    points = [
+        PairPoint(string.ascii_uppercase[at], pair_name(pair), seen.weight_db, seen.output_db)
+        for at, (pair, seen) in enumerate(zip(pairs, found, strict=True))
+    ]
+    st.markdown(plain(_lesson(points)))
+    _show_buttons(state)
+    figure = pairs_figure(points, 0, height=_HEIGHT, language=language(), theme=theme())
+    show_plot(
+        figure,
+        _DOTS,
+        say("layers.compare.alt"),
+        on_select=errors.safely(take_dot),
+        selection_mode="points",
+    )
+    _show_table(points, found, pairs)
+
+
+def _show_table(points: list[PairPoint], found: list[SeenLayer], pairs: list[Pair]) -> None:
+    """Show the pairs as a table, in which a click takes one."""
+    errors_out = [seen.result.rel_out for seen in found]
+    weight_db = [each.weight_db if math.isfinite(each.weight_db) else None for each in points]
+    columns = (
+        Column("letter", [each.letter for each in points], 34, on_phone=True),
+        Column("pair", [each.name for each in points], 168, on_phone=True, names_lines=True),
+        Column("held_back", [100 * each.held_back for each in errors_out], 96, "%.3g %%", on_phone=True),
+        Column("used", [100 * each.used for each in errors_out], 80, "%.3g %%"),
+        Column("weight_db", weight_db, 80, "%.1f", on_phone=True),
+        Column("bits_w", [bits_of(seen, "weights") for seen in found], 52, "%.3g"),
+        Column("bits_a", [bits_of(seen, "inputs") for seen in found], 52, "%.3g"),
+    )
+    show_table(
+        _TABLE,
+        columns,
+        _WIDTH,
+        words="layers.compare.heads",
+        alt=say("layers.compare.table_alt"),
+        take=lambda line: change_state(pair=pairs[line]),
+    )
+
+
+def _lesson(points: list[PairPoint]) -> str:
+    """Return the sentence on the pair whose weight SQNR promises most beyond what its outputs keep."""
+    known = [each for each in points if math.isfinite(each.weight_db) and math.isfinite(each.output_db)]
+    if not known:
+        return say("layers.compare.nothing")
+    worst = max(known, key=lambda each: each.weight_db - each.output_db)
+    best = max(known, key=lambda each: each.output_db - each.weight_db)
+    told = worst if worst.weight_db - worst.output_db >= best.output_db - best.weight_db else best
+    gap = told.output_db - told.weight_db
+    if abs(gap) < _FAR:
+        return say("layers.compare.on_the_diagonal")
+    return say(
+        "layers.compare.below" if gap < 0 else "layers.compare.above",
+        letter=told.letter,
+        pair=told.name,
+        weight=decibels(told.weight_db),
+        output=decibels(told.output_db),
+    )
+
+
+def _show_buttons(state: LayerState) -> None:
+    with st.container(key="layers_compare", horizontal=True, gap="small"):
+        others = tuple(each for each in state.compared if each != state.pair)
+        if others == state.compared:
+            full = len(others) >= MOST_PAIRS
+            kept = (*others, state.pair)
+            show_button(say("layers.compare.keep"), "layers_keep", _compare, kept, disabled=full)
+        else:
+            show_button(say("layers.compare.drop"), "layers_drop", _compare, others)
+        if state.compared:
+            show_button(say("layers.compare.usual"), "layers_usual", _compare, ())
+
+
+def _compare(pairs: tuple[Pair, ...]) -> None:
+    change_state(compared=pairs)

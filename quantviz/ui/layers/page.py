@@ -1,0 +1,115 @@
+"""The page of layers, one screen: title, schemes, numbers; the multiplication, and the stage beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import cast
+
+import streamlit as st
+
+from quantviz.errors import QuantVizError
+from quantviz.lab.layer_state import LayerState, write_link
+from quantviz.layers.built_in import BuiltInLayer
+from quantviz.ui.components.choice import choose_among
+from quantviz.ui.components.clipboard import show_copy_link
+from quantviz.ui.components.page_header import show_header, title_words
+from quantviz.ui.layers.cell_tab import show_cell
+from quantviz.ui.layers.channels_tab import show_channels
+from quantviz.ui.layers.choices import show_choices, show_history
+from quantviz.ui.layers.compare_tab import show_compare
+from quantviz.ui.layers.picture import show_picture
+from quantviz.ui.layers.state import SeenLayer, current_state, problems, put_state, seen_layer
+from quantviz.ui.layers.words import show_numbers
+from quantviz.ui.shell import address, errors
+from quantviz.ui.shell.classroom import parameters
+from quantviz.ui.shell.imports import warm_up
+from quantviz.ui.shell.tab import name_tab
+from quantviz.ui.shell.words import language, say, say_error, say_note
+
+_TAB = "layers_tab"
+
+
+@dataclass(frozen=True, eq=False)
+class Scene:
+    """All that a tab may show: the state, and its layer under its schemes."""
+
+    state: LayerState
+    seen: SeenLayer
+    #: The selected output.
+    cell: tuple[int, int]
+
+
+#: The tabs of the stage by their ids, in their order, each with the function that shows it.
+TABS: Mapping[str, Callable[[Scene], None]] = MappingProxyType(
+    {
+        "cell": lambda scene: show_cell(scene.seen, scene.state, scene.cell),
+        "channels": lambda scene: show_channels(scene.seen, scene.state),
+        "compare": lambda scene: show_compare(scene.state),
+    }
+)
+
+
+def show_page() -> None:
+    """Show the layer of the state under its schemes."""
+    st.html(Path(__file__).with_name("layers.css"))
+    words, actions = show_header(say("pages.layers"), say("layers.hint"))
+    warm_up()
+    state = current_state()
+    layer = state.source.title(language())
+    title = " › ".join((say("pages.checkpoints"), say("pages.layers"), layer))
+    name_tab(say("pages.layers"), layer)
+    source = state.source
+    hint = source.look(language()) if isinstance(source, BuiltInLayer) else say("layers.hint")
+    words.html(title_words(title, hint), width="stretch")
+    with actions:
+        show_history()
+        show_copy_link()
+    show_choices(state)
+    for problem in (*problems(), *errors.page_errors()):
+        st.warning(say_error(problem))
+    try:
+        seen = seen_layer(state)
+        if state.cell is None:
+            # From now on it stays where it is, whatever the schemes.
+            state = state.replace(cell=seen.worst)
+            put_state(state, step=False)
+        _show_layer(state, seen)
+    except QuantVizError as problem:
+        st.error(say_error(problem))
+    address.write({**write_link(state), "lang": language(), **parameters()})
+
+
+def _show_layer(state: LayerState, seen: SeenLayer) -> None:
+    cell = state.cell or seen.worst
+    with st.container(key="layers_numbers"):
+        show_numbers(seen)
+    with st.container(key="layers_scene"):
+        with st.container(key="layers_left", gap="xsmall"):
+            show_picture(seen, state, cell)
+        with st.container(key="layers_right"):
+            _show_stage(Scene(state, seen, cell))
+    for note in seen.result.notes:
+        st.caption(say_note(note))
+
+
+def _show_stage(scene: Scene) -> None:
+    """Show the tabs and the open one."""
+    held = cast("str | None", st.session_state.get(_TAB))
+    now = held if held in TABS else next(iter(TABS))
+    with st.container(key="layers_stage", gap="xsmall"):
+        with st.container(key="layers_tabs"):
+            tab = choose_among(
+                st.segmented_control,
+                "layers_tab_choice",
+                say("layers.tabs"),
+                {name: say(f"layers.tab.{name}") for name in TABS},
+                now,
+                lambda tab: st.session_state.update({_TAB: tab}),
+                required=True,
+                label_visibility="collapsed",
+            )
+        with st.container(key=f"layers_tab_{tab}", gap="xsmall"):
+            TABS[tab](scene)

@@ -1,0 +1,134 @@
+"""The picture of the multiplication, tied to the page: what it shows, its zoom, and the clicked cell."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import streamlit as st
+
+from quantviz.browser.packing import pack
+from quantviz.figures.theme import THEMES
+from quantviz.lab.layer_state import SHOWN, LayerState, Lines
+from quantviz.ui.components.choice import choose_among, show_button
+from quantviz.ui.components.component import component, last_message
+from quantviz.ui.layers.state import change_state, current_state
+from quantviz.ui.shell import errors
+from quantviz.ui.shell.words import language, say, theme
+
+if TYPE_CHECKING:
+    from quantviz.figures.multiplication import Ends
+    from quantviz.layers.layer_picture import LayerPicture
+    from quantviz.ui.layers.state import SeenLayer
+
+_KEY = "layers_picture"
+_BRIDGE = "layers_bridge"
+_SCRIPT = "multiplication_bridge"
+#: CSS pixels: with the rows above it all of a laptop's screen.
+_HEIGHT = 412
+
+
+def show_picture(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> None:
+    """Show X, Wᵀ and Y of the part in view, and the controls above them."""
+    from quantviz.figures.multiplication import multiplication_alt, multiplication_figure
+
+    lines = state.lines or Lines.whole(seen.result.shape)
+    picture = seen.picture(lines, state.shown)
+    ends = _ends(seen, picture)
+    with st.container(key="layers_shown", horizontal=True, vertical_alignment="center", gap="small"):
+        choose_among(
+            st.segmented_control,
+            "layers_values",
+            say("layers.shown"),
+            {name: say(f"layers.values.{name}") for name in SHOWN},
+            state.shown,
+            lambda name: change_state(shown=name),
+            required=True,
+            label_visibility="collapsed",
+        )
+        if state.lines is not None:
+            show_button(say("layers.whole"), "layers_whole", lambda: change_state(lines=None))
+        st.caption(say(_hint(picture)), width="stretch")
+    _bridge(seen, (*cell, state.channel), picture)
+    with st.container(key=_KEY):
+        st.plotly_chart(
+            multiplication_figure(picture, ends, height=_HEIGHT, language=language(), theme=theme()),
+            key=f"{_KEY}_chart",
+            theme=None,
+            config={"displayModeBar": False, "displaylogo": False, "doubleClick": False},
+            alt=multiplication_alt(picture, ends, language()),
+        )
+
+
+def _hint(picture: LayerPicture) -> str:
+    if picture.sampled:
+        return "layers.hint_sampled"
+    exact = picture.x.exact and picture.w.exact
+    return "layers.hint_exact" if exact else "layers.hint_pooled"
+
+
+def _ends(seen: SeenLayer, picture: LayerPicture) -> Ends:
+    """Return the ends of the colours: the same for x and x̂, whatever part is in view."""
+    from quantviz.figures.multiplication import Ends
+
+    if picture.shown == "error":
+        return Ends(picture.x.largest, picture.w.largest, picture.y.largest)
+    channels = seen.channels
+    outputs = picture.y.largest if seen.cells is None else float(seen.cells.y.abs().max())
+    return Ends(float(channels.x_max.max()), float(channels.w_max.max()), outputs)
+
+
+def _bridge(seen: SeenLayer, selected: tuple[int, int, int | None], picture: LayerPicture) -> None:
+    """Put the script on the page that lights lines of the chart and reports clicks and zooms.
+
+    `selected` is a token, an output, and the channel of a product if one is chosen.
+    """
+    colours = THEMES[theme()]
+    header: dict[str, Any] = {
+        "chart": _KEY,
+        "selected": list(selected),
+        "edges": {},
+        "labels": [say(f"layers.card.{name}") for name in ("token", "input", "output")],
+        "whats": {name: say(f"layer_picture.{picture.shown}.{name}") for name in ("x", "w", "y")},
+        "largest": say("layers.card.largest"),
+        "colors": {**colours.named("text", "surface", "line", "mark", "font"), "halo": colours.mark_halo},
+    }
+    edges = (picture.x.row_edges, picture.x.col_edges, picture.y.col_edges)
+    shape = seen.result.shape
+    component("quantviz_multiplication", _SCRIPT)(
+        key=_BRIDGE,
+        data=pack(header, {f"edges.{axis}": each for axis, each in enumerate(edges)}),
+        on_cell_change=errors.safely(lambda: _take_cell(shape)),
+        on_lines_change=errors.safely(lambda: _take_lines(shape)),
+        on_whole_change=errors.safely(lambda: change_state(lines=None)),
+    )
+
+
+def _take_cell(shape: tuple[int, ...]) -> None:
+    tokens, inputs, outputs = shape
+
+    def fits(cell: dict[str, Any]) -> bool:
+        channel = cell["channel"]
+        within: bool = channel is None or channel < inputs
+        return within and bool(cell["token"] < tokens and cell["output"] < outputs)
+
+    cell = last_message(_BRIDGE, _SCRIPT, "cell", fits)
+    if cell is not None:
+        change_state(cell=(cell["token"], cell["output"]), channel=cell["channel"])
+
+
+def _take_lines(shape: tuple[int, ...]) -> None:
+    message = last_message(_BRIDGE, _SCRIPT, "lines")
+    if message is None:
+        return
+    lines = Lines(*(tuple(message[name]) for name in ("tokens", "inputs", "outputs")))
+    if lines.within(shape):
+        change_state(lines=None if lines == Lines.whole(shape) else lines)
+
+
+def select(token: int, output: int) -> None:
+    """Select an output, as by a click on it."""
+    lines = current_state().lines
+    inside = lines is None or (
+        lines.tokens[0] <= token < lines.tokens[1] and lines.outputs[0] <= output < lines.outputs[1]
+    )
+    change_state(cell=(token, output), **({} if inside else {"lines": None}))

@@ -1,0 +1,168 @@
+"""State of the page of layers in the session, and its layer under the schemes, shared by all sessions."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, cast
+
+import streamlit as st
+
+from quantviz.errors import QuantVizError
+from quantviz.lab.layer_state import LayerState, Lines, Pair, read_link
+from quantviz.ui.shell import address
+from quantviz.ui.shell.shared_cache import shared_fact
+
+if TYPE_CHECKING:
+    from quantviz.layers.causes import Channels, Products
+    from quantviz.layers.layer_picture import LayerPicture
+    from quantviz.layers.layer_result import LayerResult
+    from quantviz.layers.parts import Cells
+
+_STATE = "layers_state"
+_PROBLEMS = "layers_problems"
+_PAST = "layers_past"
+_FUTURE = "layers_future"
+#: Steps that undo reaches back.
+_MOST_STEPS = 50
+#: Changes that are no step of their own: what is looked at.
+_LOOKS = frozenset({"cell", "channel", "lines", "shown"})
+
+#: Outputs of a layer that are all kept.
+_MOST_KEPT = 2**20
+#: Pixels of the picture along an axis: a part of it has half a laptop's screen.
+MOST_PIXELS = 112
+
+
+def current_state() -> LayerState:
+    """Return the state; that of the address where this asks for another one."""
+    if address.asks_anew() or _STATE not in st.session_state:
+        st.session_state[_STATE], st.session_state[_PROBLEMS] = read_link(st.query_params.to_dict())
+    return cast(LayerState, st.session_state[_STATE])
+
+
+def problems() -> tuple[QuantVizError, ...]:
+    """Return the errors of the address's parts that could not be used."""
+    return cast("tuple[QuantVizError, ...]", st.session_state.get(_PROBLEMS, ()))
+
+
+def change_state(**changes: Any) -> None:
+    """Change some fields of the state; a step, unless they are only of what is looked at."""
+    put_state(current_state().replace(**changes), step=not changes.keys() <= _LOOKS)
+
+
+def put_state(new: LayerState, *, step: bool = True) -> None:
+    """Take another state, as a step that can be undone or as a correction of the present one."""
+    old = current_state()
+    if step and new != old:
+        st.session_state[_PAST] = (*_steps(_PAST), old)[-_MOST_STEPS:]
+        st.session_state[_FUTURE] = ()
+        st.session_state[_PROBLEMS] = ()
+    st.session_state[_STATE] = new
+
+
+def can_turn(*, back: bool) -> bool:
+    """Return whether there is a step to undo, or one that was undone."""
+    return bool(_steps(_PAST if back else _FUTURE))
+
+
+def turn(*, back: bool) -> None:
+    """Undo the last step, or do the one again that was undone last."""
+    here, there = (_PAST, _FUTURE) if back else (_FUTURE, _PAST)
+    steps = _steps(here)
+    if not steps:
+        return
+    st.session_state[there] = (*_steps(there), current_state())
+    st.session_state[here] = steps[:-1]
+    st.session_state[_STATE] = steps[-1]
+    st.session_state[_PROBLEMS] = ()
+
+
+def _steps(name: str) -> tuple[LayerState, ...]:
+    return cast("tuple[LayerState, ...]", st.session_state.get(name, ()))
+
+
+@dataclass(frozen=True, eq=False)
+class SeenLayer:
+    """A layer under a pair of schemes, with results that are computed on their first use and kept."""
+
+    result: LayerResult
+
+    @property
+    def nbytes(self) -> int:
+        """Return about the bytes that it takes: its operands as they are and quantized, and its outputs."""
+        tokens, inputs, outputs = self.result.shape
+        kept = 6 * 8 * tokens * outputs if self.cells is not None else 0
+        return 3 * 4 * inputs * (tokens + outputs) + kept
+
+    @cached_property
+    def cells(self) -> Cells | None:
+        """Return all outputs with the parts of their errors; None where they are too many."""
+        tokens, _, outputs = self.result.shape
+        return self.result.cells() if tokens * outputs <= _MOST_KEPT else None
+
+    @cached_property
+    def worst(self) -> tuple[int, int]:
+        """Return the token and the output with the largest error, or those of the worst lines."""
+        if self.cells is not None:
+            at = int(self.cells.error.abs().argmax())
+            return divmod(at, self.result.shape[2])
+        return int(self.result.by_token.argmax()), int(self.result.by_output.held_back.argmax())
+
+    @cached_property
+    def channels(self) -> Channels:
+        """Return the numbers of each input channel."""
+        return self.result.channels
+
+    @property
+    def weight_db(self) -> float:
+        """Return the SQNR of the weight in dB; inf where it is not quantized."""
+        study = self.result.weights.study
+        return math.inf if study is None else study.metrics["sqnr_db"]
+
+    @property
+    def output_db(self) -> float:
+        """Return the SQNR of the outputs in dB, on the tokens held back; inf without an error."""
+        error = self.result.rel_out.held_back
+        return -10 * math.log10(error) if error else math.inf
+
+    def products(self, cell: tuple[int, int]) -> Products:
+        """Return the products of an output."""
+        return self.result.products(*cell)
+
+    def picture(self, lines: Lines, shown: str) -> LayerPicture:
+        """Return a part of the layer in pixels."""
+        from quantviz.layers.layer_picture import layer_picture
+
+        return layer_picture(
+            self.result, lines.tokens, lines.inputs, lines.outputs, shown, MOST_PIXELS, self.cells
+        )
+
+
+def seen_layer(state: LayerState, pair: Pair | None = None) -> SeenLayer:
+    """Return the layer of the state under a pair of schemes, its own if None.
+
+    Raises:
+        QuantVizError: The layer cannot be opened, or a scheme does not fit it.
+    """
+    source = state.source
+    wanted = pair or state.pair
+
+    def make() -> SeenLayer:
+        from quantviz.layers.layer_result import layer as quantized
+
+        opened = shared_fact(f"open layer {source.key}", source.open)
+        weights, inputs = wanted.schemes()
+        result = quantized(
+            opened.weight,
+            opened.inputs,
+            weights,
+            inputs,
+            opened.bias,
+            static=wanted.static,
+            seed=state.seed,
+        )
+        return SeenLayer(result)
+
+    return shared_fact(f"layer {source.key} {wanted} {state.seed}", make)

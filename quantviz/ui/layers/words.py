@@ -1,0 +1,109 @@
+"""Names and numbers of a layer as people read them: schemes, pairs of these, and the line of numbers."""
+
+from __future__ import annotations
+
+import html
+import math
+
+import streamlit as st
+
+from quantviz.figures.numbers import short_number
+from quantviz.lab.layer_state import AS_IT_IS, PAIRS, Pair, name_of_pair
+from quantviz.schemes.recipes import ALL_RECIPES
+from quantviz.text import text
+from quantviz.ui.components.small_parts import term
+from quantviz.ui.layers.state import SeenLayer
+from quantviz.ui.shell.words import language, say, share
+
+#: The axis that a recipe's row is of, for each side; a column is an input channel of both.
+_LINES = {"weights": "output", "inputs": "token"}
+
+
+def scheme_name(form: str, side: str) -> str:
+    """Return the name of the scheme of a side, "weights" or "inputs"; its text form where it has none."""
+    if form == AS_IT_IS:
+        return say("layers.as_it_is")
+    if form not in ALL_RECIPES:
+        return form
+    axis = "input" if form.endswith("_per_column") else _LINES[side]
+    return text(f"recipe_plot.name.{form}", language(), channel=say(f"layers.axes.{axis}"))
+
+
+def pair_name(pair: Pair) -> str:
+    """Return the name of a pair: its own, or those of its sides."""
+    known = name_of_pair(pair)
+    if known:
+        return say(f"layers.pairs.{known}")
+    dynamic = "" if pair.static else f" ({say('layers.dynamic')})"
+    return f"{scheme_name(pair.weights, 'weights')} · {scheme_name(pair.inputs, 'inputs')}{dynamic}"
+
+
+def pair_names() -> dict[str, str]:
+    """Return the names of the pairs that have one, by their ids."""
+    return {name: say(f"layers.pairs.{name}") for name in PAIRS}
+
+
+def show_numbers(seen: SeenLayer) -> None:
+    """Show the error on the tokens held back and on those used, SQNR, the parts' shares, and bits."""
+    used, held_back = seen.result.rel_out
+    parts = seen.result.parts
+    numbers = [
+        _number("rel_out", percent(held_back), say("layers.numbers.used", used=percent(used))),
+        _number("output_db", decibels(seen.output_db)),
+        _number("weight_db", decibels(seen.weight_db)),
+        *(
+            _number(f"part_{name}", share_of(parts[name].share.held_back))
+            for name in ("weights", "inputs", "cross")
+        ),
+        _number("bits", f"W {bits_text(seen, 'weights')} · A {bits_text(seen, 'inputs')}"),
+    ]
+    st.html(f'<div class="qv-layer-numbers">{"".join(numbers)}</div>')
+
+
+def _number(name: str, value: str, line: str = "") -> str:
+    words = term(say(f"layers.numbers.{name}"), say(f"layers.numbers.{name}_help"), key=f"layer_{name}")
+    small = f" <small>{html.escape(line)}</small>" if line else ""
+    return f'<span class="qv-number">{words} <b>{html.escape(value)}</b>{small}</span>'
+
+
+def percent(value: float) -> str:
+    """Return an error as a share of the outputs, in per cent to three digits.
+
+    >>> percent(0.0123456), percent(4.9e-7), percent(0.0)
+    ('1.23 %', '0.000049 %', '0 %')
+    """
+    if not math.isfinite(value):
+        return "∞"
+    if value < 1e-6:
+        return f"{100 * value:.7f}".rstrip("0").rstrip(".") + " %"
+    places = max(0, 2 - math.floor(math.log10(100 * value)))
+    return f"{100 * value:.{places}f} %"
+
+
+def decibels(value: float) -> str:
+    """Return decibels to three digits.
+
+    >>> decibels(21.987), decibels(float("inf"))
+    ('22 dB', '∞ dB')
+    """
+    return f"{short_number(value)} dB"
+
+
+def share_of(value: float) -> str:
+    """Return a part's share, which may lie below 0 or above 1 where parts cancel each other."""
+    sign = "−" if value <= -0.001 else ""
+    return sign + share(abs(value))
+
+
+def bits_of(seen: SeenLayer, side: str) -> float | None:
+    """Return the bits of a value of a side, with its scales; None where it is not quantized."""
+    from quantviz.evaluation.metric_formulas import bits_per_element
+
+    operand = getattr(seen.result, side)
+    return None if operand.scheme is None else bits_per_element(operand.scheme, operand.shape)
+
+
+def bits_text(seen: SeenLayer, side: str) -> str:
+    """Return the bits of a value of a side as text."""
+    bits = bits_of(seen, side)
+    return say("layers.not_rounded") if bits is None else short_number(bits)

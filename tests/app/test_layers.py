@@ -1,0 +1,100 @@
+"""The page of layers through AppTest: what it says is what the layer is."""
+
+import html
+import json
+import re
+
+import numpy as np
+import pytest
+
+import quantviz as qv
+from quantviz.layers.built_in import BUILT_IN_LAYERS, BuiltInLayer
+from quantviz.ui.layers.page import TABS
+from quantviz.ui.layers.words import percent
+from tests.helpers.sample import sample_of
+from tests.helpers.session import address, chart, decoded, healthy, opened
+
+PAGE = "pages/explore/layers.py"
+
+
+def page(name="loud_input", **params):
+    return opened(PAGE, l=f"builtin(name={name})", **({"lang": "en"} | params))
+
+
+def numbers(at):
+    line = next(each.proto.body for each in at.get("html") if "qv-layer-numbers" in each.proto.body)
+    line = re.sub(r'<span class="qv-meaning".*?</span>', "", line)
+    return html.unescape(re.sub("<[^>]+>", "", line))
+
+
+def result_of(name):
+    layer = BuiltInLayer(name).open()
+    entry = BUILT_IN_LAYERS[name]
+    return qv.layer(layer.weight, layer.inputs, entry.weights, entry.inputs, layer.bias)
+
+
+@pytest.mark.parametrize("name", sample_of(BUILT_IN_LAYERS, 2))
+def test_the_numbers_are_the_layers_on_both_sides_of_the_split(name):
+    at = page(name)
+    used, held_back = result_of(name).rel_out
+    assert f"{percent(held_back)} held back · {percent(used)} used" in numbers(at)
+    assert address(at)["l"] == f"builtin(name={name})"
+
+
+def test_the_picture_is_the_multiplication():
+    at = page(e="x")
+    x, w, y = (decoded(trace["z"]) for trace in json.loads(chart(at, "layers_picture").proto.spec)["data"])
+    assert np.allclose(x @ w, y, rtol=1e-5)
+
+
+def test_the_first_cell_is_the_worst_and_then_it_stays():
+    at = page()
+    result = result_of("loud_input")
+    token, output = divmod(int(result.cells().error.abs().argmax()), 4)
+    assert address(at)["c"] == f"{token}.{output}"
+    at.selectbox(key="layers_inputs").set_value("int8_per_row").run()
+    assert address(healthy(at))["c"] == f"{token}.{output}"
+
+
+def test_the_products_of_the_typed_cell_are_listed_by_what_they_contribute():
+    at = page()
+    at.number_input(key="layers_output").set_value(2).run()
+    at.number_input(key="layers_token").set_value(0).run()
+    products = result_of("loud_input").products(0, 2)
+    table = next(each.proto.body for each in healthy(at).get("html") if "qv-products" in each.proto.body)
+    assert re.findall(r"<tr[^>]*><td>(\d+)</td>", table) == [str(each) for each in products.channels.tolist()]
+    assert address(at)["c"] == "0.2"
+
+
+def test_a_choice_is_undone_and_done_again():
+    at = page()
+    at.selectbox(key="layers_pair").set_value("w8a32").run()
+    assert (address(at)["w"], address(at)["a"]) == ("int8_per_row", "none")
+    at.button(key="layers_undo").click().run()
+    assert (address(at)["w"], address(at)["a"]) == ("int8_per_tensor", "int4_per_tensor")
+    at.button(key="layers_redo").click().run()
+    assert address(healthy(at))["a"] == "none"
+
+
+@pytest.mark.parametrize("tab", TABS)
+def test_each_tab_opens_in_each_language(tab):
+    at = page("course_w8a32", lang="zh")
+    at.button_group(key="layers_tab_choice").set_value(tab).run()
+    assert not healthy(at).warning
+
+
+def test_a_compared_pair_is_kept_in_the_link():
+    at = page()
+    at.button_group(key="layers_tab_choice").set_value("compare").run()
+    at.button(key="layers_keep").click().run()
+    assert address(at)["y"] == "int8_per_tensor!int4_per_tensor"
+    at.button(key="layers_drop").click().run()
+    assert "y" not in address(healthy(at))
+
+
+def test_a_link_that_cannot_be_used_says_why_and_the_page_works():
+    at = opened(PAGE, l="builtin(name=nothing)", w="int9", lang="en")
+    told = " ".join(each.value for each in at.warning)
+    assert "the layer" in told
+    assert "the scheme of the weights" in told
+    assert chart(at, "layers_picture")

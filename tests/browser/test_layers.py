@@ -1,0 +1,70 @@
+"""The page of layers in a real browser: the pointer in the multiplication, on a laptop and on a phone."""
+
+import pytest
+
+from tests.helpers import ROOT
+from tests.helpers.browser import wait_idle
+
+APP = ROOT / "app.py"
+DRAWN = ".st-key-layers_picture .qv-lights .qv-mark"
+PART = """(at) => {
+    const plot = document.querySelector(".st-key-layers_picture .js-plotly-plot");
+    const box = plot.querySelector(".svg-container").getBoundingClientRect();
+    const number = ["", "2", "3"][at[0]];
+    const { [`xaxis${number}`]: x, [`yaxis${number}`]: y } = plot._fullLayout;
+    return [box.x + x._offset + x.l2p(at[2]), box.y + y._offset + y.l2p(at[1])];
+}"""
+#: Parts in their order, as the figure has them.
+X, W, Y = range(3)
+
+
+def opened(page, server, more):
+    page.goto(f"{server}/layers?l=builtin(name=loud_input){more}")
+    page.wait_for_selector(DRAWN, state="attached")
+    wait_idle(page)
+
+
+def place(page, part, row, col):
+    """Where on the screen a cell of a part is."""
+    return page.evaluate(PART, [part, row, col])
+
+
+def wait_for_parameter(page, name, value):
+    page.wait_for_function(
+        "([name, value]) => new URLSearchParams(location.search).get(name) === value", arg=[name, value]
+    )
+
+
+@pytest.mark.parametrize(("width", "more"), [(1366, "&lang=en"), (390, "&lang=zh")])
+def test_a_pointer_lights_the_lines_of_an_output_and_a_click_opens_it(new_page, serve, width, more):
+    page = new_page(width, 625 if width > 640 else 844)
+    opened(page, serve(APP), more)
+    page.mouse.move(*place(page, Y, 2, 3))
+    # A band in X for its token, one in Wᵀ for its channel; in Y both and the cell itself.
+    page.wait_for_function(
+        "document.querySelectorAll('.st-key-layers_picture .qv-lights rect[fill-opacity]').length === 4"
+    )
+    page.mouse.click(*place(page, Y, 2, 3))
+    wait_for_parameter(page, "c", "2.3")
+    page.wait_for_function("document.querySelector('.st-key-layers_token input').value === '2'")
+    # A cell of X chooses the token and the channel of a product.
+    page.wait_for_selector(DRAWN, state="attached")
+    page.mouse.click(*place(page, X, 0, 1))
+    wait_for_parameter(page, "j", "1")
+    wait_for_parameter(page, "c", "0.3")
+
+
+def test_a_box_zooms_along_all_axes_and_a_double_click_shows_all(new_page, serve):
+    page = new_page(1366, 625)
+    opened(page, serve(APP), "&lang=en&e=x")
+    page.mouse.move(*place(page, Y, 0.9, 0.9))
+    page.mouse.down()
+    page.mouse.move(*place(page, Y, 2.1, 2.1), steps=4)
+    page.mouse.move(*place(page, Y, 3.1, 3.1), steps=4)
+    page.mouse.up()
+    wait_for_parameter(page, "v", "1.4_0.4_1.4")
+    page.wait_for_function(
+        "document.querySelector('.st-key-layers_picture .js-plotly-plot')?._fullData?.[2]?.z?.length === 3"
+    )
+    page.mouse.dblclick(*place(page, Y, 1, 1))
+    wait_for_parameter(page, "v", None)

@@ -1,0 +1,62 @@
+"""What the engines' integer kernels compute, asked of their own packages, to hold integer layers to them.
+
+One module an engine: `PRODUCER`, the distribution that is asked, and `PATHS`, each a kernel with the layers
+that it is asked of. The layers are in `layers.py`. `python -m tests.engines.integer` runs all of it and
+writes the table of `README.md`.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import torch
+
+import quantviz as qv
+from tests.engines.integer.layers import Layer
+
+#: The modules, in the order of the table.
+MODULES = ("onnxruntime", "litert", "torch_linear", "cmsis_nn")
+
+
+@dataclass(frozen=True)
+class Path:
+    """One kernel, the layers that it is asked of, and what is held to it."""
+
+    #: In the engine's words.
+    name: str
+    #: The arithmetic that is held to it, in this package's words.
+    arithmetic: str
+    cases: Callable[[], Sequence[Any]]
+    theirs: Callable[[Any], np.ndarray]
+    ours: Callable[[Any], torch.Tensor]
+
+
+def module_of(name: str) -> ModuleType:
+    """Return the module that asks an engine."""
+    return importlib.import_module(f"tests.engines.integer.{name}")
+
+
+def layer_path(
+    name: str, engine: str, cases: Callable[[], Sequence[Layer]], theirs: Callable[[Layer], np.ndarray]
+) -> Path:
+    """Return the path of a kernel that gives codes of a layer's outputs."""
+    return Path(name, f"`{engine}`", cases, theirs, lambda layer: result(layer, engine).q)
+
+
+def result(layer: Layer, engine: str) -> qv.IntegerResult:
+    """Return our answer for a layer."""
+    return qv.integer_layer(
+        qv.Codes(layer.q_w, layer.s_w, layer.z_w, layer.w_format),
+        qv.Codes(layer.q_x, float(layer.s_x), layer.z_x, layer.x_format),
+        qv.QParams(float(layer.s_y), layer.z_y),
+        layer.real_bias,
+        bias_codes=layer.bias,
+        engine=engine,
+        number_format=layer.x_format,
+        activation=layer.activation,
+    )

@@ -1,0 +1,103 @@
+"""CMSIS-NN's fully connected layer of int8, **written here from its specification**: it is made for Arm's
+microcontrollers, and no package answers on this machine.
+
+Written in Python's integers from arm_nn_requantize, arm_nn_doubling_high_mult_no_sat and
+arm_nn_divide_by_power_of_two of revision 011bf322; the multiplier and its shift are those that TensorFlow
+Lite Micro hands over.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+
+import numpy as np
+
+from tests.engines.integer import layer_path
+from tests.engines.integer.layers import Layer, layers, near_ties
+
+PRODUCER = "CMSIS-NN 011bf322 (NumPy, from its specification)"
+
+_ACTIVATIONS = ("none", "relu", "relu6")
+
+
+def _wrapped(value: int) -> int:
+    """Return a whole number as int32."""
+    return (value + 2**31) % 2**32 - 2**31
+
+
+def _multiplier(layer: Layer, output: int) -> tuple[int, int]:
+    """Return the factor of 31 bits and the exponent of an output's multiplier."""
+    if len(layer.s_w) == 1:
+        product = float(layer.s_x * layer.s_w[0])
+    else:
+        product = float(layer.s_x) * float(layer.s_w[output])
+    mantissa, exponent = math.frexp(product / float(layer.s_y))
+    factor = math.floor(mantissa * 2**31 + 0.5)
+    if factor == 2**31:
+        return factor // 2, exponent + 1
+    return (0, 0) if exponent < -31 else (factor, exponent)
+
+
+def _requantized(value: int, factor: int, shift: int) -> int:
+    moved = _wrapped(value * 2 ** max(shift, 0))
+    high = _wrapped((moved * factor + 2**30) >> 31)
+    right = max(-shift, 0)
+    mask = 2**right - 1
+    whole = high >> right
+    threshold = (mask >> 1) + (whole < 0)
+    return whole + ((high & mask) > threshold)
+
+
+def _requantized_once(value: int, factor: int, shift: int) -> int:
+    doubled = _wrapped((value * factor) >> (30 - shift))
+    return _wrapped(doubled + 1) >> 1
+
+
+def _connected(layer: Layer, *, once: bool) -> np.ndarray:
+    requantized = _requantized_once if once else _requantized
+    sums = (layer.q_x - layer.z_x) @ layer.q_w.T
+    low, high = -128, 127
+    if layer.activation != "none":
+        low = max(low, layer.z_y)
+    if layer.activation == "relu6":
+        high = min(high, layer.z_y + math.floor(float(np.float32(6) / layer.s_y) + 0.5))
+    codes = np.empty(sums.shape, np.int32)
+    for (token, output), total in np.ndenumerate(sums):
+        bias = 0 if layer.bias is None else int(layer.bias[output])
+        value = requantized(_wrapped(int(total) + bias), *_multiplier(layer, output))
+        codes[token, output] = min(max(_wrapped(value + layer.z_y), low), high)
+    return codes
+
+
+def _layers() -> list[Layer]:
+    return [*layers("int8", "int8", activations=_ACTIVATIONS)]
+
+
+def _below_half() -> list[Layer]:
+    """Return accumulators next to a tie with multipliers below 1/2: twice the result fits into int32."""
+    return [layer for layer in _tied() if 2 * layer.s_x * layer.s_w[0] < layer.s_y]
+
+
+def _tied() -> list[Layer]:
+    return [*near_ties("int8"), *near_ties("int8", by_output=True)[::4]]
+
+
+PATHS = (
+    layer_path("arm_fully_connected_s8", "cmsis_nn", _layers, partial(_connected, once=False)),
+    layer_path(
+        "arm_nn_requantize, accumulators next to a tie", "cmsis_nn", _tied, partial(_connected, once=False)
+    ),
+    layer_path(
+        "arm_fully_connected_s8, CMSIS_NN_USE_SINGLE_ROUNDING",
+        "cmsis_nn_once",
+        _layers,
+        partial(_connected, once=True),
+    ),
+    layer_path(
+        "arm_nn_requantize, CMSIS_NN_USE_SINGLE_ROUNDING, accumulators next to a tie",
+        "cmsis_nn_once",
+        _below_half,
+        partial(_connected, once=True),
+    ),
+)

@@ -1,0 +1,197 @@
+"""LiteRT's integer kernels on CPU: the reference ones, the optimized ones on ruy, and XNNPACK."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import flatbuffers
+import numpy as np
+
+from tests.engines.integer import Path, layer_path
+from tests.engines.integer.layers import Convolution, Layer, convolutions, layers, near_ties, tied_sixes
+
+# It is read by the runtime when it is loaded.
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    from ai_edge_litert import interpreter
+    from ai_edge_litert import schema_py_generated as schema
+
+PRODUCER = "ai-edge-litert"
+
+_RESOLVERS = interpreter.OpResolverType
+_REFERENCE, _RUY, _XNNPACK = (
+    _RESOLVERS.BUILTIN_REF,
+    _RESOLVERS.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
+    _RESOLVERS.AUTO,
+)
+_ACTIVATIONS = {
+    "none": schema.ActivationFunctionType.NONE,
+    "relu": schema.ActivationFunctionType.RELU,
+    "relu6": schema.ActivationFunctionType.RELU6,
+}
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """A tensor of a model: its shape and type, its scale and zero point, and its values if they are known."""
+
+    shape: Sequence[int]
+    kind: str
+    scale: Any
+    zero: int = 0
+    values: np.ndarray | None = None
+
+
+def run(
+    operator: tuple[int, int, int], options: Any, tensors: Sequence[Tensor], x: np.ndarray, resolver: Any
+) -> np.ndarray:
+    """Return the output of one operator: the last of the tensors; the first is the input.
+
+    `operator` is its code, its version and the type of its options.
+    """
+    made = interpreter.Interpreter(
+        model_content=_model(operator, options, tensors),
+        experimental_op_resolver_type=resolver,
+        num_threads=1,
+    )
+    made.allocate_tensors()
+    made.set_tensor(made.get_input_details()[0]["index"], x)
+    made.invoke()
+    answer: np.ndarray = made.get_tensor(made.get_output_details()[0]["index"])
+    return answer
+
+
+def _model(operator: tuple[int, int, int], options: Any, tensors: Sequence[Tensor]) -> bytes:
+    code = schema.OperatorCodeT()
+    code.builtinCode = code.deprecatedBuiltinCode = operator[0]
+    code.version = operator[1]
+    model, graph = schema.ModelT(), schema.SubGraphT()
+    model.version, model.operatorCodes, model.buffers = 3, [code], [schema.BufferT()]
+    graph.tensors = []
+    for number, each in enumerate(tensors):
+        buffer = 0
+        if each.values is not None:
+            stored = schema.BufferT()
+            stored.data = np.frombuffer(np.ascontiguousarray(each.values).tobytes(), np.uint8)
+            model.buffers.append(stored)
+            buffer = len(model.buffers) - 1
+        graph.tensors.append(_tensor(each, f"t{number}", buffer))
+    last = len(tensors) - 1
+    node = schema.OperatorT()
+    node.opcodeIndex, node.inputs, node.outputs = 0, list(range(last)), [last]
+    node.builtinOptionsType, node.builtinOptions = operator[2], options
+    graph.operators, graph.inputs, graph.outputs = [node], [0], [last]
+    model.subgraphs = [graph]
+    builder = flatbuffers.Builder(1024)
+    builder.Finish(model.Pack(builder), b"TFL3")
+    return bytes(builder.Output())
+
+
+def _tensor(each: Tensor, name: str, buffer: int) -> Any:
+    made, quantization = schema.TensorT(), schema.QuantizationParametersT()
+    scales = np.atleast_1d(np.asarray(each.scale, np.float32))
+    quantization.scale = scales.tolist()
+    quantization.zeroPoint = [each.zero] * len(scales)
+    quantization.quantizedDimension = 0
+    made.name, made.shape, made.buffer = name, list(each.shape), buffer
+    made.type, made.quantization = getattr(schema.TensorType, each.kind.upper()), quantization
+    return made
+
+
+def _parameters(layer: Layer, kernel: tuple[int, ...], places: tuple[int, ...]) -> list[Tensor]:
+    """Return weights, bias and output."""
+    bias = np.zeros(len(layer.q_w)) if layer.bias is None else layer.bias
+    return [
+        Tensor(kernel, "int8", layer.s_w, 0, _kernel(layer).astype(np.int8)),
+        Tensor((len(bias),), "int32", layer.s_w * layer.s_x, 0, bias.astype(np.int32)),
+        Tensor((*places, len(bias)), "int8", layer.s_y, layer.z_y),
+    ]
+
+
+def _kernel(layer: Layer) -> np.ndarray:
+    """Return the weights with the channels last."""
+    if layer.convolution is None:
+        return layer.q_w
+    channels = layer.convolution.pictures.shape[1]
+    return layer.q_w.reshape(-1, channels, *layer.convolution.kernel).transpose(0, 2, 3, 1)
+
+
+def _connected(layer: Layer, resolver: Any) -> np.ndarray:
+    options = schema.FullyConnectedOptionsT()
+    options.fusedActivationFunction = _ACTIVATIONS[layer.activation]
+    x = layer.q_x.astype(np.int8)
+    tensors = [
+        Tensor(x.shape, "int8", layer.s_x, layer.z_x),
+        *_parameters(layer, layer.q_w.shape, x.shape[:1]),
+    ]
+    of_options = schema.BuiltinOptions.FullyConnectedOptions
+    return run((schema.BuiltinOperator.FULLY_CONNECTED, 12, of_options), options, tensors, x, resolver)
+
+
+def _convolution(layer: Layer, resolver: Any) -> np.ndarray:
+    geometry = layer.convolution
+    assert geometry is not None
+    options = schema.Conv2DOptionsT()
+    options.fusedActivationFunction = _ACTIVATIONS[layer.activation]
+    options.padding = schema.Padding.SAME if geometry.padding else schema.Padding.VALID
+    options.strideH = options.strideW = geometry.stride
+    options.dilationHFactor = options.dilationWFactor = geometry.dilation
+    x = np.ascontiguousarray(geometry.pictures.transpose(0, 2, 3, 1)).astype(np.int8)
+    reach = [geometry.dilation * (size - 1) for size in geometry.kernel]
+    places = [
+        (size + 2 * geometry.padding - far - 1) // geometry.stride + 1
+        for size, far in zip(x.shape[1:3], reach, strict=True)
+    ]
+    kernel = _kernel(layer).shape
+    tensors = [Tensor(x.shape, "int8", layer.s_x, layer.z_x), *_parameters(layer, kernel, (1, *places))]
+    of_options = schema.BuiltinOptions.Conv2DOptions
+    answer = run((schema.BuiltinOperator.CONV_2D, 5, of_options), options, tensors, x, resolver)
+    return answer.reshape(-1, len(layer.q_w))
+
+
+def _layers() -> Sequence[Layer]:
+    return layers("int8", "int8", activations=tuple(_ACTIVATIONS))
+
+
+def _convolutions() -> Sequence[Layer]:
+    # A convolution of int8 has a scale for each output.
+    return convolutions("int8", same_padding=True, activations=tuple(_ACTIVATIONS), by_output=True)
+
+
+def _paths(kernels: str, resolver: Any, connected: str, convolved: str) -> list[Path]:
+    connect, convolve = (partial(each, resolver=resolver) for each in (_connected, _convolution))
+    return [
+        layer_path(f"FULLY_CONNECTED, {kernels}", connected, _layers, connect),
+        layer_path(
+            f"FULLY_CONNECTED, {kernels}, accumulators next to a tie",
+            connected,
+            lambda: [*near_ties("int8"), *near_ties("int8", by_output=True), *tied_sixes()],
+            connect,
+        ),
+        layer_path(f"CONV_2D, {kernels}", convolved, _convolutions, convolve),
+        layer_path(
+            f"CONV_2D, {kernels}, accumulators next to a tie", convolved, _tied_convolutions, convolve
+        ),
+    ]
+
+
+def _tied_convolutions() -> Sequence[Layer]:
+    """Return accumulators next to a tie as convolutions of one cell."""
+    made = []
+    for layer in near_ties("int8", by_output=True):
+        pictures = layer.q_x.T.reshape(1, -1, 1, 1)
+        made.append(replace(layer, convolution=Convolution(pictures, (1, 1), 1, 0, 1)))
+    return made
+
+
+PATHS = (
+    *_paths("reference", _REFERENCE, "litert_reference_connected", "litert_reference"),
+    *_paths("ruy", _RUY, "litert_ruy", "litert_ruy"),
+    *_paths("XNNPACK", _XNNPACK, "xnnpack", "xnnpack"),
+)

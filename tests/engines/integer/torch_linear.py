@@ -1,0 +1,156 @@
+"""torch's quantized linear layer on CPU: FBGEMM, QNNPACK and oneDNN."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache, partial
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from tests.engines.integer import layer_path
+from tests.engines.integer.layers import Layer, layers, near_ties, tensor, with_real_biases
+
+PRODUCER = "torch"
+#: What kernels of AVX2 answered, made by `record_saturation`.
+RECORD = Path(__file__).with_name("saturation.npz")
+
+
+def linear(layer: Layer, backend: str) -> np.ndarray:
+    """Return the codes of a backend."""
+    before = torch.backends.quantized.engine
+    torch.backends.quantized.engine = backend
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return _answer(layer)
+    finally:
+        torch.backends.quantized.engine = before
+
+
+def _answer(layer: Layer) -> np.ndarray:
+    weight = tensor(layer.q_w, "int8")
+    if len(layer.s_w) == 1:
+        packed = torch._make_per_tensor_quantized_tensor(weight, float(layer.s_w[0]), 0)
+    else:
+        scales = torch.from_numpy(layer.s_w.astype(np.float64))
+        packed = torch._make_per_channel_quantized_tensor(weight, scales, torch.zeros(len(scales)).long(), 0)
+    bias = None if layer.real_bias is None else torch.from_numpy(layer.real_bias)
+    x = torch._make_per_tensor_quantized_tensor(tensor(layer.q_x, "uint8"), float(layer.s_x), layer.z_x)
+    run = torch.ops.quantized.linear_relu if layer.activation == "relu" else torch.ops.quantized.linear
+    answer = run(x, torch.ops.quantized.linear_prepack(packed, bias), float(layer.s_y), layer.z_y)
+    codes: np.ndarray = answer.int_repr().numpy()
+    return codes
+
+
+def _layers() -> Sequence[Layer]:
+    drawn = layers("uint8", "int8", activations=("none", "relu"))
+    return [*with_real_biases(drawn), *with_real_biases(_small_ties())]
+
+
+def _small_ties(bits: int = 22) -> Sequence[Layer]:
+    """Return those whose biases are exact in float32, and multipliers that lead to the ends of int32."""
+    tied = [*near_ties("uint8"), *near_ties("uint8", by_output=True)]
+    tied += [replace(tied[-1], s_y=np.float32(0.125 / each)) for each in (511.99997, 2000.0)]
+    return [replace(layer, bias=np.clip(layer.bias, -(2**bits), 2**bits)) for layer in tied]
+
+
+def _whole_biases() -> Sequence[Layer]:
+    """Return layers whose biases are whole numbers of steps: QNNPACK rounds others to them."""
+    made = []
+    for layer in (*layers("uint8", "int8", activations=("none", "relu")), *_small_ties(bits=18)):
+        if layer.bias is None:
+            made.append(layer)
+            continue
+        scale = layer.s_x.astype(np.float64) * layer.s_w
+        made.append(replace(layer, bias=None, real_bias=(layer.bias * scale).astype(np.float32)))
+    return made
+
+
+def _powers_of_two() -> Sequence[Layer]:
+    """Return layers whose scales are powers of two, of which each product is exact in whatever order."""
+    made = []
+    for layer in (*layers("uint8", "int8", activations=("none", "relu")), *_small_ties()):
+        powers = {
+            name: np.exp2(np.round(np.log2(getattr(layer, name)))).astype(np.float32)
+            for name in ("s_x", "s_w", "s_y")
+        }
+        exact = replace(layer, **powers)
+        if layer.bias is not None:
+            exact = replace(
+                exact, bias=None, real_bias=(layer.bias * exact.s_x * exact.s_w).astype(np.float32)
+            )
+        made.append(exact)
+    return made
+
+
+@cache
+def saturating_layers() -> tuple[Layer, ...]:
+    """Return layers of large codes, and some of codes of 7 bits, whose scales are powers of two."""
+    draw = np.random.default_rng(61)
+    made = []
+    for number, layer in enumerate(layers("uint8", "int8", bias=False)):
+        largest = 127 if number % 4 == 3 else 255
+        q_x = draw.integers(largest // 2, largest, layer.q_x.shape, endpoint=True)
+        q_w = draw.integers(90, 127, layer.q_w.shape, endpoint=True) * draw.choice((-1, 1), layer.q_w.shape)
+        if largest == 127:
+            q_w = q_w // 2
+        widest = np.abs((q_x - layer.z_x) @ q_w.T).max() / 100
+        made.append(
+            replace(
+                layer,
+                q_x=q_x,
+                q_w=q_w,
+                s_x=np.float32(0.5),
+                s_w=np.exp2(np.round(np.log2(layer.s_w))).astype(np.float32),
+                s_y=np.float32(2.0 ** np.ceil(np.log2(widest * layer.s_w.max()))),
+                real_bias=np.zeros(len(q_w), np.float32),
+            )
+        )
+    return tuple(made)
+
+
+@cache
+def _recorded(backend: str) -> dict[int, np.ndarray]:
+    with np.load(RECORD) as stored:
+        codes = stored[backend]
+    start, found = 0, {}
+    for layer in saturating_layers():
+        shape = (len(layer.q_x), len(layer.q_w))
+        found[id(layer)] = codes[start : start + shape[0] * shape[1]].reshape(shape)
+        start += shape[0] * shape[1]
+    assert start == len(codes), "python -m tests.engines.integer.record_saturation"
+    return found
+
+
+def _answer_without_vnni(layer: Layer, backend: str) -> np.ndarray:
+    return _recorded(backend)[id(layer)]
+
+
+PATHS = (
+    layer_path("quantized.linear, fbgemm", "fbgemm", _layers, partial(linear, backend="fbgemm")),
+    layer_path("quantized.linear, x86", "fbgemm", _layers, partial(linear, backend="x86")),
+    layer_path("quantized.linear, qnnpack", "qnnpack", _whole_biases, partial(linear, backend="qnnpack")),
+    layer_path("quantized.linear, onednn", "onednn", _powers_of_two, partial(linear, backend="onednn")),
+    layer_path(
+        "quantized.linear, fbgemm, AVX2 (recorded)",
+        "fbgemm_avx2",
+        saturating_layers,
+        partial(_answer_without_vnni, backend="fbgemm"),
+    ),
+    layer_path(
+        "quantized.linear, onednn, AVX2 (recorded)",
+        "onednn_avx2",
+        saturating_layers,
+        partial(_answer_without_vnni, backend="onednn"),
+    ),
+    layer_path(
+        "quantized.linear, fbgemm, the same layers with VNNI",
+        "fbgemm",
+        saturating_layers,
+        partial(linear, backend="fbgemm"),
+    ),
+)

@@ -1,0 +1,94 @@
+"""The figures of a layer: what they draw is what the layer has."""
+
+import numpy as np
+import pytest
+import torch
+
+import quantviz as qv
+from quantviz.figures.layer_plots import (
+    MIRRORED,
+    MOST_BARS,
+    PairPoint,
+    channels_figure,
+    pairs_figure,
+    products_figure,
+)
+from quantviz.figures.multiplication import Ends, multiplication_alt, multiplication_figure
+from quantviz.layers.layer_picture import layer_picture
+
+
+@pytest.fixture(scope="module")
+def result():
+    generator = torch.Generator().manual_seed(1)
+    x = torch.randn(12, 40, generator=generator)
+    x[:, 7] *= 30
+    return qv.layer(torch.randn(20, 40, generator=generator), x, "int4_per_row", "int8_per_tensor")
+
+
+def spec(figure):
+    found = figure.to_dict()
+    figure.update_layout(height=100)  # plotly itself takes it
+    return found
+
+
+def test_the_parts_lie_as_in_the_multiplication_and_share_their_axes(result):
+    picture = layer_picture(result, (0, 12), (0, 40), (0, 20), "error", 64)
+    ends = Ends(1.0, 2.0, 3.0)
+    drawn = multiplication_figure(picture, ends, height=400)
+    layout = drawn.to_dict()["layout"]
+    assert layout["xaxis2"]["domain"] == layout["xaxis3"]["domain"]
+    assert layout["yaxis"]["domain"] == layout["yaxis3"]["domain"]
+    assert layout["xaxis"]["domain"][1] < layout["xaxis3"]["domain"][0]
+    assert layout["yaxis3"]["domain"][1] < layout["yaxis2"]["domain"][0]
+    assert (layout["xaxis2"]["matches"], layout["yaxis3"]["matches"]) == ("x3", "y")
+    traces = spec(drawn)["data"]
+    assert [trace["zmax"] for trace in traces] == [1.0, 2.0, 3.0]
+    words = multiplication_alt(picture, ends, "zh")
+    assert "0–39" in words
+    assert "±3" in words
+
+
+def test_small_parts_have_their_values_printed():
+    result = qv.layer(torch.eye(3), torch.ones(2, 3), "int8_per_tensor", None)
+    picture = layer_picture(result, (0, 2), (0, 3), (0, 3), "x", 64)
+    traces = multiplication_figure(picture, Ends(1, 1, 1), height=400).to_dict()["data"]
+    assert all("texttemplate" in trace for trace in traces)
+
+
+def test_the_bars_of_a_cell_add_up_to_its_products(result):
+    products = result.products(3, 4)
+    traces = spec(products_figure(products, 7, height=150))["data"]
+    total = np.sum([trace["y"] for trace in traces], axis=0)
+    assert np.allclose(total, products.contributions[:MOST_BARS])
+    assert traces[0]["customdata"] == products.channels[:MOST_BARS].tolist()
+
+
+@pytest.mark.parametrize("mirrored", MIRRORED)
+@pytest.mark.parametrize("ranked", [True, False])
+def test_channels_stand_upwards_and_downwards(result, mirrored, ranked):
+    channels = result.channels
+    drawn = spec(channels_figure(channels, mirrored, ranked=ranked, height=270, language="zh"))
+    upper, lower = (np.array(trace["y"]) for trace in drawn["data"])
+    order = drawn["data"][0]["customdata"]
+    wanted = getattr(channels, MIRRORED[mirrored][0])
+    assert np.allclose(upper, wanted[order] / wanted.max())
+    assert upper.max() == 1
+    assert lower.min() == -1
+    if ranked:
+        assert (np.diff(upper) <= 0).all()
+    else:
+        assert order == list(range(40))
+    if mirrored == "size":
+        assert "7" in [each["text"] for each in drawn["layout"]["annotations"]]
+
+
+def test_pairs_without_an_error_stand_at_the_edge():
+    points = [
+        PairPoint("A", "one", 40.0, 20.0),
+        PairPoint("B", "other", float("inf"), 30.0),
+    ]
+    diagonal, dots = spec(pairs_figure(points, 0, height=250))["data"]
+    assert diagonal["x"] == diagonal["y"]
+    assert dots["y"] == [20.0, 30.0]
+    assert dots["x"][0] == 40.0
+    assert dots["x"][1] == diagonal["x"][1]

@@ -1,0 +1,120 @@
+"""The state of the page of layers: its link, and the schemes that stand in for others."""
+
+import pytest
+
+from quantviz.lab.layer_state import (
+    AS_IT_IS,
+    COMPARED,
+    INPUTS,
+    LONGEST,
+    MOST_PAIRS,
+    PAIRS,
+    WEIGHTS,
+    LayerState,
+    Lines,
+    Pair,
+    opening,
+    pairs_compared,
+    read_link,
+    usual_pair,
+    write_link,
+)
+from quantviz.layers.built_in import BUILT_IN_LAYERS, BuiltInLayer
+from quantviz.layers.operands import scheme_of
+
+BIG = BuiltInLayer("minilm_0_output")
+SMALL = BuiltInLayer("loud_input")
+
+
+def test_every_part_of_the_state_is_in_its_link():
+    state = LayerState(
+        source=BIG,
+        pair=Pair("int4_g128", "int8,asymmetric,per_tensor,min_max,course", static=False),
+        seed=5,
+        cell=(319, 127),
+        channel=1535,
+        shown="x_hat",
+        lines=Lines((0, 4), (7, 9), (100, 128)),
+        compared=(PAIRS["nvfp4"], PAIRS["w8a8_dynamic"]),
+    )
+    assert read_link(write_link(state)) == (state, ())
+    assert read_link({}) == (opening(), ())
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        {"l": "builtin(name=nothing)"},
+        {"l": "__import__('os')"},
+        {"w": "int9"},
+        {"a": "int8,symmetric"},
+        {"d": "2"},
+        {"h": "-1"},
+        {"c": "3"},
+        {"j": "x"},
+        {"e": "all"},
+        {"v": "0.4_2.3"},
+        {"v": "4.4_0.1_0.1"},
+        {"y": "int8_per_row"},
+        {"y": "~".join(["none!none"] * (MOST_PAIRS + 1))},
+        {"y": "none!none!e"},
+    ],
+)
+def test_a_part_that_cannot_be_used_is_named_and_the_rest_is_kept(part):
+    (name,) = part
+    others = {"h": "7"} if name != "h" else {"e": "x"}
+    state, problems = read_link({**part, **others})
+    assert [each.key for each in problems] == ["link.part"]
+    assert (state.seed, state.shown) == ((7, "error") if name != "h" else (0, "x"))
+
+
+def test_a_long_link_is_not_read():
+    state, (problem,) = read_link({"y": "n" * (LONGEST + 1)})
+    assert (state, problem.key) == (opening(), "link.too_long")
+
+
+def test_places_outside_of_the_layer_are_dropped():
+    link = write_link(
+        LayerState(SMALL, PAIRS["w8a32"], cell=(4, 0), channel=4, lines=Lines((0, 5), (0, 1), (0, 1)))
+    )
+    state, problems = read_link(link)
+    assert (state.cell, state.channel, state.lines, problems) == (None, None, None, ())
+
+
+def test_another_pair_or_cell_chooses_the_product_anew():
+    state = LayerState(SMALL, PAIRS["w8a32"], cell=(1, 1), channel=3)
+    assert state.replace(shown="x").channel == 3
+    assert state.replace(cell=(0, 0)).channel is None
+    assert state.replace(pair=PAIRS["nvfp4"]).channel is None
+
+
+@pytest.mark.parametrize("name", BUILT_IN_LAYERS)
+def test_a_built_in_layer_opens_under_its_own_schemes(name):
+    source = BuiltInLayer(name)
+    state = opening().of_layer(source)
+    assert state.pair == usual_pair(source)
+    assert state.pair.schemes() == (scheme_of(source.weights, "weights"), scheme_of(source.inputs, "inputs"))
+    assert state.pair.problem(source.shape) is None
+
+
+def test_the_nearest_scheme_stands_in_for_one_that_does_not_fit():
+    state = LayerState(SMALL, PAIRS["w4a16"]).fitting()
+    assert state.pair.schemes()[0].granularity.size == 4
+    assert state.pair.problem(SMALL.shape) is None
+    assert state.pair.inputs == AS_IT_IS
+
+
+def test_every_offered_scheme_fits_a_layer_of_a_model():
+    for form in WEIGHTS:
+        assert Pair(form, AS_IT_IS).problem(BIG.shape) is None
+    for form in INPUTS:
+        assert Pair(AS_IT_IS, form).problem(BIG.shape) is None
+
+
+def test_the_present_pair_is_compared_first_and_once():
+    state = LayerState(BIG, PAIRS[COMPARED[2]])
+    pairs = pairs_compared(state)
+    assert pairs[0] == state.pair
+    assert len(set(pairs)) == len(pairs) == MOST_PAIRS
+    chosen = (PAIRS["nvfp4"], state.pair)
+    assert pairs_compared(state.replace(compared=chosen)) == (state.pair, PAIRS["nvfp4"])

@@ -1,0 +1,214 @@
+"""Layers collected from a model that runs: which tokens, of which layers, and what is refused."""
+
+import pickle
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+
+import quantviz as qv
+from quantviz.layers.collecting import _Patches, _Reservoir, _Tokens
+from quantviz.streaming.regions import read_whole
+from quantviz.text import languages
+
+
+class Conv1D(nn.Module):
+    """As transformers has it: the weight is inputs × outputs."""
+
+    def __init__(self, outputs, inputs):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(inputs, outputs))
+        self.bias = nn.Parameter(torch.randn(outputs))
+
+    def forward(self, x):
+        return x @ self.weight + self.bias
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up = nn.Linear(6, 8, bias=False)
+        self.down = Conv1D(6, 8)
+        self.never = nn.Linear(3, 3)
+
+    def forward(self, x, twice=False):
+        y = self.down(self.up(x).relu())
+        return self.down(self.up(input=y)) if twice else y
+
+
+@pytest.fixture
+def model():
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        return Model().eval()
+
+
+def drawn(*shape, seed=0):
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
+
+
+def test_a_layer_has_its_weight_its_bias_and_what_it_saw(model):
+    x = drawn(2, 5, 6)
+    layers = qv.collect(model, [x])
+    assert layers.names == ("up", "down")
+    assert [layer.kind for layer in layers] == ["linear", "conv1d"]
+    assert [layer.seen for layer in layers] == [10, 10]
+    assert torch.equal(layers["up"].inputs, x.reshape(-1, 6))
+    assert layers["up"].bias is None
+    down = layers["down"]
+    expected = model(x).reshape(-1, 6)
+    found = down.inputs @ down.weight.T + down.bias
+    torch.testing.assert_close(found, expected)
+    assert [note.key for note in layers.notes] == ["collect_idle"]
+    assert "never" in layers.notes[0].message("zh")
+    # The hooks are gone.
+    model(x)
+    assert layers["up"].seen == 10
+    assert not model.up._forward_pre_hooks
+
+
+def test_batches_are_tensors_tuples_or_dicts(model):
+    x = drawn(4, 6)
+    layers = qv.collect(model, iter([x, (x,), {"x": x, "twice": True}]), rows=500)
+    assert layers["up"].seen == 4 + 4 + 8
+    assert torch.equal(layers["up"].inputs[4:8], x)
+
+
+def test_layers_are_chosen_by_name(model):
+    assert qv.collect(model, [drawn(4, 6)], ["d*"]).names == ("down",)
+    assert qv.collect(model, [drawn(4, 6)], ["up", "d*"]).notes == ()
+
+
+def test_the_sample_is_the_same_whatever_the_batches_and_the_same_in_layers_of_the_same_tokens():
+    x = drawn(100, 6)
+    model = nn.Sequential(nn.Linear(6, 6), nn.Linear(6, 4)).eval()
+    whole = qv.collect(model, [x], rows=20)
+    parts = qv.collect(model, x.split(7), rows=20)
+    assert torch.equal(whole["0"].inputs, parts["0"].inputs)
+    assert not torch.equal(whole["0"].inputs, qv.collect(model, [x], rows=20, seed=1)["0"].inputs)
+    torch.testing.assert_close(model[0](whole["0"].inputs), whole["1"].inputs)
+    # In the order in which they came.
+    places = (x[None] == whole["0"].inputs[:, None]).all(-1).int().argmax(1)
+    assert places.tolist() == sorted(set(places.tolist()))
+    assert qv.collect(model, [x], rows=100)["0"].inputs.equal(x)
+
+
+def test_every_token_is_as_likely_to_be_kept():
+    counts = torch.zeros(60)
+    tokens = torch.arange(60.0)[:, None]
+    for seed in range(400):
+        reservoir = _Reservoir(6, seed)
+        for part in tokens.split(13):
+            reservoir.add(_Tokens(part))
+        counts[reservoir.rows.flatten().long()] += 1
+        assert reservoir.seen == 60
+    # Each of 60 is kept 40 times of 400 on average; six standard deviations are 36.
+    assert int(counts.sum()) == 2400
+    assert float(counts.min()) > 10
+    assert float(counts.max()) < 76
+
+
+@pytest.mark.filterwarnings("ignore:Using padding='same' with even kernel lengths")
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"stride": 2},
+        {"padding": 1},
+        {"padding": "same"},
+        {"padding": "valid", "stride": (1, 3)},
+        {"dilation": 2, "padding": (2, 0)},
+        {"padding": 2, "padding_mode": "reflect", "stride": 3},
+        {"padding": "same", "padding_mode": "circular", "dilation": (1, 2)},
+    ],
+)
+def test_a_convolution_is_the_product_of_its_matrix_and_its_patches(options):
+    with torch.random.fork_rng():
+        torch.manual_seed(1)
+        layer = nn.Conv2d(3, 5, (3, 2), **options).eval()
+    x = drawn(2, 3, 9, 8)
+    captured = qv.collect(layer, [x])[""]
+    outputs = layer(x)
+    found = captured.inputs @ captured.weight.T + captured.bias
+    torch.testing.assert_close(found, outputs.permute(0, 2, 3, 1).reshape(-1, 5))
+    assert captured.seen == outputs[:, 0].numel()
+    assert (captured.kind, captured.shape) == ("conv2d", (captured.seen, 18, 5))
+    if set(options) <= {"stride"}:
+        patches = functional.unfold(x, (3, 2), stride=options.get("stride", 1))
+        assert torch.equal(_Patches(x, layer).read(torch.arange(captured.seen)), patches.mT.reshape(-1, 18))
+    one = qv.collect(layer, [x[0]])[""]
+    assert torch.equal(one.inputs, captured.inputs[: one.seen])
+
+
+def test_convolutions_with_groups_are_left_aside():
+    model = nn.Sequential(nn.Conv2d(4, 4, 3, groups=4), nn.Conv2d(4, 2, 1)).eval()
+    layers = qv.collect(model, [drawn(1, 4, 6, 6)])
+    assert layers.names == ("1",)
+    assert [note.key for note in layers.notes] == ["collect_grouped"]
+    refused(model, [drawn(1, 4, 6, 6)], ["0"], key="collect.grouped")
+
+
+def test_half_precision_stays_and_the_file_has_all(model, tmp_path):
+    layers = qv.collect(model.bfloat16(), [drawn(40, 6).bfloat16()], rows=16)
+    path = tmp_path / "capture.safetensors"
+    layers.save(path)
+    again = qv.Layers.open(path)
+    assert again.names == layers.names
+    for layer, read in zip(layers, again, strict=True):
+        assert read.inputs.dtype == "bfloat16"
+        for one, other in ((layer.weight, read.weight), (layer.inputs, read.inputs)):
+            assert torch.equal(one.float(), read_whole(other))
+        assert (read.kind, read.seen, read.shape) == (layer.kind, layer.seen, layer.shape)
+    again.save(path)  # while its values lie in the file
+    assert qv.Layers.open(path)["up"].seen == 40
+    assert len(pickle.loads(pickle.dumps(layers))) == 2
+    assert "up" in repr(layers)
+    result = again["down"].result("int8_per_output", "int8_per_token")
+    same = qv.layer(again["down"].weight, again["down"].inputs, "int8_per_output", "int8_per_token")
+    assert result.rel_out == same.rel_out
+    assert result.bias.any()
+
+
+def test_an_embedding_and_a_lone_name_are_no_layers(model):
+    with pytest.raises(qv.QuantVizError) as unknown:
+        qv.collect(model, [drawn(4, 6)])["upp"]
+    assert "'up'" in unknown.value.message("en")
+    refused(nn.Embedding(4, 3).eval(), [torch.tensor([1])], key="collect.no_layers")
+
+
+def refused(*arguments, key, **more):
+    with pytest.raises(qv.QuantVizError) as error:
+        qv.collect(*arguments, **more)
+    assert error.value.key == key
+    assert all(error.value.message(language) for language in languages())
+    return error.value
+
+
+def test_wrong_inputs_get_sentences(model):
+    x = drawn(4, 6)
+    refused(lambda x: x, [x], key="collect.no_model")
+    refused(model.train(), [x], key="collect.training")
+    model.eval()
+    refused(model, [x], rows=1, key="collect.rows")
+    assert "'down'" in refused(model, [x], ["dwn"], key="collect.unknown").message("en")
+    for one in (x, {"x": x}, "text", 7):
+        refused(model, one, key="collect.one_batch")
+    refused(model, [], key="collect.nothing_ran")
+    refused(model, [x[:0]], key="collect.nothing_ran")
+    refused(model, [x], ["never"], key="collect.nothing_ran")
+    refused(model, [x, x.index_fill(0, torch.tensor([2]), torch.nan)], key="collect.nonfinite")
+    failed = refused(model, [x, drawn(4, 7)], key="collect.failed")
+    assert "batch 1" in failed.message("en")
+    assert isinstance(failed.__cause__, RuntimeError)
+    assert not model.up._forward_pre_hooks
+
+
+def test_memory_is_that_of_the_rows():
+    """A million tokens come by, of which 8 are held."""
+    reservoir = _Reservoir(8, 0)
+    for _ in range(10):
+        reservoir.add(_Tokens(torch.ones(100_000, 1)))
+    assert reservoir.seen == 10**6
+    held = (reservoir.rows, reservoir._keys, reservoir._places)
+    assert sum(each.untyped_storage().nbytes() for each in held) <= 8 * (4 + 8 + 8)

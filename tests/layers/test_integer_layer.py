@@ -1,0 +1,247 @@
+"""A layer in integers: its laws, one cell replayed, and the refusals."""
+
+import math
+import pickle
+
+import pytest
+import torch
+
+import quantviz as qv
+from quantviz.layers.integer_engines import ACTIVATIONS
+from quantviz.quantization.requantizing import as_int32, factor_and_exponent, rounded_away
+from quantviz.quantization.value_to_code import fma
+from quantviz.text import languages, text
+
+GENERATOR = torch.Generator().manual_seed(7)
+Q_W = torch.randint(-128, 128, (5, 33), generator=GENERATOR)
+Q_X = torch.randint(0, 256, (4, 33), generator=GENERATOR)
+BIAS = torch.randint(-3000, 3000, (5,), generator=GENERATOR)
+S_W = [0.02, 0.011, 0.005, 0.03, 0.017]
+OUT = qv.QParams(0.31, 117)
+
+
+def made(engine="onnxruntime", scale=S_W, zero=0, **more):
+    W, X = qv.Codes(Q_W, scale, zero), qv.Codes(Q_X, 0.045, 99, "uint8")
+    given = {"bias_codes": BIAS, "number_format": "uint8"} | more
+    return qv.integer_layer(W, X, OUT, engine=engine, **given)
+
+
+def pairs_of(x, w):
+    x, w = (torch.nn.functional.pad(each.long(), (0, each.numel() % 2)) for each in (x[0], w[0]))
+    return (x * w).reshape(-1, 2).sum(1).clamp(-(2**15), 2**15 - 1).sum().reshape(1, 1)
+
+
+#: What the words of a line mean, written once more.
+WORDS = {
+    "int32": as_int32,
+    "int64": lambda v: v.to(torch.int64),
+    "float32": lambda v: v.to(torch.float32),
+    "float64": lambda v: v.to(torch.float64),
+    "dot": lambda x, w: (x.long() * w.long()).sum().reshape(1, 1),
+    "dot_of_pairs": pairs_of,
+    "sum": lambda q: q.sum().to(torch.int32),
+    "round": torch.round,
+    "round_away": rounded_away,
+    "fma": lambda x, y, z: fma(*torch.broadcast_tensors(x, y, z)),
+    "factor": lambda m: factor_and_exponent(m)[0],
+    "exponent": lambda m: factor_and_exponent(m)[1],
+    "clamp": lambda v, low, high: torch.minimum(
+        torch.maximum(v, torch.as_tensor(low)), torch.as_tensor(high)
+    ),
+    "max": lambda a, b: torch.maximum(a, torch.as_tensor(b, dtype=a.dtype)),
+    "min": lambda a, b: torch.minimum(a, torch.as_tensor(b)),
+    "abs": torch.abs,
+    "sign": torch.sign,
+}
+WIDE = ("integer_high_product", "integer_shift_up", "integer_shift_away", "integer_shift_once")
+
+
+def replay(result, token, output):
+    """Run each line of a cell on the values before it; each gives what its step says."""
+    why = result.explain(token, output)
+    values = {"q_x": why.q_x[None], "q_w": why.q_w[None]}
+    for name, value in why.given.items():
+        kind = torch.float32 if isinstance(value, float) else torch.int32
+        values[name] = torch.tensor(value, dtype=kind)
+    for step in why.steps:
+        for name, value in step.inputs.items():
+            assert values[name].item() == value, step
+        read = values
+        if step.key in WIDE:
+            # Products and halves have 64 bits.
+            read = {name: value.long() if name in ("acc", "y") else value for name, value in values.items()}
+        if step.code_line.partition(" = ")[2].startswith(("1 /", "6 /")):
+            dividend, divisor = step.code_line.partition(" = ")[2].split(" / ")
+            given = torch.full_like(values[divisor], float(dividend)) / values[divisor]
+        else:
+            given = eval(step.code_line.partition(" = ")[2], {**WORDS, **read})
+        given = given.to(getattr(torch, step.dtype))
+        assert given.item() == step.output, step
+        values[step.name] = given
+    assert values["q"].item() == why.q == result.q[token, output].item()
+    return why
+
+
+@pytest.mark.parametrize("engine", qv.INTEGER_ENGINES)
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+def test_the_steps_of_a_cell_are_those_of_the_layer(engine, activation):
+    keys = set()
+    for scale, zero in ((S_W, 0), (0.02, 0), (S_W, [3, -7, 0, 127, -128])):
+        result = made(engine, scale, zero, activation=activation)
+        for token, output in ((0, 0), (3, 4), (1, 2)):
+            keys |= {step.key for step in replay(result, token, output).steps}
+    for language in languages():
+        assert all(text(f"steps.{key}", language) for key in keys)
+
+
+@pytest.mark.parametrize("engine", qv.INTEGER_ENGINES)
+def test_codes_are_those_of_real_numbers_to_a_step(engine):
+    result = made(engine)
+    real = (Q_X - 99).double() @ Q_W.double().T + BIAS
+    if qv.INTEGER_ENGINES[engine].pairs == "saturated":
+        assert bool(result.saturated_pairs.any())
+        real = real + result.saturated_pairs
+    real = real * 0.045 * torch.tensor(S_W, dtype=torch.float64)
+    steps = real / 0.31 + 117
+    assert torch.all((result.q - steps.clamp(0, 255)).abs() <= 0.5 + 1e-4)
+    assert torch.equal(result.y, torch.tensor(0.31) * (result.q - 117))
+
+
+def test_products_are_exact_in_each_expansion():
+    result = made(zero=[3, -7, 0, 127, -128])
+    zeros = torch.tensor([3, -7, 0, 127, -128])
+    exact = (Q_X - 99) @ (Q_W - zeros[:, None]).T
+    assert torch.equal(result.exact_products, exact)
+    assert torch.equal(result.products.long(), exact)
+
+
+def test_tokens_and_outputs_may_be_permuted():
+    whole = made()
+    rows = [2, 0, 3, 1]
+    W, X = qv.Codes(Q_W, S_W), qv.Codes(Q_X[rows], 0.045, 99, "uint8")
+    other = qv.integer_layer(W, X, OUT, bias_codes=BIAS, number_format="uint8")
+    assert torch.equal(other.q, whole.q[rows])
+    outputs = [4, 1, 0, 3, 2]
+    W, X = qv.Codes(Q_W[outputs], [S_W[i] for i in outputs]), qv.Codes(Q_X, 0.045, 99, "uint8")
+    other = qv.integer_layer(W, X, OUT, bias_codes=BIAS[outputs], number_format="uint8")
+    assert torch.equal(other.q, whole.q[:, outputs])
+
+
+def test_an_identity_gives_the_inputs_back():
+    W, X = (
+        qv.Codes(torch.eye(7, dtype=torch.int32), 1.0),
+        qv.Codes(torch.arange(-128, 127).reshape(-1, 1).expand(-1, 7), 0.25, -3),
+    )
+    for engine, data in qv.INTEGER_ENGINES.items():
+        if data.pairs == "exact":
+            assert torch.equal(qv.integer_layer(W, X, qv.QParams(0.25, -3), engine=engine).q, X.codes)
+
+
+def test_two_roundings_may_give_another_code_than_one():
+    """585 · 0.011111 is 6.4999: one rounding gives 6, and two of them 7."""
+    W, X, out = qv.Codes([[5]], 0.011111), qv.Codes([[117]], 1.0), qv.QParams(1.0)
+    codes = {
+        engine: qv.integer_layer(W, X, out, engine=engine).q.item()
+        for engine in qv.INTEGER_ENGINES
+        if "avx2" not in engine
+    }
+    assert {engine for engine, q in codes.items() if q == 7} == {"litert_reference", "litert_ruy", "cmsis_nn"}
+    assert set(codes.values()) == {6, 7}
+
+
+def test_pairs_saturate_and_seven_bits_do_not():
+    X, out = qv.Codes([[255, 255]], 1.0, 0, "uint8"), qv.QParams(300.0)
+    W = qv.Codes([[127, 127]], 1.0)
+    full, pairs = (qv.integer_layer(W, X, out, engine=engine) for engine in ("fbgemm", "fbgemm_avx2"))
+    assert (full.products.item(), pairs.products.item()) == (64770, 32767)
+    assert pairs.saturated_pairs.item() == 32767 - 64770
+    assert (full.notes, [note.key for note in pairs.notes]) == ((), ["integer_pairs"])
+    assert pairs.explain(0, 0).exact_accumulator == 64770
+    half = qv.integer_layer(
+        qv.Codes([[127, 127]], 1.0), qv.Codes([[127, 127]], 1.0, 0, "uint8"), out, engine="fbgemm_avx2"
+    )
+    assert half.products.item() == 2 * 127**2
+    assert not half.notes
+
+
+def test_a_bias_beyond_int32_is_clipped_or_wraps():
+    W, X, out = qv.Codes([[1], [1]], [1e-6, 1.0]), qv.Codes([[1]], 1e-6), qv.QParams(1.0)
+    clipped = qv.integer_layer(W, X, out, [1.0, 1.0])
+    assert clipped.bias.tolist() == [2**31 - 1, 1_000_000]
+    assert [note.key for note in clipped.notes] == ["integer_wraps", "integer_bias_clipped"]
+    # The bias alone fits; with the product it wraps.
+    assert clipped.explain(0, 0).accumulator == -(2**31)
+    assert clipped.explain(0, 0).exact_accumulator == 2**31
+
+
+def test_results_of_quantize_are_taken():
+    w = torch.empty(6, 32).normal_(generator=torch.Generator().manual_seed(1))
+    x = torch.empty(9, 32).normal_(generator=torch.Generator().manual_seed(2))
+    W = qv.quantize(w, "int8_per_row")
+    X = qv.quantize(x, "uint8,asymmetric,per_tensor,min_max,onnxruntime")
+    bias = torch.linspace(-1, 1, 6)
+    y = x @ w.T + bias
+    out = qv.choose_qparams(y, "int8,asymmetric,per_tensor,min_max,onnxruntime")
+    result = qv.integer_layer(W, X, out, bias)
+    assert (result.y - y).abs().max() < 0.2
+    assert torch.equal(pickle.loads(pickle.dumps(result)).q, result.q)
+    assert "onnxruntime" in repr(result)
+    assert "int32(dot" in result.explain(0, 0)._repr_html_()
+
+
+def test_a_convolution_is_a_product_with_patches():
+    pictures = torch.randint(0, 256, (2, 3, 6, 5), generator=GENERATOR)
+    kernels = torch.randint(-128, 128, (4, 3, 3, 2), generator=GENERATOR)
+    found = qv.patches(pictures, (3, 2), stride=2, padding=1, dilation=2, zero=9).long() - 9
+    real = torch.nn.functional.conv2d(
+        (pictures - 9).double(), kernels.double(), stride=2, padding=1, dilation=2
+    )
+    assert torch.equal(
+        found.double() @ kernels.reshape(4, -1).double().T, real.permute(0, 2, 3, 1).reshape(-1, 4)
+    )
+
+
+def test_what_is_no_layer_is_refused():
+    W, X = qv.Codes([[1, 2]], 0.5), qv.Codes([[3, 4]], 0.5)
+    uint8, tiny = qv.Codes([[3, 4]], 0.5, 0, "uint8"), qv.Codes([[1]], 1e-30)
+    grouped = qv.quantize([[1.0] * 64], "int4_g32")
+    for key, call in (
+        ("integer.engine", lambda: qv.integer_layer(W, X, OUT, engine="none")),
+        ("integer.activation", lambda: qv.integer_layer(W, X, qv.QParams(1.0), activation="gelu")),
+        ("integer.two_biases", lambda: qv.integer_layer(W, X, qv.QParams(1.0), [1.0], bias_codes=[1])),
+        ("integer.pairs", lambda: qv.integer_layer(W, X, qv.QParams(1.0), engine="fbgemm_avx2")),
+        ("integer.pairs", lambda: qv.integer_layer(uint8, uint8, qv.QParams(1.0), engine="fbgemm_avx2")),
+        ("integer.one_input_scale", lambda: qv.integer_layer(W, qv.Codes([[1, 1]] * 2, [1.0, 2.0]), OUT)),
+        ("integer.scales_in_sum", lambda: qv.integer_layer(grouped, X, OUT)),
+        ("layer.width", lambda: qv.integer_layer(W, qv.Codes([[1]], 1.0), OUT)),
+        ("layer.bias", lambda: qv.integer_layer(W, X, qv.QParams(1.0), [1.0, 2.0])),
+        ("layer.bias", lambda: qv.integer_layer(W, X, qv.QParams(1.0), bias_codes=[1, 2])),
+        ("layer.nonfinite_bias", lambda: qv.integer_layer(W, X, qv.QParams(1.0), [math.nan])),
+        ("zero_point_beyond_codes", lambda: qv.integer_layer(W, X, qv.QParams(1.0, 128))),
+        (
+            "multiplier_not_positive",
+            lambda: qv.integer_layer(tiny, tiny, OUT),
+        ),
+        ("operator_needs_one_scale", lambda: qv.integer_layer(W, X, qv.QParams([1.0, 2.0]))),
+        ("operator_needs_integers", lambda: qv.integer_layer(W, X, qv.QParams(1.0), number_format="nf4")),
+        ("integer.too_many_bits", lambda: qv.Codes([[1]], 1.0, 0, "int16")),
+        ("integer.not_matrix", lambda: qv.Codes([1], 1.0)),
+        ("integer.one_a_line", lambda: qv.Codes([[1]], [1.0, 2.0])),
+        ("code_out_of_range", lambda: qv.Codes([[128]], 1.0)),
+        ("code_out_of_range", lambda: qv.Codes([[1]], 1.0, 200)),
+        ("scale_not_positive", lambda: qv.Codes([[1]], -1.0)),
+        ("integer.no_patches", lambda: qv.patches([[1, 2]], (1, 1))),
+        ("integer.no_patches", lambda: qv.patches([[[[1, 2]]]], (2, 2))),
+        ("index_out_of_range", lambda: qv.integer_layer(W, X, qv.QParams(1.0)).explain(0, 1)),
+    ):
+        with pytest.raises(qv.QuantVizError) as refused:
+            call()
+        assert refused.value.key == key
+        assert all(refused.value.message(language) for language in languages())
+
+
+def test_every_engine_has_its_words():
+    for language in languages():
+        for engine in qv.INTEGER_ENGINES:
+            assert text(f"integer_engines.{engine}.name", language)
+            assert text(f"integer_engines.{engine}.help", language)

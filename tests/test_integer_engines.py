@@ -1,0 +1,99 @@
+"""Integer layers give what the engines' own kernels give, and the reference page says so."""
+
+import dataclasses
+from types import MappingProxyType
+
+import pytest
+
+import quantviz as qv
+from quantviz.layers import integer_result
+from tests.engines.integer import MODULES, module_of
+from tests.engines.integer.__main__ import BEGIN, END, README, compared, lines
+
+#: The end of the names of kernels whose accumulators lie next to a tie.
+TIES = "accumulators next to a tie"
+PATHS = [(name, path) for name in MODULES for path in module_of(name).PATHS]
+
+
+@pytest.fixture(scope="module")
+def found():
+    """What each module's kernels answered: the lines of the table, and what was compared."""
+    return {name: list(lines(name)) for name in MODULES}
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_no_code_differs(found, name):
+    for line, tally in found[name]:
+        assert tally.example == "", line
+        assert tally.configurations >= 20, line
+
+
+def test_the_page_has_what_was_compared(found):
+    text = README.read_text(encoding="utf-8")
+    written = text.partition(BEGIN)[2].partition(END)[0].strip().splitlines()[2:]
+    assert written == [line for name in MODULES for line, _ in found[name]], "python -m tests.engines.integer"
+
+
+def test_every_engine_is_held_to_a_kernel():
+    assert {path.arithmetic.strip("`") for _, path in PATHS} >= set(qv.INTEGER_ENGINES)
+
+
+#: Fields of engines, a value that an engine does not have, and a kernel whose answers then differ.
+CHANGED = (
+    ("onnxruntime", "scale_product", "float64", f"QGemm, {TIES}"),
+    ("onnxruntime", "limits_before", "none", f"QGemm, {TIES}"),
+    (
+        "litert_reference",
+        "scale_product_by_output",
+        "float32",
+        "CONV_2D, reference, accumulators next to a tie",
+    ),
+    (
+        "litert_reference_connected",
+        "sum_wraps",
+        False,
+        "FULLY_CONNECTED, reference, accumulators next to a tie",
+    ),
+    ("litert_ruy", "scale_product", "float64", f"FULLY_CONNECTED, ruy, {TIES}"),
+    ("xnnpack", "limits_before", "none", f"FULLY_CONNECTED, XNNPACK, {TIES}"),
+    ("xnnpack", "six", "away", f"FULLY_CONNECTED, XNNPACK, {TIES}"),
+    ("fbgemm", "limits_before", "both", "quantized.linear, fbgemm"),
+    ("fbgemm", "bias", "int32", "quantized.linear, fbgemm"),
+    ("qnnpack", "output_scale", "division", "quantized.linear, qnnpack"),
+    ("onednn", "zero_point", "after_rounding", "quantized.linear, onednn"),
+    ("onednn", "limits_before", "none", "quantized.linear, onednn"),
+    ("fbgemm_avx2", "pairs", "exact", "quantized.linear, fbgemm, AVX2 (recorded)"),
+)
+
+
+@pytest.mark.parametrize(("engine", "field", "value", "kernel"), CHANGED)
+def test_a_changed_field_is_seen(monkeypatch, engine, field, value, kernel):
+    changed = dataclasses.replace(qv.INTEGER_ENGINES[engine], **{field: value})
+    monkeypatch.setattr(
+        integer_result, "INTEGER_ENGINES", MappingProxyType({**qv.INTEGER_ENGINES, engine: changed})
+    )
+    (path,) = [path for _, path in PATHS if path.name == kernel]
+    assert compared(path).differences
+
+
+def test_roundings_are_told_apart():
+    """Each engine's answers differ from those of every other way to round."""
+    kernels = (
+        "QGemm",
+        "CONV_2D, reference",
+        "FULLY_CONNECTED, reference",
+        "CONV_2D, ruy",
+        "CONV_2D, XNNPACK",
+    )
+    named = {path.name: path for _, path in PATHS}
+    for kernel in kernels:
+        path = named[f"{kernel}, accumulators next to a tie"]
+        own = qv.INTEGER_ENGINES[path.arithmetic.strip("`")]
+        for way in qv.REQUANTIZATIONS.values():
+            if way == own.requantization:
+                continue
+            other = dataclasses.replace(own, requantization=way)
+            with pytest.MonkeyPatch.context() as patch:
+                engines = MappingProxyType({**qv.INTEGER_ENGINES, own.id: other})
+                patch.setattr(integer_result, "INTEGER_ENGINES", engines)
+                assert compared(path).differences, (kernel, way)
