@@ -85,7 +85,10 @@ def _checking(
     kinds = functools.cache(lambda: _kinds_of(function, own))
 
     def fitted(name: str, value: Any) -> Any:
-        fitting = _fitted(value, kinds().get(name, Any))
+        kind = kinds().get(name, Any)
+        if kind is Any:  # as `self` is
+            return value
+        fitting = _fitted(value, kind)
         if fitting is _ANY:
             allowed = str(parameters[name].annotation)
             function_name = function.__qualname__
@@ -213,9 +216,9 @@ def _fitted(value: Any, kind: Any) -> Any:
     """Return a value converted to a type, or `_ANY` if it does not fit."""
     if type(value) is kind and kind is not int:  # as nearly all are
         return value
-    origin, inner = _parts_of(kind)
     if kind is Any or isinstance(kind, TypeVar):
         return value
+    origin, inner = _parts_of(kind)
     if kind is None or kind is type(None):
         return value if value is None else _ANY
     if origin in (types.UnionType, typing.Union):

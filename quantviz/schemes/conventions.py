@@ -176,11 +176,12 @@ class Convention(Arithmetic):
     def _lacking(self) -> Iterator[QuantVizError]:
         """Yield an error for each field that needs another field to have another value."""
         for need in NEEDS:
-            given = orders(self) if need.field == "order" else (self.get(need.field),)
-            others = orders(self) if need.other == "order" else (self.get(need.other),)
-            needs = any(value in need.values if need.values else value for value in given)
+            given = orders(self) if need.field == "order" else (_field_of(self, need.field),)
+            if not any(value in need.values if need.values else value for value in given):
+                continue
+            others = orders(self) if need.other == "order" else (_field_of(self, need.other),)
             has = all(text_form.write_value(value) in need.allowed for value in others)
-            if needs and not has and not need.is_free(self):
+            if not has and not need.is_free(self):
                 yield QuantVizError(
                     "convention_lacks",
                     field=need.field,

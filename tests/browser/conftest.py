@@ -12,7 +12,15 @@ from urllib.parse import urlsplit
 import pytest
 
 from quantviz.sources.local import FOLDER
-from tests.helpers.browser import BETWEEN_LOOKS, FLAGS, NOTE_RUNS, STILL_SKELETONS, chromium_of_tests, server
+from tests.helpers.browser import (
+    BETWEEN_LOOKS,
+    FLAGS,
+    NOTE_RUNS,
+    SHORT_VISITS,
+    STILL_SKELETONS,
+    chromium_of_tests,
+    server,
+)
 
 SHOTS = Path(__file__).parent / "shots"
 #: Set to 1 by whoever wants to look at what tests drew: taking the pictures is a tenth of some tests.
@@ -32,7 +40,9 @@ def browser():
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=path, args=[*FLAGS, "--process-per-site"])
+        chromium = playwright.chromium.launch(
+            executable_path=path, args=[*FLAGS, SHORT_VISITS, "--process-per-site"]
+        )
         yield chromium
         chromium.close()
 

@@ -83,7 +83,9 @@ def half_schemes(convention: qv.Convention) -> Iterator[qv.Scheme]:
     """
     for dtype in HALVES:
         seen = set()
-        for scheme in offered_schemes(convention):
+        # The engine's own rule decides; building a scheme takes much longer than asking for it.
+        formats = tuple(each for each in qv.FORMATS if convention.half_input_of(dtype, each))
+        for scheme in offered_schemes(convention, formats) if formats else ():
             kind = scheme.format, scheme.mode, scheme.granularity.single
             if kind in seen:
                 continue

@@ -337,8 +337,14 @@ def misfits():
                 yield case, {**own, name: torch.tensor(2**31 - 1, dtype=torch.int32)}, said
 
 
-@pytest.mark.parametrize(("case", "tensors", "said"), sample_of(list(misfits()), 40))
-def test_parts_of_another_length_are_told_or_read_in_bounds(tmp_path, case, tensors, said):
+MISFITS = list(misfits())
+
+
+@pytest.mark.parametrize(
+    ("case", "place"), sample_of([(case, place) for place, (case, *_) in enumerate(MISFITS)], 40)
+)
+def test_parts_of_another_length_are_told_or_read_in_bounds(tmp_path, case, place):
+    _, tensors, said = MISFITS[place]
     tensors = {name: tensor.contiguous() for name, tensor in tensors.items()}
     save_file(tensors, tmp_path / "x.safetensors", metadata=said["header"] or None)
     (tmp_path / "config.json").write_text(json.dumps({"quantization_config": said["config"]}))
