@@ -38,13 +38,13 @@ class _Quantity:
     name: str
     #: The logarithm of the error, to any base: the larger, the stronger the colour.
     badness: Callable[[float], float]
-    #: Significant digits that are printed.
-    digits: int
+    #: Returns the number as it is printed.
+    printed: Callable[[float], str]
 
 
 _MAPS = (
-    _Quantity("weight_sqnr_db", lambda value: -value, 3),
-    _Quantity("rel_out_held_back", math.log, 2),
+    _Quantity("weight_sqnr_db", lambda value: -value, lambda value: f"{value:.1f}"),
+    _Quantity("rel_out_held_back", math.log, lambda value: number(value, 2)),
 )
 
 
@@ -67,7 +67,7 @@ def layers_page(rows: Sequence[Row], *, title: str, language: str = DEFAULT_LANG
     known = sorted((row for row in rows if row["status"] == "ok"), key=lambda row: -row["rel_out_held_back"])
     headings = [(word(name), "number" if name != "layer" else "") for name in _COLUMNS]
     table = [[_cell(row.get(name)) for name in _COLUMNS] for row in known]
-    body.append(html_table(headings, table))
+    body += [f"<h2>{word('table')}</h2>", html_table(headings, table)]
     refused = [row for row in rows if row["status"] != "ok"]
     if refused:
         body.append(f"<h2>{word('refused')}</h2>")
@@ -99,7 +99,7 @@ def _map(kinds: KindMap, rows: Sequence[Row], quantity: _Quantity, word: Callabl
                 cells.append(f'<td title="{escaped(name)}">×</td>')
             else:
                 share = round(_FULL * (levels[name] - low) / span) if name in levels else 0
-                shown = number(values[name], quantity.digits)
+                shown = quantity.printed(values[name])
                 cells.append(f'<td style="--w:{share}" title="{escaped(name)}">{shown}</td>')
         place = ".".join(map(str, numbers))
         lines.append(f'<tr><th scope="row">{place}</th>{"".join(cells)}</tr>')
