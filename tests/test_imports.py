@@ -179,7 +179,7 @@ ALLOWED = {
     " tensors text",
     "course": "teaching",
     "lessons": "teaching",
-    "cli": "analysis checkpoints errors evaluation export figures lab own_process quantization quoting"
+    "cli": "analysis checkpoints errors evaluation export figures lab layers own_process quantization quoting"
     " schemes sources streaming tensors text whole_files",
     "__main__": "cli",
     "standby": "checkpoints cli own_process",

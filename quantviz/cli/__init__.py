@@ -27,6 +27,8 @@ VERBS: Mapping[str, str] = MappingProxyType(
         "compare": "Compare a quantized file with its original.",
         "allocate": "Choose a recipe for each tensor within a budget of bits.",
         "measure": "Print the metrics of a tensor under schemes.",
+        "layer": "Print what rounding does to the outputs of a layer.",
+        "layers": "Print the output error of every layer of a capture.",
         "explain": "Print every step of the arithmetic of one cell.",
         "link": "Print the Lab's address of a tensor, or read one.",
         "figure": "Draw a tensor, its codes and its error into a file.",

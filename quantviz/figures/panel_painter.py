@@ -33,7 +33,7 @@ from quantviz.figures.theme import GREYS, THEMES, Ramp, Theme, one_sided, stops,
 from quantviz.quantization.explanation import CAUSES
 from quantviz.schemes.formats import FORMATS
 from quantviz.tensors.views import ERROR_VIEWS
-from quantviz.text import DEFAULT_LANGUAGE, text
+from quantviz.text import DEFAULT_LANGUAGE, templates, text
 
 #: Cells a side up to which a notebook's figure shows x, q, x_hat, error, block, scale and cause on hover at
 #: each panel's cells.
@@ -365,14 +365,20 @@ class PanelPainter:
         }
 
     def reach_of_errors(self) -> dict[str, Any] | None:
-        """Return the held colours of the error and the room at their bar, for a browser that writes anew how
-        far the error leaves them; None without such a bar.
+        """Return the ends of the error's colours and the room at their bar, for a browser that writes the
+        labels anew: how far the error leaves held colours, and what others follow. None without such a bar.
         """
-        if not (self.style.bars and self.data.error_held and "error" in self.data.open):
+        data = self.data
+        if not (self.style.bars and (data.error_held or data.error_follows) and "error" in data.open):
             return None
         return {
-            "end": self.data.error_range[1],
-            "labels": bar_ends("error", self.data, self.style.language),
+            "end": data.error_range[1],
+            "follows": data.error_follows,
+            "labels": bar_ends("error", data, self.style.language),
+            "unit": [
+                ERROR_VIEWS[data.error_view].unit,
+                templates("panels.unit", self.style.language)[data.error_view],
+            ],
             "size": self._points(_TEXT_SIZE),
             "width": round(self.boxes.boxes[self.data.panels.index("error")].width, 3),
         }
@@ -721,6 +727,9 @@ def error_caption(data: PanelsData, language: str = DEFAULT_LANGUAGE) -> str:
     """Return how far the error's colours reach, such as "±1.64, held", and how far the error leaves them."""
     number = _error_end(data, data.error_range[1], language)
     span = f"±{number}" if ERROR_VIEWS[data.error_view].signed else f"0 … {number}"
+    if data.error_follows:
+        what = text(f"panels.bar.{data.error_follows}", language)
+        return text("panels.following", language, range=span, what=what)
     if not data.error_held:
         return span
     times = _times_beyond(data)
@@ -746,10 +755,12 @@ def bar_ends(name: str, data: PanelsData, language: str = DEFAULT_LANGUAGE) -> t
 
 def bar_remarks(name: str, data: PanelsData, language: str = DEFAULT_LANGUAGE) -> tuple[str, ...]:
     """Return the remark at a colour bar in its forms, the longest first: the error's is held, and how far the
-    error leaves it; the colours of x and x̂ are logarithmic, or cut before the ends.
+    error leaves it, or what it follows; the colours of x and x̂ are logarithmic, or cut before the ends.
     """
     kind = data.kind(name)
     if kind == "error":
+        if data.error_follows:
+            return (text(f"panels.bar.{data.error_follows}", language),)
         return _held_remarks(data, language) if data.error_held else ()
     if kind not in ("x", "x_hat") or not (data.symlog or data.cut):
         return ()

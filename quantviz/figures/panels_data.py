@@ -136,6 +136,8 @@ class PanelsData:
     stamp: int
     #: Rows and columns of the whole matrix.
     matrix: tuple[int, int]
+    #: Where the error's colours follow something, which: one of `ERROR_RANGES` but "held".
+    error_follows: str = ""
     #: The first row and column of it that is shown.
     top: int = 0
     left: int = 0

@@ -15,9 +15,10 @@ each tensor.
 from __future__ import annotations
 
 import json
+import math
 import os
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any, TypeAlias
@@ -32,7 +33,7 @@ from quantviz.schemes.granularity import Shape
 from quantviz.schemes.scheme import Scheme
 from quantviz.sources.files import Catalog, open_tensors
 from quantviz.streaming.regions import read_whole
-from quantviz.tensors.lazy import Stored, as_stored
+from quantviz.tensors.lazy import Stored
 from quantviz.whole_files import write_file
 
 Values: TypeAlias = torch.Tensor | Stored
@@ -150,7 +151,7 @@ def write_capture(path: str | os.PathLike[str], layers: Iterable[Captured]) -> N
         QuantVizError: The file cannot be written.
     """
     listed = list(layers)
-    tensors = list(_tensors(listed))
+    tensors = dict(_tensors(listed))
     header: dict[str, Any] = {
         "__metadata__": {
             "format": FORMAT,
@@ -161,11 +162,12 @@ def write_capture(path: str | os.PathLike[str], layers: Iterable[Captured]) -> N
         }
     }
     at = 0
-    for name, stored, dtype in tensors:
-        size = stored.count * getattr(torch, dtype).itemsize
+    for name, values in tensors.items():
+        dtype = _dtype_of(values)
+        size = math.prod(values.shape) * getattr(torch, dtype).itemsize
         header[name] = {
             "dtype": _DTYPES[dtype],
-            "shape": list(stored.shape),
+            "shape": list(values.shape),
             "data_offsets": [at, at + size],
         }
         at += size
@@ -186,24 +188,30 @@ def captured_in(catalog: Catalog) -> tuple[Captured, ...]:
     return tuple(_layer_in(catalog, entry) for entry in _entries(texts.get("layers", "")))
 
 
-def _tensors(layers: list[Captured]) -> Iterator[tuple[str, Stored, str]]:
-    """Yield each tensor's name, its values, and the dtype in which it is written."""
+def _tensors(layers: list[Captured]) -> Iterator[tuple[str, Values]]:
+    """Yield the tensors of layers with their names."""
     for each in layers:
         for end in _AXES:
             values = getattr(each, end)
             if values is not None:
-                stored, _ = as_stored(values)
-                yield f"{each.name}.{end}", stored, stored.dtype if stored.dtype in _DTYPES else "float32"
+                yield f"{each.name}.{end}", values
 
 
-def _parts(header: dict[str, Any], tensors: list[tuple[str, Stored, str]]) -> Iterator[bytes]:
+def _dtype_of(values: Values) -> str:
+    """Return the dtype in which a tensor is written: its own where that has a name in the format's header."""
+    dtype = str(values.dtype).removeprefix("torch.")
+    return dtype if dtype in _DTYPES else "float32"
+
+
+def _parts(header: dict[str, Any], tensors: Mapping[str, Values]) -> Iterator[bytes]:
     """Yield the bytes of the header, then those of each tensor: one at a time is in memory."""
     written = json.dumps(header).encode()
     written += b" " * (-len(written) % _ALIGNED)
     yield struct.pack("<Q", len(written)) + written
-    for _, stored, dtype in tensors:
-        values = read_whole(stored).to(getattr(torch, dtype)).contiguous()
-        yield values.flatten().view(torch.uint8).numpy().tobytes()
+    for values in tensors.values():
+        whole = read_whole(values) if isinstance(values, Stored) else values.detach()
+        plain = whole.to("cpu", getattr(torch, _dtype_of(values))).contiguous()
+        yield plain.flatten().view(torch.uint8).numpy().tobytes()
 
 
 def _entries(listed: str) -> list[dict[str, Any]]:

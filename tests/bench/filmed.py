@@ -188,6 +188,8 @@ def filmed(page: Page, change: Callable[[Page], None], folder: Path | None) -> d
     if opens:
         page.locator(opens).first.click(force=True)
         page.wait_for_selector("[role=option]")
+        key = opens.split()[0].removeprefix(".st-key-")
+        page.wait_for_function("key => window.__quantviz.controls.names[key]", arg=key)
     page.wait_for_selector(IDLE)
     page.wait_for_timeout(600)
     with pictures(page, folder):

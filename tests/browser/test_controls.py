@@ -44,6 +44,8 @@ SHOWN = """() => {
         inputs: ["recipe", "format", "cell_row", "cell_col"]
             .map((key) => document.querySelector(`.st-key-${key} input`).value),
         block: texts(".qv-block"),
+        colours: [...document.querySelectorAll(".st-key-panels [class*=xcbcoloraxis] text")]
+            .map((each) => each.textContent),
         frames: [...document.querySelectorAll(".qv-mark")].map((each) => each.outerHTML),
     };
 }"""
@@ -131,8 +133,29 @@ def test_the_server_answers_what_the_browser_has_shown(url, new_page):
     page = new_page()
     server = HeldServer(page)
     opened(page, url, **write_link(opening(), "en"))
+    try_controls(page, server, CHOICES)
+    # In another block, and in that block.
+    for row, col in ((5, 2), (5, 3)):
+        before = page.evaluate(SHOWN)
+        at_once = select(page, server, row, col)
+        assert at_once["sentence"] != before["sentence"]
+        assert at_once["inputs"][-2:] == [str(row), str(col)]
+        page.wait_for_function("!window.__quantviz.hands.get('panels').pageChoice.waits")
+        wait_idle(page)
+        assert page.evaluate(SHOWN) == at_once, (row, col)
+    # Colours that follow the error say so, and follow it before the server answers.
+    opened(page, url, **write_link(opening().replace(error_range="fit"), "en"))
+    before = page.evaluate(SHOWN)["colours"]
+    try_controls(page, server, (("bits", "3"),))
+    after = page.evaluate(SHOWN)["colours"]
+    assert before[-1] != after[-1]
+    assert all("fits this error" in colours[-2] for colours in (before, after))
+
+
+def try_controls(page, server, choices):
+    """Make each choice; what is shown at once is what the server answers."""
     page.wait_for_function("window.__quantviz.hands.get('panels')?.data")
-    for key, words in CHOICES:
+    for key, words in choices:
         known = page.evaluate("window.__quantviz.hands.get('panels').data.scheme")
         # The choices from the present scheme come last in a run.
         page.wait_for_function("known => window.__quantviz.controls?.scheme === known", arg=known)
@@ -143,12 +166,3 @@ def test_the_server_answers_what_the_browser_has_shown(url, new_page):
         assert page.evaluate(SHOWN) == at_once, key
         apart = [np.abs(now - then).max() for now, then in zip(panels(page), pixels, strict=True)]
         assert max(apart) <= NEAR, (key, apart)
-    # In another block, and in that block.
-    for row, col in ((5, 2), (5, 3)):
-        before = page.evaluate(SHOWN)
-        at_once = select(page, server, row, col)
-        assert at_once["sentence"] != before["sentence"]
-        assert at_once["inputs"][-2:] == [str(row), str(col)]
-        page.wait_for_function("!window.__quantviz.hands.get('panels').pageChoice.waits")
-        wait_idle(page)
-        assert page.evaluate(SHOWN) == at_once, (row, col)

@@ -62,7 +62,7 @@ window.worded = ({programs, layouts, tensors, cases, metrics, tables, writing}) 
     }));
   });
 };
-Object.assign(window, { changesOf, digitsFor, edgeScales, labelOfHeld });
+Object.assign(window, { changesOf, digitsFor, edgeScales, labelsOfErrors });
 Object.assign(window, { plainNumber, roomOf, textWidth, titleOf });
 """
 
@@ -279,6 +279,27 @@ def test_the_title_of_the_codes_is_the_servers(page, spoken, width):
         assert got == {"text": wanted["text"], "size": wanted["font"]["size"]}, str(scheme)
 
 
+#: The labels at the ends of the error's colours; the errors are as they are shown.
+LABELS = """([live, reach, words, writing]) => {
+    live.error_view = { signed: true, over: null };
+    return labelsOfErrors(live, reach, words, writing);
+}"""
+
+
+@pytest.mark.parametrize("follows", ["fit", "half_step", "same_as_x"])
+def test_the_labels_of_colours_that_follow_something_are_the_servers(page, spoken, follows):
+    r = qv.quantize(TENSORS["normal"][:, :16].reshape(8, 8), qv.Scheme("int4"))
+    for view, width in itertools.product(("signed", "absolute"), (380, 1060)):
+        data = dataclasses.replace(result_panels(r, error_view=view), error_follows=follows)
+        drawn = panels_figure(data, PanelsStyle(width=width, language=spoken)).to_dict()["layout"]
+        wanted = list(drawn["coloraxis4"]["colorbar"]["ticktext"])
+        lo, hi = data.error_range
+        live = {"error": [], "scales": {"error": {"lo": lo, "hi": hi}}}
+        got = page.evaluate(LABELS, [live, drawn["meta"]["reach"], dict(word_templates(spoken)), WRITTEN])
+        assert [label["text"] for label in got] == wanted, (view, width)
+        assert " " in wanted[0]
+
+
 @pytest.mark.parametrize("width", [380, 1060])
 def test_the_label_of_held_colours_is_the_servers(page, spoken, width):
     r = qv.quantize(TENSORS["normal"][:, :16].reshape(8, 8), qv.Scheme("int4"))
@@ -291,15 +312,15 @@ def test_the_label_of_held_colours_is_the_servers(page, spoken, width):
         drawn = panels_figure(data, PanelsStyle(width=width, language=spoken)).to_dict()["layout"]
         wanted = drawn["coloraxis4"]["colorbar"]["ticktext"][0]
         got = page.evaluate(
-            "([errors, reach, words, writing]) => labelOfHeld(errors, reach, words, writing)",
+            LABELS,
             [
-                data.shown_error.ravel().tolist(),
+                {"error": data.shown_error.ravel().tolist()},
                 drawn["meta"]["reach"],
                 dict(word_templates(spoken)),
                 WRITTEN,
             ],
         )
-        assert got["text"] == wanted, (view, times)
+        assert got[0]["text"] == wanted, (view, times)
         seen.add(wanted.partition(" ")[2])
     assert len(seen) >= 3
     fitted = panels_figure(result_panels(r), PanelsStyle(width=width)).to_dict()["layout"]

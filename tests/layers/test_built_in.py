@@ -13,6 +13,7 @@ import quantviz as qv
 from quantviz.layers import built_in, captures
 from quantviz.layers.built_in import BUILT_IN_LAYERS, BuiltInLayer
 from quantviz.layers.captures import Captured, captured_in, write_capture
+from quantviz.layers.layer_numbers import errors_by_moments
 from quantviz.layers.layer_sources import OwnLayer, parse_layer, write_layer
 from quantviz.sources.builtin import Builtin
 from quantviz.streaming.regions import read_whole
@@ -102,6 +103,16 @@ def test_each_effect_has_a_layer_where_it_helps_and_one_where_it_hurts():
     first = read_whole(BuiltInLayer("minilm_1_intermediate").open().inputs)[:, 99].abs()
     assert int((first > 15).sum()) == 15
     assert float(first[first < 15].max()) < 3
+
+
+def test_second_moments_miss_what_channels_add_up_to():
+    ratios = []
+    for name in SLICES:
+        layer = BuiltInLayer(name).open()
+        result = layer.result("int4_g128", None)
+        found = errors_by_moments(layer.weight, result.channels.second_moment, "int4_g128")
+        ratios.append(round(found.rel_out / result.rel_out.used, 2))
+    assert ratios == [2.07, 1.02, 1.07, 1.23]
 
 
 def tensors(name):

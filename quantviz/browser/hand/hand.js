@@ -21,10 +21,10 @@ import { CellDrag } from "./cell_drag.js";
 import { chosenBy, markOf, markedAt, released, unchanged } from "./choice.js";
 import { curvePoints, curveToShow, foundOf, placeOnCurve } from "./curve.js";
 import { writeFigures } from "./figures_line.js";
-import { liveCells, livePixels, printAnew, shownIn } from "./live_cells.js";
+import { followErrors, liveCells, livePixels, printAnew } from "./live_cells.js";
 import { PageChoice } from "./page_choice.js";
-import { Painting, writeHeld, writeTitle } from "./painting.js";
-import { edgeScales, labelOfHeld, roomOf, titleOf } from "./panel_words.js";
+import { Painting, writeErrorEnds, writeTitle } from "./painting.js";
+import { edgeScales, labelsOfErrors, roomOf, titleOf } from "./panel_words.js";
 import { Payers } from "./payers.js";
 import { PhoneBits } from "./phone_bits.js";
 import { combOf, domainAround, histogramOf, placesOf } from "./ruler_picture.js";
@@ -122,7 +122,7 @@ export class Hand {
     bridge?.draw();
     if (bridge?.meta) {
       writeTitle(bridge, null);
-      writeHeld(bridge, null);
+      writeErrorEnds(bridge, [null, null]);
     }
     dimWaiting(false);
   }
@@ -377,14 +377,14 @@ export class Hand {
       still: all,
       paying: pooled ? null : this.payers.paying && data.places.map((place) => this.payers.paying[place]),
     });
+    const { reach } = bridge.meta;
+    if (reach?.follows) followErrors(live, reach.follows, shown.step);
     if (all) printAnew(live);
     const room = roomOf(bridge.meta);
     if (room && !live.how) live.edge = edgeScales(live, room);
     this.painting.paint(bridge, data.settings.colours);
     if (room) writeTitle(bridge, titleOf(live, shown.variant, data.words, room));
-    const { reach } = bridge.meta;
-    if (reach)
-      writeHeld(bridge, labelOfHeld(shownIn(live, "error"), reach, data.words, data.settings.writing));
+    if (reach) writeErrorEnds(bridge, labelsOfErrors(live, reach, data.words, data.settings.writing));
   }
 
   close() {

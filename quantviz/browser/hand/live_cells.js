@@ -67,6 +67,22 @@ export function livePixels(sent, result, variant, places, seen) {
   return live;
 }
 
+// Let the error's colours reach as far as what they follow: the largest error, or half the largest step.
+export function followErrors(live, follows, steps) {
+  const { scales } = live;
+  const largest = (values) =>
+    values.reduce(
+      (most, value) => (Math.abs(value) > most && Math.abs(value) < Infinity ? Math.abs(value) : most),
+      0,
+    );
+  let end = null;
+  if (follows === "fit") end = largest(shownIn(live, "error")) || 1;
+  if (follows === "half_step") end = (largest(steps) || 2) / 2;
+  if (end === null || !scales.error) return;
+  const lo = live.error_view.signed ? -end : 0;
+  scales.error = scaled(scales.error, lo, end, lo < 0);
+}
+
 // Print the cells in the styles that the server would choose for them.
 export function printAnew(live) {
   if (!live.styles) return;

@@ -241,30 +241,36 @@ export function writeTitle({ gd }, title) {
   writeOver(gd.querySelector(`.annotation[data-index="${index}"] .annotation-text`), title);
 }
 
-// The same of the label at the low end of the error's colour bar, `{ text, width }`, which begins where the
-// panel does.
-export function writeHeld(bridge, label) {
-  const n = bridge.meta.panels.indexOf("error") + 1;
-  const node = bridge.gd.querySelector(`.xcbcoloraxis${n > 1 ? n : ""}tick text`);
-  const left = bridge.gd._fullLayout[n > 1 ? `xaxis${n}` : "xaxis"]?._offset;
-  writeOver(node, label && { text: label.text, place: `translate(${left + label.width / 2},0)` });
+// The same of the labels at the ends of the error's colour bar, `{ text, width }` each.
+export function writeErrorEnds(bridge, labels) {
+  const nodes = endNodes(bridge, "error");
+  labels.forEach((label, last) => writeOver(nodes[last], label && labelAtEnd(bridge, "error", label, last)));
 }
 
 // Write the ends of the colours of the codes; null brings back what plotly drew.
-function writeEnds({ gd, meta }, live) {
-  const n = numberOf(meta, "q");
-  const nodes = gd.querySelectorAll(`.xcbcoloraxis${n}tick text`);
-  const axis = gd._fullLayout[`xaxis${n}`];
-  if (!meta?.panels.includes("q") || nodes.length !== 2) return;
+function writeEnds(bridge, live) {
+  const nodes = endNodes(bridge, "q");
+  if (!bridge.meta?.panels.includes("q") || nodes.length !== 2) return;
   const ends = live && live.scales.q && [live.scales.q.lo, live.scales.q.hi];
   nodes.forEach((node, last) => {
     if (!ends) return writeOver(node, null);
     const text = significant(ends[last], 3, live.writing);
-    const half = textWidth(text, parseFloat(node.style.fontSize)) / 2;
-    // Plotly centres its labels: they begin and end with the bar, which has whole pixels.
-    const middle = last ? axis._offset + Math.round(axis._length) - half : axis._offset + half;
-    writeOver(node, { text, place: `translate(${middle},0)` });
+    const label = { text, width: textWidth(text, parseFloat(node.style.fontSize)) };
+    writeOver(node, labelAtEnd(bridge, "q", label, last));
   });
+}
+
+// The two labels that plotly drew at a panel's colour bar.
+function endNodes({ gd, meta }, name) {
+  return gd.querySelectorAll(`.xcbcoloraxis${numberOf(meta, name)}tick text`);
+}
+
+// A label at one end of a panel's colour bar. Plotly centres its labels: they begin and end with the bar,
+// which has whole pixels.
+function labelAtEnd({ gd, meta }, name, { text, width }, last) {
+  const axis = gd._fullLayout[`xaxis${numberOf(meta, name)}`];
+  const middle = last ? axis._offset + Math.round(axis._length) - width / 2 : axis._offset + width / 2;
+  return { text, place: `translate(${middle},0)` };
 }
 
 function writeOver(node, words) {

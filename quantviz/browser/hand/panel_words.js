@@ -3,6 +3,7 @@
 
 import { significant, textWidth } from "../panels/numbers.js";
 import { filled } from "../ruler/figures.js";
+import { shownIn } from "./live_cells.js";
 
 // ---- the title of the codes: `panel_title` of `panel_painter.py` -----------------------------------------
 
@@ -105,8 +106,23 @@ function edgeSize(side, labels, { across, down, beside, edge_sizes: sizes }) {
 // An error that reaches at least so many times as far as its held colours leaves them.
 const LEAST_BEYOND = 1.005;
 
-// The label, with how far the errors leave their held colours; `reach` is what the server says of the bar.
-export function labelOfHeld(errors, { end, labels: [first, last], size, width }, { bar }, writing) {
+// The labels of both ends of the error's colours, each with its width; `reach` is what the server says of the
+// bar.
+export function labelsOfErrors(live, reach, words, writing) {
+  if (!reach.follows) return [labelOfHeld(shownIn(live, "error"), reach, words, writing), null];
+  const { lo, hi } = live.scales.error;
+  const [factor, unit] = reach.unit;
+  const labels = [lo, hi].map((end) => {
+    const number = significant(end * factor, 3, writing);
+    return end ? filled(unit, { number }) : number;
+  });
+  const remark = `${labels[0]} ${words.bar[reach.follows]}`;
+  if (textWidth(`${remark}  ${labels[1]}`, reach.size) <= reach.width) labels[0] = remark;
+  return labels.map((text) => ({ text, width: textWidth(text, reach.size) }));
+}
+
+// The lower one, with how far the errors leave their held colours.
+function labelOfHeld(errors, { end, labels: [first, last], size, width }, { bar }, writing) {
   const furthest = errors.reduce((most, error) => (Math.abs(error) > most ? Math.abs(error) : most), 0);
   const times = furthest / end;
   const left = times >= LEAST_BEYOND ? [bar.left, bar.left_short] : [];

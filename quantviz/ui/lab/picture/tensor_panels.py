@@ -53,8 +53,10 @@ def show_tensor_panels(
     data = panels_of(study, state, end, bridge_width(BRIDGE_KEY)).only(
         [name for name in PANEL_PARTS if visible(name)]
     )
-    if _has_fixed_end(state) or state.error_range != "held":
+    if _has_fixed_end(state):
         data = dataclasses.replace(data, error_held=False)
+    elif state.error_range != "held":
+        data = dataclasses.replace(data, error_held=False, error_follows=state.error_range)
     if not visible("error"):
         # The cause of a cell's error is hidden too.
         data = dataclasses.replace(data, cause=None)

@@ -1,0 +1,127 @@
+"""The numbers of a layer under two schemes as one record: for the command, for tables and for maps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from quantviz.errors import Note, QuantVizError
+from quantviz.layers.captures import Captured
+from quantviz.layers.causes import Channels
+from quantviz.layers.layer_result import LayerResult
+from quantviz.layers.operands import Operand, scheme_of, weight_operand
+from quantviz.schemes.scheme import Scheme
+from quantviz.streaming.measuring import measure
+from quantviz.streaming.threads import runs_between
+
+#: Outputs of a weight that are read at a time.
+_AT_ONCE = 256
+
+
+def numbers_of(layer: Captured, result: LayerResult) -> dict[str, Any]:
+    """Return the record of a layer: its sizes, schemes, errors, weight SQNR and loudest channels."""
+    used, held_back = result.rel_out
+    return {
+        **_sizes(layer, result.weights.scheme, result.inputs.scheme),
+        "status": "ok",
+        "rel_out_used": used,
+        "rel_out_held_back": held_back,
+        "weight_sqnr_db": weight_sqnr_db(result.weights),
+        **_loudest(result.channels),
+        "reason": None,
+    }
+
+
+def numbers_of_all(
+    layers: Iterable[Captured], weights: Scheme | None, inputs: Scheme | None, *, static: bool = True
+) -> Iterator[dict[str, Any]]:
+    """Yield the record of each layer; where a scheme does not fit, its status is "refused", with a reason."""
+    for layer in layers:
+        try:
+            yield numbers_of(layer, layer.result(weights, inputs, static=static))
+        except QuantVizError as problem:
+            yield {**_sizes(layer, weights, inputs), "status": "refused", "reason": problem}
+
+
+def weight_sqnr_db(weights: Operand) -> float | None:
+    """Return the SQNR of a layer's weight in dB; None where it is not quantized."""
+    if weights.study is None:
+        return None
+    return measure(weights.stored, weights.study.scheme, metrics=("sqnr_db",)).metrics["sqnr_db"]
+
+
+@dataclass(frozen=True, eq=False)
+class MomentErrors:
+    """The output error of a layer of which only the inputs' second moments are known."""
+
+    #: Σ H_jj Σ(ŵ − w)² / Σ H_jj Σw².
+    rel_out: float
+    #: The weight's error in each input channel, Σ(ŵ − w)² over outputs, and H_jj times that: float64
+    #: (inputs,).
+    weight_error: torch.Tensor
+    cost: torch.Tensor
+    weights: Operand
+    notes: tuple[Note, ...]
+
+
+def errors_by_moments(weight: Any, moments: torch.Tensor, weights: Scheme | str) -> MomentErrors:
+    """Return the output error of a quantized weight from the mean squares of its inputs, H_jj.
+
+    It is that of inputs which are uncorrelated and not rounded themselves: the note says so.
+
+    Args:
+        weight: W, (outputs, inputs).
+        moments: The mean square of each input channel, (inputs,), as an importance matrix has them.
+        weights: The scheme of the weight.
+
+    Raises:
+        QuantVizError: The weight is no matrix of finite numbers, or has another number of inputs; a moment is
+            negative, NaN or Inf, or all are 0.
+
+    >>> found = errors_by_moments([[1.0, 0.25], [0.5, -1.0]], torch.tensor([1.0, 9.0]), "int4_per_tensor")
+    >>> found.weight_error.shape, 0 < found.rel_out < 1
+    (torch.Size([2]), True)
+    """
+    operand = weight_operand(weight, scheme_of(weights, "weights"))
+    outputs, width = operand.shape
+    if tuple(moments.shape) != (width,):
+        raise QuantVizError("layer.moments_width", got=tuple(moments.shape), wanted=width)
+    squares = moments.to(torch.float64)
+    if not bool((squares >= 0).all()) or not 0 < float(squares.sum()) < float("inf"):
+        raise QuantVizError("layer.moments")
+    errors = torch.zeros(width, dtype=torch.float64)
+    power = torch.zeros(width, dtype=torch.float64)
+    for start, stop in runs_between(outputs, _AT_ONCE):
+        errors += operand.changes(slice(start, stop)).square().sum(0)
+        power += operand.values(slice(start, stop)).to(torch.float64).square().sum(0)
+    cost = squares * errors
+    whole = float((squares * power).sum())
+    rel_out = float(cost.sum()) / whole if whole else 0.0
+    return MomentErrors(rel_out, errors, cost, operand, (*operand.notes, Note.of("layer_moments")))
+
+
+def _sizes(layer: Captured, weights: Scheme | None, inputs: Scheme | None) -> dict[str, Any]:
+    tokens, width, outputs = layer.shape
+    return {
+        "layer": layer.name,
+        "kind": layer.kind,
+        "tokens": tokens,
+        "seen": layer.seen,
+        "inputs": width,
+        "outputs": outputs,
+        "weight_scheme": None if weights is None else str(weights),
+        "input_scheme": None if inputs is None else str(inputs),
+    }
+
+
+def _loudest(channels: Channels) -> dict[str, Any]:
+    """Return the loudest channel of the inputs and of the weight, each as many times as the median."""
+    found: dict[str, Any] = {}
+    for side, sizes in (("input", channels.x_max), ("weight", channels.w_max)):
+        median = float(sizes.median())
+        found[f"loud_{side}"] = int(sizes.argmax())
+        found[f"loud_{side}_times"] = float(sizes.max()) / median if median else None
+    return found
