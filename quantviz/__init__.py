@@ -5,7 +5,8 @@
     qv.metrics(result)
     qv.explain(result, (1, 2)).steps
 
-`qv.requantize` and `qv.add_codes` make codes of sums and of codes, as integer kernels do.
+`qv.integer_layer` computes a layer as an inference engine does, codes in and codes out; `qv.requantize`,
+`qv.add_codes` and `qv.average_codes` are its smaller relatives.
 
 Names are imported when first used, so that choosing a scheme does not import torch and only
 `plot_quantization_errors` imports plotly.
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
     from quantviz.quantization.explanation import explain as explain
     from quantviz.quantization.integer_operators import REQUANTIZATIONS as REQUANTIZATIONS
     from quantviz.quantization.integer_operators import add_codes as add_codes
+    from quantviz.quantization.integer_operators import average_codes as average_codes
     from quantviz.quantization.integer_operators import requantize as requantize
     from quantviz.quantization.quantizer import ARITHMETIC as ARITHMETIC
     from quantviz.quantization.quantizer import choose_qparams as choose_qparams
@@ -146,7 +148,7 @@ _HOMES = {
     "streaming.measuring": ("Measured", "measure"),
     "streaming.result_metrics": ("metrics",),
     "evaluation.metric_formulas": ("METRICS",),
-    "quantization.integer_operators": ("REQUANTIZATIONS", "add_codes", "requantize"),
+    "quantization.integer_operators": ("REQUANTIZATIONS", "add_codes", "average_codes", "requantize"),
     "quantization.quantizer": ("ARITHMETIC", "choose_qparams", "dequantize", "quantize"),
     "quantization.result": ("QParams", "QuantResult"),
     "schemes.recipes": ("RECIPES",),

@@ -7,10 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from quantviz.cli.lab_source import lab_source
 from quantviz.cli.layer_arguments import (
+    Found,
+    captured_source,
+    file_and_name,
+    is_layer_form,
     moments_of,
     open_layer,
     own_layer,
+    say_address,
     say_bound,
     scheme_named,
     takes_layer_schemes,
@@ -39,6 +45,12 @@ if TYPE_CHECKING:
     type=click.Path(),
     metavar="FILE",
     help="llama.cpp's importance matrix, in place of --inputs: it has their second moments only.",
+)
+@click.option(
+    "--app",
+    metavar="ADDRESS",
+    help="Where the app is, such as http://localhost:8501/: also print the address of its page of layers, at "
+    "the worst output.",
 )
 @takes_outputs_axis
 @with_output()
@@ -69,6 +81,7 @@ class _Request:
     weights: str | None
     inputs: str | None
     imatrix: str | None
+    app: str | None
     outputs_axis: Orientation | None
     output: Output
 
@@ -94,12 +107,32 @@ def _answered(request: _Request) -> tuple[str, float]:
         raise QuantVizError("cli.one_layer")
     inputs = scheme_named(request.input_scheme, "inputs")
     result = chosen.result(scheme, inputs, static=not request.dynamic)
-    _put_layer(request.output, chosen, result)
+    cell = _put_layer(request.output, chosen, result)
+    if request.app is not None:
+        say_address(request.app, _source_of(request, chosen.name), result, cell)
     return chosen.name, result.rel_out.held_back
 
 
-def _put_layer(output: Output, chosen: Captured, result: LayerResult) -> None:
-    """Write a layer's record, or for people its error and the parts of it, with the sentences below."""
+def _source_of(request: _Request, name: str) -> Found:
+    """Return the layer as links name it, and the folders that the app must offer."""
+    from quantviz.layers.layer_sources import OwnLayer, parse_layer
+
+    if request.capture is not None and is_layer_form(request.capture):
+        return parse_layer(request.capture), []
+    if request.capture is not None:
+        return captured_source(request.capture, name)
+    parts = [
+        lab_source(*file_and_name(str(form)), axis)
+        for form, axis in ((request.weights, request.outputs_axis), (request.inputs, Orientation(by="user")))
+    ]
+    folders = [folder for _, folder in parts if folder is not None]
+    return OwnLayer(*(source for source, _ in parts)), folders
+
+
+def _put_layer(output: Output, chosen: Captured, result: LayerResult) -> tuple[int, int]:
+    """Write a layer's record, or for people its error and the parts of it, with the sentences below; return
+    the output cell that these are on: the worst one.
+    """
     from quantviz.layers.layer_numbers import numbers_of
 
     record = numbers_of(chosen, result)
@@ -123,8 +156,10 @@ def _put_layer(output: Output, chosen: Captured, result: LayerResult) -> None:
         )
     say("cli.layer.worst", token=token, output=place)
     complain(culprit)
-    for note in dict.fromkeys(result.notes):
+    # The weight and the inputs have the same remarks.
+    for note in {str(each): each for each in result.notes}.values():
         complain(note)
+    return token, place
 
 
 def _say_facts(record: dict[str, Any]) -> None:

@@ -4,22 +4,28 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import click
 
-from quantviz.cli.output import say
+from quantviz.cli.lab_source import lab_source
+from quantviz.cli.output import language, say
 from quantviz.cli.tensors import open_tensor, written_source
 from quantviz.errors import QuantVizError
 from quantviz.schemes.orientation import Orientation
+from quantviz.text import DEFAULT_LANGUAGE
 
 if TYPE_CHECKING:
     import torch
 
     from quantviz.layers.captures import Captured, Layers
+    from quantviz.layers.layer_result import LayerResult
+    from quantviz.layers.layer_sources import LayerSource
     from quantviz.schemes.scheme import Scheme
     from quantviz.tensors.lazy import Stored
 
+#: A layer as links name it, and the folders that an app must offer besides its own to open it.
+Found: TypeAlias = "tuple[LayerSource, list[str]]"
 _F = TypeVar("_F", bound=Callable[..., Any])
 #: The word for values that are not quantized.
 _FLOAT = "none"
@@ -80,7 +86,7 @@ def open_layer(file: str, name: str | None) -> Captured:
     Raises:
         QuantVizError: It cannot be opened, or there is no such layer.
     """
-    if file.startswith(("builtin(", "layer(")):
+    if is_layer_form(file):
         from quantviz.layers.layer_sources import parse_layer
 
         return parse_layer(file).open()
@@ -88,6 +94,40 @@ def open_layer(file: str, name: str | None) -> Captured:
     if name is None and len(layers) > 1:
         raise QuantVizError("cli.which_layer", file=file, count=len(layers), names=", ".join(layers.names))
     return layers[name or layers.names[0]]
+
+
+def is_layer_form(form: str) -> bool:
+    """Return whether a text is a layer as links write it."""
+    return form.startswith(("builtin(", "layer("))
+
+
+def captured_source(file: str, name: str) -> Found:
+    """Return a layer of a file of layers as links name it, and the folders that the app must offer."""
+    from quantviz.layers.layer_sources import OwnLayer
+    from quantviz.sources.files import open_tensors
+
+    with open_tensors(file) as catalog:
+        ends = [end for end in ("weight", "inputs", "bias") if f"{name}.{end}" in catalog]
+    parts = [lab_source(file, f"{name}.{end}", Orientation(by="user")) for end in ends]
+    folders = [folder for _, folder in parts if folder is not None]
+    return OwnLayer(*(source for source, _ in parts)), folders
+
+
+def say_address(app: str, found: Found, result: LayerResult, cell: tuple[int, int]) -> None:
+    """Print the address of the page of layers in an app, on stderr."""
+    from quantviz.lab.layer_state import AS_IT_IS, LayerState, Pair, write_link
+    from quantviz.lab.share_links import write_address
+
+    source, folders = found
+    weights = str(result.weights.scheme or AS_IT_IS)
+    inputs = str(result.inputs.scheme or AS_IT_IS)
+    state = LayerState(source, Pair(weights, inputs, result.static), result.seed, cell)
+    parameters = write_link(state)
+    if language() != DEFAULT_LANGUAGE:
+        parameters["lang"] = language()
+    click.echo(write_address(app, "layers", parameters), err=True)
+    for folder in dict.fromkeys(folders):
+        say("cli.link_folder", folder=folder)
 
 
 def own_layer(weights: str, inputs: str, outputs_axis: Orientation | None) -> Captured:

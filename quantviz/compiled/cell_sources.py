@@ -9,6 +9,7 @@ from typing import Any
 from quantviz.compiled.hand_written import by_hand
 from quantviz.compiled.short_forms import of_numbers, replaced, unsaturated
 from quantviz.compiled.tracing import BlockCode, CellCode, words_of
+from quantviz.compiled.vector_comparing import GIVEN_TO_COMPARE
 from quantviz.compiled.vector_sums import GIVEN, GIVEN_TO_TRY, described
 from quantviz.schemes.calibration import FLOAT32_EXACT_INTEGER, FLOAT32_MAX
 
@@ -22,12 +23,6 @@ _STORES = (
     "store_f8(steps, at, select(wide == 0.0, f8(0.0), {in_steps}))",
 )
 STORES_OF_ERRORS = ("store_error(error, at, {error})",)
-#: Errors and steps, which lie in place of values, and inverses of steps in place of errors in steps.
-STORES_WITH_STEPS = (
-    "store_x_hat(x_hat, at, f4({step}))",
-    *_STORES[2:4],
-    "store_f8(steps, at, {inverse_step})",
-)
 #: The loop around a cell's lines: a chunk of cells, block after block. Arguments are numbers and addresses of
 #: arrays.
 _TEMPLATE = """
@@ -134,10 +129,6 @@ def source_of_cells(code: CellCode, by_element: bool, stores: tuple[str, ...] = 
     of_block = [*loads, *of_block]
     of_cell = [*index, *map(_renamed, code.of_cell)]
     results = {name: _renamed(code.results[name]) for name in ("q", "x_hat", "error", "clipped")}
-    results["step"] = _renamed(code.results["step"])
-    results["inverse_step"] = (
-        "inverse_step" if code.step_of_block else f"f8(1.0) / f8({code.results['step']})"
-    )
     results["in_steps"] = (
         "wide * inverse_step" if code.step_of_block else f"wide / f8({code.results['step']})"
     )
@@ -170,6 +161,14 @@ def _source_of_sums(code: CellCode, by_element: bool, counted: bool) -> str:
     }
     plain["counted"] = counted
     return _source_of_loops("summing", plain, GIVEN)
+
+
+def source_of_comparison(code: CellCode) -> str:
+    code = of_numbers(code)
+    plain = _described(code, by_element=False) | {
+        name: _renamed(code.results[name]) for name in ("error", "clipped", "step")
+    }
+    return _source_of_loops("comparing", plain, GIVEN_TO_COMPARE)
 
 
 def source_of_trials(code: CellCode) -> str:

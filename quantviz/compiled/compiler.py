@@ -35,6 +35,7 @@ from quantviz.compiled.cell_functions import (
 from quantviz.compiled.driving import drive, drive_bands, drive_pieces
 from quantviz.compiled.kernel_cache import cache_folder
 from quantviz.compiled.machine_code import b1, caching_in, f4, f8, i4, i8, pointer, several
+from quantviz.compiled.vector_comparing import comparing
 from quantviz.compiled.vector_searches import searching
 from quantviz.compiled.vector_sums import summing, trying
 from quantviz.whole_files import put_whole
@@ -47,6 +48,8 @@ _POINTERS: dict[str, Any] = {
     "q": types.int32, "x_hat": types.float32, "error": types.float32, "clipped": types.uint8,
     "steps": types.float64, "low": types.int32, "high": types.int32, "absmax": types.float64,
     "out": types.float64, "found": types.float64, "codes": types.uint8,
+    "firsts": types.int64, "numbers": types.int64, "columns": types.int64, "allowed": types.float32,
+    "slack": types.float32, "near": types.int32, "hit": types.uint8,
 }  # fmt: skip
 #: Functions of the lines, by name.
 _NAMES = {
@@ -139,6 +142,7 @@ def _made(source: str) -> Any:
         **_NAMES,
         "summing": summing,
         "trying": trying,
+        "comparing": comparing,
         "searching": searching,
         "small": [function.py_func for function in (least, two_to, exponent, brain)],
     }

@@ -100,16 +100,10 @@ class Summing(Loops):
         return {"True": True, "False": False, **found}[self.code[name]]
 
     def of_block(self, block: Lanes, known: dict[str, Any], *, wide: bool) -> dict[str, Any]:
-        """Load the parameters of a block, or of `WIDTH` of them from `block` on, run the block's lines, and
-        return all values by name.
+        """Run the lines of a block, or of `WIDTH` of them from `block` on, and return all values by name,
+        those among them that `cells` needs for steps.
         """
-        read = {
-            name: self.memory.load("f8", known["params"], known["blocks"] * i + block, wide=wide).to(
-                self.code["types"][name]
-            )
-            for i, name in enumerate(self.code["params"])
-        }
-        found = self.run(self.code["of_block"], {**known, **read})
+        found = self.lines_of_block(block, known, wide=wide)
         if self.code["step_of_block"]:
             step = self.result("step", found)
             inverse = 1.0 / step
@@ -119,6 +113,18 @@ class Summing(Loops):
                 self.sums[wide]["apart"], ((step >= STEP_LIMITS[0]) & (step <= STEP_LIMITS[1]) ^ True).count()
             )
         return found
+
+    def lines_of_block(self, block: Lanes, known: dict[str, Any], *, wide: bool) -> dict[str, Any]:
+        """Load the parameters of a block, or of `WIDTH` of them from `block` on, run the block's lines, and
+        return all values by name.
+        """
+        read = {
+            name: self.memory.load("f8", known["params"], known["blocks"] * i + block, wide=wide).to(
+                self.code["types"][name]
+            )
+            for i, name in enumerate(self.code["params"])
+        }
+        return self.run(self.code["of_block"], {**known, **read})
 
     def cells(self, values: Lanes, place: Lanes, known: dict[str, Any], noise: Any) -> None:
         """Add one cell, or `WIDTH` of them from `place` on, to the sums of `begun`; error² to `noise`."""

@@ -158,10 +158,9 @@ def _trace(picture: LayerPicture, name: str, end: float, theme: Theme) -> dict[s
         "hoverinfo": "none",
     }
     if max(picture.x.values.shape + picture.y.values.shape) <= _MOST_PRINTED:
-        trace["texttemplate"] = "%{z:.3~g}"
+        trace["text"] = [[short_number(float(value)) for value in row] for row in part.values]
+        trace["texttemplate"] = "%{text}"
         trace["textfont"] = {"size": 12}
-    else:
-        trace |= {"xgap": 0, "ygap": 0}
     return trace
 
 

@@ -9,6 +9,7 @@ import dataclasses
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
 
@@ -221,6 +222,7 @@ def _sides(shape: Shape) -> tuple[Shape, Shape]:
     return (outputs, inputs), (tokens, inputs)
 
 
+@lru_cache(maxsize=256)  # a page asks for each scheme that it offers
 def _scheme(form: str) -> Scheme | None:
     return None if form == AS_IT_IS else as_scheme(form)
 

@@ -174,5 +174,5 @@ def note_on_culprit(products: Products, channels: Channels) -> Note:
 def _loud(sizes: torch.Tensor) -> tuple[int, ...]:
     """Return the places of the loud ones; none where the median is 0."""
     median = sizes.median()
-    order = sizes.argsort(descending=True, stable=True).tolist()
-    return tuple(place for place in order if sizes[place] >= LOUD * median > 0)
+    count = int((sizes >= LOUD * median).sum()) if median > 0 else 0
+    return tuple(sizes.argsort(descending=True, stable=True)[:count].tolist())

@@ -10,7 +10,10 @@ import torch
 
 from quantviz.pickling import Picklable
 from quantviz.quantization.explanation import Step
+from quantviz.quantization.integer_operators import sum_of
 from quantviz.quantization.operations import NamedTensors, Operation, Operations, run_operations
+from quantviz.quantization.result import QParams
+from quantviz.schemes.formats import find_format
 from quantviz.tensors.conversion import dtype_name
 from quantviz.text.notebook_tables import table
 
@@ -69,6 +72,29 @@ def steps_of_cell(operations: Operations, values: NamedTensors) -> tuple[tuple[S
 
     found = run_operations(operations, values, record)
     return tuple(_needed(steps, found)), found
+
+
+def steps_of_sum(
+    a: int,
+    a_params: QParams,
+    b: int,
+    b_params: QParams,
+    params: QParams,
+    *,
+    number_format: str = "int8",
+    arithmetic: str = "onnxruntime",
+) -> tuple[Step, ...]:
+    """Return the lines that `add_codes` runs on one pair of codes; its arguments are those.
+
+    >>> nearly = QParams(0.02534690499305725, -106), QParams(0.035809919238090515, -120)
+    >>> steps = steps_of_sum(-114, nearly[0], -122, nearly[1], QParams(0.0365859717130661, -105))
+    >>> [(step.code_line, round(step.output, 6)) for step in steps[-4:]]
+    [('y = fma(q_b, r_b, y)', -112.5), ('y = round(y)', -112.0), ('q = int32(y)', -112), \
+('q = clamp(q, low, high)', -112)]
+    """
+    fmt = find_format(number_format)
+    operations, values = sum_of([a], a_params, [b], b_params, params, fmt=fmt, arithmetic=arithmetic)
+    return steps_of_cell(operations, values)[0]
 
 
 def _needed(steps: Sequence[Step], values: NamedTensors) -> Sequence[Step]:

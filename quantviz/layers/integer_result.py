@@ -17,6 +17,7 @@ from quantviz.layers.integer_engines import ACTIVATIONS, INTEGER_ENGINES, Intege
 from quantviz.layers.integer_explanation import IntegerExplanation, steps_of_cell
 from quantviz.layers.integer_operations import accumulated, accumulated_in_pairs, layer_operations
 from quantviz.pickling import Picklable
+from quantviz.quantization.integer_operators import single_params
 from quantviz.quantization.operations import NamedTensors, Operations, run_operations
 from quantviz.quantization.result import QParams, QuantResult
 from quantviz.schemes.formats import find_format
@@ -95,7 +96,7 @@ class IntegerResult(Picklable):
     @property
     def y(self) -> torch.Tensor:
         """Return the values of the codes, S_y · (q − Z_y), float32 (tokens, outputs)."""
-        scale, zero = _single(self.outputs)
+        scale, zero = single_params(self.outputs)
         return scale * (self.q - zero).to(torch.float32)
 
     @cached_property
@@ -158,7 +159,7 @@ class IntegerResult(Picklable):
         sums = [step for step in steps if step.name == "acc" or step.key.startswith("integer_bias")]
         if "bias" in values:
             exact = exact + (0 if self._engine.bias == "real" else values["bias"].item())
-        scale, zero = _single(self.outputs)
+        scale, zero = single_params(self.outputs)
         q = int(found["q"])
         return IntegerExplanation(
             token=token,
@@ -180,7 +181,7 @@ class IntegerResult(Picklable):
 
     def _values(self, tokens: slice, outputs: slice) -> NamedTensors:
         """Return the values that the operations read, for some outputs of some tokens."""
-        scale, zero = _single(self.outputs)
+        scale, zero = single_params(self.outputs)
         fmt = find_format(self.number_format)
         whole = {
             "z_x": self.inputs.zero_point,
@@ -317,7 +318,7 @@ def _check_layer(result: IntegerResult) -> None:
     pairs = (inputs.number_format, weights.number_format)
     if INTEGER_ENGINES[result.engine].pairs == "saturated" and pairs != ("uint8", "int8"):
         raise QuantVizError("integer.pairs", inputs=pairs[0], weights=pairs[1])
-    scale, zero = _single(result.outputs)
+    scale, zero = single_params(result.outputs)
     if not fmt.code_min <= int(zero) <= fmt.code_max:
         raise QuantVizError(
             "zero_point_beyond_codes", smallest=fmt.code_min, largest=fmt.code_max, got=int(zero)
@@ -328,19 +329,6 @@ def _check_layer(result: IntegerResult) -> None:
         in_float32 = torch.tensor(multiplier, dtype=torch.float32).item()
         if not 0 < in_float32 < math.inf:
             raise QuantVizError("multiplier_not_positive", got=multiplier)
-
-
-def _single(params: QParams) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return one scale, float32, and one zero point, int32."""
-    scale = torch.as_tensor(params.scale, dtype=torch.float32).flatten()
-    zero = torch.as_tensor(params.zero_point, dtype=torch.float32).flatten()
-    if scale.numel() != 1 or zero.numel() != 1:
-        raise QuantVizError("operator_needs_one_scale", got=max(scale.numel(), zero.numel()))
-    if not 0 < scale.item() < math.inf:
-        raise QuantVizError("scale_not_positive", got=scale.item())
-    if zero.item() != round(zero.item()):
-        raise QuantVizError("zero_point_not_integer", got=zero.item(), largest=2**24)
-    return scale[0], zero[0].to(torch.int32)
 
 
 def _of_outputs(values: torch.Tensor, outputs: slice) -> torch.Tensor:

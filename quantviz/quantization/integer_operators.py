@@ -9,7 +9,9 @@ import torch
 
 from quantviz.door import public
 from quantviz.errors import QuantVizError
-from quantviz.quantization.operations import run_operations
+from quantviz.quantization.code_sums import AVERAGES as AVERAGES
+from quantviz.quantization.code_sums import SUMS
+from quantviz.quantization.operations import NamedTensors, Operations, run_operations
 from quantviz.quantization.requantizing import (
     REQUANTIZATIONS as REQUANTIZATIONS,
 )
@@ -18,9 +20,11 @@ from quantviz.quantization.requantizing import (
     round_operations,
 )
 from quantviz.quantization.result import QParams
-from quantviz.quantization.value_to_code import fma
 from quantviz.schemes.formats import NumberFormat, find_format
 from quantviz.tensors.conversion import as_accumulators, as_codes, torch_dtype
+
+#: Whole numbers of float32 end here.
+_LARGEST_ZERO = 2**24
 
 
 @public
@@ -69,12 +73,16 @@ def requantize(
 
 @public
 def add_codes(
-    a: Any, a_params: QParams, b: Any, b_params: QParams, params: QParams, *, number_format: str = "int8"
+    a: Any,
+    a_params: QParams,
+    b: Any,
+    b_params: QParams,
+    params: QParams,
+    *,
+    number_format: str = "int8",
+    arithmetic: str = "onnxruntime",
 ) -> torch.Tensor:
-    """Return the codes of a sum, as ONNX Runtime's QLinearAdd makes them from codes on x86 with AVX2.
-
-    No term is dequantized: each is multiplied by its scale over that of the sum, with fused multiply-adds of
-    float32, and zero points are one number beside them.
+    """Return the codes of a sum, as a runtime makes them from codes.
 
     Args:
         a: Codes of one term: a tensor, nested list or array.
@@ -83,6 +91,8 @@ def add_codes(
         b_params: Its scale and zero point.
         params: Scale and zero point of the sum.
         number_format: Id of the integer format of all three.
+        arithmetic: "onnxruntime" is its QLinearAdd on x86 with AVX2, in fused multiply-adds of float32;
+            "litert_reference" is ADD of LiteRT's reference kernels, in int32 with a shift of 20 bits.
 
     Raises:
         QuantVizError: Codes or scales are not as described.
@@ -92,24 +102,75 @@ def add_codes(
     [-112]
     """
     fmt = _integer_format(number_format)
-    codes = {"a": as_codes(a, fmt).to(torch.float32), "b": as_codes(b, fmt).to(torch.float32)}
+    operations, values = sum_of(a, a_params, b, b_params, params, fmt=fmt, arithmetic=arithmetic)
+    return run_operations(operations, values)["q"].to(torch_dtype(fmt.code_dtype))
+
+
+def sum_of(
+    a: Any,
+    a_params: QParams,
+    b: Any,
+    b_params: QParams,
+    params: QParams,
+    *,
+    fmt: NumberFormat,
+    arithmetic: str,
+) -> tuple[Operations, NamedTensors]:
+    """Return the operations of a sum of codes, and the values that they read."""
+    if arithmetic not in SUMS:
+        raise QuantVizError("requantization_unknown", got=arithmetic, known=", ".join(SUMS))
+    codes = {"a": as_codes(a, fmt).to(torch.int32), "b": as_codes(b, fmt).to(torch.int32)}
     alone = _single_in_rows(codes["a"].shape, codes["b"].shape)
-    scale, zero = _single(params)
-    (a_scale, a_zero), (b_scale, b_zero) = _single(a_params), _single(b_params)
-    ratio = {"a": a_scale / scale, "b": b_scale / scale}
-    offset = {"a": ratio["a"] * a_zero, "b": ratio["b"] * b_zero}
-    # The compiler chose which product is rounded by itself, in each of its three loops.
-    order = ("b", "a")
-    if alone == "a":
-        order = ("a", "b")
-        total = zero - fma(ratio["b"], b_zero, offset["a"])
-    else:
-        total = zero - fma(ratio["a"], a_zero, offset["b"])
-    for name in order:
-        total = fma(codes[name], ratio[name], total)
-    rounded = torch.round(total)
-    # A sum beyond int32 becomes the smallest int32, as x86 converts it.
-    return _saturated(torch.where(rounded.abs() < 2.0**31, rounded, -(2.0**31)), fmt)
+    values = {"q_a": codes["a"], "q_b": codes["b"], **_ends(fmt)}
+    for name, each in (("a", a_params), ("b", b_params), ("y", params)):
+        values[f"s_{name}"], values[f"z_{name}"] = single_params(each)
+    return SUMS[arithmetic]["a" if alone == "a" else "b"], values
+
+
+@public
+def average_codes(
+    codes: Any,
+    params: QParams,
+    outputs: QParams,
+    *,
+    number_format: str = "int8",
+    arithmetic: str = "onnxruntime_global",
+) -> torch.Tensor:
+    """Return the codes of averages along the last axis, as a runtime makes them from codes.
+
+    Args:
+        codes: Codes, (…, n): a tensor, nested list or array.
+        params: Their scale and zero point, one of each.
+        outputs: Scale and zero point of the averages.
+        number_format: Id of the integer format of both.
+        arithmetic: "onnxruntime_global" is its QLinearGlobalAveragePool, which multiplies an int32 sum by one
+            number; "onnxruntime_pool" its QLinearAveragePool, which adds up real numbers in float32 and
+            rounds after the zero point; "litert_reference" is MEAN of LiteRT's reference kernels, in fixed
+            point.
+
+    Raises:
+        QuantVizError: Codes or scales are not as described.
+
+    A half is rounded to even with the zero point, or without it:
+
+    >>> half = [[0, 1]], QParams(1.0), QParams(1.0, 1)
+    >>> [average_codes(*half, arithmetic=each).item() for each in AVERAGES]
+    [1, 2, 2]
+    """
+    fmt = _integer_format(number_format)
+    if arithmetic not in AVERAGES:
+        raise QuantVizError("requantization_unknown", got=arithmetic, known=", ".join(AVERAGES))
+    given = as_codes(codes, fmt).to(torch.int32)
+    values = {"q_x": given, "n": torch.tensor(given.shape[-1], dtype=torch.int32), **_ends(fmt)}
+    for name, each in (("x", params), ("y", outputs)):
+        values[f"s_{name}"], values[f"z_{name}"] = single_params(each)
+    return run_operations(AVERAGES[arithmetic], values)["q"].to(torch_dtype(fmt.code_dtype))
+
+
+def _ends(fmt: NumberFormat) -> NamedTensors:
+    """Return the ends of a format, int32."""
+    ends = {"low": fmt.code_min, "high": fmt.code_max}
+    return {name: torch.tensor(each, dtype=torch.int32) for name, each in ends.items()}
 
 
 def _single_in_rows(a: torch.Size, b: torch.Size) -> str | None:
@@ -127,8 +188,8 @@ def _single_in_rows(a: torch.Size, b: torch.Size) -> str | None:
     return next((name for name, own in (("a", a), ("b", b)) if len(own) < -axis or own[axis] == 1), None)
 
 
-def _single(params: QParams) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return scale and zero point as float32."""
+def single_params(params: QParams) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return scale, float32, and zero point, int32."""
     scale, zero = (
         torch.as_tensor(each, dtype=torch.float32).flatten() for each in (params.scale, params.zero_point)
     )
@@ -136,7 +197,9 @@ def _single(params: QParams) -> tuple[torch.Tensor, torch.Tensor]:
         raise QuantVizError("operator_needs_one_scale", got=scale.numel())
     if not 0 < scale.item() < math.inf:
         raise QuantVizError("scale_not_positive", got=scale.item())
-    return scale, zero
+    if abs(zero.item()) > _LARGEST_ZERO or zero.item() != round(zero.item()):
+        raise QuantVizError("zero_point_not_integer", got=zero.item(), largest=_LARGEST_ZERO)
+    return scale[0], zero[0].to(torch.int32)
 
 
 def _integer_format(number_format: str) -> NumberFormat:

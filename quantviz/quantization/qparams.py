@@ -272,7 +272,9 @@ def _refuse_scales(scales: torch.Tensor, scheme: Scheme, chosen: bool) -> None:
     convention makes them so.
     """
     single = scales.to(torch.float32)
-    usable = torch.isfinite(single) & ((single > 0) | chosen | (scheme.signed_scale & (single < 0)))
+    usable = single.abs() < math.inf
+    if not chosen:
+        usable &= (single > 0) | (scheme.signed_scale & (single < 0))
     if not bool(usable.all()):
         bad = scales[~usable][0].item()
         negative = -math.inf < bad < 0 and not scheme.signed_scale
@@ -283,7 +285,7 @@ def _refuse_zero_points(zeros: torch.Tensor, scheme: Scheme) -> None:
     """Refuse zero points that are not codes; where they are values, those that are not finite."""
     if scheme.zero_domain in ("none", "code_int"):
         # `torch.round` shares a few thousand numbers out among threads, who then wait for each other.
-        usable = (zeros % 1 == 0) & (zeros.abs() <= FLOAT32_EXACT_INTEGER)
+        usable = (zeros.to(torch.int64) == zeros) & (zeros.abs() <= FLOAT32_EXACT_INTEGER)
     else:
         usable = torch.isfinite(zeros.to(torch.float32))
     if not bool(usable.all()):

@@ -51,7 +51,9 @@ def multiply_operations(way: Requantization) -> Operations:
         return _IN_FLOAT32
     if way.multiplier == "float64":
         return _IN_FLOAT64
-    return _IN_FIXED_POINT_ONCE if way.ties == "up" else (*_FACTOR, *_HIGH_PRODUCT, *_SHIFTS[way.ties])
+    if way.ties == "up":
+        return _IN_FIXED_POINT_ONCE
+    return (*FACTOR, *scaled_twice("acc", "y", away=way.ties == "up_then_away"))
 
 
 def round_operations(way: Requantization) -> Operations:
@@ -96,6 +98,42 @@ def as_int32(y: torch.Tensor) -> torch.Tensor:
     return torch.where(fits, y.to(torch.float64), -(2.0**31)).to(torch.int32)
 
 
+def scaled_twice(source: str, name: str, *, away: bool) -> Operations:
+    """Return the operations that multiply a value in fixed point, by `m0` and `shift`, and round it twice.
+
+    Args:
+        source: The name of the value, int32.
+        name: The name of the product.
+        away: Whether the second rounding is half away from 0, else half up.
+    """
+
+    def shifted(values: NamedTensors) -> torch.Tensor:
+        y = values[name].to(torch.int64)
+        if away:
+            return torch.sign(y) * ((y.abs() + values["half"]) >> values["right"])
+        return (y + values["half"]) >> values["right"]
+
+    second = Operation("integer_shift_up", f"{name} = ({name} + half) >> right", shifted)
+    if away:
+        line = f"{name} = sign({name}) * ((abs({name}) + half) >> right)"
+        second = Operation("integer_shift_away", line, shifted)
+    return (
+        Operation(
+            "integer_left_shift",
+            f"{name} = int32({source} << max(shift, 0))",
+            lambda v: as_int32(v[source].to(torch.int64) << v["shift"].clamp(min=0)),
+        ),
+        Operation(
+            "integer_high_product",
+            f"{name} = int32(({name} * m0 + 2**30) >> 31)",
+            lambda v: as_int32((v[name].to(torch.int64) * v["m0"] + 2**30) >> FACTOR_BITS),
+        ),
+        Operation("integer_right", "right = max(-shift, 0)"),
+        Operation("integer_half", "half = (1 << right) >> 1"),
+        second,
+    )
+
+
 def to_int32(name: str, whole: str) -> Operation:
     """Return the operation that converts the rounded value to int32."""
     return Operation("integer_convert", f"{name} = int32({whole})", lambda values: as_int32(values[whole]))
@@ -110,47 +148,15 @@ _IN_FLOAT64 = (
     Operation("integer_acc_float64", "y = float64(acc)"),
     Operation("integer_multiply", "y = y * m"),
 )
-_FACTOR = (
+#: The operations that bring a multiplier into fixed point.
+FACTOR = (
     Operation("integer_factor", "m0 = factor(m)", lambda v: factor_and_exponent(v["m"])[0]),
     Operation("integer_exponent", "shift = exponent(m)", lambda v: factor_and_exponent(v["m"])[1]),
 )
 
 
-def _shifted_away(values: NamedTensors) -> torch.Tensor:
-    y = values["y"].to(torch.int64)
-    return torch.sign(y) * ((y.abs() + values["half"]) >> values["right"])
-
-
-_HIGH_PRODUCT = (
-    Operation(
-        "integer_left_shift",
-        "y = int32(acc << max(shift, 0))",
-        lambda v: as_int32(v["acc"].to(torch.int64) << v["shift"].clamp(min=0)),
-    ),
-    Operation(
-        "integer_high_product",
-        "y = int32((y * m0 + 2**30) >> 31)",
-        lambda v: as_int32((v["y"].to(torch.int64) * v["m0"] + 2**30) >> FACTOR_BITS),
-    ),
-    Operation("integer_right", "right = max(-shift, 0)"),
-    Operation("integer_half", "half = (1 << right) >> 1"),
-)
-_SHIFTS: Mapping[str, Operations] = MappingProxyType(
-    {
-        "up_then_up": (
-            Operation(
-                "integer_shift_up",
-                "y = (y + half) >> right",
-                lambda v: (v["y"].to(torch.int64) + v["half"]) >> v["right"],
-            ),
-        ),
-        "up_then_away": (
-            Operation("integer_shift_away", "y = sign(y) * ((abs(y) + half) >> right)", _shifted_away),
-        ),
-    }
-)
 _IN_FIXED_POINT_ONCE = (
-    *_FACTOR,
+    *FACTOR,
     # A smaller shift would only lead to codes beyond every format.
     Operation("integer_right_once", "right = max(31 - shift, 1)"),
     Operation("integer_half_once", "half = 1 << (right - 1)"),

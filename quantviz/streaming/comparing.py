@@ -20,7 +20,6 @@ from quantviz.schemes.calibration import External
 from quantviz.schemes.granularity import BlockLayout, Shape
 from quantviz.schemes.scheme import Scheme
 from quantviz.streaming import kernel_access, limits
-from quantviz.streaming.pieces import Buffers
 from quantviz.streaming.programs import Program, program_of
 from quantviz.streaming.result_metrics import moments_of_sums
 from quantviz.streaming.tensor_facts import DECODED
@@ -159,7 +158,7 @@ def by_reference(band: Band) -> Compared:
 @lru_cache(maxsize=64)
 def _given(scheme: Scheme, shape: Shape) -> tuple[Scheme, BlockLayout] | None:
     """Return the scheme with given scales, and its blocks; none if kernels cannot compare under it."""
-    given = scheme.replace(nonfinite="ignore", calibration=External())
+    given = scheme.replace(nonfinite="refuse", calibration=External())
     if given.number_format.bits > 8 or any(given.problems(shape)):
         return None
     layout = given.layout(shape)
@@ -181,17 +180,17 @@ def _by_kernel(band: Band) -> Compared | None:
     apart = np.empty(0, np.bool_)
     stored = _grid(band.scale, layout)
     if bool((stored == 0).any()):
-        cells = blocks.expand(stored, layout, shape) == 0
-        apart = cells.expand(shape).flatten().numpy()
+        apart = (stored == 0).flatten().numpy()
     return _run(band, layout, program, params, apart)
 
 
 def _run(
     band: Band, layout: BlockLayout, program: Program, params: QParams, apart: _Flags
 ) -> Compared | None:
-    from quantviz.compiled.comparing import LARGEST, OF_NEAREST, TILE, compare
+    from quantviz.compiled.comparing import TILE, compare
+    from quantviz.compiled.partial_sums import INFINITE
     from quantviz.compiled.result_sums import SUMS, TABLES
-    from quantviz.compiled.run_kernels import numbers_of
+    from quantviz.compiled.vector_comparing import AT, START
 
     fmt = band.scheme.number_format
     codes = np.empty(0, np.uint8)
@@ -203,11 +202,10 @@ def _run(
     near = np.zeros(band.stored.shape[1], np.int32)
     hit = np.zeros(layout.block_count, np.bool_)
     counts = np.zeros((TABLES, 256), np.int64)
-    sums = np.zeros(len(SUMS))
-    extremes = np.array([0x7FFFFFFF, -0x80000000] * 2 + [0, 0], np.int32)
+    out = np.array(START)
     decoded = np.empty(TILE, np.float32)
     compare(
-        program.steps_address(),
+        program.comparison_address(),
         _words(band.stored),
         _rule(band, layout),
         (codes, words, fmt.code_min),
@@ -215,19 +213,20 @@ def _run(
             program.place(layout, 0, band.stored.numel()),
             (program.of_blocks(params), layout.block_count, *program.constants),
         ),
-        (decoded, decoded.view(np.uint32), np.empty(TILE, np.float32), Buffers(TILE).arrays),
+        (decoded, decoded.view(np.uint32), np.empty(TILE, np.float32)),
         (np.array(band.slack, np.float32), apart),
-        (near, hit, counts, sums, extremes),
+        (near, hit, counts, out),
     )
-    if not (np.isfinite(sums).all() and np.isfinite(extremes[OF_NEAREST].view(np.float32))):
+    sums = out[: len(SUMS)]
+    if not (np.isfinite(sums).all() and out[AT["of_nearest"]] < INFINITE):
         return None
     of_bytes = counts.sum(0)
     if band.words is not None:
         low, high = (np.bincount(places, of_bytes) for places in (np.arange(256) & 15, np.arange(256) >> 4))
         of_bytes = low + high
     # The first codes are those of the format: a code has no other byte.
-    moments = moments_of_sums(sums, band.stored.numel(), extremes[LARGEST], of_bytes[: fmt.levels])
-    lo, hi, lo_value, hi_value = numbers_of(extremes[:4]).tolist()
+    moments = moments_of_sums(sums, band.stored.numel(), int(out[AT["largest"]]), of_bytes[: fmt.levels])
+    lo, hi, lo_value, hi_value = out[AT["least_x"] :].tolist()
     ends = (lo, hi), (lo_value, hi_value)
     return Compared(moments, torch.from_numpy(near).to(torch.int64), layout.block_count, int(hit.sum()), ends)
 

@@ -40,8 +40,8 @@ class Program:
     address: int
     sums_addresses: Callable[[], tuple[int, int]]
     errors_address: Callable[[], int]
-    #: The address of a version that stores errors, steps and their inverses.
-    steps_address: Callable[[], int]
+    #: The address of a version that compares cells with the nearest ones.
+    comparison_address: Callable[[], int]
     #: The address of a version for many ranges at once.
     trials_address: Callable[[], int]
     #: The address of the blocks' arithmetic, and the constants that it reads; none if torch computes it.
@@ -242,9 +242,7 @@ def compiled_program(
     errors_address = cache(
         lambda: address(sources.source_of_cells(code, by_element, sources.STORES_OF_ERRORS))
     )
-    steps_address = cache(
-        lambda: address(sources.source_of_cells(code, by_element, sources.STORES_WITH_STEPS))
-    )
+    comparison_address = cache(lambda: address(sources.source_of_comparison(code)))
     trials_address = cache(lambda: address(sources.source_of_trials(code)))
     of_ranges = cache(lambda: _block_program(scheme, names))
     code_min = scheme.number_format.code_min
@@ -253,7 +251,7 @@ def compiled_program(
         address(sources.source_of_cells(code, by_element)),
         sums_addresses,
         errors_address,
-        steps_address,
+        comparison_address,
         trials_address,
         of_ranges,
         names,

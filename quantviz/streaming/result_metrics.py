@@ -92,17 +92,17 @@ def _added_up(r: QuantResult) -> Moments | None:
 
 
 def moments_of_sums(sums: Array, cells: int, largest: int, counts: Array) -> Moments:
-    """Return the moments of cells that `result_sums.add_cells` added up.
+    """Return the moments of cells from the sums of `result_sums.SUMS`.
 
     Args:
-        sums: Its sums.
+        sums: The sums.
         cells: The number of cells.
         largest: The bits of the largest error.
         counts: The count of each code.
     """
     from quantviz.compiled.result_sums import SUMS
 
-    of_sums = dict(zip(SUMS, map(number_of, sums.tolist()), strict=True))
+    of_sums = dict(zip(SUMS, torch.tensor(sums, dtype=torch.float64).unbind(), strict=True))
     code_counts = torch.from_numpy(counts).to(torch.float64)
     size = float(np.int32(largest).view(np.float32))
     return Moments(

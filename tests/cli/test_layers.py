@@ -1,6 +1,7 @@
 """`quantviz layer` and `quantviz layers`: their numbers, their sentences and their exit statuses."""
 
 import json
+from urllib.parse import parse_qsl, urlsplit
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from safetensors.torch import save_file
 
 import quantviz as qv
 from quantviz.cli import quantviz
+from quantviz.lab.layer_state import read_link
 from quantviz.layers.captures import Captured, Layers
 from quantviz.layers.layer_numbers import errors_by_moments
 from quantviz.text import languages
@@ -137,6 +139,35 @@ def test_what_does_not_fit_is_found_and_what_cannot_be_used_refused(folder):
         assert part in done.stderr
         assert done.stdout == ""
         assert "\x1b" not in done.stderr
+
+
+@pytest.mark.parametrize("language", languages())
+def test_the_page_opens_a_layer_of_the_folder_by_its_address(folder, monkeypatch, language):
+    app = ("--app", "http://localhost:8501/", *SCHEMES, "--lang", language, "--format", "json")
+    elsewhere = run("layer", folder / "capture.safetensors", HOSTILE, *app).stderr
+    assert f"{folder}" in elsewhere.splitlines()[-1]
+    monkeypatch.setenv("QUANTVIZ_DATA_DIR", str(folder))
+    weights = ("--weights", f"{folder}/model.safetensors:up", "--outputs-axis", 0)
+    for arguments in (
+        (folder / "capture.safetensors", "layers.0.up", "--dynamic"),
+        (*weights, "--inputs", folder / "x.npy"),
+        ("builtin(name=minilm_4_value)",),
+    ):
+        done = run("layer", *arguments, *app)
+        record = json.loads(done.stdout)
+        (address,) = (line for line in done.stderr.splitlines() if line.startswith("http://localhost"))
+        page = urlsplit(address)
+        assert page.path == "/layers"
+        parameters = dict(parse_qsl(page.query))
+        state, problems = read_link(parameters)
+        assert problems == ()
+        assert parameters.get("lang", "en") == language
+        assert list(state.cell) == record["worst_cell"]
+        layer = state.source.open()
+        found = qv.layer(
+            layer.weight, layer.inputs, *state.pair.schemes(), layer.bias, static=state.pair.static
+        )
+        assert found.rel_out.held_back == pytest.approx(record["rel_out_held_back"])
 
 
 # ---- second moments ----

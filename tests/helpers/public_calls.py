@@ -41,6 +41,7 @@ def right_calls(folder: Path) -> dict[str, dict[str, Any]]:
         "as_matrix": {"x": X},
         "audit": pairs,
         "audited_result": {**pairs, "tensor": "layers.0.mlp.up_proj.weight"},
+        "average_codes": {"codes": [[1, 2]], "params": params, "outputs": params},
         "blame": {"x": X, "scheme": scheme},
         "block_costs": {"x": X, "scheme": scheme},
         "choose_qparams": {"x": X, "scheme": scheme},

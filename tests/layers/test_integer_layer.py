@@ -8,6 +8,8 @@ import torch
 
 import quantviz as qv
 from quantviz.layers.integer_engines import ACTIVATIONS
+from quantviz.layers.integer_explanation import steps_of_sum
+from quantviz.quantization.code_sums import AVERAGES, SUMS
 from quantviz.quantization.requantizing import as_int32, factor_and_exponent, rounded_away
 from quantviz.quantization.value_to_code import fma
 from quantviz.text import languages, text
@@ -238,6 +240,35 @@ def test_what_is_no_layer_is_refused():
             call()
         assert refused.value.key == key
         assert all(refused.value.message(language) for language in languages())
+
+
+def test_the_steps_of_a_sum_lead_to_its_code():
+    """By hand this one is −112.50001, and so −113."""
+    nearly = ((0.02534690499305725, -106), (0.035809919238090515, -120), (0.0365859717130661, -105))
+    of_a, of_b, of_sum = (qv.QParams(*pair) for pair in nearly)
+    for arithmetic, code in (("onnxruntime", -112), ("litert_reference", -113)):
+        steps = steps_of_sum(-114, of_a, -122, of_b, of_sum, arithmetic=arithmetic)
+        assert qv.add_codes([-114], of_a, [-122], of_b, of_sum, arithmetic=arithmetic).tolist() == [code]
+        assert (steps[-1].name, steps[-1].output) == ("q", code)
+
+
+def test_averages_and_sums_have_words_for_each_step():
+    lists = [*AVERAGES.values(), *(each for both in SUMS.values() for each in both.values())]
+    keys = {operation.key for operations in lists for operation in operations}
+    assert all(text(f"steps.{key}", language) for key in keys for language in languages())
+
+
+def test_what_is_no_sum_or_average_is_refused():
+    one = qv.QParams(1.0)
+    for key, call in (
+        ("requantization_unknown", lambda: qv.add_codes([1], one, [1], one, one, arithmetic="none")),
+        ("requantization_unknown", lambda: qv.average_codes([1], one, one, arithmetic="none")),
+        ("zero_point_not_integer", lambda: qv.average_codes([1], qv.QParams(1.0, 0.5), one)),
+        ("code_out_of_range", lambda: qv.average_codes([1000], one, one)),
+    ):
+        with pytest.raises(qv.QuantVizError) as refused:
+            call()
+        assert refused.value.key == key
 
 
 def test_every_engine_has_its_words():

@@ -69,8 +69,8 @@ def test_halves_and_values_that_follow_from_codes_are_decoded_on_the_way(name, d
 
 
 def test_codes_are_unpacked_from_words_on_the_way():
-    """Neither whole tiles nor whole groups of rows: 44 rows of 520 columns."""
-    shape = (44, 520)
+    """Neither whole tiles nor whole groups of rows: 100 rows of 520 columns."""
+    shape = (100, 520)
     band = band_of(plain_scheme("uint4", "asymmetric", qv.PerGroup(40), shape), shape)
     band = dataclasses.replace(band, given=None)
     words = sum(band.q[:, k::8].to(torch.int64) << 4 * k for k in range(8)).to(torch.int32).T.contiguous()

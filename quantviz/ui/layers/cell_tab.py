@@ -129,10 +129,13 @@ def _table(products: Products, chosen: int) -> str:
 
 
 def _show_steps(seen: SeenLayer, cell: tuple[int, int], channel: int) -> None:
-    """Show every step of the rounding of one weight and one input."""
+    """Show every step of the rounding of one weight and one input, once that is opened."""
+    opened = st.expander(say("layers.cell.steps", channel=channel), key="layers_steps", on_change="rerun")
+    if not opened.open:
+        return
     token, output = cell
     result = seen.result
-    with st.expander(say("layers.cell.steps", channel=channel), key="layers_steps"):
+    with opened:
         for side, place in (("weights", (output, channel)), ("inputs", (token, channel))):
             operand = getattr(result, side)
             st.markdown(f"**{say(f'layers.cell.steps_{side}', line=place[0], channel=channel)}**")

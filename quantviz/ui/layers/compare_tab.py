@@ -15,7 +15,7 @@ from quantviz.ui.components.component import clicked_mark
 from quantviz.ui.components.phone_tables import Column, show_table
 from quantviz.ui.components.small_parts import show_plot
 from quantviz.ui.layers.state import SeenLayer, change_state, seen_layer
-from quantviz.ui.layers.words import bits_of, decibels, pair_name
+from quantviz.ui.layers.words import both_bits, decibels, pair_name
 from quantviz.ui.shell import errors
 from quantviz.ui.shell.words import language, plain, say, theme
 
@@ -75,8 +75,7 @@ def _show_table(points: list[PairPoint], found: list[SeenLayer], pairs: list[Pai
         Column("held_back", [100 * each.held_back for each in errors_out], 96, "%.3g %%", on_phone=True),
         Column("used", [100 * each.used for each in errors_out], 80, "%.3g %%"),
         Column("weight_db", weight_db, 80, "%.1f", on_phone=True),
-        Column("bits_w", [bits_of(seen, "weights") for seen in found], 52, "%.3g"),
-        Column("bits_a", [bits_of(seen, "inputs") for seen in found], 52, "%.3g"),
+        Column("bits", list(map(both_bits, found)), 84, align_right=True),
     )
     show_table(
         _TABLE,

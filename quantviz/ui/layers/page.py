@@ -15,7 +15,7 @@ from quantviz.lab.layer_state import LayerState, write_link
 from quantviz.layers.built_in import BuiltInLayer
 from quantviz.ui.components.choice import choose_among
 from quantviz.ui.components.clipboard import show_copy_link
-from quantviz.ui.components.page_header import show_header, title_words
+from quantviz.ui.components.page_header import show_header
 from quantviz.ui.layers.cell_tab import show_cell
 from quantviz.ui.layers.channels_tab import show_channels
 from quantviz.ui.layers.choices import show_choices, show_history
@@ -55,19 +55,18 @@ TABS: Mapping[str, Callable[[Scene], None]] = MappingProxyType(
 def show_page() -> None:
     """Show the layer of the state under its schemes."""
     st.html(Path(__file__).with_name("layers.css"))
-    words, actions = show_header(say("pages.layers"), say("layers.hint"))
-    warm_up()
     state = current_state()
-    layer = state.source.title(language())
+    source = state.source
+    layer = source.title(language())
+    hint = source.look(language()) if isinstance(source, BuiltInLayer) else say("layers.hint")
     title = " › ".join((say("pages.checkpoints"), say("pages.layers"), layer))
     name_tab(say("pages.layers"), layer)
-    source = state.source
-    hint = source.look(language()) if isinstance(source, BuiltInLayer) else say("layers.hint")
-    words.html(title_words(title, hint), width="stretch")
+    _, actions = show_header(title, hint)
     with actions:
         show_history()
         show_copy_link()
     show_choices(state)
+    warm_up()
     for problem in (*problems(), *errors.page_errors()):
         st.warning(say_error(problem))
     try:
@@ -91,8 +90,8 @@ def _show_layer(state: LayerState, seen: SeenLayer) -> None:
             show_picture(seen, state, cell)
         with st.container(key="layers_right"):
             _show_stage(Scene(state, seen, cell))
-    for note in seen.result.notes:
-        st.caption(say_note(note))
+    for words in dict.fromkeys(map(say_note, seen.result.notes)):
+        st.caption(words)
 
 
 def _show_stage(scene: Scene) -> None:

@@ -88,6 +88,8 @@ class SeenLayer:
     """A layer under a pair of schemes, with results that are computed on their first use and kept."""
 
     result: LayerResult
+    #: Names the layer, its schemes and its seed.
+    key: str
 
     @property
     def nbytes(self) -> int:
@@ -133,11 +135,14 @@ class SeenLayer:
 
     def picture(self, lines: Lines, shown: str) -> LayerPicture:
         """Return a part of the layer in pixels."""
-        from quantviz.layers.layer_picture import layer_picture
 
-        return layer_picture(
-            self.result, lines.tokens, lines.inputs, lines.outputs, shown, MOST_PIXELS, self.cells
-        )
+        def make() -> LayerPicture:
+            from quantviz.layers.layer_picture import layer_picture
+
+            axes = (lines.tokens, lines.inputs, lines.outputs)
+            return layer_picture(self.result, *axes, shown, MOST_PIXELS, self.cells)
+
+        return shared_fact(f"picture {self.key} {lines} {shown}", make)
 
 
 def seen_layer(state: LayerState, pair: Pair | None = None) -> SeenLayer:
@@ -148,6 +153,8 @@ def seen_layer(state: LayerState, pair: Pair | None = None) -> SeenLayer:
     """
     source = state.source
     wanted = pair or state.pair
+
+    key = f"layer {source.key} {wanted} {state.seed}"
 
     def make() -> SeenLayer:
         from quantviz.layers.layer_result import layer as quantized
@@ -163,6 +170,6 @@ def seen_layer(state: LayerState, pair: Pair | None = None) -> SeenLayer:
             static=wanted.static,
             seed=state.seed,
         )
-        return SeenLayer(result)
+        return SeenLayer(result, key)
 
-    return shared_fact(f"layer {source.key} {wanted} {state.seed}", make)
+    return shared_fact(key, make)

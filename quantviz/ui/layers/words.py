@@ -55,7 +55,7 @@ def show_numbers(seen: SeenLayer) -> None:
             _number(f"part_{name}", share_of(parts[name].share.held_back))
             for name in ("weights", "inputs", "cross")
         ),
-        _number("bits", f"W {bits_text(seen, 'weights')} · A {bits_text(seen, 'inputs')}"),
+        _number("bits", both_bits(seen)),
     ]
     st.html(f'<div class="qv-layer-numbers">{"".join(numbers)}</div>')
 
@@ -95,15 +95,12 @@ def share_of(value: float) -> str:
     return sign + share(abs(value))
 
 
-def bits_of(seen: SeenLayer, side: str) -> float | None:
-    """Return the bits of a value of a side, with its scales; None where it is not quantized."""
+def both_bits(seen: SeenLayer) -> str:
+    """Return the bits of a weight and of an input, with their scales; "–" where nothing is quantized."""
     from quantviz.evaluation.metric_formulas import bits_per_element
 
-    operand = getattr(seen.result, side)
-    return None if operand.scheme is None else bits_per_element(operand.scheme, operand.shape)
-
-
-def bits_text(seen: SeenLayer, side: str) -> str:
-    """Return the bits of a value of a side as text."""
-    bits = bits_of(seen, side)
-    return say("layers.not_rounded") if bits is None else short_number(bits)
+    operands = (seen.result.weights, seen.result.inputs)
+    return " · ".join(
+        "–" if each.scheme is None else short_number(bits_per_element(each.scheme, each.shape))
+        for each in operands
+    )

@@ -14,6 +14,7 @@ import numpy as np
 
 from tests.engines.integer import Path, layer_path
 from tests.engines.integer.layers import Convolution, Layer, convolutions, layers, near_ties, tied_sixes
+from tests.engines.integer.onnxruntime import Average, Sum, averages, our_average, our_sum, sums
 
 # It is read by the runtime when it is loaded.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -49,9 +50,13 @@ class Tensor:
 
 
 def run(
-    operator: tuple[int, int, int], options: Any, tensors: Sequence[Tensor], x: np.ndarray, resolver: Any
+    operator: tuple[int, int, int],
+    options: Any,
+    tensors: Sequence[Tensor],
+    given: Sequence[np.ndarray],
+    resolver: Any,
 ) -> np.ndarray:
-    """Return the output of one operator: the last of the tensors; the first is the input.
+    """Return the output of one operator: the last of the tensors; the first ones are given.
 
     `operator` is its code, its version and the type of its options.
     """
@@ -61,7 +66,8 @@ def run(
         num_threads=1,
     )
     made.allocate_tensors()
-    made.set_tensor(made.get_input_details()[0]["index"], x)
+    for details, values in zip(made.get_input_details(), given, strict=True):
+        made.set_tensor(details["index"], values)
     made.invoke()
     answer: np.ndarray = made.get_tensor(made.get_output_details()[0]["index"])
     return answer
@@ -86,7 +92,8 @@ def _model(operator: tuple[int, int, int], options: Any, tensors: Sequence[Tenso
     node = schema.OperatorT()
     node.opcodeIndex, node.inputs, node.outputs = 0, list(range(last)), [last]
     node.builtinOptionsType, node.builtinOptions = operator[2], options
-    graph.operators, graph.inputs, graph.outputs = [node], [0], [last]
+    graph.operators, graph.outputs = [node], [last]
+    graph.inputs = [number for number in range(last) if tensors[number].values is None]
     model.subgraphs = [graph]
     builder = flatbuffers.Builder(1024)
     builder.Finish(model.Pack(builder), b"TFL3")
@@ -131,7 +138,7 @@ def _connected(layer: Layer, resolver: Any) -> np.ndarray:
         *_parameters(layer, layer.q_w.shape, x.shape[:1]),
     ]
     of_options = schema.BuiltinOptions.FullyConnectedOptions
-    return run((schema.BuiltinOperator.FULLY_CONNECTED, 12, of_options), options, tensors, x, resolver)
+    return run((schema.BuiltinOperator.FULLY_CONNECTED, 12, of_options), options, tensors, [x], resolver)
 
 
 def _convolution(layer: Layer, resolver: Any) -> np.ndarray:
@@ -151,8 +158,37 @@ def _convolution(layer: Layer, resolver: Any) -> np.ndarray:
     kernel = _kernel(layer).shape
     tensors = [Tensor(x.shape, "int8", layer.s_x, layer.z_x), *_parameters(layer, kernel, (1, *places))]
     of_options = schema.BuiltinOptions.Conv2DOptions
-    answer = run((schema.BuiltinOperator.CONV_2D, 5, of_options), options, tensors, x, resolver)
+    answer = run((schema.BuiltinOperator.CONV_2D, 5, of_options), options, tensors, [x], resolver)
     return answer.reshape(-1, len(layer.q_w))
+
+
+def _add(terms: Sum, resolver: Any) -> np.ndarray:
+    a, a_params, b, b_params, params, _ = terms
+    tensors = [Tensor(a.shape, "int8", *a_params), Tensor(b.shape, "int8", *b_params)]
+    tensors.append(Tensor(a.shape, "int8", *params))
+    operator = (schema.BuiltinOperator.ADD, 2, schema.BuiltinOptions.AddOptions)
+    codes = [each.astype(np.int8) for each in (a, b)]
+    return run(operator, schema.AddOptionsT(), tensors, codes, resolver)
+
+
+def _mean(average: Average, resolver: Any) -> np.ndarray:
+    codes, params, outputs, _ = average
+    options = schema.ReducerOptionsT()
+    options.keepDims = True
+    # Each place is a channel of a picture of one row; the channels are last.
+    x = np.ascontiguousarray(codes.T)[None, None].astype(np.int8)
+    axes = Tensor((2,), "int32", [], 0, np.array([1, 2], np.int32))
+    tensors = [Tensor(x.shape, "int8", *params), axes, Tensor((1, 1, 1, len(codes)), "int8", *outputs)]
+    operator = (schema.BuiltinOperator.MEAN, 2, schema.BuiltinOptions.ReducerOptions)
+    return run(operator, options, tensors, [x], resolver).ravel()
+
+
+def _sums() -> list[Sum]:
+    return [terms for seed in (51, 52) for terms in sums(seed) if terms[-1] == "int8"]
+
+
+def _averages() -> list[Average]:
+    return [average for seed in (71, 72) for average in averages(seed) if average[-1] == "int8"]
 
 
 def _layers() -> Sequence[Layer]:
@@ -191,6 +227,20 @@ def _tied_convolutions() -> Sequence[Layer]:
 
 
 PATHS = (
+    Path(
+        "ADD, reference",
+        "`add_codes`",
+        _sums,
+        partial(_add, resolver=_REFERENCE),
+        partial(our_sum, arithmetic="litert_reference"),
+    ),
+    Path(
+        "MEAN, reference",
+        "`average_codes`",
+        _averages,
+        partial(_mean, resolver=_REFERENCE),
+        partial(our_average, arithmetic="litert_reference"),
+    ),
     *_paths("reference", _REFERENCE, "litert_reference_connected", "litert_reference"),
     *_paths("ruy", _RUY, "litert_ruy", "litert_ruy"),
     *_paths("XNNPACK", _XNNPACK, "xnnpack", "xnnpack"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -126,8 +127,16 @@ def _all_convolutions() -> list[Layer]:
 Sum = tuple[np.ndarray, tuple[float, int], np.ndarray, tuple[float, int], tuple[float, int], str]
 
 
-def _sums() -> list[Sum]:
-    draw = np.random.default_rng(51)
+#: Codes (places, n) with their parameters, those of the averages, and the format.
+Average = tuple[np.ndarray, tuple[float, int], tuple[float, int], str]
+#: Codes of inputs (tokens, blocks, inputs) and scales (tokens, blocks); codes of weights (outputs, blocks,
+#: inputs), their scales and zero points.
+Blocked = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+
+
+def sums(seed: int = 51) -> list[Sum]:
+    """Return sums of codes whose scales have ratios of few digits."""
+    draw = np.random.default_rng(seed)
     made: list[Sum] = []
     for number in range(32):
         kind = ("int8", "uint8")[number % 2]
@@ -157,10 +166,107 @@ def _qlinear_add(terms: Sum) -> np.ndarray:
     return run("QLinearAdd", feeds, kind, domain=_MICROSOFT)
 
 
-def _our_sum(terms: Sum) -> torch.Tensor:
+def our_sum(terms: Sum, arithmetic: str) -> torch.Tensor:
+    """Return our codes of a sum."""
     a, a_params, b, b_params, params, kind = terms
     pairs = [qv.QParams(*each) for each in (a_params, b_params, params)]
-    return qv.add_codes(a, pairs[0], b, pairs[1], pairs[2], number_format=kind)
+    return qv.add_codes(a, pairs[0], b, pairs[1], pairs[2], number_format=kind, arithmetic=arithmetic)
+
+
+def averages(seed: int = 71) -> list[Average]:
+    """Return codes to be averaged: patches of pictures, with scales that differ."""
+    draw = np.random.default_rng(seed)
+    made: list[Average] = []
+    for number in range(36):
+        kind = ("int8", "uint8")[number % 2]
+        places, count = ((1, 1), (64, 6), (33, 9), (7, 49), (128, 4), (5, 12))[number % 6]
+        params = (float(np.float32(draw.uniform(0.01, 0.1))), int(draw.integers(*ENDS[kind], endpoint=True)))
+        scale = params[0] * (1.0, 0.5, float(draw.uniform(0.2, 1.2)))[number % 3]
+        zero = int(draw.integers(*ENDS[kind], endpoint=True))
+        codes = draw.integers(*ENDS[kind], (places, count), endpoint=True)
+        made.append((codes, params, (float(np.float32(scale)), zero), kind))
+    return made
+
+
+def our_average(average: Average, arithmetic: str) -> torch.Tensor:
+    """Return our codes of an average."""
+    codes, params, outputs, kind = average
+    pairs = (qv.QParams(*params), qv.QParams(*outputs))
+    return qv.average_codes(codes, *pairs, number_format=kind, arithmetic=arithmetic)
+
+
+def _average_feeds(average: Average) -> dict[str, np.ndarray]:
+    codes, params, outputs, kind = average
+    # Each place is a channel of a picture of one row.
+    feeds = {"x": codes.astype(kind)[None, :, None, :]}
+    for name, (scale, zero) in (("x", params), ("y", outputs)):
+        feeds[f"{name}_scale"] = np.asarray(scale, np.float32)
+        feeds[f"{name}_zero"] = np.asarray(zero, kind)
+    return feeds
+
+
+def _global_average(average: Average) -> np.ndarray:
+    answer = run("QLinearGlobalAveragePool", _average_feeds(average), average[3], domain=_MICROSOFT)
+    return answer.ravel()
+
+
+def _pooled_average(average: Average) -> np.ndarray:
+    # The places lie one after the other in one row, between two others: of a picture that one place fills,
+    # the kernel of the global average answers.
+    count = average[0].shape[1]
+    feeds = _average_feeds(average)
+    row = np.pad(feeds["x"].ravel(), count)
+    feeds["x"] = row[None, None, None]
+    how = {"kernel_shape": [1, count], "strides": [1, count]}
+    return run("QLinearAveragePool", feeds, average[3], domain=_MICROSOFT, **how).ravel()[1:-1]
+
+
+def _blocked() -> list[Blocked]:
+    """Return inputs and 4-bit weights with a scale for each block of inputs, whose sums are exact in float32:
+    scales are powers of two, and each block of inputs is exact in int8.
+    """
+    draw = np.random.default_rng(81)
+    made: list[Blocked] = []
+    for number in range(32):
+        size, blocks = ((16, 1), (32, 3), (64, 2), (128, 5), (32, 1), (16, 7))[number % 6]
+        tokens, outputs = ((1, 1), (2, 3), (7, 16), (1, 33), (3, 5))[number % 5]
+        codes = draw.integers(-127, 128, (tokens, blocks, size))
+        # The largest input of a block is 127 steps: DynamicQuantize then finds these codes.
+        codes[..., 0] = 127 * draw.choice((-1, 1), codes.shape[:2])
+        x_scale = np.exp2(draw.integers(-3, 3, codes.shape[:2])).astype(np.float32)
+        weights = draw.integers(0, 16, (outputs, blocks, size))
+        w_scale = np.exp2(draw.integers(-3, 3, weights.shape[:2])).astype(np.float32)
+        zeros = draw.integers(0, 16, weights.shape[:2]) if number % 2 else np.full(weights.shape[:2], 8)
+        made.append((codes, x_scale, weights, w_scale, zeros))
+    return made
+
+
+def _matmul_nbits(blocked: Blocked, level: int) -> np.ndarray:
+    codes, x_scale, weights, w_scale, zeros = blocked
+    tokens, blocks, size = codes.shape
+    wide = np.pad(zeros, ((0, 0), (0, blocks % 2)))
+    feeds = {
+        "a": (codes * x_scale[..., None]).reshape(tokens, -1).astype(np.float32),
+        "b": (weights[..., ::2] | weights[..., 1::2] << 4).astype(np.uint8),
+        "s": w_scale.ravel(),
+        "z": (wide[:, ::2] | wide[:, 1::2] << 4).astype(np.uint8).ravel(),
+    }
+    sizes = {"K": blocks * size, "N": len(weights), "bits": 4, "block_size": size}
+    known = ("b", "s", "z")
+    return run(
+        "MatMulNBits", feeds, "float", domain=_MICROSOFT, constants=known, accuracy_level=level, **sizes
+    )
+
+
+def _our_blocks(blocked: Blocked) -> torch.Tensor:
+    """Return the integer products of each block, times both scales, added up."""
+    codes, x_scale, weights, w_scale, zeros = blocked
+    total = torch.zeros(len(codes), len(weights))
+    for block in range(codes.shape[1]):
+        W = qv.Codes(weights[:, block], 1.0, zeros[:, block], "uint4")
+        products = qv.integer_layer(W, qv.Codes(codes[:, block], 1.0), qv.QParams(1.0)).products
+        total += products * torch.from_numpy(np.outer(x_scale[:, block], w_scale[:, block]))
+    return total
 
 
 PATHS = (
@@ -180,5 +286,22 @@ PATHS = (
         _qgemm,
     ),
     layer_path("QLinearConv", "onnxruntime", _all_convolutions, _qlinear_conv),
-    Path("QLinearAdd", "`add_codes`", _sums, _qlinear_add, _our_sum),
+    Path("QLinearAdd", "`add_codes`", sums, _qlinear_add, partial(our_sum, arithmetic="onnxruntime")),
+    *(
+        Path(kernel, "`average_codes`", averages, theirs, partial(our_average, arithmetic=arithmetic))
+        for kernel, theirs, arithmetic in (
+            ("QLinearGlobalAveragePool", _global_average, "onnxruntime_global"),
+            ("QLinearAveragePool", _pooled_average, "onnxruntime_pool"),
+        )
+    ),
+    *(
+        Path(
+            f"MatMulNBits, accuracy_level {level}",
+            "products of each block, of layers that are exact in float32",
+            _blocked,
+            partial(_matmul_nbits, level=level),
+            _our_blocks,
+        )
+        for level in (0, 4)
+    ),
 )
