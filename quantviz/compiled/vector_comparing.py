@@ -62,28 +62,28 @@ class _Comparing(Summing):
         here |= {"to_column_": column - begin}
         here["allowed_"] = self.memory.load("f4", known["allowed"], k)
         outs = self.place("i8", 0)
-        squares = {
-            wide: {name: self.place("f8", 0.0, wide=wide) for name in ("kept", "clipped")}
-            for wide in (True, False)
-        }
-        done = begin
-        for wide, step in ((True, WIDTH), (False, 1)):
-            done = self.stepped(
-                done,
-                stop,
-                step,
-                lambda at, wide=wide: self.compared(at, here, squares[wide], outs, wide=wide),
-            )
+        done = self.cells_of_block(begin, stop, here, outs, wide=True)
+        with self.builder.if_then((done < stop).value, likely=False):
+            self.cells_of_block(done, stop, here, outs, wide=False)
         self.count(self.sums[True]["clipped"], self.get(outs))
         hit = self.memory.load("i4", known["hit"], block) + self.get(outs).to("i4")
         self.memory.store("i4", known["hit"], block, hit)
-        for wide, of_run in squares.items():
-            for name, place in of_run.items():
-                total = self.get(place)
-                self.count(self.sums[wide][f"{name}_e2"], total)
-                if self.code["step_of_block"]:
-                    inverse = here["inverse_step"]
-                    self.add(self.sums[wide][f"{name}_steps2"], total, inverse * inverse)
+
+    def cells_of_block(
+        self, begin: Lanes, stop: Lanes, known: dict[str, Any], outs: Any, *, wide: bool
+    ) -> Lanes:
+        """Write the loop over cells of a block, and return where it ends."""
+        squares = {name: self.place("f8", 0.0, wide=wide) for name in ("kept", "clipped")}
+        done = self.stepped(
+            begin, stop, WIDTH if wide else 1, lambda at: self.compared(at, known, squares, outs, wide=wide)
+        )
+        for name, place in squares.items():
+            total = self.get(place)
+            self.count(self.sums[wide][f"{name}_e2"], total)
+            if self.code["step_of_block"]:
+                inverse = known["inverse_step"]
+                self.add(self.sums[wide][f"{name}_steps2"], total, inverse * inverse)
+        return done
 
     def compared(
         self, place: Lanes, known: dict[str, Any], squares: dict[str, Any], outs: Any, *, wide: bool
