@@ -11,7 +11,6 @@ import pytest
 import quantviz as qv
 from tests.helpers.code import nodes, parsed
 from tests.helpers.imports import circles, imported_modules, modules, names_imported
-from tests.helpers.sample import sample_of
 
 ROOT = Path(__file__).parent.parent
 BLOCK = """
@@ -56,54 +55,39 @@ assert linear_quantization(torch.tensor([1.0, 2.0]))
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize(
-    "module",
-    [
-        "errors",
-        *(
-            f"schemes.{name}"
-            for name in (
-                "scheme",
-                "formats",
-                "granularity",
-                "conventions",
-                "calibration",
-                "text_form",
-                "recipes",
-            )
-        ),
-        "sources",
-        "lab.state",
-        "lab.scenarios",
-    ],
-)
-def test_choosing_does_not_import_torch(module):
-    done = run(
-        f"import quantviz.{module}\nimport sys\n"
-        "assert not {'torch', 'numpy', 'streamlit', 'plotly', 'pandas'} & set(sys.modules)",
+#: Imports modules in one process, and names the first after which one is there that must not be.
+IMPORTED = """
+import importlib, sys
+for module in {modules}:
+    importlib.import_module("quantviz." + module)
+    found = set(sys.modules) & {unwanted} | {{
+        name for name in sys.modules if name.startswith("quantviz.") and name.split(".")[1] in {above}
+    }}
+    assert not found, (module, found)
+"""
+
+
+def check_imported(modules, unwanted=(), above=()):
+    """Hold that none of the modules imports packages that are unwanted, or modules of the folders above."""
+    done = run(IMPORTED.format(modules=modules, unwanted=set(unwanted), above=tuple(above)), unwanted)
+    assert done.returncode == 0, done.stderr
+
+
+def test_choosing_does_not_import_torch():
+    names = ("scheme", "formats", "granularity", "conventions", "calibration", "text_form", "recipes")
+    check_imported(
+        ("errors", *(f"schemes.{name}" for name in names), "sources", "lab.state", "lab.scenarios"),
         ("torch", "numpy", "streamlit", "plotly", "pandas"),
     )
-    assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize(
-    "page",
-    sample_of(["lab", "checkpoints", "lessons", "formats", "gallery", "golf", "teacher", "home"], 3),
-)
-def test_a_page_paints_its_frame_before_torch_comes_in(page):
+def test_a_page_paints_its_frame_before_torch_comes_in():
     """`warm_up` imports torch, after the frame: a module that needs it at once would hold the frame up."""
-    done = run(
-        f"import quantviz.ui.{page}.page\nimport sys\n"
-        "assert not {'torch', 'pandas', 'numba'} & set(sys.modules)",
-        ("torch", "pandas", "numba"),
-    )
-    assert done.returncode == 0, done.stderr
+    pages = sorted(path.parent.name for path in (ROOT / "quantviz" / "ui").glob("*/page.py"))
+    check_imported([f"ui.{page}.page" for page in pages], ("torch", "pandas", "numba"))
 
 
 def test_the_core_needs_no_link_and_no_source():
-    """Each begins with nothing of the package imported; torch, numpy and plotly stay, which take most of the
-    time.
-    """
     modules = (
         "analysis.study",
         "streaming.overview",
@@ -116,18 +100,7 @@ def test_the_core_needs_no_link_and_no_source():
         "figures.format_values",
         "figures.format_gaps",
     )
-    done = run(
-        f"import importlib, sys\nfor module in {modules}:\n"
-        "    for name in [name for name in sys.modules if name.split('.')[0] == 'quantviz']:\n"
-        "        del sys.modules[name]\n"
-        "    importlib.import_module('quantviz.' + module)\n"
-        "    found = [name for name in sys.modules if name.startswith('quantviz.')]\n"
-        "    later = ('lab', 'export', 'sources', 'teaching', 'ui')\n"
-        "    above = [name for name in found if name.split('.')[1] in later]\n"
-        "    assert found and not above, (module, above)",
-        ("streamlit",),
-    )
-    assert done.returncode == 0, done.stderr
+    check_imported(modules, ("streamlit",), ("lab", "export", "sources", "teaching", "ui"))
 
 
 def test_the_arithmetic_of_the_browser_needs_no_numba_and_the_figure_alone_plotly():
@@ -220,7 +193,8 @@ ALLOWED = {
     " text ui/components ui/lab ui/shell whole_files",
     "ui/lessons": "analysis errors figures lab quantization teaching ui/components ui/lab ui/shell",
     "ui/formats": "errors figures lab quantization schemes text ui/components ui/shell",
-    "ui/layers": "browser errors evaluation figures lab layers schemes text ui/components ui/shell",
+    "ui/layers": "browser errors evaluation figures lab layers schemes sources text ui/components ui/lab"
+    " ui/shell",
     "ui/golf": "analysis errors figures lab schemes teaching tensors ui/components ui/lab ui/shell",
     "ui/gallery": "browser errors figures sources teaching ui/components ui/shell",
     "ui/teacher": "errors lab teaching text ui/components ui/shell",

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
 import torch
 
+from quantviz.errors import known_language
 from quantviz.pickling import Picklable
 from quantviz.quantization.explanation import Step
 from quantviz.quantization.integer_operators import sum_of
@@ -15,7 +16,43 @@ from quantviz.quantization.operations import NamedTensors, Operation, Operations
 from quantviz.quantization.result import QParams
 from quantviz.schemes.formats import find_format
 from quantviz.tensors.conversion import dtype_name
+from quantviz.text import DEFAULT_LANGUAGE, text
 from quantviz.text.notebook_tables import table
+
+#: The symbols of values, by their names in lines; others are called by their names.
+SYMBOLS: Mapping[str, str] = MappingProxyType(
+    {
+        "acc": "Σ",
+        "m": "M",
+        "m0": "M₀",
+        "s_x": "S_x",
+        "s_w": "S_w",
+        "s_xw": "S_x·S_w",
+        "s_y": "S_y",
+        "z_x": "Z_x",
+        "z_w": "Z_w",
+        "z_y": "Z_y",
+        "sum_x": "Σ q_x",
+        "sum_w": "Σ q_w",
+        "low": "q_min",
+        "high": "q_max",
+    }
+)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of a cell's derivation, as a table shows it."""
+
+    #: The symbol of the value that the line computes.
+    symbol: str
+    #: The line in words.
+    words: str
+    #: The values that it reads, each with its symbol.
+    inputs: tuple[tuple[str, float | int], ...]
+    output: float | int
+    dtype: str
+    code_line: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +85,25 @@ class IntegerExplanation(Picklable):
 
     def _repr_html_(self) -> str:
         return table((step.name, step.code_line, f"{step.output:.9g}", step.dtype) for step in self.steps)
+
+    def rows(self, language: str = DEFAULT_LANGUAGE) -> tuple[Row, ...]:
+        """Return the lines with their symbols and words, as a table shows them.
+
+        Raises:
+            QuantVizError: There is no such language.
+        """
+        known_language(language)
+        return tuple(
+            Row(
+                symbol=SYMBOLS.get(step.name, step.name),
+                words=text(f"steps.{step.key}", language),
+                inputs=tuple((SYMBOLS.get(name, name), value) for name, value in step.inputs.items()),
+                output=step.output,
+                dtype=step.dtype,
+                code_line=step.code_line,
+            )
+            for step in self.steps
+        )
 
     def step(self, key: str) -> Step | None:
         """Return the first step called `key`, where there is one."""

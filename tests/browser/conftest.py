@@ -5,7 +5,7 @@ import fcntl
 import json
 import os
 import time
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -28,8 +28,9 @@ WANTED = "QUANTVIZ_SHOTS"
 
 
 def pytest_collection_modifyitems(items):
+    is_here = cache(lambda path: Path(__file__).parent in path.parents)
     for item in items:
-        if Path(__file__).parent in item.path.parents:
+        if is_here(item.path):
             item.add_marker(pytest.mark.browser)
 
 

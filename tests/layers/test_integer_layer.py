@@ -242,6 +242,21 @@ def test_what_is_no_layer_is_refused():
         assert all(refused.value.message(language) for language in languages())
 
 
+def test_a_table_of_steps_has_symbols_and_words():
+    why = made("litert_ruy", activation="relu6").explain(1, 2)
+    for language in languages():
+        rows = why.rows(language)
+        assert [(row.output, row.dtype, row.code_line) for row in rows] == [
+            (step.output, step.dtype, step.code_line) for step in why.steps
+        ]
+        assert {"Σ", "M", "M₀", "q"} <= {row.symbol for row in rows}
+        assert all(row.words for row in rows)
+        assert ("Z_x", 99) in {pair for row in rows for pair in row.inputs}
+    assert why.rows("zh")[0].words != why.rows("en")[0].words
+    with pytest.raises(qv.QuantVizError):
+        why.rows("xx")
+
+
 def test_the_steps_of_a_sum_lead_to_its_code():
     """By hand this one is −112.50001, and so −113."""
     nearly = ((0.02534690499305725, -106), (0.035809919238090515, -120), (0.0365859717130661, -105))
