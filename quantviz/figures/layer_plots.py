@@ -1,4 +1,4 @@
-"""The small plots of a layer: the products of one output, its input channels, and pairs of schemes."""
+"""The small plots of a layer: its input channels, and pairs of schemes."""
 
 from __future__ import annotations
 
@@ -10,91 +10,26 @@ from typing import TYPE_CHECKING, Any
 from quantviz.figures.numbers import short_number
 from quantviz.figures.payload import Drawn
 from quantviz.figures.small_plots import bare_layout, scatter
-from quantviz.figures.theme import THEMES, Theme, translucent
+from quantviz.figures.theme import THEMES, Theme
 from quantviz.text import DEFAULT_LANGUAGE, text
 
 if TYPE_CHECKING:
     import torch
 
-    from quantviz.layers.causes import Channels, Products
+    from quantviz.layers.causes import Channels
 
 #: The parts of a product's error, by the names of `Products`.
 PARTS = ("weights", "inputs", "cross")
 #: The values of a channel that bars can show, upwards and downwards, by the names of `Channels`.
 MIRRORED = {"size": ("x_max", "w_max"), "cost": ("weight_error", "cost")}
-#: Products of a cell that have a bar.
-MOST_BARS = 24
 #: Decibels around the points of the pairs.
 _AROUND_DB = 4.0
 
 
-def products_figure(
-    products: Products,
-    chosen: int,
-    *,
-    height: int,
-    language: str = DEFAULT_LANGUAGE,
-    theme: str = "light",
-) -> Drawn:
-    """Return bars of the products that contribute most to an output's error, each of its parts stacked.
-
-    A bar's data is its channel; `chosen` is the channel that is marked.
-    """
+def part_colours(theme: str) -> dict[str, str]:
+    """Return the colours of an error's parts."""
     colours = THEMES[theme]
-    names = [str(channel) for channel in products.channels[:MOST_BARS].tolist()]
-    count = len(names)
-    layout = bare_layout(colours, height, (46, 8, 8, 38))
-    layout["barmode"] = "relative"
-    layout["bargap"] = 0.25
-    layout["xaxis"] |= {
-        "type": "category",
-        "title": {"text": text("layer_plots.channels_sorted", language), "font": {"size": 12}, "standoff": 6},
-        "showgrid": False,
-        "automargin": False,
-        "tickangle": -90 if count > 12 else 0,
-    }
-    layout["yaxis"] |= {"zeroline": True, "zerolinecolor": colours.muted, "nticks": 5}
-    if str(chosen) in names:
-        at = names.index(str(chosen))
-        layout["shapes"] = [
-            {
-                "type": "rect",
-                "xref": "x",
-                "yref": "paper",
-                "x0": at - 0.5,
-                "x1": at + 0.5,
-                "y0": 0,
-                "y1": 1,
-                "layer": "below",
-                "fillcolor": translucent(colours.accent, 0.2),
-                "line": {"width": 0},
-            }
-        ]
-    traces = [_part_bars(products, part, language, theme) for part in PARTS]
-    return Drawn({"data": traces, "layout": layout})
-
-
-def _part_bars(products: Products, part: str, language: str, theme: str) -> dict[str, Any]:
-    """Return the bars of a part of the products' errors."""
-    channels = products.channels[:MOST_BARS].tolist()
-    totals = products.contributions[:MOST_BARS].tolist()
-    shares = products.shares[:MOST_BARS].tolist()
-    values = getattr(products, part)[:MOST_BARS].tolist()
-    words = [
-        text(
-            "layer_plots.product_hover",
-            language,
-            channel=channel,
-            part=text(f"layer_plots.parts.{part}", language),
-            value=short_number(value),
-            total=short_number(total),
-            share=f"{100 * share:.0f}",
-        )
-        for channel, value, total, share in zip(channels, values, totals, shares, strict=True)
-    ]
-    return _bars(
-        [str(channel) for channel in channels], values, part, channels, part_colours(theme)[part], words
-    )
+    return {"weights": colours.schemes[0], "inputs": colours.schemes[1], "cross": colours.muted}
 
 
 def _bars(
@@ -117,12 +52,6 @@ def _bars(
         "textposition": "none",
         "hovertemplate": "%{text}<extra></extra>",
     }
-
-
-def part_colours(theme: str) -> dict[str, str]:
-    """Return the colours of an error's parts."""
-    colours = THEMES[theme]
-    return {"weights": colours.schemes[0], "inputs": colours.schemes[1], "cross": colours.muted}
 
 
 def channels_figure(

@@ -27,6 +27,10 @@ _MOST = 0.58
 _MOST_PRINTED = 6
 #: A bar's place in the corner above X: its left end and its height, as shares of the corner.
 _BAR = (0.06, 0.52)
+#: CSS pixels from the bar down to the legend's word on tokens held back.
+_BELOW_BAR = 26
+#: An error that reaches at least so many times as far as its colours leaves them.
+_LEAVING = 1.1
 
 
 @dataclass(frozen=True)
@@ -83,6 +87,8 @@ def multiplication_figure(
         part: Pixels = getattr(picture, name)
         number = str(at + 1) if at else ""
         named_x, named_y = words[name]
+        # The marks of tokens held back stand between the axis and its numbers.
+        room = {"ticks": "outside", "ticklen": 6, "tickcolor": "rgba(0,0,0,0)"} if name == "x" else {}
         layout[f"xaxis{number}"] = {
             **axis,
             **_cells(part.col_edges, named_x, standoff=4),
@@ -97,6 +103,7 @@ def multiplication_figure(
             "domain": up[name],
             "anchor": f"x{number}",
             **({"matches": "y"} if name == "y" else {}),
+            **room,
         }
     layout["dragmode"] = "zoom"
     layout["hovermode"] = False
@@ -190,12 +197,25 @@ def _names(picture: LayerPicture, ends: Ends, place: _Layout, language: str, the
     shown = picture.shown
     corners = {"x": (0.0, place.low), "w": (place.right, 1.0), "y": (place.right, place.low)}
     for name, (x, y) in corners.items():
-        end = short_number(getattr(ends, name))
+        reach = _reach(getattr(picture, name), getattr(ends, name), shown, language)
         words = text(f"layer_picture.{shown}.{name}", language)
-        yield _annotation(f"<b>{words}</b> ±{end}", x, y, "left", "bottom", theme.text)
+        yield _annotation(f"<b>{words}</b> {reach}", x, y, "left", "bottom", theme.text)
     middle = place.high + (1 - place.high) * _BAR[1]
     words = text(f"layer_picture.{shown}.all", language)
     yield _annotation(words, place.left * _BAR[0], middle + 0.03, "left", "bottom", theme.muted)
+    held = f'<span style="color:{theme.accent}">▍</span>{text("layer_picture.held_back", language)}'
+    below = _annotation(held, place.left * _BAR[0], middle, "left", "top", theme.muted)
+    yield {**below, "yshift": -_BELOW_BAR}
+
+
+def _reach(part: Pixels, end: float, shown: str, language: str) -> str:
+    """Return how far a part's colours reach; of errors, that they stay so, and how far these leave them."""
+    far = short_number(end)
+    if shown != "error":
+        return f"±{far}"
+    times = part.largest / end if end else 0.0
+    left = "_left" if times >= _LEAVING else ""
+    return text(f"layer_picture.fixed{left}", language, end=far, times=short_number(times, 2))
 
 
 def _annotation(words: str, x: float, y: float, xanchor: str, yanchor: str, colour: str) -> dict[str, Any]:

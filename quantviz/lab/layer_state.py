@@ -6,6 +6,7 @@ The link carries permanent ids and numbers only; parts of it that cannot be used
 from __future__ import annotations
 
 import dataclasses
+import math
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -28,6 +29,8 @@ FIRST = "minilm_1_intermediate"
 SHOWN = ("error", "x", "x_hat")
 #: Pairs that are compared at most.
 MOST_PAIRS = 8
+#: Fields of the state that describe the layer in integers, by their names in a link.
+_OF_INTEGERS = MappingProxyType({"g": "engine", "f": "output_format", "r": "activation"})
 #: A longer link was not made by us.
 LONGEST = 4000
 #: Between two pairs in a link, and between the parts of one: no scheme's text has them.
@@ -158,8 +161,15 @@ class LayerState:
     shown: str = SHOWN[0]
     #: The part in view; None for all.
     lines: Lines | None = None
+    #: The ends of the error's colours in X, W and Y, which stay until the layer changes; None for as far as
+    #: the errors reach.
+    held: tuple[float, ...] | None = None
     #: The pairs that are compared; none for `COMPARED`.
     compared: tuple[Pair, ...] = ()
+    #: How the layer is computed in integers: ids of an engine, of the outputs' format, and of an activation.
+    engine: str = "onnxruntime"
+    output_format: str = "int8"
+    activation: str = "none"
 
     def replace(self, **changes: Any) -> LayerState:
         """Return the state with `changes`; the cell's product is that of its present cell and schemes."""
@@ -174,7 +184,8 @@ class LayerState:
         Pair(weights='int4_per_tensor', inputs='int8_per_tensor', static=True)
         """
         pair = usual_pair(source) or self.pair
-        return LayerState(source, pair, self.seed, shown=self.shown, compared=self.compared).fitting()
+        found = self.replace(source=source, pair=pair, cell=None, channel=None, lines=None, held=None)
+        return found.fitting()
 
     def fitting(self) -> LayerState:
         """Return the state as its layer can have it, with the nearest schemes that fit."""
@@ -251,8 +262,12 @@ def write_link(state: LayerState) -> dict[str, str]:
         "j": "" if state.channel is None else str(state.channel),
         "e": state.shown if state.shown != SHOWN[0] else "",
         "v": "" if state.lines is None else str(state.lines),
+        "k": "" if state.held is None else "_".join(map(repr, state.held)),
         "y": _BETWEEN.join(map(str, state.compared)),
     }
+    for name, field in _OF_INTEGERS.items():
+        value = getattr(state, field)
+        parts[name] = "" if value == getattr(LayerState, field) else value
     return {name: value for name, value in parts.items() if value}
 
 
@@ -287,6 +302,15 @@ def read_link(
     return state.fitting(), tuple(problems)
 
 
+def _read_integers(state: LayerState, form: str, field: str) -> LayerState:
+    # Engines are described with their arithmetic, which needs torch.
+    from quantviz.layers.integer_engines import ACTIVATIONS, INTEGER_ENGINES
+    from quantviz.layers.integers_of_layer import OUTPUT_FORMATS
+
+    known = {"engine": INTEGER_ENGINES, "output_format": OUTPUT_FORMATS, "activation": ACTIVATIONS}
+    return state.replace(**{field: _one_of(form, known[field])})
+
+
 def _with_pair(state: LayerState, **changes: Any) -> LayerState:
     return dataclasses.replace(state, pair=dataclasses.replace(state.pair, **changes))
 
@@ -312,6 +336,18 @@ def _read_lines(form: str) -> Lines:
     if len(axes) != 3 or any(first >= last for first, last in axes):
         raise QuantVizError("link.place", got=form)
     return Lines(*axes)
+
+
+def _read_held(form: str) -> tuple[float, ...]:
+    if not re.fullmatch(r"\d[\de.+-]{0,23}(_\d[\de.+-]{0,23}){2}", form, re.ASCII):
+        raise QuantVizError("link.place", got=form)
+    try:
+        ends = tuple(map(float, form.split("_")))
+    except ValueError:
+        raise QuantVizError("link.place", got=form) from None
+    if not all(map(math.isfinite, ends)):
+        raise QuantVizError("link.place", got=form)
+    return ends
 
 
 def _read_pairs(form: str) -> tuple[Pair, ...]:
@@ -344,7 +380,11 @@ _READ: Mapping[str, Callable[[LayerState, str], LayerState]] = MappingProxyType(
         "j": lambda state, form: state.replace(channel=_read_numbers(form, 1)[0]),
         "e": lambda state, form: state.replace(shown=_one_of(form, SHOWN)),
         "v": lambda state, form: state.replace(lines=_read_lines(form)),
+        "k": lambda state, form: state.replace(held=_read_held(form)),
         "y": lambda state, form: state.replace(compared=_read_pairs(form)),
+        "g": lambda state, form: _read_integers(state, form, "engine"),
+        "f": lambda state, form: _read_integers(state, form, "output_format"),
+        "r": lambda state, form: _read_integers(state, form, "activation"),
     }
 )
 

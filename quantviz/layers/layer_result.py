@@ -108,7 +108,18 @@ class LayerResult(Picklable):
     @property
     def notes(self) -> tuple[Note, ...]:
         """Return the remarks for the user."""
-        return (*self.weights.notes, *self.inputs.notes)
+        of_weight, of_inputs = self.weights.notes, self.inputs.notes
+        shared = [note for note in of_weight if note in of_inputs]
+        named = {
+            "W, X": shared,
+            "W": [note for note in of_weight if note not in shared],
+            "X": [note for note in of_inputs if note not in shared],
+        }
+        return tuple(
+            note if "name" in note.params else Note.of("of_operand", name=name, note=note)
+            for name, notes in named.items()
+            for note in notes
+        )
 
     @cached_property
     def held_back(self) -> torch.Tensor:

@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 import quantviz as qv
+from quantviz.lab.layer_state import read_link
 from quantviz.layers.built_in import BUILT_IN_LAYERS, BuiltInLayer
+from quantviz.layers.integers_of_layer import integers_of
 from quantviz.ui.layers.page import TABS
 from quantviz.ui.layers.words import percent
 from tests.helpers.sample import sample_of
@@ -62,8 +64,26 @@ def test_the_products_of_the_typed_cell_are_listed_by_what_they_contribute():
     at.number_input(key="layers_token").set_value(0).run()
     products = result_of("loud_input").products(0, 2)
     table = next(each.proto.body for each in healthy(at).get("html") if "qv-products" in each.proto.body)
-    assert re.findall(r"<tr[^>]*><td>(\d+)</td>", table) == [str(each) for each in products.channels.tolist()]
+    assert re.findall(r'data-channel="(\d+)"', table) == [str(each) for each in products.channels.tolist()]
     assert address(at)["c"] == "0.2"
+
+
+def test_the_integer_steps_end_in_the_engines_code_and_the_link_keeps_the_engine():
+    at = page("minilm_1_intermediate", w="int8_per_row", a="int8_per_row")
+    at.button_group(key="layers_tab_choice").set_value("integer").run()
+    at.button(key="layers_integer_apply").click().run()
+    at.selectbox(key="layers_engine").set_value("fbgemm_avx2").run()
+    at.selectbox(key="layers_activation").set_value("relu").run()
+    token, output = map(int, address(healthy(at))["c"].split("."))
+    assert (address(at)["g"], address(at)["r"]) == ("fbgemm_avx2", "relu")
+    stored = BuiltInLayer("minilm_1_intermediate").open()
+    layer = qv.layer(stored.weight, stored.inputs, "int8_per_row", "int8_per_tensor", stored.bias)
+    why = integers_of(layer, engine="fbgemm_avx2", activation="relu").explain(token, output)
+    table = next(each.proto.body for each in at.get("html") if "qv-integers" in each.proto.body)
+    gives = [float(each.replace(",", "").replace("−", "-")) for each in re.findall("<b>(.*?)</b>", table)]
+    assert gives[:-1] == pytest.approx([float(step.output) for step in why.steps], rel=1e-6)
+    assert gives[-1] == pytest.approx(why.y, rel=1e-6)
+    assert read_link(address(at))[0].engine == "fbgemm_avx2"
 
 
 def test_a_choice_is_undone_and_done_again():

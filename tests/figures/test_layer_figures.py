@@ -5,14 +5,7 @@ import pytest
 import torch
 
 import quantviz as qv
-from quantviz.figures.layer_plots import (
-    MIRRORED,
-    MOST_BARS,
-    PairPoint,
-    channels_figure,
-    pairs_figure,
-    products_figure,
-)
+from quantviz.figures.layer_plots import MIRRORED, PairPoint, channels_figure, pairs_figure
 from quantviz.figures.multiplication import Ends, multiplication_alt, multiplication_figure
 from quantviz.layers.layer_picture import layer_picture
 
@@ -53,14 +46,6 @@ def test_small_parts_have_their_values_printed():
     picture = layer_picture(result, (0, 2), (0, 3), (0, 3), "x", 64)
     traces = multiplication_figure(picture, Ends(1, 1, 1), height=400).to_dict()["data"]
     assert all("texttemplate" in trace for trace in traces)
-
-
-def test_the_bars_of_a_cell_add_up_to_its_products(result):
-    products = result.products(3, 4)
-    traces = spec(products_figure(products, 7, height=150))["data"]
-    total = np.sum([trace["y"] for trace in traces], axis=0)
-    assert np.allclose(total, products.contributions[:MOST_BARS])
-    assert traces[0]["customdata"] == products.channels[:MOST_BARS].tolist()
 
 
 @pytest.mark.parametrize("mirrored", MIRRORED)

@@ -18,7 +18,7 @@ export function newOverlay() {
 }
 
 // Light the rows and columns that the pixels of three axes name, `null` for none; and mark the selected cell.
-export function drawLights(overlay, gd, { pixels, edges, selected, colors }) {
+export function drawLights(overlay, gd, { pixels, edges, selected, heldRows, colors }) {
   overlay.replaceChildren();
   const parts = partsOf(gd);
   const marked = selected && [
@@ -29,6 +29,7 @@ export function drawLights(overlay, gd, { pixels, edges, selected, colors }) {
   for (const part of parts) {
     const [rowAxis, colAxis] = AXES[part.name];
     const all = { rows: [-0.5, part.values.length], cols: [-0.5, part.values[0].length] };
+    if (part.name !== "w") markHeld(overlay, part, heldRows, all.cols, colors);
     if (pixels) lightPart(overlay, part, pixels[rowAxis], pixels[colAxis], all, colors);
     if (!marked) continue;
     const [row, col] = [marked[rowAxis], marked[colAxis]];
@@ -44,6 +45,14 @@ function lightPart(overlay, part, row, col, all, colors) {
   if (some(row)) add(overlay, boxOf(part, [row, row + 1], all.cols, 3), fill);
   if (some(col)) add(overlay, boxOf(part, all.rows, [col, col + 1], 3), fill);
   if (some(row) && some(col)) add(overlay, boxOf(part, [row, row + 1], [col, col + 1], 5), edge);
+}
+
+// A thin mark beside each token that is held back.
+function markHeld(overlay, part, rows, cols, colors) {
+  const marks = rows.map((each) => boxOf(part, each, cols)).filter(Boolean);
+  const lines = marks.map(({ y, height }) => `M${part.left - 5} ${y}h3v${height}h-3z`);
+  if (lines.length)
+    overlay.append(svgPart("path", { d: lines.join(""), fill: colors.held, class: "qv-held" }));
 }
 
 // The token's row in X, or the output's column in Wᵀ, of the selected cell.

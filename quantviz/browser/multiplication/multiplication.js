@@ -2,7 +2,7 @@
 // a click, and asks the server for the part that was zoomed to.
 
 import { Card } from "../panels/card.js";
-import { AXES, partsOf, pixelAt } from "./parts.js";
+import { AXES, partsOf, pixelAt, pixelOf } from "./parts.js";
 import { drawLights, newOverlay } from "./lights.js";
 
 // Milliseconds that a mark waits for the server's answer, and an old picture for the new one.
@@ -17,6 +17,8 @@ export class Multiplication {
     this.observer = new MutationObserver(() => this.find());
     this.update(known, send);
     this.observer.observe(document.body, { childList: true, subtree: true });
+    // A line of the table of products chooses its channel.
+    document.addEventListener("click", (event) => this.chooseLine(event), { signal: this.stop.signal });
     window.addEventListener("scroll", () => this.leave(), {
       signal: this.stop.signal,
       capture: true,
@@ -25,7 +27,7 @@ export class Multiplication {
   }
 
   update(known, send) {
-    this.known = known;
+    this.known = { ...known, heldRows: heldRows(known) };
     this.send = send;
     this.pending = null;
     this.card.paint(known.colors);
@@ -209,6 +211,13 @@ export class Multiplication {
     });
   }
 
+  chooseLine(event) {
+    const line = event.target.closest?.(".qv-products tr[data-channel]");
+    if (!line) return;
+    const [token, output] = this.known.selected;
+    this.send("cell", { token, output, channel: Number(line.dataset.channel) });
+  }
+
   // Ask for the part that was drawn a box around; axes that are the same are zoomed together.
   zoomed(change) {
     this.draw();
@@ -228,6 +237,19 @@ export class Multiplication {
     const end = Math.min(Math.max(Math.round(high - 0.25), first), last);
     return [edges[first], edges[end + 1]];
   }
+}
+
+// The rows of pixels that the tokens held back take, [first, end] each; a pixel may stand for several tokens.
+function heldRows({ edges, held }) {
+  const [first, last] = [edges[0][0], edges[0].at(-1)];
+  return Array.from(held)
+    .filter((token) => token >= first && token < last)
+    .map((token) => {
+      const pixel = pixelOf(edges[0], token);
+      const tall = edges[0][pixel + 1] - edges[0][pixel];
+      const from = pixel + (token - edges[0][pixel]) / tall;
+      return [from, from + 1 / tall];
+    });
 }
 
 // A value in at most four digits.

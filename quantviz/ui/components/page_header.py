@@ -26,20 +26,24 @@ def show_language() -> None:
     )
 
 
-def show_header(title: str, hint: str = "") -> tuple[Any, Any]:
-    """Show the language switch, and the title line of a page."""
+def show_header(title: str, hint: str = "", way: tuple[str, str] | None = None) -> tuple[Any, Any]:
+    """Show the language switch, and the title line of a page; see `show_title_line`."""
     with st.sidebar:
         show_language()
-    return show_title_line(title, hint)
+    return show_title_line(title, hint, way)
 
 
-def show_title_line(title: str, hint: str = "") -> tuple[Any, Any]:
+def show_title_line(title: str, hint: str = "", way: tuple[str, str] | None = None) -> tuple[Any, Any]:
     """Show a page's title and hint with room for buttons beside them.
+
+    `way` is the page above it: its script and its title, a link in front of this page's title.
 
     It is painted before torch comes in. Returns the place of the words, where a page whose words are computed
     only then writes `title_words` as HTML, and the place of the buttons.
     """
     with st.container(key="header", horizontal=True, vertical_alignment="center", gap="small"):
+        if way is not None:
+            st.page_link(way[0], label=f"{way[1]} ›")
         words = st.empty()
         words.html(title_words(title, hint), width="stretch")
         actions = st.container(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import streamlit as st
@@ -10,27 +11,23 @@ import streamlit as st
 from quantviz.figures.numbers import short_number
 from quantviz.lab.layer_state import LayerState
 from quantviz.ui.components.cell import steps_html
-from quantviz.ui.components.component import clicked_mark
-from quantviz.ui.components.small_parts import legend_html, show_plot, table_html
+from quantviz.ui.components.small_parts import legend_html, table_html
 from quantviz.ui.layers.picture import select
-from quantviz.ui.layers.state import change_state, current_state
 from quantviz.ui.layers.words import share_of
 from quantviz.ui.shell import errors, widgets
-from quantviz.ui.shell.words import language, number, plain, say, say_note, sentences, theme
+from quantviz.ui.shell.words import number, plain, say, say_note, sentences, theme
 
 if TYPE_CHECKING:
     from quantviz.layers.causes import Products
     from quantviz.ui.layers.state import SeenLayer
 
-_PRODUCTS = "layers_products"
-_HEIGHT = 150
 #: Products that the table lists.
-_MOST_LISTED = 64
+_MOST_LISTED = 40
 
 
 def show_cell(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> None:
     """Show the selected output."""
-    from quantviz.figures.layer_plots import PARTS, part_colours, products_figure
+    from quantviz.figures.layer_plots import PARTS, part_colours
     from quantviz.layers.causes import note_on_culprit
 
     products = seen.products(cell)
@@ -45,14 +42,7 @@ def show_cell(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> None
     shades = part_colours(theme())
     legend = legend_html((say(f"layer_plots.parts.{name}"), shades[name]) for name in PARTS)
     st.html(f'<p class="qv-small">{legend}</p>')
-    show_plot(
-        products_figure(products, chosen, height=_HEIGHT, language=language(), theme=theme()),
-        _PRODUCTS,
-        say("layers.cell.bars_alt"),
-        on_select=errors.safely(lambda: _take_product(products)),
-        selection_mode="points",
-    )
-    st.html(f'<div class="qv-products" tabindex="0">{_table(products, chosen)}</div>')
+    st.html(f'<div class="qv-products" tabindex="0">{_table(products, chosen, shades)}</div>')
     _show_steps(seen, cell, chosen)
 
 
@@ -106,26 +96,52 @@ def _show_place(seen: SeenLayer, cell: tuple[int, int]) -> None:
         )
 
 
-def _take_product(products: Products) -> None:
-    channels = set(products.channels.tolist())
-    channel = clicked_mark(_PRODUCTS, lambda channel: channel in channels)
-    if channel is not None and int(channel) != current_state().channel:
-        change_state(channel=int(channel))
-
-
-def _table(products: Products, chosen: int) -> str:
-    """Return the products as a table, those that contribute most first."""
-    names = ("x", "x_hat", "w", "w_hat", "weights", "inputs", "cross", "contributions")
+def _table(products: Products, chosen: int, shades: Mapping[str, str]) -> str:
+    """Return the products as a table, those that contribute most first; a click on a line chooses it."""
+    names = ("weights", "inputs", "cross", "x", "x_hat", "w", "w_hat")
     count = min(_MOST_LISTED, len(products.channels))
     columns = {name: getattr(products, name)[:count].tolist() for name in names}
+    sums = products.contributions[:count].tolist()
     shares = products.shares[:count].tolist()
+    parts = list(zip(*(columns[name] for name in shades), strict=True))
+    low = min(sum(min(value, 0.0) for value in each) for each in parts)
+    high = max(sum(max(value, 0.0) for value in each) for each in parts)
     rows = []
     for at, channel in enumerate(products.channels[:count].tolist()):
         numbers = "".join(f"<td>{short_number(columns[name][at])}</td>" for name in names)
         marked = ' class="qv-selected"' if channel == chosen else ""
-        rows.append(f"<tr{marked}><td>{channel}</td>{numbers}<td>{share_of(shares[at])}</td></tr>")
-    heads = [say(f"layers.cell.heads.{name}") for name in ("channel", *names, "share")]
-    return table_html(heads, rows)
+        bar = stacked_bar(parts[at], tuple(shades.values()), low, high)
+        rows.append(
+            f'<tr data-channel="{channel}"{marked}><td><button type="button">{channel}</button></td>'
+            f'<td class="qv-bar-cell"><i style="background:{bar}"></i></td>'
+            f"<td>{share_of(shares[at])}</td><td>{short_number(sums[at])}</td>{numbers}</tr>"
+        )
+    heads = ("channel", "parts", "share", "contributions", *names)
+    return table_html([say(f"layers.cell.heads.{name}") for name in heads], rows)
+
+
+def stacked_bar(values: Sequence[float], colours: Sequence[str], low: float, high: float) -> str:
+    """Return the CSS of a bar from `low` to `high` that stacks values from 0 on, negative ones to the left.
+
+    >>> stacked_bar((2.0, -1.0), ("#aaa", "#bbb"), -1.0, 3.0)
+    'linear-gradient(90deg,#0000 0%,#bbb 0% 25%,#aaa 25% 75%,#0000 75%)'
+    """
+    width = (high - low) or 1.0
+    left = right = 0.0
+    parts = []
+    for value, colour in zip(values, colours, strict=True):
+        if value < 0:
+            parts.append((left + value, left, colour))
+            left += value
+        elif value:
+            parts.append((right, right + value, colour))
+            right += value
+
+    def place(value: float) -> str:
+        return f"{100 * (value - low) / width:.3g}%"
+
+    inner = "".join(f"{colour} {place(start)} {place(end)}," for start, end, colour in sorted(parts))
+    return f"linear-gradient(90deg,#0000 {place(left)},{inner}#0000 {place(right)})"
 
 
 def _show_steps(seen: SeenLayer, cell: tuple[int, int], channel: int) -> None:

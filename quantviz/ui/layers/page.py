@@ -20,8 +20,9 @@ from quantviz.ui.layers.cell_tab import show_cell
 from quantviz.ui.layers.channels_tab import show_channels
 from quantviz.ui.layers.choices import show_choices, show_history
 from quantviz.ui.layers.compare_tab import show_compare
+from quantviz.ui.layers.integer_tab import show_integer
 from quantviz.ui.layers.own_layer import refuse_large
-from quantviz.ui.layers.picture import show_picture
+from quantviz.ui.layers.picture import settled, show_picture
 from quantviz.ui.layers.state import SeenLayer, current_state, problems, put_state, seen_layer
 from quantviz.ui.layers.words import show_numbers
 from quantviz.ui.shell import address, errors
@@ -48,6 +49,7 @@ TABS: Mapping[str, Callable[[Scene], None]] = MappingProxyType(
     {
         "cell": lambda scene: show_cell(scene.seen, scene.state, scene.cell),
         "channels": lambda scene: show_channels(scene.seen, scene.state),
+        "integer": lambda scene: show_integer(scene.seen, scene.state, scene.cell),
         "compare": lambda scene: show_compare(scene.state),
     }
 )
@@ -60,9 +62,9 @@ def show_page() -> None:
     source = state.source
     layer = source.title(language())
     hint = source.look(language()) if isinstance(source, BuiltInLayer) else say("layers.hint")
-    title = " › ".join((say("pages.checkpoints"), say("pages.layers"), layer))
+    title = " › ".join((say("pages.layers"), layer))
     name_tab(say("pages.layers"), layer)
-    _, actions = show_header(title, hint)
+    _, actions = show_header(title, hint, ("pages/explore/checkpoints.py", say("pages.checkpoints")))
     with actions:
         show_history()
         show_copy_link()
@@ -73,10 +75,8 @@ def show_page() -> None:
     try:
         refuse_large(source)
         seen = seen_layer(state)
-        if state.cell is None:
-            # From now on it stays where it is, whatever the schemes.
-            state = state.replace(cell=seen.worst)
-            put_state(state, step=False)
+        state = settled(seen, state)
+        put_state(state, step=False)
         _show_layer(state, seen)
     except QuantVizError as problem:
         st.error(say_error(problem))
@@ -92,8 +92,8 @@ def _show_layer(state: LayerState, seen: SeenLayer) -> None:
             show_picture(seen, state, cell)
         with st.container(key="layers_right"):
             _show_stage(Scene(state, seen, cell))
-    for words in dict.fromkeys(map(say_note, seen.result.notes)):
-        st.caption(words)
+            for note in seen.result.notes:
+                st.caption(say_note(note))
 
 
 def _show_stage(scene: Scene) -> None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _KEY = "layers_picture"
 _BRIDGE = "layers_bridge"
 _SCRIPT = "multiplication_bridge"
-#: CSS pixels: with the rows above it all of a laptop's screen.
+#: CSS pixels of the picture until the page's style has given it its place.
 _HEIGHT = 412
 
 
@@ -33,7 +33,7 @@ def show_picture(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> N
 
     lines = state.lines or Lines.whole(seen.result.shape)
     picture = seen.picture(lines, state.shown)
-    ends = _ends(seen, picture)
+    ends = _ends(seen, picture, state)
     with st.container(key="layers_shown", horizontal=True, vertical_alignment="center", gap="small"):
         choose_among(
             st.segmented_control,
@@ -47,12 +47,15 @@ def show_picture(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> N
         )
         if state.lines is not None:
             show_button(say("layers.whole"), "layers_whole", lambda: change_state(lines=None))
+        if state.shown == "error" and state.held != errors_reach(seen):
+            show_button(say("layers.fit"), "layers_fit", lambda: change_state(held=None))
         st.caption(say(_hint(picture)), width="stretch")
     _bridge(seen, (*cell, state.channel), picture)
     with st.container(key=_KEY):
         st.plotly_chart(
             multiplication_figure(picture, ends, height=_HEIGHT, language=language(), theme=theme()),
             key=f"{_KEY}_chart",
+            height="stretch",
             theme=None,
             config={"displayModeBar": False, "displaylogo": False, "doubleClick": False},
             alt=multiplication_alt(picture, ends, language()),
@@ -66,12 +69,32 @@ def _hint(picture: LayerPicture) -> str:
     return "layers.hint_exact" if exact else "layers.hint_pooled"
 
 
-def _ends(seen: SeenLayer, picture: LayerPicture) -> Ends:
+def settled(seen: SeenLayer, state: LayerState) -> LayerState:
+    """Return the state with what stays from now on: the selected output, and the ends of the error's colours.
+
+    An end is that of the first schemes under which the layer has an error there.
+    """
+    if state.cell is None:
+        state = state.replace(cell=seen.worst)
+    if state.shown == "error" and not all(state.held or (0,)):
+        reach = errors_reach(seen)
+        held = state.held or reach
+        state = state.replace(held=tuple(old or new for old, new in zip(held, reach, strict=True)))
+    return state
+
+
+def errors_reach(seen: SeenLayer) -> tuple[float, ...]:
+    """Return the largest errors of X, W and Y, to three digits, which people are shown."""
+    picture = seen.picture(Lines.whole(seen.result.shape), "error")
+    return tuple(float(f"{part.largest:.3g}") for part in (picture.x, picture.w, picture.y))
+
+
+def _ends(seen: SeenLayer, picture: LayerPicture, state: LayerState) -> Ends:
     """Return the ends of the colours: the same for x and x̂, whatever part is in view."""
     from quantviz.figures.multiplication import Ends
 
     if picture.shown == "error":
-        return Ends(picture.x.largest, picture.w.largest, picture.y.largest)
+        return Ends(*(state.held or errors_reach(seen)))
     channels = seen.channels
     outputs = picture.y.largest if seen.cells is None else float(seen.cells.y.abs().max())
     return Ends(float(channels.x_max.max()), float(channels.w_max.max()), outputs)
@@ -87,16 +110,22 @@ def _bridge(seen: SeenLayer, selected: tuple[int, int, int | None], picture: Lay
         "chart": _KEY,
         "selected": list(selected),
         "edges": {},
+        "held": None,
         "labels": [say(f"layers.card.{name}") for name in ("token", "input", "output")],
         "whats": {name: say(f"layer_picture.{picture.shown}.{name}") for name in ("x", "w", "y")},
         "largest": say("layers.card.largest"),
-        "colors": {**colours.named("text", "surface", "line", "mark", "font"), "halo": colours.mark_halo},
+        "colors": {
+            **colours.named("text", "surface", "line", "mark", "font"),
+            "halo": colours.mark_halo,
+            "held": colours.accent,
+        },
     }
     edges = (picture.x.row_edges, picture.x.col_edges, picture.y.col_edges)
+    held = seen.result.held_back.nonzero().flatten().numpy()
     shape = seen.result.shape
     component("quantviz_multiplication", _SCRIPT)(
         key=_BRIDGE,
-        data=pack(header, {f"edges.{axis}": each for axis, each in enumerate(edges)}),
+        data=pack(header, {"held": held, **{f"edges.{axis}": each for axis, each in enumerate(edges)}}),
         on_cell_change=errors.safely(lambda: _take_cell(shape)),
         on_lines_change=errors.safely(lambda: _take_lines(shape)),
         on_whole_change=errors.safely(lambda: change_state(lines=None)),

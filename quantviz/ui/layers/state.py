@@ -21,6 +21,7 @@ from quantviz.ui.shell.shared_cache import Shared, shared_fact
 
 if TYPE_CHECKING:
     from quantviz.layers.causes import Channels, Products
+    from quantviz.layers.integer_result import IntegerResult
     from quantviz.layers.layer_picture import LayerPicture
     from quantviz.layers.layer_result import LayerResult
     from quantviz.layers.parts import Cells
@@ -34,7 +35,7 @@ _FOUND = "layers_found"
 #: Steps that undo reaches back.
 _MOST_STEPS = 50
 #: Changes that are no step of their own: what is looked at.
-_LOOKS = frozenset({"cell", "channel", "lines", "shown"})
+_LOOKS = frozenset({"cell", "channel", "lines", "shown", "held"})
 
 #: Outputs of a layer that are all kept.
 _MOST_KEPT = 2**20
@@ -140,6 +141,20 @@ class SeenLayer:
     def products(self, cell: tuple[int, int]) -> Products:
         """Return the products of an output."""
         return self.result.products(*cell)
+
+    def integers(self, engine: str, number_format: str, activation: str) -> IntegerResult:
+        """Return the layer as an engine computes it in integers.
+
+        Raises:
+            QuantVizError: Its schemes have no such layer, or the engine takes other formats.
+        """
+
+        def make() -> IntegerResult:
+            from quantviz.layers.integers_of_layer import integers_of
+
+            return integers_of(self.result, engine=engine, number_format=number_format, activation=activation)
+
+        return _kept(self.source, f"integers {self.key} {engine} {number_format} {activation}", make)
 
     def picture(self, lines: Lines, shown: str) -> LayerPicture:
         """Return a part of the layer in pixels."""
