@@ -30,7 +30,8 @@ def compare(cells, originals, rule, codes_of_file, blocks, tile, tolerance, tota
     block, or gives them; `codes_of_file` are bytes, or words of four bits each (`Band.words`), and the least
     code. `blocks` are their place and parameters. A code counts as nearest up to `slack[0]` steps and
     `slack[1]` of x; `apart` marks the blocks of which all do, or is empty. Of the `totals`, `near` counts
-    nearest codes by columns, `hit` marks blocks in which saturation changed a code, `counts` counts codes,
+    nearest codes by columns, `hit` counts codes that saturation
+    changed by blocks, `counts` counts codes,
     those of words in pairs, and `out` has all else.
     """
     q, packed, code_min = codes_of_file
@@ -157,16 +158,18 @@ def _put_runs(start, n, place, row, runs):
         count += 1
         done += step
         size -= step
+        column += step
         of_row += step
         if of_row == row:
             of_row = 0
         if size > 0:
             continue
-        column = (start + done) % length
         block += 1
-        if column == 0 and done < n:
-            line += 1
-            block = bases[line]
+        if column == length:
+            column = 0
+            if done < n:
+                line += 1
+                block = bases[line]
         size = min(width, length - column)
     firsts[count] = n
     return count

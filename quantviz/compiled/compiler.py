@@ -49,7 +49,7 @@ _POINTERS: dict[str, Any] = {
     "steps": types.float64, "low": types.int32, "high": types.int32, "absmax": types.float64,
     "out": types.float64, "found": types.float64, "codes": types.uint8,
     "firsts": types.int64, "numbers": types.int64, "columns": types.int64, "allowed": types.float32,
-    "slack": types.float32, "near": types.int32, "hit": types.uint8,
+    "slack": types.float32, "near": types.int32, "hit": types.int32,
 }  # fmt: skip
 #: Functions of the lines, by name.
 _NAMES = {

@@ -59,21 +59,37 @@ class _Comparing(Summing):
         )
         stop = self.memory.load("i8", known["firsts"], k + 1)
         here = self.lines_of_block(block, known, wide=False)
-        here |= {"block_": block, "to_column_": column - begin}
+        here |= {"to_column_": column - begin}
         here["allowed_"] = self.memory.load("f4", known["allowed"], k)
-        noise = {wide: self.place("f8", 0.0, wide=wide) for wide in (True, False)}
-        done = self.stepped(begin, stop, WIDTH, lambda at: self.compared(at, here, noise[True], wide=True))
-        self.stepped(done, stop, 1, lambda at: self.compared(at, here, noise[False], wide=False))
-        for wide, of_run in noise.items():
-            total = self.get(of_run)
-            self.put(self.sums[wide]["kept_e2"], self.get(self.sums[wide]["kept_e2"]) + total)
-            if self.code["step_of_block"]:
-                square = here["inverse_step"] * here["inverse_step"]
-                self.add(self.sums[wide]["kept_steps2"], total, square)
+        outs = self.place("i8", 0)
+        done = self.cells_of_block(begin, stop, here, outs, wide=True)
+        with self.builder.if_then((done < stop).value, likely=False):
+            self.cells_of_block(done, stop, here, outs, wide=False)
+        self.count(self.sums[True]["clipped"], self.get(outs))
+        hit = self.memory.load("i4", known["hit"], block) + self.get(outs).to("i4")
+        self.memory.store("i4", known["hit"], block, hit)
 
-    def compared(self, place: Lanes, known: dict[str, Any], noise: Any, *, wide: bool) -> None:
-        """Add one cell, or `WIDTH` of them from `place` on; error² of those that were not clipped to
-        `noise`.
+    def cells_of_block(
+        self, begin: Lanes, stop: Lanes, known: dict[str, Any], outs: Any, *, wide: bool
+    ) -> Lanes:
+        """Write the loop over cells of a block, and return where it ends."""
+        squares = {name: self.place("f8", 0.0, wide=wide) for name in ("kept", "clipped")}
+        done = self.stepped(
+            begin, stop, WIDTH if wide else 1, lambda at: self.compared(at, known, squares, outs, wide=wide)
+        )
+        for name, place in squares.items():
+            total = self.get(place)
+            self.count(self.sums[wide][f"{name}_e2"], total)
+            if self.code["step_of_block"]:
+                inverse = known["inverse_step"]
+                self.add(self.sums[wide][f"{name}_steps2"], total, inverse * inverse)
+        return done
+
+    def compared(
+        self, place: Lanes, known: dict[str, Any], squares: dict[str, Any], outs: Any, *, wide: bool
+    ) -> None:
+        """Add one cell, or `WIDTH` of them from `place` on; error² to `squares`, and to `outs` how many were
+        clipped.
         """
         sums = self.sums[wide]
         x, x_hat = (self.memory.load("f4", known[name], place, wide=wide) for name in ("x", "x_hat"))
@@ -96,11 +112,15 @@ class _Comparing(Summing):
             self.extend(sums[most], value, ">")
         self.extend(sums["largest"], error.bits() & 0x7FFFFFFF, ">")
         self.extend(sums["of_nearest"], nearest.bits() & 0x7FFFFFFF, ">")
-        rest = self.kept(x, x_hat, error, clipped, step, known, sums).to("f8")
-        self.add(noise, rest, rest)
-        if not self.code["step_of_block"]:
-            scaled = self.in_steps(rest, step, known)
-            self.add(sums["kept_steps2"], scaled, scaled)
+        self.zeros(x, x_hat, sums)
+        kept = error
+        if not isinstance(clipped, bool):
+            # Where blocks are small and a code is missing at one end, as often as not one is clipped.
+            out = clipped.spread() if wide else clipped
+            self.count(outs, out.count())
+            kept = select(out, 0.0, error)
+            self.add_squares("clipped", select(out, error, 0.0).to("f8"), step, squares, sums)
+        self.add_squares("kept", kept.to("f8"), step, squares, sums)
 
     def moments(self, x: Lanes, x_hat: Lanes, sums: dict[str, Any]) -> None:
         """Add powers of x and of the values, float64."""
@@ -115,47 +135,24 @@ class _Comparing(Summing):
         ):
             self.put(sums[name], contracted(self.get(sums[name]), a, b))
 
-    def in_steps(self, error: Lanes, step: Any, known: dict[str, Any]) -> Lanes:
-        """Return errors in steps, float64."""
-        inverse = known["inverse_step"] if self.code["step_of_block"] else 1.0 / step.to("f8")
-        scaled: Lanes = select(error == 0.0, 0.0, error * inverse)
-        return scaled
+    def add_squares(
+        self, name: str, error: Lanes, step: Any, squares: dict[str, Any], sums: dict[str, Any]
+    ) -> None:
+        """Add error², and the same in steps where those are not a block's."""
+        self.add(squares[name], error, error)
+        if not self.code["step_of_block"]:
+            scaled = select(error == 0.0, 0.0, error * (1.0 / step.to("f8")))
+            self.add(sums[f"{name}_steps2"], scaled, scaled)
 
-    def kept(
-        self,
-        x: Lanes,
-        x_hat: Lanes,
-        error: Lanes,
-        clipped: Any,
-        step: Any,
-        known: dict[str, Any],
-        sums: dict[str, Any],
-    ) -> Lanes:
-        """Return errors, 0 for cells that were clipped, which are added here, as zeros are."""
+    def zeros(self, x: Lanes, x_hat: Lanes, sums: dict[str, Any]) -> None:
+        """Count x that are 0, and other x of which the value is 0."""
         zero = x == 0.0
         zero_value = x_hat == 0.0
-        if isinstance(clipped, bool):
-            out = zero ^ zero
-        elif x.wide:
-            out = clipped.spread()
-        else:
-            out = clipped
-        kept = self.place("f4", error, wide=x.wide)
         self.count(sums["zeroed"], zero_value.count())
         # Rare cases cost one test for all lanes.
-        with self.builder.if_then(((zero | out).count() != 0).value, likely=False):
+        with self.builder.if_then((zero.count() != 0).value, likely=False):
             self.count(sums["zeros"], zero.count())
             self.count(sums["zeroed"], -(zero & zero_value).count())
-            outs = out.count()
-            with self.builder.if_then((outs != 0).value):
-                self.count(sums["clipped"], outs)
-                lost = select(out, error, 0.0).to("f8")
-                scaled = self.in_steps(lost, step, known)
-                self.add(sums["clipped_e2"], lost, lost)
-                self.add(sums["clipped_steps2"], scaled, scaled)
-                self.put(kept, select(out, 0.0, error))
-                self.memory.store_bytes(known["hit"], known["block_"], outs.constant(1, "i4"))
-        return self.get(kept)
 
 
 #: Names of the numbers at `slack`.
@@ -164,8 +161,8 @@ _SLACK = ("of_steps", "of_x")
 #: the tensor's at `flat`; `count` runs of cells of one block in one row, each with its first cell (and where
 #: the last one ends), the block's number, the first cell's column, and how much more the error of a code that
 #: counts as nearest can be; the blocks' parameters; by how much it can be for each step and each x. Nearest
-#: codes are counted by columns in `near`, blocks of which saturation changed a code are marked in `hit`, and
-#: all else is added to `out`, see `AT`.
+#: codes are counted by columns in `near`, codes that saturation changed by blocks in `hit`, and all else is
+#: added to `out`, see `AT`.
 GIVEN_TO_COMPARE = (
     *("x", "x_hat", "flat", "count", "firsts", "numbers", "columns", "allowed"),
     *("params", "blocks", "floats", "integers", "tables", "slack", "near", "hit", "out"),

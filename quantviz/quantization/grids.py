@@ -296,7 +296,7 @@ def _times_two_to(x: torch.Tensor, exponent: torch.Tensor) -> torch.Tensor:
 @functools.cache
 def _table(fmt: NumberFormat) -> torch.Tensor:
     """Return the value of each code, float32."""
-    return torch.tensor([fmt.value(code) for code in fmt.codes], dtype=torch.float32)
+    return torch.tensor(fmt.values, dtype=torch.float32)
 
 
 @functools.cache

@@ -106,9 +106,16 @@ class NumberFormat:
             raise QuantVizError(
                 "code_out_of_range", got=code, format=self.id, smallest=self.code_min, largest=self.code_max
             )
-        if self.float_bits:
-            return _float_value(code, self.float_bits, self.signed)
-        return self.codebook[code] if self.codebook else float(code)
+        return _value(self, code)
+
+    @property
+    def values(self) -> tuple[float, ...]:
+        """Return the value of every code, in the order of `codes`.
+
+        >>> FORMATS["int2"].values
+        (-2.0, -1.0, 0.0, 1.0)
+        """
+        return _values(self)
 
     def split(self, code: int) -> tuple[str, str, str]:
         """Return the bits of `code` as sign, exponent and mantissa; of an integer or codebook all of them are
@@ -174,7 +181,7 @@ class NumberFormat:
 
 @functools.cache
 def _finite(fmt: NumberFormat) -> tuple[tuple[float, int], ...]:
-    numbers = ((fmt.value(code), code) for code in fmt.codes)
+    numbers = zip(fmt.values, fmt.codes, strict=True)
     return tuple(
         sorted(
             ((value, code) for value, code in numbers if math.isfinite(value)),
@@ -189,6 +196,17 @@ def _ends(fmt: NumberFormat) -> tuple[float, float]:
         # Without a list of the 65,536 values of 16 bits.
         return float(fmt.code_min), float(fmt.code_max)
     return fmt.finite[0][0], fmt.finite[-1][0]
+
+
+@functools.cache
+def _values(fmt: NumberFormat) -> tuple[float, ...]:
+    return tuple(_value(fmt, code) for code in fmt.codes)
+
+
+def _value(fmt: NumberFormat, code: int) -> float:
+    if fmt.float_bits:
+        return _float_value(code, fmt.float_bits, fmt.signed)
+    return fmt.codebook[code] if fmt.codebook else float(code)
 
 
 def _float_value(code: int, layout: FloatBits, signed: bool) -> float:

@@ -200,7 +200,7 @@ def _run(
     else:
         words = band.words.contiguous().numpy().view(np.uint32)
     near = np.zeros(band.stored.shape[1], np.int32)
-    hit = np.zeros(layout.block_count, np.bool_)
+    hit = np.zeros(layout.block_count, np.int32)
     counts = np.zeros((TABLES, 256), np.int64)
     out = np.array(START)
     decoded = np.empty(TILE, np.float32)
@@ -228,7 +228,9 @@ def _run(
     moments = moments_of_sums(sums, band.stored.numel(), int(out[AT["largest"]]), of_bytes[: fmt.levels])
     lo, hi, lo_value, hi_value = out[AT["least_x"] :].tolist()
     ends = (lo, hi), (lo_value, hi_value)
-    return Compared(moments, torch.from_numpy(near).to(torch.int64), layout.block_count, int(hit.sum()), ends)
+    return Compared(
+        moments, torch.from_numpy(near).to(torch.int64), layout.block_count, int(np.count_nonzero(hit)), ends
+    )
 
 
 def _words(x: torch.Tensor) -> tuple[npt.NDArray[np.uint16], int, npt.NDArray[np.float32]]:

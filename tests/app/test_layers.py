@@ -98,3 +98,31 @@ def test_a_link_that_cannot_be_used_says_why_and_the_page_works():
     assert "the layer" in told
     assert "the scheme of the weights" in told
     assert chart(at, "layers_picture")
+
+
+def test_a_layer_of_ones_own_opens_and_says_what_it_cannot_be():
+    at = page()
+    at.button_group(key="layers_own_inputs").set_value("after_gelu").run()
+    at.number_input(key="layers_own_tokens").set_value(8).run()
+    at.button(key="layers_own_open").click().run()
+    assert address(healthy(at))["l"].startswith("layer(normal(rows=64,cols=64")
+    assert "after_gelu" in address(at)["l"]
+    at.number_input(key="layers_own_outputs").set_value(4096).run()
+    at.number_input(key="layers_own_channels").set_value(4096).run()
+    for tokens, told in ((1, "one token"), (1_000_000, "16384"), (4096, "multiplications")):
+        at.number_input(key="layers_own_tokens").set_value(tokens).run()
+        at.button(key="layers_own_open").click().run()
+        assert told in " ".join(each.value for each in healthy(at).warning)
+
+
+@pytest.mark.parametrize(
+    ("form", "told"),
+    [
+        ("layer(normal(rows=4,cols=8),normal(rows=4,cols=4))", "8 for each output"),
+        ("layer(normal(rows=4,cols=4),normal(rows=1,cols=4))", "one token"),
+        ("layer(normal(rows=4,cols=4))", "A layer is written as"),
+    ],
+)
+def test_a_link_to_tensors_that_are_no_layer_says_why(form, told):
+    at = opened(PAGE, l=form, lang="en")
+    assert told in " ".join(each.value for each in at.warning).replace("\\", "")

@@ -23,6 +23,9 @@ CHOICES = (
     ("format", "FP8 E4M3"),
     ("per_group", None),
     ("group_size", "2"),
+    ("format", "BF16"),
+    ("per_row", None),
+    ("format", "FP16"),
 )
 #: All that a choice changes: the numbers with their second lines, the sentence, the title of the codes, the
 #: ruler's handles and picture, and what the controls show as chosen.

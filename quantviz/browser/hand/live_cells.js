@@ -16,7 +16,7 @@ export function liveCells(sent, result, variant, places) {
   if (open.includes("x")) live.x = picked(result.x);
   if (open.includes("q")) {
     const codes = picked(result.q);
-    live.q = variant.decoded ? Float32Array.from(codes, (code) => variant.decoded[code]) : codes;
+    live.q = valuesOfCodes(codes, variant);
     if (sent.code) live.code = codes;
   }
   if (open.includes("x_hat")) live.x_hat = picked(result.x_hat);
@@ -36,6 +36,25 @@ export function liveCells(sent, result, variant, places) {
     live.scales.q = scaled(sent.scales.q, lo, hi, lo < 0 && hi > 0 && sent.codes.two_sided);
   }
   return live;
+}
+
+// The values that codes stand for in units of the scale; of integers the codes.
+function valuesOfCodes(codes, { decoded, half }) {
+  if (decoded) return Float32Array.from(codes, (code) => decoded[code]);
+  return half ? Float32Array.from(codes, (code) => halfValue(code, half)) : codes;
+}
+
+// The value of a code with sign, exponent and mantissa, as IEEE has them.
+function halfValue(code, [exponent, mantissa]) {
+  const one = 1 << mantissa;
+  const last = (1 << exponent) - 1;
+  const field = (code >> mantissa) & last;
+  const fraction = code % one;
+  const sign = code >> (exponent + mantissa) ? -1 : 1;
+  if (field === last) return fraction ? NaN : sign * Infinity;
+  const bias = last >> 1;
+  const [whole, power] = field ? [one + fraction, field - bias] : [fraction, 1 - bias];
+  return sign * whole * 2 ** (power - mantissa);
 }
 
 // The same where a pixel of the picture stands for several cells and shows the one of largest magnitude, or

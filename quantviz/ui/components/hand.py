@@ -450,6 +450,7 @@ def _variant_facts(scheme: Scheme, shape: Shape) -> Mapping[str, Any]:
 
     fmt = scheme.number_format
     bits = bits_per_element(scheme if shape != _THREE else _ONE_BLOCK, shape)
+    half = fmt.float_bits if fmt.bits > 8 else None
     every = np.arange(2**fmt.bits if fmt.kind != "integer" and fmt.bits <= 8 else 0)
     decoded: list[float | None] | None = None
     if len(every):
@@ -472,6 +473,8 @@ def _variant_facts(scheme: Scheme, shape: Shape) -> Mapping[str, Any]:
         "bits_label": str(fmt.bits),
         "code_range": range_of_codes(every if len(every) else np.zeros(1), scheme),
         "decoded": decoded,
+        # The bits of exponent and mantissa of codes without such a table.
+        "half": (half.exponent, half.mantissa) if half else None,
     }
 
 

@@ -40,8 +40,6 @@ _KEY = "hand_choices"
 _SENT = "hand_choices_sent"
 #: Schemes that a browser keeps at most.
 _MOST_SENT = 1000
-#: Of more bits the first program takes half a second to write.
-_MOST_FLOAT_BITS = 8
 
 
 @dataclass(frozen=True)
@@ -146,9 +144,6 @@ def _variant_on(scheme: Scheme, shape: Shape, dtype: str) -> Mapping[str, Any] |
     """
     calibration = scheme.calibration
     if not (calibration.of_values or isinstance(calibration, Given)) or not is_light(scheme, shape):
-        return None
-    fmt = scheme.number_format
-    if fmt.kind == "float" and fmt.bits > _MOST_FLOAT_BITS:
         return None
     return _described(scheme.on_input(dtype), shape, language())
 

@@ -11,6 +11,7 @@ from quantviz.lab.layer_state import AS_IT_IS, INPUTS, PAIRS, WEIGHTS, LayerStat
 from quantviz.layers.built_in import BUILT_IN_LAYERS, BuiltInLayer
 from quantviz.layers.layer_sources import parse_layer, write_layer
 from quantviz.ui.components.choice import choose_among, show_button
+from quantviz.ui.layers.own_layer import show_own_layer
 from quantviz.ui.layers.state import can_turn, change_state, current_state, put_state, turn
 from quantviz.ui.layers.words import pair_names, scheme_name
 from quantviz.ui.shell import errors, widgets
@@ -80,6 +81,8 @@ def _choose(name: str, names: dict[str, str], now: str, take: Any) -> None:
 
 
 def _show_more(state: LayerState) -> None:
+    show_own_layer()
+    st.divider()
     st.toggle(
         say("layers.static"),
         key=widgets.show(_STATIC, state.pair.static, folded=True),

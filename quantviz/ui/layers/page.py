@@ -20,6 +20,7 @@ from quantviz.ui.layers.cell_tab import show_cell
 from quantviz.ui.layers.channels_tab import show_channels
 from quantviz.ui.layers.choices import show_choices, show_history
 from quantviz.ui.layers.compare_tab import show_compare
+from quantviz.ui.layers.own_layer import refuse_large
 from quantviz.ui.layers.picture import show_picture
 from quantviz.ui.layers.state import SeenLayer, current_state, problems, put_state, seen_layer
 from quantviz.ui.layers.words import show_numbers
@@ -70,6 +71,7 @@ def show_page() -> None:
     for problem in (*problems(), *errors.page_errors()):
         st.warning(say_error(problem))
     try:
+        refuse_large(source)
         seen = seen_layer(state)
         if state.cell is None:
             # From now on it stays where it is, whatever the schemes.

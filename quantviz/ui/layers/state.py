@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import streamlit as st
 
 from quantviz.errors import QuantVizError
 from quantviz.lab.layer_state import LayerState, Lines, Pair, read_link
+from quantviz.layers.built_in import BuiltInLayer
+from quantviz.layers.layer_sources import LayerSource
+from quantviz.ui.lab.tensor import at_hand
 from quantviz.ui.shell import address
-from quantviz.ui.shell.shared_cache import shared_fact
+from quantviz.ui.shell.bounds import SESSION_BYTES
+from quantviz.ui.shell.shared_cache import Shared, shared_fact
 
 if TYPE_CHECKING:
     from quantviz.layers.causes import Channels, Products
@@ -20,10 +25,12 @@ if TYPE_CHECKING:
     from quantviz.layers.layer_result import LayerResult
     from quantviz.layers.parts import Cells
 
+T = TypeVar("T")
 _STATE = "layers_state"
 _PROBLEMS = "layers_problems"
 _PAST = "layers_past"
 _FUTURE = "layers_future"
+_FOUND = "layers_found"
 #: Steps that undo reaches back.
 _MOST_STEPS = 50
 #: Changes that are no step of their own: what is looked at.
@@ -88,6 +95,7 @@ class SeenLayer:
     """A layer under a pair of schemes, with results that are computed on their first use and kept."""
 
     result: LayerResult
+    source: LayerSource
     #: Names the layer, its schemes and its seed.
     key: str
 
@@ -142,7 +150,7 @@ class SeenLayer:
             axes = (lines.tokens, lines.inputs, lines.outputs)
             return layer_picture(self.result, *axes, shown, MOST_PIXELS, self.cells)
 
-        return shared_fact(f"picture {self.key} {lines} {shown}", make)
+        return _kept(self.source, f"picture {self.key} {lines} {shown}", make)
 
 
 def seen_layer(state: LayerState, pair: Pair | None = None) -> SeenLayer:
@@ -159,7 +167,7 @@ def seen_layer(state: LayerState, pair: Pair | None = None) -> SeenLayer:
     def make() -> SeenLayer:
         from quantviz.layers.layer_result import layer as quantized
 
-        opened = shared_fact(f"open layer {source.key}", source.open)
+        opened = source.open() if isinstance(source, BuiltInLayer) else source.open(at_hand())
         weights, inputs = wanted.schemes()
         result = quantized(
             opened.weight,
@@ -170,6 +178,14 @@ def seen_layer(state: LayerState, pair: Pair | None = None) -> SeenLayer:
             static=wanted.static,
             seed=state.seed,
         )
-        return SeenLayer(result, key)
+        return SeenLayer(result, source, key)
 
-    return shared_fact(key, make)
+    return _kept(source, key, make)
+
+
+def _kept(source: LayerSource, key: str, make: Callable[[], T]) -> T:
+    """Return a cached result: of one's own tensors it stays in the session, others are shared."""
+    if isinstance(source, BuiltInLayer) or all(part.shared for part in source.parts):
+        return shared_fact(key, make)
+    found = cast(Shared, st.session_state.setdefault(_FOUND, Shared(SESSION_BYTES)))
+    return found.get(key, make)

@@ -84,6 +84,12 @@ def state() -> LabState:
     return cast(LabState, current)
 
 
+def opened_tensor() -> Source | None:
+    """Return the tensor that is open in the Lab, if the session has been there."""
+    current = cast("LabState | None", st.session_state.get(_STATE))
+    return None if current is None else current.source
+
+
 def change(**changes: Any) -> None:
     """Replace parts of the state: a step that can be undone."""
     put(state().replace(**changes))
