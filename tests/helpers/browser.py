@@ -35,7 +35,7 @@ FLAGS = (
     "--disable-sync",
 )
 #: Of one whose pages are open for seconds, as a test's are: compiling and clearing up beside them, for the
-#: hours to come, took a fifth of the time.
+#: hours to come, took about a tenth of the time.
 SHORT_VISITS = "--js-flags=--no-maglev --no-script-streaming --single-threaded-gc --min-semi-space-size=16"
 
 

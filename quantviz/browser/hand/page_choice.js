@@ -3,7 +3,7 @@
 
 import { SHARED } from "../page/component.js";
 import { unchanged } from "./choice.js";
-import { showOnControls } from "./controls.js";
+import { showOnControls } from "./control_looks.js";
 import { writePlace } from "./words.js";
 
 // Looks at a server at rest after which it is not going to answer any more: once it has worked, and where it

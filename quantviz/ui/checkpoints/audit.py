@@ -15,6 +15,7 @@ from quantviz.figures.model_map_plot import model_map_figure
 from quantviz.ui.checkpoints.reading import is_results, name_of, offered_now, path_of
 from quantviz.ui.checkpoints.state import CheckpointsState, change_state, current_state
 from quantviz.ui.components.choice import choose_among, show_button
+from quantviz.ui.components.phone_tables import number_column, numbers_written
 from quantviz.ui.components.small_parts import show_plot
 from quantviz.ui.shell.words import language, plain, say, say_error, theme
 
@@ -134,14 +135,14 @@ def _show_answer(answer: Answer) -> None:
     figure = model_map_figure(data, language=language(), theme=theme())
     show_plot(figure, "checkpoints_audit_map", say("checkpoints.audit.map_alt"))
     st.caption(say("checkpoints.audit.map_about"))
+    rows = answer.rows[language()]
+    sqnr = say("checkpoints.audit.columns.sqnr_db")
     st.dataframe(
-        _frame(answer.rows[language()]),
+        numbers_written(_frame(rows), {sqnr: "%.1f"}),
         key="checkpoints_audit_table",
         hide_index=True,
         height=_HEIGHT,
-        column_config={
-            say("checkpoints.audit.columns.sqnr_db"): st.column_config.NumberColumn(format="%.1f")
-        },
+        column_config={sqnr: number_column(sqnr, "%.1f", len(rows))},
         placeholder="",
         alt=say("checkpoints.table_alt", count=len(model.tensors)),
     )

@@ -19,6 +19,7 @@ from quantviz.ui.checkpoints.state import CheckpointsState, current_state
 from quantviz.ui.components.choice import choose
 from quantviz.ui.components.component import chosen
 from quantviz.ui.components.name_search import finder
+from quantviz.ui.components.phone_tables import PERCENT, number_column, numbers_written
 from quantviz.ui.lab.from_map import open_place
 from quantviz.ui.shell import errors
 from quantviz.ui.shell.address import turn_to
@@ -40,8 +41,8 @@ _FORMATS = {
     "against_median": "%+.2f",
     "peak_rms": "%.1f",
     "kurtosis": "%.1f",
-    "zeroed_share": "percent",
-    "clipped_share": "percent",
+    "zeroed_share": PERCENT,
+    "clipped_share": PERCENT,
     "effective_bits": "%.3f",
     "mse": "%.3e",
 }
@@ -74,11 +75,11 @@ def show_table(state: CheckpointsState, model: Model, recipe: str) -> None:
     tensors.sort(key=lambda tensor: _ranked(tensor, recipe))
     key = f"{_TABLE}_{st.session_state.get(_CLICKS, 0)}"
     st.dataframe(
-        _frame(model, tensors, recipe),
+        numbers_written(_frame(model, tensors, recipe), _FORMATS),
         key=key,
         hide_index=True,
         height=_HEIGHT,
-        column_config=_columns(),
+        column_config=_columns(len(tensors)),
         on_select=errors.safely(lambda: _row_clicked(key, model, tensors, recipe)),
         selection_mode="single-row",
         placeholder="",
@@ -151,14 +152,14 @@ def _fallback(tensor: ModelTensor, recipe: str) -> str:
     return str(tensor.rows.get(recipe, {}).get("fallback") or "")
 
 
-def _columns() -> dict[str, Any]:
+def _columns(lines: int) -> dict[str, Any]:
     columns: dict[str, Any] = {}
     for name in ("tensor", "fallback", "layer", "kind", "shape", "winner", "status", "reason"):
         columns[name] = st.column_config.Column(
             say(f"checkpoints.columns.{name}"), width=_NAME if name == "tensor" else None
         )
     for name, form in _FORMATS.items():
-        columns[name] = st.column_config.NumberColumn(say(f"checkpoints.columns.{name}"), format=form)
+        columns[name] = number_column(say(f"checkpoints.columns.{name}"), form, lines)
     return columns
 
 

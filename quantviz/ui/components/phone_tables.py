@@ -1,9 +1,15 @@
-"""Tables that a phone can read: the first column stays while others are scrolled, and the last ones wait."""
+"""Tables that a phone can read: the first column stays while others are scrolled, and the last ones wait.
+
+Their numbers are written as everywhere on the pages, with a minus sign, and are sorted as numbers.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+import math
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from typing import Any
 
 import streamlit as st
@@ -18,6 +24,11 @@ _PHONE = 560
 _LINE = 29
 _TOUCHED_LINE = 44
 _HEADINGS = 36
+#: Lines up to which the server writes a table's numbers; a browser writes more of them, with hyphens.
+_MOST_WRITTEN = 2000
+#: The form of a share as a percentage.
+PERCENT = "percent"
+_EXPONENT = re.compile(r"e([+-])0*(\d+)")
 
 
 #: Shares of a page's width for a table and the plot beside it.
@@ -51,6 +62,35 @@ def is_phone(page_width: float) -> bool:
     return page_width < _PHONE
 
 
+def written(value: float | None, form: str) -> str:
+    """Return a number of a table as people read it; `form` is `PERCENT`, or as in `"%.2f" % value`.
+
+    >>> written(-1.5, "%+.2f"), written(5.81e-5, "%.3e"), written(0.7678, PERCENT), written(math.inf, "%.1f")
+    ('−1.50', '5.810e−5', '76.78 %', '∞')
+    """
+    if value is None or math.isnan(value):
+        return ""
+    words = "%.2f %%" % (100 * value) if form == PERCENT else form % value
+    words = _EXPONENT.sub(lambda exponent: f"e{exponent[1].strip('+')}{exponent[2]}", words)
+    return words.replace("-", "−").replace("inf", "∞")
+
+
+def numbers_written(columns: Any, forms: Mapping[str, str]) -> Any:
+    """Return the table of `columns` for `st.dataframe`, with numbers written in the columns with a form."""
+    import pandas as pd
+
+    frame = pd.DataFrame(columns)
+    if len(frame) > _MOST_WRITTEN:
+        return frame
+    return frame.style.format({name: partial(written, form=forms[name]) for name in forms if name in frame})
+
+
+def number_column(heading: str, form: str, lines: int, width: int | None = None) -> Any:
+    """Return the column of numbers for `st.dataframe`, in a table of so many lines by `numbers_written`."""
+    own = form if lines > _MOST_WRITTEN else None
+    return st.column_config.NumberColumn(heading, format=own, width=width)
+
+
 @dataclass(frozen=True)
 class Column:
     """A column of a table, with its values from the first line to the last."""
@@ -74,7 +114,7 @@ class Column:
     def config(self, heading: str, page_width: float) -> Any:
         """Return the column for `st.dataframe`."""
         if self.form:
-            return st.column_config.NumberColumn(heading, format=self.form, width=self.width)
+            return number_column(heading, self.form, len(self.values), self.width)
         on_phone = is_phone(page_width)
         return st.column_config.TextColumn(
             heading,
@@ -116,7 +156,9 @@ def show_table(
 
     on_phone = [each.id for each in columns if each.on_phone or each.names_lines]
     st.dataframe(
-        {each.id: each.values for each in columns},
+        numbers_written(
+            {each.id: each.values for each in columns}, {each.id: each.form for each in columns if each.form}
+        ),
         key=key,
         column_order=columns_shown(
             (each.id for each in columns), on_phone, page_width, beside_plot=beside_plot

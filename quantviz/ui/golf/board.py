@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import html
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
@@ -26,11 +26,16 @@ _HEIGHT = 320
 _BARS = 96
 
 
-def show_board(now: HoleResults) -> None:
+def keep_board() -> tuple[Any, Any]:
+    """Return the places of the tensor and of the plot, which have their room before they are filled."""
+    with st.container(key="golf_board"):
+        return st.container(key="golf_tensor").empty(), st.container(key="golf_plot").empty()
+
+
+def show_board(now: HoleResults, tensor: Any, plot: Any) -> None:
     """Show the tensor with its special features, and the plot."""
-    with st.container(key="golf_tensor"):
-        st.html(_tensor(now.hole))
-    with st.container(key="golf_plot"):
+    tensor.html(_tensor(now.hole))
+    with plot.container(gap=None):
         _plot(now)
         if par_is_shown(now):
             name = plain(say_recipe(now.par.id, now.hole.source))

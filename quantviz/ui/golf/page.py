@@ -11,7 +11,7 @@ from quantviz.teaching.golf import BUDGET, HOLES, GolfRound, HoleResults, price
 from quantviz.ui.components.choice import choose_among, show_button
 from quantviz.ui.components.clipboard import show_copy_link
 from quantviz.ui.components.page_header import show_header
-from quantviz.ui.golf.board import show_board
+from quantviz.ui.golf.board import keep_board, show_board
 from quantviz.ui.golf.scorecard import bits_words, db_words, show_round, show_scorecard, show_tries
 from quantviz.ui.golf.state import (
     current_round,
@@ -48,8 +48,9 @@ def show_page() -> None:
     score = _title(played)
     wrong = st.container(key="golf_wrong")
     cost = _controls()
-    said = st.container(key="golf_said")
-    board = st.container(key="golf_board")
+    # It has its room before there is something to say.
+    said = st.container(key="golf_said").empty()
+    board = keep_board()
     warm_up()
     with cost:
         st.markdown(_price())
@@ -64,8 +65,7 @@ def show_page() -> None:
             st.warning(say_error(problem))
     with said:
         st.markdown(_said(now))
-    with board:
-        show_board(now)
+    show_board(now, *board)
     with st.container(key="golf_lower"):
         with st.container(key="golf_list"):
             show_tries(now)

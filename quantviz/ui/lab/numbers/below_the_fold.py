@@ -10,6 +10,7 @@ from quantviz.evaluation.tables import metrics_csv
 from quantviz.export.files import scope_of
 from quantviz.lab.picture_parts import TILE_PARTS
 from quantviz.lab.state import LabState
+from quantviz.ui.components.phone_tables import number_column, numbers_written
 from quantviz.ui.components.small_parts import show_plot
 from quantviz.ui.lab.picture.navigation import block_words
 from quantviz.ui.lab.tensor import kept
@@ -83,16 +84,18 @@ def show_scales(study: Study, state: LabState) -> None:
         axes = range(len(study.layout.grid_shape))
         grid = zip(*(columns.pop(f"axis_{axis}") for axis in axes), strict=True)
         places = [block_words(study.layout, study.shape, state.view, block) for block in grid]
+        table = {"block": columns.pop("block"), "place": places, **columns}
+        forms = dict.fromkeys(("block", *columns), "%.6g")
         st.dataframe(
-            {"block": columns.pop("block"), "place": places, **columns},
+            numbers_written(table, forms),
             key="scales_table",
             hide_index=True,
             row_height=29,
             column_config={
                 "place": st.column_config.TextColumn(say("places.columns.index")),
                 **{
-                    name: st.column_config.NumberColumn(say(f"export.column.{name}"), format="%.6g")
-                    for name in ("block", *columns)
+                    name: number_column(say(f"export.column.{name}"), form, len(places))
+                    for name, form in forms.items()
                 },
             },
             alt=say("below.scales_alt"),

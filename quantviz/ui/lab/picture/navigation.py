@@ -15,7 +15,7 @@ from quantviz.schemes.granularity import BlockLayout, Shape
 from quantviz.tensors.views import POOLS, View
 from quantviz.ui.components.choice import choose, choose_field, switch
 from quantviz.ui.components.minimap import minimap_size, show_minimap
-from quantviz.ui.components.phone_tables import clicked_line
+from quantviz.ui.components.phone_tables import PERCENT, clicked_line, number_column, numbers_written
 from quantviz.ui.lab.tensor import kept, stored_of, study_of
 from quantviz.ui.shell import errors, session
 from quantviz.ui.shell.words import say, say_axis
@@ -162,25 +162,36 @@ def show_worst(study: Study, state: LabState) -> None:
             for name, values in table.items()
             if (what, name) != ("blocks", "index")  # their place in the grid is enough
         }
+        count = len(table["index"])
+        index = pd.RangeIndex(1, count + 1, name=say("places.rank"))
+        forms = {name: _form(name) for name in shown if _form(name)}
         st.dataframe(
-            pd.DataFrame(shown, index=pd.RangeIndex(1, len(table["index"]) + 1, name=say("places.rank"))),
+            numbers_written(pd.DataFrame(shown, index=index), forms),
             key=f"worst_{what}",
             on_select=errors.safely(lambda: _clicked(what)),
             selection_mode="single-cell",
             row_height=29,
-            height=min(8, len(table["index"]) + 1) * 29 + 12,
-            column_config={name: _column_form(name) for name in shown},
+            height=min(8, count + 1) * 29 + 12,
+            column_config={name: _column_form(name, count) for name in shown},
             alt=say("places.worst"),
         )
         st.caption(say("places.worst_how"))
 
 
-def _column_form(name: str) -> Any:
-    """Return the form of a column of the ranked places."""
-    title = say(f"places.columns.{name}")
+def _form(name: str) -> str:
+    """Return the form of numbers in a column of the ranked places; "" for words."""
     if name in ("index", "block"):
-        return st.column_config.TextColumn(title)
-    return st.column_config.NumberColumn(title, format="percent" if name == "noise_share" else "%.4g")
+        return ""
+    return PERCENT if name == "noise_share" else "%.4g"
+
+
+def _column_form(name: str, lines: int) -> Any:
+    """Return a column of the ranked places."""
+    title = say(f"places.columns.{name}")
+    form = _form(name)
+    if form:
+        return number_column(title, form, lines)
+    return st.column_config.TextColumn(title)
 
 
 def _ranked_words(name: str, state: LabState) -> str:

@@ -1,0 +1,34 @@
+// How the page's own controls look while the browser is ahead of the server.
+
+import { SHARED } from "../page/component.js";
+
+// Have the controls show a scheme as they will once the server has answered.
+export function showOnControls(scheme) {
+  const { granularity, ...words } = SHARED.known?.schemes.get(scheme)?.shown ?? {};
+  for (const [key, chosen] of Object.entries(words)) {
+    const control = document.querySelector(`.st-key-${key}`);
+    for (const radio of control?.querySelectorAll("[role=radio]") ?? [])
+      markRadio(radio, radio.textContent === chosen);
+    const list = control?.querySelector("input[role=combobox][aria-expanded=false]");
+    if (list && list.value !== chosen) list.value = chosen;
+  }
+  if (granularity) pressButton(granularity);
+}
+
+function markRadio(radio, isChosen) {
+  radio.setAttribute("aria-checked", isChosen);
+  radio.toggleAttribute("data-selected", isChosen);
+}
+
+// Give a button of the granularity's the look of the pressed one, which gets that of a button beside it. The
+// server's answer puts others in their places.
+function pressButton(key) {
+  const button = document.querySelector(`.st-key-${key} button`);
+  const pressed = document.querySelector(".st-key-granularity_buttons button[kind=primary]");
+  if (!button || !pressed || button === pressed) return;
+  for (const name of ["class", "kind", "data-testid"]) {
+    const look = button.getAttribute(name);
+    button.setAttribute(name, pressed.getAttribute(name));
+    pressed.setAttribute(name, look);
+  }
+}
