@@ -46,7 +46,8 @@ def integers_of(
         QuantVizError: The layer's schemes have other scales or no integer codes, or an argument is unknown.
 
     >>> from quantviz.layers.layer_result import layer
-    >>> quantized = layer([[1.0, -0.5], [0.2, 0.4]], [[1.0, 2.0], [0.5, -1.0]], "int8_per_row", "int8")
+    >>> sides = ([[1.0, -0.5], [0.2, 0.4]], [[1.0, 2.0], [0.5, -1.0]])
+    >>> quantized = layer(*sides, "int8_per_row", "int8_per_tensor")
     >>> integers_of(quantized, engine="fbgemm_avx2").inputs.number_format
     'uint8'
     """

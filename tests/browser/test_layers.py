@@ -52,6 +52,13 @@ def test_a_pointer_lights_the_lines_of_an_output_and_a_click_opens_it(new_page, 
     page.mouse.click(*place(page, X, 0, 1))
     wait_for_parameter(page, "j", "1")
     wait_for_parameter(page, "c", "0.3")
+    # So does a line of the table of products.
+    page.wait_for_selector(".qv-products tr.qv-selected[data-channel='1']")
+    page.locator(".qv-products tr[data-channel='3'] button").click()
+    wait_for_parameter(page, "j", "3")
+    # The picture ends where a laptop's screen does.
+    if width > 640:
+        assert page.evaluate("document.querySelector('[data-testid=stMain]').scrollHeight <= innerHeight")
 
 
 def test_a_box_zooms_along_all_axes_and_a_double_click_shows_all(new_page, serve):
