@@ -56,6 +56,14 @@ def test_the_first_cell_is_the_worst_and_then_it_stays():
     assert address(at)["c"] == f"{token}.{output}"
     at.selectbox(key="layers_inputs").set_value("int8_per_row").run()
     assert address(healthy(at))["c"] == f"{token}.{output}"
+    # So do the colours of the error, until they are fitted anew; weights have none but float32's own.
+    ends = address(at)["k"]
+    assert ends.split("_")[1] == "0.0"
+    assert [trace["zmax"] for trace in json.loads(chart(at, "layers_picture").proto.spec)["data"]] == [
+        float(each) or 1.0 for each in ends.split("_")
+    ]
+    at.button(key="layers_fit").click().run()
+    assert address(at)["k"] != ends
 
 
 def test_the_products_of_the_typed_cell_are_listed_by_what_they_contribute():

@@ -25,6 +25,8 @@ _BRIDGE = "layers_bridge"
 _SCRIPT = "multiplication_bridge"
 #: CSS pixels of the picture until the page's style has given it its place.
 _HEIGHT = 412
+#: The largest error of float32's own, as a share of the largest value.
+_NOISE = 1e-6
 
 
 def show_picture(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> None:
@@ -84,9 +86,20 @@ def settled(seen: SeenLayer, state: LayerState) -> LayerState:
 
 
 def errors_reach(seen: SeenLayer) -> tuple[float, ...]:
-    """Return the largest errors of X, W and Y, to three digits, which people are shown."""
+    """Return the largest errors of X, W and Y, to three digits, which people are shown.
+
+    An error that is float32's own, as of weights that are exact under their scheme, is none.
+    """
     picture = seen.picture(Lines.whole(seen.result.shape), "error")
-    return tuple(float(f"{part.largest:.3g}") for part in (picture.x, picture.w, picture.y))
+    reach = (float(f"{part.largest:.3g}") for part in (picture.x, picture.w, picture.y))
+    sizes = _values_reach(seen, picture)
+    return tuple(far if far > _NOISE * size else 0.0 for far, size in zip(reach, sizes, strict=True))
+
+
+def _values_reach(seen: SeenLayer, picture: LayerPicture) -> tuple[float, ...]:
+    """Return the largest values of X, W and Y; of many outputs those in the picture."""
+    outputs = picture.y.largest if seen.cells is None else float(seen.cells.y.abs().max())
+    return float(seen.channels.x_max.max()), float(seen.channels.w_max.max()), outputs
 
 
 def _ends(seen: SeenLayer, picture: LayerPicture, state: LayerState) -> Ends:
@@ -95,9 +108,7 @@ def _ends(seen: SeenLayer, picture: LayerPicture, state: LayerState) -> Ends:
 
     if picture.shown == "error":
         return Ends(*(state.held or errors_reach(seen)))
-    channels = seen.channels
-    outputs = picture.y.largest if seen.cells is None else float(seen.cells.y.abs().max())
-    return Ends(float(channels.x_max.max()), float(channels.w_max.max()), outputs)
+    return Ends(*_values_reach(seen, picture))
 
 
 def _bridge(seen: SeenLayer, selected: tuple[int, int, int | None], picture: LayerPicture) -> None:
