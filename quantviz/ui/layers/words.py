@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import math
+from functools import lru_cache
 
 import streamlit as st
 
@@ -21,12 +22,17 @@ _LINES = {"weights": "output", "inputs": "token"}
 
 def scheme_name(form: str, side: str) -> str:
     """Return the name of the scheme of a side, "weights" or "inputs"; its text form where it has none."""
+    return _scheme_name(form, side, language())
+
+
+@lru_cache(maxsize=256)  # each run asks for all that both sides offer
+def _scheme_name(form: str, side: str, language: str) -> str:
     if form == AS_IT_IS:
-        return say("layers.as_it_is")
+        return text("layers.as_it_is", language)
     if form not in ALL_RECIPES:
         return form
     axis = "input" if form.endswith("_per_column") else _LINES[side]
-    return text(f"recipe_plot.name.{form}", language(), channel=say(f"layers.axes.{axis}"))
+    return text(f"recipe_plot.name.{form}", language, channel=text(f"layers.axes.{axis}", language))
 
 
 def pair_name(pair: Pair) -> str:
