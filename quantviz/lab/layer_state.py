@@ -23,6 +23,8 @@ from quantviz.schemes.scheme import Scheme
 
 #: A side of the layer that is not quantized.
 AS_IT_IS = "none"
+#: The scheme of inputs with a zero point, as engines use it for activations.
+ASYMMETRIC = "uint8,asymmetric,per_tensor,min_max,onnxruntime"
 #: The layer with which the page opens.
 FIRST = "minilm_1_intermediate"
 #: The values that the picture shows of X, W and Y.
@@ -79,6 +81,7 @@ PAIRS: Mapping[str, Pair] = MappingProxyType(
         "w4a16": Pair("int4_g128", AS_IT_IS),
         "w4a16_per_output": Pair("int4_per_row", AS_IT_IS),
         "w8a8_static": Pair("int8_per_row", "int8_per_tensor"),
+        "w8a8_asymmetric": Pair("int8_per_row", ASYMMETRIC),
         "w8a8_dynamic": Pair("int8_per_row", "int8_per_tensor", static=False),
         "w8a8_token": Pair("int8_per_row", "int8_per_row"),
         "w4a8_token": Pair("int4_g128", "int8_per_row"),
@@ -110,6 +113,7 @@ WEIGHTS = (
 )
 INPUTS = (
     "int8_per_tensor",
+    ASYMMETRIC,
     "int8_per_row",
     "int8_per_column",
     "int4_per_row",
@@ -262,7 +266,7 @@ def write_link(state: LayerState) -> dict[str, str]:
         "j": "" if state.channel is None else str(state.channel),
         "e": state.shown if state.shown != SHOWN[0] else "",
         "v": "" if state.lines is None else str(state.lines),
-        "k": "" if state.held is None else "_".join(map(repr, state.held)),
+        "z": "" if state.held is None else "_".join(map(repr, state.held)),
         "y": _BETWEEN.join(map(str, state.compared)),
     }
     for name, field in _OF_INTEGERS.items():
@@ -380,7 +384,7 @@ _READ: Mapping[str, Callable[[LayerState, str], LayerState]] = MappingProxyType(
         "j": lambda state, form: state.replace(channel=_read_numbers(form, 1)[0]),
         "e": lambda state, form: state.replace(shown=_one_of(form, SHOWN)),
         "v": lambda state, form: state.replace(lines=_read_lines(form)),
-        "k": lambda state, form: state.replace(held=_read_held(form)),
+        "z": lambda state, form: state.replace(held=_read_held(form)),
         "y": lambda state, form: state.replace(compared=_read_pairs(form)),
         "g": lambda state, form: _read_integers(state, form, "engine"),
         "f": lambda state, form: _read_integers(state, form, "output_format"),

@@ -57,13 +57,16 @@ def test_the_first_cell_is_the_worst_and_then_it_stays():
     at.selectbox(key="layers_inputs").set_value("int8_per_row").run()
     assert address(healthy(at))["c"] == f"{token}.{output}"
     # So do the colours of the error, until they are fitted anew; weights have none but float32's own.
-    ends = address(at)["k"]
+    ends = address(at)["z"]
     assert ends.split("_")[1] == "0.0"
     assert [trace["zmax"] for trace in json.loads(chart(at, "layers_picture").proto.spec)["data"]] == [
         float(each) or 1.0 for each in ends.split("_")
     ]
+    again = opened(PAGE, **address(at))
+    assert address(healthy(again)) == address(at)
+    assert not again.warning
     at.button(key="layers_fit").click().run()
-    assert address(at)["k"] != ends
+    assert address(at)["z"] != ends
 
 
 def test_the_products_of_the_typed_cell_are_listed_by_what_they_contribute():

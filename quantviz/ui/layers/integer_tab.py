@@ -66,6 +66,9 @@ def _show_choices(state: LayerState) -> None:
         "output_format": {name: name for name in OUTPUT_FORMATS},
         "activation": {name: say(f"layers.integer.activations.{name}") for name in ACTIVATIONS},
     }
+    about = {field: say(f"layers.integer.{field}_help") for field in choices}
+    engine = choices["engine"][state.engine]
+    about["engine"] += f" {engine}: {say(f'integer_engines.{state.engine}.help')}."
     with st.container(key="layers_integer", horizontal=True, gap="small"):
         for field, names in choices.items():
 
@@ -79,9 +82,8 @@ def _show_choices(state: LayerState) -> None:
                 names,
                 getattr(state, field),
                 take,
-                help=say(f"layers.integer.{field}_help"),
+                help=about[field],
             )
-    st.caption(say(f"integer_engines.{state.engine}.help"))
 
 
 def _answer(seen: SeenLayer, why: IntegerExplanation, state: LayerState, cell: tuple[int, int]) -> str:

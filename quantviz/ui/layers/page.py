@@ -90,7 +90,7 @@ def _show_layer(state: LayerState, seen: SeenLayer) -> None:
     with st.container(key="layers_scene"):
         with st.container(key="layers_left", gap="xsmall"):
             show_picture(seen, state, cell)
-        with st.container(key="layers_right"):
+        with st.container(key="layers_right", gap="xsmall"):
             _show_stage(Scene(state, seen, cell))
             for note in seen.result.notes:
                 st.caption(say_note(note))

@@ -9,7 +9,7 @@ from functools import lru_cache
 import streamlit as st
 
 from quantviz.figures.numbers import short_number
-from quantviz.lab.layer_state import AS_IT_IS, PAIRS, Pair, name_of_pair
+from quantviz.lab.layer_state import AS_IT_IS, ASYMMETRIC, PAIRS, Pair, name_of_pair
 from quantviz.schemes.recipes import ALL_RECIPES
 from quantviz.text import text
 from quantviz.ui.components.small_parts import term
@@ -29,6 +29,8 @@ def scheme_name(form: str, side: str) -> str:
 def _scheme_name(form: str, side: str, language: str) -> str:
     if form == AS_IT_IS:
         return text("layers.as_it_is", language)
+    if form == ASYMMETRIC:
+        return text("layers.asymmetric", language)
     if form not in ALL_RECIPES:
         return form
     axis = "input" if form.endswith("_per_column") else _LINES[side]
