@@ -230,7 +230,12 @@ MESSAGES: Mapping[str, Mapping[str, Shape]] = MappingProxyType(
         "choices_component": {"missing": Flag(), "opened": Text(40)},
         "ruler_component": {"moved": _HANDLE},
         "formats_bridge": {"code": Whole(), "width": _WIDTH},
-        "multiplication_bridge": {"cell": _OUTPUT, "lines": _LINES, "whole": Flag()},
+        "multiplication_bridge": {
+            "cell": _OUTPUT,
+            "lines": _LINES,
+            "whole": Flag(),
+            "height": Whole(100, 10_000),
+        },
         "gallery_component": {"at": Whole(), "cell": _CELL},
         "home_component": {"go": _GO},
         "continue_component": {"go": _GO},

@@ -8,6 +8,9 @@ import { drawLights, newOverlay } from "./lights.js";
 // Milliseconds that a mark waits for the server's answer, and an old picture for the new one.
 const PATIENT = 4000;
 const GHOST = 2000;
+// Milliseconds after which the height of the chart's place is sent, and the least one, in pixels.
+const SETTLED = 400;
+const LEAST_HEIGHT = 100;
 
 export class Multiplication {
   constructor(parent, known, send) {
@@ -94,8 +97,12 @@ export class Multiplication {
     const place = this.gd.querySelector(".svg-container");
     if (!place || !partsOf(this.gd).length) return;
     if (this.overlay.parentNode !== place) place.append(this.overlay);
-    this.dropGhost();
+    // Streamlit draws a chart once more where its place has another height than it was made for.
+    const room = Math.round(this.gd.parentElement.clientHeight);
+    if (Math.abs(this.gd._fullLayout.height - room) <= 1) this.dropGhost();
     this.draw();
+    const tell = () => room === this.known.height || this.send("height", room);
+    if (room >= LEAST_HEIGHT) this.later("height", SETTLED, tell);
   }
 
   // Keep the old picture in sight until the new one is drawn: otherwise the page blinks at each change.

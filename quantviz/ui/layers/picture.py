@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 _KEY = "layers_picture"
 _BRIDGE = "layers_bridge"
 _SCRIPT = "multiplication_bridge"
-#: CSS pixels of the picture until the page's style has given it its place.
+#: CSS pixels of the picture until the browser sends the height of its place, which is this on a laptop.
 _HEIGHT = 412
+_MEASURED = "layers_height"
 #: The largest error of float32's own, as a share of the largest value.
 _NOISE = 1e-6
 
@@ -55,7 +56,7 @@ def show_picture(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> N
     _bridge(seen, (*cell, state.channel), picture)
     with st.container(key=_KEY):
         st.plotly_chart(
-            multiplication_figure(picture, ends, height=_HEIGHT, language=language(), theme=theme()),
+            multiplication_figure(picture, ends, height=_height(), language=language(), theme=theme()),
             key=f"{_KEY}_chart",
             height="stretch",
             theme=None,
@@ -122,6 +123,7 @@ def _bridge(seen: SeenLayer, selected: tuple[int, int, int | None], picture: Lay
         "selected": list(selected),
         "edges": {},
         "held": None,
+        "height": _height(),
         "labels": [say(f"layers.card.{name}") for name in ("token", "input", "output")],
         "whats": {name: say(f"layer_picture.{picture.shown}.{name}") for name in ("x", "w", "y")},
         "largest": say("layers.card.largest"),
@@ -132,6 +134,12 @@ def _bridge(seen: SeenLayer, selected: tuple[int, int, int | None], picture: Lay
         },
     }
     edges = (picture.x.row_edges, picture.x.col_edges, picture.y.col_edges)
+
+    def take_height() -> None:
+        height = last_message(_BRIDGE, _SCRIPT, "height")
+        if height is not None:
+            st.session_state[_MEASURED] = int(height)
+
     held = seen.result.held_back.nonzero().flatten().numpy()
     shape = seen.result.shape
     component("quantviz_multiplication", _SCRIPT)(
@@ -140,7 +148,12 @@ def _bridge(seen: SeenLayer, selected: tuple[int, int, int | None], picture: Lay
         on_cell_change=errors.safely(lambda: _take_cell(shape)),
         on_lines_change=errors.safely(lambda: _take_lines(shape)),
         on_whole_change=errors.safely(lambda: change_state(lines=None)),
+        on_height_change=errors.safely(take_height),
     )
+
+
+def _height() -> int:
+    return int(st.session_state.get(_MEASURED, _HEIGHT))
 
 
 def _take_cell(shape: tuple[int, ...]) -> None:
