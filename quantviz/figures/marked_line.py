@@ -35,10 +35,7 @@ def marked_line_figure(
     own = THEMES[theme]
     layout = bare_layout(own, round(max(_HEIGHT, _LOWEST * enlarge)), (8, 12, 8, 8))
     if enlarge > 1:
-        size = enlarge * layout["font"]["size"]
-        layout["font"]["size"] = layout["xaxis"]["tickfont"]["size"] = layout["yaxis"]["tickfont"]["size"] = (
-            size
-        )
+        layout["font"]["size"] *= enlarge
         layout["yaxis"]["nticks"] = _FEW_TICKS
     counts = [count for count, _ in points]
     layout["xaxis"] |= {"title": {"text": text(counted, language)}}

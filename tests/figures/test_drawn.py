@@ -9,6 +9,7 @@ import plotly.graph_objects as go
 import plotly.io as pio
 import pytest
 
+from quantviz.figures.marked_line import marked_line_figure
 from quantviz.figures.payload import Drawn, encoded
 
 SPEC = {
@@ -105,3 +106,12 @@ def test_enlarged_text_marks_and_height_are_larger_and_data_as_before():
         {"ax": 15, "ay": 2, "ayref": "y", "font": {"size": 18, "color": "#000000"}, "standoff": 7.5, "x": 3}
     ]
     assert Drawn({"data": data, "layout": layout}).enlarged(1).to_dict()["layout"] == layout
+
+
+@pytest.mark.parametrize("factor", [1.0, 1.125, 2.0])
+def test_a_curve_of_counts_has_the_letters_of_its_page(factor):
+    drawn = marked_line_figure(
+        [(2, 5.0), (4, 20.0)], 4, counted="blame.plot_kept", theme="light", enlarge=factor
+    ).to_dict()
+    assert drawn["layout"]["font"]["size"] == 12 * factor
+    assert drawn["data"][0]["marker"]["size"] == [6 * factor, 12 * factor]
