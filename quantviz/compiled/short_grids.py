@@ -32,6 +32,8 @@ _EXPONENT = 0xFF << _FRACTION
 _FRACTION_BITS = (1 << _FRACTION) - 1
 #: Rules for ties by which a codebook's code changes just where two values meet.
 _AT_THE_MIDDLE = ("even", "away", "up", "down", "toward_zero")
+#: Ties that are rounded by operations of their own, not by `nearest`.
+_NOT_BY_NEAREST = ("stochastic", "adding_half")
 #: Most values of a codebook that are compared with one by one.
 _MOST_COMPARED = 16
 
@@ -45,7 +47,7 @@ def short_cell(scheme: Scheme, params: Mapping[str, torch.dtype], code: CellCode
     fmt = scheme.number_format
     short = _short_of(fmt)
     ties = scheme.arithmetic.ties
-    if short is None or fmt.bits > 8 or ties == "stochastic":
+    if short is None or fmt.bits > 8 or ties in _NOT_BY_NEAREST:
         return None
     if fmt.kind == "codebook" and ties not in _AT_THE_MIDDLE:
         return None

@@ -54,7 +54,7 @@ def made(code, x, scale):
 def test_short_lines_give_the_references_numbers(format_id):
     fmt, scale, done = qv.FORMATS[format_id], 0.375, 0
     x = values(fmt) * scale
-    for ties in TIES:
+    for ties in (*TIES, "adding_half", "stochastic"):
         convention = qv.CONVENTIONS["course"].replace(ties=ties)
         scheme = qv.Scheme(format_id, calibration=qv.Given(scale), convention=convention)
         full = trace_cell(scheme, dict(types_of_scheme(scheme)))
