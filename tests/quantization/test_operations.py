@@ -10,6 +10,9 @@ import torch
 
 import quantviz as qv
 from quantviz.evaluation.metric_formulas import stored_bits
+from quantviz.layers.integer_engines import ACTIVATIONS
+from quantviz.layers.integer_operations import layer_operations
+from quantviz.quantization.code_sums import AVERAGES, SUMS
 from quantviz.quantization.code_to_value import error_operations, value_operations
 from quantviz.quantization.operations import Operation, number_code
 from quantviz.quantization.qparams import range_operations
@@ -275,6 +278,15 @@ def test_every_number_of_a_convention_is_read():
 
 
 @pytest.mark.slow
+def operations_of_integers():
+    """The operations of integer layers, sums of codes and averages, of every engine."""
+    for engine, activation in itertools.product(qv.INTEGER_ENGINES.values(), ACTIVATIONS):
+        for by_output, has_bias in itertools.product((False, True), repeat=2):
+            yield from layer_operations(engine, by_output=by_output, has_bias=has_bias, activation=activation)
+    for operations in (*AVERAGES.values(), *(each for both in SUMS.values() for each in both.values())):
+        yield from operations
+
+
 def test_every_line_has_its_words_and_no_words_are_left_over():
     used = {
         operation.key
@@ -310,6 +322,7 @@ def test_every_line_has_its_words_and_no_words_are_left_over():
     of_values = qv.Scheme("uint4", "asymmetric", qv.PerGroup(32), qv.Searched(), values)
     for scheme in (clipping, of_half, of_values):
         used |= {operation.key for operation in code_operations(scheme)}
+    used |= {operation.key for operation in operations_of_integers()}
     for language in languages():
         words = {key.removeprefix("steps.") for key in catalogue(language) if key.startswith("steps.")}
         assert used - words == set()

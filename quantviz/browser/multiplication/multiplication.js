@@ -2,6 +2,7 @@
 // a click, and asks the server for the part that was zoomed to.
 
 import { Card } from "../panels/card.js";
+import { plainNumber } from "../panels/numbers.js";
 import { AXES, partsOf, pixelAt, pixelOf } from "./parts.js";
 import { drawLights, newOverlay } from "./lights.js";
 
@@ -176,10 +177,11 @@ export class Multiplication {
       const pixel = i ? col : row;
       return edges[axis][pixel + 1] - edges[axis][pixel] === 1;
     });
+    const { largest, writing } = this.known;
     return [
       [labels[rowAxis], span(rowAxis, row)],
       [labels[colAxis], span(colAxis, col)],
-      [one ? whats[part.name] : `${whats[part.name]} ${this.known.largest}`, number(value)],
+      [one ? whats[part.name] : `${whats[part.name]} ${largest}`, plainNumber(value, 4, writing)],
     ];
   }
 
@@ -257,9 +259,4 @@ function heldRows({ edges, held }) {
       const from = pixel + (token - edges[0][pixel]) / tall;
       return [from, from + 1 / tall];
     });
-}
-
-// A value in at most four digits.
-function number(value) {
-  return String(Number(value.toPrecision(4))).replace("-", "−");
 }

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
 from quantviz.browser.packing import pack
+from quantviz.figures.numbers import WRITING
 from quantviz.figures.theme import THEMES
 from quantviz.lab.layer_state import SHOWN, LayerState, Lines
 from quantviz.ui.components.choice import choose_among, show_button
@@ -127,6 +129,7 @@ def _bridge(seen: SeenLayer, selected: tuple[int, int, int | None], picture: Lay
         "labels": [say(f"layers.card.{name}") for name in ("token", "input", "output")],
         "whats": {name: say(f"layer_picture.{picture.shown}.{name}") for name in ("x", "w", "y")},
         "largest": say("layers.card.largest"),
+        "writing": asdict(WRITING),
         "colors": {
             **colours.named("text", "surface", "line", "mark", "font"),
             "halo": colours.mark_halo,
