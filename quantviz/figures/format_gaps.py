@@ -95,7 +95,7 @@ def gap_figure(
         base = 10 if span > 2 else 2
         stride = next(
             each
-            for each in (1, 2, 3, 5, 10, 20)
+            for each in (1, 2, 3, 5, 10, 20, 50, 100, 200)
             if span / math.log10(base) / each <= (8 if name == "xaxis" else 5)
         )
         powers = range(math.floor(low / math.log10(base)), math.ceil(high / math.log10(base)) + 1)

@@ -170,3 +170,12 @@ def test_values_that_all_stand_in_one_line_are_not_counted_as_many():
         "**INT16**: all its 65,536 values in one line.",
         "**INT16**：全部 65,536 个值画成一条线。",
     ]
+
+
+@pytest.mark.parametrize("x", [5e-324, -1e-300, 1e-45, 1.7e308])
+def test_gaps_are_drawn_beside_a_value_of_any_size(x):
+    for name in ("float4_e2m1fn", "float8_e4m3fn", "bfloat16", "int8"):
+        axis = gap_figure(gap_data(FORMATS[name], x=x), language="en", theme="light").to_dict()["layout"][
+            "xaxis"
+        ]
+        assert 2 <= len(axis["tickvals"]) <= 12, name
