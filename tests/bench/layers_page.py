@@ -9,14 +9,13 @@ heatmaps of 32×32. Prints the medians and their ratio.
 """
 
 import argparse
-import statistics
 import tempfile
 from contextlib import ExitStack
 from pathlib import Path
 
 from playwright.sync_api import Page, sync_playwright
 
-from tests.bench.repaint import BAR, DRAWN, change_ms
+from tests.bench.repaint import DRAWN, change_ms, print_ratio
 from tests.bench.servers import ROOT, serving
 from tests.helpers.browser import FLAGS, IDLE, chromium_of_benchmarks
 
@@ -82,22 +81,15 @@ def main() -> None:
             pages["layers"].goto(f"{app}/layers?l=builtin(name={layer})&w=int8_per_row&a=none&lang=en")
             pages["layers"].wait_for_function(_PICTURES, timeout=60000)
             choose(pages["layers"], "weights", "int4 per output")
-            times: dict[str, list[float]] = {"bare": [], "layers": []}
-            for turn in range(rounds + 2):
-                for name, page in pages.items():
-                    page.bring_to_front()
-                    if name == "bare":
-                        elapsed = change_ms(page, 3 + turn % 3)
-                    else:
-                        elapsed = turn_ms(page, "redo" if turn % 2 else "undo")
-                    if turn >= 2:  # the first two are warm-up
-                        times[name].append(elapsed)
-            medians = {name: statistics.median(values) for name, values in times.items()}
-            ratio = medians["layers"] / medians["bare"]
-            print(
-                f"{layer:24} bare {medians['bare']:6.0f} ms   "
-                f"page {medians['layers']:6.0f} ms   ratio {ratio:.2f}   bar {BAR}",
-                flush=True,
+            print_ratio(
+                f"{layer:24}",
+                pages,
+                lambda name, page, turn: (
+                    change_ms(page, 3 + turn % 3)
+                    if name == "bare"
+                    else turn_ms(page, "redo" if turn % 2 else "undo")
+                ),
+                rounds,
             )
             for page in pages.values():
                 page.close()

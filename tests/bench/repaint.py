@@ -10,6 +10,7 @@ shown them: x stays, and x̂ may. Prints the medians and their ratio for 8×8, 3
 import argparse
 import statistics
 import tempfile
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -62,6 +63,28 @@ def change_ms(page: Page, bits: int) -> float:
     return float(elapsed)
 
 
+def print_ratio(
+    label: str, pages: Mapping[str, Page], change: Callable[[str, Page, int], float], rounds: int
+) -> None:
+    """Print the medians of a change on a bare page and on another, made in turns, and their ratio.
+
+    `change` makes the change of a turn on a page, by its name, and returns its milliseconds; the first two
+    turns are warm-up.
+    """
+    times: dict[str, list[float]] = {name: [] for name in pages}
+    for turn in range(rounds + 2):
+        for name, page in pages.items():
+            page.bring_to_front()
+            elapsed = change(name, page, turn)
+            if turn >= 2:
+                times[name].append(elapsed)
+    bare, other = (statistics.median(each) for each in times.values())
+    print(
+        f"{label} bare {bare:6.0f} ms   page {other:6.0f} ms   ratio {other / bare:.2f}   bar {BAR}",
+        flush=True,
+    )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -88,19 +111,11 @@ def main() -> None:
                 pages[name] = browser.new_page(viewport={"width": 1366, "height": 625})
                 pages[name].goto(address)
                 pages[name].wait_for_function(DRAWN, timeout=60000)
-            times: dict[str, list[float]] = {"bare": [], "lab": []}
-            for turn in range(rounds + 2):
-                for name, page in pages.items():
-                    page.bring_to_front()
-                    elapsed = change_ms(page, 3 + turn % 3)
-                    if turn >= 2:  # the first two are warm-up
-                        times[name].append(elapsed)
-            medians = {name: statistics.median(values) for name, values in times.items()}
-            ratio = medians["lab"] / medians["bare"]
-            print(
-                f"{side:>4} × {side:<4} bare {medians['bare']:6.0f} ms   "
-                f"lab {medians['lab']:6.0f} ms   ratio {ratio:.2f}   bar {BAR}",
-                flush=True,
+            print_ratio(
+                f"{side:>4} × {side:<4}",
+                pages,
+                lambda _, page, turn: change_ms(page, 3 + turn % 3),
+                rounds,
             )
             for page in pages.values():
                 page.close()

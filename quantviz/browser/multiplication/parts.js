@@ -1,5 +1,7 @@
 // Places of X, Wᵀ and Y in plotly's chart, and of their cells.
 
+import { placeOfAxes } from "../panels/geometry.js";
+
 const PARTS = ["x", "w", "y"];
 
 // The parts of a drawn chart: where each lies, in pixels of the chart, and the range of its axes. Empty until
@@ -10,16 +12,7 @@ export function partsOf(gd) {
   return PARTS.map((name, i) => {
     const x = full[`xaxis${i ? i + 1 : ""}`];
     const y = full[`yaxis${i ? i + 1 : ""}`];
-    return {
-      name,
-      left: x._offset,
-      top: y._offset,
-      width: x._length,
-      height: y._length,
-      x: [...x.range],
-      y: [...y.range],
-      values: gd._fullData?.[i]?.z ?? [],
-    };
+    return { name, ...placeOfAxes(x, y), values: gd._fullData?.[i]?.z ?? [] };
   });
 }
 

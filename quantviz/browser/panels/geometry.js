@@ -98,3 +98,15 @@ export function inSight([from, to], first, count) {
   const start = clamp(Math.floor(from + 0.5 + 1e-6), first, last);
   return [start, clamp(Math.ceil(to - 0.5 - 1e-6), start, last)];
 }
+
+// Where two of plotly's axes lie: their box in pixels of the chart, and their ranges.
+export function placeOfAxes(x, y) {
+  return {
+    left: x._offset,
+    top: y._offset,
+    width: x._length,
+    height: y._length,
+    x: [...x.range],
+    y: [...y.range],
+  };
+}

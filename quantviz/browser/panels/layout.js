@@ -1,7 +1,7 @@
 // Where the panels lie on the screen, and what lies under a point of the screen.
 
 import { cellShown, pixelAt } from "./cells.js";
-import { clamp, placeIn, sharesOf, within } from "./geometry.js";
+import { clamp, placeIn, placeOfAxes, sharesOf, within } from "./geometry.js";
 
 // Whether plotly has drawn all axes of a chart.
 export function drawn(layout) {
@@ -30,15 +30,7 @@ export function panelsOf(bridge) {
     .map((name, i) => {
       const x = layout[i ? `xaxis${i + 1}` : "xaxis"];
       const y = layout[i ? `yaxis${i + 1}` : "yaxis"];
-      return {
-        name,
-        left: x._offset,
-        top: y._offset,
-        width: x._length,
-        height: y._length,
-        x: x.range,
-        y: y.range,
-      };
+      return { name, ...placeOfAxes(x, y) };
     })
     .filter((panel) => !single || panel.name === bridge.panel);
 }
