@@ -50,6 +50,10 @@ if TYPE_CHECKING:
     from quantviz.layers.integer_result import integer_layer as integer_layer
     from quantviz.layers.layer_result import LayerResult as LayerResult
     from quantviz.layers.layer_result import layer as layer
+    from quantviz.models.capturing import capture as capture
+    from quantviz.models.run_file import Run as Run
+    from quantviz.models.runs import RunComparison as RunComparison
+    from quantviz.models.runs import compare_runs as compare_runs
     from quantviz.quantization.explanation import Explanation as Explanation
     from quantviz.quantization.explanation import Step as Step
     from quantviz.quantization.explanation import explain as explain
@@ -134,6 +138,9 @@ _HOMES = {
     "layers.integer_engines": ("INTEGER_ENGINES",),
     "layers.integer_result": ("IntegerResult", "integer_layer"),
     "layers.layer_result": ("LayerResult", "layer"),
+    "models.capturing": ("capture",),
+    "models.run_file": ("Run",),
+    "models.runs": ("RunComparison", "compare_runs"),
     "figures.panels": ("plot_quantization_errors",),
     "schemes.formats": ("FORMATS", "FloatBits", "NumberFormat"),
     "schemes.granularity": (
