@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from quantviz.layers.integer_result import integer_layer as integer_layer
     from quantviz.layers.layer_result import LayerResult as LayerResult
     from quantviz.layers.layer_result import layer as layer
+    from quantviz.layers.leaderboard import leaderboard as leaderboard
     from quantviz.models.capturing import capture as capture
     from quantviz.models.run_file import Run as Run
     from quantviz.models.runs import RunComparison as RunComparison
@@ -141,6 +142,7 @@ _HOMES = {
     "models.capturing": ("capture",),
     "models.run_file": ("Run",),
     "models.runs": ("RunComparison", "compare_runs"),
+    "layers.leaderboard": ("leaderboard",),
     "figures.panels": ("plot_quantization_errors",),
     "schemes.formats": ("FORMATS", "FloatBits", "NumberFormat"),
     "schemes.granularity": (

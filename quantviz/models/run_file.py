@@ -17,7 +17,7 @@ from typing import IO, Any
 
 import torch
 
-from quantviz.door import public_class
+from quantviz.door import check_fields, checked_fields, public_class
 from quantviz.errors import Note, QuantVizError
 from quantviz.pickling import Picklable
 from quantviz.schemes.granularity import Shape
@@ -51,6 +51,7 @@ class RunTensor:
     problem: QuantVizError | None = field(default=None, compare=False)
 
 
+@checked_fields
 @public_class
 @dataclass(frozen=True, eq=False)
 class Run(Picklable):
@@ -62,6 +63,9 @@ class Run(Picklable):
     is_ordered: bool = True
     #: Remarks for the user, such as on outputs that were left aside.
     notes: tuple[Note, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
     def __repr__(self) -> str:
         return f"Run({self.path!r}: {len(self.tensors)} tensors)"

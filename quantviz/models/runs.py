@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any
 
-from quantviz.door import public
+from quantviz.door import check_fields, checked_fields, public, public_class
 from quantviz.errors import QuantVizError
 from quantviz.models.run_difference import STATUSES, TensorDifference, difference
 from quantviz.models.run_file import Run, RunTensor, run_in
@@ -49,6 +49,8 @@ class OpErrors:
     max_error: float
 
 
+@checked_fields
+@public_class
 @dataclass(frozen=True, eq=False)
 class RunComparison(Picklable):
     """One or more runs of a model beside a reference run of it.
@@ -66,6 +68,9 @@ class RunComparison(Picklable):
     differences: tuple[TensorDifference, ...]
     #: Whether the reference names the order of execution.
     is_ordered: bool
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
     def __repr__(self) -> str:
         return f"RunComparison({self.reference}: {', '.join(self.labels)})"
