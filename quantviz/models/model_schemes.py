@@ -8,14 +8,13 @@ from types import MappingProxyType
 
 from quantviz.door import check_fields, checked_fields
 from quantviz.errors import QuantVizError
+from quantviz.layers.methods.chain import NEAREST, as_chain
+from quantviz.layers.operands import scheme_of
 from quantviz.pickling import Picklable
 from quantviz.schemes.calibration import Given
 from quantviz.schemes.granularity import Granularity, PerChannel, PerGroup
-from quantviz.schemes.recipes import as_scheme
 from quantviz.schemes.scheme import Scheme
 
-#: Rounding each weight to the nearest code: the method that is always there.
-NEAREST = "nearest"
 #: The numbers of bits that a model is usually tried at, from the most.
 BITS = (16, 8, 7, 6, 5, 4, 3, 2)
 #: Which weights share a scale: each row's, or a group's of a row.
@@ -34,10 +33,6 @@ def scheme_of_bits(bits: int, granularity: Granularity = SHARED["row"]) -> Schem
     return Scheme(f"int{bits}", "symmetric", granularity)
 
 
-def _scheme(given: Scheme | str | None) -> Scheme | None:
-    return None if given is None else as_scheme(given)
-
-
 @checked_fields
 @dataclass(frozen=True)
 class LayerSchemes(Picklable):
@@ -45,13 +40,14 @@ class LayerSchemes(Picklable):
 
     weights: Scheme | str | None = None
     inputs: Scheme | str | None = None
-    #: How its codes are chosen.
+    #: How its codes are chosen: a chain of methods in its text form.
     method: str = NEAREST
 
     def __post_init__(self) -> None:
         check_fields(self)
         for side in ("weights", "inputs"):
-            object.__setattr__(self, side, _scheme(getattr(self, side)))
+            object.__setattr__(self, side, scheme_of(getattr(self, side), side))
+        object.__setattr__(self, "method", str(as_chain(self.method)))
 
     def __str__(self) -> str:
         return f"{self.weights or '-'};{self.inputs or '-'};{self.method}"
@@ -63,8 +59,8 @@ class ModelSchemes(Picklable):
     """Schemes of a model; None leaves values as they are.
 
     >>> schemes = ModelSchemes(LayerSchemes("int4_per_row"), own=(("lm_head", LayerSchemes("int8_per_row")),))
-    >>> schemes.of("model.layers.0.fc1").weights == as_scheme("int4_per_row")
-    True
+    >>> schemes.of("model.layers.0.fc1").weights.format, schemes.of("lm_head").weights.format
+    ('int4', 'int8')
     """
 
     #: The linear layers within the network.
@@ -79,8 +75,9 @@ class ModelSchemes(Picklable):
 
     def __post_init__(self) -> None:
         check_fields(self)
-        for name in ("embedding", "keys", "values"):
-            object.__setattr__(self, name, _scheme(getattr(self, name)))
+        # A recipe's row is a character of the table, and a token of the cache.
+        for name, operand in (("embedding", "weights"), ("keys", "inputs"), ("values", "inputs")):
+            object.__setattr__(self, name, scheme_of(getattr(self, name), operand))
 
     def __str__(self) -> str:
         own = "".join(f" {name}={schemes}" for name, schemes in self.own)

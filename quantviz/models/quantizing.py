@@ -16,6 +16,10 @@ from types import MappingProxyType
 import torch
 
 from quantviz.evaluation.metric_formulas import bits_per_element
+from quantviz.layers.methods.applied import apply_chain
+from quantviz.layers.methods.chain import NEAREST, Chain, as_chain
+from quantviz.layers.methods.contract import Task
+from quantviz.layers.operands import input_operand, weight_operand
 from quantviz.models.character_model import network_of, tokens_of
 from quantviz.models.model_schemes import LayerSchemes, ModelSchemes, check_names
 from quantviz.models.network import EMBEDDING, Network, Rounder, logits
@@ -121,6 +125,8 @@ def rounded_layer(model: str, name: str, schemes: LayerSchemes) -> Rounded:
     tensors = network_of(model).tensors
     weight = tensors[f"{name}.weight"]
     bias = tensors.get(f"{name}.bias")
+    if schemes.method != NEAREST:
+        return _by_methods(model, name, schemes)
     inputs = None
     if isinstance(schemes.inputs, Scheme):
         inputs = rounder(schemes.inputs, watched_on_calibration(model)[name])
@@ -136,6 +142,56 @@ def rounded_layer(model: str, name: str, schemes: LayerSchemes) -> Rounded:
         metrics(found)["sqnr_db"],
         bits_per_element(schemes.weights, found.shape),
     )
+
+
+def _by_methods(model: str, name: str, schemes: LayerSchemes) -> Rounded:
+    """Return a linear layer under a chain of methods, which sees the text for calibration alone."""
+    tensors = network_of(model).tensors
+    seen = watched_on_calibration(model)[name]
+    chain = as_chain(schemes.method)
+    weights, inputs = (
+        each if isinstance(each, Scheme) else None for each in (schemes.weights, schemes.inputs)
+    )
+    weight = tensors[f"{name}.weight"]
+    sides = (weight_operand(weight, None), input_operand(seen, None, seen.shape[1], 0, static=True))
+    used = torch.zeros(len(seen), dtype=torch.bool)
+    rounded, _, applied = apply_chain(chain, sides, (weights, inputs), used, static=True, seed=0)
+    bias = tensors.get(f"{name}.bias")
+    if applied.bias_change is not None:
+        bias = applied.bias_change.to(torch.float32) + (0 if bias is None else bias)
+    bits = STORED_BITS if weights is None else bits_per_element(weights, tuple(weight.shape))
+    return Rounded(
+        name,
+        schemes,
+        rounded.quantized(slice(None)),
+        bias,
+        None if inputs is None else _in_bases(chain, weight, seen, schemes),
+        torch.inf if rounded.sqnr_db is None else rounded.sqnr_db,
+        bits + applied.extra_bits,
+    )
+
+
+def _in_bases(chain: Chain, weight: torch.Tensor, seen: torch.Tensor, schemes: LayerSchemes) -> Rounder:
+    """Return the rounding of inputs in the basis of a chain, taken back to their own."""
+    assert isinstance(schemes.inputs, Scheme)
+    weights = schemes.weights if isinstance(schemes.weights, Scheme) else None
+    task = Task(weight.to(torch.float64), seen.to(torch.float64), weights, schemes.inputs)
+    bases = []
+    for method in chain.bases:
+        bases.append(method.basis(task))
+        task = task.in_basis(bases[-1])
+    nearest = rounder(schemes.inputs, task.x.to(torch.float32))
+
+    def rounded(x: torch.Tensor) -> torch.Tensor:
+        changed = x.to(torch.float64)
+        for basis in bases:
+            changed = basis.of_inputs(changed)
+        back = nearest(changed.to(torch.float32)).to(torch.float64)
+        for basis in reversed(bases):
+            back = basis.inputs_back(back)
+        return back.to(torch.float32)
+
+    return rounded
 
 
 def rounder(scheme: Scheme, seen: torch.Tensor) -> Rounder:

@@ -245,4 +245,5 @@ def run(
     (True, 160)
     """
     network_of(model)
+    pieces_of(text)
     return RunResult(model, as_schemes(schemes), text, seed_text, draw)

@@ -20,13 +20,16 @@ from quantviz.models.training import bits_a_character
 
 
 def torchs_own(network):
-    """Return the layers as torch's `TransformerEncoderLayer`s with the network's tensors."""
+    """Return the layers as torch's `TransformerEncoderLayer`s with the network's tensors.
+
+    They stay in training mode: in evaluation a fast path takes another mask than the given one.
+    """
     sizes = network.sizes
     layers = []
     for number in range(sizes.layers):
         layer = nn.TransformerEncoderLayer(
             sizes.width, sizes.heads, sizes.hidden, dropout=0.0, batch_first=True, norm_first=True
-        ).eval()
+        )
         at = f"model.layers.{number}"
         own = {}
         for part in ("weight", "bias"):

@@ -16,6 +16,7 @@ from quantviz.ui.checkpoints.model_state import (
     BITS,
     CACHES,
     INPUTS,
+    METHODS,
     RUNNING,
     SHARED,
     ModelState,
@@ -72,6 +73,7 @@ def _show_choices(state: ModelState) -> None:
             lambda each: change_model_state(bits=each),
         )
         _choose(st.segmented_control, "shared", SHARED, state.shared, required=True)
+        _choose(st.segmented_control, "method", METHODS, state.method, required=True)
         _choose(st.selectbox, "inputs", INPUTS, state.inputs)
         _choose(st.selectbox, "cache", CACHES, state.cache)
 

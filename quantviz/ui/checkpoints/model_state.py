@@ -30,6 +30,8 @@ RUNNING: Mapping[str, str] = MappingProxyType(
 BITS = (16, 8, 7, 6, 5, 4, 3, 2)
 #: Which weights share a scale.
 SHARED = ("row", "g32")
+#: Chains of methods, as `LayerSchemes` takes them.
+METHODS = ("nearest", "gptq")
 #: Schemes of the inputs of all linear layers, as `LayerSchemes` takes them.
 INPUTS: Mapping[str, str | None] = MappingProxyType(
     {"float": None, "int8_token": "int8_per_row", "int8_tensor": "int8_per_tensor"}
@@ -54,6 +56,7 @@ class ModelState:
 
     bits: int = 4
     shared: str = SHARED[0]
+    method: str = METHODS[0]
     inputs: str = "float"
     cache: str = "float"
     colour: str = COLOURS[0]
@@ -65,7 +68,7 @@ class ModelState:
 
         weights = scheme_of_bits(self.bits, GRANULARITIES[self.shared])
         keys, values = CACHES[self.cache]
-        return ModelSchemes(LayerSchemes(weights, INPUTS[self.inputs]), keys=keys, values=values)
+        return ModelSchemes(LayerSchemes(weights, INPUTS[self.inputs], self.method), keys=keys, values=values)
 
 
 def take_address(parameters: Mapping[str, str]) -> None:
@@ -94,6 +97,7 @@ _READ: Mapping[str, tuple[str, Collection[Any]]] = MappingProxyType(
     {
         "bits": ("bits", BITS),
         "g": ("shared", SHARED),
+        "method": ("method", METHODS),
         "act": ("inputs", INPUTS),
         "kv": ("cache", CACHES),
         "c": ("colour", COLOURS),
