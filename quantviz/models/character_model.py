@@ -23,7 +23,7 @@ CHARACTER = "character"
 TWIN = "character_twin"
 MODELS = (CHARACTER, TWIN)
 #: The text that a model goes on from, if no other is chosen.
-SEED_TEXT = 'def read_lines(path, encoding="utf-8"):\n    """'
+SEED_TEXT = 'def read(self, size):\n    """Return the '
 _DATA = Path(__file__).parent / "data"
 #: Channels of each normalization that are loud in the twin, and hidden units and channels of keys.
 _LOUD_CHANNELS = (19, 70, 99)

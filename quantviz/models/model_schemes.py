@@ -26,7 +26,7 @@ def scheme_of_bits(bits: int, granularity: Granularity = SHARED["row"]) -> Schem
 
     >>> str(scheme_of_bits(16)), str(scheme_of_bits(4))
     ('bfloat16,symmetric,per_tensor,given(scale=1.0),course', \
-'int4,symmetric,per_channel(axis=0),min_max,course')
+'int4,symmetric,per_channel,min_max,course')
     """
     if bits == 16:
         return Scheme("bfloat16", calibration=Given(1.0, 0))

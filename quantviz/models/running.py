@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,6 +22,8 @@ from quantviz.text.notebook_tables import table
 
 #: Characters that a run writes.
 WRITTEN = 160
+#: The growth of an error from one place to the next that counts as a jump.
+_JUMP = 2.0
 #: One of so many tokens is kept to measure each layer's outputs with.
 _EVERY = 4
 
@@ -190,6 +193,19 @@ class RunResult:
     @property
     def _original(self) -> Scores:
         return original(self.model, self.text)
+
+
+def first_jump(depth: Mapping[str, float]) -> tuple[str, float] | None:
+    """Return the place where the error of the stream first grows to more than twice that before it, and the
+    factor; None where it never does. The first place counts as no jump.
+
+    >>> first_jump({"a": 0.01, "b": 0.015, "c": 0.06})
+    ('c', 4.0)
+    """
+    for (_, before), (name, error) in itertools.pairwise(depth.items()):
+        if before > 0 and error > _JUMP * before:
+            return name, error / before
+    return None
 
 
 def divergence(before: Scores, after: Scores) -> float:

@@ -16,7 +16,7 @@ from quantviz.models.network import Cache, Network, logits
 CHARACTERS = "\n" + "".join(map(chr, range(32, 127)))
 _NUMBERS = {character: number for number, character in enumerate(CHARACTERS)}
 #: Scores are divided by this before a character is drawn: below 1 likely ones become likelier.
-TEMPERATURE = 0.6
+TEMPERATURE = 0.7
 
 
 def plain(text: str) -> str:

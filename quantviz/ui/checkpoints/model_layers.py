@@ -1,21 +1,26 @@
-"""The layers of a model that runs: a map with four colourings, and which cheap number predicts the KL
-divergence.
+"""The layers of a model that runs: a map with four colourings, cheap numbers against the KL divergence, and
+the error through depth.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from quantviz.ui.checkpoints.model_state import COLOURS, ModelState, change_model_state, effects_of
+from quantviz.figures.numbers import short_number
+from quantviz.ui.checkpoints.model_state import (
+    COLOURS,
+    RUNNING,
+    ModelState,
+    change_model_state,
+    effects_of,
+    ran,
+    tried,
+)
 from quantviz.ui.components.choice import choose_among
 from quantviz.ui.components.small_parts import show_plot
 from quantviz.ui.shell.words import language, plain, say, theme
-
-if TYPE_CHECKING:
-    pass
 
 _MAP = "models_map"
 _HEIGHT = 230
@@ -56,6 +61,33 @@ def show_layers(model: str, state: ModelState) -> None:
                 )
                 words = say("models.predicts_alt", number=say(f"models.colours.{cheap}"))
                 show_plot(figure, f"models_predicts_{cheap}", words)
+
+
+def show_depth(chosen: str) -> None:
+    """Show the error of the residual stream through depth, a line for each of the last schemes tried."""
+    from quantviz.figures.model_run_plots import depth_figure, place_words
+    from quantviz.models.running import first_jump
+
+    runs = {state_words(each): ran(RUNNING[chosen], each).depth for each in tried(chosen)}
+    jump = first_jump(list(runs.values())[-1])
+    st.markdown(f"## {say('models.depth')}")
+    words = say("models.no_jump")
+    if jump is not None:
+        place = place_words(jump[0], language())
+        words = say("models.jump", place=place, factor=short_number(jump[1], 2))
+    st.markdown(plain(words))
+    figure = depth_figure(runs, height=_HEIGHT, language=language(), theme=theme())
+    show_plot(figure, "models_depth", say("models.depth_alt"))
+
+
+def state_words(state: ModelState) -> str:
+    """Return the words of a state's schemes."""
+    parts = [say("models.of_bits", bits=state.bits), say(f"models.shared.{state.shared}")]
+    usual = ModelState()
+    for field in ("method", "inputs", "cache"):
+        if getattr(state, field) != getattr(usual, field):
+            parts.append(say(f"models.{field}_short.{getattr(state, field)}"))
+    return ", ".join(parts)
 
 
 def _sentence(found: Mapping[str, float]) -> str:

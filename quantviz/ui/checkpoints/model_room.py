@@ -11,7 +11,7 @@ import streamlit as st
 
 from quantviz.errors import QuantVizError
 from quantviz.figures.numbers import short_number
-from quantviz.ui.checkpoints.model_layers import show_layers
+from quantviz.ui.checkpoints.model_layers import show_depth, show_layers
 from quantviz.ui.checkpoints.model_state import (
     BITS,
     CACHES,
@@ -54,6 +54,7 @@ def _show_answer(chosen: str) -> None:
         _show_numbers(found, state)
         _show_texts(found)
         show_layers(RUNNING[chosen], state)
+        show_depth(chosen)
     except QuantVizError as problem:
         st.error(say_error(problem))
     wanted = {"f": chosen, **model_address(current_model_state())}

@@ -46,6 +46,9 @@ CACHES: Mapping[str, tuple[str | None, str | None]] = MappingProxyType(
         "int4_token": ("int4_per_row", "int4_per_row"),
     }
 )
+#: Schemes whose errors through depth are shown together: the last ones that were tried.
+MOST_TRIED = 4
+_TRIED = "models_tried"
 #: The numbers that a square of the map can show.
 COLOURS = ("kl_alone", "kl_others", "rel_out", "weight_db")
 
@@ -90,6 +93,15 @@ def change_model_state(**changes: Any) -> None:
     """Change some fields of the state."""
     st.session_state[_STATE] = dataclasses.replace(current_model_state(), **changes)
     st.session_state[_PROBLEMS] = ()
+
+
+def tried(chosen: str) -> tuple[ModelState, ...]:
+    """Return the last schemes of a model that the session has tried, the present one last."""
+    now = dataclasses.replace(current_model_state(), colour=COLOURS[0])
+    before = [each for each in st.session_state.get(_TRIED, {}).get(chosen, ()) if each != now]
+    kept = (*before[1 - MOST_TRIED :], now)
+    st.session_state[_TRIED] = {chosen: kept}
+    return kept
 
 
 #: The fields by their parameters in an address, with what each may be.

@@ -63,7 +63,8 @@ def show_page() -> None:
         state = show_choices(state, offered_now())
     title = f"{say('pages.checkpoints')} › {name_of(state.chosen)}"
     name_tab(say("pages.checkpoints"), name_of(state.chosen))
-    words.html(title_words(title, say("checkpoints.hint")), width="stretch")
+    hint = say("models.hint" if state.chosen in RUNNING else "checkpoints.hint")
+    words.html(title_words(title, hint), width="stretch")
     if state.chosen in RUNNING:
         with answer:
             show_model(state.chosen)
