@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from quantviz.layers.integer_result import integer_layer as integer_layer
     from quantviz.layers.layer_result import LayerResult as LayerResult
     from quantviz.layers.layer_result import layer as layer
+    from quantviz.layers.leaderboard import leaderboard as leaderboard
     from quantviz.models.model_schemes import LayerSchemes as LayerSchemes
     from quantviz.models.model_schemes import ModelSchemes as ModelSchemes
     from quantviz.models.running import RunResult as RunResult
@@ -140,6 +141,7 @@ _HOMES = {
     "layers.layer_result": ("LayerResult", "layer"),
     "models.model_schemes": ("LayerSchemes", "ModelSchemes"),
     "models.running": ("RunResult", "run"),
+    "layers.leaderboard": ("leaderboard",),
     "figures.panels": ("plot_quantization_errors",),
     "schemes.formats": ("FORMATS", "FloatBits", "NumberFormat"),
     "schemes.granularity": (
