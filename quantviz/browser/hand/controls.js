@@ -6,9 +6,13 @@ import { SHARED } from "../page/component.js";
 // What may change a control.
 const EVENTS = ["click", "pointerup", "keydown", "keyup"];
 
+// What is chosen of a row.
+const CHOSEN = "[role=radio][aria-checked=true]";
+
 // Take what the server says of the controls, and say what is missing.
 export function learnControls({ setting, schemes, texts, ...controls }, send) {
-  if (SHARED.known?.setting !== setting) SHARED.known = { setting, schemes: new Map(), texts: new Map() };
+  if (SHARED.known?.setting !== setting)
+    SHARED.known = { setting, schemes: new Map(), texts: new Map(), quantizers: new Map() };
   const { known } = SHARED;
   for (const [number, text] of Object.entries(texts)) known.texts.set(Number(number), text);
   for (const [name, variant] of Object.entries(schemes)) known.schemes.set(name, variant);
@@ -17,6 +21,22 @@ export function learnControls({ setting, schemes, texts, ...controls }, send) {
   const there = ({ program }) => known.texts.has(program.text);
   if (!wanted.every((name) => known.schemes.has(name) && there(known.schemes.get(name))))
     send("missing", true);
+  prepare(wanted);
+}
+
+// Make what schemes quantize with while the browser rests: a press need not wait for it.
+function prepare(names) {
+  const left = names.filter((name) => !SHARED.known.quantizers.has(name));
+  const go = (idle) => {
+    while (left.length && idle.timeRemaining() > 1) {
+      const name = left.pop();
+      const variant = variantOf(name);
+      if (variant) SHARED.hands.get(SHARED.controls.chart)?.pageChoice.prepare(name, variant);
+    }
+    if (left.length) requestIdleCallback(go);
+  };
+  // Safari has no such call.
+  if (left.length) window.requestIdleCallback?.(go);
 }
 
 // The variant of a scheme with its program; undefined of one that is not known.
@@ -68,15 +88,13 @@ function answer({ pressed, before }) {
 
 // The words that each control shows: of lists those that are in a state, as a selector.
 function chosenNow({ names }, state = "") {
-  const found = {};
-  for (const key of Object.keys(names)) {
-    const control = document.querySelector(`.st-key-${key}`);
-    const radio = control?.querySelector("[role=radio][aria-checked=true]");
-    const list = control?.querySelector(`input[role=combobox]${state}`);
-    const words = radio?.textContent ?? list?.value;
-    if (words !== undefined) found[key] = words;
+  const keys = Object.keys(names);
+  const chosen = [];
+  for (const each of document.querySelectorAll(`${CHOSEN}, input[role=combobox]${state}`)) {
+    const key = keys.find((one) => each.closest(`.st-key-${one}`));
+    if (key) chosen.push([key, each.matches(CHOSEN) ? each.textContent : each.value]);
   }
-  return found;
+  return Object.fromEntries(chosen);
 }
 
 // The key of the button under an event.

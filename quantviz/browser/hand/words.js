@@ -220,9 +220,11 @@ export function linesOf(found, { lines, axes }, variant, sqnr, writing) {
   };
 }
 
+const COUNTS = new Intl.NumberFormat("en-US");
+
 // A count with commas between thousands.
 function grouped(count) {
-  return count.toLocaleString("en-US");
+  return COUNTS.format(count);
 }
 
 // The lower one of the medians of the rows' and of the columns' SQNR.
@@ -291,24 +293,23 @@ export function changesOf(metrics, bits, baseline, { changes }, writing) {
   return Object.fromEntries(Object.entries(baseline).map(change));
 }
 
-export function writeChanges(changes) {
-  for (const place of document.querySelectorAll("[data-qv-change]")) {
+export function writeChanges(changes, places) {
+  for (const place of places) {
     const change = changes?.[place.dataset.qvChange];
     writeWords(place, change?.text ?? null);
-    if (!change) continue;
-    place.className = LOOKS.get(change.better);
+    const look = LOOKS.get(change?.better);
+    if (look !== undefined && place.className !== look) place.className = look;
   }
 }
 
-// Write lines where the page has a place for them; without lines the server's stay, dimmed.
-export function writeLines(lines) {
-  for (const place of document.querySelectorAll("[data-qv-line]"))
-    writeWords(place, lines?.[place.dataset.qvLine] ?? null);
+// Write lines into the page's places for them; without lines the server's stay, dimmed.
+export function writeLines(lines, places) {
+  for (const place of places) writeWords(place, lines?.[place.dataset.qvLine] ?? null);
 }
 
 // The same of the sentence of a cell, which stands after the cell's place.
-export function writeSentence(text, cell) {
-  for (const place of document.querySelectorAll("[data-qv-sentence]"))
+export function writeSentence(text, cell, places) {
+  for (const place of places)
     writeWords(place, text !== null && place.dataset.qvSentence === cell.join(",") ? ` ${text}` : null);
 }
 
@@ -324,8 +325,8 @@ export function writePlace(cell, template) {
   });
 }
 
-export function writeBlock(words) {
-  for (const place of document.querySelectorAll("h1.qv-crumbs .qv-block")) writeWords(place, words);
+export function writeBlock(words, places) {
+  for (const place of places) writeWords(place, words);
 }
 
 // Change the last text of an element where it stands: who watches the page for new elements need not look.
