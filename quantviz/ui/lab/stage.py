@@ -125,8 +125,10 @@ def fill_stage(
     curve = None
     if stage.tab != "compare" and visible("number_line"):
         pays = stage.tab == "blame" and can_drag_value(study, why, state)
-        # The ruler comes before slower parts.
+        # The ruler comes before slower parts, and of a small tensor with them.
         with stage.ruler:
+            if stage.tab == "range":
+                range_tab.work_out(study, why, state)
             curve = range_tab.curve_at_once(study, why, state) if stage.tab == "range" else None
             show_lab_ruler(study, why, state, panels, curve, pays=pays)
     if stage.tab == "compare":

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +31,7 @@ from quantviz.ui.lab.picture.navigation import block_words
 from quantviz.ui.lab.picture.tensor_panels import BRIDGE_KEY, PANELS_KEY
 from quantviz.ui.lab.tensor import ask_study_of, heavy_fact, kept
 from quantviz.ui.shell import session
+from quantviz.ui.shell.bounds import HEAVY_ELEMENTS
 from quantviz.ui.shell.classroom import locked, visible
 from quantviz.ui.shell.words import number, plain, say, sentences
 
@@ -96,6 +98,27 @@ def show_range(study: Study, state: LabState, sentence: Any, action: Any) -> Non
         offer(label, "range_use", _take, best.scheme, lock="scheme" if scales else "range")
 
 
+def work_out(study: Study, why: Any, state: LabState) -> None:
+    """Work out the tab's answers about a small tensor: ruler, marks and sentence then reach the browser
+    together.
+    """
+    if _is_small(state):
+        curve_marks(state, block_asked_for(study, why))
+        ranges = _compared(state, None)
+        _not_run(state, ranges, _finer_scales(state, ranges))
+
+
+def _is_small(state: LabState) -> bool:
+    return math.prod(state.source.shape) < HEAVY_ELEMENTS
+
+
+def _trying(state: LabState) -> AbstractContextManager[None]:
+    """Show what takes a while; of a small tensor nothing does."""
+    if _is_small(state):
+        return nullcontext()
+    return st.spinner(say("stage.range.trying"), show_time=True)
+
+
 def _worth(finer: RecipeRow | None, now_db: float, state: LabState) -> float:
     """Return the gain of finer scales beyond their bits, in dB; 0 where there is none."""
     gained = gain_db(finer.sqnr_db if finer else None, now_db)
@@ -116,7 +139,7 @@ def _finer_scales(state: LabState, ranges: CalibrationComparison, *, run: bool =
     finer = (scheme.replace(granularity=each) for each in other_granularities(state))
     those = tuple(each for each in finer if is_by_inputs(each, source.shape) != run)
     work = partial(best_of, schemes=those, now_db=ranges.current.sqnr_db, cells=cells)
-    with st.spinner(say("stage.range.trying"), show_time=True):
+    with _trying(state):
         return heavy_fact(source, f"scales {run} {cells} {scheme}", work)
 
 
@@ -333,7 +356,7 @@ def _compared(state: LabState, block: tuple[int, ...] | None) -> CalibrationComp
         tried = _quick(state) if st.session_state.get(_ALL, False) else _AT_FIRST
         cells = None if st.session_state.get(_EXACT) else _CELLS
     work = partial(compare_calibrations, scheme=scheme, calibrations=tried, block=block, cells=cells)
-    with st.spinner(say("stage.range.trying"), show_time=True):
+    with _trying(state):
         return heavy_fact(state.source, f"calibrations {tried} {block} {cells} {scheme}", work)
 
 
