@@ -6,9 +6,6 @@ import { SHARED } from "../page/component.js";
 // What may change a control.
 const EVENTS = ["click", "pointerup", "keydown", "keyup"];
 
-// What is chosen of a row.
-const CHOSEN = "[role=radio][aria-checked=true]";
-
 // Take what the server says of the controls, and say what is missing.
 export function learnControls({ setting, schemes, texts, ...controls }, send) {
   if (SHARED.known?.setting !== setting)
@@ -88,13 +85,14 @@ function answer({ pressed, before }) {
 
 // The words that each control shows: of lists those that are in a state, as a selector.
 function chosenNow({ names }, state = "") {
-  const keys = Object.keys(names);
-  const chosen = [];
-  for (const each of document.querySelectorAll(`${CHOSEN}, input[role=combobox]${state}`)) {
-    const key = keys.find((one) => each.closest(`.st-key-${one}`));
-    if (key) chosen.push([key, each.matches(CHOSEN) ? each.textContent : each.value]);
+  const found = {};
+  for (const key of Object.keys(names)) {
+    const control = document.querySelector(`.st-key-${key}`);
+    const radio = control?.querySelector("[role=radio][aria-checked=true]");
+    const words = radio?.textContent ?? control?.querySelector(`input[role=combobox]${state}`)?.value;
+    if (words !== undefined) found[key] = words;
   }
-  return Object.fromEntries(chosen);
+  return found;
 }
 
 // The key of the button under an event.

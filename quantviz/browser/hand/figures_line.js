@@ -25,9 +25,9 @@ export function figuresOf(metrics, variant, writing) {
   };
 }
 
-// Write texts by their keys into the page's places for them.
-export function writeFigures(texts, places = document.querySelectorAll("[data-qv-metric]")) {
-  for (const place of places) {
+// Write texts by their keys into the page where there is a place for them.
+export function writeFigures(texts) {
+  for (const place of document.querySelectorAll("[data-qv-metric]")) {
     const text = texts[place.dataset.qvMetric];
     const node = place.firstChild;
     // Another text in the same node: who watches the page for new elements need not look.

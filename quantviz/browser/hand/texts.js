@@ -14,23 +14,6 @@ import {
   writeSentence,
 } from "./words.js";
 
-// What a place on the page is for, by a selector of it.
-const PLACES = {
-  figures: "[data-qv-metric]",
-  lines: "[data-qv-line]",
-  changes: "[data-qv-change]",
-  sentence: "[data-qv-sentence]",
-  block: "h1.qv-crumbs .qv-block",
-};
-const ANY_PLACE = Object.values(PLACES).join();
-
-// The places that are on the page now by what they are for, found in one walk through it.
-function placesNow() {
-  const places = [...document.querySelectorAll(ANY_PLACE)];
-  const those = ([name, selector]) => [name, places.filter((place) => place.matches(selector))];
-  return Object.fromEntries(Object.entries(PLACES).map(those));
-}
-
 // Write what is `shown`: `data` is what the server sent, `formulas` are those of the metrics, and `made` the
 // arithmetic and the blocks. The numbers of a large tensor are the server's; those of a slice stay as they
 // are.
@@ -39,16 +22,12 @@ export function writeTexts(data, shown, formulas, made) {
   const { variant } = shown;
   const { writing } = settings;
   const own = whole && !figures;
-  const places = placesNow();
-  if (figures) writeFigures(figures, places.figures);
-  if (own) writeFigures(figuresOf(shown.metrics, variant, writing), places.figures);
-  const lines = own ? linesOf(shown, words, variant, formulas.sqnr_db, writing) : null;
-  writeLines(lines, places.lines);
-  const changes = own ? changesOf(shown.metrics, variant.bits, data.baseline, words, writing) : null;
-  writeChanges(changes, places.changes);
-  const sentence = places.sentence.length ? sentenceIn(data, shown, made) : null;
-  writeSentence(sentence, indexIn(data.shape, data.selected), places.sentence);
-  writeBlock(blockIn(data, shown), places.block);
+  if (figures) writeFigures(figures);
+  if (own) writeFigures(figuresOf(shown.metrics, variant, writing));
+  writeLines(own ? linesOf(shown, words, variant, formulas.sqnr_db, writing) : null);
+  writeChanges(own ? changesOf(shown.metrics, variant.bits, data.baseline, words, writing) : null);
+  writeSentence(sentenceIn(data, shown, made), indexIn(data.shape, data.selected));
+  writeBlock(blockIn(data, shown));
 }
 
 // The block of the selected cell in words; null where the server alone can name it.
@@ -58,9 +37,10 @@ function blockIn({ far, shape, selected, words }, { block, blocks, variant }) {
   return blockWords({ block, number: block[selected], count: blocks.count }, shape, words.block);
 }
 
-// The sentence of the selected cell; null of a large tensor, whose blocks the browser does not have.
+// The sentence of the selected cell; null of a large tensor, whose blocks the browser does not have, and
+// where the page shows none.
 function sentenceIn({ far, selected, words, settings }, shown, { arithmetic, layout }) {
-  if (far) return null;
+  if (far || !document.querySelector("[data-qv-sentence]")) return null;
   const why = explainCell(arithmetic, shown.result, layout, selected);
   return sentenceOf(why, words, shown.variant.format_words, settings.writing);
 }

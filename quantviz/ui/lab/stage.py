@@ -122,13 +122,13 @@ def fill_stage(
     if classroom().projector and compared:
         with stage.body:
             compare_tab.show_engines(compared, state)
-    curve = None
+    curve = answer = None
     if stage.tab != "compare" and visible("number_line"):
         pays = stage.tab == "blame" and can_drag_value(study, why, state)
         # The ruler comes before slower parts, and of a small tensor with them.
         with stage.ruler:
             if stage.tab == "range":
-                range_tab.work_out(study, why, state)
+                answer = range_tab.answer_at_once(study, why, state)
             curve = range_tab.curve_at_once(study, why, state) if stage.tab == "range" else None
             show_lab_ruler(study, why, state, panels, curve, pays=pays)
     if stage.tab == "compare":
@@ -138,7 +138,7 @@ def fill_stage(
         if stage.tab == "cell":
             _fill_cell(study, why, state, stage)
         elif stage.tab == "range":
-            range_tab.show_range(study, state, stage.sentence, stage.action)
+            range_tab.show_range(state, stage.sentence, stage.action, answer)
             with stage.body:
                 range_tab.show_calibrations(study, why, state)
         elif stage.tab == "blame":
