@@ -131,6 +131,8 @@ def fill_stage(
                 answer = range_tab.answer_at_once(study, why, state)
             curve = range_tab.curve_at_once(study, why, state) if stage.tab == "range" else None
             show_lab_ruler(study, why, state, panels, curve, pays=pays)
+            if curve is not None and answer is not None:
+                range_tab.complete_marks(curve, study, why, state)
     if stage.tab == "compare":
         # It takes a while: the last tab's number line goes at once.
         stage.ruler.empty()
@@ -149,7 +151,7 @@ def fill_stage(
         words = CAUSES.get(why.cause, ()) if stage.tab == "cell" else ()
         with stage.links:
             st.caption(learn(*terms_of(f"stage_tab_{stage.tab}"), *words))
-    if curve is not None:
+    if curve is not None and answer is None:
         # Without the marks that take too long it is still the curve.
         with stage.ruler, _or_else(lambda _: None):
             range_tab.complete_marks(curve, study, why, state)
