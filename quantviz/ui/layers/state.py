@@ -129,8 +129,8 @@ class SeenLayer:
     @property
     def weight_db(self) -> float:
         """Return the SQNR of the weight in dB; inf where it is not quantized."""
-        study = self.result.weights.study
-        return math.inf if study is None else study.metrics["sqnr_db"]
+        found = self.result.weights.sqnr_db
+        return math.inf if found is None else found
 
     @property
     def output_db(self) -> float:
