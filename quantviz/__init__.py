@@ -52,7 +52,11 @@ if TYPE_CHECKING:
     from quantviz.layers.layer_result import layer as layer
     from quantviz.layers.leaderboard import leaderboard as leaderboard
     from quantviz.models.capturing import capture as capture
-    from quantviz.models.run_file import Run as Run
+    from quantviz.models.model_schemes import LayerSchemes as LayerSchemes
+    from quantviz.models.model_schemes import ModelSchemes as ModelSchemes
+    from quantviz.models.run_file import CapturedRun as CapturedRun
+    from quantviz.models.running import RunResult as RunResult
+    from quantviz.models.running import run as run
     from quantviz.models.runs import RunComparison as RunComparison
     from quantviz.models.runs import compare_runs as compare_runs
     from quantviz.quantization.explanation import Explanation as Explanation
@@ -140,8 +144,10 @@ _HOMES = {
     "layers.integer_result": ("IntegerResult", "integer_layer"),
     "layers.layer_result": ("LayerResult", "layer"),
     "models.capturing": ("capture",),
-    "models.run_file": ("Run",),
+    "models.run_file": ("CapturedRun",),
     "models.runs": ("RunComparison", "compare_runs"),
+    "models.model_schemes": ("LayerSchemes", "ModelSchemes"),
+    "models.running": ("RunResult", "run"),
     "layers.leaderboard": ("leaderboard",),
     "figures.panels": ("plot_quantization_errors",),
     "schemes.formats": ("FORMATS", "FloatBits", "NumberFormat"),

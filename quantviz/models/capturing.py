@@ -16,7 +16,7 @@ from quantviz.door import public
 from quantviz.errors import QuantVizError
 from quantviz.layers.collecting import iterated, run_batch
 from quantviz.models.onnx_capturing import run_onnx
-from quantviz.models.run_file import Run, RunWriter
+from quantviz.models.run_file import CapturedRun, RunWriter
 
 #: The name of the outputs of the model itself.
 OUTPUT = "output"
@@ -28,7 +28,9 @@ _PICTURE = ("batch", "channel", "height", "width")
 
 
 @public
-def capture(model: Any, batches: Any, path: str | PurePath, names: Sequence[str] | None = None) -> Run:
+def capture(
+    model: Any, batches: Any, path: str | PurePath, names: Sequence[str] | None = None
+) -> CapturedRun:
     """Run a model, and write the output of every operation into one .safetensors, in order of execution.
 
     Of a torch model these are the outputs of its modules; one that hands on another's output is not written

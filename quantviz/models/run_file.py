@@ -54,7 +54,7 @@ class RunTensor:
 @checked_fields
 @public_class
 @dataclass(frozen=True, eq=False)
-class Run(Picklable):
+class CapturedRun(Picklable):
     """The outputs of a model's operations in a file, in the order of execution. Their values stay there."""
 
     path: str
@@ -68,7 +68,7 @@ class Run(Picklable):
         check_fields(self)
 
     def __repr__(self) -> str:
-        return f"Run({self.path!r}: {len(self.tensors)} tensors)"
+        return f"CapturedRun({self.path!r}: {len(self.tensors)} tensors)"
 
     def __len__(self) -> int:
         return len(self.tensors)
@@ -82,7 +82,7 @@ class Run(Picklable):
         return tuple(each.name for each in self.tensors)
 
     @classmethod
-    def open(cls, path: str | PurePath) -> Run:
+    def open(cls, path: str | PurePath) -> CapturedRun:
         """Return the run in a file; any other file of tensors is a run without order.
 
         Raises:
@@ -92,7 +92,7 @@ class Run(Picklable):
             return run_in(catalog, str(path))
 
 
-def run_in(catalog: Catalog, path: str) -> Run:
+def run_in(catalog: Catalog, path: str) -> CapturedRun:
     """Return the run in an open file, which is called `path`.
 
     Raises:
@@ -101,13 +101,13 @@ def run_in(catalog: Catalog, path: str) -> Run:
     texts = catalog.header_texts(catalog.names[0]) if catalog.names else {}
     if texts.get("format") != FORMAT:
         tensors = tuple(_tensor_in(catalog, path, name, {}, {}) for name in catalog.names)
-        return Run(path, tensors, is_ordered=False)
+        return CapturedRun(path, tensors, is_ordered=False)
     order = _parsed(texts, "order", list, path)
     ops = _parsed(texts, "op", dict, path)
     axes = _parsed(texts, "axes", dict, path)
     if not all(isinstance(name, str) for name in order) or sorted(order) != sorted(catalog.names):
         raise QuantVizError("runs.damaged", file=path, entry="order")
-    return Run(path, tuple(_tensor_in(catalog, path, name, ops, axes) for name in order))
+    return CapturedRun(path, tuple(_tensor_in(catalog, path, name, ops, axes) for name in order))
 
 
 def _parsed(texts: Mapping[str, str], key: str, kind: type, path: str) -> Any:
@@ -213,7 +213,7 @@ class RunWriter:
         written.places.append((self._end, self._end + raw.nbytes))
         self._end += raw.nbytes
 
-    def finish(self) -> Run:
+    def finish(self) -> CapturedRun:
         """Write the file in one step, and return the run in it.
 
         Raises:
@@ -233,7 +233,7 @@ class RunWriter:
             RunTensor(name, each.op, each.axes, each.shape, each.dtype)
             for name, each in self._tensors.items()
         )
-        return Run(str(self._path), tensors, notes=self._notes())
+        return CapturedRun(str(self._path), tensors, notes=self._notes())
 
     def _parts(self, header: bytes) -> Iterator[bytes]:
         """Yield the bytes of the header, then those of each tensor, some at a time."""

@@ -13,7 +13,7 @@ from typing import Any
 from quantviz.door import check_fields, checked_fields, public, public_class
 from quantviz.errors import QuantVizError
 from quantviz.models.run_difference import STATUSES, TensorDifference, difference
-from quantviz.models.run_file import Run, RunTensor, run_in
+from quantviz.models.run_file import CapturedRun, RunTensor, run_in
 from quantviz.pickling import Picklable
 from quantviz.sources.files import Catalog, open_tensors
 from quantviz.text import DEFAULT_LANGUAGE, text
@@ -269,9 +269,9 @@ class _Pair:
     """A run beside the reference, both open."""
 
     reference: Catalog
-    of_reference: Run
+    of_reference: CapturedRun
     other: Catalog
-    of_other: Run
+    of_other: CapturedRun
     label: str
     logits: Sequence[str]
 

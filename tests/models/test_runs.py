@@ -84,7 +84,7 @@ def test_every_modules_output_is_written_once_in_the_order_of_execution(model, t
     assert (up < 0).any()
     assert torch.equal(tensors["block.act"], up.relu())
     assert torch.equal(tensors["logits"], model(x)["logits"])
-    again = qv.Run.open(tmp_path / "float.safetensors")
+    again = qv.CapturedRun.open(tmp_path / "float.safetensors")
     assert again.tensors == run.tensors
     assert again.tensors[0].axes == ("batch", "token", "channel")
     assert not model.block.up._forward_hooks
@@ -131,7 +131,7 @@ def described(path, **texts):
 
 def test_a_damaged_description_gets_a_sentence(tmp_path):
     good = {"order": '["a","b"]', "op": '{"a":"Add"}', "axes": '{"a":["row",""]}'}
-    run = qv.Run.open(described(tmp_path / "good.safetensors", **good))
+    run = qv.CapturedRun.open(described(tmp_path / "good.safetensors", **good))
     assert [(each.op, each.axes) for each in run] == [("Add", ("row", "")), ("", ("",))]
     deep = "[" * 100_000
     for key, words in (
@@ -150,7 +150,7 @@ def test_a_damaged_description_gets_a_sentence(tmp_path):
         ("axes", '{"b":[3]}'),
     ):
         bad = described(tmp_path / "bad.safetensors", **{**good, key: words})
-        assert "bad.safetensors" in refused("runs.damaged", qv.Run.open, bad).message("en")
+        assert "bad.safetensors" in refused("runs.damaged", qv.CapturedRun.open, bad).message("en")
 
 
 # ---- comparisons ----
