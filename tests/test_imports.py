@@ -165,7 +165,7 @@ ALLOWED = {
     " text",
     "work_process": "budget errors own_process streaming",
     "analysis": "budget door errors evaluation quantization schemes streaming tensors",
-    "layers": "analysis door errors evaluation pickling quantization schemes sources streaming tensors text"
+    "layers": "analysis budget door errors evaluation pickling quantization schemes sources streaming tensors text"
     " whole_files",
     "checkpoints": "analysis compiled door errors evaluation own_process pickling quantization"
     " quoting schemes sources streaming tensors text whole_files",

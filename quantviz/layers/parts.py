@@ -29,7 +29,7 @@ class Cells:
     product: torch.Tensor
     #: The bias of each output, (outputs,).
     bias: torch.Tensor
-    #: The weight's part of the error, XΔWᵀ.
+    #: The weight's part of the error, XΔWᵀ, with the change of the bias where a method makes one.
     weights: torch.Tensor
     #: The inputs' part, ΔXWᵀ.
     inputs: torch.Tensor
@@ -69,6 +69,8 @@ class Layer:
     bias: torch.Tensor
     #: Ŷ, (tokens, outputs), where it is quantized itself.
     outputs: Operand | None = None
+    #: The change of the bias that a method makes, float64 (outputs,): a part of the weight's error.
+    bias_change: torch.Tensor | None = None
 
     @property
     def size(self) -> int:
@@ -82,10 +84,13 @@ class Layer:
         w = self.weights.values(outputs).to(torch.float64)
         w_change = self.weights.changes(outputs)
         product = x @ w.T
+        of_weights = x @ w_change.T
+        if self.bias_change is not None:
+            of_weights = of_weights + self.bias_change[outputs]
         unrounded = Cells(
             product,
             self.bias[outputs],
-            weights=x @ w_change.T,
+            weights=of_weights,
             inputs=x_change @ w.T,
             cross=x_change @ w_change.T,
             outputs=torch.zeros_like(product),
