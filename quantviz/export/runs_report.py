@@ -42,6 +42,7 @@ _STYLE = (
 .verdict div + div { margin-top: .6rem; }
 h2 { overflow-wrap: anywhere; }
 .ops { display: flex; flex-wrap: wrap; gap: 0 3rem; }
+.ops > div { max-width: 100%; }
 .chart { display: grid; grid-template-columns: auto 1fr; gap: .4rem; margin-top: .6rem; font-size: .8rem; }
 .scale { position: relative; width: 2.2rem; color: var(--muted); }
 .scale span { position: absolute; right: 0; transform: translateY(-50%); line-height: 1; }
