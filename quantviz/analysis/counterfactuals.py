@@ -23,6 +23,7 @@ from quantviz.schemes.conventions import CONVENTIONS
 from quantviz.schemes.granularity import BlockLayout, Granularity, PerChannel, Shape, Window
 from quantviz.schemes.recipes import as_scheme
 from quantviz.schemes.scheme import Scheme
+from quantviz.streaming.hadamard import hadamard_transform
 from quantviz.streaming.measuring import measure
 from quantviz.streaming.ranges import qparams, ranges
 from quantviz.streaming.regions import place_of, read_window
@@ -109,13 +110,8 @@ class Rotated(Stored):
     def run(self, start: int, stop: int) -> Values:
         first = start // self._size * self._size
         last = -(-stop // self._size) * self._size
-        values = torch.from_numpy(np.array(self._stored.run(first, last)))
-        half = 1
-        while half < self._size:
-            pairs = viewed(values, (-1, 2, half))
-            values = torch.stack((pairs[:, 0] + pairs[:, 1], pairs[:, 0] - pairs[:, 1]), 1).flatten()
-            half *= 2
-        return np.asarray((values / math.sqrt(self._size)).numpy()[start - first : stop - first])
+        values = hadamard_transform(torch.from_numpy(np.array(self._stored.run(first, last))), self._size)
+        return np.asarray(values.numpy()[start - first : stop - first])
 
     def read(self, index: Window) -> torch.Tensor:
         flat = flat_indices_of(self.shape, index)

@@ -1,4 +1,5 @@
-// The knobs of a small layer, which the picture of its multiplication follows: see `multiplication/layer_hand.js`.
+// The knobs of a small layer, which the picture of its multiplication follows: see
+// `multiplication/layer_hand.js`.
 
 import { showLasting } from "./page/component.js";
 import { LayerHand } from "./multiplication/layer_hand.js";

@@ -175,7 +175,7 @@ def _say_facts(record: dict[str, Any]) -> None:
 
 def _by_moments(name: str, weight: Any, imatrix: str, scheme: Any) -> dict[str, Any]:
     """Return the record of a weight whose inputs are known by their second moments."""
-    from quantviz.layers.layer_numbers import errors_by_moments, weight_sqnr_db
+    from quantviz.layers.layer_numbers import errors_by_moments
 
     if scheme is None:
         raise QuantVizError("cli.moments_scheme")
@@ -190,7 +190,7 @@ def _by_moments(name: str, weight: Any, imatrix: str, scheme: Any) -> dict[str, 
         "inputs": found.weights.shape[1],
         "weight_scheme": str(scheme),
         "rel_out": found.rel_out,
-        "weight_sqnr_db": weight_sqnr_db(found.weights),
+        "weight_sqnr_db": found.weights.sqnr_db,
         "costliest_channel": channel,
         "its_share": float(found.cost[channel]) / whole if whole else None,
     }

@@ -89,7 +89,7 @@ def add_largest(bits, lines, cells, line_edges, cell_edges, turned, found, found
         tall = bottom - top
         _largest_of_lines(bits, start, stride, tall, groups, columns)
         _find_stretches(columns, begin, most, near, far)
-        _find_lines(bits, start, stride, tall, groups, near, most, rows, values)
+        _find_lines(bits[_place(start) :], stride, tall, groups, near, most, rows, values)
         down = top - line_edges[i]
         whole = line_edges[i + 1] - line_edges[i]
         new = found[i, first:last]
@@ -212,7 +212,7 @@ def _largest_of_lines(bits, start, stride, tall, groups, out):
 
 
 @kernel_part
-def _find_lines(bits, start, stride, tall, groups, columns, most, lines, values):
+def _find_lines(bits, stride, tall, groups, columns, most, lines, values):
     """Find the first line in which each pixel's column has its largest magnitude, and the value there.
 
     The group of eight lines is found first, then the line in it.
@@ -229,7 +229,7 @@ def _find_lines(bits, start, stride, tall, groups, columns, most, lines, values)
             lines[j] = 0 if here[_place(columns[j])] == most[j] else lines[j]
     for j in range(count):
         # From the last of the eight to the first, so that the first is kept; there is one.
-        at = start + np.int64(lines[j]) * stride + columns[j]
+        at = np.int64(lines[j]) * stride + columns[j]
         rest = min(_GROUP, tall - lines[j]) - 1
         found = rest
         value = bits[_place(at + rest * stride)]

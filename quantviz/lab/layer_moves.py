@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from quantviz.lab.layer_state import LayerState
+from quantviz.lab.layer_state import NEAREST, LayerState
 from quantviz.lab.moves import range_counts
 from quantviz.layers.changes import SMALL, Changes
 from quantviz.layers.layer_sources import ChangedLayer
@@ -14,15 +14,16 @@ from quantviz.schemes.recipes import as_scheme
 
 
 def fits_layer_hand(state: LayerState) -> bool:
-    """Return whether the browser multiplies the state's layer by itself: a small one, whose schemes search no
-    ranges.
+    """Return whether the browser multiplies the state's layer by itself: a small one that no method rounds,
+    whose schemes search no ranges.
 
     >>> from quantviz.lab.layer_state import opening
     >>> fits_layer_hand(opening())
     False
     """
     schemes = [each for each in state.pair.schemes() if each is not None]
-    return max(state.source.shape) <= SMALL and all(
+    small = max(state.source.shape) <= SMALL and state.method == NEAREST
+    return small and all(
         each.search is None and (each.calibration.of_values or isinstance(each.calibration, Given))
         for each in schemes
     )

@@ -28,12 +28,13 @@ import torch
 from quantviz.door import check_fields, checked_fields, public_class
 from quantviz.errors import Note, QuantVizError
 from quantviz.layers.layer_result import LayerResult, layer
+from quantviz.layers.methods.chain import Chain
 from quantviz.pickling import Picklable
 from quantviz.schemes.granularity import Shape
 from quantviz.schemes.scheme import Scheme
 from quantviz.sources.files import Catalog, open_tensors
 from quantviz.streaming.regions import read_whole
-from quantviz.tensors.lazy import Stored
+from quantviz.tensors.lazy import Stored, as_stored
 from quantviz.whole_files import write_file
 
 Values: TypeAlias = torch.Tensor | Stored
@@ -76,19 +77,27 @@ class Captured(Picklable):
         """Return the numbers of tokens, of input channels and of outputs."""
         return (*self.inputs.shape, self.weight.shape[0])
 
+    def whole(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return all of W and X, float32."""
+        weight, inputs = (read_whole(as_stored(each)[0]) for each in (self.weight, self.inputs))
+        return weight, inputs
+
     def result(
         self,
         weights: Scheme | str | None = "int4_g128",
         inputs: Scheme | str | None = "int8_per_token",
         *,
+        method: Chain | str | None = None,
         static: bool = True,
+        seed: int = 0,
     ) -> LayerResult:
-        """Return the layer's output error under schemes, as `layer` does.
+        """Return the layer's output error under schemes and a chain of methods, as `layer` does.
 
         Raises:
             QuantVizError: A scheme does not fit, or a value is NaN or Inf.
         """
-        return layer(self.weight, self.inputs, weights, inputs, self.bias, static=static)
+        sides = (self.weight, self.inputs)
+        return layer(*sides, weights, inputs, self.bias, method=method, static=static, seed=seed)
 
 
 @checked_fields

@@ -9,6 +9,7 @@ from quantviz.layers.integer_codes import Codes
 from quantviz.layers.integer_engines import INTEGER_ENGINES
 from quantviz.layers.integer_result import IntegerResult, integer_layer
 from quantviz.layers.layer_result import LayerResult
+from quantviz.layers.methods.applied import refuse_applied
 from quantviz.layers.operands import Operand
 from quantviz.quantization.quantizer import quantize
 from quantviz.quantization.result import QParams
@@ -51,6 +52,7 @@ def integers_of(
     >>> integers_of(quantized, engine="fbgemm_avx2").inputs.number_format
     'uint8'
     """
+    refuse_applied(layer.applied)
     weights, inputs = _codes(layer.weights), _codes(layer.inputs)
     if inputs.scale.numel() != 1:
         raise QuantVizError("integer.schemes")

@@ -14,7 +14,6 @@ from quantviz.layers.causes import Channels
 from quantviz.layers.layer_result import LayerResult
 from quantviz.layers.operands import Operand, scheme_of, weight_operand
 from quantviz.schemes.scheme import Scheme
-from quantviz.streaming.measuring import measure
 from quantviz.streaming.threads import runs_between
 
 #: Outputs of a weight that are read at a time.
@@ -29,7 +28,7 @@ def numbers_of(layer: Captured, result: LayerResult) -> dict[str, Any]:
         "status": "ok",
         "rel_out_used": used,
         "rel_out_held_back": held_back,
-        "weight_sqnr_db": weight_sqnr_db(result.weights),
+        "weight_sqnr_db": result.weights.sqnr_db,
         **_loudest(result.channels),
         "reason": None,
     }
@@ -44,13 +43,6 @@ def numbers_of_all(
             yield numbers_of(layer, layer.result(weights, inputs, static=static))
         except QuantVizError as problem:
             yield {**_sizes(layer, weights, inputs), "status": "refused", "reason": problem}
-
-
-def weight_sqnr_db(weights: Operand) -> float | None:
-    """Return the SQNR of a layer's weight in dB; None where it is not quantized."""
-    if weights.study is None:
-        return None
-    return measure(weights.stored, weights.study.scheme, metrics=("sqnr_db",)).metrics["sqnr_db"]
 
 
 @dataclass(frozen=True, eq=False)

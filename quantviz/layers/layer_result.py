@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any
@@ -12,7 +12,11 @@ import torch
 
 from quantviz.door import check_fields, checked_fields, public, public_class
 from quantviz.errors import Note, QuantVizError
+from quantviz.evaluation.metric_formulas import bits_per_element
 from quantviz.layers.causes import Channels, Products, channels_of, note_on_culprit, products_of
+from quantviz.layers.methods.applied import Applied, apply_chain
+from quantviz.layers.methods.chain import Chain, as_chain
+from quantviz.layers.methods.contract import Method
 from quantviz.layers.operands import (
     Operand,
     held_back_tokens,
@@ -61,6 +65,8 @@ class LayerResult(Picklable):
     static: bool
     #: Draws the tokens that are held back.
     seed: int
+    #: The chain of methods by which both sides were rounded, and its other effects.
+    applied: Applied = field(default_factory=Applied)
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -80,6 +86,7 @@ class LayerResult(Picklable):
                 ("weights", self.weights.scheme),
                 ("inputs", self.inputs.scheme),
                 ("outputs", self.outputs),
+                ("method", self.method or None),
             )
             if scheme is not None
         )
@@ -93,6 +100,7 @@ class LayerResult(Picklable):
                 ("weights", self.weights.scheme),
                 ("inputs", self.inputs.scheme),
                 ("outputs", self.outputs),
+                ("method", self.method),
                 ("tokens × inputs × outputs", self.shape),
                 ("rel_out, used tokens", f"{used:.6g}"),
                 ("rel_out, held back", f"{held_back:.6g}"),
@@ -106,6 +114,25 @@ class LayerResult(Picklable):
         return (*self.inputs.shape, self.weights.shape[0])
 
     @property
+    def method(self) -> Chain:
+        """Return the chain of methods by which both sides were rounded; `nearest` is the empty one."""
+        return self.applied.chain
+
+    @property
+    def trace(self) -> Mapping[str, Any]:
+        """Return the numbers of each method on its way, by the method's id."""
+        return self.applied.trace
+
+    @property
+    def effective_bits(self) -> float:
+        """Return the bits of a weight with its scales and what the methods add, at stored size; 32 where it
+        is not rounded.
+        """
+        scheme = self.weights.scheme
+        bits = 32.0 if scheme is None else bits_per_element(scheme, self.weights.shape)
+        return bits + self.applied.extra_bits
+
+    @property
     def notes(self) -> tuple[Note, ...]:
         """Return the remarks for the user."""
         of_weight, of_inputs = self.weights.notes, self.inputs.notes
@@ -115,11 +142,12 @@ class LayerResult(Picklable):
             "W": [note for note in of_weight if note not in shared],
             "X": [note for note in of_inputs if note not in shared],
         }
-        return tuple(
+        of_sides = tuple(
             note if "name" in note.params else Note.of("of_operand", name=name, note=note)
             for name, notes in named.items()
             for note in notes
         )
+        return (*of_sides, *self.applied.notes)
 
     @cached_property
     def held_back(self) -> torch.Tensor:
@@ -198,6 +226,9 @@ class LayerResult(Picklable):
     def explain_weight(self, output: int, channel: int) -> Explanation:
         """Return the derivation of one quantized weight, as `explain` does.
 
+        Under a method that chooses codes by itself, the last steps take its code; under one that rounds in
+        another basis, the weight is the one in that basis.
+
         Raises:
             QuantVizError: The weight is not quantized, or has no such place.
         """
@@ -213,14 +244,15 @@ class LayerResult(Picklable):
 
     @cached_property
     def _layer(self) -> Layer:
-        layer = Layer(self.weights, self.inputs, self.bias)
+        change = self.applied.bias_change
+        layer = Layer(self.weights, self.inputs, self.bias, bias_change=change)
         if self.outputs is None:
             return layer
         exact = layer.size <= EXACT
         y_hat = layer.cells(slice(None), slice(None)).y_hat if exact else quick_outputs(layer)
         stored = InMemory(y_hat.to(torch.float32))
         study = study_of_tokens(stored, self.outputs, self.held_back, static=self.static)
-        return Layer(self.weights, self.inputs, self.bias, Operand(stored, study))
+        return Layer(self.weights, self.inputs, self.bias, Operand(stored, study), change)
 
     @cached_property
     def _exact(self) -> Mapping[str, Errors]:
@@ -249,6 +281,7 @@ def layer(
     bias: Any = None,
     outputs: Scheme | str | None = None,
     *,
+    method: Chain | Method | str | None = None,
     static: bool = True,
     seed: int = 0,
 ) -> LayerResult:
@@ -267,6 +300,8 @@ def layer(
             one for each input channel.
         bias: The bias, (outputs,); it has no error.
         outputs: The scheme of Ŷ itself, as where the next layer reads codes; its rounding is a fourth part.
+        method: A chain of methods such as "rotation+gptq"; by default each value is rounded to nearest. No
+            method sees a token that is held back.
         static: Whether a scale of inputs or outputs that all tokens share is chosen on the tokens that are
             not held back; else on all tokens, as an engine does that scales each batch when it runs.
         seed: Draws the tokens that are held back.
@@ -276,7 +311,7 @@ def layer(
 
     Raises:
         QuantVizError: W or X is not a matrix of finite numbers, their numbers of inputs differ, there are
-            fewer than two tokens, or a scheme does not fit.
+            fewer than two tokens, a scheme does not fit, or a method is unknown or cannot work on this layer.
 
     Source notebook 003, cell 58, an 8-bit weight and 32-bit activations:
 
@@ -287,14 +322,27 @@ def layer(
     >>> found.cells().error.shape, found.rel_out.held_back < 1e-4, found.products(0, 1).channels.tolist()
     (torch.Size([2, 3]), True, [2, 1, 0])
     """
-    weight = weight_operand(W, scheme_of(weights, "weights"))
-    count, width = weight.shape
-    activations = input_operand(X, scheme_of(inputs, "inputs"), width, seed, static=static)
+    schemes = (scheme_of(weights, "weights"), scheme_of(inputs, "inputs"))
+    sides = _sides(W, X, schemes, as_chain(method), static=static, seed=seed)
     rounding = scheme_of(outputs, "outputs")
+    count = sides[0].shape[0]
     if rounding is not None:
-        for problem in rounding.problems((activations.shape[0], count)):
+        for problem in rounding.problems((sides[1].shape[0], count)):
             raise problem
-    return LayerResult(weight, activations, _bias(bias, count), rounding, static, seed)
+    return LayerResult(*sides[:2], _bias(bias, count), rounding, static, seed, sides[2])
+
+
+def _sides(
+    W: Any, X: Any, schemes: tuple[Scheme | None, Scheme | None], chain: Chain, *, static: bool, seed: int
+) -> tuple[Operand, Operand, Applied]:
+    """Return both operands as a chain rounds them, and its other effects."""
+    first, second = (None, None) if chain else schemes
+    weight = weight_operand(W, first)
+    inputs = input_operand(X, second, weight.shape[1], seed, static=static)
+    if not chain:
+        return weight, inputs, Applied()
+    held_back = held_back_tokens(inputs.shape[0], seed)
+    return apply_chain(chain, (weight, inputs), schemes, held_back, static=static, seed=seed)
 
 
 def _bias(given: Any, outputs: int) -> torch.Tensor:

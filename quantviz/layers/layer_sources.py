@@ -146,14 +146,13 @@ class ChangedLayer:
         Raises:
             QuantVizError: There is no such layer.
         """
-        from quantviz.streaming.regions import read_whole
         from quantviz.tensors.lazy import InMemory, as_stored
 
         for problem in self.problems():
             raise problem
         opened = self.source.open(at_hand)
         weight, inputs = (as_stored(each)[0] for each in (opened.weight, opened.inputs))
-        w, x = self.changes.changed(read_whole(weight), read_whole(inputs))
+        w, x = self.changes.changed(*opened.whole())
         return replace(opened, weight=InMemory(w, dtype=weight.dtype), inputs=InMemory(x, dtype=inputs.dtype))
 
     def title(self, language: str) -> str:

@@ -18,6 +18,8 @@ import torch
 from quantviz.analysis.study import Study
 from quantviz.door import checked_fields
 from quantviz.errors import Note, QuantVizError
+from quantviz.evaluation.metric_formulas import METRICS
+from quantviz.evaluation.moments import Moments
 from quantviz.pickling import Picklable
 from quantviz.quantization.explanation import Explanation
 from quantviz.schemes.granularity import BlockLayout, Shape
@@ -25,6 +27,7 @@ from quantviz.schemes.recipes import as_scheme
 from quantviz.schemes.scheme import Scheme
 from quantviz.streaming import limits
 from quantviz.streaming.coding import Coder
+from quantviz.streaming.measuring import measure
 from quantviz.streaming.pieces import Buffers
 from quantviz.streaming.regions import read_whole
 from quantviz.streaming.tensor_facts import Facts, facts
@@ -85,6 +88,9 @@ class Operand(Picklable):
     study: Study | None
     #: Remarks for the user.
     notes: tuple[Note, ...] = ()
+    #: The values that the layer multiplies by, float32, if a method makes them otherwise than by its scheme
+    #: alone: in another basis, which the quantization then is of, or with a correction.
+    effective: torch.Tensor | None = None
 
     @property
     def shape(self) -> Shape:
@@ -96,6 +102,11 @@ class Operand(Picklable):
         """Return the scheme by which it is quantized, if it is."""
         return None if self.study is None else self.study.scheme
 
+    @property
+    def unrounded(self) -> bool:
+        """Return whether the layer multiplies by the values as they are."""
+        return self.study is None and self.effective is None
+
     def values(self, lines: slice) -> torch.Tensor:
         """Return some lines as they are, float32 (lines, inputs)."""
         return self.stored.read((lines, slice(None)))
@@ -106,6 +117,8 @@ class Operand(Picklable):
         A large operand is decoded, into `out` where that is given: a contiguous tensor of this shape, so that
         a loop over lines needs no new memory.
         """
+        if self.effective is not None:
+            return self.effective[lines]
         if self.study is None:
             return self.values(lines)
         if self.study.result is not None:
@@ -116,8 +129,24 @@ class Operand(Picklable):
         """Return the quantized values less those before, float64 (lines, inputs)."""
         return self.quantized(lines).to(torch.float64) - self.values(lines).to(torch.float64)
 
+    @cached_property
+    def sqnr_db(self) -> float | None:
+        """Return the SQNR of the values that the layer multiplies by, in dB; None if they are not rounded."""
+        study = self.study
+        if self.unrounded:
+            return None
+        if study is not None and study.result is None and self.effective is None:
+            return measure(self.stored, study.scheme, metrics=("sqnr_db",)).metrics["sqnr_db"]
+        every = slice(None)
+        signal = self.values(every).to(torch.float64).square().sum()
+        noise = self.changes(every).square().sum()
+        cells = torch.tensor(self.stored.count)
+        return float(METRICS["sqnr_db"].of(Moments(cells=cells, x2=signal, e2=noise)))
+
     def explain(self, index: Shape) -> Explanation:
         """Return the derivation of one quantized value, as `quantviz.explain` does.
+
+        Under a method that rounds in another basis, it is that of the value there.
 
         Raises:
             QuantVizError: The operand is not quantized, or there is no such value.

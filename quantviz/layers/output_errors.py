@@ -160,12 +160,14 @@ def quick_errors(layer: Layer, held_back: torch.Tensor) -> Errors | None:
         y = torch.mm(x, w.T, out=products[0, :, :here])
         if y_hat is not None:
             error = y_hat[:, outputs] - (y + layer.bias[outputs].to(torch.float32))
-        elif layer.inputs.study is None:
+        elif layer.inputs.unrounded:
             change = torch.sub(layer.weights.quantized(outputs, decoded[:here]), w, out=decoded[:here])
             error = torch.mm(x, change.T, out=products[1, :, :here])
         else:
             w_hat = layer.weights.quantized(outputs, decoded[:here])
             error = torch.mm(x_hat, w_hat.T, out=products[1, :, :here]).sub_(y)
+        if y_hat is None and layer.bias_change is not None:
+            error += layer.bias_change[outputs].to(torch.float32)
         signal.add_quickly(outputs, y)
         squares.add_quickly(outputs, error)
     mean = signal.tokens.sum() / (tokens * count)
@@ -179,7 +181,8 @@ def quick_outputs(layer: Layer) -> torch.Tensor:
     y_hat = torch.empty(len(x_hat), layer.weights.shape[0])
     for outputs in _slices(layer.weights.shape[0]):
         y_hat[:, outputs] = x_hat @ layer.weights.quantized(outputs).T
-    return y_hat.add_(layer.bias.to(torch.float32))
+    bias = layer.bias if layer.bias_change is None else layer.bias + layer.bias_change
+    return y_hat.add_(bias.to(torch.float32))
 
 
 def _ratio(squares: torch.Tensor, signal: torch.Tensor) -> torch.Tensor:

@@ -33,7 +33,7 @@ class Cells:
     product: torch.Tensor
     #: The bias of each output, (outputs,).
     bias: torch.Tensor
-    #: The weight's part of the error, XΔWᵀ.
+    #: The weight's part of the error, XΔWᵀ, with the change of the bias where a method makes one.
     weights: torch.Tensor
     #: The inputs' part, ΔXWᵀ.
     inputs: torch.Tensor
@@ -73,6 +73,8 @@ class Layer:
     bias: torch.Tensor
     #: Ŷ, (tokens, outputs), where it is quantized itself.
     outputs: Operand | None = None
+    #: The change of the bias that a method makes, float64 (outputs,): a part of the weight's error.
+    bias_change: torch.Tensor | None = None
 
     @property
     def size(self) -> int:
@@ -92,10 +94,13 @@ class Layer:
         w_change = self.weights.changes(outputs)
         multiplied = summed_in_order if self.is_small else summed_in_any_order
         product = multiplied(x, w)
+        of_weights = multiplied(x, w_change)
+        if self.bias_change is not None:
+            of_weights = of_weights + self.bias_change[outputs]
         unrounded = Cells(
             product,
             self.bias[outputs],
-            weights=multiplied(x, w_change),
+            weights=of_weights,
             inputs=multiplied(x_change, w),
             cross=multiplied(x_change, w_change),
             outputs=torch.zeros_like(product),

@@ -33,7 +33,7 @@ export function quantizedSide(side, values, held, calibration = null) {
 }
 
 /**
- * Return the product of a layer, the parts of its error, the error, Y and Ŷ, each tokens × outputs in float64.
+ * Return the product of a layer, the parts of its error, the error, Y and Ŷ: each tokens × outputs, float64.
  * X and X̂ are tokens × inputs, W and Ŵ outputs × inputs, in float32.
  */
 export function multiplied({ x, xHat, w, wHat, bias }, [tokens, inputs, outputs]) {

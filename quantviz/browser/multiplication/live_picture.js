@@ -129,8 +129,8 @@ export class LivePicture {
   }
 }
 
-// Red, green and blue of each value as plotly finds them on the scale from -end to end, between the colours of
-// the ramp, which lie at equal distances.
+// Red, green and blue of each value as plotly finds them on the scale from -end to end, between the colours
+// of the ramp, which lie at equal distances.
 function coloursOf(values, ramp, end) {
   const channels = ramp.map((colour) => [1, 3, 5].map((from) => parseInt(colour.slice(from, from + 2), 16)));
   const last = ramp.length - 1;

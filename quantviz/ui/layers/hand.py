@@ -73,8 +73,6 @@ def _payload(
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the header and the arrays for the browser."""
     from quantviz.compiled.javascript import packed_together, write_metrics
-    from quantviz.streaming.regions import read_whole
-    from quantviz.tensors.lazy import as_stored
 
     result = seen.result
     _, output, channel = selected
@@ -88,7 +86,7 @@ def _payload(
     scheme = result.inputs.scheme
     calibration = None if scheme is None else scheme.calibration
     by_hand = (calibration.lo, calibration.hi) if isinstance(calibration, ManualRange) else None
-    base, weight = (read_whole(as_stored(each)[0]) for each in (seen.unchanged.inputs, seen.unchanged.weight))
+    weight, base = seen.unchanged.whole()
     header = {
         "chart": chart,
         "shape": result.shape,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import streamlit as st
 
 from quantviz.errors import QuantVizError
-from quantviz.lab.layer_state import LayerState, Lines, Pair, read_link
+from quantviz.lab.layer_state import NEAREST, LayerState, Lines, Pair, read_link
 from quantviz.layers.layer_sources import ChangedLayer, LayerSource
 from quantviz.ui.lab.tensor import at_hand
 from quantviz.ui.shell import address
@@ -131,8 +131,8 @@ class SeenLayer:
     @property
     def weight_db(self) -> float:
         """Return the SQNR of the weight in dB; inf where it is not quantized."""
-        study = self.result.weights.study
-        return math.inf if study is None else study.metrics["sqnr_db"]
+        found = self.result.weights.sqnr_db
+        return math.inf if found is None else found
 
     @property
     def output_db(self) -> float:
@@ -170,16 +170,21 @@ class SeenLayer:
         return _kept(self.source, f"picture {self.key} {lines} {shown}", make)
 
 
-def seen_layer(state: LayerState, pair: Pair | None = None) -> SeenLayer:
-    """Return the layer of the state under a pair of schemes, its own if None.
+def seen_layer(state: LayerState, pair: Pair | None = None, method: str | None = None) -> SeenLayer:
+    """Return the layer of the state under a pair of schemes and a chain of methods.
+
+    Args:
+        state: The state.
+        pair: Another pair of schemes than its own; rounded to nearest unless a `method` is given.
+        method: Another chain than its own.
 
     Raises:
-        QuantVizError: The layer cannot be opened, or a scheme does not fit it.
+        QuantVizError: The layer cannot be opened, a scheme does not fit it, or a method cannot work on it.
     """
     source = state.source
     wanted = pair or state.pair
-
-    key = f"layer {source.key} {wanted} {state.seed}"
+    chain = method or (state.method if wanted == state.pair else NEAREST)
+    key = f"layer {source.key} {wanted} {state.seed} {chain}"
 
     def make() -> SeenLayer:
         from quantviz.layers.layer_result import layer as quantized
@@ -192,6 +197,7 @@ def seen_layer(state: LayerState, pair: Pair | None = None) -> SeenLayer:
             weights,
             inputs,
             opened.bias,
+            method=chain,
             static=wanted.static,
             seed=state.seed,
         )

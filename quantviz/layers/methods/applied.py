@@ -1,0 +1,203 @@
+"""A chain of methods applied to a layer: its two operands with their effective values, in their own basis."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+import torch
+
+from quantviz.analysis.study import Study
+from quantviz.errors import Note, QuantVizError
+from quantviz.layers.methods.chain import Chain
+from quantviz.layers.methods.contract import Basis, Rounded, Task
+from quantviz.layers.operands import Operand, study_of_tokens
+from quantviz.pickling import Picklable
+from quantviz.quantization.input_dtype import on_stored
+from quantviz.schemes.scheme import Scheme
+from quantviz.streaming.regions import read_whole
+from quantviz.tensors.lazy import InMemory
+
+
+@dataclass(frozen=True, eq=False)
+class Applied(Picklable):
+    """The effects of a chain on a layer, besides those on its operands."""
+
+    chain: Chain = field(default_factory=Chain)
+    #: The numbers that a method's picture shows, by the method's id.
+    trace: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    #: Bits that the methods add to each weight.
+    extra_bits: float = 0.0
+    #: The change of the bias, float64 (outputs,); its error is a part of the weight's.
+    bias_change: torch.Tensor | None = None
+    notes: tuple[Note, ...] = ()
+
+
+def apply_chain(
+    chain: Chain,
+    sides: tuple[Operand, Operand],
+    schemes: tuple[Scheme | None, Scheme | None],
+    held_back: torch.Tensor,
+    *,
+    static: bool,
+    seed: int,
+) -> tuple[Operand, Operand, Applied]:
+    """Return weight and inputs as a chain rounds them, and the chain's other effects.
+
+    Args:
+        chain: The methods, one at least.
+        sides: W and X, not rounded.
+        schemes: Their schemes.
+        held_back: Whether each token is held back: no method sees it, bool (tokens,).
+        static: Whether scales that tokens share are chosen without those.
+        seed: Draws the random numbers of methods.
+
+    Raises:
+        QuantVizError: A scheme does not fit, or a method cannot work on this layer.
+    """
+    return _Work(chain, sides, schemes, held_back, static, seed).done()
+
+
+class _Work:
+    """A layer on its way through a chain."""
+
+    def __init__(
+        self,
+        chain: Chain,
+        sides: tuple[Operand, Operand],
+        schemes: tuple[Scheme | None, Scheme | None],
+        held_back: torch.Tensor,
+        static: bool,
+        seed: int,
+    ) -> None:
+        weight, inputs = sides
+        for side, scheme in zip(sides, schemes, strict=True):
+            for problem in () if scheme is None else scheme.problems(side.shape):
+                raise problem
+        for problem in chain.problems_with(*schemes):
+            raise problem
+        self._chain = chain
+        self._sides = sides
+        self._held_back = held_back
+        self._static = static
+        values = weight.stored
+        self._said: tuple[Note, ...] = ()
+        weights, activations = schemes
+        if weights is not None:
+            values, weights, self._said = on_stored(values, weights)
+        w = read_whole(values).to(torch.float64)
+        self._x = inputs.values(slice(None)).to(torch.float64)
+        self._task = Task(w, self._x[~held_back], weights, activations, seed)
+        self._bases: list[Basis] = []
+        self._traces: dict[str, Any] = {}
+        self._bits = 0.0
+        self._notes: list[Note] = []
+
+    def done(self) -> tuple[Operand, Operand, Applied]:
+        """Return the operands and the other effects."""
+        for method in self._chain.bases:
+            basis = method.basis(self._task)
+            self._bases.append(basis)
+            self._task = self._task.in_basis(basis)
+            self._x = basis.of_inputs(self._x)
+            self._keep(method.id, basis)
+        rounded = self._rounded()
+        w_hat = self._task.w if rounded is None else rounded.w_hat
+        study, x_hat = self._inputs(rounded)
+        w_hat, bias = self._corrected(w_hat, x_hat[~self._held_back])
+        return self._operands(rounded, w_hat, study, x_hat, bias)
+
+    def _keep(self, method: str, found: Any) -> None:
+        """Keep a method's trace, bits and notes."""
+        if found.trace is not None:
+            self._traces[method] = found.trace
+        self._bits += found.extra_bits
+        self._notes += found.notes
+
+    def _rounded(self) -> Rounded | None:
+        method = self._chain.rounding
+        if method is not None:
+            rounded = method.round(self._task)
+            self._keep(method.id, rounded)
+            return rounded
+        return None if self._task.weights is None else Rounded(self._task.nearest)
+
+    def _inputs(self, rounded: Rounded | None) -> tuple[Study | None, torch.Tensor]:
+        """Return the quantization of the inputs in the present basis, and their values after it, float64."""
+        if rounded is not None and rounded.inputs is not None:
+            return None, rounded.inputs(self._x)
+        scheme = self._task.inputs
+        if scheme is None:
+            return None, self._x
+        own = self._sides[1].stored
+        stored = InMemory(self._x.to(torch.float32), dtype="float32" if self._bases else own.dtype)
+        study = study_of_tokens(stored, scheme, self._held_back, static=self._static)
+        return study, Operand(stored, study).quantized(slice(None)).to(torch.float64)
+
+    def _corrected(
+        self, w_hat: torch.Tensor, x_hat: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """Return the weight after the last stage, and the change of the bias, if there is one."""
+        bias = None
+        for method in self._chain.corrections:
+            correction = method.correct(self._task, w_hat, x_hat)
+            self._keep(method.id, correction)
+            if correction.weight is not None:
+                w_hat = w_hat + correction.weight
+            if correction.bias is not None:
+                bias = correction.bias if bias is None else bias + correction.bias
+        return w_hat, bias
+
+    def _operands(
+        self,
+        rounded: Rounded | None,
+        w_hat: torch.Tensor,
+        study: Study | None,
+        x_hat: torch.Tensor,
+        bias: torch.Tensor | None,
+    ) -> tuple[Operand, Operand, Applied]:
+        weight, inputs = self._sides
+        for basis in reversed(self._bases):
+            w_hat = basis.weights_back(w_hat)
+            x_hat = basis.inputs_back(x_hat)
+        of_weight = None if rounded is None else Study.of_result(rounded.result)
+        own_weight = of_weight is not None and not (
+            self._bases or self._chain.corrections or (rounded is not None and rounded.values is not None)
+        )
+        own_inputs = not self._bases and (study is not None or rounded is None or rounded.inputs is None)
+        notes = (*weight.notes, *self._said, *(of_weight.notes if of_weight is not None else ()))
+        unrounded = self._task.inputs is None and own_inputs
+        return (
+            Operand(weight.stored, of_weight, notes, None if own_weight else w_hat.to(torch.float32)),
+            Operand(
+                inputs.stored,
+                study,
+                (*inputs.notes, *(study.notes if study is not None else ())),
+                None if own_inputs or unrounded else x_hat.to(torch.float32),
+            ),
+            Applied(
+                self._chain,
+                MappingProxyType(self._traces),
+                self._bits,
+                bias,
+                (*self._notes, *self._remarks()),
+            ),
+        )
+
+    def _remarks(self) -> tuple[Note, ...]:
+        """Return the notes on what a chain does to the way from a weight to its rounded value."""
+        notes = []
+        if self._chain.rounding is not None:
+            notes.append(Note.of("method_own_codes", method=self._chain.rounding.id))
+        if self._bases:
+            names = " + ".join(each.id for each in self._chain.bases)
+            notes.append(Note.of("method_in_basis", methods=names))
+        return tuple(notes)
+
+
+def refuse_applied(applied: Applied) -> None:
+    """Raise `QuantVizError` for a chain whose layer is no product of two matrices of codes."""
+    if applied.chain.bases or applied.chain.corrections:
+        raise QuantVizError("integer.method", method=str(applied.chain))

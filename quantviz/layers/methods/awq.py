@@ -1,0 +1,202 @@
+"""AWQ (Lin et al. 2023, arXiv 2306.00978): scale weights up where inputs are loud, then clip each group."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal
+
+import torch
+
+from quantviz.errors import QuantVizError
+from quantviz.layers.methods.contract import (
+    BasisMethod,
+    Rounded,
+    RoundingMethod,
+    Scaled,
+    Task,
+    as_quantized,
+    between,
+    one_of,
+)
+from quantviz.quantization.quantizer import found_by_reference, quantize, quantize_in_ranges
+from quantviz.schemes.calibration import Range
+from quantviz.schemes.scheme import Scheme
+from quantviz.streaming.threads import runs_between
+from quantviz.tensors.blocks import Blocks, block_sums, expand
+
+#: The ends of scales, the number added to a weight's power, and the points of the search, by whose it is.
+_LEAST = 1e-4
+_MOST = 1e4
+_TINY = float(torch.finfo(torch.float32).tiny)
+_GRIDS = {
+    "paper": tuple(i / 20 for i in range(20)),
+    "llm_compressor": tuple(i / 20 for i in range(20)),
+    "modelopt": tuple(torch.arange(0, 1.1, 0.1).tolist()),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class AwqTrace:
+    """The search for the scales of input channels."""
+
+    #: The exponents r that were tried, and ‖error‖² / ‖XWᵀ‖² of each on the tokens that may be used.
+    ratios: tuple[float, ...]
+    losses: tuple[float, ...]
+    #: The same number without scaling.
+    unscaled: float
+    #: The place of the best exponent.
+    best: int
+    #: The mean |x| of each input channel, the mean of its weights' shares of their group's largest one, and
+    #: its scale, float64 (inputs,).
+    x_mean: torch.Tensor
+    w_mean: torch.Tensor
+    scales: torch.Tensor
+
+
+@dataclass(frozen=True)
+class AWQ(BasisMethod):
+    """Multiply the weights of channel j by s_j = mean|x_j|^r, and divide its inputs; r has the least error.
+
+    The variants "llm_compressor" and "modelopt" divide by w̄_j^(1−r) besides, where w̄ is the mean share of a
+    weight in its group's largest one: with them r = 0 is not the identity.
+    """
+
+    variant: Literal["paper", "llm_compressor", "modelopt"] = "paper"
+    id: ClassVar[str] = "awq"
+    cost: ClassVar[str] = "20 m n N"
+    excludes: ClassVar[dict[str, str]] = {
+        "smoothquant": "basis.two_scales",
+        "equalization": "basis.two_scales",
+    }
+
+    def problems(self) -> Iterator[QuantVizError]:
+        yield from one_of(self, "variant", tuple(_GRIDS))
+
+    def problems_with(self, weights: Scheme | None, inputs: Scheme | None) -> Iterator[QuantVizError]:
+        if weights is None:
+            yield QuantVizError("method.no_weight_scheme")
+
+    def basis(self, task: Task) -> Scaled:
+        x_mean = task.x.abs().mean(0)
+        w_mean = relative_magnitudes(task.w, task.scheme)
+        ratios = _GRIDS[self.variant]
+        losses = []
+        for ratio in ratios:
+            scales = awq_scales(x_mean, w_mean, ratio, self.variant)
+            losses.append(_loss(task, scales))
+        best = min(range(len(losses)), key=losses.__getitem__)
+        scales = awq_scales(x_mean, w_mean, ratios[best], self.variant)
+        unscaled = _loss(task, torch.ones_like(scales))
+        return Scaled(scales, AwqTrace(ratios, tuple(losses), unscaled, best, x_mean, w_mean, scales))
+
+
+def awq_scales(
+    x_mean: torch.Tensor, w_mean: torch.Tensor, ratio: float, variant: str = "paper"
+) -> torch.Tensor:
+    """Return the scale of each input channel for an exponent, so that largest times smallest is 1.
+
+    >>> x, w = torch.tensor([4.0, 1.0]), torch.tensor([0.5, 0.5])
+    >>> awq_scales(x, w, 0.0).tolist(), awq_scales(x, w, 1.0).tolist()
+    ([1.0, 1.0], [2.0, 0.5])
+    """
+    if variant == "modelopt":
+        scales = (x_mean.pow(ratio) / (w_mean.pow(1 - ratio) + _TINY)).clamp(_LEAST, _MOST)
+    elif variant == "llm_compressor":
+        scales = (x_mean.pow(ratio) / (w_mean.pow(1 - ratio) + _LEAST)).clamp(min=_LEAST)
+    else:
+        scales = x_mean.pow(ratio).clamp(min=_LEAST)
+    return scales / (scales.max() * scales.min()).sqrt()
+
+
+def relative_magnitudes(w: torch.Tensor, scheme: Scheme) -> torch.Tensor:
+    """Return the mean over the outputs of |w| over its block's largest, of each input channel, (inputs,).
+
+    >>> from quantviz.schemes.granularity import PerChannel
+    >>> relative_magnitudes(torch.tensor([[1.0, 4.0], [2.0, 2.0]]), Scheme("int4", granularity=PerChannel(0)))
+    tensor([0.6250, 1.0000])
+    """
+    layout = scheme.layout(tuple(w.shape))
+    largest = Blocks(w, layout, w.dtype).magnitudes().min_max()[1]
+    return (w.abs() / (expand(largest, layout, tuple(w.shape)) + _TINY)).mean(0)
+
+
+def _loss(task: Task, scales: torch.Tensor) -> float:
+    """Return ‖error‖² / ‖XWᵀ‖² with the weights times scales rounded to nearest, and divided again."""
+    rounded = quantize(as_quantized(task.w * scales, task.scheme), task.scheme)
+    return task.output_error(rounded.x_hat.to(torch.float64) / scales)
+
+
+# ---- clipping -----------------------------------------------------------------------------------------
+
+#: The shares of a group's largest magnitude that are tried, in this order; of equal errors the first counts.
+_SHARES = {
+    "paper": tuple(1 - i / 20 for i in range(10)),
+    "modelopt": tuple(round(0.5 + 0.05 * i, 2) for i in range(11)),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class ClipTrace:
+    """The search for each block's clip."""
+
+    #: The shares of the largest magnitude that were tried.
+    shares: tuple[float, ...]
+    #: ‖error‖² of the blocks' own outputs at each, added up, over that of the first.
+    losses: tuple[float, ...]
+    #: The share of each block, float64 of the scales' shape.
+    chosen: torch.Tensor
+
+
+@dataclass(frozen=True)
+class AWQClip(RoundingMethod):
+    """Clip each block of weights where the error of its own outputs is least: AWQ's second search."""
+
+    variant: Literal["paper", "modelopt"] = "paper"
+    #: At most so many of the tokens that may be used are looked at, evenly spaced.
+    tokens: int = 512
+    id: ClassVar[str] = "awq_clip"
+    cost: ClassVar[str] = "10 m n g"
+
+    def problems(self) -> Iterator[QuantVizError]:
+        yield from one_of(self, "variant", tuple(_SHARES))
+        yield from between(self, "tokens", 1, 2**20)
+
+    def problems_with(self, weights: Scheme | None, inputs: Scheme | None) -> Iterator[QuantVizError]:
+        yield from super().problems_with(weights, inputs)
+        if weights is not None and weights.granularity.id == "flat":
+            yield QuantVizError("method.awq.blocks", scheme=str(weights))
+
+    def round(self, task: Task) -> Rounded:
+        found = found_by_reference(task.values, task.scheme)
+        if not isinstance(found, Range):
+            raise QuantVizError("method.awq.no_range", scheme=str(task.scheme))
+        step = max(1, len(task.x) // self.tokens)
+        x = task.x[::step]
+        shares = _SHARES[self.variant]
+        losses = [_errors_of_blocks(task, x, _clipped(found, share)) for share in shares]
+        best = torch.stack(losses).argmin(0)
+        chosen = torch.tensor(shares, dtype=torch.float64)[best]
+        result = quantize_in_ranges(task.values, task.scheme, _clipped(found, chosen))
+        first = float(losses[0].sum())
+        whole = tuple(float(each.sum()) / first if first else 0.0 for each in losses)
+        return Rounded(replace(result, own_codes=True), ClipTrace(shares, whole, chosen))
+
+
+def _clipped(found: Range, share: torch.Tensor | float) -> Range:
+    """Return ranges without what lies beyond a share of the largest magnitude."""
+    end = found.extreme.abs() * share
+    return Range(torch.maximum(found.lo, -end), torch.minimum(found.hi, end), found.extreme.sign() * end)
+
+
+def _errors_of_blocks(task: Task, x: torch.Tensor, ranges: Range) -> torch.Tensor:
+    """Return ‖error‖² of the outputs of each block of weights by itself, float64 of the ranges' shape."""
+    result = quantize_in_ranges(task.values, task.scheme, ranges)
+    error = result.x_hat.to(torch.float64) - task.w
+    layout = result.layout
+    squares = torch.zeros_like(error)
+    for start, stop in runs_between(error.shape[1], layout.block_shape[1]):
+        part = error[:, start:stop]
+        of_part = x[:, start:stop]
+        squares[:, start:stop] = (part @ (of_part.T @ of_part)) * part
+    return block_sums(squares, layout)

@@ -1,0 +1,129 @@
+"""Chains of methods and their text form: `nearest`, `gptq`, `rotation(block=64)+gptq+low_rank(rank=8)`.
+
+A method is added here: one class in `METHODS`, in a file of its own, and its words under
+`[layers.methods.<id>]` in each language.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+from quantviz.errors import QuantVizError
+from quantviz.layers.methods.awq import AWQ, AWQClip
+from quantviz.layers.methods.block_scales import DoubleQuantization, FourOverSix
+from quantviz.layers.methods.channel_scales import Equalization, SmoothQuant
+from quantviz.layers.methods.contract import STAGES, BasisMethod, CorrectionMethod, Method, RoundingMethod
+from quantviz.layers.methods.gptq import GPTQ
+from quantviz.layers.methods.llm_int8 import LLMInt8
+from quantviz.layers.methods.low_rank import LowRank
+from quantviz.layers.methods.rotation import Rotation
+from quantviz.schemes.scheme import Scheme
+from quantviz.schemes.text_form import read, split_outside_parentheses, write
+
+#: The text form of the chain without a method: each weight is rounded to nearest.
+NEAREST = "nearest"
+#: Every method by id.
+METHODS: Mapping[str, type[Method]] = MappingProxyType(
+    {
+        each.id: each
+        for each in (
+            Rotation,
+            SmoothQuant,
+            AWQ,
+            Equalization,
+            GPTQ,
+            AWQClip,
+            LLMInt8,
+            DoubleQuantization,
+            FourOverSix,
+            LowRank,
+        )
+    }
+)
+
+
+@dataclass(frozen=True)
+class Chain:
+    """Methods in the order in which they are applied.
+
+    >>> str(Chain()), str(as_chain("gptq(damping=0.01)"))
+    ('nearest', 'gptq')
+    """
+
+    methods: tuple[Method, ...] = ()
+
+    def __post_init__(self) -> None:
+        for problem in self.problems():
+            raise problem
+
+    def __str__(self) -> str:
+        return "+".join(map(write, self.methods)) or NEAREST
+
+    def __bool__(self) -> bool:
+        return bool(self.methods)
+
+    @property
+    def bases(self) -> tuple[BasisMethod, ...]:
+        """Return the methods of the first stage."""
+        return tuple(each for each in self.methods if isinstance(each, BasisMethod))
+
+    @property
+    def rounding(self) -> RoundingMethod | None:
+        """Return the method that chooses codes, if there is one."""
+        return next((each for each in self.methods if isinstance(each, RoundingMethod)), None)
+
+    @property
+    def corrections(self) -> tuple[CorrectionMethod, ...]:
+        """Return the methods of the last stage."""
+        return tuple(each for each in self.methods if isinstance(each, CorrectionMethod))
+
+    def problems(self) -> Iterator[QuantVizError]:
+        """Yield an error for each bad field, and for methods that do not go together."""
+        ids = [each.id for each in self.methods]
+        for each in self.methods:
+            yield from each.problems()
+            if ids.count(each.id) > 1:
+                yield QuantVizError("method.twice", method=each.id)
+            for other in ids:
+                if other in each.excludes:
+                    reason = QuantVizError(f"method.{each.excludes[other]}")
+                    yield QuantVizError("method.excludes", method=each.id, other=other, reason=reason)
+        for one, next_one in itertools.pairwise(self.methods):
+            if STAGES.index(one.stage) > STAGES.index(next_one.stage):
+                yield QuantVizError(f"method.{next_one.stage}_first", method=next_one.id, other=one.id)
+        roundings = [each.id for each in self.methods if each.stage == "rounding"]
+        if len(roundings) > 1:
+            yield QuantVizError("method.two_roundings", methods=" + ".join(roundings))
+
+    def problems_with(self, weights: Scheme | None, inputs: Scheme | None) -> Iterator[QuantVizError]:
+        """Yield an error for each method that means nothing under such schemes."""
+        for each in self.methods:
+            yield from each.problems_with(weights, inputs)
+
+
+def as_chain(given: Chain | Method | str | None) -> Chain:
+    """Return a chain from its text form, or from one method.
+
+    Raises:
+        QuantVizError: A method or a field is unknown, or the methods do not go together.
+
+    >>> as_chain("nearest") == as_chain(None) == Chain()
+    True
+    >>> as_chain("gptq(order=activation)").rounding.order
+    'activation'
+    """
+    if isinstance(given, Chain):
+        return given
+    if isinstance(given, Method):
+        return Chain((given,))
+    if given is None or given == NEAREST:
+        return Chain()
+    if not isinstance(given, str):
+        raise QuantVizError("method.form", got=type(given).__name__)
+    registry: Mapping[str, type[Any]] = METHODS
+    forms = split_outside_parentheses(given.replace(" ", ""), "+")
+    return Chain(tuple(read(form, registry, "method.unknown") for form in forms if form != NEAREST))

@@ -1,0 +1,134 @@
+"""GPTQ's sweep: columns are rounded one after the other, and the error of each is pushed onto later ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+
+from quantviz.budget import Progress
+from quantviz.layers.methods.contract import as_quantized
+from quantviz.quantization.cells import quantize_with
+from quantviz.quantization.operations import NamedTensors
+from quantviz.schemes.scheme import Scheme
+from quantviz.streaming.threads import runs_between
+
+#: From the place of a column and the weights as they are outside of the present block, the values of the
+#: column's cells, as `quantize_with` takes them, each (outputs, 1) or (1, 1).
+CellsOfColumn = Callable[[int, torch.Tensor], NamedTensors]
+
+
+@dataclass(frozen=True, eq=False)
+class Swept:
+    """The columns after a sweep, in its order; (outputs, inputs) each."""
+
+    q: torch.Tensor
+    x_hat: torch.Tensor
+    clipped: torch.Tensor
+    #: The rounding error of each column over the factor's diagonal: (w_j − ŵ_j) / F_jj.
+    pushed: torch.Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class SweepTrace:
+    """A sweep, from which any moment of it is computed. Columns are in its order; all values are float64."""
+
+    #: The input channel of each column, int64 (inputs,).
+    order: torch.Tensor
+    #: W before, and with each weight rounded to nearest, (outputs, inputs).
+    w: torch.Tensor
+    nearest: torch.Tensor
+    #: H = XᵀX / N without damping, (inputs, inputs).
+    hessian: torch.Tensor
+    #: The factor whose row j spreads the error of column j, upper triangular (inputs, inputs).
+    factor: torch.Tensor
+    #: The error of each column over the factor's diagonal, (outputs, inputs).
+    pushed: torch.Tensor
+
+    def at(self, column: int) -> torch.Tensor:
+        """Return W when so many columns are rounded: these and, moved by them, the others."""
+        return self.w - self.pushed[:, :column] @ self.factor[:column]
+
+    def errors(self, column: int) -> torch.Tensor:
+        """Return the rounding error of a column, ŵ − w as w was when it was rounded, (outputs,)."""
+        return -self.pushed[:, column] * self.factor[column, column]
+
+    @cached_property
+    def output_errors(self) -> torch.Tensor:
+        """Return ‖(Ŵ − W)Xᵀ‖² / ‖WXᵀ‖² when 0, 1, … all columns are rounded, (inputs + 1,)."""
+        return self._of_pushes(self.hessian) / self._signal
+
+    @cached_property
+    def weight_errors(self) -> torch.Tensor:
+        """Return ‖Ŵ − W‖² / ‖W‖² when 0, 1, … all columns are rounded, (inputs + 1,)."""
+        return self._of_pushes(None) / self._squares
+
+    @cached_property
+    def nearest_output_errors(self) -> torch.Tensor:
+        """Return the output error of rounding to nearest when 0, 1, … all columns are, (inputs + 1,)."""
+        change = self.nearest - self.w
+        return _corners((change.T @ change) * self.hessian) / self._signal
+
+    @cached_property
+    def nearest_weight_errors(self) -> torch.Tensor:
+        """Return the weight error of rounding to nearest when 0, 1, … all columns are, (inputs + 1,)."""
+        squares = (self.nearest - self.w).square().sum(0).cumsum(0)
+        return torch.cat((torch.zeros(1, dtype=torch.float64), squares)) / self._squares
+
+    @property
+    def _signal(self) -> torch.Tensor:
+        return ((self.w @ self.hessian) * self.w).sum()
+
+    @property
+    def _squares(self) -> torch.Tensor:
+        return self.w.square().sum()
+
+    def _of_pushes(self, metric: torch.Tensor | None) -> torch.Tensor:
+        """Return the squares of the change of W when 0, 1, … columns are rounded, under a metric H or 1."""
+        turned = self.factor if metric is None else self.factor @ metric
+        return _corners((self.pushed.T @ self.pushed) * (turned @ self.factor.T))
+
+
+def _corners(products: torch.Tensor) -> torch.Tensor:
+    """Return the sums of the first 0, 1, … rows and columns of a symmetric matrix."""
+    own = products.diagonal()
+    # Each row adds its own product, and those with the rows before it twice.
+    steps = own + 2 * (products.tril(-1).sum(1))
+    return torch.cat((torch.zeros(1, dtype=products.dtype), steps.cumsum(0)))
+
+
+def sweep(
+    w: torch.Tensor, factor: torch.Tensor, scheme: Scheme, cells_of: CellsOfColumn, block: int
+) -> Swept:
+    """Round columns one after the other, and push the error of each onto those at its right.
+
+    Args:
+        w: The weights, (outputs, inputs), in the order of the sweep.
+        factor: Row j spreads the error of column j: upper triangular (inputs, inputs), in the dtype of `w`.
+        scheme: The scheme of the weights.
+        cells_of: Returns the scale, zero point and other values of a column's cells.
+        block: Columns beyond the present block of so many are corrected when it is done, all at once.
+    """
+    w = w.clone()
+    every = torch.empty_like(w)
+    rounded = []
+    count = w.shape[1]
+    progress = Progress(-(-count // block))
+    for start, stop in runs_between(count, block):
+        progress.step()
+        # Columns are rows here, so that each lies together in memory.
+        here = w[:, start:stop].T.contiguous()
+        inside = factor[start:stop, start:stop]
+        pushed = torch.empty_like(here)
+        for i in range(stop - start):
+            values = as_quantized(here[i], scheme).unsqueeze(1)
+            q, x_hat, _, clipped = quantize_with(values, scheme, cells_of(start + i, w))
+            rounded.append((q, x_hat, clipped))
+            pushed[i] = (here[i] - x_hat[:, 0]) / inside[i, i]
+            here[i + 1 :].addr_(inside[i, i + 1 :], pushed[i], alpha=-1)
+        every[:, start:stop] = pushed.T
+        w[:, stop:].addmm_(every[:, start:stop], factor[start:stop, stop:], alpha=-1)
+    q, x_hat, clipped = (torch.cat(columns, 1) for columns in zip(*rounded, strict=True))
+    return Swept(q, x_hat, clipped, every)

@@ -1,0 +1,284 @@
+"""The contract of methods: their input, their results at each of three stages, and their base classes.
+
+A method is a frozen dataclass whose fields are its parameters. Its stage is one of three, in this order:
+
+1. A *basis* changes the axis of inputs and keeps the product: x → xT, W → WT⁻ᵀ.
+2. A *rounding* chooses codes, at most one in a chain. Without one, each weight is rounded to nearest.
+3. A *correction* changes the weight after rounding, or the bias.
+
+Each asks the reference for every rounding to the grid: `quantize`, `choose_qparams`, `quantize_with`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, Literal
+
+import torch
+
+from quantviz.errors import Note, QuantVizError
+from quantviz.quantization.input_dtype import rounded_to
+from quantviz.quantization.quantizer import quantize
+from quantviz.quantization.result import QuantResult
+from quantviz.schemes.calibration_protocol import as_plain
+from quantviz.schemes.granularity import Shape
+from quantviz.schemes.scheme import Scheme
+from quantviz.tensors.conversion import as_input
+
+Stage = Literal["basis", "rounding", "correction"]
+#: The stages in the order in which a chain has them.
+STAGES: tuple[Stage, ...] = ("basis", "rounding", "correction")
+#: The kinds of numbers that a method's field may declare.
+_PLAIN: dict[Any, type] = {int: int, "int": int, float: float, "float": float}
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """The input of a method: a layer in the present basis, without the tokens that are held back."""
+
+    #: W, float64 (outputs, inputs).
+    w: torch.Tensor
+    #: X of the tokens that may be used, float64 (tokens, inputs).
+    x: torch.Tensor
+    #: The schemes of both sides; None for a side that is not rounded.
+    weights: Scheme | None
+    inputs: Scheme | None
+    #: Draws the random numbers of a method that has some.
+    seed: int = 0
+
+    @property
+    def shape(self) -> Shape:
+        """Return the numbers of tokens that may be used, of inputs and of outputs."""
+        return (*self.x.shape, self.w.shape[0])
+
+    @cached_property
+    def hessian(self) -> torch.Tensor:
+        """Return H = XᵀX / N, float64 (inputs, inputs)."""
+        return self.x.T @ self.x / len(self.x)
+
+    @property
+    def scheme(self) -> Scheme:
+        """Return the scheme of the weight.
+
+        Raises:
+            QuantVizError: The weight is not rounded.
+        """
+        if self.weights is None:
+            raise QuantVizError("method.no_weight_scheme")
+        return self.weights
+
+    @cached_property
+    def values(self) -> torch.Tensor:
+        """Return W as the reference quantizes it, float32."""
+        return as_quantized(self.w, self.scheme)
+
+    @cached_property
+    def nearest(self) -> QuantResult:
+        """Return W with each weight rounded to nearest."""
+        return quantize(self.values, self.scheme)
+
+    def in_basis(self, basis: Basis) -> Task:
+        """Return the task in another basis."""
+        return Task(basis.of_weights(self.w), basis.of_inputs(self.x), self.weights, self.inputs, self.seed)
+
+    def output_error(self, w_hat: torch.Tensor) -> float:
+        """Return ‖(Ŵ − W)Xᵀ‖² / ‖WXᵀ‖² on the tokens that may be used."""
+        signal = float(squared_outputs(self.w, self.hessian).sum())
+        error = float(squared_outputs(w_hat.to(torch.float64) - self.w, self.hessian).sum())
+        return error / signal if error else 0.0
+
+
+def squared_outputs(w: torch.Tensor, hessian: torch.Tensor) -> torch.Tensor:
+    """Return the mean squared output of each row of weights, w H wᵀ, float64 (outputs,)."""
+    return ((w @ hessian) * w).sum(1)
+
+
+def as_quantized(w: torch.Tensor, scheme: Scheme) -> torch.Tensor:
+    """Return weights as the reference quantizes them: float32, rounded to half precision if the scheme does.
+
+    >>> as_quantized(torch.tensor([1 / 3], dtype=torch.float64), Scheme("int8")).dtype
+    torch.float32
+    """
+    return as_input(w.to(torch.float32), scheme.nonfinite, rounded_to(scheme))[0]
+
+
+# ---- what each stage returns --------------------------------------------------------------------------
+
+
+class Basis(ABC):
+    """A change of the axis of inputs, x → xT and W → WT⁻ᵀ, which keeps XWᵀ. All values are float64."""
+
+    #: Bits that it adds to each weight at its stored size.
+    extra_bits: float = 0.0
+    #: Whether the layer before takes the change of inputs, so that it costs nothing when the model runs.
+    merges: bool = True
+    #: The numbers that a picture shows of it.
+    trace: Any = None
+    notes: tuple[Note, ...] = ()
+
+    @abstractmethod
+    def of_inputs(self, x: torch.Tensor) -> torch.Tensor:
+        """Return inputs in this basis, xT."""
+
+    @abstractmethod
+    def of_weights(self, w: torch.Tensor) -> torch.Tensor:
+        """Return weights in this basis, WT⁻ᵀ."""
+
+    @abstractmethod
+    def inputs_back(self, x: torch.Tensor) -> torch.Tensor:
+        """Return inputs of this basis in the one before, xT⁻¹."""
+
+    @abstractmethod
+    def weights_back(self, w: torch.Tensor) -> torch.Tensor:
+        """Return weights of this basis in the one before, WTᵀ."""
+
+
+class Scaled(Basis):
+    """A basis in which each input channel is divided by its own scale, and its weights are multiplied by it.
+
+    >>> scaled = Scaled(torch.tensor([2.0, 0.5], dtype=torch.float64))
+    >>> scaled.of_inputs(torch.tensor([[4.0, 4.0]])).tolist(), scaled.of_weights(torch.ones(1, 2)).tolist()
+    ([[2.0, 8.0]], [[2.0, 0.5]])
+    """
+
+    def __init__(self, scales: torch.Tensor, trace: Any = None, notes: tuple[Note, ...] = ()) -> None:
+        #: Above 0, float64 (inputs,).
+        self.scales = scales
+        self.trace = trace
+        self.notes = notes
+
+    def of_inputs(self, x: torch.Tensor) -> torch.Tensor:
+        return x / self.scales
+
+    def of_weights(self, w: torch.Tensor) -> torch.Tensor:
+        return w * self.scales
+
+    def inputs_back(self, x: torch.Tensor) -> torch.Tensor:
+        return x * self.scales
+
+    def weights_back(self, w: torch.Tensor) -> torch.Tensor:
+        return w / self.scales
+
+
+@dataclass(frozen=True, eq=False)
+class Rounded:
+    """The weight after rounding, in the basis of the task."""
+
+    #: Codes, scales and values of W; `own_codes` where codes do not follow from W alone.
+    result: QuantResult
+    #: The numbers that a picture shows.
+    trace: Any = None
+    #: Bits that the method adds to each weight, such as for an order of columns that is stored.
+    extra_bits: float = 0.0
+    notes: tuple[Note, ...] = ()
+    #: The values that the layer multiplies by, float64, if they are not those of the codes, as where some
+    #: channels stay in half precision.
+    values: torch.Tensor | None = None
+    #: From inputs, float64 (tokens, inputs) in the basis of the task, to their rounded values, if the method
+    #: decides on these too.
+    inputs: Callable[[torch.Tensor], torch.Tensor] | None = None
+
+    @property
+    def w_hat(self) -> torch.Tensor:
+        """Return the values that the layer multiplies by, float64."""
+        return self.result.x_hat.to(torch.float64) if self.values is None else self.values
+
+
+@dataclass(frozen=True, eq=False)
+class Correction:
+    """A change of the rounded weight, or of the bias."""
+
+    #: The change of the weight in the basis of the task, float64 (outputs, inputs), or None.
+    weight: torch.Tensor | None = None
+    #: The change of the bias, float64 (outputs,), or None.
+    bias: torch.Tensor | None = None
+    #: Bits that it adds to each weight.
+    extra_bits: float = 0.0
+    #: The numbers that a picture shows.
+    trace: Any = None
+    notes: tuple[Note, ...] = ()
+
+
+# ---- the methods themselves ---------------------------------------------------------------------------
+
+
+class Method(ABC):
+    """The base of every method: a frozen dataclass, whose fields are its parameters, all with defaults."""
+
+    id: ClassVar[str]
+    stage: ClassVar[Stage]
+    #: Its cost in multiplications: m outputs, n inputs, N tokens.
+    cost: ClassVar[str]
+    #: Ids of methods that may not stand in one chain with it, each with the key of the reason under
+    #: `[errors.method]`.
+    excludes: ClassVar[dict[str, str]] = {}
+
+    def __post_init__(self) -> None:
+        """Convert numbers to the kind that their field declares."""
+        kinds = {name: _PLAIN.get(kind) for name, kind in type(self).__annotations__.items()}
+        as_plain(self, **{name: kind for name, kind in kinds.items() if kind})
+
+    def problems(self) -> Iterator[QuantVizError]:
+        """Yield an error for each bad field."""
+        return iter(())
+
+    def problems_with(self, weights: Scheme | None, inputs: Scheme | None) -> Iterator[QuantVizError]:
+        """Yield an error if it means nothing under such schemes."""
+        return iter(())
+
+
+class BasisMethod(Method):
+    """A method of the first stage."""
+
+    stage: ClassVar[Stage] = "basis"
+
+    @abstractmethod
+    def basis(self, task: Task) -> Basis:
+        """Return the basis in which the layer is rounded."""
+
+
+class RoundingMethod(Method):
+    """A method of the second stage."""
+
+    stage: ClassVar[Stage] = "rounding"
+
+    @abstractmethod
+    def round(self, task: Task) -> Rounded:
+        """Return the rounded weight."""
+
+    def problems_with(self, weights: Scheme | None, inputs: Scheme | None) -> Iterator[QuantVizError]:
+        if weights is None:
+            yield QuantVizError("method.no_weight_scheme")
+
+
+class CorrectionMethod(Method):
+    """A method of the third stage."""
+
+    stage: ClassVar[Stage] = "correction"
+
+    @abstractmethod
+    def correct(self, task: Task, w_hat: torch.Tensor, x_hat: torch.Tensor) -> Correction:
+        """Return the correction of a rounded layer.
+
+        Args:
+            task: The layer, in the present basis.
+            w_hat: The values that the layer multiplies by so far, float64 (outputs, inputs).
+            x_hat: The rounded inputs of the tokens that may be used, float64 (tokens, inputs).
+        """
+
+
+def one_of(owner: Method, field: str, known: tuple[str, ...]) -> Iterator[QuantVizError]:
+    """Yield an error if a field of words is none of those known."""
+    got = getattr(owner, field)
+    if got not in known:
+        yield QuantVizError("method.word", method=owner.id, field=field, got=got, known=", ".join(known))
+
+
+def between(owner: Method, field: str, low: float, high: float) -> Iterator[QuantVizError]:
+    """Yield an error if a number of a field does not lie between two, both included."""
+    got = getattr(owner, field)
+    if isinstance(got, bool) or not isinstance(got, int | float) or not low <= got <= high:
+        yield QuantVizError("method.number", method=owner.id, field=field, got=got, low=low, high=high)

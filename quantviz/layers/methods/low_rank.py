@@ -1,0 +1,115 @@
+"""Low-rank compensation (LQER, arXiv 2402.02446): add the main singular parts of the weight's error back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar, Literal
+
+import torch
+
+from quantviz.errors import QuantVizError
+from quantviz.layers.methods.contract import Correction, CorrectionMethod, Task, between, one_of
+
+#: Bits of each number of L and R.
+FACTOR_BITS = 16
+#: An eigenvalue of H counts as 0 below this share of the largest.
+_NONE = 1e-12
+
+
+@dataclass(frozen=True, eq=False)
+class LowRankTrace:
+    """The singular values that a picture shows; each is computed when it is first asked for."""
+
+    w: torch.Tensor
+    #: E = W − Ŵ.
+    error: torch.Tensor
+    #: S, in which the error is measured: a number for each input channel, or a matrix.
+    weighting: torch.Tensor
+    rank: int
+    #: ES, as it was decomposed, and ‖WS‖².
+    weighted: torch.Tensor
+    signal: float
+
+    @cached_property
+    def of_weight(self) -> torch.Tensor:
+        """Return the singular values of W, largest first, float64."""
+        return _singular_values(self.w)
+
+    @cached_property
+    def of_error(self) -> torch.Tensor:
+        """Return those of E."""
+        return _singular_values(self.error)
+
+    @cached_property
+    def of_weighted(self) -> torch.Tensor:
+        """Return those of ES."""
+        return _singular_values(self.weighted)
+
+
+@dataclass(frozen=True)
+class LowRank(CorrectionMethod):
+    """Add L·R of a rank to the rounded weight: the nearest to E = W − Ŵ, or to ES in a weighting S.
+
+    S is 1 in LQER, mean|x_j| of each channel in L²QER, and (XᵀX)^½ for the least output error. The factors
+    are not rounded here; their sizes count 16 bits a number.
+    """
+
+    rank: int = 8
+    #: S: "none", "activation" (L²QER), or "optimum".
+    weighting: Literal["none", "activation", "optimum"] = "optimum"
+    #: For "optimum": this share of H's mean diagonal is added to its diagonal. At 0 only the tokens count
+    #: that may be used.
+    damping: float = 0.01
+    id: ClassVar[str] = "low_rank"
+    cost: ClassVar[str] = "n³ + m n min(m, n)"
+
+    def problems(self) -> Iterator[QuantVizError]:
+        yield from between(self, "rank", 1, 2**20)
+        yield from one_of(self, "weighting", ("none", "activation", "optimum"))
+        yield from between(self, "damping", 0, 1)
+
+    def problems_with(self, weights: object, inputs: object) -> Iterator[QuantVizError]:
+        if weights is None:
+            yield QuantVizError("method.no_weight_scheme")
+
+    def correct(self, task: Task, w_hat: torch.Tensor, x_hat: torch.Tensor) -> Correction:
+        error = task.w - w_hat
+        weighting, inverse = self._weighting(task)
+        weighted = _times(error, weighting)
+        u, values, v = torch.linalg.svd(weighted, full_matrices=False)
+        rank = min(self.rank, len(values))
+        product = _times((u[:, :rank] * values[:rank]) @ v[:rank], inverse)
+        signal = float(_times(task.w, weighting).square().sum())
+        outputs, inputs = task.w.shape
+        bits = rank * (outputs + inputs) * FACTOR_BITS / (outputs * inputs)
+        trace = LowRankTrace(task.w, error, weighting, rank, weighted, signal)
+        return Correction(product, extra_bits=bits, trace=trace)
+
+    def _weighting(self, task: Task) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return S and its inverse: a number for each input channel, or a matrix, float64."""
+        if self.weighting == "none":
+            ones = torch.ones(task.w.shape[1], dtype=torch.float64)
+            return ones, ones
+        if self.weighting == "activation":
+            means = task.x.abs().mean(0)
+            alive = means > 0
+            return means, torch.where(alive, 1 / means.where(alive, torch.ones_like(means)), 0.0)
+        damped = task.hessian.clone()
+        damped.diagonal().add_(self.damping * task.hessian.diagonal().mean())
+        values, vectors = torch.linalg.eigh(damped)
+        alive = values > _NONE * values[-1]
+        roots = torch.where(alive, values, 1.0).sqrt()
+        return (vectors * torch.where(alive, roots, 0.0)) @ vectors.T, (
+            vectors * torch.where(alive, 1 / roots, 0.0)
+        ) @ vectors.T
+
+
+def _times(values: torch.Tensor, weighting: torch.Tensor) -> torch.Tensor:
+    return values @ weighting if weighting.dim() == 2 else values * weighting
+
+
+def _singular_values(matrix: torch.Tensor) -> torch.Tensor:
+    values: torch.Tensor = torch.linalg.svdvals(matrix)
+    return values

@@ -1,0 +1,188 @@
+"""Rotation (QuIP#, QuaRot, SpinQuant): turn the axis of inputs, so that a loud channel is spread over all."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import torch
+
+from quantviz.errors import QuantVizError
+from quantviz.layers.methods.contract import Basis, BasisMethod, Task, between, one_of
+from quantviz.streaming.hadamard import hadamard_transform
+from quantviz.tensors.blocks import viewed
+from quantviz.tensors.hadamard import has_hadamard, is_skew, largest_block, paley, paley_factor
+
+#: The angle at which each pair of a butterfly is mixed in equal parts, in degrees: a Hadamard matrix.
+FULL_ANGLE = 45.0
+
+
+@dataclass(frozen=True)
+class Spread:
+    """The spread of some values around 0: both numbers fall where a few loud ones are spread over all.
+
+    >>> Spread.of(torch.tensor([1.0, -1.0, 1.0, -1.0]))
+    Spread(kurtosis=1.0, peak=1.0)
+    """
+
+    #: The mean of x⁴ over the square of that of x²: 3 for a Gaussian, 1.8 for equally likely values.
+    kurtosis: float
+    #: The largest magnitude over the root mean square.
+    peak: float
+
+    @classmethod
+    def of(cls, values: torch.Tensor) -> Spread:
+        """Return the numbers of some values; 0 for zeros."""
+        squares = values.to(torch.float64).square()
+        mean = float(squares.mean())
+        if mean == 0:
+            return cls(0.0, 0.0)
+        return cls(float(squares.square().mean()) / mean**2, math.sqrt(float(squares.max()) / mean))
+
+
+@dataclass(frozen=True)
+class RotationTrace:
+    """The spread of weights and inputs before and after a rotation."""
+
+    #: Input channels that are turned together.
+    block: int
+    weights: tuple[Spread, Spread]
+    inputs: tuple[Spread, Spread]
+
+
+@dataclass(frozen=True)
+class Rotation(BasisMethod):
+    """Multiply inputs and weights by one orthogonal matrix: XR(WR)ᵀ = XWᵀ.
+
+    >>> task = Task(torch.eye(4).double(), torch.ones(2, 4).double(), None, None)
+    >>> Rotation().basis(task).of_inputs(task.x)[0].tolist()
+    [2.0, 0.0, 0.0, 0.0]
+    """
+
+    #: A Hadamard matrix over the root of its order, or a random orthogonal one.
+    kind: Literal["hadamard", "orthogonal"] = "hadamard"
+    #: Neighbouring input channels that are turned together; None for as many as a Hadamard matrix has.
+    block: int | None = None
+    #: Whether the sign of each channel is drawn before a Hadamard matrix is applied.
+    signs: bool = False
+    #: The angle of each step of a Hadamard matrix in degrees: 45 for the matrix itself, 0 for no rotation.
+    angle: float = FULL_ANGLE
+    #: Draws random signs, or the random matrix.
+    seed: int = 0
+    id: ClassVar[str] = "rotation"
+    cost: ClassVar[str] = "(m + N) n log n"
+
+    def problems(self) -> Iterator[QuantVizError]:
+        yield from one_of(self, "kind", ("hadamard", "orthogonal"))
+        yield from between(self, "angle", 0, FULL_ANGLE)
+        yield from between(self, "seed", 0, 2**31 - 1)
+        if self.block is not None:
+            yield from between(self, "block", 1, 2**20)
+
+    def basis(self, task: Task) -> Turned:
+        inputs = task.w.shape[1]
+        turned = Turned(self, inputs)
+        before = task.w, task.x
+        after = turned.of_weights(task.w), turned.of_inputs(task.x)
+        weights, activations = (
+            (Spread.of(one), Spread.of(other)) for one, other in zip(before, after, strict=True)
+        )
+        turned.trace = RotationTrace(turned.block, weights, activations)
+        return turned
+
+
+class Turned(Basis):
+    """The basis of a rotation. Inputs are turned when the model runs, unless the layer before is linear."""
+
+    merges = False
+
+    def __init__(self, method: Rotation, inputs: int) -> None:
+        #: Input channels that are turned together.
+        self.block = _block_of(method, inputs)
+        generator = torch.Generator().manual_seed(method.seed)
+        self._signs: torch.Tensor | None = None
+        self._matrix: torch.Tensor | None = None
+        if method.kind == "orthogonal":
+            self._matrix = random_orthogonal(self.block, generator)
+            return
+        if method.signs:
+            drawn = torch.randint(0, 2, (inputs,), generator=generator)
+            self._signs = (2 * drawn - 1).to(torch.float64)
+        if method.angle != FULL_ANGLE:
+            self._matrix = turned_by(self.block, method.angle)
+
+    def of_inputs(self, x: torch.Tensor) -> torch.Tensor:
+        return self._turned(x if self._signs is None else x * self._signs)
+
+    def of_weights(self, w: torch.Tensor) -> torch.Tensor:
+        return self.of_inputs(w)
+
+    def inputs_back(self, x: torch.Tensor) -> torch.Tensor:
+        turned = self._turned(x, back=True)
+        return turned if self._signs is None else turned * self._signs
+
+    def weights_back(self, w: torch.Tensor) -> torch.Tensor:
+        return self.inputs_back(w)
+
+    def _turned(self, values: torch.Tensor, *, back: bool = False) -> torch.Tensor:
+        if self._matrix is None:
+            return hadamard_transform(values, self.block, back=back)
+        matrix = self._matrix.T if back else self._matrix
+        return viewed(viewed(values.contiguous(), (-1, self.block)) @ matrix, tuple(values.shape))
+
+
+def turned_by(order: int, angle: float) -> torch.Tensor:
+    """Return the orthogonal matrix on the way from the identity to a Hadamard matrix, float64 (order, order).
+
+    Each pair of a butterfly is turned by `angle` in degrees. At 45 it is `hadamard(order)` over its root, but
+    for signs of columns.
+
+    Raises:
+        QuantVizError: There is no such way for this order.
+
+    >>> turned_by(4, 0.0).tolist() == torch.eye(4).tolist()
+    True
+    >>> turned_by(12, 45.0).abs().min().item() * 12**0.5 > 0.999999
+    True
+    """
+    factor = paley_factor(order)
+    if factor is None:
+        raise QuantVizError("method.rotation.order", got=order, block=largest_block(order))
+    if not is_skew(factor):
+        raise QuantVizError("method.rotation.angle", got=order, factor=factor)
+    half_turn = math.radians(angle)
+    pair = torch.tensor(
+        [[math.cos(half_turn), -math.sin(half_turn)], [math.sin(half_turn), math.cos(half_turn)]],
+        dtype=torch.float64,
+    )
+    matrix = torch.ones(1, 1, dtype=torch.float64)
+    if factor > 1:
+        identity = torch.eye(factor, dtype=torch.float64)
+        root = math.sqrt(factor - 1)
+        turn = math.atan(root) * angle / FULL_ANGLE
+        matrix = math.cos(turn) * identity + math.sin(turn) / root * (paley(factor) - identity)
+    while len(matrix) < order:
+        matrix = torch.kron(matrix, pair)
+    return matrix
+
+
+def random_orthogonal(order: int, generator: torch.Generator) -> torch.Tensor:
+    """Return an orthogonal matrix drawn from all alike, float64 (order, order)."""
+    drawn = torch.randn(order, order, generator=generator, dtype=torch.float64)
+    q, r = torch.linalg.qr(drawn)
+    turned: torch.Tensor = q * r.diagonal().sign()
+    return turned
+
+
+def _block_of(method: Rotation, inputs: int) -> int:
+    if method.block is None:
+        return largest_block(inputs) if method.kind == "hadamard" else inputs
+    if inputs % method.block:
+        raise QuantVizError(
+            "method.rotation.block", got=method.block, width=inputs, block=largest_block(inputs)
+        )
+    if method.kind == "hadamard" and not has_hadamard(method.block):
+        raise QuantVizError("method.rotation.order", got=method.block, block=largest_block(method.block))
+    return method.block

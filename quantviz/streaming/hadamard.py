@@ -1,0 +1,84 @@
+"""The product of a tensor's runs with a Hadamard matrix, by additions: n log n of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import torch
+
+from quantviz.errors import QuantVizError
+from quantviz.streaming import kernel_access
+from quantviz.streaming.threads import runs_between, shared_out
+from quantviz.tensors.blocks import viewed
+from quantviz.tensors.hadamard import largest_block, paley, paley_factor
+
+#: Values from which the compiled kernel is used: importing it takes half a second.
+_LARGE = 2**22
+#: Values that a thread transforms at a time.
+_AT_ONCE = 2**18
+
+
+def hadamard_transform(
+    x: torch.Tensor, block: int, *, back: bool = False, out: torch.Tensor | None = None
+) -> torch.Tensor:
+    """Return each run of `block` neighbours along the last axis times `hadamard(block)` / √block.
+
+    The matrix is orthogonal: lengths stay, and `back` multiplies by its transpose, which undoes it.
+
+    Args:
+        x: float32 or float64, with a last axis that `block` divides.
+        block: The order of a Hadamard matrix, K·2^k.
+        back: Whether to multiply by the transpose.
+        out: A contiguous tensor for the result, which may be `x` itself; by default a new one. For a large
+            tensor new memory takes longer than the transform.
+
+    Raises:
+        QuantVizError: There is no matrix of this order here, or it does not divide the last axis.
+
+    >>> hadamard_transform(torch.tensor([8.0, 0.0, 0.0, 0.0]), 4).tolist()
+    [4.0, 4.0, 4.0, 4.0]
+    >>> x = torch.arange(24.0)
+    >>> torch.allclose(hadamard_transform(hadamard_transform(x, 12), 12, back=True), x, atol=1e-5)
+    True
+    """
+    factor = paley_factor(block)
+    if factor is None:
+        raise QuantVizError("method.rotation.order", got=block, block=largest_block(max(block, 1)))
+    if x.shape[-1] % block:
+        raise QuantVizError(
+            "method.rotation.block", got=block, width=x.shape[-1], block=largest_block(x.shape[-1])
+        )
+    outer = paley(factor).to(x.dtype)
+    if back:
+        outer = outer.T.contiguous()
+    if x.numel() >= _LARGE and kernel_access.waits() and kernel_access.has_kernels():
+        found = torch.empty_like(x, memory_format=torch.contiguous_format) if out is None else out
+        _by_kernel(x.contiguous(), found, outer, block)
+        return found
+    values = viewed(x.contiguous(), (-1, factor, block // factor)) / math.sqrt(block)
+    half = 1
+    while half < block // factor:
+        pairs = viewed(values, (-1, 2, half))
+        values = torch.stack((pairs[:, 0] + pairs[:, 1], pairs[:, 0] - pairs[:, 1]), 1)
+        half *= 2
+    if factor > 1:
+        values = outer.T @ viewed(values, (-1, factor, block // factor))
+    values = viewed(values, tuple(x.shape))
+    return values if out is None else out.copy_(values)
+
+
+def _by_kernel(x: torch.Tensor, out: torch.Tensor, outer: torch.Tensor, block: int) -> None:
+    from quantviz.compiled import butterflies
+
+    given = viewed(x, (-1,)).numpy()
+    found = viewed(out, (-1,)).numpy()
+    matrix = outer.numpy()
+    size = block // len(matrix)
+    factor = matrix.dtype.type(1 / math.sqrt(block))
+
+    def work(runs: Iterator[tuple[int, int]]) -> None:
+        for start, stop in runs:
+            butterflies.transform(given[start:stop], found[start:stop], matrix, size, factor)
+
+    shared_out(work, runs_between(x.numel(), max(_AT_ONCE // block, 1) * block))

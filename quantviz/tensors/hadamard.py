@@ -1,0 +1,147 @@
+"""Hadamard matrices: entries ±1, whose rows are orthogonal to each other.
+
+Sylvester's have 2^k rows. Paley's have q + 1 or 2(q + 1) for a prime q, made of the quadratic residues of q;
+12, 20, 28, 36, 44, 60 … Larger ones are products: K·2^k rows.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+
+import torch
+
+from quantviz.errors import QuantVizError
+
+#: The largest K of K·2^k that is tried: a product with K rows costs K additions a value.
+_LARGEST_FACTOR = 256
+
+
+def hadamard(order: int) -> torch.Tensor:
+    """Return a Hadamard matrix, float64 (order, order), with HHᵀ = order · I.
+
+    Hadamard matrices of one order are not unique: this is the Kronecker product of Paley's of K rows and
+    Sylvester's of 2^k.
+
+    Raises:
+        QuantVizError: No such matrix is made here.
+
+    >>> hadamard(2).tolist()
+    [[1.0, 1.0], [1.0, -1.0]]
+    >>> h = hadamard(36)
+    >>> torch.equal(h @ h.T, 36 * torch.eye(36, dtype=torch.float64)), h.abs().unique().tolist()
+    (True, [1.0])
+    """
+    factor = paley_factor(order)
+    if factor is None:
+        raise QuantVizError("method.rotation.order", got=order, block=largest_block(order))
+    matrix = paley(factor)
+    for _ in range(_twos(order // factor)):
+        matrix = torch.kron(matrix, _PAIR)
+    return matrix
+
+
+def has_hadamard(order: int) -> bool:
+    """Return whether `hadamard` makes one of this order.
+
+    >>> [n for n in range(1, 41) if has_hadamard(n)]
+    [1, 2, 4, 8, 12, 16, 20, 24, 28, 32, 36, 40]
+    """
+    return paley_factor(order) is not None
+
+
+def largest_block(width: int) -> int:
+    """Return the largest divisor of a width that is the order of a Hadamard matrix made here.
+
+    >>> largest_block(384), largest_block(11008), largest_block(15)
+    (384, 256, 1)
+    """
+    return max(
+        block
+        for small in range(1, math.isqrt(width) + 1)
+        if width % small == 0
+        for block in (small, width // small)
+        if has_hadamard(block)
+    )
+
+
+@cache
+def paley_factor(order: int) -> int | None:
+    """Return the K of K·2^k = order: 1, or the smallest that Paley made a matrix of; None if there is none.
+
+    >>> paley_factor(64), paley_factor(384), paley_factor(14336), paley_factor(11008)
+    (1, 12, 28, None)
+    """
+    if order < 1:
+        return None
+    odd = order >> _twos(order)
+    if odd == 1:
+        return 1
+    factor = 4 * odd
+    while order % factor == 0 and factor <= _LARGEST_FACTOR:
+        if _is_prime(factor - 1) or _prime_of_second(factor) is not None:
+            return factor
+        factor *= 2
+    return None
+
+
+@cache
+def paley(order: int) -> torch.Tensor:
+    """Return Paley's matrix of `order` rows, float64; for 1 the matrix (1).
+
+    With q = order − 1 a prime, q ≡ 3 mod 4, it is I + S, and S is skew: Sᵀ = −S.
+
+    >>> s = paley(12) - torch.eye(12, dtype=torch.float64)
+    >>> torch.equal(s, -s.T)
+    True
+    """
+    if order == 1:
+        return torch.ones(1, 1, dtype=torch.float64)
+    if _is_prime(order - 1):
+        return torch.eye(order, dtype=torch.float64) + _bordered(order - 1, -1.0)
+    prime = _prime_of_second(order)
+    assert prime is not None
+    conference = _bordered(prime, 1.0)
+    on_diagonal = torch.tensor([[1.0, -1.0], [-1.0, -1.0]], dtype=torch.float64)
+    return torch.kron(conference, _PAIR) + torch.kron(torch.eye(prime + 1, dtype=torch.float64), on_diagonal)
+
+
+def is_skew(factor: int) -> bool:
+    """Return whether `paley` of this order is I + S with S skew, so that cos φ I + sin φ S/√q is a rotation.
+
+    >>> [factor for factor in (12, 20, 28, 36, 44) if is_skew(factor)]
+    [12, 20, 44]
+    """
+    return factor == 1 or _is_prime(factor - 1)
+
+
+def _bordered(prime: int, sign: float) -> torch.Tensor:
+    """Return Jacobsthal's matrix χ(i − j) of the residues of a prime, with a row of 1 and a column of `sign`
+    around it: symmetric for 1, skew for −1.
+    """
+    residues = {i * i % prime for i in range(1, prime)}
+    character = torch.tensor([0.0, *(1.0 if i in residues else -1.0 for i in range(1, prime))])
+    places = torch.arange(prime)
+    matrix = torch.zeros(prime + 1, prime + 1, dtype=torch.float64)
+    matrix[0, 1:] = 1.0
+    matrix[1:, 0] = sign
+    matrix[1:, 1:] = character[(places[:, None] - places[None, :]) % prime]
+    return matrix
+
+
+def _prime_of_second(order: int) -> int | None:
+    """Return the prime q ≡ 1 mod 4 with 2(q + 1) = order, for Paley's second construction."""
+    prime = order // 2 - 1
+    return prime if order % 4 == 0 and prime % 4 == 1 and _is_prime(prime) else None
+
+
+def _is_prime(number: int) -> bool:
+    return number > 1 and all(number % i for i in range(2, math.isqrt(number) + 1))
+
+
+def _twos(number: int) -> int:
+    """Return how often 2 divides a number."""
+    return (number & -number).bit_length() - 1
+
+
+_PAIR = torch.tensor([[1.0, 1.0], [1.0, -1.0]], dtype=torch.float64)
