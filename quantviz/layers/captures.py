@@ -33,7 +33,7 @@ from quantviz.schemes.scheme import Scheme
 from quantviz.sources.files import Catalog, open_tensors
 from quantviz.sources.files.safetensors import written_header
 from quantviz.streaming.regions import read_whole
-from quantviz.tensors.lazy import Stored
+from quantviz.tensors.lazy import Stored, as_stored
 from quantviz.whole_files import write_file
 
 Values: TypeAlias = torch.Tensor | Stored
@@ -73,6 +73,11 @@ class Captured(Picklable):
     def shape(self) -> Shape:
         """Return the numbers of tokens, of input channels and of outputs."""
         return (*self.inputs.shape, self.weight.shape[0])
+
+    def whole(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return all of W and X, float32."""
+        weight, inputs = (read_whole(as_stored(each)[0]) for each in (self.weight, self.inputs))
+        return weight, inputs
 
     def result(
         self,
