@@ -210,7 +210,8 @@ class _Page:
             if all(part.axes):
                 facts.append(self.say("runs_report.axes", rows=part.axes[0], cols=part.axes[1]))
             yield f"<h2>{self.say('runs_report.worst', run=label, tensor=tensor.name)}</h2>"
-            yield f'<p class="muted">{" ".join(facts)}</p>'
+            gap = text("report.sentence_gap", self.language)
+            yield f'<p class="muted">{gap.join(facts)}</p>'
             yield f'<div class="panels">{"".join(self._panels(part, label))}</div>'
 
     def _panels(self, part: WorstPart, label: str) -> Iterator[str]:
