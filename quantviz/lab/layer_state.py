@@ -31,6 +31,14 @@ FIRST = "minilm_1_intermediate"
 SHOWN = ("error", "x", "x_hat")
 #: Pairs that are compared at most.
 MOST_PAIRS = 8
+#: The chain without a method, and the chains that the page offers; a link may bring any other.
+NEAREST = "nearest"
+OFFERED_METHODS = (
+    NEAREST,
+    "gptq",
+    "gptq(order=activation)",
+    "gptq(groups=dynamic,order=activation)",
+)
 #: Fields of the state that describe the layer in integers, by their names in a link.
 _OF_INTEGERS = MappingProxyType({"g": "engine", "f": "output_format", "r": "activation"})
 #: A longer link was not made by us.
@@ -174,10 +182,12 @@ class LayerState:
     engine: str = "onnxruntime"
     output_format: str = "int8"
     activation: str = "none"
+    #: The chain of methods by which the layer is rounded, as `as_chain` reads it.
+    method: str = NEAREST
 
     def replace(self, **changes: Any) -> LayerState:
         """Return the state with `changes`; the cell's product is that of its present cell and schemes."""
-        if "channel" not in changes and changes.keys() & {"pair", "cell"}:
+        if "channel" not in changes and changes.keys() & {"pair", "cell", "method"}:
             changes["channel"] = None
         return dataclasses.replace(self, **changes)
 
@@ -268,6 +278,7 @@ def write_link(state: LayerState) -> dict[str, str]:
         "v": "" if state.lines is None else str(state.lines),
         "z": "" if state.held is None else "_".join(map(repr, state.held)),
         "y": _BETWEEN.join(map(str, state.compared)),
+        "m": "" if state.method == NEAREST else state.method,
     }
     for name, field in _OF_INTEGERS.items():
         value = getattr(state, field)
@@ -313,6 +324,16 @@ def _read_integers(state: LayerState, form: str, field: str) -> LayerState:
 
     known = {"engine": INTEGER_ENGINES, "output_format": OUTPUT_FORMATS, "activation": ACTIVATIONS}
     return state.replace(**{field: _one_of(form, known[field])})
+
+
+def _with_method(state: LayerState, form: str) -> LayerState:
+    """Return the state with a chain of methods, in the text form that chains write themselves.
+
+    Methods stand beside their arithmetic, which needs torch: it is imported for a link that names one.
+    """
+    from quantviz.layers.methods.chain import as_chain
+
+    return state.replace(method=str(as_chain(form)))
 
 
 def _with_pair(state: LayerState, **changes: Any) -> LayerState:
@@ -389,6 +410,7 @@ _READ: Mapping[str, Callable[[LayerState, str], LayerState]] = MappingProxyType(
         "g": lambda state, form: _read_integers(state, form, "engine"),
         "f": lambda state, form: _read_integers(state, form, "output_format"),
         "r": lambda state, form: _read_integers(state, form, "activation"),
+        "m": _with_method,
     }
 )
 

@@ -28,6 +28,7 @@ import torch
 from quantviz.door import check_fields, checked_fields, public_class
 from quantviz.errors import Note, QuantVizError
 from quantviz.layers.layer_result import LayerResult, layer
+from quantviz.layers.methods.chain import Chain
 from quantviz.pickling import Picklable
 from quantviz.schemes.granularity import Shape
 from quantviz.schemes.scheme import Scheme
@@ -81,14 +82,17 @@ class Captured(Picklable):
         weights: Scheme | str | None = "int4_g128",
         inputs: Scheme | str | None = "int8_per_token",
         *,
+        method: Chain | str | None = None,
         static: bool = True,
+        seed: int = 0,
     ) -> LayerResult:
-        """Return the layer's output error under schemes, as `layer` does.
+        """Return the layer's output error under schemes and a chain of methods, as `layer` does.
 
         Raises:
             QuantVizError: A scheme does not fit, or a value is NaN or Inf.
         """
-        return layer(self.weight, self.inputs, weights, inputs, self.bias, static=static)
+        sides = (self.weight, self.inputs)
+        return layer(*sides, weights, inputs, self.bias, method=method, static=static, seed=seed)
 
 
 @checked_fields

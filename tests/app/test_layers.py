@@ -157,3 +157,17 @@ def test_a_layer_of_ones_own_opens_and_says_what_it_cannot_be():
 def test_a_link_to_tensors_that_are_no_layer_says_why(form, told):
     at = opened(PAGE, l=form, lang="en")
     assert told in " ".join(each.value for each in at.warning).replace("\\", "")
+
+
+def test_a_method_in_the_link_opens_its_picture_and_says_what_it_brings():
+    at = page("loud_weight", w="int4_per_row", m="gptq")
+    layer = BuiltInLayer("loud_weight").open()
+    error = qv.layer(layer.weight, layer.inputs, "int4_per_row", "int8_per_tensor", method="gptq").rel_out
+    assert f"{percent(error.held_back)} held back · {percent(error.used)} used" in numbers(at)
+    assert any(percent(error.held_back) in each.value.replace("\\", "") for each in at.markdown)
+    assert address(at)["m"] == "gptq"
+    at.button(key="layers_method_rank").click().run()
+    ranked = healthy(at).dataframe[-1].value
+    assert "GPTQ" in list(ranked["method"])
+    at.selectbox(key="layers_method_choice").set_value("nearest").run()
+    assert "m" not in address(healthy(at))

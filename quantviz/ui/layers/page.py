@@ -11,7 +11,7 @@ from typing import cast
 import streamlit as st
 
 from quantviz.errors import QuantVizError
-from quantviz.lab.layer_state import LayerState, write_link
+from quantviz.lab.layer_state import NEAREST, LayerState, write_link
 from quantviz.layers.built_in import BuiltInLayer
 from quantviz.ui.components.choice import choose_among
 from quantviz.ui.components.clipboard import show_copy_link
@@ -21,6 +21,7 @@ from quantviz.ui.layers.channels_tab import show_channels
 from quantviz.ui.layers.choices import show_choices, show_history
 from quantviz.ui.layers.compare_tab import show_compare
 from quantviz.ui.layers.integer_tab import show_integer
+from quantviz.ui.layers.method_tab import show_method
 from quantviz.ui.layers.own_layer import refuse_large
 from quantviz.ui.layers.picture import settled, show_picture
 from quantviz.ui.layers.state import SeenLayer, current_state, problems, put_state, seen_layer
@@ -50,6 +51,7 @@ TABS: Mapping[str, Callable[[Scene], None]] = MappingProxyType(
         "cell": lambda scene: show_cell(scene.seen, scene.state, scene.cell),
         "channels": lambda scene: show_channels(scene.seen, scene.state),
         "integer": lambda scene: show_integer(scene.seen, scene.state, scene.cell),
+        "method": lambda scene: show_method(scene.seen, scene.state, scene.cell),
         "compare": lambda scene: show_compare(scene.state),
     }
 )
@@ -99,7 +101,9 @@ def _show_layer(state: LayerState, seen: SeenLayer) -> None:
 def _show_stage(scene: Scene) -> None:
     """Show the tabs and the open one."""
     held = cast("str | None", st.session_state.get(_TAB))
-    now = held if held in TABS else next(iter(TABS))
+    # A link with a method opens at its picture.
+    first = next(iter(TABS)) if scene.state.method == NEAREST else "method"
+    now = held if held in TABS else first
     with st.container(key="layers_stage", gap="xsmall"):
         with st.container(key="layers_tabs"):
             tab = choose_among(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import streamlit as st
 
 from quantviz.errors import QuantVizError
-from quantviz.lab.layer_state import LayerState, Lines, Pair, read_link
+from quantviz.lab.layer_state import NEAREST, LayerState, Lines, Pair, read_link
 from quantviz.layers.built_in import BuiltInLayer
 from quantviz.layers.layer_sources import LayerSource
 from quantviz.ui.lab.tensor import at_hand
@@ -168,16 +168,21 @@ class SeenLayer:
         return _kept(self.source, f"picture {self.key} {lines} {shown}", make)
 
 
-def seen_layer(state: LayerState, pair: Pair | None = None) -> SeenLayer:
-    """Return the layer of the state under a pair of schemes, its own if None.
+def seen_layer(state: LayerState, pair: Pair | None = None, method: str | None = None) -> SeenLayer:
+    """Return the layer of the state under a pair of schemes and a chain of methods.
+
+    Args:
+        state: The state.
+        pair: Another pair of schemes than its own; rounded to nearest unless a `method` is given.
+        method: Another chain than its own.
 
     Raises:
-        QuantVizError: The layer cannot be opened, or a scheme does not fit it.
+        QuantVizError: The layer cannot be opened, a scheme does not fit it, or a method cannot work on it.
     """
     source = state.source
     wanted = pair or state.pair
-
-    key = f"layer {source.key} {wanted} {state.seed}"
+    chain = method or (state.method if wanted == state.pair else NEAREST)
+    key = f"layer {source.key} {wanted} {state.seed} {chain}"
 
     def make() -> SeenLayer:
         from quantviz.layers.layer_result import layer as quantized
@@ -190,6 +195,7 @@ def seen_layer(state: LayerState, pair: Pair | None = None) -> SeenLayer:
             weights,
             inputs,
             opened.bias,
+            method=chain,
             static=wanted.static,
             seed=state.seed,
         )

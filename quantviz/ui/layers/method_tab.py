@@ -1,0 +1,145 @@
+"""The tab Method: a method at work on the layer, and methods ranked by the error that they leave.
+
+A method's picture is added here: one entry in `PICTURES`, a function that shows it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+from operator import setitem
+from types import MappingProxyType
+
+import streamlit as st
+
+from quantviz.errors import QuantVizError
+from quantviz.lab.layer_state import NEAREST, OFFERED_METHODS, LayerState
+from quantviz.schemes.text_form import read_head, split_outside_parentheses
+from quantviz.ui.components.choice import choose_among, show_button
+from quantviz.ui.components.phone_tables import Column, show_table
+from quantviz.ui.layers.state import SeenLayer, change_state, seen_layer
+from quantviz.ui.layers.sweep_picture import show_sweep
+from quantviz.ui.layers.words import decibels, percent
+from quantviz.ui.shell.words import plain, say, say_error
+
+_TABLE = "layers_methods_table"
+_RANKED = "layers_methods_ranked"
+#: CSS pixels of half a laptop's page: the table stands beside the picture.
+_WIDTH = 570
+
+#: A picture gets the layer under its chain, the state, and the selected output.
+Picture = Callable[[SeenLayer, LayerState, tuple[int, int]], None]
+#: The picture of each method by its id.
+PICTURES: Mapping[str, Picture] = MappingProxyType({"gptq": show_sweep})
+
+
+def show_method(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> None:
+    """Show the choice of a method, the sentence on what it brings, its picture, and the ranking."""
+    with st.container(key="layers_method", horizontal=True, gap="small", vertical_alignment="bottom"):
+        offered = dict.fromkeys((*OFFERED_METHODS, state.method))
+        choose_among(
+            st.selectbox,
+            "layers_method_choice",
+            say("layers.method.choice"),
+            {form: method_name(form) for form in offered},
+            state.method,
+            lambda form: change_state(method=form),
+            help=say("layers.method.choice_help"),
+        )
+    st.markdown(plain(_lesson(seen, state)))
+    for name in seen.result.trace:
+        if name in PICTURES:
+            PICTURES[name](seen, state, cell)
+    _show_ranking(state)
+
+
+def method_name(form: str) -> str:
+    """Return the name of a chain for people, with the fields that differ from the usual ones."""
+    if form == NEAREST:
+        return say("layers.method.nearest")
+    names = []
+    for part in split_outside_parentheses(form, "+"):
+        name, fields = read_head(part)
+        values = ", ".join(f"{field}={value}" for field, value in fields.items())
+        names.append(say(f"layers.methods.{name}.name") + (f" ({values})" if values else ""))
+    return " + ".join(names)
+
+
+def _lesson(seen: SeenLayer, state: LayerState) -> str:
+    """Return the sentence on what the method brings over rounding to nearest."""
+    if state.method == NEAREST:
+        return say("layers.method.choose", error=percent(seen.result.rel_out.held_back))
+    nearest = seen_layer(state, method=NEAREST)
+    before, now = nearest.result.rel_out, seen.result.rel_out
+    words = {
+        "name": method_name(state.method),
+        "error": percent(now.held_back),
+        "before": percent(before.held_back),
+        "used": percent(now.used),
+        "used_before": percent(before.used),
+        "db": decibels(seen.weight_db),
+        "db_before": decibels(nearest.weight_db),
+    }
+    key = "helps" if now.held_back < before.held_back else "hurts"
+    if key == "hurts" and now.used < before.used:
+        key = "overfits"
+    return say(f"layers.method.{key}", **words)
+
+
+# ---- the ranking ---------------------------------------------------------------------------------------
+
+
+def _show_ranking(state: LayerState) -> None:
+    """Show the methods that were measured as a table, and the button that measures all."""
+    key = f"{state.source.key} {state.pair} {state.seed}"
+    measured = st.session_state.get(_RANKED) == key
+    if not measured:
+        show_button(
+            say("layers.method.rank"), "layers_method_rank", partial(setitem, st.session_state, _RANKED, key)
+        )
+        return
+    rows = _ranked(state)
+    columns = (
+        Column("method", [method_name(form) for form, _, _ in rows], 190, on_phone=True, names_lines=True),
+        Column(
+            "held_back",
+            [100 * seen.result.rel_out.held_back for _, seen, _ in rows],
+            96,
+            "%.3g %%",
+            on_phone=True,
+        ),
+        Column("used", [100 * seen.result.rel_out.used for _, seen, _ in rows], 80, "%.3g %%"),
+        Column("weight_db", [seen.result.weights.sqnr_db for _, seen, _ in rows], 76, "%.1f"),
+        Column("bits", [seen.result.effective_bits for _, seen, _ in rows], 64, "%.3g", on_phone=True),
+        Column("seconds", [seconds for _, _, seconds in rows], 70, "%.2g"),
+    )
+    show_table(
+        _TABLE,
+        columns,
+        _WIDTH,
+        words="layers.method.heads",
+        alt=say("layers.method.table_alt"),
+        take=lambda line: change_state(method=rows[line][0]),
+    )
+
+
+def _ranked(state: LayerState) -> list[tuple[str, SeenLayer, float]]:
+    """Return the offered chains that work on this layer, the one with the least error held back first."""
+    forms = list(dict.fromkeys((*OFFERED_METHODS, state.method)))
+    bar = st.progress(0.0, say("layers.method.measuring"))
+    found = []
+    refused = []
+    for at, form in enumerate(forms):
+        bar.progress(at / len(forms), f"{say('layers.method.measuring')} {method_name(form)}")
+        began = time.perf_counter()
+        try:
+            seen = seen_layer(state, method=form)
+            error = seen.result.rel_out.held_back
+            found.append((error, at, (form, seen, time.perf_counter() - began)))
+        except QuantVizError as problem:
+            refused.append((form, problem))
+    bar.empty()
+    for form, why in refused:
+        st.caption(f"{plain(method_name(form))}: {say_error(why)}")
+    return [row for _, _, row in sorted(found, key=lambda each: each[:2])]
