@@ -28,6 +28,7 @@ from quantviz.ui.shell.session import arrive, leave
 from quantviz.ui.shell.startup import forget_ended_sessions, turns
 from quantviz.ui.shell.streamlit_private import (
     is_asked_for,
+    look_up_own_value,
     read_what_widgets_say,
     take_messages_whole,
 )
@@ -43,7 +44,7 @@ AHEAD = Ahead(
 SHEETS = {
     "": ("home/home.css",),
     "bugs": ("gallery/gallery.css",),
-    "checkpoints": ("checkpoints/checkpoints.css",),
+    "checkpoints": ("checkpoints/checkpoints.css", "checkpoints/models.css"),
     "golf": ("lab/lab.css", "golf/golf.css"),
     "lab": ("lab/lab.css",),
     "layers": ("layers/layers.css",),
@@ -55,6 +56,7 @@ def show_page() -> None:
     """Show a session the page that it asks for."""
     frames().begin()
     take_messages_whole(widgets.is_behind)
+    look_up_own_value()
     dropped.begin()
     read_what_widgets_say(dropped.drop)
     classroom.begin()

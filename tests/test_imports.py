@@ -169,9 +169,10 @@ ALLOWED = {
     " whole_files",
     "checkpoints": "analysis compiled door errors evaluation own_process pickling quantization"
     " quoting schemes sources streaming tensors text whole_files",
+    "models": "door errors evaluation layers pickling quantization schemes sources streaming text",
     "lab": "errors layers schemes sources tensors",
-    "figures": "analysis checkpoints door errors evaluation layers quantization schemes streaming tensors"
-    " text",
+    "figures": "analysis checkpoints door errors evaluation layers models quantization schemes streaming"
+    " tensors text",
     "browser": "",
     "export": "checkpoints door errors evaluation figures lab quantization quoting schemes sources tensors"
     " text whole_files",
@@ -189,7 +190,7 @@ ALLOWED = {
     "ui/missing": "ui/components ui/shell",
     "ui/lab": "analysis checkpoints errors evaluation export figures lab quantization schemes sources"
     " streaming teaching tensors text ui/components ui/shell",
-    "ui/checkpoints": "checkpoints errors export figures lab quoting schemes sources standby"
+    "ui/checkpoints": "checkpoints errors export figures lab models quoting schemes sources standby"
     " text ui/components ui/lab ui/shell whole_files",
     "ui/lessons": "analysis errors figures lab quantization teaching ui/components ui/lab ui/shell",
     "ui/formats": "errors figures lab quantization schemes text ui/components ui/shell",

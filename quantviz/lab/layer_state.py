@@ -328,23 +328,16 @@ def read_link(
     return state.fitting(), tuple(problems)
 
 
-def _read_integers(state: LayerState, form: str, field: str) -> LayerState:
-    # Engines are described with their arithmetic, which needs torch.
+def _read_arithmetic(state: LayerState, form: str, field: str) -> LayerState:
+    # Engines and methods stand with their arithmetic, which needs torch.
     from quantviz.layers.integer_engines import ACTIVATIONS, INTEGER_ENGINES
     from quantviz.layers.integers_of_layer import OUTPUT_FORMATS
-
-    known = {"engine": INTEGER_ENGINES, "output_format": OUTPUT_FORMATS, "activation": ACTIVATIONS}
-    return state.replace(**{field: _one_of(form, known[field])})
-
-
-def _with_method(state: LayerState, form: str) -> LayerState:
-    """Return the state with a chain of methods, in the text form that chains write themselves.
-
-    Methods stand beside their arithmetic, which needs torch: it is imported for a link that names one.
-    """
     from quantviz.layers.methods.chain import as_chain
 
-    return state.replace(method=str(as_chain(form)))
+    if field == "method":
+        return state.replace(method=str(as_chain(form)))
+    known = {"engine": INTEGER_ENGINES, "output_format": OUTPUT_FORMATS, "activation": ACTIVATIONS}
+    return state.replace(**{field: _one_of(form, known[field])})
 
 
 def _with_pair(state: LayerState, **changes: Any) -> LayerState:
@@ -418,10 +411,10 @@ _READ: Mapping[str, Callable[[LayerState, str], LayerState]] = MappingProxyType(
         "v": lambda state, form: state.replace(lines=_read_lines(form)),
         "z": lambda state, form: state.replace(held=_read_held(form)),
         "y": lambda state, form: state.replace(compared=_read_pairs(form)),
-        "g": lambda state, form: _read_integers(state, form, "engine"),
-        "f": lambda state, form: _read_integers(state, form, "output_format"),
-        "r": lambda state, form: _read_integers(state, form, "activation"),
-        "m": _with_method,
+        "g": lambda state, form: _read_arithmetic(state, form, "engine"),
+        "f": lambda state, form: _read_arithmetic(state, form, "output_format"),
+        "r": lambda state, form: _read_arithmetic(state, form, "activation"),
+        "m": lambda state, form: _read_arithmetic(state, form, "method"),
     }
 )
 

@@ -71,6 +71,7 @@ def rows_of(
         for chain in chains:
             progress.step()
             began = time.perf_counter()
+            numbers: dict[str, Any]
             try:
                 result = layer.result(scheme, inputs, method=chain, seed=seed)
                 values = (*result.rel_out, result.weights.sqnr_db, result.effective_bits)

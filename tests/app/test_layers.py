@@ -171,3 +171,25 @@ def test_a_method_in_the_link_opens_its_picture_and_says_what_it_brings():
     assert "GPTQ" in list(ranked["method"])
     at.selectbox(key="layers_method_choice").set_value("nearest").run()
     assert "m" not in address(healthy(at))
+
+
+@pytest.mark.parametrize(
+    ("method", "field", "value"),
+    [
+        ("smoothquant", "alpha", 0.2),
+        ("awq", "ratio", 0.15),
+        ("rotation", "angle", 20.0),
+        ("low_rank", "rank", 2),
+    ],
+)
+def test_a_methods_slider_is_its_parameter_in_the_link(method, field, value):
+    at = page("loud_input", w="int4_per_row", m=method)
+    healthy(at).select_slider(key=f"layers_{method}_{field}").set_value(value).run()
+    assert address(healthy(at))["m"] == f"{method}({field}={value})"
+
+
+def test_smoothquant_leads_to_a_layer_that_it_makes_worse():
+    at = page("loud_input", m="smoothquant")
+    at.button(key="layers_smoothquant_worse").click().run()
+    assert address(healthy(at))["l"] == "builtin(name=minilm_0_output)"
+    assert "SmoothQuant leaves" in " ".join(each.value for each in at.markdown)

@@ -46,6 +46,46 @@ def test_the_script_that_draws_is_where_it_was():
     assert (scripts / name).stat().st_size > 10**6
 
 
+def page_of_named_values():
+    import streamlit as st
+    from streamlit.runtime.scriptrunner import get_script_run_ctx
+    from streamlit.runtime.state.session_state import SessionState
+
+    from quantviz.ui.shell.streamlit_private import NamedValues, look_up_own_value
+
+    look_up_own_value()
+    copies = []
+    usual = SessionState.filtered_state
+    SessionState.filtered_state = property(lambda state: copies.append(1) or usual.fget(state))
+    try:
+        st.session_state["mine"] = 1
+        st.session_state.setdefault("shown", None)
+        st.button("without a key")
+        st.selectbox("A list", [4, 8], key="listed")
+        st.radio("A choice", [4, 8], key="chosen")
+        st.number_input("A number", 0.0, 9.0, key="shown")
+    finally:
+        SessionState.filtered_state = usual
+    state = get_script_run_ctx().session_state
+    keys = [*state._state._keys(), "none", *state._state.filtered_state]
+    st.session_state["copies"] = len(copies)
+    st.session_state["alike"] = [
+        {key: named[key] for key in keys if key in named} == state._state.filtered_state
+        and dict(named) == state._state.filtered_state
+        for named in [NamedValues(state)]
+    ]
+
+
+def test_widgets_read_their_own_value_without_a_copy_of_all():
+    """The copies were a tenth of each run of the Lab."""
+    at = AppTest.from_function(page_of_named_values, default_timeout=30).run()
+    assert at.number_input(key="shown").value is None
+    at.number_input(key="shown").set_value(3.0).run()
+    assert not at.exception
+    assert at.number_input(key="shown").value == 3.0
+    assert (at.session_state["copies"], at.session_state["alike"]) == (0, [True])
+
+
 def page_of_two_steps():
     import streamlit as st
     from streamlit.runtime.scriptrunner import get_script_run_ctx

@@ -5,6 +5,8 @@ each part, by turns.
 
 - frozen: what the server imports is left out of each garbage collection (`gc.freeze`). Processor time of the
   first run of the Lab, and the longest collection while bits are changed;
+- own value: a widget reads its own value without a copy of all (`look_up_own_value`). Processor time of a
+  change of the bits;
 - at once: the server's connections do not wait for acknowledgements (`send_at_once`). Time until ninety of a
   page's scripts have come, six at a time.
 
@@ -26,6 +28,7 @@ from pathlib import Path
 import streamlit
 from streamlit.testing.v1 import AppTest
 
+from quantviz.ui.shell import streamlit_private
 from tests.bench.servers import ROOT, serving
 
 #: Changes of the bits that are measured, after some that warm everything up.
@@ -41,6 +44,8 @@ def lab_ms(without: str) -> dict[str, float]:
     """
     if without == "frozen":
         gc.freeze = lambda: None
+    if without == "own value":
+        streamlit_private.look_up_own_value = lambda: True
     collections = [0.0]
     began = 0.0
 
@@ -117,14 +122,14 @@ def main() -> None:
         print(json.dumps(lab_ms(arguments.without)))
         return
     rounds = range(arguments.rounds)
-    runs = [{part: in_a_process(part) for part in ("nothing", "frozen")} for _ in rounds]
+    runs = [{part: in_a_process(part) for part in ("nothing", "frozen", "own value")} for _ in rounds]
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "sitecustomize.py").write_text(_WAITING, encoding="utf-8")
         fetched = [(scripts_ms(None), scripts_ms(folder)) for _ in rounds]
 
     def show(part: str, what: str, with_it: float, without: float) -> None:
         print(
-            f"{part:8}  {what:18}  {with_it:6.0f} ms   without {without:6.0f} ms   × {without / with_it:.2f}"
+            f"{part:9}  {what:18}  {with_it:6.0f} ms   without {without:6.0f} ms   × {without / with_it:.2f}"
         )
 
     def least(part: str, what: str) -> float:
@@ -132,6 +137,7 @@ def main() -> None:
 
     for what in ("first run", "change", "longest collection"):
         show("frozen", what, least("nothing", what), least("frozen", what))
+    show("own value", "change", least("nothing", "change"), least("own value", "change"))
     show("at once", "ninety scripts", *(min(each) for each in zip(*fetched, strict=True)))
 
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 
 from quantviz.browser.packing import pack
 from quantviz.figures.numbers import WRITING
@@ -17,6 +16,9 @@ from quantviz.ui.components.component import component
 from quantviz.ui.layers.state import SeenLayer
 from quantviz.ui.shell.words import language, theme
 
+if TYPE_CHECKING:
+    import torch
+
 _SCRIPT = "sweep_component"
 #: Outputs whose weights are shown: more would be lines of less than three pixels.
 _MOST_OUTPUTS = 28
@@ -26,6 +28,8 @@ _WHOLE = 32767
 
 def show_sweep(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> None:
     """Show the sweep, with the selected output's weights first."""
+    import torch
+
     trace = seen.result.trace["gptq"]
     study = seen.result.weights.study
     assert study is not None
@@ -74,4 +78,4 @@ def show_sweep(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> Non
 
 def _single(values: torch.Tensor) -> np.ndarray[Any, Any]:
     """Return numbers as float32, row by row."""
-    return values.to(torch.float32).flatten().numpy()
+    return values.flatten().numpy().astype(np.float32)

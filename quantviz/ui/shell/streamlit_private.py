@@ -20,7 +20,13 @@ from streamlit.runtime.pages_manager import PagesManager
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 from streamlit.runtime.scriptrunner_utils.script_requests import ScriptRequestType
 from streamlit.runtime.state import SafeSessionState
-from streamlit.runtime.state.session_state import Serialized, Value, WStates
+from streamlit.runtime.state.common import is_element_id
+from streamlit.runtime.state.session_state import (
+    STREAMLIT_INTERNAL_KEY_PREFIX,
+    Serialized,
+    Value,
+    WStates,
+)
 
 #: Most bytes of a widget's message: as many as any text that is read. And the deepest nesting in it.
 MOST_SAID = 2**24
@@ -187,6 +193,40 @@ def read_what_widgets_say(_drop: Callable[[str, str, object], None]) -> bool:
         return nothing
 
     setattr(WStates, "__getitem__", readable)  # noqa: B010 (a method of theirs)
+    return True
+
+
+class NamedValues(Mapping[str, Any]):
+    """The values of a session by the app's own keys, each read when it is looked up."""
+
+    def __init__(self, state: SafeSessionState) -> None:
+        self._state = state
+
+    def __getitem__(self, key: str) -> Any:
+        if is_element_id(key) or key.startswith(STREAMLIT_INTERNAL_KEY_PREFIX):
+            raise KeyError(key)
+        with self._state._lock:
+            return self._state._state[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._copied())
+
+    def __len__(self) -> int:
+        return len(self._copied())
+
+    def _copied(self) -> dict[str, Any]:
+        with self._state._lock:
+            return self._state._state.filtered_state
+
+
+@st.cache_resource(show_spinner=False)
+def look_up_own_value() -> bool:
+    """Have widgets read their own value alone.
+
+    Streamlit's lists, radio buttons and numbers copy all values of the session to look at one: a tenth of
+    each run of the Lab.
+    """
+    setattr(SafeSessionState, "filtered_state", property(NamedValues))  # noqa: B010 (a property of theirs)
     return True
 
 
