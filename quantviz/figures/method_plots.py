@@ -9,7 +9,7 @@ from typing import Any
 from quantviz.figures.numbers import short_number
 from quantviz.figures.payload import Drawn
 from quantviz.figures.small_plots import bare_layout, scatter
-from quantviz.figures.theme import THEMES, Theme, translucent
+from quantviz.figures.theme import THEMES, translucent
 from quantviz.text import DEFAULT_LANGUAGE, text
 
 #: Points of a drawn Gaussian.
@@ -221,7 +221,7 @@ def singular_figure(
         line = {"color": colours.schemes[at], "width": 2}
         hover = [_rank_words(rank, share, shown.bits, language) for rank, share in enumerate(shares)]
         traces.append(scatter("lines", list(range(len(shares))), shares, hover=hover, line=line))
-    count = max(len(shares) for _, shares in shown.lines)
+    count = max(len(shares) for _, shares in shown.lines) - 1
     known = [share for _, shares in shown.lines for share in shares if share > 1e-9]
     layout = bare_layout(colours, height, (10, 12, 8, 50))
     layout["yaxis"] |= {"type": "log", "title": _title("method_plots.left", language)}
@@ -234,7 +234,9 @@ def singular_figure(
         "tickvals": ticks,
         "ticktext": [f"{tick}<br>+{shown.bits * tick:.2g}" for tick in ticks],
     }
-    layout["shapes"] = [_upright(shown.rank, colours)]
+    edge = {"color": colours.accent, "width": 2}
+    chosen = {"type": "line", "x0": shown.rank, "x1": shown.rank, "y0": 0, "y1": 1, "yref": "paper"}
+    layout["shapes"] = [chosen | {"line": edge}]
     layout["annotations"] = [
         _legend(text(f"method_plots.{name}", language), colours.schemes[at], at)
         for at, (name, _) in enumerate(shown.lines)
@@ -315,9 +317,3 @@ def _legend(words: str, colour: str, row: int) -> dict[str, Any]:
         "showarrow": False,
         "font": {"size": 12, "color": colour},
     }
-
-
-def _upright(at: float, theme: Theme) -> dict[str, Any]:
-    """Return an upright line through the whole plot."""
-    line = {"color": theme.accent, "width": 2}
-    return {"type": "line", "x0": at, "x1": at, "y0": 0, "y1": 1, "yref": "paper", "line": line}

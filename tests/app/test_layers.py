@@ -11,7 +11,9 @@ import quantviz as qv
 from quantviz.lab.layer_state import read_link
 from quantviz.layers.built_in import BUILT_IN_LAYERS, BuiltInLayer
 from quantviz.layers.integers_of_layer import integers_of
+from quantviz.schemes.recipes import RECIPES
 from quantviz.ui.layers.page import TABS
+from quantviz.ui.layers.scaling_pictures import WORSE
 from quantviz.ui.layers.words import percent
 from tests.helpers.sample import sample_of
 from tests.helpers.session import address, chart, decoded, healthy, opened
@@ -189,7 +191,7 @@ def test_a_methods_slider_is_its_parameter_in_the_link(method, field, value):
 
 
 def test_smoothquant_leads_to_a_layer_that_it_makes_worse():
-    at = page("loud_input", m="smoothquant")
-    at.button(key="layers_smoothquant_worse").click().run()
-    assert address(healthy(at))["l"] == "builtin(name=minilm_0_output)"
-    assert "SmoothQuant leaves" in " ".join(each.value for each in at.markdown)
+    state, problems = read_link({**WORSE, "m": "smoothquant"})
+    assert not problems
+    assert state.source == BuiltInLayer("minilm_0_output")
+    assert state.pair.schemes() == (RECIPES["int8_per_row"], RECIPES["int8_per_tensor"])

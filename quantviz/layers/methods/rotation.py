@@ -174,6 +174,21 @@ def turned_by(order: int, angle: float) -> torch.Tensor:
     return matrix
 
 
+def hadamard_blocks(inputs: int) -> tuple[int, ...]:
+    """Return the sizes of blocks from 2 on that a Hadamard rotation of so many input channels may have.
+
+    >>> hadamard_blocks(48)
+    (2, 4, 8, 12, 16, 24, 48)
+    """
+    return tuple(size for size in range(2, inputs + 1) if inputs % size == 0 and has_hadamard(size))
+
+
+def can_turn_by_angle(block: int) -> bool:
+    """Return whether there is a way from the identity to the Hadamard matrix of a block."""
+    factor = paley_factor(block)
+    return factor is not None and is_skew(factor)
+
+
 def random_orthogonal(order: int, generator: torch.Generator) -> torch.Tensor:
     """Return an orthogonal matrix drawn from all alike, float64 (order, order)."""
     drawn = torch.randn(order, order, generator=generator, dtype=torch.float64)

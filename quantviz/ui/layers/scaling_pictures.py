@@ -7,13 +7,9 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import streamlit as st
-import torch
 
 from quantviz.figures.numbers import short_number
 from quantviz.lab.layer_state import NEAREST, LayerState
-from quantviz.layers.methods.awq import kept_apart
-from quantviz.layers.methods.chain import as_chain
-from quantviz.tensors.hadamard import has_hadamard, is_skew, paley_factor
 from quantviz.ui.components.choice import choose_among, show_button
 from quantviz.ui.components.small_parts import show_plot
 from quantviz.ui.layers.state import SeenLayer, change_state, errors_of_chains, seen_layer
@@ -21,6 +17,8 @@ from quantviz.ui.layers.words import percent
 from quantviz.ui.shell.words import language, plain, say, theme
 
 if TYPE_CHECKING:
+    import torch
+
     from quantviz.figures.method_plots import Curve, Mirrored
 
 #: CSS pixels of a plot, and of the wider one of ranks.
@@ -32,22 +30,25 @@ _MOST_CHANNELS = 48
 _TENTHS = tuple(step / 10 for step in range(11))
 _TWENTIETHS = tuple(step / 20 for step in range(21))
 _ANGLES = tuple(float(angle) for angle in range(0, 46, 5))
-#: Ranks and blocks that are offered.
+#: Ranks that are offered.
 _RANKS = (1, 2, 4, 8, 16, 32, 64, 128)
-_BLOCKS = (2, 4, 8, 12, 16, 32, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 4096)
 #: The share of input channels that AWQ calls salient.
 _SALIENT = 0.01
 #: The layer that SmoothQuant makes worse, with schemes that show it.
-_WORSE = {"l": "builtin(name=minilm_0_output)", "w": "int8_per_row", "x": "int8_per_tensor"}
+WORSE = {"l": "builtin(name=minilm_0_output)", "w": "int8_per_row", "a": "int8_per_tensor"}
 
 
 def _field(state: LayerState, method: str, field: str) -> Any:
     """Return the value of a field of a method of the state's chain."""
+    from quantviz.layers.methods.chain import as_chain
+
     return next(getattr(each, field) for each in as_chain(state.method).methods if each.id == method)
 
 
 def _slide(state: LayerState, method: str, field: str, values: Iterable[Any], now: Any) -> None:
     """Show a slider over the values of a method's field; each is a chain of its own, and so in the link."""
+    from quantviz.layers.methods.chain import as_chain
+
     offered = sorted({*values, now})
     choose_among(
         st.select_slider,
@@ -57,12 +58,6 @@ def _slide(state: LayerState, method: str, field: str, values: Iterable[Any], no
         now,
         lambda value: change_state(method=str(as_chain(state.method).with_field(method, **{field: value}))),
     )
-
-
-def _forms(state: LayerState, method: str, field: str, values: Iterable[Any]) -> tuple[str, ...]:
-    """Return the state's chain with each value of a field."""
-    chain = as_chain(state.method)
-    return tuple(str(chain.with_field(method, **{field: value})) for value in values)
 
 
 def _show_curve(curve: Curve, key: str) -> None:
@@ -85,10 +80,14 @@ def _show_mirrored(shown: Mirrored, key: str) -> None:
 def show_smoothquant(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> None:
     """Show α as a slider, the channels' maxima trading height, and the error of the layer by α."""
     from quantviz.figures.method_plots import Curve, Mirrored
+    from quantviz.layers.methods.chain import as_chain
 
     trace = seen.result.trace["smoothquant"]
     alpha = _field(state, "smoothquant", "alpha")
-    errors = errors_of_chains(state, _forms(state, "smoothquant", "alpha", _TENTHS))
+    chain = as_chain(state.method)
+    errors = errors_of_chains(
+        state, tuple(str(chain.with_field("smoothquant", alpha=each)) for each in _TENTHS)
+    )
     without = seen_layer(state, method=NEAREST).result.rel_out.held_back
     best = min(range(len(errors)), key=lambda at: (math.isnan(errors[at]), errors[at]))
     key = "best" if errors[best] < without else "worse"
@@ -129,7 +128,7 @@ def show_smoothquant(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) 
         point = (alpha, seen.result.rel_out.held_back)
         _show_curve(Curve(_TENTHS, errors, point, without, "alpha", "error"), "smoothquant")
     source = state.source.key
-    if _WORSE["l"] not in source:
+    if WORSE["l"] not in source:
         show_button(say("layers.pictures.smoothquant.show_worse"), "layers_smoothquant_worse", _go_worse)
 
 
@@ -137,7 +136,7 @@ def _go_worse() -> None:
     from quantviz.lab.layer_state import read_link
     from quantviz.ui.layers.state import put_state
 
-    put_state(read_link({**_WORSE, "m": "smoothquant"})[0])
+    put_state(read_link({**WORSE, "m": "smoothquant"})[0])
 
 
 def _peak(values: torch.Tensor) -> float:
@@ -152,7 +151,7 @@ def _peak(values: torch.Tensor) -> float:
 def show_rotation(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> None:
     """Show block and angle as sliders, and the histogram of weights and inputs before and after."""
     from quantviz.figures.method_plots import Histogram, spread_figure
-    from quantviz.layers.methods.rotation import REACH
+    from quantviz.layers.methods.rotation import REACH, can_turn_by_angle, hadamard_blocks
 
     trace = seen.result.trace["rotation"]
     inputs = seen.result.shape[1]
@@ -179,12 +178,11 @@ def show_rotation(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> 
         )
     )
     left, right = st.columns(2, gap="small")
-    blocks = [each for each in _BLOCKS if inputs % each == 0 and has_hadamard(each)]
+    blocks = hadamard_blocks(inputs)
     if len({*blocks, trace.block}) > 1:
         with left:
             _slide(state, "rotation", "block", blocks, trace.block)
-    factor = paley_factor(trace.block)
-    if _field(state, "rotation", "kind") == "hadamard" and factor is not None and is_skew(factor):
+    if _field(state, "rotation", "kind") == "hadamard" and can_turn_by_angle(trace.block):
         with right:
             _slide(state, "rotation", "angle", _ANGLES, _field(state, "rotation", "angle"))
     sides = (("weights", trace.weight_bins, weights), ("inputs", trace.input_bins, activations))
@@ -214,6 +212,7 @@ def show_rotation(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> 
 def show_awq(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> None:
     """Show r as a slider, its curve, the salient channels, and the bargain of one group."""
     from quantviz.figures.method_plots import Curve, Mirrored
+    from quantviz.layers.methods.awq import kept_apart
 
     trace = seen.result.trace["awq"]
     given = _field(state, "awq", "ratio")
@@ -276,10 +275,11 @@ def _bargain(seen: SeenLayer, nearest: SeenLayer, output: int) -> str:
     width = len(trace.x_mean)
     size = study.layout.block_shape[-1] if study is not None and len(study.layout.block_shape) == 2 else width
     group = slice(channel // size * size, min(channel // size * size + size, width))
-    before = _root_mean_square(nearest, group)
-    after = _root_mean_square(seen, group)
+    before, after = (
+        each.result.weights.changes(slice(None))[:, group].square().mean(0).sqrt() for each in (nearest, seen)
+    )
     here = channel - group.start
-    others = torch.arange(len(before)) != here
+    others = [at for at in range(len(before)) if at != here]
     return say(
         "layers.pictures.awq.bargain",
         channel=channel,
@@ -294,17 +294,13 @@ def _bargain(seen: SeenLayer, nearest: SeenLayer, output: int) -> str:
     )
 
 
-def _root_mean_square(seen: SeenLayer, group: slice) -> torch.Tensor:
-    """Return the weight's error in each channel of a group, over all outputs, float64."""
-    return seen.result.weights.changes(slice(None))[:, group].square().mean(0).sqrt()
-
-
 # ---- low rank ------------------------------------------------------------------------------------------
 
 
 def show_low_rank(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> None:
     """Show the rank as a slider, and the energy that each rank leaves of W, E and ES."""
     from quantviz.figures.method_plots import Singular, singular_figure
+    from quantviz.layers.methods.chain import as_chain
 
     trace = seen.result.trace["low_rank"]
     most = len(trace.of_error)
