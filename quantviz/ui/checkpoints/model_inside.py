@@ -20,7 +20,7 @@ from quantviz.ui.components.choice import choose_among
 from quantviz.ui.components.small_parts import show_plot, table_html
 from quantviz.ui.shell.heavy_work import heavily
 from quantviz.ui.shell.shared_cache import shared_fact
-from quantviz.ui.shell.words import language, plain, say, theme
+from quantviz.ui.shell.words import language, plain, say, sentences, theme
 
 if TYPE_CHECKING:
     from quantviz.models.attention import AttentionView
@@ -36,15 +36,10 @@ def show_attention(chosen: str, state: ModelState) -> None:
     model = RUNNING[chosen]
     view = _view(model, state)
     costs = _key_costs(model)
-    st.markdown(
-        plain(
-            say(
-                "models.keys_cost",
-                channel=short_number(costs["channel"]),
-                token=short_number(costs["token"]),
-            )
-        )
+    answer = say(
+        "models.keys_cost", channel=short_number(costs["channel"]), token=short_number(costs["token"])
     )
+    st.markdown(plain(sentences(answer, say("models.keys_loud") if view.loud("keys") else "")))
     with st.container(key="models_places", horizontal=True, gap="small", vertical_alignment="bottom"):
         for field in ("layer", "head"):
             choose_among(
