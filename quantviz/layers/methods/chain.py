@@ -15,14 +15,13 @@ from typing import Any
 
 from quantviz.errors import QuantVizError
 from quantviz.layers.methods.awq import AWQ, AWQClip
-from quantviz.layers.methods.bias_correction import BiasCorrection
 from quantviz.layers.methods.block_scales import DoubleQuantization, FourOverSix
 from quantviz.layers.methods.channel_scales import Equalization, SmoothQuant
 from quantviz.layers.methods.contract import STAGES, BasisMethod, CorrectionMethod, Method, RoundingMethod
+from quantviz.layers.methods.corrections import BiasCorrection, LowRank
 from quantviz.layers.methods.gptq import GPTQ
 from quantviz.layers.methods.learned_rounding import AdaRound, SignRound
 from quantviz.layers.methods.llm_int8 import LLMInt8
-from quantviz.layers.methods.low_rank import LowRank
 from quantviz.layers.methods.rotation import Rotation
 from quantviz.schemes.scheme import Scheme
 from quantviz.schemes.text_form import read, split_outside_parentheses, write
