@@ -3,7 +3,8 @@
     python -m tests.bench.filmed [--width 1366] [--slowed 1] [--only bits mode] [--film FOLDER]
 
 Each change is one press in the opening example: bits, mode, granularity, format, recipe, undo, redo, another
-cell, a drag of the range by one move, another tab. After each frame was painted, its panels' values, the
+cell, a drag of the range by one move, another tab. Below 600 px bits are changed by the bottom bar's slider,
+and the rest of the scheme on the sheet of all settings. After each frame was painted, its panels' values, the
 numbers with their second lines, the sentence, the frame of the selected cell and the ruler's comb are read
 from what was drawn. Prints for each change the milliseconds from the press to the first frame that shows
 something else; the stages, which are the different frames that follow, one where all changes at once; the
@@ -30,6 +31,10 @@ from tests.helpers.browser import FLAGS, IDLE, chromium_of_benchmarks
 
 #: A frame that was the same for so long ends a change.
 STILL_MS = 2500
+#: The width below which the Lab is a phone's, and the height of a laptop's window and of a phone's.
+PHONE, HEIGHTS = 600, (625, 844)
+#: The changes that a phone has on its sheet of all settings.
+ON_SHEET = ("mode", "granularity", "format", "recipe")
 #: Reads each frame, once it was painted, until nothing has changed for a while.
 _RECORD = """
 () => {
@@ -128,7 +133,7 @@ def press(selector: str, words: str | None = None) -> Callable[[Page], None]:
     """Return a press on the first visible element of a selector, which has these words."""
 
     def change(page: Page) -> None:
-        found = page.locator(f"{selector}:visible", has_text=words) if words else page.locator(selector)
+        found = page.locator(selector, has_text=words).filter(visible=True)
         # A tooltip may lie over it.
         found.first.click(force=True)
 
@@ -145,13 +150,17 @@ def option(key: str, words: str) -> Callable[[Page], None]:
     return change
 
 
+def slide(page: Page) -> None:
+    page.locator(".qv-phone-bits").press("ArrowLeft")
+
+
 def drag(page: Page) -> None:
     box = page.locator("[data-handle=hi]").bounding_box()
     assert box is not None
     x, y = box["x"] + box["width"] / 2, box["y"] + 12
     page.mouse.move(x, y)
     page.mouse.down()
-    page.mouse.move(x - 150, y)
+    page.mouse.move(x - 0.11 * page.evaluate("innerWidth"), y)
     page.wait_for_timeout(300)
     page.mouse.up()
 
@@ -182,8 +191,20 @@ CHANGES: dict[str, Callable[[Page], None]] = {
 }
 
 
-def filmed(page: Page, change: Callable[[Page], None], folder: Path | None) -> dict[str, Any]:
+def show_sheet(page: Page, *, is_open: bool) -> None:
+    """Open a phone's sheet of all settings, or close it."""
+    sheet = page.locator(".st-key-scheme_plain_sheet")
+    if bool(sheet.count()) != is_open:
+        page.locator(".st-key-all_settings label").click()
+        sheet.wait_for(state="attached" if is_open else "detached")
+
+
+def filmed(page: Page, name: str, folder: Path | None) -> dict[str, Any]:
     """Make a change and return its frames; save pictures of them in a folder."""
+    change = CHANGES[name]
+    if page.evaluate("innerWidth") < PHONE:
+        show_sheet(page, is_open=name in ON_SHEET)
+        change = slide if name == "bits" else change
     opens = getattr(change, "opens", None)
     if opens:
         page.locator(opens).first.click(force=True)
@@ -272,12 +293,12 @@ def main() -> None:
         browser = stack.enter_context(sync_playwright()).chromium.launch(
             executable_path=chromium_of_benchmarks(), args=list(FLAGS)
         )
-        page = opened(browser, url, opening(), args.width, 625)
+        page = opened(browser, url, opening(), args.width, HEIGHTS[args.width < PHONE])
         if args.slowed > 1:
             slow = page.context.new_cdp_session(page)
             slow.send("Emulation.setCPUThrottlingRate", {"rate": args.slowed})
         for name in args.only:
-            record = filmed(page, CHANGES[name], args.film and args.film / name)
+            record = filmed(page, name, args.film and args.film / name)
             print(told(name, record), flush=True)
 
 

@@ -2,7 +2,7 @@
 // gives, bit for bit, and refused where it refuses.
 
 import { indexIn } from "../page/index_in.js";
-import { isShort } from "./blocks.js";
+import { isShort, makeLayout } from "./blocks.js";
 import { ROUNDING } from "./rounding.js";
 import { answersOf, extremesOf } from "./statistics.js";
 
@@ -32,6 +32,11 @@ export function makeParts(packed) {
 /** Return a scheme's arithmetic, of what `write_program` of Python packed. */
 export function makeArithmetic(packed) {
   return { parts: makeParts(packed), facts: packed.facts };
+}
+
+/** Return what a scheme quantizes a tensor with: its arithmetic, and its layout ready for use. */
+export function makeQuantizer(program, layout) {
+  return { arithmetic: makeArithmetic(program), layout: makeLayout(layout) };
 }
 
 /** Return the programs that `packed_together` of Python packed, each as `makeArithmetic` takes it. */

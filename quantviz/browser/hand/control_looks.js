@@ -16,6 +16,7 @@ export function showOnControls(scheme) {
 }
 
 function markRadio(radio, isChosen) {
+  if (radio.getAttribute("aria-checked") === String(isChosen)) return;
   radio.setAttribute("aria-checked", isChosen);
   radio.toggleAttribute("data-selected", isChosen);
 }

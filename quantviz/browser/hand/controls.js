@@ -8,7 +8,8 @@ const EVENTS = ["click", "pointerup", "keydown", "keyup"];
 
 // Take what the server says of the controls, and say what is missing.
 export function learnControls({ setting, schemes, texts, ...controls }, send) {
-  if (SHARED.known?.setting !== setting) SHARED.known = { setting, schemes: new Map(), texts: new Map() };
+  if (SHARED.known?.setting !== setting)
+    SHARED.known = { setting, schemes: new Map(), texts: new Map(), quantizers: new Map() };
   const { known } = SHARED;
   for (const [number, text] of Object.entries(texts)) known.texts.set(Number(number), text);
   for (const [name, variant] of Object.entries(schemes)) known.schemes.set(name, variant);
@@ -17,6 +18,22 @@ export function learnControls({ setting, schemes, texts, ...controls }, send) {
   const there = ({ program }) => known.texts.has(program.text);
   if (!wanted.every((name) => known.schemes.has(name) && there(known.schemes.get(name))))
     send("missing", true);
+  prepare(wanted);
+}
+
+// Make what schemes quantize with while the browser rests: a press need not wait for it.
+function prepare(names) {
+  const left = names.filter((name) => !SHARED.known.quantizers.has(name));
+  const go = (idle) => {
+    while (left.length && idle.timeRemaining() > 1) {
+      const name = left.pop();
+      const variant = variantOf(name);
+      if (variant) SHARED.hands.get(SHARED.controls.chart)?.pageChoice.prepare(name, variant);
+    }
+    if (left.length) requestIdleCallback(go);
+  };
+  // Safari has no such call.
+  if (left.length) window.requestIdleCallback?.(go);
 }
 
 // The variant of a scheme with its program; undefined of one that is not known.
@@ -72,8 +89,7 @@ function chosenNow({ names }, state = "") {
   for (const key of Object.keys(names)) {
     const control = document.querySelector(`.st-key-${key}`);
     const radio = control?.querySelector("[role=radio][aria-checked=true]");
-    const list = control?.querySelector(`input[role=combobox]${state}`);
-    const words = radio?.textContent ?? list?.value;
+    const words = radio?.textContent ?? control?.querySelector(`input[role=combobox]${state}`)?.value;
     if (words !== undefined) found[key] = words;
   }
   return found;

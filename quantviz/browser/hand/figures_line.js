@@ -25,12 +25,12 @@ export function figuresOf(metrics, variant, writing) {
   };
 }
 
-// Write texts into the page where there is a place for them.
+// Write texts by their keys into the page where there is a place for them.
 export function writeFigures(texts) {
-  for (const [key, text] of Object.entries(texts))
-    for (const place of document.querySelectorAll(`[data-qv-metric="${key}"]`)) {
-      const node = place.firstChild;
-      // Another text in the same node: who watches the page for new elements need not look.
-      if (node && node.nodeValue !== text) node.nodeValue = text;
-    }
+  for (const place of document.querySelectorAll("[data-qv-metric]")) {
+    const text = texts[place.dataset.qvMetric];
+    const node = place.firstChild;
+    // Another text in the same node: who watches the page for new elements need not look.
+    if (text !== undefined && node && node.nodeValue !== text) node.nodeValue = text;
+  }
 }

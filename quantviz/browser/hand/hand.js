@@ -3,12 +3,11 @@
 // go.
 
 import { SHARED } from "../page/component.js";
-import { makeLayout } from "../arithmetic/blocks.js";
 import { metricsOf, momentsOf } from "../arithmetic/moments.js";
 import {
   levelsOf,
-  makeArithmetic,
   makeParts,
+  makeQuantizer,
   paramsOf,
   quantizeTensor,
   unpacked,
@@ -253,10 +252,7 @@ export class Hand {
   partsOf(number) {
     if (!this.made.has(number)) {
       const { program, layout } = this.data.variants[number];
-      this.made.set(number, {
-        arithmetic: makeArithmetic(this.programs[program]),
-        layout: makeLayout(layout),
-      });
+      this.made.set(number, makeQuantizer(this.programs[program], layout));
     }
     return this.made.get(number);
   }

@@ -1,6 +1,7 @@
 // What a person has chosen on the page, shown before the server has answered: a scheme by a control, a cell
 // in the panels.
 
+import { makeQuantizer, quantizeTensor } from "../arithmetic/quantizing.js";
 import { SHARED } from "../page/component.js";
 import { unchanged } from "./choice.js";
 import { showOnControls } from "./control_looks.js";
@@ -11,6 +12,8 @@ import { writePlace } from "./words.js";
 const AT_REST = 10;
 const NEVER_BEGUN = 200;
 const BETWEEN_LOOKS = 50;
+// The most cells that are quantized once beforehand, which has the browser compile what it takes.
+const MOST_TRIED = 4096;
 
 export class PageChoice {
   constructor(hand) {
@@ -32,13 +35,13 @@ export class PageChoice {
   make(scheme, variant) {
     const { hand } = this;
     if (hand.moving || hand.data.far) return this.leave();
-    const { data, choice, shown, programs } = hand;
-    hand.programs = [...programs, variant.program];
-    hand.data = dataUnder(scheme, { ...variant, program: hand.programs.length - 1 }, data);
+    const { data, choice, shown } = hand;
+    hand.data = dataUnder(scheme, variant, data);
+    hand.made.set(hand.data.current, this.quantizerOf(scheme, variant));
     hand.choice = unchanged(hand.data);
     hand.shown = hand.computed(hand.choice);
     if (hand.shown.refused) {
-      Object.assign(hand, { data, choice, shown, programs });
+      Object.assign(hand, { data, choice, shown });
       return this.leave();
     }
     this.scheme = scheme;
@@ -48,6 +51,21 @@ export class PageChoice {
     hand.showPanels(true);
     showOnControls(scheme);
     this.await();
+  }
+
+  // What a scheme quantizes with, made once for as long as the browser keeps the scheme.
+  quantizerOf(scheme, { program, layout }) {
+    const { quantizers } = SHARED.known;
+    if (!quantizers.has(scheme)) quantizers.set(scheme, makeQuantizer(program, layout));
+    return quantizers.get(scheme);
+  }
+
+  // Make what a scheme quantizes with before it is chosen.
+  prepare(scheme, variant) {
+    const { far, x } = this.hand.data;
+    if (far || SHARED.known.quantizers.has(scheme)) return;
+    const { arithmetic, layout } = this.quantizerOf(scheme, variant);
+    if (x.length <= MOST_TRIED) quantizeTensor(arithmetic, x, layout);
   }
 
   // Show all that follows a hand of another cell of the Lab's matrix.

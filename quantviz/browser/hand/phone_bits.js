@@ -1,6 +1,8 @@
 // The slider of bits in a phone's bottom bar. It stands in the place of the server's own, which would tell
 // of a change only after the finger is lifted.
 
+import { setAttribute } from "../page/elements.js";
+
 export class PhoneBits {
   constructor(hand) {
     this.hand = hand;
@@ -33,12 +35,13 @@ export class PhoneBits {
         0,
       ),
     );
-    this.input.max = String(list.length - 1);
+    const max = String(list.length - 1);
+    if (this.input.max !== max) this.input.max = max;
     if (this.input.value !== at) this.input.value = at;
     this.fill();
     const { phone_bits: bits, phone_levels: levels } = variants[chosen];
-    this.input.setAttribute("aria-label", label);
-    this.input.setAttribute("aria-valuetext", `${bits}, ${levels}`);
+    setAttribute(this.input, "aria-label", label);
+    setAttribute(this.input, "aria-valuetext", `${bits}, ${levels}`);
     const texts = slot.parentNode.querySelectorAll("[data-testid=stMarkdown]");
     write(texts[0], bits);
     write(texts[texts.length - 1], levels);

@@ -20,11 +20,12 @@ import {
 export function writeTexts(data, shown, formulas, made) {
   const { figures, whole, words, settings } = data;
   const { variant } = shown;
+  const { writing } = settings;
   const own = whole && !figures;
   if (figures) writeFigures(figures);
-  if (own) writeFigures(figuresOf(shown.metrics, variant, settings.writing));
-  writeLines(own ? linesOf(shown, words, variant, formulas.sqnr_db, settings.writing) : null);
-  writeChanges(own ? changesOf(shown.metrics, variant.bits, data.baseline, words, settings.writing) : null);
+  if (own) writeFigures(figuresOf(shown.metrics, variant, writing));
+  writeLines(own ? linesOf(shown, words, variant, formulas.sqnr_db, writing) : null);
+  writeChanges(own ? changesOf(shown.metrics, variant.bits, data.baseline, words, writing) : null);
   writeSentence(sentenceIn(data, shown, made), indexIn(data.shape, data.selected));
   writeBlock(blockIn(data, shown));
 }

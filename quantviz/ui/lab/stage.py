@@ -122,13 +122,17 @@ def fill_stage(
     if classroom().projector and compared:
         with stage.body:
             compare_tab.show_engines(compared, state)
-    curve = None
+    curve = answer = None
     if stage.tab != "compare" and visible("number_line"):
         pays = stage.tab == "blame" and can_drag_value(study, why, state)
-        # The ruler comes before slower parts.
+        # The ruler comes before slower parts, and of a small tensor with them.
         with stage.ruler:
+            if stage.tab == "range":
+                answer = range_tab.answer_at_once(study, why, state)
             curve = range_tab.curve_at_once(study, why, state) if stage.tab == "range" else None
             show_lab_ruler(study, why, state, panels, curve, pays=pays)
+            if curve is not None and answer is not None:
+                range_tab.complete_marks(curve, study, why, state)
     if stage.tab == "compare":
         # It takes a while: the last tab's number line goes at once.
         stage.ruler.empty()
@@ -136,7 +140,7 @@ def fill_stage(
         if stage.tab == "cell":
             _fill_cell(study, why, state, stage)
         elif stage.tab == "range":
-            range_tab.show_range(study, state, stage.sentence, stage.action)
+            range_tab.show_range(state, stage.sentence, stage.action, answer)
             with stage.body:
                 range_tab.show_calibrations(study, why, state)
         elif stage.tab == "blame":
@@ -147,7 +151,7 @@ def fill_stage(
         words = CAUSES.get(why.cause, ()) if stage.tab == "cell" else ()
         with stage.links:
             st.caption(learn(*terms_of(f"stage_tab_{stage.tab}"), *words))
-    if curve is not None:
+    if curve is not None and answer is None:
         # Without the marks that take too long it is still the curve.
         with stage.ruler, _or_else(lambda _: None):
             range_tab.complete_marks(curve, study, why, state)

@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import hashlib
 import math
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +32,7 @@ from quantviz.ui.lab.picture.navigation import block_words
 from quantviz.ui.lab.picture.tensor_panels import BRIDGE_KEY, PANELS_KEY
 from quantviz.ui.lab.tensor import ask_study_of, heavy_fact, kept
 from quantviz.ui.shell import session
+from quantviz.ui.shell.bounds import HEAVY_ELEMENTS
 from quantviz.ui.shell.classroom import locked, visible
 from quantviz.ui.shell.words import number, plain, say, sentences
 
@@ -57,43 +60,80 @@ _MOST_HISTOGRAMS = 2**15
 _AT_FIRST: tuple[Calibration, ...] = (MinMax(), Percentile(99.9), Percentile(99.0), MSE())
 
 
-def show_range(study: Study, state: LabState, sentence: Any, action: Any) -> None:
-    """Show the gains of another range and of finer scales in dB, and offer the one that gains most beyond its
-    bits. Finer scales that gain less than their bits would in the format are neither shown nor offered;
-    those that no kernel runs are shown as such, where they gain more, and not offered.
-    """
+@dataclass(frozen=True)
+class RangeAnswer:
+    """The tab's sentence, and what its button applies."""
+
+    words: str
+    #: The label of the button, the scheme that it takes, and the lock that hides it; no scheme, no button.
+    label: str = ""
+    scheme: Scheme | None = None
+    lock: str = "range"
+
+
+def show_range(state: LabState, sentence: Any, action: Any, known: RangeAnswer | None) -> None:
+    """Show the tab's sentence and button; `known` is what `answer_at_once` gave."""
     with sentence:
-        ranges = _compared(state, None)
-        now = ranges.current.sqnr_db
-        finer = _finer_scales(state, ranges)
-        by_range = gain_db(ranges.best.sqnr_db if ranges.best else None, now)
-        by_scales = gain_db(finer.sqnr_db if finer else None, now)
-        worth = _worth(finer, now, state)
-        clauses = []
-        if ranges.best and by_range:
-            clauses.append(_range_gain(ranges.best, by_range))
-        if finer and worth > 0:
-            bits = f"{finer.bits:.4g}"
-            what = _scales(finer.scheme, state)
-            clauses.append(say("stage.range.by_scales", what=what, gain=_gain(by_scales), bits=bits))
-        words = _capital(say("stage.range.and").join(clauses) + say("stage.range.end"))
-        not_run = _not_run(state, ranges, finer)
-        without = ""
-        if not_run is not None:
-            what = _scales(not_run.scheme, state)
-            gain = _gain(gain_db(not_run.sqnr_db, now))
-            without = _capital(say("stage.range.no_kernel", what=what, gain=gain))
-        of_a_part = say("recipes.of_a_part", share=f"{100 * ranges.share:.2g}") if ranges.share < 1 else ""
-        st.markdown(plain(sentences(words if clauses else say("stage.range.none"), without, of_a_part)))
+        answer = known or _answer(state)
+        st.markdown(plain(answer.words))
+    if answer.scheme is not None:
+        with action:
+            offer(answer.label, "range_use", _take, answer.scheme, lock=answer.lock)
+
+
+def answer_at_once(study: Study, why: Any, state: LabState) -> RangeAnswer | None:
+    """Return the answer about a small tensor, with the curve's marks at hand: ruler, marks and sentence then
+    reach the browser together. None of a tensor that takes a while.
+    """
+    if not _is_small(state):
+        return None
+    curve_marks(state, block_asked_for(study, why))
+    return _answer(state)
+
+
+def _answer(state: LabState) -> RangeAnswer:
+    """Return the gains of another range and of finer scales in dB, and the one that gains most beyond its
+    bits. Finer scales that gain less than their bits would in the format are neither told nor offered;
+    those that no kernel runs are told as such, where they gain more, and not offered.
+    """
+    ranges = _compared(state, None)
+    now = ranges.current.sqnr_db
+    finer = _finer_scales(state, ranges)
+    by_range = gain_db(ranges.best.sqnr_db if ranges.best else None, now)
+    worth = _worth(finer, now, state)
+    clauses = []
+    if ranges.best and by_range:
+        clauses.append(_range_gain(ranges.best, by_range))
+    if finer and worth > 0:
+        what = _scales(finer.scheme, state)
+        gain = _gain(gain_db(finer.sqnr_db, now))
+        clauses.append(say("stage.range.by_scales", what=what, gain=gain, bits=f"{finer.bits:.4g}"))
+    words = _capital(say("stage.range.and").join(clauses) + say("stage.range.end"))
+    not_run = _not_run(state, ranges, finer)
+    without = ""
+    if not_run is not None:
+        what = _scales(not_run.scheme, state)
+        gain = _gain(gain_db(not_run.sqnr_db, now))
+        without = _capital(say("stage.range.no_kernel", what=what, gain=gain))
+    of_a_part = say("recipes.of_a_part", share=f"{100 * ranges.share:.2g}") if ranges.share < 1 else ""
+    answer = sentences(words if clauses else say("stage.range.none"), without, of_a_part)
     if not clauses:
-        return
-    scales = worth > by_range
-    best = finer if scales else ranges.best
-    assert best is not None
-    assert best.scheme is not None
-    label = plain(_capital(_scales(best.scheme, state))) if scales else say("stage.range.use_range")
-    with action:
-        offer(label, "range_use", _take, best.scheme, lock="scheme" if scales else "range")
+        return RangeAnswer(answer)
+    if finer and worth > by_range:
+        return RangeAnswer(answer, plain(_capital(_scales(finer.scheme, state))), finer.scheme, "scheme")
+    assert ranges.best is not None
+    return RangeAnswer(answer, say("stage.range.use_range"), ranges.best.scheme)
+
+
+def _is_small(state: LabState) -> bool:
+    return math.prod(state.source.shape) < HEAVY_ELEMENTS
+
+
+def _trying(state: LabState) -> AbstractContextManager[None]:
+    """Show what takes a while; of a small tensor nothing does."""
+    if _is_small(state):
+        return nullcontext()
+    return st.spinner(say("stage.range.trying"), show_time=True)
 
 
 def _worth(finer: RecipeRow | None, now_db: float, state: LabState) -> float:
@@ -116,7 +156,7 @@ def _finer_scales(state: LabState, ranges: CalibrationComparison, *, run: bool =
     finer = (scheme.replace(granularity=each) for each in other_granularities(state))
     those = tuple(each for each in finer if is_by_inputs(each, source.shape) != run)
     work = partial(best_of, schemes=those, now_db=ranges.current.sqnr_db, cells=cells)
-    with st.spinner(say("stage.range.trying"), show_time=True):
+    with _trying(state):
         return heavy_fact(source, f"scales {run} {cells} {scheme}", work)
 
 
@@ -333,7 +373,7 @@ def _compared(state: LabState, block: tuple[int, ...] | None) -> CalibrationComp
         tried = _quick(state) if st.session_state.get(_ALL, False) else _AT_FIRST
         cells = None if st.session_state.get(_EXACT) else _CELLS
     work = partial(compare_calibrations, scheme=scheme, calibrations=tried, block=block, cells=cells)
-    with st.spinner(say("stage.range.trying"), show_time=True):
+    with _trying(state):
         return heavy_fact(state.source, f"calibrations {tried} {block} {cells} {scheme}", work)
 
 
