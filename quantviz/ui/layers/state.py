@@ -207,6 +207,19 @@ def seen_layer(state: LayerState, pair: Pair | None = None, method: str | None =
     return _kept(source, key, make)
 
 
+def errors_of_chains(state: LayerState, chains: tuple[str, ...]) -> tuple[float, ...]:
+    """Return the output error held back under each chain of methods, nan for one that cannot work here."""
+
+    def error(chain: str) -> float:
+        try:
+            return seen_layer(state, method=chain).result.rel_out.held_back
+        except QuantVizError:
+            return math.nan
+
+    key = f"errors {state.source.key} {state.pair} {state.seed} {' '.join(chains)}"
+    return _kept(state.source, key, lambda: tuple(map(error, chains)))
+
+
 def _kept(source: LayerSource, key: str, make: Callable[[], T]) -> T:
     """Return a cached result: of one's own tensors it stays in the session, others are shared."""
     if all(part.shared for part in source.parts):
