@@ -61,8 +61,8 @@ function productOf(a, b, [tokens, inputs, outputs]) {
 
 /**
  * Return the product of a layer, the parts of its error, the error, Y and Ŷ: each tokens × outputs, float64.
- * `sides` has X and X̂, tokens × inputs, and W and Ŵ, outputs × inputs, in float32. Products of sides that are
- * those of `known`, an earlier result with its sides, are not computed again.
+ * `sides` has X and X̂, tokens × inputs, and W and Ŵ, outputs × inputs, in float32. Products of sides that
+ * are those of `known`, an earlier result with its sides, are not computed again.
  */
 export function multiplied(sides, shape, known = null) {
   const { x, xHat, w, wHat, bias } = sides;
