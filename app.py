@@ -44,7 +44,7 @@ AHEAD = Ahead(
 SHEETS = {
     "": ("home/home.css",),
     "bugs": ("gallery/gallery.css",),
-    "checkpoints": ("checkpoints/checkpoints.css",),
+    "checkpoints": ("checkpoints/checkpoints.css", "checkpoints/models.css"),
     "golf": ("lab/lab.css", "golf/golf.css"),
     "lab": ("lab/lab.css",),
     "layers": ("layers/layers.css",),

@@ -51,6 +51,14 @@ if TYPE_CHECKING:
     from quantviz.layers.layer_result import LayerResult as LayerResult
     from quantviz.layers.layer_result import layer as layer
     from quantviz.layers.leaderboard import leaderboard as leaderboard
+    from quantviz.models.capturing import capture as capture
+    from quantviz.models.model_schemes import LayerSchemes as LayerSchemes
+    from quantviz.models.model_schemes import ModelSchemes as ModelSchemes
+    from quantviz.models.run_file import CapturedRun as CapturedRun
+    from quantviz.models.running import RunResult as RunResult
+    from quantviz.models.running import run as run
+    from quantviz.models.runs import RunComparison as RunComparison
+    from quantviz.models.runs import compare_runs as compare_runs
     from quantviz.quantization.explanation import Explanation as Explanation
     from quantviz.quantization.explanation import Step as Step
     from quantviz.quantization.explanation import explain as explain
@@ -135,6 +143,11 @@ _HOMES = {
     "layers.integer_engines": ("INTEGER_ENGINES",),
     "layers.integer_result": ("IntegerResult", "integer_layer"),
     "layers.layer_result": ("LayerResult", "layer"),
+    "models.capturing": ("capture",),
+    "models.run_file": ("CapturedRun",),
+    "models.runs": ("RunComparison", "compare_runs"),
+    "models.model_schemes": ("LayerSchemes", "ModelSchemes"),
+    "models.running": ("RunResult", "run"),
     "layers.leaderboard": ("leaderboard",),
     "figures.panels": ("plot_quantization_errors",),
     "schemes.formats": ("FORMATS", "FloatBits", "NumberFormat"),

@@ -165,22 +165,24 @@ ALLOWED = {
     " text",
     "work_process": "budget errors own_process streaming",
     "analysis": "budget door errors evaluation quantization schemes streaming tensors",
-    "layers": "analysis budget door errors evaluation pickling quantization schemes sources streaming tensors text"
-    " whole_files",
+    "layers": "analysis budget door errors evaluation pickling quantization schemes sources streaming tensors"
+    " text whole_files",
     "checkpoints": "analysis compiled door errors evaluation own_process pickling quantization"
     " quoting schemes sources streaming tensors text whole_files",
+    "models": "door errors evaluation layers pickling quantization schemes sources streaming text"
+    " whole_files",
     "lab": "errors layers schemes sources tensors",
-    "figures": "analysis checkpoints door errors evaluation layers quantization schemes streaming tensors"
-    " text",
+    "figures": "analysis checkpoints door errors evaluation layers models quantization schemes streaming"
+    " tensors text",
     "browser": "",
-    "export": "checkpoints door errors evaluation figures lab quantization quoting schemes sources tensors"
-    " text whole_files",
+    "export": "checkpoints door errors evaluation figures lab models quantization quoting schemes sources"
+    " tensors text whole_files",
     "teaching": "analysis errors evaluation export figures lab quantization schemes sources streaming"
     " tensors text",
     "course": "teaching",
     "lessons": "teaching",
-    "cli": "analysis checkpoints errors evaluation export figures lab layers own_process quantization quoting"
-    " schemes sources streaming tensors text whole_files",
+    "cli": "analysis checkpoints errors evaluation export figures lab layers models own_process quantization"
+    " quoting schemes sources streaming tensors text whole_files",
     "__main__": "cli",
     "standby": "checkpoints cli own_process",
     "ui/shell": "browser budget errors figures lab schemes sources streaming tensors text work_process",
@@ -189,12 +191,12 @@ ALLOWED = {
     "ui/missing": "ui/components ui/shell",
     "ui/lab": "analysis checkpoints errors evaluation export figures lab quantization schemes sources"
     " streaming teaching tensors text ui/components ui/shell",
-    "ui/checkpoints": "checkpoints errors export figures lab quoting schemes sources standby"
+    "ui/checkpoints": "checkpoints errors export figures lab models quoting schemes sources standby"
     " text ui/components ui/lab ui/shell whole_files",
     "ui/lessons": "analysis errors figures lab quantization teaching ui/components ui/lab ui/shell",
     "ui/formats": "errors figures lab quantization schemes text ui/components ui/shell",
-    "ui/layers": "browser errors evaluation figures lab layers schemes sources text ui/components ui/lab"
-    " ui/shell",
+    "ui/layers": "browser compiled errors evaluation figures lab layers schemes sources text ui/components"
+    " ui/lab ui/shell",
     "ui/golf": "analysis errors figures lab schemes teaching tensors ui/components ui/lab ui/shell",
     "ui/gallery": "browser errors figures sources teaching ui/components ui/shell",
     "ui/teacher": "errors lab teaching text ui/components ui/shell",

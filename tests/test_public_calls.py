@@ -19,6 +19,8 @@ FUNCTIONS = [
 UNTRIED = {
     ("audit", "report", "a class"),
     ("audit", "report", "a function"),
+    ("compare_runs", "report", "a class"),
+    ("compare_runs", "report", "a function"),
     ("scan", "scheduler", "a text"),
 }
 

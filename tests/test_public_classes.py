@@ -33,7 +33,10 @@ def instances(tmp_path_factory):
     made = [
         *(result, result.layout, result.range, result.qparams, explained, explained.steps[0]),
         *map(answer, ("allocate", "allocation_frontier", "audit", "blame", "clipping_curve")),
-        *map(answer, ("collect", "compare_schemes", "layer", "measure", "rate_distortion")),
+        *map(
+            answer,
+            ("capture", "collect", "compare_runs", "compare_schemes", "layer", "measure", "rate_distortion"),
+        ),
         *(answer("integer_layer"), qv.Codes([[1, 2]], 0.5)),
         *(qv.Scheme(), course, course.scale, qv.Offer(("int8",)), qv.Note.of("tail")),
         *(qv.FORMATS["int4"], qv.FORMATS["float8_e4m3fn"].float_bits, qv.QuantVizError("tail")),

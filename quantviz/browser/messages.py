@@ -216,6 +216,14 @@ _MOVE = Kinds(
         "mark": Record({"at": Number()}),
     }
 )
+#: Move of a hand in the picture of a layer: see `quantviz/lab/layer_moves.py`.
+_LAYER_MOVE = Kinds(
+    {
+        "range": Record({"lo": _FLOAT32, "hi": _FLOAT32, "channel": Whole()}),
+        "channel": Record({"size": _FLOAT32, "channel": Whole()}),
+        "weight": Record({"output": Whole(), "value": _FLOAT32, "channel": Whole()}),
+    }
+)
 
 #: Messages of each script of this folder, by the names that its component has. A script that is not here
 #: sends none.
@@ -236,6 +244,7 @@ MESSAGES: Mapping[str, Mapping[str, Shape]] = MappingProxyType(
             "whole": Flag(),
             "height": Whole(100, 10_000),
         },
+        "layer_hand_component": {"release": _LAYER_MOVE},
         "gallery_component": {"at": Whole(), "cell": _CELL},
         "home_component": {"go": _GO},
         "continue_component": {"go": _GO},

@@ -25,6 +25,7 @@ VERBS: Mapping[str, str] = MappingProxyType(
     {
         "scan": "Measure every tensor of a checkpoint under recipes.",
         "compare": "Compare a quantized file with its original.",
+        "runs": "Compare runs of a model, tensor by tensor.",
         "allocate": "Choose a recipe for each tensor within a budget of bits.",
         "measure": "Print the metrics of a tensor under schemes.",
         "layer": "Print what rounding does to the outputs of a layer.",

@@ -25,7 +25,7 @@ _BETWEEN_LINES = 30.0
 #: Addresses that are printed.
 _PRINTED = 3
 
-_takes_progress = click.option(
+takes_progress = click.option(
     "--progress/--no-progress",
     default=True,
     help="Say how far it is: in one line on a terminal, else in a line every half minute.",
@@ -40,7 +40,7 @@ _takes_app = click.option(
 
 def takes_report(command: _F) -> _F:
     """Add `--progress`, `--app` and `--outputs-axis` to a command that reports on a checkpoint."""
-    return _takes_progress(_takes_app(takes_outputs_axes(command)))
+    return takes_progress(_takes_app(takes_outputs_axes(command)))
 
 
 class ProgressLine:

@@ -62,15 +62,16 @@ def report(
     language: str = DEFAULT_LANGUAGE,
     links: Mapping[str, str] | None = None,
 ) -> str:
-    """Return a scan's table or an audit as one page of HTML that needs no other file; write it to `path`.
+    """Return a scan's table, an audit or compared runs as one page of HTML, and write it to `path`.
 
-    The worst tensors come first, with the reasons and remedies; then a map of layers by kinds, the recipes
-    side by side, the worst tensors, and those that were not measured. Names are text, whatever is in them.
+    It needs no other file. Of a scan the worst tensors come first, with the reasons and remedies; then a map
+    of layers by kinds, the recipes side by side, the worst tensors, and those that were not measured. Names
+    are text, whatever is in them.
 
     Args:
-        table: The result of `audit` or of `scan`: a DataFrame, or records with `tensor`, `recipe`, `status`
-            and `sqnr_db`; `shape`, `content`, `bits`, `max_error`, `kurtosis`, `clipped_share`,
-            `zeroed_share` and `reason` are used if present.
+        table: The result of `audit`, of `compare_runs` or of `scan`: a DataFrame, or records with `tensor`,
+            `recipe`, `status` and `sqnr_db`; `shape`, `content`, `bits`, `max_error`, `kurtosis`,
+            `clipped_share`, `zeroed_share` and `reason` are used if present.
         path: Where the page is written; nowhere if None.
         title: Its heading.
         recipe: The recipe whose worst tensors are listed; the first of the table if None.
@@ -86,8 +87,13 @@ def report(
     (True, False)
     """
     from quantviz.checkpoints.audit.auditing import Audit
+    from quantviz.models.runs import RunComparison
 
     known_language(language)
+    if isinstance(table, RunComparison):
+        from quantviz.export.runs_report import runs_html
+
+        return _put(runs_html(table, title=title, language=language), path)
     if isinstance(table, Audit):
         return _put(audit_html(table, title=title, language=language, links=links), path)
     summary = summary_of(table, language)

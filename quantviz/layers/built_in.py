@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from quantviz.errors import QuantVizError
 from quantviz.schemes.granularity import Shape
+from quantviz.sources.base import AtHand, Source
 from quantviz.text import text
 
 if TYPE_CHECKING:
@@ -147,6 +148,11 @@ class BuiltInLayer:
         return self._entry.inputs
 
     @property
+    def parts(self) -> tuple[Source, ...]:
+        """Return the sources of tensors that it is made of: none."""
+        return ()
+
+    @property
     def key(self) -> str:
         """Return a text that identifies the layer, without reading its values."""
         return f"{self.id}(name={self.name})"
@@ -157,7 +163,7 @@ class BuiltInLayer:
             known = ", ".join(BUILT_IN_LAYERS)
             yield QuantVizError("layer.unknown_built_in", got=self.name, known=known)
 
-    def open(self) -> Captured:
+    def open(self, at_hand: AtHand = AtHand()) -> Captured:  # noqa: B008 (it holds nothing)
         """Return the layer with its values.
 
         Raises:

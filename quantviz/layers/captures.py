@@ -15,9 +15,7 @@ each tensor.
 from __future__ import annotations
 
 import json
-import math
 import os
-import struct
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import PurePath
@@ -33,8 +31,9 @@ from quantviz.pickling import Picklable
 from quantviz.schemes.granularity import Shape
 from quantviz.schemes.scheme import Scheme
 from quantviz.sources.files import Catalog, open_tensors
+from quantviz.sources.files.safetensors import written_header
 from quantviz.streaming.regions import read_whole
-from quantviz.tensors.lazy import Stored
+from quantviz.tensors.lazy import Stored, as_stored
 from quantviz.whole_files import write_file
 
 Values: TypeAlias = torch.Tensor | Stored
@@ -46,9 +45,7 @@ KINDS = ("linear", "conv2d", "conv1d")
 #: The axes of each tensor of a layer, by the end of its name.
 _AXES = {"weight": ("output", "input"), "inputs": ("token", "input"), "bias": ("output",)}
 #: The dtypes that are written, by torch's name.
-_DTYPES = {"float16": "F16", "bfloat16": "BF16", "float32": "F32"}
-#: The header's length is a multiple of this, in bytes, so that values lie on their own boundaries.
-_ALIGNED = 8
+_DTYPES = ("float16", "bfloat16", "float32")
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,6 +73,11 @@ class Captured(Picklable):
     def shape(self) -> Shape:
         """Return the numbers of tokens, of input channels and of outputs."""
         return (*self.inputs.shape, self.weight.shape[0])
+
+    def whole(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return all of W and X, float32."""
+        weight, inputs = (read_whole(as_stored(each)[0]) for each in (self.weight, self.inputs))
+        return weight, inputs
 
     def result(
         self,
@@ -156,26 +158,10 @@ def write_capture(path: str | os.PathLike[str], layers: Iterable[Captured]) -> N
     """
     listed = list(layers)
     tensors = dict(_tensors(listed))
-    header: dict[str, Any] = {
-        "__metadata__": {
-            "format": FORMAT,
-            "layers": json.dumps(
-                [{"name": each.name, "kind": each.kind, "seen": each.seen} for each in listed]
-            ),
-            "axes": json.dumps(_AXES),
-        }
-    }
-    at = 0
-    for name, values in tensors.items():
-        dtype = _dtype_of(values)
-        size = math.prod(values.shape) * getattr(torch, dtype).itemsize
-        header[name] = {
-            "dtype": _DTYPES[dtype],
-            "shape": list(values.shape),
-            "data_offsets": [at, at + size],
-        }
-        at += size
-    write_file(path, _parts(header, tensors))
+    entries = [{"name": each.name, "kind": each.kind, "seen": each.seen} for each in listed]
+    texts = {"format": FORMAT, "layers": json.dumps(entries), "axes": json.dumps(_AXES)}
+    declared = {name: (_dtype_of(values), tuple(values.shape)) for name, values in tensors.items()}
+    write_file(path, _parts(written_header(texts, declared), tensors))
 
 
 def captured_in(catalog: Catalog) -> tuple[Captured, ...]:
@@ -207,11 +193,9 @@ def _dtype_of(values: Values) -> str:
     return dtype if dtype in _DTYPES else "float32"
 
 
-def _parts(header: dict[str, Any], tensors: Mapping[str, Values]) -> Iterator[bytes]:
+def _parts(header: bytes, tensors: Mapping[str, Values]) -> Iterator[bytes]:
     """Yield the bytes of the header, then those of each tensor: one at a time is in memory."""
-    written = json.dumps(header).encode()
-    written += b" " * (-len(written) % _ALIGNED)
-    yield struct.pack("<Q", len(written)) + written
+    yield header
     for values in tensors.values():
         whole = read_whole(values) if isinstance(values, Stored) else values.detach()
         plain = whole.to("cpu", getattr(torch, _dtype_of(values))).contiguous()

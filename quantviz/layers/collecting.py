@@ -188,8 +188,8 @@ def collect(
     with ExitStack() as hooks, torch.no_grad():
         for each in watched:
             hooks.enter_context(_hooked(each, order))
-        for number, batch in enumerate(_iterated(batches)):
-            _run(model, batch, number)
+        for number, batch in enumerate(iterated(batches)):
+            run_batch(model, batch, number)
     if not order:
         raise QuantVizError("collect.nothing_ran", count=len(watched))
     idle = [each.name for each in watched if each.name not in order]
@@ -253,7 +253,7 @@ def _hooked(layer: _Watched, order: dict[str, _Watched]) -> Iterator[None]:
         handle.remove()
 
 
-def _iterated(batches: Any) -> Iterator[Any]:
+def iterated(batches: Any) -> Iterator[Any]:
     """Return an iterator over batches; raise `QuantVizError` for one batch in place of several."""
     if isinstance(batches, torch.Tensor | Mapping | str | bytes):
         raise QuantVizError("collect.one_batch", got=type(batches).__name__)
@@ -263,7 +263,7 @@ def _iterated(batches: Any) -> Iterator[Any]:
         raise QuantVizError("collect.one_batch", got=type(batches).__name__) from None
 
 
-def _run(model: Callable[..., Any], batch: Any, number: int) -> None:
+def run_batch(model: Callable[..., Any], batch: Any, number: int) -> None:
     """Call the model with a batch; its own failure becomes a sentence, with its traceback as the cause."""
     try:
         if isinstance(batch, Mapping):

@@ -2,20 +2,23 @@
 
 builtin(name=loud_weight)
 layer(builtin(name=real_weight),normal(rows=320,cols=64,seed=1))
+changed(builtin(name=loud_weight),w1.2=3.5,x0=2.0)
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 from quantviz.errors import QuantVizError
 from quantviz.layers.built_in import BuiltInLayer
+from quantviz.layers.changes import Changes
 from quantviz.schemes import text_form
 from quantviz.schemes.granularity import Shape
 from quantviz.sources import parse_source, write_source
 from quantviz.sources.base import AtHand, Source
+from quantviz.text import text
 
 if TYPE_CHECKING:
     from quantviz.layers.captures import Captured
@@ -86,7 +89,78 @@ class OwnLayer:
         return f"{self.weight.title(language)} × {self.inputs.title(language)}"
 
 
-LayerSource: TypeAlias = BuiltInLayer | OwnLayer
+@dataclass(frozen=True)
+class ChangedLayer:
+    """A small layer with changes by hand.
+
+    >>> layer = parse_layer("changed(builtin(name=loud_input),w0.1=2.5,x2=7.0)").open()
+    >>> layer.weight.read((0, 1)).item(), layer.inputs.read((slice(None), 2)).abs().max().item()
+    (2.5, 7.0)
+    """
+
+    source: BuiltInLayer | OwnLayer
+    changes: Changes
+    id: ClassVar[str] = "changed"
+
+    @classmethod
+    def of(cls, source: LayerSource, changes: Changes) -> ChangedLayer:
+        """Return a layer with these changes in place of those that it has.
+
+        Raises:
+            QuantVizError: The changes are not possible.
+        """
+        layer = cls(source.source if isinstance(source, ChangedLayer) else source, changes)
+        for problem in layer.problems():
+            raise problem
+        return layer
+
+    @property
+    def parts(self) -> tuple[Source, ...]:
+        """Return the sources of the tensors that it is made of; none of a built-in one."""
+        return self.source.parts
+
+    @property
+    def shape(self) -> Shape:
+        """Return the numbers of tokens, of input channels and of outputs, without reading its values."""
+        return self.source.shape
+
+    @property
+    def key(self) -> str:
+        """Return a text that identifies the layer within the session, without reading its values."""
+        return self.around(self.source.key)
+
+    def around(self, source: str) -> str:
+        """Return its text form with that of its source."""
+        return f"{self.id}({','.join((source, *self.changes.written()))})"
+
+    def problems(self) -> Iterator[QuantVizError]:
+        """Yield an error for each reason why there is no such layer."""
+        for problem in self.source.problems():
+            yield problem
+            return
+        yield from self.changes.problems(self.shape)
+
+    def open(self, at_hand: AtHand = AtHand()) -> Captured:  # noqa: B008 (it holds nothing)
+        """Return the layer with its values.
+
+        Raises:
+            QuantVizError: There is no such layer.
+        """
+        from quantviz.tensors.lazy import InMemory, as_stored
+
+        for problem in self.problems():
+            raise problem
+        opened = self.source.open(at_hand)
+        weight, inputs = (as_stored(each)[0] for each in (opened.weight, opened.inputs))
+        w, x = self.changes.changed(*opened.whole())
+        return replace(opened, weight=InMemory(w, dtype=weight.dtype), inputs=InMemory(x, dtype=inputs.dtype))
+
+    def title(self, language: str) -> str:
+        """Return the layer's name for people."""
+        return text("layers.changed", language, name=self.source.title(language))
+
+
+LayerSource: TypeAlias = BuiltInLayer | OwnLayer | ChangedLayer
 
 
 def parse_layer(form: str, *, present: bool = True) -> LayerSource:
@@ -105,6 +179,11 @@ def parse_layer(form: str, *, present: bool = True) -> LayerSource:
         if not 2 <= len(parts) <= 3:
             raise QuantVizError("layer.form", got=form)
         source = OwnLayer(*(parse_source(part, present=present) for part in parts))
+    elif name == ChangedLayer.id and inner.endswith(")"):
+        base, *forms = text_form.split_outside_parentheses(inner[:-1])
+        if not forms or base.startswith(ChangedLayer.id):
+            raise QuantVizError("layer.form", got=form)
+        source = ChangedLayer.of(parse_layer(base, present=present), Changes.read(forms))
     elif name == BuiltInLayer.id:
         _, fields = text_form.read_head(form)
         if set(fields) != {"name"}:
@@ -125,4 +204,6 @@ def write_layer(source: LayerSource) -> str:
     """
     if isinstance(source, BuiltInLayer):
         return source.key
+    if isinstance(source, ChangedLayer):
+        return source.around(write_layer(source.source))
     return f"{source.id}({','.join(write_source(part) for part in source.parts)})"

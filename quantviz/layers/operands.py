@@ -234,11 +234,20 @@ def study_of_tokens(
     """
     for problem in scheme.problems(stored.shape):
         raise problem
-    layout = scheme.layout(stored.shape)
-    if not static or layout.view_shape != stored.shape or layout.grid_shape[0] != 1:
+    if not static or not shares_scales(scheme, stored.shape):
         return Study.of(stored, scheme, facts=known)
     used = Study.of(InMemory(read_whole(stored)[~held_back], dtype=stored.dtype), scheme)
     return Study.of(stored, scheme, facts=known, found=used.qparams)
+
+
+def shares_scales(scheme: Scheme, shape: Shape) -> bool:
+    """Return whether all tokens of a matrix of `shape` share their scales.
+
+    >>> shares_scales(Scheme("int8"), (8, 4)), shares_scales(as_scheme("int8_per_row"), (8, 4))
+    (True, False)
+    """
+    layout = scheme.layout(shape)
+    return layout.view_shape == shape and layout.grid_shape[0] == 1
 
 
 def _finite_facts(stored: Stored, name: str) -> Facts:

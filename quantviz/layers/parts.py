@@ -6,6 +6,9 @@ With ΔW = Ŵ − W and ΔX = X̂ − X, the error of the product is
 
 Each part is a product of its own in float64, and the error is *defined* as the sum of the parts, from left to
 right: so the parts add up to the last bit, where a difference of two large products would have lost digits.
+
+A product is summed as the machine's library does it, whose order differs between machines and sizes. A small
+layer's are added up from the first input channel to the last: the same bits everywhere, in a browser too.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from dataclasses import dataclass
 
 import torch
 
+from quantviz.layers.changes import SMALL
 from quantviz.layers.operands import Operand
 
 #: The parts of an error, in the order in which they are added up: `Cells` has a field for each.
@@ -77,25 +81,46 @@ class Layer:
         """Return the number of multiplications of the product."""
         return self.inputs.shape[0] * self.inputs.shape[1] * self.weights.shape[0]
 
+    @property
+    def is_small(self) -> bool:
+        """Return whether its products are summed in order."""
+        return max(*self.inputs.shape, self.weights.shape[0]) <= SMALL
+
     def cells(self, tokens: slice, outputs: slice) -> Cells:
         """Return a window of the outputs with the parts of their errors."""
         x = self.inputs.values(tokens).to(torch.float64)
         x_change = self.inputs.changes(tokens)
         w = self.weights.values(outputs).to(torch.float64)
         w_change = self.weights.changes(outputs)
-        product = x @ w.T
-        of_weights = x @ w_change.T
+        multiplied = summed_in_order if self.is_small else summed_in_any_order
+        product = multiplied(x, w)
+        of_weights = multiplied(x, w_change)
         if self.bias_change is not None:
             of_weights = of_weights + self.bias_change[outputs]
         unrounded = Cells(
             product,
             self.bias[outputs],
             weights=of_weights,
-            inputs=x_change @ w.T,
-            cross=x_change @ w_change.T,
+            inputs=multiplied(x_change, w),
+            cross=multiplied(x_change, w_change),
             outputs=torch.zeros_like(product),
         )
         if self.outputs is None:
             return unrounded
         rounded = self.outputs.quantized(tokens)[:, outputs].to(torch.float64)
         return dataclasses.replace(unrounded, outputs=rounded - unrounded.y_hat)
+
+
+def summed_in_order(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    """Return xwᵀ, float64 (tokens, outputs): each output adds its products up from the first input on, and
+    rounds each product and each sum.
+    """
+    total = torch.zeros(len(x), len(w), dtype=torch.float64)
+    for of_tokens, of_outputs in zip(x.T, w.T, strict=True):
+        total += torch.outer(of_tokens, of_outputs)
+    return total
+
+
+def summed_in_any_order(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    """Return xwᵀ as the machine's library sums it, float64 (tokens, outputs)."""
+    return x @ w.T

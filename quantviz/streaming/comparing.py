@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +26,28 @@ from quantviz.streaming.result_metrics import moments_of_sums
 from quantviz.streaming.tensor_facts import DECODED
 from quantviz.tensors import blocks
 
-_Flags = npt.NDArray[np.bool_]
+_Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Scales:
+    """Scales and zero points of some rows, as compiled code takes them."""
+
+    program: Program
+    #: The values of blocks that the program reads, float64, those of one name after those of another.
+    params: tuple[_Array, ...]
+    #: One number a block, float32: those that values follow from.
+    scale: _Array
+    zero_point: _Array
+    #: The blocks of which all codes have the same value, bool; empty where there is none.
+    apart: _Array
+
+    def of_rows(self, start: int, stop: int, count: int) -> Scales:
+        """Return those of some rows of `count`, each of which has blocks of its own."""
+        blocks_of_row = self.scale.size // count
+        here = slice(start * blocks_of_row, stop * blocks_of_row)
+        params = tuple(each[here] for each in self.params)
+        return Scales(self.program, params, self.scale[here], self.zero_point[here], self.apart[here])
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +70,8 @@ class Band:
     #: Words that the codes are unpacked from, where they are of four bits, eight neighbours of a row in each
     #: word, the first in the lowest bits: int32 of `(columns / 8, rows)`.
     words: torch.Tensor | None = None
+    #: Its scales as compiled code takes them, where they were prepared with those of other rows.
+    scales: Scales | None = None
 
     @cached_property
     def q(self) -> torch.Tensor:
@@ -80,15 +104,42 @@ class Band:
     @property
     def params(self) -> QParams:
         """Return scale and zero point, with scales of 0 replaced by 1 so that nothing is divided by 0."""
-        scale = torch.where(self.scale == 0, 1.0, self.scale)
-        return QParams(scale, self.zero_point, zero_domain=self.scheme.zero_domain, stored=True)
+        return _params(self.scheme, self.scale, self.zero_point)
+
+
+def _params(scheme: Scheme, scale: torch.Tensor, zero_point: torch.Tensor) -> QParams:
+    safe = torch.where(scale == 0, 1.0, scale)
+    return QParams(safe, zero_point, zero_domain=scheme.zero_domain, stored=True)
+
+
+@dataclass(frozen=True, eq=False)
+class Added:
+    """Sums and counts that compiled code adds up over cells: see `moments_of_sums`."""
+
+    sums: _Array
+    cells: int
+    largest: int
+    counts: _Array
+
+    def join(self, other: Added) -> Added:
+        """Return the sums and counts of both."""
+        return Added(
+            self.sums + other.sums,
+            self.cells + other.cells,
+            max(self.largest, other.largest),
+            self.counts + other.counts,
+        )
+
+    @property
+    def moments(self) -> Moments:
+        return moments_of_sums(self.sums, self.cells, self.largest, self.counts)
 
 
 @dataclass(frozen=True, eq=False)
 class Compared:
     """The comparison of a band with its original."""
 
-    moments: Moments
+    found: Moments | Added
     #: Number of codes in each column that are nearest to the original's value.
     near: torch.Tensor
     #: Number of blocks, and of those in which saturation would change a code.
@@ -97,6 +148,10 @@ class Compared:
     #: The least and the largest of the original's values, and of the file's, all of which are finite; none
     #: where they were not looked for.
     ends: tuple[tuple[float, float], tuple[float, float]] | None = None
+
+    @property
+    def moments(self) -> Moments:
+        return self.found.moments if isinstance(self.found, Added) else self.found
 
 
 def _grid(values: torch.Tensor, layout: BlockLayout) -> torch.Tensor:
@@ -143,9 +198,12 @@ def compared(band: Band, *, count: int) -> Compared:
         band: The rows.
         count: The number of elements of the whole weight.
     """
-    kernels = count > limits.FUSED and kernel_access.fixed_ready()
-    comparison = _by_kernel(band) if kernels else None
+    comparison = _by_kernel(band) if _by_kernels(count) else None
     return by_reference(band) if comparison is None else comparison
+
+
+def _by_kernels(count: int) -> bool:
+    return count > limits.FUSED and kernel_access.fixed_ready()
 
 
 def by_reference(band: Band) -> Compared:
@@ -172,21 +230,40 @@ def _by_kernel(band: Band) -> Compared | None:
     if given is None:
         return None
     scheme, layout = given
-    absmax = largest_magnitude(band.x) if scheme.arithmetic.scale.global_rule else torch.tensor(0.0)
-    params = stored_qparams(band.params, absmax, scheme, layout)
+    scales = band.scales
+    if scales is None:
+        absmax = largest_magnitude(band.x) if scheme.arithmetic.scale.global_rule else torch.tensor(0.0)
+        scales = _scales(scheme, layout, band.scale, band.zero_point, absmax)
+    return None if scales is None else _run(band, layout, scales)
+
+
+def scales_of_rows(
+    scheme: Scheme, scale: torch.Tensor, zero_point: torch.Tensor, shape: Shape
+) -> Scales | None:
+    """Return scales of all rows of a weight, of which those of some can be taken; none where there are none
+    for each row by itself, or no compiled code.
+    """
+    given = _given(scheme, shape) if _by_kernels(math.prod(shape)) else None
+    if given is None or given[1].grid_shape[0] != shape[0] or given[0].arithmetic.scale.global_rule:
+        return None
+    return _scales(*given, scale, zero_point, torch.tensor(0.0))
+
+
+def _scales(
+    scheme: Scheme, layout: BlockLayout, scale: torch.Tensor, zero_point: torch.Tensor, absmax: torch.Tensor
+) -> Scales | None:
+    """Return scales as compiled code takes them; none if there is none for their scheme."""
+    params = stored_qparams(_params(scheme, scale, zero_point), absmax, scheme, layout)
     program = program_of(scheme, params, layout)
     if program is None:
         return None
-    apart = np.empty(0, np.bool_)
-    stored = _grid(band.scale, layout)
-    if bool((stored == 0).any()):
-        apart = (stored == 0).flatten().numpy()
-    return _run(band, layout, program, params, apart)
+    own, zero = (_grid(each, layout).flatten().numpy() for each in (scale, zero_point))
+    apart = own == 0
+    of_blocks = np.split(program.of_blocks(params), len(program.params))
+    return Scales(program, tuple(of_blocks), own, zero, apart if apart.any() else apart[:0])
 
 
-def _run(
-    band: Band, layout: BlockLayout, program: Program, params: QParams, apart: _Flags
-) -> Compared | None:
+def _run(band: Band, layout: BlockLayout, scales: Scales) -> Compared | None:
     from quantviz.compiled.comparing import TILE, compare
     from quantviz.compiled.partial_sums import INFINITE
     from quantviz.compiled.result_sums import SUMS, TABLES
@@ -204,17 +281,18 @@ def _run(
     counts = np.zeros((TABLES, 256), np.int64)
     out = np.array(START)
     decoded = np.empty(TILE, np.float32)
+    program = scales.program
     compare(
         program.comparison_address(),
         _words(band.stored),
-        _rule(band, layout),
+        _rule(band, scales),
         (codes, words, fmt.code_min),
         (
             program.place(layout, 0, band.stored.numel()),
-            (program.of_blocks(params), layout.block_count, *program.constants),
+            (np.concatenate(scales.params), layout.block_count, *program.constants),
         ),
         (decoded, decoded.view(np.uint32), np.empty(TILE, np.float32)),
-        (np.array(band.slack, np.float32), apart),
+        (np.array(band.slack, np.float32), scales.apart),
         (near, hit, counts, out),
     )
     sums = out[: len(SUMS)]
@@ -225,11 +303,11 @@ def _run(
         low, high = (np.bincount(places, of_bytes) for places in (np.arange(256) & 15, np.arange(256) >> 4))
         of_bytes = low + high
     # The first codes are those of the format: a code has no other byte.
-    moments = moments_of_sums(sums, band.stored.numel(), int(out[AT["largest"]]), of_bytes[: fmt.levels])
+    added = Added(sums, band.stored.numel(), int(out[AT["largest"]]), of_bytes[: fmt.levels])
     lo, hi, lo_value, hi_value = out[AT["least_x"] :].tolist()
     ends = (lo, hi), (lo_value, hi_value)
     return Compared(
-        moments, torch.from_numpy(near).to(torch.int64), layout.block_count, int(np.count_nonzero(hit)), ends
+        added, torch.from_numpy(near).to(torch.int64), layout.block_count, int(np.count_nonzero(hit)), ends
     )
 
 
@@ -245,7 +323,7 @@ def _words(x: torch.Tensor) -> tuple[npt.NDArray[np.uint16], int, npt.NDArray[np
 
 
 def _rule(
-    band: Band, layout: BlockLayout
+    band: Band, scales: Scales
 ) -> tuple[int, npt.NDArray[np.float32], npt.NDArray[np.float32], npt.NDArray[np.float32]]:
     """Return how the file's values follow from its codes, as the kernel takes it."""
     from quantviz.compiled.comparing import ADDED, GIVEN, SHIFTED
@@ -253,5 +331,4 @@ def _rule(
     none = np.empty(0, np.float32)
     if band.given is not None:
         return GIVEN, band.given.contiguous().flatten().numpy(), none, none
-    scale, zero = (_grid(each, layout).flatten().numpy() for each in (band.scale, band.zero_point))
-    return ADDED if band.adds else SHIFTED, none, scale, zero
+    return ADDED if band.adds else SHIFTED, none, scales.scale, scales.zero_point

@@ -11,7 +11,9 @@ import quantviz as qv
 from quantviz.lab.layer_state import read_link
 from quantviz.layers.built_in import BUILT_IN_LAYERS, BuiltInLayer
 from quantviz.layers.integers_of_layer import integers_of
+from quantviz.schemes.recipes import RECIPES
 from quantviz.ui.layers.page import TABS
+from quantviz.ui.layers.scaling_pictures import WORSE
 from quantviz.ui.layers.words import percent
 from tests.helpers.sample import sample_of
 from tests.helpers.session import address, chart, decoded, healthy, opened
@@ -171,3 +173,25 @@ def test_a_method_in_the_link_opens_its_picture_and_says_what_it_brings():
     assert "GPTQ" in list(ranked["method"])
     at.selectbox(key="layers_method_choice").set_value("nearest").run()
     assert "m" not in address(healthy(at))
+
+
+@pytest.mark.parametrize(
+    ("method", "field", "value"),
+    [
+        ("smoothquant", "alpha", 0.2),
+        ("awq", "ratio", 0.15),
+        ("rotation", "angle", 20.0),
+        ("low_rank", "rank", 2),
+    ],
+)
+def test_a_methods_slider_is_its_parameter_in_the_link(method, field, value):
+    at = page("loud_input", w="int4_per_row", m=method)
+    healthy(at).select_slider(key=f"layers_{method}_{field}").set_value(value).run()
+    assert address(healthy(at))["m"] == f"{method}({field}={value})"
+
+
+def test_smoothquant_leads_to_a_layer_that_it_makes_worse():
+    state, problems = read_link({**WORSE, "m": "smoothquant"})
+    assert not problems
+    assert state.source == BuiltInLayer("minilm_0_output")
+    assert state.pair.schemes() == (RECIPES["int8_per_row"], RECIPES["int8_per_tensor"])

@@ -14,6 +14,8 @@ PART = """(at) => {
     const { [`xaxis${number}`]: x, [`yaxis${number}`]: y } = plot._fullLayout;
     return [box.x + x._offset + x.l2p(at[2]), box.y + y._offset + y.l2p(at[1])];
 }"""
+#: The hand of the layer, for a script to go on with.
+HAND = "() => { const hand = window.__quantviz.hands.get('layers_picture'); "
 #: Parts in their order, as the figure has them.
 X, W, Y = range(3)
 
@@ -22,11 +24,72 @@ def opened(page, server, more):
     page.goto(f"{server}/layers?l=builtin(name=loud_input){more}")
     page.wait_for_selector(DRAWN, state="attached")
     wait_idle(page)
+    # A scrolled page forgets where the pointer was.
+    page.locator(".st-key-layers_picture").scroll_into_view_if_needed()
+    page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
 
 
 def place(page, part, row, col):
     """Where on the screen a cell of a part is."""
     return page.evaluate(PART, [part, row, col])
+
+
+def wait_for_answer(page):
+    """Wait until plotly has drawn, bit for bit, what the browser computed of a move."""
+    page.wait_for_function(HAND + "return hand && !hand.released && !hand.moving && hand.painted === 0; }")
+    assert page.evaluate(HAND + "return hand.isDrawn(hand.picture.gd); }")
+    assert page.locator(".qv-painting").count() == 0
+    assert page.locator("[data-qv-waits]").count() == 0
+
+
+def mouse(page):
+    def act(kind, x, y):
+        page.mouse.move(x, y)
+        if kind != "move":
+            (page.mouse.down if kind == "start" else page.mouse.up)()
+
+    return act
+
+
+def fingers(page):
+    session = page.context.new_cdp_session(page)
+
+    def act(kind, x, y):
+        points = [] if kind == "end" else [{"x": x, "y": y}]
+        session.send("Input.dispatchTouchEvent", {"type": f"touch{kind.title()}", "touchPoints": points})
+
+    return act
+
+
+def move_by_hand(page, *, touch):
+    """Move a small layer by keys and by a drag in the picture: the picture follows, then the server answers
+    the same.
+    """
+    knob = page.locator(".qv-knob input").first
+    knob.focus()
+    before = page.evaluate(HAND + "return hand.shown.yHat[0]; }")
+    for _ in range(12):
+        page.keyboard.press("ArrowLeft")
+    assert page.locator(".qv-painting").count() == 1
+    assert page.evaluate(HAND + "return hand.shown.yHat[0]; }") != before
+    page.wait_for_function("new URLSearchParams(location.search).get('a').includes('manual_range')")
+    wait_for_answer(page)
+    numbers = ".qv-layer-numbers b, .qv-layer-numbers small, .qv-values b"
+    output, channel = page.evaluate(HAND + "return hand.data.cell.slice(1); }")
+    x, y = place(page, W, channel, output)
+    drag = fingers(page) if touch else mouse(page)
+    drag("start", x, y)
+    for step in range(1, 6):
+        drag("move", x + 4 * step, y)
+    page.wait_for_function(HAND + "return hand.moving && hand.choice.message.kind === 'weight'; }")
+    live = page.locator(numbers).all_inner_texts()
+    drag("end", x + 20, y)
+    page.wait_for_function("new URLSearchParams(location.search).get('l').startsWith('changed')")
+    wait_for_answer(page)
+    assert page.locator(numbers).all_inner_texts() == live
+    # Each is a step that can be undone.
+    page.locator(".st-key-layers_undo button:visible").first.click()
+    wait_for_parameter(page, "l", "builtin(name=loud_input)")
 
 
 def wait_for_parameter(page, name, value):
@@ -37,7 +100,7 @@ def wait_for_parameter(page, name, value):
 
 @pytest.mark.parametrize(("width", "more"), [(1366, "&lang=en"), (390, "&lang=zh")])
 def test_a_pointer_lights_the_lines_of_an_output_and_a_click_opens_it(new_page, serve, width, more):
-    page = new_page(width, 625 if width > 640 else 844)
+    page = new_page(width, 625 if width > 640 else 844, touch=width < 640)
     opened(page, serve(APP), more)
     page.mouse.move(*place(page, Y, 2, 3))
     # A band in X for its token, one in Wᵀ for its channel; in Y both and the cell itself.
@@ -56,6 +119,7 @@ def test_a_pointer_lights_the_lines_of_an_output_and_a_click_opens_it(new_page, 
     page.wait_for_selector(".qv-products tr.qv-selected[data-channel='1']")
     page.locator(".qv-products tr[data-channel='3'] button").click()
     wait_for_parameter(page, "j", "3")
+    move_by_hand(page, touch=width < 640)
     # The picture ends where a laptop's screen does.
     if width > 640:
         assert page.evaluate("document.querySelector('[data-testid=stMain]').scrollHeight <= innerHeight")

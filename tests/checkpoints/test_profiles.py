@@ -311,6 +311,28 @@ def test_a_tensor_without_importance_is_refused_where_llama_quantize_refuses_it(
     selected(Listing(tuple(entries[:2])), selection, recipes_named("q2_k_s"))
 
 
+@pytest.mark.parametrize(
+    ("preset", "columns", "head", "embedding"),
+    [
+        ("q1_0", 256, "q6_k", "q1_0"),
+        ("q1_0", 192, "q8_0", "q1_0"),
+        ("q2_0", 192, "q6_k", "q4_k"),
+        ("q2_0", 96, "q8_0", "q4_k"),
+    ],
+)
+def test_presets_of_one_bit_and_two_keep_the_head_and_embedding_as_llama_quantize_does(
+    preset, columns, head, embedding
+):
+    """By its code: no recorded release has both types."""
+    names = ("output.weight", "token_embd.weight", "blk.0.attn_v.weight", "blk.0.ffn_down.weight")
+    shapes = dict.fromkeys(names, (512, columns))
+    own = UNENCODED[preset]
+    found = types_of(own, shapes, {}, has_importance=False)
+    assert list(map(found.get, names)) == [head, embedding, preset, preset]
+    del shapes["output.weight"]
+    assert types_of(own, shapes, {}, has_importance=False)["token_embd.weight"] == head
+
+
 @pytest.mark.parametrize("form", ["plain", "weighed"])
 @pytest.mark.parametrize("model", RECORDED)
 def test_types_that_are_not_encoded_are_chosen_as_llama_quantize_does(model, form):
@@ -320,7 +342,7 @@ def test_types_that_are_not_encoded_are_chosen_as_llama_quantize_does(model, for
     shapes = {name: tuple(shape) for name, shape, _ in RECORDED[model]["tensors"]}
     header = RECORDED[model]["size"] - sum(-(-size // 32) * 32 for *_, size in RECORDED[model]["tensors"])
     asked = [each for each in RECORDED[model]["presets"][form] if each.lower() in UNENCODED]
-    assert len(asked) == len(UNENCODED)
+    assert UNENCODED.keys() - {each.lower() for each in asked} == {"q1_0", "q2_0"}
     # Those of every preset are the same: norms, positions, routers.
     known = RECORDED[model]["presets"]["weighed"]["IQ3_S"]["types"].get("f32", ())
     kept = {list(shapes)[k] for k in known}
@@ -350,7 +372,7 @@ def test_types_that_are_not_encoded_are_chosen_as_llama_quantize_does(model, for
 
 @pytest.mark.parametrize("preset", UNENCODED)
 def test_a_preset_that_is_not_encoded_is_refused_by_name(preset):
-    with pytest.raises(QuantVizError, match=r"llama\.cpp.*iq[1-3]_"):
+    with pytest.raises(QuantVizError, match=r"llama\.cpp.*(iq[1-3]_|q[12]_0)"):
         recipes_named(preset)
 
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from quantviz.lab.layer_moves import moved_layer
 from quantviz.lab.layer_state import (
     AS_IT_IS,
     COMPARED,
@@ -118,3 +119,39 @@ def test_the_present_pair_is_compared_first_and_once():
     assert len(set(pairs)) == len(pairs) == MOST_PAIRS
     chosen = (PAIRS["nvfp4"], state.pair)
     assert pairs_compared(state.replace(compared=chosen)) == (state.pair, PAIRS["nvfp4"])
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"kind": "range", "lo": -1.5, "hi": 1.5, "channel": 1},
+        {"kind": "channel", "size": 0.0, "channel": 3},
+        {"kind": "weight", "output": 2, "value": -0.25, "channel": 0},
+    ],
+)
+def test_a_move_is_in_the_link_and_holds_its_channel(message):
+    state = LayerState(SMALL, PAIRS["w8a8_static"], cell=(1, 2), held=(1.0, 2.0, 3.0))
+    for moved in (moved_layer(state, message), moved_layer(moved_layer(state, message), message)):
+        assert moved.channel == message["channel"]
+        assert (moved.cell, moved.held) == (state.cell, state.held)
+        assert read_link(write_link(moved)) == (moved, ())
+        assert moved != state
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        "changed(builtin(name=loud_input))",
+        "changed(changed(builtin(name=loud_input),x0=1.0),x1=1.0)",
+        "changed(builtin(name=loud_input),x4=1.0)",
+        "changed(builtin(name=loud_input),w4.0=1.0)",
+        "changed(builtin(name=loud_input),x0=-1.0)",
+        "changed(builtin(name=loud_input),w0.0=1e39)",
+        "changed(builtin(name=loud_input),y0=1.0)",
+        "changed(builtin(name=minilm_0_output),x0=1.0)",
+    ],
+)
+def test_impossible_changes_are_named(form):
+    state, problems = read_link({"l": form})
+    assert state.source == opening().source
+    assert len(problems) == 1

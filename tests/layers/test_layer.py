@@ -309,3 +309,10 @@ def test_a_wrong_place_gets_a_sentence(use, key):
         use(found(inputs=None))
     assert refused.value.key == key
     assert all(refused.value.message(language) for language in languages())
+
+
+def test_a_small_layer_adds_up_from_the_first_input_on():
+    weight, x = [[0.1, 1e8, -1e8]], [[1.0, 1.0, 1.0], [3.0, 0.5, 0.5]]
+    product = qv.layer(weight, x, None, None).cells().product
+    one, large = torch.tensor(0.1).item(), 1e8
+    assert product.flatten().tolist() == [(one + large) - large, (3 * one + large / 2) - large / 2]

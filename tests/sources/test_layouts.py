@@ -36,9 +36,11 @@ def weights_of(path):
             rows = weight.shape[0]
             whole = weight.coded(0, rows)
             step = weight.row_step
-            bands = [weight.coded(at, min(at + step, rows)) for at in range(0, rows, step)]
-            for part in ("q", "x_hat") if weight.scheme else ("x_hat",):
-                assert torch.equal(torch.cat([getattr(band, part) for band in bands]), getattr(whole, part))
+            for coded in (weight.coded, weight.read()) if weight.read else (weight.coded,):
+                bands = [coded(at, min(at + step, rows)) for at in range(0, rows, step)]
+                for part in ("q", "x_hat") if weight.scheme else ("x_hat",):
+                    joined = torch.cat([getattr(band, part) for band in bands])
+                    assert torch.equal(joined, getattr(whole, part))
             assert whole.x_hat.shape == weight.shape
             if weight.scheme is None:
                 found[weight.name] = weight, whole

@@ -82,6 +82,25 @@ def test_codes_are_unpacked_from_words_on_the_way():
         assert torch.equal(getattr(one.moments, each.name), getattr(other.moments, each.name)), each.name
 
 
+def test_scales_of_all_rows_serve_some_of_them():
+    band = band_of(SCHEMES["short groups with zero points"], empty=True)
+    wanted = comparing._by_kernel(band)
+    scales = comparing.scales_of_rows(band.scheme, band.scale, band.zero_point, SHAPE)
+    parts = []
+    for start, stop in ((0, 32), (32, SHAPE[0])):
+        rows = {n: getattr(band, n)[start:stop] for n in ("stored", "codes", "given", "scale", "zero_point")}
+        some = dataclasses.replace(band, **rows, scales=scales.of_rows(start, stop, SHAPE[0]))
+        parts.append(comparing._by_kernel(some))
+    one, other = parts
+    assert torch.equal(one.near + other.near, wanted.near)
+    assert one.saturated + other.saturated == wanted.saturated
+    joined = one.found.join(other.found).moments
+    for each in dataclasses.fields(joined):
+        own, theirs = getattr(joined, each.name), getattr(wanted.moments, each.name)
+        torch.testing.assert_close(own, theirs, rtol=1e-12, atol=1e-12, msg=each.name)
+    assert comparing.scales_of_rows(SCHEMES["columns"], torch.ones(512), torch.zeros(()), SHAPE) is None
+
+
 @pytest.mark.parametrize("value", [torch.nan, torch.inf])
 @pytest.mark.parametrize("side", ["stored", "given"])
 def test_what_is_not_finite_is_left_to_the_reference(side, value):

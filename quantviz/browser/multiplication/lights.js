@@ -18,7 +18,7 @@ export function newOverlay() {
 }
 
 // Light the rows and columns that the pixels of three axes name, `null` for none; and mark the selected cell.
-export function drawLights(overlay, gd, { pixels, edges, selected, heldRows, colors }) {
+export function drawLights(overlay, gd, { pixels, edges, selected, heldRows, colors, hand }) {
   overlay.replaceChildren();
   const parts = partsOf(gd);
   const marked = selected && [
@@ -35,6 +35,9 @@ export function drawLights(overlay, gd, { pixels, edges, selected, heldRows, col
     const [row, col] = [marked[rowAxis], marked[colAxis]];
     if (part.name === "y") markBox(overlay, boxOf(part, [row, row + 1], [col, col + 1], 7), colors, row, col);
     else markLine(overlay, part, rowAxis === 0 ? row : -1, colAxis === 2 ? col : -1, all, colors);
+    // The input and the weight that a hand can drag.
+    if (hand && part.name !== "y")
+      markHandle(overlay, boxOf(part, [row, row + 1], [col, col + 1], 7), colors);
   }
 }
 
@@ -60,6 +63,10 @@ function markLine(overlay, part, row, col, all, colors) {
   const line = { fill: "none", stroke: colors.mark, "stroke-width": 1.25, "stroke-opacity": 0.8 };
   if (row >= 0) add(overlay, boxOf(part, [row, row + 1], all.cols, 4), { ...line, class: "qv-line" });
   if (col >= 0) add(overlay, boxOf(part, all.rows, [col, col + 1], 4), { ...line, class: "qv-line" });
+}
+
+function markHandle(overlay, box, colors) {
+  add(overlay, box, { fill: "none", rx: 2, class: "qv-handle", stroke: colors.held, "stroke-width": 2.5 });
 }
 
 function markBox(overlay, box, colors, row, col) {

@@ -1,9 +1,10 @@
 // The picture of a layer's multiplication under the pointer: it lights the lines of an output, selects it on
 // a click, and asks the server for the part that was zoomed to.
 
+import { SHARED } from "../page/component.js";
 import { Card } from "../panels/card.js";
 import { plainNumber } from "../panels/numbers.js";
-import { AXES, partsOf, pixelAt, pixelOf } from "./parts.js";
+import { AXES, partsOf, partAt, pixelOf } from "./parts.js";
 import { drawLights, newOverlay } from "./lights.js";
 
 // Milliseconds that a mark waits for the server's answer, and an old picture for the new one.
@@ -33,6 +34,7 @@ export class Multiplication {
   update(known, send) {
     this.known = { ...known, heldRows: heldRows(known) };
     this.send = send;
+    SHARED.pictures.set(known.chart, this);
     this.pending = null;
     this.card.paint(known.colors);
     this.find();
@@ -48,6 +50,7 @@ export class Multiplication {
     this.overlay?.remove();
     this.dropGhost();
     this.gd = null;
+    if (SHARED.pictures.get(this.known.chart) === this) SHARED.pictures.delete(this.known.chart);
   }
 
   later(name, wait, act) {
@@ -102,6 +105,7 @@ export class Multiplication {
     const room = Math.round(this.gd.parentElement.clientHeight);
     if (Math.abs(this.gd._fullLayout.height - room) <= 1) this.dropGhost();
     this.draw();
+    SHARED.hands.get(this.known.chart)?.settle();
     const tell = () => room === this.known.height || this.send("height", room);
     if (room >= LEAST_HEIGHT) this.later("height", SETTLED, tell);
   }
@@ -143,7 +147,7 @@ export class Multiplication {
 
   point(event) {
     if (event.buttons) return this.leave();
-    const found = pixelAt(this.gd, event.clientX, event.clientY);
+    const found = partAt(this.gd, event.clientX, event.clientY);
     if (!found) return this.leave();
     this.light(found);
     this.card.show(this.words(found), event.clientX, event.clientY, event.pointerType === "touch");
@@ -196,7 +200,7 @@ export class Multiplication {
     if (!down || !event.isPrimary) return;
     if (Math.hypot(event.clientX - down.x, event.clientY - down.y) > (down.touch ? 10 : 4)) return;
     if (down.second) return this.send("whole", true);
-    const found = pixelAt(this.gd, down.x, down.y);
+    const found = partAt(this.gd, down.x, down.y);
     if (!found) return;
     if (down.touch) this.point({ clientX: down.x, clientY: down.y, buttons: 0, pointerType: "touch" });
     this.select(found);

@@ -17,7 +17,7 @@ export function partsOf(gd) {
 }
 
 // The part under a place of the window, with the pixel there: null outside of all.
-export function pixelAt(gd, clientX, clientY) {
+export function partAt(gd, clientX, clientY) {
   const box = gd?.querySelector(".svg-container")?.getBoundingClientRect();
   if (!box) return null;
   const [left, top] = [clientX - box.left, clientY - box.top];

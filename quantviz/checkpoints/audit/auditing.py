@@ -20,7 +20,7 @@ from quantviz.checkpoints.audit.pair_audit import audited, of_pair, original_as_
 from quantviz.checkpoints.audit.pair_rows import Keys
 from quantviz.checkpoints.audit.pairing import Pair, pairs_of
 from quantviz.checkpoints.audit.tasks import AuditJobs, AuditTask, both_open
-from quantviz.checkpoints.audit.tensor_audit import BECAME_OF, TensorAudit, band_of
+from quantviz.checkpoints.audit.tensor_audit import BECAME_OF, Bands, TensorAudit
 from quantviz.checkpoints.audit.verdict import findings, type_of
 from quantviz.checkpoints.model.account import Account, Became, Reason
 from quantviz.checkpoints.model.folders import name_of
@@ -46,8 +46,8 @@ from quantviz.text import DEFAULT_LANGUAGE
 if TYPE_CHECKING:
     import pandas
 
-#: Pairs that are compared at a time: while one is prepared or read, another one keeps the processors busy.
-_PAIRS = 2
+#: Pairs that are compared at a time: while two are prepared or read, another one keeps the processors busy.
+_PAIRS = 3
 #: Columns of the table that are counts.
 _COUNTS = ("blocks", "saturated_blocks", "unused_codes", "elements", "stored_bytes")
 
@@ -240,7 +240,7 @@ def audited_result(quantized_path: str | PurePath, original_path: str | PurePath
         if weight.problem:
             raise weight.problem.again()
         x = original_as_stored(pair, weight, quantized.tensors, original.tensors)[0]
-        result = result_of_band(band_of(weight, x, 0, weight.shape[0]))[0]
+        result = result_of_band(Bands(weight, x).band(0, weight.shape[0]))[0]
         return dataclasses.replace(result, notes=(*result.notes, *x.done, *weight.notes))
 
 

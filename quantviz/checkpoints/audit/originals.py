@@ -21,8 +21,9 @@ from quantviz.sources.files import Catalog
 from quantviz.sources.files.gguf import GgufCatalog
 from quantviz.tensors.lazy import Matrix, Oriented, Over, Stored, Values
 
-#: Elements that are compared at a time: with fewer, the calls around the kernels take as long as these.
-AT_ONCE = 2**22
+#: Elements that are compared at a time: with fewer, the calls around the kernels take some of the time; with
+#: more, a tensor has too few parts for threads to share.
+AT_ONCE = 2**21
 #: Rows that are compared to decide between two ways in which the original was stored.
 _FEW = 64
 #: The kinds that GPT-2 stores with rows for columns.
@@ -215,7 +216,7 @@ def original_of(catalog: Catalog, name: str, axes: int) -> Original:
 def bands(shape: Shape, step: int = 1) -> Iterator[tuple[int, int]]:
     """Yield the first row of each band of a tensor, and the first one after it.
 
-    >>> list(bands((5, 2**21)))
+    >>> list(bands((5, 2**20)))
     [(0, 2), (2, 4), (4, 5)]
     """
     columns = shape[1] if len(shape) > 1 else 1

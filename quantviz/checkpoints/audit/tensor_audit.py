@@ -20,7 +20,7 @@ from quantviz.pickling import Picklable
 from quantviz.schemes.granularity import Shape
 from quantviz.schemes.scheme import Scheme
 from quantviz.sources.layouts import QuantizedWeight
-from quantviz.streaming.comparing import Band, Compared, compared
+from quantviz.streaming.comparing import Added, Band, Compared, Scales, compared, scales_of_rows
 from quantviz.streaming.threads import InOrder, default_threads, shared_out
 
 #: Outcome in the account by the status of a tensor's audit: a quantized one was compared; it is not the same
@@ -39,6 +39,8 @@ BECAME_OF: Mapping[str, Became] = MappingProxyType(
     }
 )
 STATUSES = tuple(BECAME_OF)
+#: Elements of a weight that is read as a whole, where a band's parts of it lie far apart.
+_MOST_HELD = 2**26
 #: Threads that compare one tensor: each has a band with its codes and values, some 100 MB.
 _THREADS = 4
 #: Ways in which codes can have been chosen.
@@ -159,27 +161,49 @@ class _Seen:
         return tuple(f"{prefix}{each}" for each in found)
 
 
-def band_of(weight: QuantizedWeight, x: Original, start: int, stop: int) -> Band:
-    """Return codes, scales and values of some rows, from one multiple of `weight.row_step` to before another,
-    and the original's values.
+class Bands:
+    """Bands of a weight beside its original; what all of them share is prepared once. Safe for many threads.
 
     Raises:
         QuantVizError: The weight has no scheme.
     """
-    if weight.scheme is None:
-        raise QuantVizError("audit.no_codes", name=weight.name)
-    coded = weight.coded(start, stop)
-    own = x.as_stored(start, stop)
-    own = own if weight.columns is None else own[:, weight.columns]
-    folded = x.of_columns is not None or x.of_rows is not None
-    # llama.cpp computes in float32.
-    of_x = 0.0 if weight.layout == "gguf" else _SLACK_HALF.get(x.stored.dtype, 0.0)
-    if folded:
-        of_x = max(of_x, _SLACK_FOLDED, _SLACK_FITTED / math.sqrt(min(weight.shape)))
-    slack = (_SLACK_STEPS, of_x)
-    return Band(
-        weight.scheme, own, coded.codes, coded.given, coded.scale, coded.zero_point, slack, coded.words
-    )
+
+    def __init__(self, weight: QuantizedWeight, x: Original) -> None:
+        if weight.scheme is None:
+            raise QuantVizError("audit.no_codes", name=weight.name)
+        self._weight = weight
+        self._scheme = weight.scheme
+        self._x = x
+        # llama.cpp computes in float32.
+        of_x = 0.0 if weight.layout == "gguf" else _SLACK_HALF.get(x.stored.dtype, 0.0)
+        if x.of_columns is not None or x.of_rows is not None:
+            of_x = max(of_x, _SLACK_FOLDED, _SLACK_FITTED / math.sqrt(min(weight.shape)))
+        self._slack = (_SLACK_STEPS, of_x)
+        self._coded = weight.coded
+        self._scales: Scales | None = None
+        if weight.read and math.prod(weight.shape) <= _MOST_HELD:
+            self._coded = weight.read()
+            whole = self._coded(0, weight.shape[0])
+            self._scales = scales_of_rows(weight.scheme, whole.scale, whole.zero_point, weight.shape)
+
+    def band(self, start: int, stop: int) -> Band:
+        """Return codes, scales and values of some rows, from one multiple of the weight's `row_step` to
+        before another, and the original's values.
+        """
+        coded = self._coded(start, stop)
+        own = self._x.as_stored(start, stop)
+        columns = self._weight.columns
+        return Band(
+            self._scheme,
+            own if columns is None else own[:, columns],
+            coded.codes,
+            coded.given,
+            coded.scale,
+            coded.zero_point,
+            self._slack,
+            coded.words,
+            self._scales and self._scales.of_rows(start, stop, self._weight.shape[0]),
+        )
 
 
 class _Errors:
@@ -250,10 +274,22 @@ class _Parts(_Errors):
         self.saturated = 0
         #: Whether 0 is the middle code of every block.
         self.middle = True
+        self._added: Added | None = None
+
+    @property
+    def moments(self) -> Moments:
+        if self._added is None:
+            return super().moments
+        added = self._added.moments
+        return self._moments.join(added) if self._moments else added
 
     def join(self, part: _Part) -> None:
         """Join the next rows."""
-        self.add(part.compared.moments)
+        found = part.compared.found
+        if isinstance(found, Moments):
+            self.add(found)
+        else:
+            self._added = self._added.join(found) if self._added else found
         self.near += part.compared.near
         self.saturated += part.compared.saturated
         self.blocks += part.compared.blocks
@@ -280,12 +316,13 @@ def audit_weight(
             errors.take(own, weight.coded(start, stop).x_hat)
         return _audit_of(weight, x, original, errors)
     rows, columns = weight.shape
+    of_weight = Bands(weight, x)
     whole = _Parts(columns)
     in_order = InOrder(whole.join)
 
     def work(numbered: Iterator[tuple[int, tuple[int, int]]]) -> None:
         for number, band in numbered:
-            in_order.put(number, _part_of(band_of(weight, x, *band), math.prod(weight.shape)))
+            in_order.put(number, _part_of(of_weight.band(*band), math.prod(weight.shape)))
 
     most = min(threads or default_threads(), _THREADS)
     shared_out(work, enumerate(bands(weight.shape, weight.row_step)), most)

@@ -1,7 +1,8 @@
 """llama.cpp's llama-quantize.
 
 Source: src/llama-quant.cpp as llama-cpp-python 0.3.36 has it: `tensor_allows_quantization` for which
-tensors, `tensor_type_fallback` for rows that do not divide.
+tensors, `tensor_type_fallback` for rows that do not divide. The presets Q1_0 and Q2_0 are those of the same
+file since llama.cpp b9916 (pull request 24448), which gives them blocks of 128 and of 64.
 """
 
 from __future__ import annotations
@@ -182,8 +183,25 @@ _IQ: Mapping[str, Preset] = {
         Step(("down",), "q4_k", ("eight_experts", "more_bits")),
     ),
 }
+#: The types of one bit and of two with one scale: their head is Q8_0 where rows do not divide into blocks.
+_SHORT: Mapping[str, Preset] = {
+    "q1_0": Preset(
+        "q1_0",
+        (Step(("output",), "q8_0", ("not_by_128",)), Step(("output",), "q6_k"), *_OF_EXPERTS),
+    ),
+    "q2_0": Preset(
+        "q2_0",
+        (
+            Step(("output",), "q8_0", ("not_by_64",)),
+            Step(("output",), "q6_k"),
+            Step(("embedding",), "q4_k"),
+            *_OF_EXPERTS,
+        ),
+    ),
+}
 _UNENCODED: Mapping[str, Preset] = {
-    name: replace(preset, needs_importance=_NEED_IMPORTANCE) for name, preset in _IQ.items()
+    **{name: replace(preset, needs_importance=_NEED_IMPORTANCE) for name, preset in _IQ.items()},
+    **_SHORT,
 }
 
 LLAMA_CPP = Profile(

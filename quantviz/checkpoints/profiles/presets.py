@@ -106,6 +106,8 @@ CONDITIONS: Mapping[str, Callable[[Spot], bool]] = MappingProxyType(
         "large": lambda spot: spot.layers == _LARGE and spot.shared > 1,
         "stack": lambda spot: spot.is_stack,
         "not_by_256": lambda spot: spot.columns % 256 != 0,
+        "not_by_128": lambda spot: spot.columns % 128 != 0,
+        "not_by_64": lambda spot: spot.columns % 64 != 0,
         "not_by_32": lambda spot: spot.columns % 32 != 0,
         "importance": lambda spot: spot.has_importance,
         "no_importance": lambda spot: not spot.has_importance,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
@@ -29,6 +30,8 @@ from quantviz.tensors.blocks import Blocks, block_sums, expand
 _LEAST = 1e-4
 _MOST = 1e4
 _TINY = float(torch.finfo(torch.float32).tiny)
+#: Random choices of channels whose mean is taken.
+_DRAWS = 5
 _GRIDS = {
     "paper": tuple(i / 20 for i in range(20)),
     "llm_compressor": tuple(i / 20 for i in range(20)),
@@ -63,6 +66,8 @@ class AWQ(BasisMethod):
     """
 
     variant: Literal["paper", "llm_compressor", "modelopt"] = "paper"
+    #: The exponent r, from 0 to 1; None for the one with the least error.
+    ratio: float | None = None
     id: ClassVar[str] = "awq"
     cost: ClassVar[str] = "20 m n N"
     excludes: ClassVar[dict[str, str]] = {
@@ -72,6 +77,8 @@ class AWQ(BasisMethod):
 
     def problems(self) -> Iterator[QuantVizError]:
         yield from one_of(self, "variant", tuple(_GRIDS))
+        if self.ratio is not None:
+            yield from between(self, "ratio", 0, 1)
 
     def problems_with(self, weights: Scheme | None, inputs: Scheme | None) -> Iterator[QuantVizError]:
         if weights is None:
@@ -86,7 +93,8 @@ class AWQ(BasisMethod):
             scales = awq_scales(x_mean, w_mean, ratio, self.variant)
             losses.append(_loss(task, scales))
         best = min(range(len(losses)), key=losses.__getitem__)
-        scales = awq_scales(x_mean, w_mean, ratios[best], self.variant)
+        ratio = ratios[best] if self.ratio is None else self.ratio
+        scales = awq_scales(x_mean, w_mean, ratio, self.variant)
         unscaled = _loss(task, torch.ones_like(scales))
         return Scaled(scales, AwqTrace(ratios, tuple(losses), unscaled, best, x_mean, w_mean, scales))
 
@@ -125,6 +133,62 @@ def _loss(task: Task, scales: torch.Tensor) -> float:
     """Return ‖error‖² / ‖XWᵀ‖² with the weights times scales rounded to nearest, and divided again."""
     rounded = quantize(as_quantized(task.w * scales, task.scheme), task.scheme)
     return task.output_error(rounded.x_hat.to(torch.float64) / scales)
+
+
+@dataclass(frozen=True)
+class KeptApart:
+    """The output error of a layer on the tokens held back with some input channels kept in float16."""
+
+    #: The number of channels, and the error without any.
+    count: int
+    none: float
+    #: With the channels of the loudest inputs, of the largest weights, and of a random choice.
+    by_inputs: float
+    by_weights: float
+    at_random: float
+
+
+def kept_apart(
+    w: torch.Tensor, w_hat: torch.Tensor, x: torch.Tensor, held_back: torch.Tensor, share: float = 0.01
+) -> KeptApart:
+    """Return the output errors with a share of the input channels kept, as in AWQ's first table.
+
+    Args:
+        w: W, (outputs, inputs).
+        w_hat: Its rounded values.
+        x: X, (tokens, inputs).
+        held_back: Whether each token is held back, bool (tokens,).
+        share: The share of channels, rounded up.
+
+    >>> w, x = torch.eye(4), torch.tensor([[1.0, 1.0, 1.0, 9.0]] * 2)
+    >>> found = kept_apart(w, 0.9 * w, x, torch.tensor([False, True]))
+    >>> found.count, round(found.none, 4), round(found.by_inputs, 4)
+    (1, 0.01, 0.0004)
+    """
+    count = math.ceil(share * w.shape[1])
+    error = (w_hat - w).to(torch.float64)
+    seen = x[held_back].to(torch.float64)
+    signal = float((seen @ w.to(torch.float64).T).square().sum())
+
+    def without(order: torch.Tensor) -> float:
+        left = error.clone()
+        left[:, order[:count]] = w[:, order[:count]].to(torch.float16).to(torch.float64) - w[:, order[:count]]
+        return float((seen @ left.T).square().sum()) / signal
+
+    def loudest(values: torch.Tensor) -> torch.Tensor:
+        return values.abs().mean(0).argsort(descending=True, stable=True)
+
+    drawn = [
+        without(torch.randperm(w.shape[1], generator=torch.Generator().manual_seed(seed)))
+        for seed in range(_DRAWS)
+    ]
+    return KeptApart(
+        count,
+        float((seen @ error.T).square().sum()) / signal,
+        without(loudest(x[~held_back])),
+        without(loudest(w)),
+        sum(drawn) / len(drawn),
+    )
 
 
 # ---- clipping -----------------------------------------------------------------------------------------

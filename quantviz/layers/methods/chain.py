@@ -6,6 +6,7 @@ A method is added here: one class in `METHODS`, in a file of its own, and its wo
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -17,9 +18,10 @@ from quantviz.layers.methods.awq import AWQ, AWQClip
 from quantviz.layers.methods.block_scales import DoubleQuantization, FourOverSix
 from quantviz.layers.methods.channel_scales import Equalization, SmoothQuant
 from quantviz.layers.methods.contract import STAGES, BasisMethod, CorrectionMethod, Method, RoundingMethod
+from quantviz.layers.methods.corrections import BiasCorrection, LowRank
 from quantviz.layers.methods.gptq import GPTQ
+from quantviz.layers.methods.learned_rounding import AdaRound, SignRound
 from quantviz.layers.methods.llm_int8 import LLMInt8
-from quantviz.layers.methods.low_rank import LowRank
 from quantviz.layers.methods.rotation import Rotation
 from quantviz.schemes.scheme import Scheme
 from quantviz.schemes.text_form import read, split_outside_parentheses, write
@@ -36,11 +38,14 @@ METHODS: Mapping[str, type[Method]] = MappingProxyType(
             AWQ,
             Equalization,
             GPTQ,
+            AdaRound,
+            SignRound,
             AWQClip,
             LLMInt8,
             DoubleQuantization,
             FourOverSix,
             LowRank,
+            BiasCorrection,
         )
     }
 )
@@ -80,6 +85,26 @@ class Chain:
     def corrections(self) -> tuple[CorrectionMethod, ...]:
         """Return the methods of the last stage."""
         return tuple(each for each in self.methods if isinstance(each, CorrectionMethod))
+
+    def with_field(self, method: str, **changes: Any) -> Chain:
+        """Return the chain with some fields of one method changed.
+
+        >>> str(as_chain("rotation+gptq").with_field("rotation", block=64))
+        'rotation(block=64)+gptq'
+        """
+        changed = (
+            dataclasses.replace(each, **changes) if each.id == method else each  # type: ignore[type-var]
+            for each in self.methods
+        )
+        return Chain(tuple(changed))
+
+    def without(self, method: str) -> Chain:
+        """Return the chain without one method.
+
+        >>> str(as_chain("gptq+low_rank").without("low_rank"))
+        'gptq'
+        """
+        return Chain(tuple(each for each in self.methods if each.id != method))
 
     def problems(self) -> Iterator[QuantVizError]:
         """Yield an error for each bad field, and for methods that do not go together."""

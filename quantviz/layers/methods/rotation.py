@@ -17,6 +17,9 @@ from quantviz.tensors.hadamard import has_hadamard, is_skew, largest_block, pale
 
 #: The angle at which each pair of a butterfly is mixed in equal parts, in degrees: a Hadamard matrix.
 FULL_ANGLE = 45.0
+#: Bins of a histogram, and where they end, in root mean squares.
+BINS = 81
+REACH = 8.1
 
 
 @dataclass(frozen=True)
@@ -50,6 +53,10 @@ class RotationTrace:
     block: int
     weights: tuple[Spread, Spread]
     inputs: tuple[Spread, Spread]
+    #: The share of values in each of `BINS` bins between ±`REACH` root mean squares, before and after; those
+    #: beyond are in the outermost ones. float64 (BINS,).
+    weight_bins: tuple[torch.Tensor, torch.Tensor]
+    input_bins: tuple[torch.Tensor, torch.Tensor]
 
 
 @dataclass(frozen=True)
@@ -86,10 +93,9 @@ class Rotation(BasisMethod):
         turned = Turned(self, inputs)
         before = task.w, task.x
         after = turned.of_weights(task.w), turned.of_inputs(task.x)
-        weights, activations = (
-            (Spread.of(one), Spread.of(other)) for one, other in zip(before, after, strict=True)
-        )
-        turned.trace = RotationTrace(turned.block, weights, activations)
+        spreads = [(Spread.of(one), Spread.of(other)) for one, other in zip(before, after, strict=True)]
+        bins = [(_bins(one), _bins(other)) for one, other in zip(before, after, strict=True)]
+        turned.trace = RotationTrace(turned.block, spreads[0], spreads[1], bins[0], bins[1])
         return turned
 
 
@@ -168,12 +174,34 @@ def turned_by(order: int, angle: float) -> torch.Tensor:
     return matrix
 
 
+def hadamard_blocks(inputs: int) -> tuple[int, ...]:
+    """Return the sizes of blocks from 2 on that a Hadamard rotation of so many input channels may have.
+
+    >>> hadamard_blocks(48)
+    (2, 4, 8, 12, 16, 24, 48)
+    """
+    return tuple(size for size in range(2, inputs + 1) if inputs % size == 0 and has_hadamard(size))
+
+
+def can_turn_by_angle(block: int) -> bool:
+    """Return whether there is a way from the identity to the Hadamard matrix of a block."""
+    factor = paley_factor(block)
+    return factor is not None and is_skew(factor)
+
+
 def random_orthogonal(order: int, generator: torch.Generator) -> torch.Tensor:
     """Return an orthogonal matrix drawn from all alike, float64 (order, order)."""
     drawn = torch.randn(order, order, generator=generator, dtype=torch.float64)
     q, r = torch.linalg.qr(drawn)
     turned: torch.Tensor = q * r.diagonal().sign()
     return turned
+
+
+def _bins(values: torch.Tensor) -> torch.Tensor:
+    """Return the share of values in each bin of their root mean square."""
+    rms = values.square().mean().sqrt()
+    inside = (values / torch.where(rms > 0, rms, 1.0)).clamp(-REACH, REACH)
+    return torch.histc(inside.flatten(), BINS, -REACH, REACH) / inside.numel()
 
 
 def _block_of(method: Rotation, inputs: int) -> int:

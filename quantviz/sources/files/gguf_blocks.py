@@ -494,6 +494,6 @@ OTHER_TYPES: Mapping[int, str] = MappingProxyType(
     {
         **{4: "Q4_2", 5: "Q4_3", 9: "Q8_1", 15: "Q8_K", 31: "Q4_0_4_4", 32: "Q4_0_4_8", 33: "Q4_0_8_8"},
         # bitnet.cpp writes its own types under numbers that ggml gave to forms it never put into files.
-        **{36: "I2_S", 37: "I8_S", 38: "TL1", 41: "Q1_0"},
+        **{36: "I2_S", 37: "I8_S", 38: "TL1", 41: "Q1_0", 42: "Q2_0"},
     }
 )

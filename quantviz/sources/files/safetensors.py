@@ -4,11 +4,13 @@ too.
 
 from __future__ import annotations
 
+import json
 import math
 import struct
 from collections.abc import Mapping
 from typing import Any
 
+from quantviz.schemes.granularity import Shape
 from quantviz.sources.files.catalog import Catalog, TensorInfo, bits_of
 from quantviz.sources.files.file_data import MOST_LIKELY, FileData, clipped, parsed_json
 
@@ -37,6 +39,31 @@ DTYPES: Mapping[str, str] = {
     "U32": "uint32",
     "U64": "uint64",
 }
+
+#: A header's length is a multiple of this, in bytes, so that values lie on their own boundaries.
+_ALIGNED = 8
+
+
+def written_header(texts: Mapping[str, str], tensors: Mapping[str, tuple[str, Shape]]) -> bytes:
+    """Return the beginning of a file, after which the tensors' bytes lie one after the other.
+
+    Args:
+        texts: The texts of `__metadata__`.
+        tensors: The dtype of each tensor, as torch spells it, and its shape, in the order of their bytes.
+
+    >>> written_header({}, {"x": ("float32", (2,))})[8:]
+    b'{"__metadata__": {}, "x": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}}       '
+    """
+    header: dict[str, Any] = {"__metadata__": dict(texts)}
+    at = 0
+    for name, (dtype, shape) in tensors.items():
+        size = math.prod(shape) * bits_of(dtype) // 8
+        spelled = next(key for key, each in DTYPES.items() if each == dtype)
+        header[name] = {"dtype": spelled, "shape": list(shape), "data_offsets": [at, at + size]}
+        at += size
+    written = json.dumps(header).encode()
+    written += b" " * (-len(written) % _ALIGNED)
+    return struct.pack("<Q", len(written)) + written
 
 
 class SafetensorsCatalog(Catalog):

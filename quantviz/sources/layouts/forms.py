@@ -143,13 +143,14 @@ class Claim:
         row_step: int = 1,
         columns: torch.Tensor | None = None,
         notes: tuple[Note, ...] = (),
+        read: Callable[[], Callable[[int, int], Coded]] | None = None,
     ) -> QuantizedWeight:
         """Return the weight, see `QuantizedWeight`."""
         parts = tuple(self.tensors.values())
         bits = bits_stored(self.catalog, parts, shape) / self.experts
         notes = notes if columns is None else (*notes, Note.of("layouts.act_order"))
         weight = QuantizedWeight(self.layout, self.name, shape, parts, scheme, scale_dtype, coded, bits)
-        return dataclasses.replace(weight, row_step=row_step, columns=columns, notes=notes)
+        return dataclasses.replace(weight, row_step=row_step, columns=columns, notes=notes, read=read)
 
 
 def with_factors(claim: Claim, weight: QuantizedWeight, factors: str) -> QuantizedWeight:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Callable
 
 import torch
 
@@ -62,13 +63,14 @@ def _weight(claim: Claim) -> QuantizedWeight:
     order = columns_by_group(claim.cut("g_idx"), columns, group, claim.module) if "g_idx" in claim else None
     less = _zero_offset(claim, bits, rows, version if claim.config else "")
 
-    def coded(start: int, stop: int) -> Coded:
+    def parts_of(start: int, stop: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         words = claim.cut("qweight", slice(None), slice(start, stop))
         window = slice(start * bits // 32, words_of(stop, bits))
         zeros = unpacked(claim.cut("qzeros", slice(None), window), bits, stop - start).T
         zeros = ((zeros + less) & ((1 << bits) - 1)).contiguous()
-        scale = claim.load("scales", slice(None), slice(start, stop)).T.contiguous()
+        return words, zeros, claim.load("scales", slice(None), slice(start, stop)).T.contiguous()
 
+    def coded_of(words: torch.Tensor, zeros: torch.Tensor, scale: torch.Tensor) -> Coded:
         @functools.cache
         def codes() -> torch.Tensor:
             unpack = unpacked_bytes if 8 % bits == 0 else unpacked
@@ -79,10 +81,22 @@ def _weight(claim: Claim) -> QuantizedWeight:
             return coded_in_groups(codes(), scale, zeros, group)
         return Coded(codes, lambda: values_in_groups(codes(), scale, zeros, group), scale, zeros, words)
 
+    def read() -> Callable[[int, int], Coded]:
+        words, *of_groups = parts_of(0, rows)
+        return lambda start, stop: coded_of(words[:, start:stop], *(each[start:stop] for each in of_groups))
+
     shape = (rows, columns)
     scheme = plain_scheme(f"uint{bits}", "asymmetric", along_rows(group, columns), shape)
     # Zero points of 32 rows begin with a word.
-    return claim.weight(shape, scheme, claim.dtype("scales"), coded, row_step=32, columns=order)
+    return claim.weight(
+        shape,
+        scheme,
+        claim.dtype("scales"),
+        lambda start, stop: coded_of(*parts_of(start, stop)),
+        row_step=32,
+        columns=order,
+        read=read,
+    )
 
 
 def _version(config: Config) -> str:

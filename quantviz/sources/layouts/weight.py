@@ -89,6 +89,9 @@ class QuantizedWeight:
     notes: tuple[Note, ...] = ()
     #: Whether it is a bias: one axis in the model, here a column.
     is_vector: bool = False
+    #: Reads all rows and returns `coded` of what was read, for a layout in which a row's words lie far apart;
+    #: none for others.
+    read: Callable[[], Callable[[int, int], Coded]] | None = None
     #: The reason why it cannot be decoded; then its shape may be () and no other field is valid.
     problem: QuantVizError | None = None
 

@@ -19,6 +19,8 @@ from quantviz.ui.checkpoints.choices import (
     show_choices,
     show_colours,
 )
+from quantviz.ui.checkpoints.model_room import show_model
+from quantviz.ui.checkpoints.model_state import RUNNING
 from quantviz.ui.checkpoints.state import address_of, current_state, problems
 from quantviz.ui.components.clipboard import show_copy_link
 from quantviz.ui.components.page_header import show_header, title_words
@@ -61,7 +63,12 @@ def show_page() -> None:
         state = show_choices(state, offered_now())
     title = f"{say('pages.checkpoints')} › {name_of(state.chosen)}"
     name_tab(say("pages.checkpoints"), name_of(state.chosen))
-    words.html(title_words(title, say("checkpoints.hint")), width="stretch")
+    hint = say("models.hint" if state.chosen in RUNNING else "checkpoints.hint")
+    words.html(title_words(title, hint), width="stretch")
+    if state.chosen in RUNNING:
+        with answer:
+            show_model(state.chosen)
+        return
     if has_sessions():
         scan_process().prepare()
     with answer:

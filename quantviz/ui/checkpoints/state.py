@@ -16,6 +16,7 @@ from quantviz.checkpoints.scan.recipes import scheme_named
 from quantviz.errors import QuantVizError
 from quantviz.lab.typed_numbers import read_number
 from quantviz.schemes.recipes import RECIPES, as_scheme
+from quantviz.ui.checkpoints.model_state import take_address
 from quantviz.ui.shell import address
 
 STATE = "checkpoints_state"
@@ -73,7 +74,9 @@ class CheckpointsState:
 
 def current_state() -> CheckpointsState:
     if address.asks_anew() or STATE not in st.session_state:
-        st.session_state[STATE], st.session_state[PROBLEMS] = _opening(st.query_params.to_dict())
+        parameters = st.query_params.to_dict()
+        st.session_state[STATE], st.session_state[PROBLEMS] = _opening(parameters)
+        take_address(parameters)
     return cast(CheckpointsState, st.session_state[STATE])
 
 

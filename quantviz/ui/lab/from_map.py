@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from quantviz.checkpoints.example import EXAMPLE, example_tensors
+from quantviz.checkpoints.offered import below_folder
 from quantviz.checkpoints.scan.recipes import scheme_named
-from quantviz.checkpoints.tensor_source import source_of
+from quantviz.errors import QuantVizError
 from quantviz.lab.state import LabState
 from quantviz.schemes.recipes import as_scheme
+from quantviz.sources import LocalTensor, Source
+from quantviz.sources.matrix import as_opened
 from quantviz.tensors.views import View
 from quantviz.ui.shell import session
 from quantviz.ui.shell.origin import MapPlace
@@ -18,8 +22,19 @@ def open_place(place: MapPlace) -> None:
         QuantVizError: Its file is not below the server's folder.
     """
     tensor = place.tensor
-    source = source_of(place.walk.chosen, tensor.name, tensor.file)
+    source = _source_of(place.walk.chosen, tensor.name, tensor.file)
     # The measured scheme, where the engine has another type for this tensor.
     scheme = as_scheme(tensor.scheme) if tensor.scheme else scheme_named(place.walk.recipe)
     state = LabState(source, scheme, View.of(source.shape), source.cell_of(tensor.worst_cell))
     session.put_from_map(state.with_scheme(scheme), place)
+
+
+def _source_of(chosen: str, name: str, file: str) -> Source:
+    """Return the tensor `name` of a scan of the checkpoint `chosen`; `file` is the path of its file."""
+    if chosen == EXAMPLE:
+        return example_tensors()[name]
+    below = below_folder(file)
+    if below is None:
+        raise QuantVizError("checkpoint.not_below", name=name[:200])
+    source = LocalTensor.of(below, name)
+    return as_opened(source, source.file_orientation())

@@ -18,6 +18,7 @@ from quantviz.lab.layer_state import NEAREST, OFFERED_METHODS, LayerState
 from quantviz.schemes.text_form import read_head, split_outside_parentheses
 from quantviz.ui.components.choice import choose_among, show_button
 from quantviz.ui.components.phone_tables import Column, show_table
+from quantviz.ui.layers.scaling_pictures import show_awq, show_low_rank, show_rotation, show_smoothquant
 from quantviz.ui.layers.state import SeenLayer, change_state, seen_layer
 from quantviz.ui.layers.sweep_picture import show_sweep
 from quantviz.ui.layers.words import decibels, percent
@@ -31,7 +32,15 @@ _WIDTH = 570
 #: A picture gets the layer under its chain, the state, and the selected output.
 Picture = Callable[[SeenLayer, LayerState, tuple[int, int]], None]
 #: The picture of each method by its id.
-PICTURES: Mapping[str, Picture] = MappingProxyType({"gptq": show_sweep})
+PICTURES: Mapping[str, Picture] = MappingProxyType(
+    {
+        "gptq": show_sweep,
+        "rotation": show_rotation,
+        "smoothquant": show_smoothquant,
+        "awq": show_awq,
+        "low_rank": show_low_rank,
+    }
+)
 
 
 def show_method(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> None:

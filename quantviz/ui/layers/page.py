@@ -20,6 +20,7 @@ from quantviz.ui.layers.cell_tab import show_cell
 from quantviz.ui.layers.channels_tab import show_channels
 from quantviz.ui.layers.choices import show_choices, show_history
 from quantviz.ui.layers.compare_tab import show_compare
+from quantviz.ui.layers.hand import has_hand
 from quantviz.ui.layers.integer_tab import show_integer
 from quantviz.ui.layers.method_tab import show_method
 from quantviz.ui.layers.own_layer import refuse_large
@@ -90,7 +91,9 @@ def _show_layer(state: LayerState, seen: SeenLayer) -> None:
     with st.container(key="layers_numbers"):
         show_numbers(seen)
     with st.container(key="layers_scene"):
-        with st.container(key="layers_left", gap="xsmall"):
+        # With knobs, the picture leaves them room.
+        left = "layers_left_hand" if has_hand(seen, state) else "layers_left"
+        with st.container(key=left, gap="xsmall"):
             show_picture(seen, state, cell)
         with st.container(key="layers_right", gap="xsmall"):
             _show_stage(Scene(state, seen, cell))

@@ -13,6 +13,7 @@ from quantviz.figures.theme import THEMES
 from quantviz.lab.layer_state import SHOWN, LayerState, Lines
 from quantviz.ui.components.choice import choose_among, show_button
 from quantviz.ui.components.component import component, last_message
+from quantviz.ui.layers.hand import has_hand, show_hand
 from quantviz.ui.layers.state import change_state, current_state
 from quantviz.ui.shell import errors
 from quantviz.ui.shell.words import language, say, theme
@@ -55,7 +56,12 @@ def show_picture(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> N
         if state.shown == "error" and state.held != errors_reach(seen):
             show_button(say("layers.fit"), "layers_fit", lambda: change_state(held=None))
         st.caption(say(_hint(picture)), width="stretch")
-    _bridge(seen, (*cell, state.channel), picture)
+    channel = state.channel
+    hand = has_hand(seen, state)
+    if hand:
+        channel = int(seen.products(cell).channels[0]) if channel is None else channel
+        show_hand(seen, state, (*cell, channel), _KEY)
+    _bridge(seen, (*cell, channel), picture, hand=hand)
     with st.container(key=_KEY):
         st.plotly_chart(
             multiplication_figure(picture, ends, height=_height(), language=language(), theme=theme()),
@@ -114,10 +120,13 @@ def _ends(seen: SeenLayer, picture: LayerPicture, state: LayerState) -> Ends:
     return Ends(*_values_reach(seen, picture))
 
 
-def _bridge(seen: SeenLayer, selected: tuple[int, int, int | None], picture: LayerPicture) -> None:
+def _bridge(
+    seen: SeenLayer, selected: tuple[int, int, int | None], picture: LayerPicture, *, hand: bool
+) -> None:
     """Put the script on the page that lights lines of the chart and reports clicks and zooms.
 
-    `selected` is a token, an output, and the channel of a product if one is chosen.
+    `selected` is a token, an output, and the channel of a product if one is chosen. With `hand`, the input
+    and the weight of that product can be dragged.
     """
     colours = THEMES[theme()]
     header: dict[str, Any] = {
@@ -125,6 +134,7 @@ def _bridge(seen: SeenLayer, selected: tuple[int, int, int | None], picture: Lay
         "selected": list(selected),
         "edges": {},
         "held": None,
+        "hand": hand,
         "height": _height(),
         "labels": [say(f"layers.card.{name}") for name in ("token", "input", "output")],
         "whats": {name: say(f"layer_picture.{picture.shown}.{name}") for name in ("x", "w", "y")},

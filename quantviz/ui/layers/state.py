@@ -12,14 +12,14 @@ import streamlit as st
 
 from quantviz.errors import QuantVizError
 from quantviz.lab.layer_state import NEAREST, LayerState, Lines, Pair, read_link
-from quantviz.layers.built_in import BuiltInLayer
-from quantviz.layers.layer_sources import LayerSource
+from quantviz.layers.layer_sources import ChangedLayer, LayerSource
 from quantviz.ui.lab.tensor import at_hand
 from quantviz.ui.shell import address
 from quantviz.ui.shell.bounds import SESSION_BYTES
 from quantviz.ui.shell.shared_cache import Shared, shared_fact
 
 if TYPE_CHECKING:
+    from quantviz.layers.captures import Captured
     from quantviz.layers.causes import Channels, Products
     from quantviz.layers.integer_result import IntegerResult
     from quantviz.layers.layer_picture import LayerPicture
@@ -99,6 +99,8 @@ class SeenLayer:
     source: LayerSource
     #: Names the layer, its schemes and its seed.
     key: str
+    #: The layer before changes by hand.
+    unchanged: Captured
 
     @property
     def nbytes(self) -> int:
@@ -187,7 +189,7 @@ def seen_layer(state: LayerState, pair: Pair | None = None, method: str | None =
     def make() -> SeenLayer:
         from quantviz.layers.layer_result import layer as quantized
 
-        opened = source.open() if isinstance(source, BuiltInLayer) else source.open(at_hand())
+        opened = source.open(at_hand())
         weights, inputs = wanted.schemes()
         result = quantized(
             opened.weight,
@@ -199,14 +201,28 @@ def seen_layer(state: LayerState, pair: Pair | None = None, method: str | None =
             static=wanted.static,
             seed=state.seed,
         )
-        return SeenLayer(result, source, key)
+        unchanged = source.source.open(at_hand()) if isinstance(source, ChangedLayer) else opened
+        return SeenLayer(result, source, key, unchanged)
 
     return _kept(source, key, make)
 
 
+def errors_of_chains(state: LayerState, chains: tuple[str, ...]) -> tuple[float, ...]:
+    """Return the output error held back under each chain of methods, nan for one that cannot work here."""
+
+    def error(chain: str) -> float:
+        try:
+            return seen_layer(state, method=chain).result.rel_out.held_back
+        except QuantVizError:
+            return math.nan
+
+    key = f"errors {state.source.key} {state.pair} {state.seed} {' '.join(chains)}"
+    return _kept(state.source, key, lambda: tuple(map(error, chains)))
+
+
 def _kept(source: LayerSource, key: str, make: Callable[[], T]) -> T:
     """Return a cached result: of one's own tensors it stays in the session, others are shared."""
-    if isinstance(source, BuiltInLayer) or all(part.shared for part in source.parts):
+    if all(part.shared for part in source.parts):
         return shared_fact(key, make)
     found = cast(Shared, st.session_state.setdefault(_FOUND, Shared(SESSION_BYTES)))
     return found.get(key, make)

@@ -9,8 +9,9 @@ from functools import lru_cache
 import streamlit as st
 
 from quantviz.figures.numbers import short_number
-from quantviz.lab.layer_state import AS_IT_IS, ASYMMETRIC, PAIRS, Pair, name_of_pair
-from quantviz.schemes.recipes import ALL_RECIPES
+from quantviz.lab.layer_state import AS_IT_IS, ASYMMETRIC, INPUTS, PAIRS, WEIGHTS, Pair, name_of_pair
+from quantviz.schemes.calibration import ManualRange
+from quantviz.schemes.recipes import ALL_RECIPES, as_scheme
 from quantviz.text import text
 from quantviz.ui.components.small_parts import term
 from quantviz.ui.layers.state import SeenLayer
@@ -32,9 +33,27 @@ def _scheme_name(form: str, side: str, language: str) -> str:
     if form == ASYMMETRIC:
         return text("layers.asymmetric", language)
     if form not in ALL_RECIPES:
-        return form
+        by_hand = _recipe_by_hand(form)
+        if by_hand is None:
+            return form
+        named, calibration = by_hand
+        ends = f"{short_number(calibration.lo)} … {short_number(calibration.hi)}"
+        if calibration.lo == -calibration.hi:
+            ends = f"±{short_number(calibration.hi)}"
+        return f"{_scheme_name(named, side, language)}, {ends}"
     axis = "input" if form.endswith("_per_column") else _LINES[side]
     return text(f"recipe_plot.name.{form}", language, channel=text(f"layers.axes.{axis}", language))
+
+
+def _recipe_by_hand(form: str) -> tuple[str, ManualRange] | None:
+    """Return the name of the scheme that a form is but for a range set by hand, and this range."""
+    scheme = as_scheme(form)
+    if not isinstance(scheme.calibration, ManualRange):
+        return None
+    for named in (*INPUTS, *WEIGHTS):
+        if as_scheme(named).replace(calibration=scheme.calibration) == scheme:
+            return named, scheme.calibration
+    return None
 
 
 def pair_name(pair: Pair) -> str:
@@ -71,7 +90,7 @@ def show_numbers(seen: SeenLayer) -> None:
 def _number(name: str, value: str, line: str = "") -> str:
     words = term(say(f"layers.numbers.{name}"), say(f"layers.numbers.{name}_help"), key=f"layer_{name}")
     small = f" <small>{html.escape(line)}</small>" if line else ""
-    return f'<span class="qv-number">{words} <b>{html.escape(value)}</b>{small}</span>'
+    return f'<span class="qv-number" data-qv-layer="{name}">{words} <b>{html.escape(value)}</b>{small}</span>'
 
 
 def percent(value: float) -> str:

@@ -1,0 +1,105 @@
+// The sliders below the values' names: each moves a number of the layer. A mouse, a finger and the keys do.
+
+import { sliderRules } from "../page/slider.js";
+import { powerOfTen, toUnit } from "../ruler/figures.js";
+import { significant } from "../panels/numbers.js";
+
+// Steps from one end of a slider to the other, about.
+const STEPS = 400;
+// Milliseconds without another key after which a move by keys ends.
+const KEYS = 500;
+
+export class Knobs {
+  // `moves` has `move(name, value)`, `release()` and `cancel()`.
+  constructor(parent, moves) {
+    this.moves = moves;
+    this.style = document.createElement("style");
+    this.row = document.createElement("div");
+    this.row.className = "qv-knobs";
+    this.knobs = new Map();
+    parent.append(this.style, this.row);
+  }
+
+  // Show the knobs of `list`: a name, words, a value and its two ends each.
+  show(list, colors, writing) {
+    const rules = knobRules(colors);
+    if (this.style.textContent !== rules) this.style.textContent = rules;
+    this.writing = writing;
+    const names = list.map(({ name }) => name);
+    for (const [name, knob] of this.knobs) if (!names.includes(name)) this.drop(name, knob);
+    for (const each of list) {
+      if (!this.knobs.has(each.name)) this.knobs.set(each.name, this.made(each.name));
+      const knob = this.knobs.get(each.name);
+      const unit = powerOfTen((each.most - each.least) / STEPS);
+      Object.assign(knob, each, { unit });
+      knob.title.textContent = each.words;
+      Object.assign(knob.input, { min: each.least, max: each.most, step: unit });
+      knob.input.setAttribute("aria-label", each.words);
+      this.write(each.name, each.value);
+      this.row.append(knob.label);
+    }
+  }
+
+  drop(name, knob) {
+    knob.label.remove();
+    this.knobs.delete(name);
+  }
+
+  made(name) {
+    const label = document.createElement("label");
+    label.className = "qv-knob";
+    label.innerHTML = `<span class="qv-knob-words"></span><b></b><span class="qv-track"><input type="range">
+      <span class="qv-thumb"></span></span>`;
+    const [title, value, track] = label.children;
+    const knob = { label, title, number: value, track, input: track.querySelector("input") };
+    const { input } = knob;
+    input.addEventListener("input", () => {
+      clearTimeout(this.ending);
+      this.moves.move(name, toUnit(Number(input.value), knob.unit));
+    });
+    input.addEventListener("pointerdown", () => (this.pointer = true));
+    input.addEventListener("change", () => {
+      clearTimeout(this.ending);
+      if (this.pointer) this.moves.release();
+      else this.ending = setTimeout(() => this.moves.release(), KEYS);
+      this.pointer = false;
+    });
+    input.addEventListener("keydown", ({ key }) => key === "Escape" && this.moves.cancel());
+    return knob;
+  }
+
+  // Show a value of a knob.
+  write(name, value) {
+    const knob = this.knobs.get(name);
+    if (!knob) return;
+    const { number, track, input, least, most } = knob;
+    const words = significant(value, 3, this.writing);
+    if (number.textContent !== words) number.textContent = words;
+    input.value = value;
+    input.setAttribute("aria-valuetext", words);
+    track.style.setProperty("--at", Math.min(Math.max((value - least) / (most - least), 0), 1));
+  }
+
+  close() {
+    clearTimeout(this.ending);
+    this.style.remove();
+    this.row.remove();
+  }
+}
+
+function knobRules(colors) {
+  return `${sliderRules({ line: colors.line, handle: colors.handle, text: colors.text })}
+    .qv-knobs { display: grid; grid-auto-flow: column; grid-auto-columns: minmax(0, 1fr); gap: 0 1rem;
+      color: ${colors.text}; font: var(--qv-12) ${colors.font}; }
+    .qv-knob { display: grid; grid-template-columns: auto 1fr; gap: 0 0.4rem; align-items: baseline;
+      height: 46px; overflow: hidden; }
+    .qv-knob-words { white-space: nowrap; overflow: hidden; text-overflow: ellipsis; color: ${colors.muted}; }
+    .qv-knob b { font-weight: 600; font-variant-numeric: tabular-nums; }
+    .qv-knob .qv-track { grid-column: 1 / -1; margin-top: -8px; }
+    @media (max-width: 640px) {
+      .qv-knobs { grid-auto-flow: row; }
+      .qv-knob { grid-template-columns: 9.5rem 3.4rem minmax(0, 1fr); align-items: center; height: 44px; }
+      .qv-knob .qv-track { grid-column: auto; margin: 0; }
+    }
+  `;
+}

@@ -1,0 +1,292 @@
+// What a hand moves in the picture of a small layer, and all that follows it in the same frame: X, Wᵀ and Y,
+// the line of numbers, and the values of the selected output. The server hears of it when the hand lets go.
+
+import { SHARED } from "../page/component.js";
+import { metricsOf, momentsOf } from "../arithmetic/moments.js";
+import {
+  errorsOf,
+  largestOf,
+  makeSide,
+  multiplied,
+  quantizedSide,
+  withChannel,
+} from "../arithmetic/multiplying.js";
+import { makeParts, unpacked } from "../arithmetic/quantizing.js";
+import { Knobs } from "./knobs.js";
+import { LivePicture } from "./live_picture.js";
+import { writeLayerNumbers } from "./numbers_line.js";
+import { PictureDrag } from "./picture_drag.js";
+
+// Milliseconds to wait for what the server makes of a move.
+const PATIENCE = 8000;
+// What is old news while a hand moves something.
+const OLD = `.st-key-layers_sentence, .qv-products, .st-key-layers_steps,
+  [class*="st-key-layers_tab_"]:not(.st-key-layers_tab_cell, .st-key-layers_tab_choice)`;
+// The values that are shown of W, X and Y, by the name of what is shown.
+const SHOWN = { error: "error", x: "y", x_hat: "yHat" };
+
+export class LayerHand {
+  constructor(parent, known, send) {
+    this.live = new LivePicture();
+    // When the picture was painted last, in milliseconds; 0 while plotly's own is in sight.
+    this.painted = 0;
+    this.knobs = new Knobs(parent, {
+      move: (name, value) => this.move(name, value),
+      release: () => this.release(),
+      cancel: () => this.giveUp(),
+    });
+    this.drag = new PictureDrag(this);
+    this.update(known, send);
+  }
+
+  get picture() {
+    return SHARED.pictures.get(this.data.chart);
+  }
+
+  // Take what the server knows now. What a hand holds stays, and what it chose until the server knows it.
+  update(data, send) {
+    this.send = send;
+    const answers = !this.released || sameAs(data, this.released);
+    if (this.moving || (!answers && performance.now() - this.painted < PATIENCE)) {
+      this.waiting = data;
+      clearTimeout(this.timer);
+      if (!this.moving) this.timer = setTimeout(() => this.takeWaiting(), PATIENCE);
+      return;
+    }
+    Object.assign(this, { data, waiting: null, released: null });
+    const programs = unpacked(data);
+    const side = (each) => each && makeSide({ ...each, program: programs[each.program] });
+    this.sides = { x: side(data.sides.x), w: side(data.sides.w) };
+    this.metrics = makeParts(data.metrics);
+    this.ofWeight = null;
+    this.choice = { x: data.x, w: data.w, calibration: null, message: null };
+    this.shown = this.computed(this.choice);
+    if (this.shown.refused) throw new Error(`refused what the server computed: ${this.shown.refused.key}`);
+    this.knobs.show(this.knobList(), data.colors, data.writing);
+    SHARED.hands.set(data.chart, this);
+    this.settle();
+  }
+
+  takeWaiting() {
+    this.released = null;
+    if (this.waiting && !this.moving) this.update(this.waiting, this.send);
+  }
+
+  // The knobs that the layer has, each from one end to the other of what it may be.
+  knobList() {
+    const { data, shown } = this;
+    const { range, channel, weight, range_lo, range_hi } = data.words;
+    const list = [];
+    if (shown.range && data.sides.x.moves) {
+      const [lo, hi] = shown.range;
+      const far = wideEnough(1.25 * data.largest.x, Math.max(-lo, hi));
+      if (data.symmetric)
+        list.push({ name: "range", words: range, value: Math.max(-lo, hi), least: far / 400, most: far });
+      else {
+        list.push({ name: "lo", words: range_lo, value: lo, least: -far, most: far });
+        list.push({ name: "hi", words: range_hi, value: hi, least: -far, most: far });
+      }
+    }
+    const size = this.channelSize(this.choice.x);
+    if (size) {
+      const most = wideEnough(2 * largestOf(data.base), size);
+      list.push({ name: "channel", words: channel, value: size, least: 0, most });
+    }
+    const value = data.w[this.weightAt];
+    const far = wideEnough(1.5 * data.largest.w, Math.abs(value));
+    return [...list, { name: "weight", words: weight, value, least: -far, most: far }];
+  }
+
+  get weightAt() {
+    const [, output, channel] = this.data.cell;
+    return output * this.data.shape[1] + channel;
+  }
+
+  channelSize(x) {
+    const [tokens, inputs] = this.data.shape;
+    return largestOf(Float32Array.from({ length: tokens }, (_, t) => x[t * inputs + this.data.cell[2]]));
+  }
+
+  move(name, value) {
+    this.begin();
+    const choice = this.chosen(name, value);
+    const shown = choice && this.computed(choice);
+    // An impossible place keeps the last possible one.
+    if (!shown || shown.refused) return;
+    Object.assign(this, { choice, shown });
+    this.knobs.write(name, value);
+    this.present();
+  }
+
+  begin() {
+    if (this.moving) return;
+    this.moving = true;
+    this.painted = performance.now();
+    this.before = { choice: this.choice, shown: this.shown };
+    for (const place of document.querySelectorAll(OLD)) place.dataset.qvWaits = "";
+  }
+
+  // The choice that a knob's place asks for, from what was chosen before.
+  chosen(name, value) {
+    const { data, before } = this;
+    const [, output, channel] = data.cell;
+    if (name === "channel") {
+      const size = Math.fround(value);
+      const x = withChannel(before.choice.x, data.base, channel, size, data.shape[1]);
+      return { ...before.choice, x, message: { kind: "channel", size, channel } };
+    }
+    if (name === "weight") {
+      const w = before.choice.w.slice();
+      w[this.weightAt] = value;
+      return { ...before.choice, w, message: { kind: "weight", output, value: w[this.weightAt], channel } };
+    }
+    let [lo, hi] = before.shown.range;
+    if (name === "range") [lo, hi] = [-value, value];
+    else if (name === "lo") lo = value;
+    else hi = value;
+    const calibration = { id: "manual_range", lo, hi };
+    return lo < hi && { ...before.choice, calibration, message: { kind: "range", lo, hi, channel } };
+  }
+
+  computed({ x, w, calibration }) {
+    const { data } = this;
+    const ofInputs = quantizedSide(this.sides.x, x, data.held, calibration);
+    if (this.ofWeight?.w !== w)
+      this.ofWeight = { w, found: quantizedSide(this.sides.w, w, new Uint8Array(data.shape[2])) };
+    const ofWeight = this.ofWeight.found;
+    const refused = ofInputs.refused ?? ofWeight.refused;
+    if (refused) return { refused };
+    const sides = { x, xHat: ofInputs.x_hat, w, wHat: ofWeight.x_hat, bias: data.bias };
+    return {
+      ...sides,
+      ...multiplied(sides, data.shape),
+      ofWeight,
+      range: this.rangeOf(ofInputs, calibration),
+    };
+  }
+
+  // The range of the selected token's block of inputs; null where there is none.
+  rangeOf({ blocks, block }, calibration) {
+    if (calibration) return [calibration.lo, calibration.hi];
+    if (!blocks) return null;
+    const [token, , channel] = this.data.cell;
+    const at = block[token * this.data.shape[1] + channel];
+    return Number.isNaN(blocks.lo[at]) ? null : [blocks.lo[at], blocks.hi[at]];
+  }
+
+  // Show what is computed: the picture, the numbers, and the selected output.
+  present() {
+    const { data, shown, picture } = this;
+    if (picture?.gd) this.live.paint(picture, this.parts(), data.look);
+    const errors = errorsOf(shown, data.held, data.shape[2]);
+    const weightDb = this.sides.w
+      ? metricsOf(this.metrics, momentsOf(shown.ofWeight), 0, ["sqnr_db"]).sqnr_db
+      : Infinity;
+    const at = data.cell[0] * data.shape[2] + data.cell[1];
+    const cell = { y: shown.y[at], y_hat: shown.yHat[at], error: shown.error[at] };
+    writeLayerNumbers({ ...errors, weightDb, cell }, data.words, data.writing);
+  }
+
+  // The values of each part in view, and the end of its colours.
+  parts() {
+    const { data, shown, picture } = this;
+    const [, inputs, outputs] = data.shape;
+    const edges = [0, 1, 2].map((axis) => [picture.known.edges[axis][0], picture.known.edges[axis].at(-1)]);
+    const what = data.shown;
+    const whole = {
+      x: { x: shown.x, x_hat: shown.xHat, error: null }[what] ?? changes(shown.x, shown.xHat),
+      w: { x: shown.w, x_hat: shown.wHat, error: null }[what] ?? changes(shown.w, shown.wHat),
+      y: shown[SHOWN[what]],
+    };
+    const ends = data.ends ?? [largestOf(shown.x), largestOf(shown.w), largestOf(shown.y)];
+    const cut = (values, rows, cols, width, step, end) => {
+      const found = new Float32Array((rows[1] - rows[0]) * (cols[1] - cols[0]));
+      let at = 0;
+      for (let row = rows[0]; row < rows[1]; row++)
+        for (let col = cols[0]; col < cols[1]; col++) found[at++] = values[row * width + col * step];
+      return {
+        values: found,
+        rows: rows[1] - rows[0],
+        cols: cols[1] - cols[0],
+        end,
+        largest: largestOf(found),
+      };
+    };
+    return {
+      x: cut(whole.x, edges[0], edges[1], inputs, 1, ends[0]),
+      // Wᵀ is drawn, W is stored.
+      w: cut(whole.w, edges[1], edges[2], 1, inputs, ends[1]),
+      y: cut(whole.y, edges[0], edges[2], outputs, 1, ends[2]),
+    };
+  }
+
+  release() {
+    if (!this.moving) return;
+    this.moving = false;
+    const { message } = this.choice;
+    if (this.choice === this.before.choice || !message) return this.giveUp();
+    this.painted = performance.now();
+    this.released = this.choice;
+    this.send("release", { ...message, count: (this.count = (this.count ?? 0) + 1) });
+    if (this.waiting) this.update(this.waiting, this.send);
+  }
+
+  // Show again what there was before the hand came.
+  giveUp() {
+    if (this.moving) Object.assign(this, this.before);
+    this.moving = false;
+    this.knobs.show(this.knobList(), this.data.colors, this.data.writing);
+    this.present();
+    this.stopPainting();
+    if (this.waiting) this.update(this.waiting, this.send);
+  }
+
+  // The canvas gives way once plotly has drawn the same values.
+  settle() {
+    const { picture } = this;
+    if (this.moving || this.released || !this.painted) return;
+    const drawn = picture?.gd && this.isDrawn(picture.gd);
+    if (drawn || performance.now() - this.painted > PATIENCE) return this.stopPainting();
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => this.settle(), 100);
+  }
+
+  isDrawn(gd) {
+    const parts = Object.values(this.parts());
+    return parts.every(({ values, cols }, at) =>
+      values.every((value, i) => gd._fullData?.[at]?.z?.[Math.floor(i / cols)]?.[i % cols] === value),
+    );
+  }
+
+  stopPainting() {
+    this.painted = 0;
+    this.live.remove();
+    for (const place of document.querySelectorAll("[data-qv-waits]")) delete place.dataset.qvWaits;
+  }
+
+  close() {
+    clearTimeout(this.timer);
+    this.drag.close();
+    this.knobs.close();
+    this.stopPainting();
+    if (SHARED.hands.get(this.data.chart) === this) SHARED.hands.delete(this.data.chart);
+  }
+}
+
+function changes(values, quantized) {
+  return Float64Array.from(values, (value, i) => quantized[i] - value);
+}
+
+// An end of a slider that the value lies within: `far`, or as many times doubled as it takes.
+function wideEnough(far, value) {
+  let end = far || 1;
+  while (end < value) end *= 2;
+  return end;
+}
+
+// Whether the server knows what a hand chose.
+function sameAs(data, { x, w, message }) {
+  const equal = (a, b) => a.length === b.length && a.every((value, i) => value === b[i]);
+  if (!equal(data.x, x) || !equal(data.w, w)) return false;
+  return message.kind !== "range" || (data.range?.[0] === message.lo && data.range?.[1] === message.hi);
+}

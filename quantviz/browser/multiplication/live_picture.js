@@ -1,0 +1,169 @@
+// X, Wᵀ and Y while a hand moves something: a canvas over plotly's heatmaps, which take several frames to be
+// drawn anew, and copies of the numbers that plotly printed.
+
+import { sharpen } from "../page/canvas.js";
+import { element } from "../page/elements.js";
+import { significant } from "../panels/numbers.js";
+import { filled } from "../ruler/figures.js";
+import { partsOf } from "./parts.js";
+
+const AXES_OF = { x: "xy", w: "x2y2", y: "x3y3" };
+// An error that reaches at least so many times as far as its colours leaves them: `_LEAVING` of Python.
+const LEAVING = 1.1;
+// The inks of plotly's printed numbers, on dark colours and on light ones.
+const ON_DARK = "#ffffff";
+const ON_LIGHT = "#444444";
+// The luminance on which both have the same contrast.
+const MIDDLE = 0.2865;
+
+export class LivePicture {
+  constructor() {
+    this.canvas = document.createElement("canvas");
+    this.canvas.className = "qv-painting";
+    this.numbers = element("svg", { class: "qv-live-numbers" });
+    for (const layer of [this.canvas, this.numbers]) {
+      layer.setAttribute("aria-hidden", "true");
+      layer.style.cssText = "position: absolute; left: 0; top: 0; pointer-events: none;";
+    }
+    this.context = this.canvas.getContext("2d");
+    this.cells = document.createElement("canvas");
+    this.cellsContext = this.cells.getContext("2d");
+    this.covered = new Set();
+  }
+
+  // Draw `shown`, for each part its values in rows (`values`, `rows`, `cols`) and the end of its colours
+  // (`end`), over the chart of `picture`, whose overlay of marks stays above.
+  paint({ gd, overlay }, shown, { ramp, words, writing, fixed }) {
+    const frame = gd?.querySelector(".svg-container");
+    if (!frame || !overlay) return;
+    const { width, height } = gd._fullLayout;
+    const sharp = sharpen(this.canvas, width, height);
+    Object.assign(this.canvas.style, {
+      width: `${this.canvas.width / sharp}px`,
+      height: `${this.canvas.height / sharp}px`,
+    });
+    this.context.setTransform(sharp, 0, 0, sharp, 0, 0);
+    this.context.clearRect(0, 0, width, height);
+    if (this.numbers.gd !== gd) this.copyNumbers(gd, width, height);
+    partsOf(gd).forEach((part, at) => {
+      const cells = shown[part.name];
+      const colours = coloursOf(cells.values, ramp, cells.end || 1);
+      this.drawCells(gd, part, cells, colours);
+      this.writeNumbers(part.name, cells.values, colours, writing);
+      writeReach(gd, at, reachOf(cells, words, writing, fixed));
+    });
+    if (this.canvas.parentNode !== frame) frame.insertBefore(this.canvas, overlay);
+    if (this.numbers.parentNode !== frame) frame.insertBefore(this.numbers, overlay);
+  }
+
+  remove() {
+    this.canvas.remove();
+    this.numbers.remove();
+    this.numbers.gd = null;
+    for (const picture of this.covered) picture.style.visibility = "";
+    this.covered.clear();
+  }
+
+  // Where plotly's own picture of the cells lies, so that they do not move when it comes.
+  drawCells(gd, part, { rows, cols }, colours) {
+    if (this.cells.width !== cols || this.cells.height !== rows)
+      Object.assign(this.cells, { width: cols, height: rows });
+    const image = this.cellsContext.createImageData(cols, rows);
+    for (let i = 0; i < rows * cols; i++) {
+      for (let channel = 0; channel < 3; channel++)
+        image.data[4 * i + channel] = Math.round(colours[3 * i + channel]);
+      image.data[4 * i + 3] = 255;
+    }
+    this.cellsContext.putImageData(image, 0, 0);
+    const picture = gd.querySelector(`.subplot.${AXES_OF[part.name]} .hm image`);
+    if (!picture) return;
+    // It would show through at the edges, which lie between two pixels.
+    picture.style.visibility = "hidden";
+    this.covered.add(picture);
+    const [x, y, width, height] = ["x", "y", "width", "height"].map((name) =>
+      Number(picture.getAttribute(name)),
+    );
+    // A canvas draws a picture to whole pixels, and its edges lie between two: it is drawn past them, and cut
+    // there. Plotly cuts it once more, at the part's own edges.
+    this.context.imageSmoothingEnabled = false;
+    for (const shift of [-0.5, 0.5, 0])
+      this.context.drawImage(this.cells, part.left + x + shift, part.top + y + shift, width, height);
+    this.cut(part.left + x, part.top + y, width, height);
+    this.cut(part.left, part.top, part.width, part.height);
+  }
+
+  // Take off what was drawn around a rectangle.
+  cut(left, top, width, height) {
+    const { context } = this;
+    context.save();
+    context.globalCompositeOperation = "destination-out";
+    context.fillRect(left - 2, top - 2, 2, height + 4);
+    context.fillRect(left + width, top - 2, 2, height + 4);
+    context.fillRect(left - 2, top - 2, width + 4, 2);
+    context.fillRect(left - 2, top + height, width + 4, 2);
+    context.restore();
+  }
+
+  copyNumbers(gd, width, height) {
+    this.numbers.gd = gd;
+    this.numbers.setAttribute("width", width);
+    this.numbers.setAttribute("height", height);
+    this.numbers.replaceChildren();
+    for (const part of partsOf(gd)) {
+      const group = element("g", {
+        transform: `translate(${part.left},${part.top})`,
+        "data-part": part.name,
+      });
+      for (const label of gd.querySelectorAll(`.subplot.${AXES_OF[part.name]} .hm .heatmap-label`))
+        group.append(label.cloneNode(true));
+      this.numbers.append(group);
+    }
+  }
+
+  writeNumbers(name, values, colours, writing) {
+    const labels = this.numbers.querySelectorAll(`[data-part=${name}] text`);
+    labels.forEach((label, i) => {
+      label.textContent = significant(values[i], 3, writing);
+      label.style.fill = inkOver(colours[3 * i], colours[3 * i + 1], colours[3 * i + 2]);
+    });
+  }
+}
+
+// Red, green and blue of each value as plotly finds them on the scale from -end to end, between the colours
+// of the ramp, which lie at equal distances.
+function coloursOf(values, ramp, end) {
+  const channels = ramp.map((colour) => [1, 3, 5].map((from) => parseInt(colour.slice(from, from + 2), 16)));
+  const last = ramp.length - 1;
+  const colours = new Float64Array(3 * values.length);
+  for (let i = 0; i < values.length; i++) {
+    const place = Math.min(Math.max(((values[i] + end) / (2 * end)) * last, 0), last);
+    const low = Math.min(Math.floor(place), last - 1);
+    const share = place - low;
+    for (let channel = 0; channel < 3; channel++)
+      colours[3 * i + channel] = channels[low][channel] * (1 - share) + channels[low + 1][channel] * share;
+  }
+  return colours;
+}
+
+// The ink that plotly chooses: of its two the one with more contrast to the colour below.
+function inkOver(...colour) {
+  const linear = colour.map((part) =>
+    part <= 0.04045 * 255 ? part / 255 / 12.92 : ((part / 255 + 0.055) / 1.055) ** 2.4,
+  );
+  return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2] < MIDDLE ? ON_DARK : ON_LIGHT;
+}
+
+// How far a part's colours reach: `_reach` of Python.
+function reachOf({ end, largest }, words, writing, fixed) {
+  const far = significant(end, 3, writing);
+  if (!fixed) return `±${far}`;
+  const times = end ? largest / end : 0;
+  const template = times >= LEAVING ? words.fixed_left : words.fixed;
+  return filled(template, { end: far, times: significant(times, 2, writing) });
+}
+
+// Behind a part's name, which plotly wrote in bold.
+function writeReach(gd, at, reach) {
+  const words = gd.querySelector(`.annotation[data-index="${at}"] .annotation-text`)?.lastChild;
+  if (words?.nodeType === Node.TEXT_NODE && words.data !== ` ${reach}`) words.data = ` ${reach}`;
+}

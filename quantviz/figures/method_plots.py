@@ -1,0 +1,319 @@
+"""The plots of methods: a curve over a parameter, channels as mirrored bars, spread, singular values."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from quantviz.figures.numbers import short_number
+from quantviz.figures.payload import Drawn
+from quantviz.figures.small_plots import bare_layout, scatter
+from quantviz.figures.theme import THEMES, translucent
+from quantviz.text import DEFAULT_LANGUAGE, text
+
+#: Points of a drawn Gaussian.
+_POINTS = 121
+
+
+@dataclass(frozen=True)
+class Curve:
+    """An error over a method's parameter; errors that are nan have no point."""
+
+    values: tuple[float, ...]
+    errors: tuple[float, ...]
+    #: The parameter and its error now.
+    now: tuple[float, float]
+    #: The error without the method.
+    without: float
+    #: The keys of the words under `[method_plots]`: of the parameter, and of the error.
+    parameter: str
+    error: str
+
+
+def curve_figure(
+    curve: Curve, *, height: int, language: str = DEFAULT_LANGUAGE, theme: str = "light"
+) -> Drawn:
+    """Return the line of errors on a logarithmic axis, the point of now, and the level without the method."""
+    colours = THEMES[theme]
+    without = text("method_plots.without", language)
+    known = [error for error in (*curve.errors, curve.without, curve.now[1]) if error > 0]
+    line = scatter(
+        "lines+markers",
+        curve.values,
+        curve.errors,
+        hover=[
+            f"{value:g}: {short_number(error)}"
+            for value, error in zip(curve.values, curve.errors, strict=True)
+        ],
+        line={"color": colours.schemes[0], "width": 2},
+        marker={"size": 5, "color": colours.schemes[0]},
+    )
+    level = scatter(
+        "lines",
+        [curve.values[0], curve.values[-1]],
+        [curve.without, curve.without],
+        hoverinfo="skip",
+        line={"color": colours.muted, "width": 1, "dash": "4px,4px"},
+    )
+    dot = scatter(
+        "markers",
+        [curve.now[0]],
+        [curve.now[1]],
+        hover=[f"{curve.now[0]:g}: {short_number(curve.now[1])}"],
+        marker={"size": 13, "color": colours.accent, "line": {"width": 2, "color": colours.surface}},
+    )
+    layout = bare_layout(colours, height, (10, 12, 8, 36))
+    layout["yaxis"] |= {"type": "log", "title": _title(f"method_plots.{curve.error}", language)}
+    if known:
+        ends = (min(known) * 0.8, max(known) * 1.4)
+        layout["yaxis"] |= _percent_ticks(*ends)
+    layout["xaxis"] |= {"title": _title(f"method_plots.{curve.parameter}", language), "showgrid": False}
+    layout["annotations"] = [_corner(without, colours.muted, curve.without)]
+    return Drawn({"data": [level, line, dot], "layout": layout})
+
+
+@dataclass(frozen=True)
+class Mirrored:
+    """Two numbers of each channel, one upwards and one downwards, now and before."""
+
+    upper: tuple[float, ...]
+    lower: tuple[float, ...]
+    #: The same numbers before, drawn as an outline; empty for none.
+    upper_before: tuple[float, ...] = ()
+    lower_before: tuple[float, ...] = ()
+    #: The places of channels that are lit.
+    lit: frozenset[int] = frozenset()
+    #: The keys of the words under `[method_plots]`: of both sides, and of the axis.
+    upper_words: str = ""
+    lower_words: str = ""
+    axis: str = "channels"
+    #: The channel of each place, for hover.
+    channels: tuple[int, ...] = ()
+
+
+def mirrored_figure(
+    shown: Mirrored, *, height: int, language: str = DEFAULT_LANGUAGE, theme: str = "light"
+) -> Drawn:
+    """Return bars upwards and downwards, each a share of the largest of its side, with outlines of before."""
+    colours = THEMES[theme]
+    upper = max((*shown.upper, *shown.upper_before), default=1.0) or 1.0
+    lower = max((*shown.lower, *shown.lower_before), default=1.0) or 1.0
+    sides = (
+        (shown.upper, shown.upper_before, upper, 1, colours.schemes[1], shown.upper_words),
+        (shown.lower, shown.lower_before, lower, -1, colours.schemes[0], shown.lower_words),
+    )
+    places = list(range(len(shown.upper)))
+    traces: list[dict[str, Any]] = []
+    for values, before, most, sign, colour, words in sides:
+        name = text(f"method_plots.{words}", language)
+        traces.append(
+            {
+                "type": "bar",
+                "x": places,
+                "y": [sign * value / most for value in values],
+                "marker": {
+                    "color": [colours.lit if at in shown.lit else colour for at in places],
+                    "line": {"width": 0},
+                },
+                "text": [
+                    f"{text('method_plots.channel', language, channel=channel)}: {name} {short_number(value)}"
+                    for channel, value in zip(shown.channels, values, strict=True)
+                ],
+                "textposition": "none",
+                "hovertemplate": "%{text}<extra></extra>",
+            }
+        )
+        if before:
+            outline = [sign * value / most for value in before]
+            line = {"color": colours.text, "width": 1, "shape": "hvh"}
+            traces.append(scatter("lines", places, outline, hoverinfo="skip", line=line))
+    layout = bare_layout(colours, height, (10, 10, 8, 36))
+    layout |= {"barmode": "overlay", "bargap": 0 if len(places) > 60 else 0.2}
+    layout["yaxis"] |= {"range": [-1.12, 1.12], "zeroline": True, "zerolinecolor": colours.muted}
+    layout["yaxis"] |= {"showticklabels": False, "showgrid": False}
+    layout["xaxis"] |= {
+        "showticklabels": False,
+        "showgrid": False,
+        "title": _title(f"method_plots.{shown.axis}", language),
+    }
+    layout["annotations"] = [
+        _side_name(text(f"method_plots.{words}", language), most, colour, top=sign > 0)
+        for _, _, most, sign, colour, words in sides
+    ]
+    return Drawn({"data": traces, "layout": layout})
+
+
+@dataclass(frozen=True)
+class Histogram:
+    """The shares of values in equal bins, before and after, in root mean squares."""
+
+    before: tuple[float, ...]
+    after: tuple[float, ...]
+    #: The bins end at ± this.
+    reach: float
+
+
+def spread_figure(
+    shown: Histogram, *, height: int, language: str = DEFAULT_LANGUAGE, theme: str = "light"
+) -> Drawn:
+    """Return both histograms on a logarithmic axis, and the Gaussian of the same root mean square."""
+    colours = THEMES[theme]
+    width = 2 * shown.reach / len(shown.after)
+    middles = [-shown.reach + width * (at + 0.5) for at in range(len(shown.after))]
+    least = min((share for share in (*shown.before, *shown.after) if share > 0), default=1e-6)
+    points = [shown.reach * (2 * at / (_POINTS - 1) - 1) for at in range(_POINTS)]
+    bell = [width * math.exp(-(x**2) / 2) / math.sqrt(2 * math.pi) for x in points]
+    inside = [at for at in range(_POINTS) if bell[at] >= least / 2]
+    bars = {
+        "type": "bar",
+        "x": middles,
+        "y": shown.after,
+        "marker": {"color": translucent(colours.schemes[0], 0.65), "line": {"width": 0}},
+        "hovertemplate": "%{x:.1f}: %{y:.3g}<extra></extra>",
+    }
+    outline = scatter(
+        "lines",
+        middles,
+        [share or None for share in shown.before],
+        hoverinfo="skip",
+        line={"color": colours.schemes[1], "width": 2, "shape": "hvh"},
+    )
+    gaussian = scatter(
+        "lines",
+        [points[at] for at in inside],
+        [bell[at] for at in inside],
+        hoverinfo="skip",
+        line={"color": colours.text, "width": 1, "dash": "4px,4px"},
+    )
+    layout = bare_layout(colours, height, (10, 12, 8, 36))
+    layout["bargap"] = 0
+    layout["yaxis"] |= {"type": "log", "showticklabels": False, "nticks": 4}
+    layout["yaxis"]["range"] = [math.log10(least / 2), 0.0]
+    layout["xaxis"] |= {"title": _title("method_plots.in_rms", language), "showgrid": False}
+    layout["annotations"] = [
+        _legend(text(f"method_plots.{name}", language), colour, row)
+        for row, (name, colour) in enumerate(
+            (("before", colours.schemes[1]), ("after", colours.schemes[0]), ("gaussian", colours.text))
+        )
+    ]
+    return Drawn({"data": [bars, outline, gaussian], "layout": layout})
+
+
+@dataclass(frozen=True)
+class Singular:
+    """Singular values of several matrices, each as shares of its own energy, largest first."""
+
+    #: Words' keys under `[method_plots]`, and the shares.
+    lines: tuple[tuple[str, tuple[float, ...]], ...]
+    rank: int
+    #: Bits of a weight that each rank adds.
+    bits: float
+
+
+def singular_figure(
+    shown: Singular, *, height: int, language: str = DEFAULT_LANGUAGE, theme: str = "light"
+) -> Drawn:
+    """Return the energy that each rank leaves, on a logarithmic axis; ranks have their bits beside them."""
+    colours = THEMES[theme]
+    traces = []
+    for at, (_, shares) in enumerate(shown.lines):
+        line = {"color": colours.schemes[at], "width": 2}
+        hover = [_rank_words(rank, share, shown.bits, language) for rank, share in enumerate(shares)]
+        traces.append(scatter("lines", list(range(len(shares))), shares, hover=hover, line=line))
+    count = max(len(shares) for _, shares in shown.lines) - 1
+    known = [share for _, shares in shown.lines for share in shares if share > 1e-9]
+    layout = bare_layout(colours, height, (10, 12, 8, 50))
+    layout["yaxis"] |= {"type": "log", "title": _title("method_plots.left", language)}
+    layout["yaxis"] |= _percent_ticks(max(min(known, default=1e-3), 1e-3), 1.15)
+    ticks = [round(count * share / 4) for share in range(5)]
+    layout["xaxis"] |= {
+        "title": _title("method_plots.rank", language),
+        "showgrid": False,
+        "tickmode": "array",
+        "tickvals": ticks,
+        "ticktext": [f"{tick}<br>+{shown.bits * tick:.2g}" for tick in ticks],
+    }
+    edge = {"color": colours.accent, "width": 2}
+    chosen = {"type": "line", "x0": shown.rank, "x1": shown.rank, "y0": 0, "y1": 1, "yref": "paper"}
+    layout["shapes"] = [chosen | {"line": edge}]
+    layout["annotations"] = [
+        _legend(text(f"method_plots.{name}", language), colours.schemes[at], at)
+        for at, (name, _) in enumerate(shown.lines)
+    ]
+    return Drawn({"data": traces, "layout": layout})
+
+
+def _rank_words(rank: int, share: float, bits: float, language: str) -> str:
+    return text(
+        "method_plots.rank_hover",
+        language,
+        rank=rank,
+        bits=short_number(bits * rank),
+        share=short_number(100 * share),
+    )
+
+
+def _percent_ticks(low: float, high: float) -> dict[str, Any]:
+    """Return a logarithmic axis from `low` to `high` with at most five ticks in percent."""
+    decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    marks = [digit * 10.0**decade for decade in decades for digit in (1, 2, 5)]
+    inside = [mark for mark in marks if low <= mark <= high]
+    wide = [mark for mark in inside if round(math.log10(mark), 6).is_integer()]
+    ticks = wide if len(wide) > 2 else inside[:: max(1, math.ceil(len(inside) / 5))]
+    return {
+        "range": [math.log10(low), math.log10(high)],
+        "tickmode": "array",
+        "tickvals": ticks,
+        "ticktext": [f"{100 * tick:.3g} %" for tick in ticks],
+    }
+
+
+def _title(key: str, language: str) -> dict[str, Any]:
+    return {"text": text(key, language), "font": {"size": 12}, "standoff": 6}
+
+
+def _corner(words: str, colour: str, level: float) -> dict[str, Any]:
+    """Return the name of a level on a logarithmic axis, at its right end."""
+    return {
+        "text": words,
+        "x": 1,
+        "xref": "paper",
+        "xanchor": "right",
+        "y": math.log10(level) if level > 0 else 0,
+        "yref": "y",
+        "yanchor": "bottom",
+        "showarrow": False,
+        "font": {"size": 12, "color": colour},
+    }
+
+
+def _side_name(words: str, largest: float, colour: str, *, top: bool) -> dict[str, Any]:
+    """Return the name of one side's bars, and how far they reach."""
+    return {
+        "text": f"<b>{words}</b> ≤ {short_number(largest)}",
+        "x": 1,
+        "y": int(top),
+        "xref": "paper",
+        "yref": "paper",
+        "xanchor": "right",
+        "yanchor": "top" if top else "bottom",
+        "showarrow": False,
+        "font": {"size": 12, "color": colour},
+    }
+
+
+def _legend(words: str, colour: str, row: int) -> dict[str, Any]:
+    """Return the name of a line, in the upper right corner below those before."""
+    return {
+        "text": f"<b>{words}</b>",
+        "x": 1,
+        "y": 1,
+        "xref": "paper",
+        "yref": "paper",
+        "xanchor": "right",
+        "yanchor": "top",
+        "yshift": -16 * row,
+        "showarrow": False,
+        "font": {"size": 12, "color": colour},
+    }

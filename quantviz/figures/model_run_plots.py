@@ -1,0 +1,223 @@
+"""The plots of a model that runs: its layers as a map, cheap numbers against the KL divergence, and errors
+through depth.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from quantviz.checkpoints.model.tensor_names import place_of_name, short_names
+from quantviz.figures.numbers import short_number
+from quantviz.figures.payload import Drawn
+from quantviz.figures.small_plots import bare_layout, scatter
+from quantviz.figures.theme import THEMES, one_sided, rgb
+from quantviz.text import DEFAULT_LANGUAGE, text
+
+if TYPE_CHECKING:
+    from quantviz.models.layer_effects import LayerEffect
+
+#: Colours between the ends of a scale, and the least span of a logarithmic one, in powers of ten.
+_SHADES = 64
+_LEAST_POWERS = 1.0
+#: CSS pixels of a row of the map, and of its axis of kinds.
+_ROW = 44
+_AXIS = 34
+#: Shares of red, green and blue in how light a colour looks, and the light from which text on it is dark.
+_BRIGHT = np.array((0.299, 0.587, 0.114))
+_LIGHT = 0.5
+#: The least KL divergence and error that a logarithmic axis shows.
+_LEAST = 1e-9
+
+
+def effects_figure(
+    effects: Sequence[LayerEffect], colour: str, *, language: str = DEFAULT_LANGUAGE, theme: str = "light"
+) -> Drawn:
+    """Return the map of a model's linear layers, layers by kinds; a square's data is its place in `effects`.
+
+    Args:
+        effects: The effects of layers within the network.
+        colour: The field of an effect that is written and coloured: worse ones are stronger.
+        language: The language of the words.
+        theme: One of `THEMES`.
+    """
+    colours = THEMES[theme]
+    places = [place_of_name(effect.name) for effect in effects]
+    kinds = list(dict.fromkeys(place.kind for place in places))
+    rows = sorted({place.layer for place in places})
+    values = [float(getattr(effect, colour)) for effect in effects]
+    strengths = _strengths(values, colour)
+    shades = rgb(one_sided(colours.values), _SHADES)
+    z = np.full((len(rows), len(kinds)), np.nan, np.float32)
+    for place, strength in zip(places, strengths, strict=True):
+        z[rows.index(place.layer), kinds.index(place.kind)] = strength
+    heat = {
+        "type": "heatmap",
+        "z": z,
+        "zmin": 0,
+        "zmax": 1,
+        "colorscale": [
+            [k / (_SHADES - 1), f"rgb({r},{g},{b})"] for k, (r, g, b) in enumerate(shades.tolist())
+        ],
+        "xgap": 2,
+        "ygap": 2,
+        "showscale": False,
+        "hoverinfo": "skip",
+    }
+    # Near black or near white, whichever stands out.
+    lights = [float(shades[round(strength * (_SHADES - 1))] @ _BRIGHT) / 255 for strength in strengths]
+    inks = ["#111111" if light > _LIGHT else "#fafafa" for light in lights]
+    points = scatter(
+        "markers+text",
+        [kinds.index(place.kind) for place in places],
+        [rows.index(place.layer) for place in places],
+        customdata=[[k] for k in range(len(effects))],
+        text=[_written(value, colour) for value in values],
+        textfont={"size": 12, "color": inks},
+        hovertext=[_card(effect, language) for effect in effects],
+        hoverinfo="text",
+        marker={"symbol": "square", "size": 12, "opacity": 0},
+        selected={"marker": {"opacity": 0}},
+        unselected={"marker": {"opacity": 0}},
+    )
+    layout = bare_layout(colours, _ROW * len(rows) + _AXIS, (8, 8, 4, 8))
+    layout |= {"hovermode": "closest", "hoverdistance": -1, "clickmode": "event+select"}
+    layout["xaxis"] |= _axis(short_names(kinds), len(kinds)) | {"side": "bottom"}
+    names = [text("model_plots.layer", language, layer=row) for row in rows]
+    layout["yaxis"] |= _axis(names, len(rows)) | {"range": [len(rows) - 0.5, -0.5]}
+    return Drawn({"data": [heat, points], "layout": layout})
+
+
+def predictions_figure(
+    effects: Sequence[LayerEffect],
+    cheap: str,
+    *,
+    height: int,
+    language: str = DEFAULT_LANGUAGE,
+    theme: str = "light",
+) -> Drawn:
+    """Return a dot for each layer: a cheap number of it, a field of its effect, against the KL divergence
+    where it alone is rounded. A dot's data is its place in `effects`.
+    """
+    colours = THEMES[theme]
+    kinds = list(dict.fromkeys(place_of_name(effect.name).kind for effect in effects))
+    short = dict(zip(kinds, short_names(kinds), strict=True))
+    traces = []
+    for number, kind in enumerate(kinds):
+        of_kind = [(k, each) for k, each in enumerate(effects) if place_of_name(each.name).kind == kind]
+        traces.append(
+            scatter(
+                "markers",
+                [max(getattr(effect, cheap), _LEAST) for _, effect in of_kind],
+                [max(effect.kl_alone, _LEAST) for _, effect in of_kind],
+                name=short[kind],
+                customdata=[[k] for k, _ in of_kind],
+                hovertext=[_card(effect, language) for _, effect in of_kind],
+                hoverinfo="text",
+                marker={"size": 10, "color": colours.schemes[number % len(colours.schemes)]},
+            )
+        )
+    layout = bare_layout(colours, height, (52, 12, 8, 42))
+    layout |= {"hovermode": "closest", "clickmode": "event+select", "showlegend": True}
+    layout["legend"] = {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0, "font": {"size": 12}}
+    layout["margin"]["t"] = 30
+    layout["xaxis"] |= _titled(text(f"model_plots.{cheap}", language)) | (
+        {"autorange": "reversed"} if cheap == "weight_db" else {"type": "log", **_FEW_TICKS}
+    )
+    layout["yaxis"] |= _titled(text("model_plots.kl_alone", language)) | {"type": "log", **_FEW_TICKS}
+    return Drawn({"data": traces, "layout": layout})
+
+
+def depth_figure(
+    runs: Mapping[str, Mapping[str, float]],
+    *,
+    height: int,
+    language: str = DEFAULT_LANGUAGE,
+    theme: str = "light",
+) -> Drawn:
+    """Return a line for each run, by its name: the error of the residual stream, by place in the network."""
+    colours = THEMES[theme]
+    traces = []
+    names: list[str] = []
+    for number, (name, errors) in enumerate(runs.items()):
+        names = [place_words(each, language) for each in errors]
+        traces.append(
+            scatter(
+                "lines+markers",
+                list(range(len(errors))),
+                [max(error, _LEAST) for error in errors.values()],
+                name=name,
+                hovertext=[
+                    f"{name}<br>{place}: {short_number(error)}"
+                    for place, error in zip(names, errors.values(), strict=True)
+                ],
+                hoverinfo="text",
+                line={"color": colours.schemes[number % len(colours.schemes)], "width": 2},
+                marker={"size": 7},
+            )
+        )
+    layout = bare_layout(colours, height, (52, 12, 30, 60))
+    layout |= {"showlegend": True, "hovermode": "closest"}
+    layout["legend"] = {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0, "font": {"size": 12}}
+    layout["xaxis"] |= {"tickvals": list(range(len(names))), "ticktext": names, "showgrid": False}
+    layout["yaxis"] |= _titled(text("model_plots.stream", language)) | {"type": "log", **_FEW_TICKS}
+    return Drawn({"data": traces, "layout": layout})
+
+
+def place_words(name: str, language: str) -> str:
+    """Return the words for a place in the residual stream, such as "model.layers.0.attention".
+
+    >>> place_words("model.layers.2.feed_forward", "en")
+    '2, feed-forward'
+    """
+    place = place_of_name(name)
+    return text(f"model_plots.after.{place.kind}", language, layer=place.layer)
+
+
+_FEW_TICKS: Mapping[str, Any] = {"dtick": 1, "exponentformat": "power"}
+
+
+def _titled(title: str) -> dict[str, Any]:
+    return {"title": {"text": title, "font": {"size": 12}, "standoff": 6}}
+
+
+def _axis(names: Sequence[str], count: int) -> dict[str, Any]:
+    return {
+        "tickvals": list(range(count)),
+        "ticktext": list(names),
+        "range": [-0.5, count - 0.5],
+        "showgrid": False,
+        "ticks": "",
+    }
+
+
+def _strengths(values: Sequence[float], number: str) -> list[float]:
+    """Return how strong each value's colour is, 0 to 1: the worst is 1. Errors go by their logarithm."""
+    finite = [value for value in values if math.isfinite(value)]
+    if not finite:
+        return [0.0] * len(values)
+    if number == "weight_db":
+        scaled = [-min(value, max(finite)) for value in values]
+        least = 3.0
+    else:
+        scaled = [math.log10(max(value, _LEAST)) for value in values]
+        least = _LEAST_POWERS
+    low = min(scaled)
+    span = max(max(scaled) - low, least)
+    return [(value - low) / span for value in scaled]
+
+
+def _written(value: float, number: str) -> str:
+    return f"{value:.1f}".replace("inf", "∞") if number == "weight_db" else short_number(value)
+
+
+def _card(effect: LayerEffect, language: str) -> str:
+    """Return the words of a layer on hover: its name and its four numbers."""
+    lines = [
+        text(f"model_plots.card.{name}", language, value=_written(getattr(effect, name), name))
+        for name in ("weight_db", "rel_out", "kl_alone", "kl_others")
+    ]
+    return "<br>".join((f"<b>{effect.name}</b>", *lines))

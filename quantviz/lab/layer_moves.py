@@ -1,0 +1,67 @@
+"""Moves of the user's hand in the picture of a layer: each message of the browser leads to another state."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from quantviz.lab.layer_state import NEAREST, LayerState
+from quantviz.lab.moves import range_counts
+from quantviz.layers.changes import SMALL, Changes
+from quantviz.layers.layer_sources import ChangedLayer
+from quantviz.schemes.calibration import Given, ManualRange
+from quantviz.schemes.recipes import as_scheme
+
+
+def fits_layer_hand(state: LayerState) -> bool:
+    """Return whether the browser multiplies the state's layer by itself: a small one that no method rounds,
+    whose schemes search no ranges.
+
+    >>> from quantviz.lab.layer_state import opening
+    >>> fits_layer_hand(opening())
+    False
+    """
+    schemes = [each for each in state.pair.schemes() if each is not None]
+    small = max(state.source.shape) <= SMALL and state.method == NEAREST
+    return small and all(
+        each.search is None and (each.calibration.of_values or isinstance(each.calibration, Given))
+        for each in schemes
+    )
+
+
+def range_can_move(state: LayerState) -> bool:
+    """Return whether the inputs have a range that can be set by hand."""
+    scheme = state.pair.schemes()[1]
+    return scheme is not None and range_counts(scheme)
+
+
+def moved_layer(state: LayerState, message: Mapping[str, Any]) -> LayerState:
+    """Return the state after a move; its input channel stays selected.
+
+    Args:
+        state: The state before.
+        message: `{"kind": "range", "lo": f, "hi": f}` for the range of the inputs, `{"kind": "channel",
+            "size": f}` for the largest magnitude of an input channel, or `{"kind": "weight", "output": o,
+            "value": f}`, each with its `channel`.
+
+    Raises:
+        QuantVizError: The move is not possible.
+
+    >>> from quantviz.lab.layer_state import Pair, write_link
+    >>> from quantviz.layers.built_in import BuiltInLayer
+    >>> state = LayerState(BuiltInLayer("loud_input"), Pair("int8_per_row", "int4_per_tensor"))
+    >>> link = write_link(moved_layer(state, {"kind": "channel", "channel": 2, "size": 1.5}))
+    >>> link["l"], link["j"]
+    ('changed(builtin(name=loud_input),x2=1.5)', '2')
+    """
+    channel = message["channel"]
+    if message["kind"] == "range":
+        scheme = as_scheme(state.pair.inputs)
+        ranged = scheme.replace(calibration=ManualRange(message["lo"], message["hi"]))
+        return state.replace(pair=state.pair.with_side("inputs", str(ranged)), channel=channel)
+    changes = state.source.changes if isinstance(state.source, ChangedLayer) else Changes()
+    if message["kind"] == "channel":
+        changes = changes.with_channel(channel, message["size"])
+    else:
+        changes = changes.with_weight(message["output"], channel, message["value"])
+    return state.replace(source=ChangedLayer.of(state.source, changes), channel=channel)

@@ -1,0 +1,97 @@
+"""The effect of rounding each linear layer by itself on the whole model, beside numbers that are cheap."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import torch
+
+from quantviz.models.character_model import network_of, tokens_of
+from quantviz.models.model_schemes import ModelSchemes
+from quantviz.models.network import Network
+from quantviz.models.quantizing import quantized_network, with_layers
+from quantviz.models.running import divergence, layer_numbers, original, scores_of
+
+#: Excerpts of the text that is held back on which a layer's effect is measured.
+PIECES = 4
+
+
+@dataclass(frozen=True)
+class LayerEffect:
+    """A linear layer under its schemes: two cheap numbers of it, and two of the whole model."""
+
+    name: str
+    #: SQNR of its weight in dB.
+    weight_db: float
+    #: ‖error‖² / ‖XWᵀ‖² of its outputs on the original's inputs.
+    rel_out: float
+    #: KL divergence of the model in bits a character where it alone is rounded, and where all others are.
+    kl_alone: float
+    kl_others: float
+
+
+#: The numbers that take no run of the whole model, each larger for larger errors.
+CHEAP: Mapping[str, Callable[[LayerEffect], float]] = MappingProxyType(
+    {"weight_db": lambda effect: -effect.weight_db, "rel_out": lambda effect: effect.rel_out}
+)
+
+
+def layer_effects(model: str, schemes: ModelSchemes) -> tuple[LayerEffect, ...]:
+    """Return the effect of each linear layer of a built-in model that the schemes round, in their order.
+
+    The schemes of the table and of the cache are left out.
+
+    Raises:
+        QuantVizError: There is no such model, or a scheme does not fit.
+    """
+    network = network_of(model)
+    pieces = tokens_of("held_back")[:PIECES]
+    before = scores_of(network, pieces)
+    inputs = original(model, None).inputs
+    rounded = {
+        name: each
+        for name, each in quantized_network(model, schemes).layers.items()
+        if each.schemes.weights is not None or each.schemes.inputs is not None
+    }
+
+    def kl(changed: Network) -> float:
+        return divergence(before, scores_of(changed, pieces))
+
+    found = []
+    for name, each in rounded.items():
+        numbers = layer_numbers(model, each, inputs[name])
+        others = [other for other in rounded.values() if other.name != name]
+        alone = kl(with_layers(network, [each]))
+        without = kl(with_layers(network, others))
+        found.append(LayerEffect(name, numbers.weight_db, numbers.rel_out, alone, without))
+    return tuple(found)
+
+
+def predictions(effects: Sequence[LayerEffect]) -> Mapping[str, float]:
+    """Return the rank correlation of each number of `CHEAP` with the KL divergence of a layer alone."""
+    kl = [effect.kl_alone for effect in effects]
+    return MappingProxyType(
+        {name: rank_correlation([number(effect) for effect in effects], kl) for name, number in CHEAP.items()}
+    )
+
+
+def rank_correlation(one: Sequence[float], other: Sequence[float]) -> float:
+    """Return Spearman's rank correlation; equal values share their mean rank. NaN where all are equal.
+
+    >>> round(rank_correlation([1.0, 2.0, 9.0], [0.1, 0.2, 0.3]), 3)
+    1.0
+    >>> round(rank_correlation([1.0, 2.0, 3.0], [5.0, 4.0, 4.0]), 3)
+    -0.866
+    """
+    ranks = torch.stack([_ranks(one), _ranks(other)])
+    return float(torch.corrcoef(ranks)[0, 1])
+
+
+def _ranks(values: Sequence[float]) -> torch.Tensor:
+    """Return the mean rank of each value, float64 (values,)."""
+    given = torch.tensor(values, dtype=torch.float64)
+    below = given[None] < given[:, None]
+    equal = given[None] == given[:, None]
+    return below.sum(1) + equal.sum(1) / 2

@@ -1,0 +1,190 @@
+"""The forward pass of a small causal transformer: written once, for training, running and watching.
+
+A normalization stands before attention and before the feed-forward part, whose units are ReLUs. Places of
+tokens count as in ALiBi (Press et al. 2022): each head lowers a score in proportion to the distance, by a
+slope of its own. Every matrix has the axes (outputs, inputs).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+import torch
+from torch.nn import functional
+
+#: The linear layers of one layer of the network, in order of execution.
+KINDS = ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.out_proj", "fc1", "fc2")
+#: The parts of a layer, after each of which the residual stream is watched.
+PARTS = ("attention", "feed_forward")
+#: The table that is looked up, and the matrix that gives the scores.
+EMBEDDING = "model.embed_tokens"
+HEAD = "lm_head"
+
+Rounder = Callable[[torch.Tensor], torch.Tensor]
+#: Receives the name of a value within the network, and the value.
+Watcher = Callable[[str, torch.Tensor], None]
+_NONE: Mapping[str, Rounder] = MappingProxyType({})
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Numbers of layers, channels, heads and hidden units, of the context and of characters."""
+
+    layers: int = 4
+    width: int = 128
+    heads: int = 4
+    hidden: int = 512
+    context: int = 256
+    characters: int = 96
+
+    def shapes(self) -> Mapping[str, tuple[int, ...]]:
+        """Return the shape of each tensor of the network, by name.
+
+        >>> sum(torch.Size(shape).numel() for shape in Sizes().shapes().values())
+        817920
+        """
+        found: dict[str, tuple[int, ...]] = {
+            f"{EMBEDDING}.weight": (self.characters, self.width),
+        }
+        for layer in range(self.layers):
+            at = f"model.layers.{layer}"
+            for kind in KINDS:
+                rows = self.hidden if kind == "fc1" else self.width
+                columns = self.hidden if kind == "fc2" else self.width
+                found[f"{at}.{kind}.weight"] = (rows, columns)
+                found[f"{at}.{kind}.bias"] = (rows,)
+            for norm in ("self_attn_layer_norm", "final_layer_norm"):
+                found[f"{at}.{norm}.weight"] = (self.width,)
+                found[f"{at}.{norm}.bias"] = (self.width,)
+        found["model.final_layer_norm.weight"] = (self.width,)
+        found["model.final_layer_norm.bias"] = (self.width,)
+        found[f"{HEAD}.weight"] = (self.characters, self.width)
+        return MappingProxyType(found)
+
+    def linear_layers(self) -> tuple[str, ...]:
+        """Return the names of the linear layers in order of execution, the head last.
+
+        >>> Sizes(layers=1).linear_layers()[3:]
+        ('model.layers.0.self_attn.out_proj', 'model.layers.0.fc1', 'model.layers.0.fc2', 'lm_head')
+        """
+        within = tuple(f"model.layers.{layer}.{kind}" for layer in range(self.layers) for kind in KINDS)
+        return (*within, HEAD)
+
+
+@dataclass(frozen=True, eq=False)
+class Network:
+    """Tensors of a network, and the rounding of values that pass through it."""
+
+    sizes: Sizes
+    #: float32, by name, as `Sizes.shapes` lists them.
+    tensors: Mapping[str, torch.Tensor]
+    #: Rounds the inputs of a linear layer, (tokens, inputs), by the layer's name.
+    inputs: Mapping[str, Rounder] = field(default_factory=lambda: _NONE)
+    #: Rounds what the cache keeps, (tokens, width), by "model.layers.0.keys" and the like.
+    cached: Mapping[str, Rounder] = field(default_factory=lambda: _NONE)
+
+
+class Cache:
+    """Keys and values of the tokens before, by layer: (batch, tokens, width)."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, torch.Tensor] = {}
+
+    def extended(self, name: str, new: torch.Tensor) -> torch.Tensor:
+        """Return the kept tokens and the new ones, which are kept from now on."""
+        before = self._kept.get(name)
+        self._kept[name] = new if before is None else torch.cat((before, new), dim=1)
+        return self._kept[name]
+
+
+def logits(
+    network: Network, tokens: torch.Tensor, cache: Cache | None = None, watch: Watcher | None = None
+) -> torch.Tensor:
+    """Return the scores of the next character after each token, (batch, tokens, characters).
+
+    Args:
+        network: The network.
+        tokens: Characters' numbers, (batch, tokens).
+        cache: Keys and values of the tokens before, which is extended; without one the first token is the
+            first of its text.
+        watch: Receives each linear layer's inputs by its name, each layer's "keys", "values" and "weights"
+            of attention, and the residual stream after each of its `PARTS`, as "model.layers.0.attention".
+    """
+    run = _Run(network, cache or Cache(), watch or (lambda name, value: None))
+    return run.logits(tokens)
+
+
+def distances(heads: int, new: int, every: int) -> torch.Tensor:
+    """Return the addends of the scores of the last `new` of `every` tokens: −slope · distance, and −inf for
+    the tokens that come later; float32 (heads, new, every).
+
+    >>> distances(2, 1, 3)
+    tensor([[[-2.0000, -1.0000,  0.0000]],
+    <BLANKLINE>
+            [[-0.5000, -0.2500,  0.0000]]])
+    """
+    slopes = 0.25 ** torch.arange(heads)
+    distance = torch.arange(every)[None] - torch.arange(every - new, every)[:, None]
+    lowered = slopes[:, None, None] * distance
+    return lowered.masked_fill(distance > 0, -torch.inf)
+
+
+@dataclass(frozen=True, eq=False)
+class _Run:
+    """One pass over some tokens."""
+
+    network: Network
+    cache: Cache
+    watch: Watcher
+
+    def logits(self, tokens: torch.Tensor) -> torch.Tensor:
+        weights = self.network.tensors
+        stream = weights[f"{EMBEDDING}.weight"][tokens]
+        for layer in range(self.network.sizes.layers):
+            at = f"model.layers.{layer}"
+            stream = stream + self.attention(at, self.norm(f"{at}.self_attn_layer_norm", stream))
+            self.watch(f"{at}.attention", stream)
+            stream = stream + self.feed_forward(at, self.norm(f"{at}.final_layer_norm", stream))
+            self.watch(f"{at}.feed_forward", stream)
+        return self.linear(HEAD, self.norm("model.final_layer_norm", stream))
+
+    def attention(self, at: str, x: torch.Tensor) -> torch.Tensor:
+        query = self.linear(f"{at}.self_attn.q_proj", x)
+        keys = self.kept(f"{at}.keys", self.linear(f"{at}.self_attn.k_proj", x))
+        values = self.kept(f"{at}.values", self.linear(f"{at}.self_attn.v_proj", x))
+        query, keys, values = self.heads(query), self.heads(keys), self.heads(values)
+        scores = query @ keys.mT / query.shape[-1] ** 0.5
+        attention = (scores + distances(*scores.shape[-3:])).softmax(-1)
+        self.watch(f"{at}.weights", attention)
+        mixed = torch.cat((attention @ values).unbind(1), -1)
+        return self.linear(f"{at}.self_attn.out_proj", mixed)
+
+    def feed_forward(self, at: str, x: torch.Tensor) -> torch.Tensor:
+        return self.linear(f"{at}.fc2", functional.relu(self.linear(f"{at}.fc1", x)))
+
+    def linear(self, name: str, x: torch.Tensor) -> torch.Tensor:
+        self.watch(name, x)
+        weights = self.network.tensors
+        x = _rounded(self.network.inputs.get(name), x)
+        return functional.linear(x, weights[f"{name}.weight"], weights.get(f"{name}.bias"))
+
+    def norm(self, name: str, x: torch.Tensor) -> torch.Tensor:
+        weights = self.network.tensors
+        return functional.layer_norm(x, x.shape[-1:], weights[f"{name}.weight"], weights[f"{name}.bias"])
+
+    def kept(self, name: str, x: torch.Tensor) -> torch.Tensor:
+        self.watch(name, x)
+        return self.cache.extended(name, _rounded(self.network.cached.get(name), x))
+
+    def heads(self, x: torch.Tensor) -> torch.Tensor:
+        """Return (batch, heads, tokens, channels of one head)."""
+        return torch.stack(x.chunk(self.network.sizes.heads, -1), 1)
+
+
+def _rounded(rounder: Rounder | None, x: torch.Tensor) -> torch.Tensor:
+    """Return values (batch, tokens, channels) rounded as one matrix of all tokens."""
+    if rounder is None:
+        return x
+    return rounder(x.flatten(0, 1)).view_as(x)

@@ -1,0 +1,222 @@
+"""A network under schemes: its weights after rounding, and the rounding of what passes through it.
+
+Scales that all tokens share are chosen ahead, on the text for calibration, so that a text that is written
+character by character and one that is read at once are rounded alike. All other scales are those of each
+token.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from types import MappingProxyType
+
+import torch
+
+from quantviz.evaluation.metric_formulas import bits_per_element
+from quantviz.layers.methods.applied import apply_chain
+from quantviz.layers.methods.chain import NEAREST, Chain, as_chain
+from quantviz.layers.methods.contract import Task
+from quantviz.layers.operands import input_operand, weight_operand
+from quantviz.models.character_model import network_of, tokens_of
+from quantviz.models.model_schemes import LayerSchemes, ModelSchemes, check_names
+from quantviz.models.network import EMBEDDING, Network, Rounder, logits
+from quantviz.quantization.quantizer import choose_qparams, quantize
+from quantviz.schemes.scheme import Scheme
+from quantviz.streaming.result_metrics import metrics
+
+#: One of so many tokens of the text is kept for calibration.
+_EVERY = 4
+#: Bits of a weight that is not quantized.
+STORED_BITS = 16.0
+
+
+@dataclass(frozen=True, eq=False)
+class Rounded:
+    """A linear layer under its schemes."""
+
+    name: str
+    schemes: LayerSchemes
+    #: Ŵ, float32 (outputs, inputs).
+    weight: torch.Tensor
+    bias: torch.Tensor | None
+    #: Rounds its inputs, if they are rounded.
+    inputs: Rounder | None
+    #: SQNR of the weight in dB, inf without an error, and bits a weight with its scales.
+    sqnr_db: float
+    bits: float
+
+    def outputs(self, x: torch.Tensor) -> torch.Tensor:
+        """Return the layer's outputs of some inputs, without its bias, float32 (tokens, outputs)."""
+        return (x if self.inputs is None else self.inputs(x)) @ self.weight.T
+
+
+@dataclass(frozen=True, eq=False)
+class Quantized:
+    """A network under schemes, with its linear layers by name."""
+
+    network: Network
+    layers: Mapping[str, Rounded]
+
+    @property
+    def bits(self) -> float:
+        """Return the mean bits of a weight of the linear layers, with scales."""
+        counts = [each.weight.numel() for each in self.layers.values()]
+        sums = [each.bits * count for each, count in zip(self.layers.values(), counts, strict=True)]
+        return sum(sums) / sum(counts)
+
+
+@lru_cache(maxsize=2)
+def watched_on_calibration(model: str) -> Mapping[str, torch.Tensor]:
+    """Return the inputs of a built-in model's linear layers, and its keys and values, on the text for
+    calibration, (tokens, channels) by name.
+    """
+    found: dict[str, torch.Tensor] = {}
+
+    def watch(name: str, value: torch.Tensor) -> None:
+        if value.dim() == 3:
+            found[name] = value.flatten(0, 1)[::_EVERY].clone()
+
+    with torch.inference_mode():
+        logits(network_of(model), tokens_of("calibration")[:, :-1], watch=watch)
+    return MappingProxyType(found)
+
+
+def quantized_network(model: str, schemes: ModelSchemes) -> Quantized:
+    """Return a built-in model under schemes.
+
+    Raises:
+        QuantVizError: A scheme does not fit, or is that of no layer.
+    """
+    network = network_of(model)
+    names = network.sizes.linear_layers()
+    check_names(schemes, names)
+    layers = {name: rounded_layer(model, name, schemes.of(name)) for name in names}
+    changed = with_layers(network, layers.values())
+    tensors = dict(changed.tensors)
+    if isinstance(schemes.embedding, Scheme):
+        table = f"{EMBEDDING}.weight"
+        tensors[table] = quantize(tensors[table], schemes.embedding).x_hat
+    cached = _cached(model, schemes, network.sizes.layers)
+    return Quantized(dataclasses.replace(changed, tensors=tensors, cached=cached), MappingProxyType(layers))
+
+
+def with_layers(network: Network, layers: Iterable[Rounded]) -> Network:
+    """Return a network in which some linear layers are rounded."""
+    tensors = dict(network.tensors)
+    inputs = dict(network.inputs)
+    for each in layers:
+        tensors[f"{each.name}.weight"] = each.weight
+        if each.bias is not None:
+            tensors[f"{each.name}.bias"] = each.bias
+        if each.inputs is not None:
+            inputs[each.name] = each.inputs
+    return dataclasses.replace(network, tensors=tensors, inputs=inputs)
+
+
+def rounded_layer(model: str, name: str, schemes: LayerSchemes) -> Rounded:
+    """Return a linear layer of a built-in model under its schemes.
+
+    Raises:
+        QuantVizError: A scheme does not fit it.
+    """
+    tensors = network_of(model).tensors
+    weight = tensors[f"{name}.weight"]
+    bias = tensors.get(f"{name}.bias")
+    if schemes.method != NEAREST:
+        return _by_methods(model, name, schemes)
+    inputs = None
+    if isinstance(schemes.inputs, Scheme):
+        inputs = rounder(schemes.inputs, watched_on_calibration(model)[name])
+    if not isinstance(schemes.weights, Scheme):
+        return Rounded(name, schemes, weight, bias, inputs, torch.inf, STORED_BITS)
+    found = quantize(weight, schemes.weights)
+    return Rounded(
+        name,
+        schemes,
+        found.x_hat,
+        bias,
+        inputs,
+        metrics(found)["sqnr_db"],
+        bits_per_element(schemes.weights, found.shape),
+    )
+
+
+def _by_methods(model: str, name: str, schemes: LayerSchemes) -> Rounded:
+    """Return a linear layer under a chain of methods, which sees the text for calibration alone."""
+    tensors = network_of(model).tensors
+    seen = watched_on_calibration(model)[name]
+    chain = as_chain(schemes.method)
+    weights, inputs = (
+        each if isinstance(each, Scheme) else None for each in (schemes.weights, schemes.inputs)
+    )
+    weight = tensors[f"{name}.weight"]
+    sides = (weight_operand(weight, None), input_operand(seen, None, seen.shape[1], 0, static=True))
+    used = torch.zeros(len(seen), dtype=torch.bool)
+    rounded, _, applied = apply_chain(chain, sides, (weights, inputs), used, static=True, seed=0)
+    bias = tensors.get(f"{name}.bias")
+    if applied.bias_change is not None:
+        bias = applied.bias_change.to(torch.float32) + (0 if bias is None else bias)
+    bits = STORED_BITS if weights is None else bits_per_element(weights, tuple(weight.shape))
+    return Rounded(
+        name,
+        schemes,
+        rounded.quantized(slice(None)),
+        bias,
+        None if inputs is None else _in_bases(chain, weight, seen, schemes),
+        torch.inf if rounded.sqnr_db is None else rounded.sqnr_db,
+        bits + applied.extra_bits,
+    )
+
+
+def _in_bases(chain: Chain, weight: torch.Tensor, seen: torch.Tensor, schemes: LayerSchemes) -> Rounder:
+    """Return the rounding of inputs in the basis of a chain, taken back to their own."""
+    assert isinstance(schemes.inputs, Scheme)
+    weights = schemes.weights if isinstance(schemes.weights, Scheme) else None
+    task = Task(weight.to(torch.float64), seen.to(torch.float64), weights, schemes.inputs)
+    bases = []
+    for method in chain.bases:
+        bases.append(method.basis(task))
+        task = task.in_basis(bases[-1])
+    nearest = rounder(schemes.inputs, task.x.to(torch.float32))
+
+    def rounded(x: torch.Tensor) -> torch.Tensor:
+        changed = x.to(torch.float64)
+        for basis in bases:
+            changed = basis.of_inputs(changed)
+        back = nearest(changed.to(torch.float32)).to(torch.float64)
+        for basis in reversed(bases):
+            back = basis.inputs_back(back)
+        return back.to(torch.float32)
+
+    return rounded
+
+
+def rounder(scheme: Scheme, seen: torch.Tensor) -> Rounder:
+    """Return the rounding of matrices (tokens, channels), of which `seen` was seen on the text for
+    calibration.
+
+    >>> nearest = rounder(Scheme("int8"), torch.tensor([[1.0, -127.0]]))
+    >>> nearest(torch.tensor([[0.8, 3.1]])).tolist()
+    [[1.0, 3.0]]
+    """
+    shape = (len(seen), seen.shape[1])
+    layout = scheme.layout(shape)
+    if layout.view_shape != shape or layout.grid_shape[0] != 1:
+        return lambda x: quantize(x, scheme).x_hat
+    chosen = choose_qparams(seen, scheme)
+    return lambda x: quantize(x, scheme, qparams=chosen).x_hat
+
+
+def _cached(model: str, schemes: ModelSchemes, layers: int) -> dict[str, Rounder]:
+    """Return the rounding of the keys and values of each layer, by name."""
+    found = {}
+    for part in ("keys", "values"):
+        scheme = getattr(schemes, part)
+        if scheme is not None:
+            for layer in range(layers):
+                name = f"model.layers.{layer}.{part}"
+                found[name] = rounder(scheme, watched_on_calibration(model)[name])
+    return found

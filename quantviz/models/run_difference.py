@@ -1,0 +1,198 @@
+"""The difference of one tensor between two runs, read a part at a time: sums, the largest error, and KL."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from quantviz.errors import QuantVizError
+from quantviz.evaluation.metric_formulas import metrics_of
+from quantviz.evaluation.moments import Moments, number_of
+from quantviz.pickling import Picklable
+from quantviz.schemes.granularity import Shape
+from quantviz.sources.files import Catalog
+from quantviz.sources.files.windows import pieces
+
+#: Elements that are read at a time; a row of logits is always read whole.
+_AT_ONCE = 2**20
+_METRICS = ("sqnr_db", "cosine", "max_abs_error")
+
+#: The outcomes for a tensor: compared; with NaN or Inf in one run and not in the other; of another shape; not
+#: in the run; not in the reference; not read.
+STATUSES = ("compared", "not_finite", "shape", "missing", "extra", "not_read")
+
+
+@dataclass(frozen=True)
+class TensorDifference(Picklable):
+    """A tensor of one run beside the reference's of the same name. A number that is not known is NaN."""
+
+    name: str
+    op: str
+    #: The run, by its label.
+    run: str
+    #: One of `STATUSES`.
+    status: str
+    #: The tensor's lengths in the reference, and in the run; () where it has none of that name.
+    shape: Shape
+    run_shape: Shape
+    sqnr_db: float = math.nan
+    cosine: float = math.nan
+    #: The largest |run − reference|, and its place.
+    max_error: float = math.nan
+    max_error_at: Shape = ()
+    #: The mean over rows of KL(softmax(reference) ‖ softmax(run)), in nats, and the share of rows whose
+    #: largest logit is the same.
+    kl: float = math.nan
+    same_top: float = math.nan
+    #: Numbers of values that are NaN or Inf: alike in both, which are left out; and in one of them alone.
+    left_out: int = 0
+    not_finite: int = 0
+    #: The error of a tensor that was not read.
+    problem: QuantVizError | None = None
+
+    @property
+    def is_compared(self) -> bool:
+        """Return whether it has numbers."""
+        return self.status == "compared"
+
+    @property
+    def differs(self) -> bool:
+        """Return whether a value differs from the reference's, as far as it is known."""
+        return self.status == "not_finite" or (self.is_compared and self.sqnr_db < math.inf)
+
+
+@dataclass(frozen=True)
+class _Sums:
+    """The sums of a tensor's parts."""
+
+    moments: Moments
+    largest: tuple[float, Shape]
+    left_out: int
+    not_finite: int
+    #: Σ KL, rows with the same largest logit, and rows.
+    rows: tuple[float, int, int]
+
+
+def difference(
+    reference: Catalog, other: Catalog, name: str, *, labels: tuple[str, str], logits: bool
+) -> TensorDifference:
+    """Return the difference of a tensor of the same shape in two files.
+
+    Args:
+        reference: The file of the reference.
+        other: The file of the run.
+        name: The tensor's name in both.
+        labels: Its operation, and the label of the run.
+        logits: Whether its last axis is that of logits.
+    """
+    op, run = labels
+    shape = tuple(reference.info(name).shape)
+    try:
+        sums = _summed(reference, other, name, shape, logits)
+    except QuantVizError as problem:
+        return TensorDifference(name, op, run, "not_read", shape, shape, problem=problem.again())
+    if sums.not_finite:
+        return TensorDifference(
+            name,
+            op,
+            run,
+            "not_finite",
+            shape,
+            shape,
+            left_out=sums.left_out,
+            not_finite=sums.not_finite,
+        )
+    metrics = metrics_of(sums.moments, math.nan, _METRICS)
+    kl, same, rows = sums.rows
+    return TensorDifference(
+        name,
+        op,
+        run,
+        "compared",
+        shape,
+        shape,
+        metrics["sqnr_db"],
+        metrics["cosine"],
+        metrics["max_abs_error"],
+        sums.largest[1],
+        kl / rows if rows else math.nan,
+        same / rows if rows else math.nan,
+        left_out=sums.left_out,
+    )
+
+
+def _summed(reference: Catalog, other: Catalog, name: str, shape: Shape, logits: bool) -> _Sums:
+    most = max(_AT_ONCE, shape[-1] if shape else 1)
+    logits = logits and len(shape) > 0 and shape[-1] > 1
+    moments: Moments | None = None
+    largest: tuple[float, Shape] = (-1.0, ())
+    left_out = 0
+    not_finite = 0
+    kl = 0.0
+    same = 0
+    rows = 0
+    for window in pieces(tuple(slice(0, length, 1) for length in shape), most):
+        x, y = (each.read(name, window).tensor.double() for each in (reference, other))
+        if logits:
+            more, tops, count = _divergence(x, y)
+            kl += more
+            same += tops
+            rows += count
+        error = y - x
+        cells = x.numel()
+        if not bool(torch.isfinite(error).all()):
+            x, y, (same_kind, apart) = _finite(x, y)
+            error = y - x
+            left_out += same_kind
+            not_finite += apart
+            cells -= same_kind + apart
+        size = error.abs().flatten()
+        at = int(size.argmax()) if len(size) else 0
+        if len(size) and float(size[at]) > largest[0]:
+            starts = (part.start if isinstance(part, slice) else part for part in window)
+            inside = np.unravel_index(at, error.shape)
+            place = tuple(start + int(step) for start, step in zip(starts, inside, strict=True))
+            largest = float(size[at]), place
+        found = _moments(x.flatten(), y.flatten(), size, cells)
+        moments = found if moments is None else moments.join(found)
+    assert moments is not None
+    return _Sums(moments, largest, left_out, not_finite, (kl, same, rows))
+
+
+def _finite(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, tuple[int, int]]:
+    """Return both with 0 where one is NaN or Inf, and at how many places they are so alike and apart."""
+    finite = torch.isfinite(x) & torch.isfinite(y)
+    alike = (x == y) | (torch.isnan(x) & torch.isnan(y))
+    counts = int((~finite & alike).sum()), int((~finite & ~alike).sum())
+    return torch.where(finite, x, 0.0), torch.where(finite, y, 0.0), counts
+
+
+def _moments(x: torch.Tensor, y: torch.Tensor, size: torch.Tensor, count: int) -> Moments:
+    """Return the moments of some values and of the sizes of their errors."""
+    return Moments(
+        cells=number_of(count),
+        x2=x @ x,
+        x_hat2=y @ y,
+        x_x_hat=x @ y,
+        e2=size @ size,
+        max_error=size.max() if len(size) else number_of(-math.inf),
+    )
+
+
+def _divergence(x: torch.Tensor, y: torch.Tensor) -> tuple[float, int, int]:
+    """Return the sum over rows of KL(softmax(x) ‖ softmax(y)), the rows of the same largest logit, and the
+    number of rows.
+
+    >>> _divergence(torch.tensor([[0.0, 0.0]]).double(), torch.tensor([[0.0, 0.0]]).double())
+    (0.0, 1, 1)
+    """
+    p = torch.log_softmax(x, -1)
+    q = torch.log_softmax(y, -1)
+    # A logit of −Inf has no part in its row.
+    each = torch.where(p > -math.inf, p.exp() * (p - q), 0.0).sum(-1)
+    same = x.argmax(-1) == y.argmax(-1)
+    # Rounding can leave a little less than 0.
+    return float(each.clamp_min(0).sum()), int(same.sum()), same.numel()

@@ -1,0 +1,265 @@
+"""A built-in model under schemes beside the same one without: loss, KL divergence, text, and each layer."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from types import MappingProxyType
+
+import torch
+
+from quantviz.door import public, public_class
+from quantviz.models.character_model import CHARACTER, SEED_TEXT, excerpts_of, network_of, tokens_of
+from quantviz.models.model_schemes import LayerSchemes, ModelSchemes, as_schemes
+from quantviz.models.network import PARTS, Network, logits
+from quantviz.models.quantizing import Quantized, Rounded, quantized_network
+from quantviz.models.texts import first_difference, written
+from quantviz.schemes.scheme import Scheme
+from quantviz.text import table
+
+#: Characters that a run writes.
+WRITTEN = 160
+#: The growth of an error from one place to the next that counts as a jump.
+_JUMP = 2.0
+#: One of so many tokens is kept to measure each layer's outputs with.
+_EVERY = 4
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """The probabilities that a network gives to a text, and the values on the way to them."""
+
+    #: Log probabilities of each next character, float64 (tokens, characters), and the true one, (tokens,).
+    log_probabilities: torch.Tensor
+    targets: torch.Tensor
+    #: The residual stream after each part of each layer, (tokens, width), by name in order of execution.
+    streams: Mapping[str, torch.Tensor]
+    #: Some inputs of each linear layer, (tokens, inputs), by its name; none of a quantized network.
+    inputs: Mapping[str, torch.Tensor]
+
+    @property
+    def loss(self) -> float:
+        """Return the mean loss in bits a character."""
+        of_target = self.log_probabilities.gather(1, self.targets[:, None])
+        return -of_target.mean().item() / math.log(2)
+
+
+def scores_of(network: Network, pieces: torch.Tensor, *, keep_inputs: bool = False) -> Scores:
+    """Return the scores of pieces of a text, int64 (pieces, characters), under a network."""
+    streams: dict[str, torch.Tensor] = {}
+    inputs: dict[str, torch.Tensor] = {}
+    linear = set(network.sizes.linear_layers())
+
+    def watch(name: str, value: torch.Tensor) -> None:
+        if name.rpartition(".")[2] in PARTS:
+            streams[name] = value.flatten(0, 1)
+        elif keep_inputs and name in linear:
+            inputs[name] = value.flatten(0, 1)[::_EVERY].clone()
+
+    with torch.inference_mode():
+        scores = logits(network, pieces[:, :-1], watch=watch).flatten(0, 1)
+        found = scores.to(torch.float64).log_softmax(-1)
+    return Scores(found, pieces[:, 1:].flatten(), MappingProxyType(streams), MappingProxyType(inputs))
+
+
+@lru_cache(maxsize=4)
+def original(model: str, text: str | None) -> Scores:
+    """Return the scores of a text, None for the held-back one, under a built-in model without schemes."""
+    return scores_of(network_of(model), pieces_of(text), keep_inputs=True)
+
+
+def pieces_of(text: str | None) -> torch.Tensor:
+    """Return a text, None for the one that is held back, as pieces, int64 (pieces, characters)."""
+    return tokens_of("held_back") if text is None else excerpts_of(text)
+
+
+@lru_cache(maxsize=16)
+def _original_text(model: str, seed_text: str, draw: int) -> str:
+    return written(network_of(model), seed_text, WRITTEN, draw)
+
+
+@dataclass(frozen=True)
+class LayerNumbers:
+    """The errors of one linear layer whose inputs are those of the original."""
+
+    #: SQNR of its weight in dB, inf without an error.
+    weight_db: float
+    #: ‖error‖² / ‖XWᵀ‖² of its outputs.
+    rel_out: float
+    #: Bits a weight with scales.
+    bits: float
+
+
+@public_class
+@dataclass(frozen=True, eq=False)
+class RunResult:
+    """A built-in model under schemes beside the original. Numbers are computed on their first use.
+
+    The text, the loss and the KL divergence are of the whole model; `layers` are each by itself.
+    """
+
+    model: str
+    schemes: ModelSchemes
+    #: The text it is measured on; None for the one that is held back.
+    text: str | None
+    #: The text it goes on from, and the seed of the draws.
+    seed_text: str
+    draw: int
+
+    def __repr__(self) -> str:
+        return f"RunResult({self.model}, {self.schemes}: {self.loss:.3f} bits a character, KL {self.kl:.4f})"
+
+    def _repr_html_(self) -> str:
+        return table(
+            [
+                ("model", self.model),
+                ("schemes", self.schemes),
+                ("loss, bits a character", f"{self.loss:.4f}"),
+                ("loss of the original", f"{self.original_loss:.4f}"),
+                ("KL divergence, bits a character", f"{self.kl:.4g}"),
+                ("bits a weight", f"{self.bits:.3g}"),
+                ("writes", self.written),
+            ]
+        )
+
+    @property
+    def loss(self) -> float:
+        """Return the mean loss of the next character, in bits."""
+        return self._scores.loss
+
+    @property
+    def original_loss(self) -> float:
+        """Return the same of the original."""
+        return self._original.loss
+
+    @cached_property
+    def kl(self) -> float:
+        """Return the mean KL divergence of its probabilities from the original's, in bits a character."""
+        return divergence(self._original, self._scores)
+
+    @property
+    def bits(self) -> float:
+        """Return the mean bits of a weight of the linear layers, with scales."""
+        return self.quantized.bits
+
+    @cached_property
+    def written(self) -> str:
+        """Return the text that it writes after the seed text."""
+        return written(self.quantized.network, self.seed_text, WRITTEN, self.draw)
+
+    @property
+    def original_written(self) -> str:
+        """Return the text that the original writes."""
+        return _original_text(self.model, self.seed_text, self.draw)
+
+    @property
+    def first_difference(self) -> int | None:
+        """Return the place of the first character that differs; None where there is none."""
+        return first_difference(self.original_written, self.written)
+
+    @cached_property
+    def layers(self) -> Mapping[str, LayerNumbers]:
+        """Return the errors of each linear layer by name."""
+        inputs = self._original.inputs
+        return MappingProxyType(
+            {
+                name: layer_numbers(self.model, each, inputs[name])
+                for name, each in self.quantized.layers.items()
+            }
+        )
+
+    @property
+    def depth(self) -> Mapping[str, float]:
+        """Return the error of the residual stream after each part of each layer: ‖error‖² / ‖stream‖²."""
+        return MappingProxyType(
+            {
+                name: relative_error(self._scores.streams[name], stream)
+                for name, stream in self._original.streams.items()
+            }
+        )
+
+    @cached_property
+    def quantized(self) -> Quantized:
+        """Return the model under its schemes."""
+        return quantized_network(self.model, self.schemes)
+
+    @cached_property
+    def _scores(self) -> Scores:
+        return scores_of(self.quantized.network, pieces_of(self.text))
+
+    @property
+    def _original(self) -> Scores:
+        return original(self.model, self.text)
+
+
+def first_jump(depth: Mapping[str, float]) -> tuple[str, float] | None:
+    """Return the place where the error of the stream first grows to more than twice that before it, and the
+    factor; None where it never does. The first place counts as no jump.
+
+    >>> first_jump({"a": 0.01, "b": 0.015, "c": 0.06})
+    ('c', 4.0)
+    """
+    for (_, before), (name, error) in itertools.pairwise(depth.items()):
+        if before > 0 and error > _JUMP * before:
+            return name, error / before
+    return None
+
+
+def divergence(before: Scores, after: Scores) -> float:
+    """Return the mean KL divergence of one's probabilities from those before, in bits a character."""
+    gap = before.log_probabilities - after.log_probabilities
+    return (before.log_probabilities.exp() * gap).sum(1).mean().item() / math.log(2)
+
+
+def relative_error(changed: torch.Tensor, before: torch.Tensor) -> float:
+    """Return ‖changed − before‖² / ‖before‖².
+
+    >>> relative_error(torch.tensor([3.0, 5.0]), torch.tensor([3.0, 4.0]))
+    0.04
+    """
+    signal = before.to(torch.float64)
+    error = changed.to(torch.float64) - signal
+    return (error.square().sum() / signal.square().sum()).item()
+
+
+def layer_numbers(model: str, rounded: Rounded, inputs: torch.Tensor) -> LayerNumbers:
+    """Return the errors of a linear layer on some of the original's inputs, (tokens, inputs)."""
+    before = inputs @ network_of(model).tensors[f"{rounded.name}.weight"].T
+    return LayerNumbers(rounded.sqnr_db, relative_error(rounded.outputs(inputs), before), rounded.bits)
+
+
+@public
+def run(
+    model: str = CHARACTER,
+    schemes: ModelSchemes | LayerSchemes | Scheme | str | None = None,
+    text: str | None = None,
+    *,
+    seed_text: str = SEED_TEXT,
+    draw: int = 0,
+) -> RunResult:
+    """Return a built-in model under schemes, beside itself without: its loss, its text and its layers.
+
+    Args:
+        model: "character", trained on Python's standard library, or "character_twin", the same with loud
+            channels that were made.
+        schemes: Schemes of the model; one scheme, or a recipe, is that of the weights of the layers.
+        text: The text to measure the loss on; None for an excerpt of the library that is held back.
+        seed_text: The text that it goes on from when it writes.
+        draw: Draws the characters that it writes, the same for every scheme.
+
+    Returns:
+        The result; its numbers are computed on their first use.
+
+    Raises:
+        QuantVizError: There is no such model or layer, or a scheme does not fit.
+
+    >>> found = run("character", "int8_per_row")
+    >>> found.kl < 0.01 < found.loss, len(found.written)
+    (True, 160)
+    """
+    network_of(model)
+    pieces_of(text)
+    return RunResult(model, as_schemes(schemes), text, seed_text, draw)

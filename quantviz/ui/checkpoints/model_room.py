@@ -1,0 +1,141 @@
+"""The page of a model that runs: its schemes, its loss, the text it writes, and what each layer costs."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import streamlit as st
+
+from quantviz.errors import QuantVizError
+from quantviz.figures.numbers import short_number
+from quantviz.ui.checkpoints.model_layers import show_depth, show_layers
+from quantviz.ui.checkpoints.model_state import (
+    BITS,
+    CACHES,
+    INPUTS,
+    METHODS,
+    RUNNING,
+    SHARED,
+    ModelState,
+    Ran,
+    change_model_state,
+    current_model_state,
+    model_address,
+    model_problems,
+    ran,
+)
+from quantviz.ui.components.choice import choose_among
+from quantviz.ui.components.small_parts import term
+from quantviz.ui.shell import address
+from quantviz.ui.shell.address import go_on
+from quantviz.ui.shell.classroom import parameters
+from quantviz.ui.shell.runs import fragment
+from quantviz.ui.shell.words import language, plain, say, say_error
+
+
+def show_model(chosen: str) -> None:
+    """Show one of `RUNNING` under the schemes of the state."""
+    st.html(Path(__file__).with_name("models.css"))
+    fragment(_show_answer)(chosen)
+
+
+def _show_answer(chosen: str) -> None:
+    """Show the model, or the error in its place; this part of the page runs by itself."""
+    go_on()
+    state = current_model_state()
+    for problem in model_problems():
+        st.warning(say_error(problem))
+    _show_choices(state)
+    try:
+        found = ran(RUNNING[chosen], state)
+        _show_numbers(found, state)
+        _show_texts(found)
+        show_layers(RUNNING[chosen], state)
+        show_depth(chosen)
+    except QuantVizError as problem:
+        st.error(say_error(problem))
+    wanted = {"f": chosen, **model_address(current_model_state())}
+    address.write({**wanted, "lang": language(), **parameters()})
+
+
+def _show_choices(state: ModelState) -> None:
+    """Show the bits under the thumb, and the other schemes."""
+    with st.container(key="models_choices", horizontal=True, vertical_alignment="bottom", gap="small"):
+        bits = {each: str(each) for each in BITS}
+        choose_among(
+            st.select_slider,
+            "models_bits",
+            say("models.bits", bits=state.bits),
+            bits,
+            state.bits,
+            lambda each: change_model_state(bits=each),
+        )
+        _choose(st.segmented_control, "shared", SHARED, state.shared, required=True)
+        _choose(st.segmented_control, "method", METHODS, state.method, required=True)
+        _choose(st.selectbox, "inputs", INPUTS, state.inputs)
+        _choose(st.selectbox, "cache", CACHES, state.cache)
+
+
+def _choose(control: Callable[..., Any], field: str, known: Any, now: str, **look: Any) -> None:
+    """Show the choice of a field of the state."""
+    names: Mapping[str, str] = {name: say(f"models.{field}.{name}") for name in known}
+    choose_among(
+        control,
+        f"models_{field}",
+        say(f"models.choice.{field}"),
+        names,
+        now,
+        lambda name: change_model_state(**{field: name}),
+        **look,
+    )
+
+
+def _show_numbers(found: Ran, state: ModelState) -> None:
+    """Show one sentence that answers, and the loss, the KL divergence and the bits."""
+    key = "models.same_text" if found.differs is None else "models.other_text"
+    place = 1 + (found.differs or 0)
+    sentence = say(key, bits=state.bits, count=len(found.written), place=place, kl=short_number(found.kl))
+    st.html(f'<p class="qv-finding">{html.escape(sentence)}</p>')
+    numbers = [
+        _number(
+            "loss",
+            short_number(found.loss),
+            say("models.numbers.of_original", loss=short_number(found.original_loss)),
+        ),
+        _number("kl", short_number(found.kl)),
+        _number("bits", short_number(found.bits)),
+    ]
+    st.html(f'<div class="qv-model-numbers">{"".join(numbers)}</div>')
+
+
+def _number(name: str, value: str, line: str = "") -> str:
+    words = term(say(f"models.numbers.{name}"), say(f"models.numbers.{name}_help"), key=f"model_{name}")
+    small = f" <small>{html.escape(line)}</small>" if line else ""
+    return f'<span class="qv-number">{words} <b>{html.escape(value)}</b>{small}</span>'
+
+
+def _show_texts(found: Ran) -> None:
+    """Show the original's text and the model's beside each other, the first difference marked."""
+    parts = [
+        _text_html(say("models.original_text"), found.seed_text, found.original, found.differs),
+        _text_html(say("models.its_text"), found.seed_text, found.written, found.differs),
+    ]
+    st.html(f'<div class="qv-texts">{"".join(parts)}</div>')
+    st.caption(plain(say("models.about_text")))
+
+
+def _text_html(title: str, before: str, text: str, differs: int | None) -> str:
+    """Return a text as HTML: the text before it, what both have, the first other character, and the rest."""
+    seed = f'<span class="qv-seed">{html.escape(before)}</span>'
+    if differs is None:
+        body = html.escape(text)
+    else:
+        first = html.escape(text[differs]).replace("\n", "↵\n")
+        rest = html.escape(text[differs + 1 :])
+        body = f'{html.escape(text[:differs])}<mark>{first}</mark><span class="qv-other">{rest}</span>'
+    return (
+        f'<figure><figcaption>{html.escape(title)}</figcaption><pre tabindex="0">{seed}{body}</pre></figure>'
+    )

@@ -1,0 +1,207 @@
+"""State of a model that runs, read from the address and changed by its controls; and its numbers, small ones,
+each computed once for all sessions.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from functools import partial
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, cast
+
+import streamlit as st
+
+from quantviz.errors import QuantVizError
+from quantviz.ui.shell.heavy_work import heavily
+from quantviz.ui.shell.shared_cache import shared_fact
+
+if TYPE_CHECKING:
+    from quantviz.models.layer_effects import LayerEffect
+    from quantviz.models.model_schemes import ModelSchemes
+
+_STATE = "models_state"
+_PROBLEMS = "models_problems"
+#: Names of the choices of a checkpoint that are models which run; no file below a folder is called so.
+RUNNING: Mapping[str, str] = MappingProxyType(
+    {"model:character": "character", "model:character_twin": "character_twin"}
+)
+BITS = (16, 8, 7, 6, 5, 4, 3, 2)
+#: Which weights share a scale.
+SHARED = ("row", "g32")
+#: Chains of methods, as `LayerSchemes` takes them.
+METHODS = ("nearest", "gptq")
+#: Schemes of the inputs of all linear layers, as `LayerSchemes` takes them.
+INPUTS: Mapping[str, str | None] = MappingProxyType(
+    {"float": None, "int8_token": "int8_per_row", "int8_tensor": "int8_per_tensor"}
+)
+#: Schemes of keys and values in the cache.
+CACHES: Mapping[str, tuple[str | None, str | None]] = MappingProxyType(
+    {
+        "float": (None, None),
+        "fp8": ("fp8_e4m3_per_tensor", "fp8_e4m3_per_tensor"),
+        "int8": ("int8_per_column", "int8_per_row"),
+        "int4": ("int4_per_column", "int4_per_row"),
+        "int4_token": ("int4_per_row", "int4_per_row"),
+    }
+)
+#: Schemes whose errors through depth are shown together: the last ones that were tried.
+MOST_TRIED = 4
+_TRIED = "models_tried"
+#: The numbers that a square of the map can show.
+COLOURS = ("kl_alone", "kl_others", "rel_out", "weight_db")
+
+
+@dataclass(frozen=True)
+class ModelState:
+    """The schemes of the model, and the colours of its map."""
+
+    bits: int = 4
+    shared: str = SHARED[0]
+    method: str = METHODS[0]
+    inputs: str = "float"
+    cache: str = "float"
+    colour: str = COLOURS[0]
+
+    def schemes(self) -> ModelSchemes:
+        """Return the schemes of the model."""
+        from quantviz.models.model_schemes import SHARED as GRANULARITIES
+        from quantviz.models.model_schemes import LayerSchemes, ModelSchemes, scheme_of_bits
+
+        weights = scheme_of_bits(self.bits, GRANULARITIES[self.shared])
+        keys, values = CACHES[self.cache]
+        return ModelSchemes(LayerSchemes(weights, INPUTS[self.inputs], self.method), keys=keys, values=values)
+
+
+def take_address(parameters: Mapping[str, str]) -> None:
+    """Take the state in an address, the usual one where it has none."""
+    st.session_state[_STATE], st.session_state[_PROBLEMS] = _opening(parameters)
+
+
+def current_model_state() -> ModelState:
+    """Return the state, which the page has taken from its address."""
+    return cast(ModelState, st.session_state[_STATE])
+
+
+def model_problems() -> tuple[QuantVizError, ...]:
+    """Return the errors of the address's parts that are not valid."""
+    return cast("tuple[QuantVizError, ...]", st.session_state.get(_PROBLEMS, ()))
+
+
+def change_model_state(**changes: Any) -> None:
+    """Change some fields of the state."""
+    st.session_state[_STATE] = dataclasses.replace(current_model_state(), **changes)
+    st.session_state[_PROBLEMS] = ()
+
+
+def tried(chosen: str) -> tuple[ModelState, ...]:
+    """Return the last schemes of a model that the session has tried, the present one last."""
+    now = dataclasses.replace(current_model_state(), colour=COLOURS[0])
+    before = [each for each in st.session_state.get(_TRIED, {}).get(chosen, ()) if each != now]
+    kept = (*before[1 - MOST_TRIED :], now)
+    st.session_state[_TRIED] = {chosen: kept}
+    return kept
+
+
+#: The fields by their parameters in an address, with what each may be.
+_READ: Mapping[str, tuple[str, Collection[Any]]] = MappingProxyType(
+    {
+        "bits": ("bits", BITS),
+        "g": ("shared", SHARED),
+        "method": ("method", METHODS),
+        "act": ("inputs", INPUTS),
+        "kv": ("cache", CACHES),
+        "c": ("colour", COLOURS),
+    }
+)
+
+
+def model_address(state: ModelState) -> dict[str, str]:
+    """Return the state as parameters of an address; what is usual is left out."""
+    usual = ModelState()
+    return {
+        parameter: str(getattr(state, name))
+        for parameter, (name, _) in _READ.items()
+        if getattr(state, name) != getattr(usual, name)
+    }
+
+
+def _opening(parameters: Mapping[str, str]) -> tuple[ModelState, tuple[QuantVizError, ...]]:
+    """Return the state in the address, and the errors of its parts that are not valid."""
+    found: dict[str, Any] = {}
+    wrong = []
+    for parameter, (name, known) in _READ.items():
+        if parameter not in parameters:
+            continue
+        got = parameters[parameter]
+        choices = {str(each): each for each in known}
+        if got in choices:
+            found[name] = choices[got]
+        else:
+            wrong.append(QuantVizError("link.choice", got=got, known=", ".join(choices)))
+    return ModelState(**found), tuple(wrong)
+
+
+# ---- what is shown, computed once for all sessions --------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Ran:
+    """A model under schemes, beside the original."""
+
+    #: Losses and KL divergence in bits a character, and bits a weight with scales.
+    loss: float
+    original_loss: float
+    kl: float
+    bits: float
+    #: The text before, the text that it writes, and the one that the original writes.
+    seed_text: str
+    written: str
+    original: str
+    #: The place of the first character that differs; None where there is none.
+    differs: int | None
+    #: The error of the residual stream by place.
+    depth: Mapping[str, float]
+
+
+def ran(model: str, state: ModelState) -> Ran:
+    """Return a model under the schemes of a state.
+
+    Raises:
+        QuantVizError: A scheme does not fit.
+    """
+    schemes = state.schemes()
+    return shared_fact(("model that runs", model, schemes), partial(_run, model, schemes), aside=True)
+
+
+def effects_of(model: str, state: ModelState) -> tuple[LayerEffect, ...]:
+    """Return the effect of each layer of a model under the schemes of a state.
+
+    Raises:
+        QuantVizError: It takes too long, or no run waits for it any more.
+    """
+    from quantviz.models.layer_effects import layer_effects
+    from quantviz.models.model_schemes import ModelSchemes
+
+    # The cache is no layer.
+    schemes = ModelSchemes(state.schemes().layers)
+    key = f"layers of {model} {schemes}"
+    return shared_fact(key, lambda: heavily(key, partial(layer_effects, model, schemes)))
+
+
+def _run(model: str, schemes: ModelSchemes) -> Ran:
+    from quantviz.models.running import run
+
+    found = run(model, schemes)
+    return Ran(
+        found.loss,
+        found.original_loss,
+        found.kl,
+        found.bits,
+        found.seed_text,
+        found.written,
+        found.original_written,
+        found.first_difference,
+        dict(found.depth),
+    )

@@ -1,0 +1,163 @@
+"""The knobs of a small layer: the data with which the browser multiplies it while a hand moves something.
+
+The browser runs the schemes' own arithmetic and sums in the server's order, so that picture and numbers
+follow in the same frame. When the hand lets go, one message goes to the server: see
+`quantviz.lab.layer_moves`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import streamlit as st
+
+from quantviz.browser.packing import pack
+from quantviz.figures.numbers import WRITING
+from quantviz.figures.theme import THEMES
+from quantviz.lab.layer_moves import fits_layer_hand, moved_layer, range_can_move
+from quantviz.lab.layer_state import LayerState
+from quantviz.schemes.calibration import ManualRange
+from quantviz.text import templates
+from quantviz.ui.components.component import component, last_message
+from quantviz.ui.components.hand import program_of
+from quantviz.ui.layers.state import current_state, put_state
+from quantviz.ui.shell import errors
+from quantviz.ui.shell.words import language, say, theme
+
+if TYPE_CHECKING:
+    from quantviz.compiled.javascript import Program
+    from quantviz.layers.operands import Operand
+    from quantviz.ui.layers.state import SeenLayer
+
+_KEY = "layers_hand"
+_SCRIPT = "layer_hand_component"
+
+
+def has_hand(seen: SeenLayer, state: LayerState) -> bool:
+    """Return whether the browser multiplies the layer by itself."""
+    return fits_layer_hand(state) and all(
+        each.study is None or _program(each) is not None for each in (seen.result.weights, seen.result.inputs)
+    )
+
+
+def show_hand(seen: SeenLayer, state: LayerState, selected: tuple[int, int, int], chart: str) -> None:
+    """Show the knobs: the range of the inputs, the size of an input channel, and a weight.
+
+    Args:
+        seen: The layer under the schemes of the state.
+        state: The state.
+        selected: Token, output and input channel.
+        chart: The key of the picture's container.
+    """
+    shape = seen.result.shape
+
+    def fits(message: dict[str, Any]) -> bool:
+        return bool(message["channel"] < shape[1] and message.get("output", 0) < shape[2])
+
+    def take() -> None:
+        message = last_message(_KEY, _SCRIPT, "release", fits)
+        if message is not None:
+            put_state(moved_layer(current_state(), message))
+
+    with st.container(key="layers_knobs"):
+        component("quantviz_layer_hand", _SCRIPT)(
+            key=_KEY,
+            data=pack(*_payload(seen, state, selected, chart)),
+            on_release_change=errors.safely(take),
+        )
+
+
+def _payload(
+    seen: SeenLayer, state: LayerState, selected: tuple[int, int, int], chart: str
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the header and the arrays for the browser."""
+    from quantviz.compiled.javascript import packed_together, write_metrics
+
+    result = seen.result
+    _, output, channel = selected
+    operands = {"x": result.inputs, "w": result.weights}
+    programs = {name: program for name, each in operands.items() if (program := _program(each))}
+    sides = {
+        name: {"program": list(programs).index(name), **_layouts(operands[name], seen)} for name in programs
+    }
+    if "x" in sides:
+        sides["x"]["moves"] = range_can_move(state)
+    scheme = result.inputs.scheme
+    calibration = None if scheme is None else scheme.calibration
+    by_hand = (calibration.lo, calibration.hi) if isinstance(calibration, ManualRange) else None
+    weight, base = seen.unchanged.whole()
+    header = {
+        "chart": chart,
+        "shape": result.shape,
+        "shown": state.shown,
+        "cell": selected,
+        "sides": {"x": None, "w": None, **sides},
+        **packed_together(programs.values()),
+        "metrics": write_metrics().packed(),
+        "symmetric": scheme is not None and scheme.mode == "symmetric",
+        "range": by_hand,
+        "ends": state.held if state.shown == "error" else None,
+        "largest": {"x": float(base.abs().max()), "w": float(weight.abs().max())},
+        "words": _words(output, channel),
+        **_looks(state),
+    }
+    arrays = {
+        "x": result.inputs.values(slice(None)).flatten().numpy(),
+        "w": result.weights.values(slice(None)).flatten().numpy(),
+        "base": base[:, channel].contiguous().numpy(),
+        "bias": result.bias.numpy(),
+        "held": result.held_back.byte().numpy(),
+    }
+    return header, arrays
+
+
+def _program(operand: Operand) -> Program | None:
+    """Return the arithmetic of a side as JavaScript; None where it is not quantized or cannot be written."""
+    if operand.scheme is None:
+        return None
+    return program_of(operand.scheme.on_input(operand.stored.dtype))
+
+
+def _layouts(operand: Operand, seen: SeenLayer) -> dict[str, Any]:
+    """Return the layout of a side's blocks, and that of the lines on which their scales are chosen, if these
+    are not all of them.
+    """
+    from quantviz.compiled.javascript import layout_spec
+    from quantviz.layers.operands import shares_scales
+
+    scheme = operand.scheme
+    assert scheme is not None
+    shape = operand.shape
+    used = None
+    if operand is seen.result.inputs and seen.result.static and shares_scales(scheme, shape):
+        lines = (int((~seen.result.held_back).sum()), shape[1])
+        used = layout_spec(scheme.layout(lines), lines)
+    return {"layout": layout_spec(scheme.layout(shape), shape), "used": used}
+
+
+def _words(output: int, channel: int) -> dict[str, str]:
+    """Return the words and the templates of what the browser writes."""
+    return {
+        **{name: say(f"layers.hand.{name}") for name in ("range", "range_lo", "range_hi")},
+        "channel": say("layers.hand.channel", channel=channel),
+        "weight": say("layers.hand.weight", output=output, channel=channel),
+        "used": templates("layers.numbers", language())["used"],
+        "values": templates("layers.cell", language())["values"],
+    }
+
+
+def _looks(state: LayerState) -> dict[str, Any]:
+    colours = THEMES[theme()]
+    ramp = colours.errors if state.shown == "error" else colours.values
+    reach = templates("layer_picture", language())
+    return {
+        "writing": asdict(WRITING),
+        "look": {
+            "ramp": ramp,
+            "words": {"fixed": reach["fixed"], "fixed_left": reach["fixed_left"]},
+            "writing": asdict(WRITING),
+            "fixed": state.shown == "error",
+        },
+        "colors": {**colours.named("text", "muted", "line", "font"), "handle": colours.accent},
+    }

@@ -1,0 +1,59 @@
+"""The plots of methods: the numbers that they draw."""
+
+import math
+
+import pytest
+
+from quantviz.figures.method_plots import (
+    Curve,
+    Histogram,
+    Mirrored,
+    Singular,
+    curve_figure,
+    mirrored_figure,
+    singular_figure,
+    spread_figure,
+)
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_a_curve_shows_now_and_the_level_without(theme):
+    curve = Curve((0.0, 0.5, 1.0), (0.04, 0.01, math.nan), (0.5, 0.01), 0.03, "alpha", "error")
+    figure = curve_figure(curve, height=100, theme=theme).to_dict()
+    level, line, dot = figure["data"]
+    assert level["y"] == [0.03, 0.03]
+    assert line["y"][:2] == (0.04, 0.01)
+    assert dot["x"] == [0.5]
+    axis = figure["layout"]["yaxis"]
+    assert axis["range"][0] < math.log10(0.01) < math.log10(0.04) < axis["range"][1]
+    assert all(word.endswith(" %") for word in axis["ticktext"])
+
+
+def test_mirrored_bars_are_shares_of_their_sides_largest():
+    shown = Mirrored(
+        (1.0, 4.0), (2.0, 1.0), (8.0, 1.0), (), frozenset({0}), "x_max", "w_max", "loudest", (3, 5)
+    )
+    upper, outline, lower = mirrored_figure(shown, height=100).to_dict()["data"]
+    assert upper["y"] == [0.125, 0.5]
+    assert outline["y"] == [1.0, 0.125]
+    assert lower["y"] == [-1.0, -0.5]
+    assert "channel 3" in upper["text"][0]
+    assert upper["marker"]["color"][0] != upper["marker"]["color"][1]
+
+
+def test_a_histogram_has_the_gaussian_of_its_bins():
+    shares = tuple(0.1 for _ in range(10))
+    bars, outline, gaussian = spread_figure(Histogram((0.0, *shares[1:]), shares, 5.0), height=100).to_dict()[
+        "data"
+    ]
+    assert bars["x"][0] == -4.5
+    assert outline["y"][0] is None
+    assert max(gaussian["y"]) == pytest.approx(1 / math.sqrt(2 * math.pi))
+
+
+def test_ranks_have_their_bits_beside_them():
+    lines = (("of_weight", (1.0, 0.5, 0.0)), ("of_error", (1.0, 0.2, 0.0)))
+    figure = singular_figure(Singular(lines, 1, 0.25), height=100).to_dict()
+    assert figure["layout"]["shapes"][0]["x0"] == 1
+    assert "+0.5" in figure["layout"]["xaxis"]["ticktext"][-1]
+    assert len(figure["data"]) == 2

@@ -1,0 +1,119 @@
+"""A model under schemes: text, loss, KL divergence, layers and cache."""
+
+import math
+import pickle
+
+import pytest
+import torch
+
+import quantviz as qv
+from quantviz.models.character_model import CHARACTER, MODELS, TWIN, network_of, tokens_of
+from quantviz.models.model_schemes import BITS, LayerSchemes, ModelSchemes, scheme_of_bits
+from quantviz.models.network import HEAD, logits
+from quantviz.models.quantizing import quantized_network, rounder
+from quantviz.models.texts import first_difference, written
+
+
+def of_bits(bits, **more):
+    return ModelSchemes(LayerSchemes(scheme_of_bits(bits)), **more)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_16_bits_give_the_originals_text_exactly(model):
+    found = qv.run(model, of_bits(16, embedding=scheme_of_bits(16)))
+    assert found.written == found.original_written
+    assert found.first_difference is None
+    assert found.kl == 0
+    assert found.loss == found.original_loss
+
+
+def test_fewer_bits_cost_more():
+    runs = [qv.run(CHARACTER, of_bits(bits)) for bits in BITS]
+    kls = [run.kl for run in runs]
+    assert kls == sorted(kls)
+    assert kls[-1] > 1 > 0.1 > kls[1]
+    assert runs[-1].loss > runs[0].loss + 0.5
+    assert runs[-1].written != runs[0].written
+
+
+def test_loud_channels_cost_where_they_share_a_scale_with_others():
+    plain, loud = (qv.run(model, LayerSchemes("int8_per_row", "int8_per_tensor")) for model in MODELS)
+    assert loud.kl > 10 * plain.kl
+    assert loud.original_loss == plain.original_loss
+
+
+def test_kl_is_that_of_torch():
+    found = qv.run(CHARACTER, "int4_per_row")
+    tokens = tokens_of("held_back")[:, :-1]
+    with torch.no_grad():
+        before = logits(network_of(CHARACTER), tokens).double().log_softmax(-1)
+        after = logits(found.quantized.network, tokens).double().log_softmax(-1)
+        wanted = torch.nn.functional.kl_div(after, before, log_target=True, reduction="none").sum(-1).mean()
+    assert found.kl == pytest.approx(wanted.item() / math.log(2), rel=1e-9)
+
+
+def test_a_layer_has_the_numbers_of_the_layer_alone():
+    found = qv.run(TWIN, LayerSchemes("int4_g32", "int8_per_token"))
+    name = "model.layers.2.fc2"
+    weight = network_of(TWIN).tensors[f"{name}.weight"]
+    assert found.layers[name].weight_db == qv.metrics(qv.quantize(weight, "int4_g32"))["sqnr_db"]
+    assert math.isinf(found.layers[HEAD].weight_db)
+    assert found.layers[HEAD].rel_out == 0
+    assert found.layers[name].bits == 4.5
+
+
+def test_schemes_of_one_layer_are_its_own():
+    name = "model.layers.0.fc1"
+    schemes = ModelSchemes(own=((name, LayerSchemes("int2,symmetric,per_channel,min_max,course")),))
+    found = quantized_network(CHARACTER, schemes)
+    before = network_of(CHARACTER).tensors
+    changed = {
+        each for each, values in found.network.tensors.items() if not torch.equal(values, before[each])
+    }
+    assert changed == {f"{name}.weight"}
+    with pytest.raises(qv.QuantVizError, match="fc3"):
+        quantized_network(CHARACTER, ModelSchemes(own=(("fc3", LayerSchemes()),)))
+
+
+def test_the_cache_rounds_keys_and_values():
+    by_channel = qv.run(TWIN, ModelSchemes(keys="int4_per_column", values="int4_per_row"))
+    by_token = qv.run(TWIN, ModelSchemes(keys="int4_per_row", values="int4_per_row"))
+    assert by_token.kl > 3 * by_channel.kl > 0
+    assert by_channel.bits == 16
+    eight = qv.run(TWIN, ModelSchemes(keys="fp8_e4m3_per_tensor", values="fp8_e4m3_per_tensor"))
+    assert eight.kl < by_token.kl
+
+
+def test_a_text_written_with_a_rounded_cache_is_that_of_one_pass():
+    """Each character written is the likeliest of a pass over the whole text, up to its draw."""
+    schemes = ModelSchemes(LayerSchemes("int4_per_row", "int8_per_token"), keys="int4_per_column")
+    network = quantized_network(TWIN, schemes).network
+    text = written(network, "import os\n", 24)
+    for count in (1, 7, 23):
+        assert written(network, "import os\n", count) == text[:count]
+
+
+def test_a_scale_that_tokens_share_is_chosen_ahead():
+    seen = torch.tensor([[1.0, -4.0], [7.0, 2.0]])
+    per_tensor = rounder(qv.Scheme("int4"), seen)
+    assert per_tensor(torch.tensor([[70.0, 0.6]])).tolist() == [[7.0, 1.0]]
+    per_token = rounder(qv.Scheme("int4", granularity=qv.PerChannel(0)), seen)
+    assert per_token(torch.tensor([[70.0, 0.6]])).tolist() == [[70.0, 0.0]]
+
+
+def test_words_and_values():
+    assert first_difference("same", "same") is None
+    found = qv.run(CHARACTER, "int8_per_row", "def f(x):\n    return x\n" * 12)
+    assert 0 < found.loss < 4
+    assert "RunResult(character" in repr(found)
+    assert "bits a weight" in found._repr_html_()
+    assert pickle.loads(pickle.dumps(found.schemes)) == found.schemes
+    for bad in (
+        lambda: qv.run("gpt5"),
+        lambda: qv.run(CHARACTER, text="x"),
+        lambda: qv.run(CHARACTER, "int4").kl,
+    ):
+        with pytest.raises(qv.QuantVizError):
+            bad()
+    with pytest.raises(qv.QuantVizError, match="256"):
+        written(network_of(CHARACTER), "x" * 250, 20)
