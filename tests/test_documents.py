@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy
 import pytest
+import torch
 
 import quantviz as qv
 from quantviz.evaluation import metric_formulas
@@ -365,6 +366,38 @@ def test_the_lesson_is_one(tmp_path):
 
 
 # ---- the licence ----------------------------------------------------------------------------------
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_the_commands_python_runs(tmp_path, monkeypatch, capsys):
+    """Each block of the command's page, one after the other, with the names that it does not define."""
+    onnx = pytest.importorskip("onnx")
+    pytest.importorskip("onnxruntime")
+    monkeypatch.chdir(tmp_path)
+    node = onnx.helper.make_node("Cast", ["input_ids"], ["y"], to=onnx.TensorProto.FLOAT)
+    ends = [
+        onnx.helper.make_tensor_value_info(name, kind, [2])
+        for name, kind in (("input_ids", onnx.TensorProto.INT64), ("y", onnx.TensorProto.FLOAT))
+    ]
+    graph = onnx.helper.make_graph([node], "g", ends[:1], ends[1:])
+    opset = onnx.helper.make_opsetid("", 17)
+    onnx.save(onnx.helper.make_model(graph, opset_imports=[opset], ir_version=8), "model.onnx")
+    draw = torch.Generator().manual_seed(0)
+    weight, inputs, bias = (torch.randn(shape, generator=draw) for shape in ((8, 16), (4, 16), (8,)))
+    given = {
+        "qv": qv,
+        "model": torch.nn.Linear(16, 8),
+        "quantized": torch.nn.Linear(16, 8),
+        "batches": [inputs],
+    }
+    given |= {"weight": weight, "inputs": inputs, "bias": bias, "ids": [1, 2]}
+    for block in code(DOCUMENTS["quantviz/cli/README.md"], "python"):
+        exec(compile(block, "quantviz/cli/README.md", "exec"), given)
+    steps = capsys.readouterr().out.splitlines()
+    assert len(steps) > 8
+    assert int(steps[-1].split()[-1]) == int(given["found"].q[0, 5])
+    assert qv.Layers.open("capture.safetensors").names == ("",)
+    assert [each.status for each in qv.compare_runs("float.safetensors", "int8.safetensors").of("int8")]
 
 
 def test_the_licence_is_there_and_named():

@@ -169,7 +169,7 @@ ALLOWED = {
     " text whole_files",
     "checkpoints": "analysis compiled door errors evaluation own_process pickling quantization"
     " quoting schemes sources streaming tensors text whole_files",
-    "models": "door errors evaluation layers pickling quantization schemes sources streaming text"
+    "models": "checkpoints door errors evaluation layers pickling quantization schemes sources streaming text"
     " whole_files",
     "lab": "errors layers schemes sources tensors",
     "figures": "analysis checkpoints door errors evaluation layers models quantization schemes streaming"

@@ -38,6 +38,14 @@ if TYPE_CHECKING:
 @click.argument("capture", required=False)
 @click.argument("name", required=False)
 @takes_layer_schemes
+@click.option(
+    "-m",
+    "--method",
+    default="nearest",
+    show_default=True,
+    metavar="METHOD",
+    help="The chain of methods that rounds the layer, such as gptq or rotation+gptq.",
+)
 @click.option("--weights", metavar="FILE:NAME", help="A weight, in place of a captured layer.")
 @click.option("--inputs", metavar="FILE[:NAME]", help="Its inputs, tokens × inputs.")
 @click.option(
@@ -76,6 +84,7 @@ class _Request:
     name: str | None
     weight_scheme: str
     input_scheme: str
+    method: str
     dynamic: bool
     fail_over: float | None
     weights: str | None
@@ -106,7 +115,7 @@ def _answered(request: _Request) -> tuple[str, float]:
     else:
         raise QuantVizError("cli.one_layer")
     inputs = scheme_named(request.input_scheme, "inputs")
-    result = chosen.result(scheme, inputs, static=not request.dynamic)
+    result = chosen.result(scheme, inputs, method=request.method, static=not request.dynamic)
     cell = _put_layer(request.output, chosen, result)
     if request.app is not None:
         say_address(request.app, _source_of(request, chosen.name), result, cell)

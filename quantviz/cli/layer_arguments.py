@@ -121,7 +121,8 @@ def say_address(app: str, found: Found, result: LayerResult, cell: tuple[int, in
     source, folders = found
     weights = str(result.weights.scheme or AS_IT_IS)
     inputs = str(result.inputs.scheme or AS_IT_IS)
-    state = LayerState(source, Pair(weights, inputs, result.static), result.seed, cell)
+    pair = Pair(weights, inputs, result.static)
+    state = LayerState(source, pair, result.seed, cell, method=str(result.method))
     parameters = write_link(state)
     if language() != DEFAULT_LANGUAGE:
         parameters["lang"] = language()

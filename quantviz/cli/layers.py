@@ -12,10 +12,12 @@ import click
 from quantviz.cli.layer_arguments import open_layers, say_bound, scheme_named, takes_layer_schemes
 from quantviz.cli.output import FOUND, Output, language, put, say, with_output, write
 from quantviz.errors import QuantVizError
+from quantviz.schemes.text_form import split_outside_parentheses
 
 #: Columns of the table for people; all other forms have every column.
 _FOR_PEOPLE = (
-    *("layer", "status", "rel_out_used", "rel_out_held_back", "weight_sqnr_db"),
+    *("layer", "status", "method", "rel_out_used", "rel_out_held_back", "rel_out_nearest", "times_less"),
+    "weight_sqnr_db",
     *("loud_input", "loud_input_times", "loud_weight", "loud_weight_times", "kind", "reason"),
 )
 
@@ -29,6 +31,11 @@ _FOR_PEOPLE = (
     metavar="PATTERN",
     help="Measure only layers of such names; * is any text. Give it again for more.",
 )
+@click.option(
+    "--methods",
+    metavar="METHOD,…",
+    help="Take for each layer the best of these methods and rounding to nearest, such as gptq,awq.",
+)
 @with_output(html=".html")
 def layers(
     capture: str,
@@ -37,15 +44,18 @@ def layers(
     dynamic: bool,
     fail_over: float | None,
     include: tuple[str, ...],
+    methods: str | None,
     output: Output,
 ) -> None:
     """Print the output error of every layer of a capture.
 
     CAPTURE is a file of layers, as qv.collect(model, batches).save(FILE) writes it. The table for people has
     the largest errors first; .html is a page with two maps of layers by kinds, the error of the weights
-    beside the error of the outputs.
+    beside the error of the outputs. With --methods a row has the method that leaves least on the tokens held
+    back, and how many times less that is than by rounding to nearest.
     """
-    from quantviz.layers.layer_numbers import numbers_of_all
+    from quantviz.layers.layer_numbers import best_of_all, numbers_of_all
+    from quantviz.layers.methods.chain import as_chain
 
     weights = scheme_named(weight_scheme, "weights")
     inputs = scheme_named(input_scheme, "inputs")
@@ -53,7 +63,12 @@ def layers(
     wanted = [each for each in opened if not include or any(fnmatchcase(each.name, form) for form in include)]
     if not wanted:
         raise QuantVizError("capture.no_layer", got=", ".join(include), known=", ".join(opened.names))
-    rows = list(numbers_of_all(wanted, weights, inputs, static=not dynamic))
+    if methods is None:
+        found = numbers_of_all(wanted, weights, inputs, static=not dynamic)
+    else:
+        chains = [as_chain(form) for form in split_outside_parentheses(methods)]
+        found = best_of_all(wanted, weights, inputs, chains, static=not dynamic)
+    rows = list(found)
     refused = [row for row in rows if row["status"] != "ok"]
     if len(refused) == len(rows):
         raise refused[0]["reason"]

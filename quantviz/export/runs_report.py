@@ -42,6 +42,7 @@ _STYLE = (
 .verdict div + div { margin-top: .6rem; }
 h2 { overflow-wrap: anywhere; }
 .ops { display: flex; flex-wrap: wrap; gap: 0 3rem; }
+.ops > div { max-width: 100%; }
 .chart { display: grid; grid-template-columns: auto 1fr; gap: .4rem; margin-top: .6rem; font-size: .8rem; }
 .scale { position: relative; width: 2.2rem; color: var(--muted); }
 .scale span { position: absolute; right: 0; transform: translateY(-50%); line-height: 1; }
@@ -209,7 +210,8 @@ class _Page:
             if all(part.axes):
                 facts.append(self.say("runs_report.axes", rows=part.axes[0], cols=part.axes[1]))
             yield f"<h2>{self.say('runs_report.worst', run=label, tensor=tensor.name)}</h2>"
-            yield f'<p class="muted">{" ".join(facts)}</p>'
+            gap = text("report.sentence_gap", self.language)
+            yield f'<p class="muted">{gap.join(facts)}</p>'
             yield f'<div class="panels">{"".join(self._panels(part, label))}</div>'
 
     def _panels(self, part: WorstPart, label: str) -> Iterator[str]:

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from quantviz.checkpoints.model.tensor_names import place_of_name, short_names
 from quantviz.figures.numbers import short_number
@@ -165,6 +166,57 @@ def depth_figure(
     layout["xaxis"] |= {"tickvals": list(range(len(names))), "ticktext": names, "showgrid": False}
     layout["yaxis"] |= _titled(text("model_plots.stream", language)) | {"type": "log", **_FEW_TICKS}
     return Drawn({"data": traces, "layout": layout})
+
+
+def matrix_figure(
+    values: npt.NDArray[np.float32],
+    axes: tuple[str, str],
+    *,
+    height: int,
+    parts: int = 1,
+    most: float | None = None,
+    language: str = DEFAULT_LANGUAGE,
+    theme: str = "light",
+) -> Drawn:
+    """Return a matrix of values from 0 on as colours.
+
+    Args:
+        values: (rows, columns).
+        axes: The names of the columns and of the rows, below `[model_plots.axes]`.
+        height: CSS pixels.
+        parts: The number of equal parts of the columns, between which lines are drawn.
+        most: The value of the strongest colour; None for the largest.
+        language: The language of the words.
+        theme: One of `THEMES`.
+    """
+    colours = THEMES[theme]
+    rows, columns = values.shape
+    across, down = (text(f"model_plots.axes.{axis}", language) for axis in axes)
+    ramp = one_sided(colours.values)
+    heat = {
+        "type": "heatmap",
+        "z": values,
+        "zmin": 0,
+        "zmax": most or float(values.max()) or 1.0,
+        "colorscale": [[k / (len(ramp) - 1), colour] for k, colour in enumerate(ramp)],
+        "showscale": False,
+        "hovertemplate": f"{across} %{{x}}<br>{down} %{{y}}<br>%{{z:.3g}}<extra></extra>",
+    }
+    layout = bare_layout(colours, height, (44, 8, 6, 40))
+    layout["xaxis"] |= _titled(across) | {"showgrid": False, "range": [-0.5, columns - 0.5]}
+    layout["yaxis"] |= _titled(down) | {"showgrid": False, "range": [rows - 0.5, -0.5]}
+    layout["shapes"] = [
+        {
+            "type": "line",
+            "x0": columns * part / parts - 0.5,
+            "x1": columns * part / parts - 0.5,
+            "y0": -0.5,
+            "y1": rows - 0.5,
+            "line": {"color": colours.muted, "width": 1},
+        }
+        for part in range(1, parts)
+    ]
+    return Drawn({"data": [heat], "layout": layout})
 
 
 def place_words(name: str, language: str) -> str:

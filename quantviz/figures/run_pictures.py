@@ -17,8 +17,8 @@ from quantviz.models.worst_part import WorstPart
 RUN_PANELS = ("reference", "run", "error", "relative")
 #: The relative error's colours end at 100 %.
 _WHOLE = 1.0
-#: Sides of a panel for each other at most.
-_STRETCH = 3.0
+#: Width ÷ height of a panel, from the narrowest to the widest.
+_ASPECTS = (0.6, 3.0)
 #: Decibels between two lines of the scale: the fewest lines of these that are enough.
 _STEPS = (10, 20, 50, 100, 200, 500)
 _MOST_LINES = 8
@@ -53,7 +53,7 @@ def run_panels(part: WorstPart) -> tuple[RunPanel, ...]:
         "relative": (np.minimum(part.relative, _WHOLE), (0.0, _WHOLE)),
     }
     rows, cols = part.matrix
-    aspect = min(max(cols / rows, 1 / _STRETCH), _STRETCH)
+    aspect = min(max(cols / rows, _ASPECTS[0]), _ASPECTS[1])
     panels = []
     for name, (array, span) in arrays.items():
         ramps = {theme: _ramp(name, span, THEMES[theme]) for theme in ("light", "dark")}

@@ -38,6 +38,8 @@ OFFERED_METHODS = (
     "gptq",
     "gptq(order=activation)",
     "gptq(groups=dynamic,order=activation)",
+    "adaround",
+    "signround",
     "awq",
     "awq_clip",
     "awq+awq_clip",
@@ -49,6 +51,7 @@ OFFERED_METHODS = (
     "llm_int8",
     "double_quantization",
     "four_over_six",
+    "bias_correction",
 )
 #: Fields of the state that describe the layer in integers, by their names in a link.
 _OF_INTEGERS = MappingProxyType({"g": "engine", "f": "output_format", "r": "activation"})

@@ -16,8 +16,7 @@ from quantviz.quantization.operations import NamedTensors, Operation, Operations
 from quantviz.quantization.result import QParams
 from quantviz.schemes.formats import find_format
 from quantviz.tensors.conversion import dtype_name
-from quantviz.text import DEFAULT_LANGUAGE, text
-from quantviz.text.notebook_tables import table
+from quantviz.text import DEFAULT_LANGUAGE, table, text
 
 #: The symbols of values, by their names in lines; others are called by their names.
 SYMBOLS: Mapping[str, str] = MappingProxyType(

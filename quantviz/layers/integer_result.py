@@ -23,7 +23,7 @@ from quantviz.quantization.result import QParams, QuantResult
 from quantviz.schemes.formats import find_format
 from quantviz.schemes.granularity import Shape
 from quantviz.tensors.conversion import as_accumulators, as_real
-from quantviz.text.notebook_tables import table
+from quantviz.text import table
 
 _INT32 = (-(2**31), 2**31 - 1)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,7 @@ from quantviz.errors import Note, QuantVizError
 from quantviz.layers.captures import Captured
 from quantviz.layers.causes import Channels
 from quantviz.layers.layer_result import LayerResult
+from quantviz.layers.methods.chain import Chain
 from quantviz.layers.operands import Operand, scheme_of, weight_operand
 from quantviz.schemes.scheme import Scheme
 from quantviz.streaming.threads import runs_between
@@ -26,6 +27,7 @@ def numbers_of(layer: Captured, result: LayerResult) -> dict[str, Any]:
     return {
         **_sizes(layer, result.weights.scheme, result.inputs.scheme),
         "status": "ok",
+        "method": str(result.method),
         "rel_out_used": used,
         "rel_out_held_back": held_back,
         "weight_sqnr_db": result.weights.sqnr_db,
@@ -43,6 +45,36 @@ def numbers_of_all(
             yield numbers_of(layer, layer.result(weights, inputs, static=static))
         except QuantVizError as problem:
             yield {**_sizes(layer, weights, inputs), "status": "refused", "reason": problem}
+
+
+def best_of_all(
+    layers: Iterable[Captured],
+    weights: Scheme | None,
+    inputs: Scheme | None,
+    methods: Sequence[Chain],
+    *,
+    static: bool = True,
+) -> Iterator[dict[str, Any]]:
+    """Yield the record of each layer under the method with the least error held back.
+
+    It also has that error of rounding to nearest, `rel_out_nearest`, and how many times less the method
+    leaves, `times_less`. Methods that cannot work on a layer are left out there.
+    """
+    for layer in layers:
+        found = []
+        for chain in (Chain(), *methods):
+            try:
+                found.append(layer.result(weights, inputs, method=chain, static=static))
+            except QuantVizError as problem:
+                if not chain:
+                    yield {**_sizes(layer, weights, inputs), "status": "refused", "reason": problem}
+                    break
+        if not found:
+            continue
+        best = min(found, key=lambda result: result.rel_out.held_back)
+        nearest, error = (result.rel_out.held_back for result in (found[0], best))
+        more = {"rel_out_nearest": nearest, "times_less": nearest / error if error else None}
+        yield {**numbers_of(layer, best), **more}
 
 
 @dataclass(frozen=True, eq=False)

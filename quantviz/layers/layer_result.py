@@ -41,7 +41,7 @@ from quantviz.schemes.granularity import Shape
 from quantviz.schemes.scheme import Scheme
 from quantviz.tensors.conversion import as_real
 from quantviz.tensors.lazy import InMemory
-from quantviz.text.notebook_tables import table
+from quantviz.text import table
 
 
 @checked_fields

@@ -15,7 +15,7 @@ import torch
 from quantviz.errors import QuantVizError
 from quantviz.models.run_file import RunWriter
 from quantviz.sources.files import onnx_schema as schema
-from quantviz.sources.files import open_tensors
+from quantviz.sources.files.file_data import FileData
 from quantviz.sources.files.onnx import OnnxCatalog
 from quantviz.sources.files.protobuf import BYTES, DamagedMessage, Field, message_fields
 
@@ -85,10 +85,13 @@ def _read(path: str) -> tuple[bytes, dict[str, _Value]]:
     """Return the bytes of a model all of whose nodes' outputs are outputs of it, and these by their names, in
     the order of its nodes.
     """
-    with open_tensors(path) as catalog:
-        if not isinstance(catalog, OnnxCatalog):
+    data = FileData(path, None)
+    try:
+        if not OnnxCatalog.recognises(data):
             raise QuantVizError("runs.no_onnx", file=path)
-    raw = Path(path).read_bytes()
+        raw = bytes(data.view)
+    finally:
+        data.close()
     view = memoryview(raw)
     try:
         graph = next(each for each in message_fields(view, 0, len(view)) if each.number == schema.GRAPH)

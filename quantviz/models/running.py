@@ -18,7 +18,7 @@ from quantviz.models.network import PARTS, Network, logits
 from quantviz.models.quantizing import Quantized, Rounded, quantized_network
 from quantviz.models.texts import first_difference, written
 from quantviz.schemes.scheme import Scheme
-from quantviz.text.notebook_tables import table
+from quantviz.text import table
 
 #: Characters that a run writes.
 WRITTEN = 160

@@ -37,7 +37,7 @@ from quantviz.schemes.granularity import BlockLayout, Shape, flat_index
 from quantviz.schemes.scheme import Scheme
 from quantviz.tensors import blocks
 from quantviz.tensors.conversion import dtype_name
-from quantviz.text.notebook_tables import table
+from quantviz.text import table
 
 #: The outcomes for a cell, the worst of them last; "left_out" is for NaN and Inf. The place in this tuple is
 #: the outcome's number in arrays.

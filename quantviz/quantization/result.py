@@ -19,7 +19,7 @@ from quantviz.schemes.calibration_protocol import Range
 from quantviz.schemes.granularity import BlockLayout, Shape
 from quantviz.schemes.scheme import Scheme
 from quantviz.tensors import blocks
-from quantviz.text.notebook_tables import table
+from quantviz.text import table
 
 
 @checked_fields

@@ -18,8 +18,7 @@ from quantviz.schemes.formats import FORMATS
 from quantviz.schemes.granularity import Flat, PerBlock, PerChannel, PerGroup, PerTensor, Shape
 from quantviz.schemes.names import begins_words, has_words, ids_named
 from quantviz.schemes.scheme import Scheme
-from quantviz.text import DEFAULT_LANGUAGE, languages, text
-from quantviz.text.notebook_tables import table
+from quantviz.text import DEFAULT_LANGUAGE, languages, table, text
 
 
 def _group(format_id: str, convention: str | Convention, size: int = 32, mode: Mode = "symmetric") -> Scheme:

@@ -47,7 +47,7 @@ from quantviz.streaming.tensor_facts import Facts, facts
 from quantviz.streaming.threads import runs_between, shared_out
 from quantviz.tensors.conversion import as_input
 from quantviz.tensors.lazy import Stored, as_stored
-from quantviz.text.notebook_tables import table
+from quantviz.text import table
 
 
 @checked_fields

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import string
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
+from html import escape
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -95,3 +96,19 @@ def _flatten(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, 
             yield from _flatten(value, f"{prefix}{name}.")
         else:
             yield prefix + name, value
+
+
+def table(rows: Iterable[Sequence[object]], head: Sequence[str] = ()) -> str:
+    """Return the HTML table that a notebook shows in place of a `repr`.
+
+    Each cell's text is escaped; the first cell of a row says what it is.
+
+    >>> table([("shape", "<2 × 3>")])
+    '<table><tbody><tr><th>shape</th><td>&lt;2 × 3&gt;</td></tr></tbody></table>'
+    """
+    body = "".join(
+        f"<tr><th>{escape(str(first))}</th>{''.join(f'<td>{escape(str(cell))}</td>' for cell in rest)}</tr>"
+        for first, *rest in rows
+    )
+    top = f"<thead><tr>{''.join(f'<th>{escape(name)}</th>' for name in head)}</tr></thead>" if head else ""
+    return f"<table>{top}<tbody>{body}</tbody></table>"

@@ -29,7 +29,6 @@ from quantviz.checkpoints.results.store import Results, default_results
 from quantviz.checkpoints.scan.process import ScanProcess
 from quantviz.checkpoints.scan.scanning import run_scan
 from quantviz.checkpoints.scan.selection import Selection
-from quantviz.checkpoints.tensor_source import source_of
 from quantviz.lab.state import read_link
 from quantviz.sources import LocalTensor
 from quantviz.text import text
@@ -37,6 +36,7 @@ from quantviz.ui.checkpoints import answer, importance, page, reading
 from quantviz.ui.checkpoints.audit import _frame, audit_process
 from quantviz.ui.checkpoints.spending import _sensitivities, _short_names
 from quantviz.ui.checkpoints.state import USUAL, CheckpointsState
+from quantviz.ui.lab.from_map import source_of
 from quantviz.ui.shell import words
 from quantviz.ui.shell.bounds import UPLOADED_IMATRICES
 from quantviz.whole_files import own_folder

@@ -210,3 +210,21 @@ def test_wrong_moments_get_a_sentence(moments, key):
         errors_by_moments([[1.0, 2.0]], torch.tensor(moments), "int4_per_tensor")
     assert refused.value.key == key
     assert all(refused.value.message(language) for language in languages())
+
+
+def test_a_method_is_the_librarys_and_the_best_one_is_taken_for_each_layer(folder):
+    capture = folder / "capture.safetensors"
+    scheme = "int4,symmetric,per_group(size=16),min_max,course"
+    schemes = ("-w", scheme, "-a", "none")
+    done = run("layer", capture, "layers.0.up", *schemes, "-m", "gptq", "--format", "json")
+    expected = layers()["layers.0.up"].result(scheme, None, method="gptq")
+    record = json.loads(done.stdout)
+    assert record["method"] == "gptq"
+    assert record["rel_out_held_back"] == pytest.approx(expected.rel_out.held_back)
+    done = run("layers", capture, *schemes, "--methods", "gptq,adaround(steps=20)", "--format", "json")
+    for row in json.loads(done.stdout):
+        assert row["rel_out_held_back"] <= row["rel_out_nearest"]
+        assert row["times_less"] >= 1
+    done = CliRunner().invoke(quantviz, ["layers", str(capture), "--methods", "gtpq"])
+    assert done.exit_code != 0
+    assert "gptq" in done.output

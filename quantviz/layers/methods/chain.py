@@ -18,9 +18,10 @@ from quantviz.layers.methods.awq import AWQ, AWQClip
 from quantviz.layers.methods.block_scales import DoubleQuantization, FourOverSix
 from quantviz.layers.methods.channel_scales import Equalization, SmoothQuant
 from quantviz.layers.methods.contract import STAGES, BasisMethod, CorrectionMethod, Method, RoundingMethod
+from quantviz.layers.methods.corrections import BiasCorrection, LowRank
 from quantviz.layers.methods.gptq import GPTQ
+from quantviz.layers.methods.learned_rounding import AdaRound, SignRound
 from quantviz.layers.methods.llm_int8 import LLMInt8
-from quantviz.layers.methods.low_rank import LowRank
 from quantviz.layers.methods.rotation import Rotation
 from quantviz.schemes.scheme import Scheme
 from quantviz.schemes.text_form import read, split_outside_parentheses, write
@@ -37,11 +38,14 @@ METHODS: Mapping[str, type[Method]] = MappingProxyType(
             AWQ,
             Equalization,
             GPTQ,
+            AdaRound,
+            SignRound,
             AWQClip,
             LLMInt8,
             DoubleQuantization,
             FourOverSix,
             LowRank,
+            BiasCorrection,
         )
     }
 )

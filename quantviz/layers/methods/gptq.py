@@ -22,7 +22,7 @@ from quantviz.layers.methods.contract import (
 )
 from quantviz.quantization.cells import cell_index
 from quantviz.quantization.operations import NamedTensors
-from quantviz.quantization.quantizer import choose_qparams, quantize
+from quantviz.quantization.quantizer import choose_qparams, quantize, values_of_codes
 from quantviz.quantization.result import QParams, QuantResult, block_values
 from quantviz.schemes.granularity import BlockLayout, PerGroup
 from quantviz.schemes.scheme import Scheme
@@ -30,6 +30,12 @@ from quantviz.tensors import blocks
 
 #: Input channels up to which the sweep computes in float64, and keeps all that its picture shows.
 EXACT = 2048
+#: The paper's algorithm, and those of engines that differ from it. "full_inverse", ai-edge-quantizer: errors
+#: are spread by the rows of H⁻¹ itself, which no step corrects. "last_scale", neural-compressor with
+#: static groups: only the scale of each row's last group is stored, and all codes are decoded with it.
+#: "sliced_scale", brevitas with its usual scaling: a column that is cut out for the sweep gets a scale of its
+#: own, so it has no error to push, and the result is rounding to nearest.
+VARIANTS = ("paper", "full_inverse", "last_scale", "sliced_scale")
 #: Bits of an index of a column's group, as files of GPTQ store it.
 _INDEX_BITS = 32
 
@@ -44,19 +50,27 @@ class GPTQ(RoundingMethod):
 
     #: When a group's scale is chosen: from the weights as they were, or once the sweep reaches it.
     groups: Literal["static", "dynamic"] = "static"
-    #: The order of columns: as they are, or by falling H_jj.
-    order: Literal["natural", "activation"] = "natural"
+    #: The order of columns: as they are; by falling H_jj; or groups by their largest H_jj, and columns inside
+    #: of a group by their own, so that groups stay whole (GPTQModel).
+    order: Literal["natural", "activation", "group_aware"] = "natural"
     #: The share of the mean of H's diagonal that is added to it.
     damping: float = 0.01
     #: Columns beyond a block of so many are corrected at its end; scales of dynamic groups are taken from
     #: weights that are not corrected inside of a block.
     block: int = 128
+    #: Whether the weights of dead channels become 0 before scales are chosen (the paper's code) or after
+    #: (llm-compressor).
+    cleared: Literal["before", "after"] = "before"
+    #: The paper's algorithm, or what an engine makes of it, see `VARIANTS`.
+    variant: Literal["paper", "full_inverse", "last_scale", "sliced_scale"] = "paper"
     id: ClassVar[str] = "gptq"
     cost: ClassVar[str] = "N n² + n³ + m n²"
 
     def problems(self) -> Iterator[QuantVizError]:
         yield from one_of(self, "groups", ("static", "dynamic"))
-        yield from one_of(self, "order", ("natural", "activation"))
+        yield from one_of(self, "order", ("natural", "activation", "group_aware"))
+        yield from one_of(self, "cleared", ("before", "after"))
+        yield from one_of(self, "variant", VARIANTS)
         yield from between(self, "damping", 0, 1)
         yield from between(self, "block", 1, 2**20)
 
@@ -70,15 +84,17 @@ class GPTQ(RoundingMethod):
             yield QuantVizError("method.dynamic_groups", scheme=str(weights))
 
     def round(self, task: Task) -> Rounded:
+        if self.variant == "sliced_scale":
+            return Rounded(task.nearest)
         hessian = 2 * task.hessian
         dead = hessian.diagonal() == 0
         w = task.w.masked_fill(dead, 0)
         hessian = hessian + torch.diag(dead.to(torch.float64))
-        channels = torch.arange(len(dead))
-        if self.order == "activation":
-            channels = hessian.diagonal().argsort(descending=True, stable=True)
-        factor = _factor(hessian[channels][:, channels], self.damping)
-        start = quantize(as_quantized(w, task.scheme), task.scheme)
+        channels = _order(hessian.diagonal(), self.order, task.scheme)
+        factor = _factor(hessian[channels][:, channels], self.damping, whole=self.variant == "full_inverse")
+        start = task.nearest
+        if self.cleared == "before" and bool(dead.any()):
+            start = quantize(as_quantized(w, task.scheme), task.scheme)
         scales = _Static(start, channels) if self.groups == "static" else _Dynamic(task.scheme, channels)
         exact = len(dead) <= EXACT
         dtype = torch.float64 if exact else torch.float32
@@ -90,6 +106,8 @@ class GPTQ(RoundingMethod):
             plain = task.hessian[channels][:, channels]
             trace = SweepTrace(channels, moved, nearest, plain, factor, swept.pushed)
         result = _result(task, start, scales, swept, channels)
+        if self.variant == "last_scale":
+            result = _with_last_scale(result)
         indices = _INDEX_BITS / len(task.w) if scales.scattered else 0.0
         return Rounded(result, trace, indices, _notes(task, dead))
 
@@ -134,7 +152,11 @@ class _Dynamic:
         self._channels = channels
         self._found: list[QParams] = []
         #: Whether the columns of a group lie apart in the weight.
-        self.scattered = not bool((channels.diff() == 1).all())
+        self._groups = channels // granularity.size
+        firsts = self._groups[:: granularity.size]
+        self.scattered = not torch.equal(
+            firsts[torch.arange(len(channels)) // granularity.size], self._groups
+        )
 
     def of_column(self, column: int, w: torch.Tensor) -> NamedTensors:
         """Return the values of a column's cells, from weights (outputs, inputs) in the order of the sweep."""
@@ -170,14 +192,28 @@ class _Dynamic:
     def _placed(self, grid: torch.Tensor) -> torch.Tensor:
         """Return one number a group, or one a cell in the weight's own order where groups lie apart."""
         if not self.scattered:
-            return grid
+            return grid[:, self._groups[:: self._size].argsort()]
         groups = torch.empty_like(self._channels)
         groups[self._channels] = torch.arange(len(groups)) // self._size
         return grid[:, groups]
 
 
-def _factor(hessian: torch.Tensor, damping: float) -> torch.Tensor:
-    """Return the upper Cholesky factor of the inverse of a damped H.
+def _order(loudness: torch.Tensor, order: str, scheme: Scheme) -> torch.Tensor:
+    """Return the input channel of each column of the sweep, int64 (inputs,)."""
+    if order == "natural":
+        return torch.arange(len(loudness))
+    falling = loudness.argsort(descending=True, stable=True)
+    if order == "activation" or not isinstance(scheme.granularity, PerGroup):
+        return falling
+    groups = torch.arange(len(loudness)) // scheme.granularity.size
+    loudest = torch.zeros(int(groups[-1]) + 1, dtype=loudness.dtype)
+    loudest.scatter_reduce_(0, groups, loudness, "amax")
+    rank = loudest.argsort(descending=True, stable=True).argsort()
+    return falling[rank[groups[falling]].argsort(stable=True)]
+
+
+def _factor(hessian: torch.Tensor, damping: float, *, whole: bool) -> torch.Tensor:
+    """Return the upper Cholesky factor of the inverse of a damped H, or the upper half of the inverse itself.
 
     Raises:
         QuantVizError: It is not positive definite.
@@ -185,11 +221,23 @@ def _factor(hessian: torch.Tensor, damping: float) -> torch.Tensor:
     damped = hessian.clone()
     damped.diagonal().add_(damping * hessian.diagonal().mean())
     lower, failed = torch.linalg.cholesky_ex(damped)
+    inverse = torch.cholesky_inverse(lower)
     upper: torch.Tensor
-    upper, failed_again = torch.linalg.cholesky_ex(torch.cholesky_inverse(lower), upper=True)
+    upper, failed_again = torch.linalg.cholesky_ex(inverse, upper=True)
     if failed or failed_again or not bool(torch.isfinite(upper).all()):
         raise QuantVizError("method.not_positive_definite", damping=damping, inputs=len(hessian))
-    return upper
+    return inverse.triu() if whole else upper
+
+
+def _with_last_scale(result: QuantResult) -> QuantResult:
+    """Return codes as they are decoded with the scale and zero point of each row's last group alone."""
+    last = {
+        name: grid[:, -1:].expand(grid.shape).contiguous()
+        for name, grid in (("scale", result.qparams.scale), ("zero_point", result.qparams.zero_point))
+    }
+    params = dataclasses.replace(result.qparams, **last)
+    x_hat = values_of_codes(result.q, result.scheme, params)
+    return dataclasses.replace(result, qparams=params, x_hat=x_hat, error=x_hat - result.x, range=None)
 
 
 def _result(

@@ -38,7 +38,6 @@ def show_layers(model: str, state: ModelState) -> None:
     found = predictions(effects)
     left, right = st.columns([5, 7], gap="medium")
     with left:
-        st.markdown(f"## {say('models.map')}")
         choose_among(
             st.selectbox,
             "models_colour",
@@ -52,7 +51,6 @@ def show_layers(model: str, state: ModelState) -> None:
         show_plot(figure, _MAP, say("models.map_alt", colour=say(f"models.colours.{state.colour}")))
         st.caption(plain(say(f"models.colours_about.{state.colour}")))
     with right:
-        st.markdown(f"## {say('models.which_predicts')}")
         st.markdown(plain(_sentence(found)))
         for column, cheap in zip(st.columns(2, gap="small"), CHEAP, strict=True):
             with column:
@@ -70,7 +68,6 @@ def show_depth(chosen: str) -> None:
 
     runs = {state_words(each): ran(RUNNING[chosen], each).depth for each in tried(chosen)}
     jump = first_jump(list(runs.values())[-1])
-    st.markdown(f"## {say('models.depth')}")
     words = say("models.no_jump")
     if jump is not None:
         place = place_words(jump[0], language())

@@ -11,12 +11,14 @@ import streamlit as st
 
 from quantviz.errors import QuantVizError
 from quantviz.figures.numbers import short_number
+from quantviz.ui.checkpoints.model_inside import show_attention, show_mix
 from quantviz.ui.checkpoints.model_layers import show_depth, show_layers
 from quantviz.ui.checkpoints.model_state import (
     BITS,
     CACHES,
     INPUTS,
     METHODS,
+    PARTS,
     RUNNING,
     SHARED,
     ModelState,
@@ -27,7 +29,7 @@ from quantviz.ui.checkpoints.model_state import (
     model_problems,
     ran,
 )
-from quantviz.ui.components.choice import choose_among
+from quantviz.ui.components.choice import choose_among, show_button
 from quantviz.ui.components.small_parts import term
 from quantviz.ui.shell import address
 from quantviz.ui.shell.address import go_on
@@ -53,8 +55,7 @@ def _show_answer(chosen: str) -> None:
         found = ran(RUNNING[chosen], state)
         _show_numbers(found, state)
         _show_texts(found)
-        show_layers(RUNNING[chosen], state)
-        show_depth(chosen)
+        _show_part(chosen, state)
     except QuantVizError as problem:
         st.error(say_error(problem))
     wanted = {"f": chosen, **model_address(current_model_state())}
@@ -74,9 +75,32 @@ def _show_choices(state: ModelState) -> None:
             lambda each: change_model_state(bits=each),
         )
         _choose(st.segmented_control, "shared", SHARED, state.shared, required=True)
-        _choose(st.segmented_control, "method", METHODS, state.method, required=True)
+        _choose(st.selectbox, "method", METHODS, state.method)
         _choose(st.selectbox, "inputs", INPUTS, state.inputs)
         _choose(st.selectbox, "cache", CACHES, state.cache)
+
+
+def _show_part(chosen: str, state: ModelState) -> None:
+    """Show the tabs, and the part of the model that is open."""
+    with st.container(key="models_parts"):
+        choose_among(
+            st.segmented_control,
+            "models_part",
+            say("models.parts"),
+            {name: say(f"models.part.{name}") for name in PARTS},
+            state.part,
+            lambda name: change_model_state(part=name),
+            required=True,
+            label_visibility="collapsed",
+        )
+    if state.part == "layers":
+        show_layers(RUNNING[chosen], state)
+    elif state.part == "depth":
+        show_depth(chosen)
+    elif state.part == "attention":
+        show_attention(chosen, state)
+    else:
+        show_mix(chosen, state)
 
 
 def _choose(control: Callable[..., Any], field: str, known: Any, now: str, **look: Any) -> None:
@@ -98,7 +122,10 @@ def _show_numbers(found: Ran, state: ModelState) -> None:
     key = "models.same_text" if found.differs is None else "models.other_text"
     place = 1 + (found.differs or 0)
     sentence = say(key, bits=state.bits, count=len(found.written), place=place, kl=short_number(found.kl))
-    st.html(f'<p class="qv-finding">{html.escape(sentence)}</p>')
+    with st.container(key="models_answer", horizontal=True, gap="small", vertical_alignment="center"):
+        st.html(f'<p class="qv-finding">{html.escape(sentence)}</p>', width="content")
+        if found.differs is not None and state.method == METHODS[0]:
+            show_button(say("models.save"), "models_save", lambda: change_model_state(method="gptq"))
     numbers = [
         _number(
             "loss",

@@ -31,7 +31,7 @@ BITS = (16, 8, 7, 6, 5, 4, 3, 2)
 #: Which weights share a scale.
 SHARED = ("row", "g32")
 #: Chains of methods, as `LayerSchemes` takes them.
-METHODS = ("nearest", "gptq")
+METHODS = ("nearest", "gptq", "awq", "rotation", "rotation+gptq")
 #: Schemes of the inputs of all linear layers, as `LayerSchemes` takes them.
 INPUTS: Mapping[str, str | None] = MappingProxyType(
     {"float": None, "int8_token": "int8_per_row", "int8_tensor": "int8_per_tensor"}
@@ -52,6 +52,10 @@ _TRIED = "models_tried"
 #: The numbers that a square of the map can show.
 COLOURS = ("kl_alone", "kl_others", "rel_out", "weight_db")
 
+#: The parts below the texts, and the numbers of layers, and of heads in each.
+PARTS = ("layers", "depth", "attention", "mix")
+HEADS = 4
+
 
 @dataclass(frozen=True)
 class ModelState:
@@ -63,6 +67,14 @@ class ModelState:
     inputs: str = "float"
     cache: str = "float"
     colour: str = COLOURS[0]
+    #: The part that is open, and the layer and the head of the attention in it.
+    part: str = PARTS[0]
+    layer: int = 0
+    head: int = 0
+
+    def plain(self) -> ModelState:
+        """Return the weights' bits alone, rounded to nearest."""
+        return ModelState(self.bits, self.shared)
 
     def schemes(self) -> ModelSchemes:
         """Return the schemes of the model."""
@@ -70,8 +82,10 @@ class ModelState:
         from quantviz.models.model_schemes import LayerSchemes, ModelSchemes, scheme_of_bits
 
         weights = scheme_of_bits(self.bits, GRANULARITIES[self.shared])
+        # At 16 bits the weights are what they are stored as.
+        method = METHODS[0] if self.bits == BITS[0] else self.method
         keys, values = CACHES[self.cache]
-        return ModelSchemes(LayerSchemes(weights, INPUTS[self.inputs], self.method), keys=keys, values=values)
+        return ModelSchemes(LayerSchemes(weights, INPUTS[self.inputs], method), keys=keys, values=values)
 
 
 def take_address(parameters: Mapping[str, str]) -> None:
@@ -97,7 +111,7 @@ def change_model_state(**changes: Any) -> None:
 
 def tried(chosen: str) -> tuple[ModelState, ...]:
     """Return the last schemes of a model that the session has tried, the present one last."""
-    now = dataclasses.replace(current_model_state(), colour=COLOURS[0])
+    now = dataclasses.replace(current_model_state(), colour=COLOURS[0], part=PARTS[0], layer=0, head=0)
     before = [each for each in st.session_state.get(_TRIED, {}).get(chosen, ()) if each != now]
     kept = (*before[1 - MOST_TRIED :], now)
     st.session_state[_TRIED] = {chosen: kept}
@@ -113,6 +127,9 @@ _READ: Mapping[str, tuple[str, Collection[Any]]] = MappingProxyType(
         "act": ("inputs", INPUTS),
         "kv": ("cache", CACHES),
         "c": ("colour", COLOURS),
+        "part": ("part", PARTS),
+        "layer": ("layer", range(HEADS)),
+        "head": ("head", range(HEADS)),
     }
 )
 

@@ -22,14 +22,14 @@ def open_place(place: MapPlace) -> None:
         QuantVizError: Its file is not below the server's folder.
     """
     tensor = place.tensor
-    source = _source_of(place.walk.chosen, tensor.name, tensor.file)
+    source = source_of(place.walk.chosen, tensor.name, tensor.file)
     # The measured scheme, where the engine has another type for this tensor.
     scheme = as_scheme(tensor.scheme) if tensor.scheme else scheme_named(place.walk.recipe)
     state = LabState(source, scheme, View.of(source.shape), source.cell_of(tensor.worst_cell))
     session.put_from_map(state.with_scheme(scheme), place)
 
 
-def _source_of(chosen: str, name: str, file: str) -> Source:
+def source_of(chosen: str, name: str, file: str) -> Source:
     """Return the tensor `name` of a scan of the checkpoint `chosen`; `file` is the path of its file."""
     if chosen == EXAMPLE:
         return example_tensors()[name]

@@ -1,0 +1,254 @@
+"""Learned rounding: AdaRound (Nagel et al. 2020) and SignRound (Cheng et al. 2023, the core of AutoRound).
+
+Each weight has two codes to choose from, the ones on both sides of it. Rounding to nearest takes the closer
+one; both methods learn which one serves the outputs better, and keep the best rounding that they met.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
+
+import torch
+
+from quantviz.budget import Progress
+from quantviz.errors import QuantVizError
+from quantviz.layers.methods.contract import (
+    Rounded,
+    RoundingMethod,
+    Task,
+    as_quantized,
+    between,
+    squared_outputs,
+)
+from quantviz.quantization.qparams import largest_magnitude, stored_qparams
+from quantviz.quantization.quantizer import quantize, values_of_codes
+from quantviz.quantization.result import QParams, QuantResult
+from quantviz.schemes.scheme import Scheme
+from quantviz.tensors import blocks
+
+#: AdaRound's stretched sigmoid reaches 0 and 1: h(V) = clip(1.2 σ(V) − 0.1, 0, 1).
+_STRETCH, _SHIFT = 1.2, 0.1
+#: The share of the steps without a penalty, and the exponent of the penalty from its first step to the last.
+_FREE, _BETA = 0.2, (20.0, 2.0)
+#: Adam's decay rates, and the number that keeps it from dividing by 0.
+_DECAY, _TINY = (0.9, 0.999), 1e-8
+#: The rounding is evaluated every so many steps.
+_LOOKED_AT = 20
+
+
+@dataclass(frozen=True, eq=False)
+class LearningTrace:
+    """The way of learned rounding: the output error that the rounding at each look would leave."""
+
+    #: The steps at which it was looked at, int64 (looks,), and the errors there, float64 (looks,):
+    #: ‖(Ŵ − W)Xᵀ‖² / ‖WXᵀ‖². The first is that of rounding to nearest.
+    steps: torch.Tensor
+    errors: torch.Tensor
+    #: How far each look's choices are from settled: the mean of min(h, 1 − h), 0 to 0.5, float64 (looks,).
+    undecided: torch.Tensor
+    #: Whether each weight's code is another than that of rounding to nearest, bool (outputs, inputs).
+    flipped: torch.Tensor
+
+    @property
+    def best(self) -> int:
+        """Return the look whose rounding was kept."""
+        return int(self.errors.argmin())
+
+
+@dataclass(frozen=True, eq=False)
+class Choices:
+    """The two codes that each weight can become, and their values."""
+
+    task: Task
+    nearest: QuantResult
+    #: The code on the other side of the weight, in the dtype of codes, and its value, float32.
+    other: torch.Tensor
+    other_value: torch.Tensor
+
+    @classmethod
+    def of(cls, task: Task) -> Choices:
+        """Return the choices of a layer whose codes are whole numbers."""
+        nearest = task.nearest
+        scale = blocks.expand(nearest.qparams.scale, nearest.layout, nearest.shape)
+        side = torch.sign(-nearest.error) * torch.sign(scale)
+        low, high = task.scheme.code_min, task.scheme.code_max
+        other = (nearest.q.to(torch.int64) + side.to(torch.int64)).clamp(low, high).to(nearest.q.dtype)
+        return cls(task, nearest, other, values_of_codes(other, task.scheme, nearest.qparams))
+
+    @cached_property
+    def gap(self) -> torch.Tensor:
+        """Return the other value less the nearest one, float64; 0 where there is no other."""
+        return self.other_value.to(torch.float64) - self.nearest.x_hat.to(torch.float64)
+
+    def chosen(self, flipped: torch.Tensor) -> QuantResult:
+        """Return the result whose codes are the other ones where `flipped`."""
+        q = torch.where(flipped, self.other, self.nearest.q)
+        x_hat = torch.where(flipped, self.other_value, self.nearest.x_hat)
+        error = x_hat - self.nearest.x
+        return dataclasses.replace(self.nearest, q=q, x_hat=x_hat, error=error, own_codes=True)
+
+
+class _Learned(RoundingMethod):
+    """A rounding whose codes are whole numbers, beside those of rounding to nearest."""
+
+    def problems_with(self, weights: Scheme | None, inputs: Scheme | None) -> Iterator[QuantVizError]:
+        yield from super().problems_with(weights, inputs)
+        if weights is not None and weights.number_format.kind != "integer":
+            yield QuantVizError("method.whole_codes", method=self.id, format=weights.format)
+
+
+@dataclass(frozen=True)
+class AdaRound(_Learned):
+    """Each weight goes to the code below or above it; a penalty that grows makes up its mind.
+
+    Loss: ‖(Ŵ − W)Xᵀ‖² as a share of that of rounding to nearest, plus `penalty` times the mean of
+    1 − |2h − 1|^β, with β from 20 to 2; Adam.
+    """
+
+    steps: int = 400
+    rate: float = 0.05
+    penalty: float = 15.0
+    id: ClassVar[str] = "adaround"
+    cost: ClassVar[str] = "N n² + steps · m n²"
+
+    def problems(self) -> Iterator[QuantVizError]:
+        yield from between(self, "steps", 1, 100_000)
+        yield from between(self, "rate", 1e-6, 10)
+        yield from between(self, "penalty", 0, 1000)
+
+    def round(self, task: Task) -> Rounded:
+        choices = Choices.of(task)
+        hessian = task.hessian.to(torch.float32)
+        gap = choices.gap.to(torch.float32)
+        change = choices.nearest.error.to(torch.float32)
+        share = torch.where(gap == 0, 0.0, (-change / gap)).clamp(0.01, 0.99)
+        v = -torch.log(_STRETCH / (share + _SHIFT) - 1)
+        whole = float(squared_outputs(change, hessian).sum()) or 1.0
+        moments = torch.zeros(2, *v.shape)
+        found = _Best(choices)
+        progress = Progress(self.steps)
+        for step in range(1, self.steps + 1):
+            progress.step()
+            sigmoid = torch.sigmoid(v)
+            h = (_STRETCH * sigmoid - _SHIFT).clamp(0, 1)
+            if step % _LOOKED_AT == 0 or step == self.steps:
+                found.look(step, h > 0.5, h)
+            slope = 2 / whole * ((change + gap * h) @ hessian) * gap + self._slope(h, step)
+            slope *= _STRETCH * sigmoid * (1 - sigmoid) * ((h > 0) & (h < 1))
+            v = v - self.rate * _adam(slope, moments, step)
+        return found.rounded()
+
+    def _slope(self, h: torch.Tensor, step: int) -> torch.Tensor | float:
+        """Return the slope of the penalty: 0 in the first fifth of the steps."""
+        done = (step / self.steps - _FREE) / (1 - _FREE)
+        if done <= 0:
+            return 0.0
+        beta = _BETA[0] + (_BETA[1] - _BETA[0]) * done
+        far = 2 * h - 1
+        return -self.penalty / h.numel() * beta * 2 * far.sign() * far.abs() ** (beta - 1)
+
+
+def _adam(slope: torch.Tensor, moments: torch.Tensor, step: int) -> torch.Tensor:
+    """Return Adam's step for a slope; its two moments are updated in place."""
+    first, second = _DECAY
+    moments[0].mul_(first).add_(slope, alpha=1 - first)
+    moments[1].mul_(second).addcmul_(slope, slope, value=1 - second)
+    return (moments[0] / (1 - first**step)) / ((moments[1] / (1 - second**step)).sqrt() + _TINY)
+
+
+@dataclass(frozen=True)
+class SignRound(_Learned):
+    """Each weight is moved by a learned share of a step, −0.5 to 0.5, before it is rounded: round(W/s + V).
+
+    With `ranges`, each block's scale is learned too, as a factor of at most 1. Steps follow the sign of the
+    slope at a rate of 1/`steps` that falls to 0.
+    """
+
+    steps: int = 200
+    ranges: bool = True
+    id: ClassVar[str] = "signround"
+    cost: ClassVar[str] = "N n² + steps · m n²"
+
+    def problems(self) -> Iterator[QuantVizError]:
+        yield from between(self, "steps", 1, 100_000)
+
+    def round(self, task: Task) -> Rounded:
+        choices = Choices.of(task)
+        hessian = task.hessian.to(torch.float32)
+        start = choices.nearest
+        w = task.values
+        v = torch.zeros_like(w)
+        factor = torch.ones_like(start.qparams.scale, dtype=torch.float32)
+        found = _Best(choices)
+        progress = Progress(self.steps)
+        for step in range(1, self.steps + 1):
+            progress.step()
+            result = moved_rounding(start, v, factor)
+            found.meet(step, result)
+            slope = result.error @ hessian
+            scale = blocks.expand(result.qparams.scale.to(torch.float32), start.layout, start.shape)
+            inside = ~result.clipped
+            rate = (1 - (step - 1) / self.steps) / self.steps
+            # The rounding itself counts as having slope 1, and the sum of a block's slopes is its scale's.
+            v = (v - rate * torch.sign(slope * scale * inside)).clamp(-0.5, 0.5)
+            if self.ranges:
+                of_scale = slope * torch.where(inside, result.error, result.x_hat) / scale
+                factor = (factor - rate * torch.sign(blocks.block_sums(of_scale, start.layout))).clamp(0.5, 1)
+        return found.rounded()
+
+
+def moved_rounding(start: QuantResult, v: torch.Tensor, factor: torch.Tensor) -> QuantResult:
+    """Return a weight rounded after it is moved by shares of a step, its scales times factors.
+
+    Args:
+        start: The weight, rounded to nearest.
+        v: The share of a step by which each weight is moved, (outputs, inputs).
+        factor: The factor of each block's scale, of the grid's shape.
+    """
+    scheme = start.scheme
+    params = start.qparams
+    if bool((factor != 1).any()):
+        given = QParams(params.scale * factor, params.zero_point, zero_domain=params.zero_domain)
+        params = stored_qparams(given, largest_magnitude(start.x), scheme, start.layout)
+    scale = blocks.expand(params.scale.to(torch.float32), start.layout, start.shape)
+    stored = dataclasses.replace(params, stored=True)
+    moved = quantize(as_quantized(start.x + v * scale, scheme), scheme, qparams=stored)
+    return dataclasses.replace(
+        moved, scheme=scheme, x=start.x, error=moved.x_hat - start.x, own_codes=True, range=None
+    )
+
+
+class _Best:
+    """The best rounding met so far, and the errors of all of them."""
+
+    def __init__(self, choices: Choices) -> None:
+        self._choices = choices
+        self._kept = choices.nearest
+        error = choices.task.output_error(choices.nearest.x_hat)
+        self._looks = [(0, error, 0.5)]
+
+    def look(self, step: int, flipped: torch.Tensor, h: torch.Tensor) -> None:
+        """Take the rounding whose codes are the other ones where `flipped`, if it is better."""
+        self._take(step, self._choices.chosen(flipped), float(torch.minimum(h, 1 - h).mean()))
+
+    def meet(self, step: int, result: QuantResult) -> None:
+        """Take a rounding if it is better."""
+        self._take(step, result, 0.0)
+
+    def rounded(self) -> Rounded:
+        """Return the best rounding with its trace."""
+        looks = zip(*self._looks, strict=True)
+        steps, errors, undecided = (torch.tensor(each, dtype=torch.float64) for each in looks)
+        flipped = self._kept.q != self._choices.nearest.q
+        trace = LearningTrace(steps.to(torch.int64), errors, undecided, flipped)
+        return Rounded(dataclasses.replace(self._kept, own_codes=True), trace)
+
+    def _take(self, step: int, result: QuantResult, undecided: float) -> None:
+        error = self._choices.task.output_error(result.x_hat)
+        if error < min(each for _, each, _ in self._looks):
+            self._kept = result
+        self._looks.append((step, error, undecided))

@@ -1,0 +1,81 @@
+"""Bits for each layer within a budget: by the weights' errors alone, and weighted by the measured loss."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from quantviz.checkpoints.allocation.allocating import allocate
+from quantviz.models.character_model import network_of
+from quantviz.models.layer_effects import LayerEffect
+from quantviz.models.model_schemes import LayerSchemes, ModelSchemes, scheme_of_bits
+from quantviz.models.quantizing import rounded_layer
+from quantviz.models.running import run
+from quantviz.schemes.granularity import Granularity
+from quantviz.schemes.scheme import Scheme
+
+#: Bits that a layer may get.
+OFFERED = (2, 3, 4, 5, 6, 8)
+
+
+@dataclass(frozen=True)
+class Mix:
+    """A choice of bits for each layer, and its cost for the whole model."""
+
+    bits: Mapping[str, int]
+    #: Mean bits a weight of the layers, with scales.
+    mean_bits: float
+    #: KL divergence in bits a character.
+    kl: float
+
+
+def mixes(model: str, schemes: LayerSchemes, effects: Sequence[LayerEffect]) -> Mapping[str, Mix]:
+    """Return three choices of the same size: the same bits for each layer, "uniform"; the least error of the
+    weights, "proxy"; and the least where each layer weighs as its measured KL divergence, "measured".
+
+    Args:
+        model: A built-in model.
+        schemes: The schemes of each layer in the uniform choice; codes are rounded to nearest.
+        effects: The effects of the layers under these schemes: α of a layer is its KL divergence over the
+            relative error of its weight.
+    """
+    weights = schemes.weights
+    assert isinstance(weights, Scheme)
+    uniform = weights.number_format.bits
+    granularity = weights.granularity
+    names = [effect.name for effect in effects]
+    table: dict[str, list[object]] = {"tensor": [], "recipe": [], "bits": [], "cost": []}
+    sizes = {}
+    for name in names:
+        for bits in OFFERED:
+            found = rounded_layer(model, name, LayerSchemes(scheme_of_bits(bits, granularity)))
+            size = round(found.bits * found.weight.numel())
+            sizes[name, bits] = size
+            row = (name, str(bits), size, 10 ** (-found.sqnr_db / 10))
+            for column, value in zip(table.values(), row, strict=True):
+                column.append(value)
+    budget = sum(sizes[name, uniform] for name in names)
+    alpha = {effect.name: max(effect.kl_alone, 0.0) * 10 ** (effect.weight_db / 10) for effect in effects}
+    choices = {
+        "uniform": dict.fromkeys(names, uniform),
+        "proxy": _bits_of(allocate(table, budget_bits=budget).choice),
+        "measured": _bits_of(allocate(table, budget_bits=budget, sensitivities=alpha).choice),
+    }
+    count = sum(network_of(model).tensors[f"{name}.weight"].numel() for name in names)
+    return {
+        each: Mix(
+            bits,
+            sum(sizes[name, bits[name]] for name in names) / count,
+            run(model, _schemes(bits, granularity)).kl,
+        )
+        for each, bits in choices.items()
+    }
+
+
+def _bits_of(choice: Mapping[str, str]) -> dict[str, int]:
+    return {name: int(bits) for name, bits in choice.items()}
+
+
+def _schemes(bits: Mapping[str, int], granularity: Granularity) -> ModelSchemes:
+    own = tuple((name, LayerSchemes(scheme_of_bits(each, granularity))) for name, each in bits.items())
+    return ModelSchemes(own=own)

@@ -1,0 +1,142 @@
+"""The attention of a model that runs, and bits for each of its layers within the same size."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING
+
+import streamlit as st
+
+from quantviz.figures.numbers import short_number
+from quantviz.ui.checkpoints.model_state import (
+    HEADS,
+    RUNNING,
+    ModelState,
+    change_model_state,
+    effects_of,
+)
+from quantviz.ui.components.choice import choose_among
+from quantviz.ui.components.small_parts import show_plot, table_html
+from quantviz.ui.shell.heavy_work import heavily
+from quantviz.ui.shell.shared_cache import shared_fact
+from quantviz.ui.shell.words import language, plain, say, sentences, theme
+
+if TYPE_CHECKING:
+    from quantviz.models.attention import AttentionView
+    from quantviz.models.mixed_precision import Mix
+
+_HEIGHT = 210
+
+
+def show_attention(chosen: str, state: ModelState) -> None:
+    """Show keys and values with their loud channels, and a head's attention before and after rounding."""
+    from quantviz.figures.model_run_plots import matrix_figure
+
+    model = RUNNING[chosen]
+    view = _view(model, state)
+    costs = _key_costs(model)
+    answer = say(
+        "models.keys_cost", channel=short_number(costs["channel"]), token=short_number(costs["token"])
+    )
+    st.markdown(plain(sentences(answer, say("models.keys_loud") if view.loud("keys") else "")))
+    with st.container(key="models_places", horizontal=True, gap="small", vertical_alignment="bottom"):
+        for field in ("layer", "head"):
+            choose_among(
+                st.segmented_control,
+                f"models_{field}",
+                say(f"models.choice.{field}"),
+                {number: str(number) for number in range(HEADS)},
+                getattr(state, field),
+                partial(_look_at, field),
+                required=True,
+            )
+    for column, part in zip(st.columns(2, gap="small"), ("keys", "values"), strict=True):
+        with column:
+            loud = view.loud(part)
+            words = say("models.loud", channels=", ".join(map(str, loud))) if loud else say("models.not_loud")
+            st.html(f'<p class="qv-small"><b>{say(f"models.{part}")}</b> {words}</p>')
+            values = getattr(view, part).abs().numpy()
+            figure = matrix_figure(
+                values,
+                ("channel", "token"),
+                height=_HEIGHT,
+                parts=view.heads,
+                language=language(),
+                theme=theme(),
+            )
+            show_plot(
+                figure, f"models_{part}", say("models.part_alt", part=say(f"models.{part}"), words=words)
+            )
+    for column, part in zip(st.columns(2, gap="small"), ("before", "after"), strict=True):
+        with column:
+            moved = short_number(100 * view.moved()[state.head], 2)
+            words = say(f"models.attention_{part}", head=state.head, share=moved)
+            st.html(f'<p class="qv-small">{words}</p>')
+            figure = matrix_figure(
+                getattr(view, part)[state.head].numpy(),
+                ("seen", "token"),
+                height=_HEIGHT + 60,
+                most=1.0,
+                language=language(),
+                theme=theme(),
+            )
+            show_plot(figure, f"models_attention_{part}", words)
+
+
+def _look_at(field: str, number: int) -> None:
+    """Show another layer or head."""
+    change_model_state(**{field: number})
+
+
+def show_mix(chosen: str, state: ModelState) -> None:
+    """Show three choices of bits of the same size: uniform, by the weights' errors, by the measured loss."""
+    if state.bits not in (3, 4, 5, 6):
+        st.caption(plain(say("models.mix_bits")))
+        return
+    found = _mixes(RUNNING[chosen], state)
+    kl = {name: mix.kl for name, mix in found.items()}
+    saved = short_number(100 * (1 - kl["measured"] / kl["proxy"]), 2)
+    st.markdown(plain(say("models.mix_answer", saved=saved, bits=short_number(found["uniform"].mean_bits))))
+    heads = [say(f"models.mix_column.{name}") for name in ("choice", "kl", "bits", "layers")]
+    rows = [
+        f"<tr><th>{say(f'models.mix.{name}')}</th><td>{short_number(mix.kl)}</td>"
+        f"<td>{short_number(mix.mean_bits)}</td><td><code>{_by_layer(mix)}</code></td></tr>"
+        for name, mix in found.items()
+    ]
+    st.html(f'<div class="qv-mixes">{table_html(heads, rows)}</div>')
+    st.caption(plain(say("models.mix_about")))
+
+
+def _by_layer(mix: Mix) -> str:
+    """Return the bits of the kinds of each layer, in their order, layer by layer."""
+    layers: dict[str, str] = {}
+    for name, bits in mix.bits.items():
+        layer = name.removeprefix("model.layers.").partition(".")[0]
+        layers[layer] = layers.get(layer, "") + str(bits)
+    return " · ".join(layers.values())
+
+
+def _view(model: str, state: ModelState) -> AttentionView:
+    from quantviz.models.attention import attention_of
+
+    schemes = state.schemes()
+    return shared_fact(
+        ("attention", model, schemes, state.layer), partial(attention_of, model, schemes, state.layer)
+    )
+
+
+def _key_costs(model: str) -> Mapping[str, float]:
+    from quantviz.models.attention import key_costs
+
+    return shared_fact(("keys", model), partial(key_costs, model), aside=True)
+
+
+def _mixes(model: str, state: ModelState) -> Mapping[str, Mix]:
+    from quantviz.models.mixed_precision import mixes
+    from quantviz.models.model_schemes import LayerSchemes
+
+    schemes = LayerSchemes(state.schemes().layers.weights)
+    effects = effects_of(model, state.plain())
+    key = f"mixes of {model} {schemes}"
+    return shared_fact(key, lambda: heavily(key, partial(mixes, model, schemes, effects)))

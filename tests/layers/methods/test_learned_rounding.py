@@ -1,0 +1,101 @@
+"""Learned rounding and bias correction: they are never worse than where they began, and say what they did."""
+
+import pytest
+import torch
+
+import quantviz as qv
+from quantviz.layers.methods.contract import Task
+from quantviz.layers.methods.learned_rounding import AdaRound, Choices, SignRound, moved_rounding
+from quantviz.layers.parts import PARTS
+from quantviz.schemes.recipes import as_scheme
+
+
+def drawn(rows, cols, seed):
+    return torch.empty(rows, cols).normal_(generator=torch.Generator().manual_seed(seed))
+
+
+W = drawn(6, 32, 1)
+X = drawn(128, 32, 2) @ drawn(32, 32, 3) + 2 * drawn(1, 32, 4)
+SCHEMES = (
+    "int4_g32",
+    "int3,asymmetric,per_group(size=16),min_max,course",
+    "q4_0",
+    "uint4,symmetric,per_group(size=8),min_max,gptq",
+)
+LEARNED = (AdaRound(steps=60), SignRound(steps=40), SignRound(steps=40, ranges=False))
+
+
+def task(scheme):
+    return Task(W.double(), X.double(), as_scheme(scheme), None)
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("method", LEARNED)
+def test_it_is_better_than_where_it_began(scheme, method):
+    given = task(scheme)
+    found = method.round(given)
+    before, after = (given.output_error(each.x_hat) for each in (given.nearest, found.result))
+    assert after < before
+    trace = found.trace
+    assert float(trace.errors[0]) == pytest.approx(before)
+    assert float(trace.errors[trace.best]) == pytest.approx(after)
+    assert trace.flipped.any()
+    r = found.result
+    assert torch.equal(qv.dequantize(r.q, r.scheme, r.qparams), r.x_hat)
+    assert r.own_codes
+
+
+@pytest.mark.parametrize("method", LEARNED)
+def test_with_inputs_that_do_not_mix_nothing_beats_nearest(method):
+    given = Task(W.double(), torch.eye(32).double(), as_scheme("int4_g32"), None)
+    found = method.round(given).result
+    assert given.output_error(found.x_hat) <= given.output_error(given.nearest.x_hat)
+    if not getattr(method, "ranges", False):
+        assert torch.equal(found.x_hat, given.nearest.x_hat)
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_each_weight_has_the_codes_on_both_sides_of_it(scheme):
+    choices = Choices.of(task(scheme))
+    low = torch.minimum(choices.nearest.x_hat, choices.other_value)
+    high = torch.maximum(choices.nearest.x_hat, choices.other_value)
+    inside = ~choices.nearest.clipped & (choices.gap != 0)
+    assert inside.float().mean() > 0.5
+    assert ((low <= W) & (high >= W))[inside].all()
+    step = choices.nearest.step_of_cells().expand(W.shape)
+    torch.testing.assert_close((high - low)[inside], step[inside], rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_without_a_move_the_rounding_is_the_references_to_the_bit(scheme):
+    start = task(scheme).nearest
+    ones = torch.ones_like(start.qparams.scale, dtype=torch.float32)
+    same = moved_rounding(start, torch.zeros_like(W), ones)
+    assert torch.equal(same.q, start.q)
+    assert torch.equal(same.x_hat, start.x_hat)
+
+
+@pytest.mark.parametrize("name", ["adaround", "signround"])
+def test_a_format_without_whole_codes_is_refused(name):
+    with pytest.raises(qv.QuantVizError) as caught:
+        qv.layer(W, X, "mxfp4", None, method=name)
+    assert caught.value.key == "method.whole_codes"
+
+
+@pytest.mark.parametrize("outputs", [None, "int8_per_tensor"])
+def test_bias_correction_removes_the_mean_of_the_error_and_parts_add_up(outputs):
+    plain = qv.layer(W, X, "int4_g32", None)
+    result = qv.layer(W, X, "int4_g32", "int8_per_token", outputs=outputs, method="bias_correction")
+    cells = result.cells()
+    assert torch.equal(cells.error, sum((getattr(cells, name) for name in PARTS[1:]), cells.weights))
+    assert cells.of_product[~result.held_back].mean(0).abs().max() < 1e-9
+    if outputs is None:
+        assert result.rel_out.used < plain.rel_out.used
+        share = result.trace["bias_correction"].share
+        assert result.rel_out.used == pytest.approx(
+            qv.layer(W, X, "int4_g32", "int8_per_token").rel_out.used * (1 - share)
+        )
+    x = result.inputs.quantized(slice(None)).double()
+    w = result.weights.quantized(slice(None)).double()
+    expected = x @ w.T + result.applied.bias_change
+    torch.testing.assert_close(cells.y + cells.of_product, expected)
