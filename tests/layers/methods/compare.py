@@ -127,7 +127,7 @@ def page(found: list[Row]) -> str:
         "# Methods against packages",
         "",
         "Written by `python -m tests.layers.methods.compare` from recorded answers, which",
-        "`tests/layers/methods/record_scaling.py` makes. Equal means equal to the accuracy of float32. Beside",
+        "`tests/layers/methods/record_scaling.py` makes. Equal means equal to float32's accuracy. Beside",
         "these the tests run torch's `cross_layer_equalization`, bitsandbytes' `int8_vectorwise_quant` and",
         "scipy's `hadamard` live, and four over six on the record of its reference.",
         "",
