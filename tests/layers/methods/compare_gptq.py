@@ -104,7 +104,7 @@ def lines(record: Mapping[str, Any], rows: list[Compared]) -> list[str]:
         "Engines that differ from the paper are offered by name. `gptq(variant=full_inverse)` spreads errors",
         "by the rows of H⁻¹ itself (ai-edge-quantizer). `gptq(variant=last_scale)` keeps the scale of each",
         "row's last group alone (neural-compressor with static groups). `gptq(variant=sliced_scale)` gives a",
-        "sliced column a scale of its own, so that no error is left to push (brevitas with its usual scaling).",
+        "sliced column a scale of its own, so that no error is left to push (brevitas, usual scaling).",
     ]
 
 
