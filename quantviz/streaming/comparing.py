@@ -34,8 +34,9 @@ class Scales:
     """Scales and zero points of some rows, as compiled code takes them."""
 
     program: Program
-    #: The values of blocks that the program reads, float64, those of one name after those of another.
-    params: tuple[_Array, ...]
+    #: The values of blocks that the program reads, float64, those of one name `count` after those of another.
+    params: _Array
+    count: int
     #: One number a block, float32: those that values follow from.
     scale: _Array
     zero_point: _Array
@@ -46,8 +47,8 @@ class Scales:
         """Return those of some rows of `count`, each of which has blocks of its own."""
         blocks_of_row = self.scale.size // count
         here = slice(start * blocks_of_row, stop * blocks_of_row)
-        params = tuple(each[here] for each in self.params)
-        return Scales(self.program, params, self.scale[here], self.zero_point[here], self.apart[here])
+        of_blocks = (self.scale[here], self.zero_point[here], self.apart[here])
+        return Scales(self.program, self.params[here.start :], self.count, *of_blocks)
 
 
 @dataclass(frozen=True, eq=False)
@@ -259,8 +260,8 @@ def _scales(
         return None
     own, zero = (_grid(each, layout).flatten().numpy() for each in (scale, zero_point))
     apart = own == 0
-    of_blocks = np.split(program.of_blocks(params), len(program.params))
-    return Scales(program, tuple(of_blocks), own, zero, apart if apart.any() else apart[:0])
+    apart = apart if apart.any() else apart[:0]
+    return Scales(program, program.of_blocks(params), layout.block_count, own, zero, apart)
 
 
 def _run(band: Band, layout: BlockLayout, scales: Scales) -> Compared | None:
@@ -289,7 +290,7 @@ def _run(band: Band, layout: BlockLayout, scales: Scales) -> Compared | None:
         (codes, words, fmt.code_min),
         (
             program.place(layout, 0, band.stored.numel()),
-            (np.concatenate(scales.params), layout.block_count, *program.constants),
+            (scales.params, scales.count, *program.constants),
         ),
         (decoded, decoded.view(np.uint32), np.empty(TILE, np.float32)),
         (np.array(band.slack, np.float32), scales.apart),

@@ -415,7 +415,7 @@ def _moments(x: torch.Tensor, x_hat: torch.Tensor) -> Moments:
 def _is_middle(band: Band) -> bool:
     """Return whether 0 is the middle code of every block, or there is no zero point at all."""
     scheme = band.scheme
-    zero = band.zero_point
+    zero = band.scales.zero_point if band.scales else band.zero_point
     if scheme.mode == "symmetric":
         return True
     if scheme.zero_domain != "code_int":
