@@ -9,6 +9,7 @@ Compiled kernels are kept for a run alone, in one folder for all its processes; 
 set, from run to run.
 """
 
+import compileall
 import gc
 import os
 import shutil
@@ -19,6 +20,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from _pytest.assertion import rewrite
 from hypothesis import settings
 
 pytest.register_assert_rewrite("tests.helpers")
@@ -113,13 +115,32 @@ def pytest_configure(config):
     if config.option.markexpr == "all":
         os.environ[ALL] = "1"
     torch.set_num_threads(1)
+    has_workers = config.getoption("dist", "no") != "no"
+    if has_workers:
+        compileall.compile_dir(Path(__file__).parents[1] / "quantviz", quiet=2)
     gc.set_threshold(OBJECTS_BETWEEN_LOOKS)
     if KERNELS not in os.environ:
         os.environ[KERNELS] = made = tempfile.mkdtemp(prefix="quantviz_kernels_")
         config.add_cleanup(lambda: (shutil.rmtree(made, ignore_errors=True), os.environ.pop(KERNELS)))
-        if config.getoption("dist", "no") != "no" and config.option.markexpr != "quick":
+        if has_workers and config.option.markexpr != "quick":
             compiling = start_compiling(Path(made))
             config.add_cleanup(lambda: (compiling.terminate(), compiling.wait()))
+    if has_workers:
+        rewrite_tests(config)
+
+
+def rewrite_tests(config):
+    """Rewrite the assertions of all tests and helpers once: each worker of a fresh clone would do so for
+    itself, at the same time.
+    """
+    for path in Path(__file__).parent.rglob("*.py"):
+        if not (path.name.startswith("test_") or path.name == "conftest.py" or "helpers" in path.parts):
+            continue
+        folder = rewrite.get_cache_dir(path)
+        kept = folder / f"{path.stem}{rewrite.PYC_TAIL}"
+        if rewrite.try_makedirs(folder) and rewrite._read_pyc(path, kept) is None:
+            stat, code = rewrite._rewrite_test(path, config)
+            rewrite._write_pyc(config.stash[rewrite.assertstate_key], code, stat, kept)
 
 
 @cache

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
 from types import MappingProxyType
 
 from quantviz.compiled.traced_values import Untraceable
@@ -100,7 +101,7 @@ class Lines:
 
     def _declared(self, line: str) -> str:
         name, _, expression = line.partition(" = ")
-        made, self._kinds[name] = self._of(ast.parse(expression, mode="eval").body)
+        made, self._kinds[name] = self._of(_parsed(expression))
         if made.startswith("I["):
             self._loaded[name] = made
         return f"const {name} = {made};"
@@ -189,6 +190,12 @@ class Lines:
         if sign == "*":
             self.called.add("imul")
         return _WHOLE[sign](a, b), "i"
+
+
+@lru_cache(maxsize=4096)
+def _parsed(expression: str) -> ast.expr:
+    """Return the tree of an expression, which nothing changes: schemes share most of their lines."""
+    return ast.parse(expression, mode="eval").body
 
 
 def needed(lines: Iterable[str], wanted: Iterable[str]) -> list[str]:

@@ -35,6 +35,24 @@ def scripts_compiled_once():
         yield
 
 
+@pytest.fixture(scope="session", autouse=True)
+def runs_awaited_without_looks():
+    """Streamlit's own tests look a thousand times a second whether a run has ended, and take its turn from it
+    each time.
+    """
+    from streamlit.testing.v1 import local_script_runner
+
+    usual = local_script_runner.require_widgets_deltas
+
+    def waited(runner, timeout=3):
+        runner._script_thread.join(timeout)
+        usual(runner, 0.1 if runner.script_stopped() else 0)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(local_script_runner, "require_widgets_deltas", waited)
+        yield
+
+
 @pytest.fixture(autouse=True)
 def long_work_done_here():
     """A process of its own would know nothing of what a test sets, and each worker would start one. What is

@@ -37,9 +37,13 @@ def opened(state=None, **params):
     return session.opened(**{**(write_link(state) if state else {}), **params})
 
 
-def comparing(scheme, compared=ALL, **params):
+#: Below the engines all recipes are tried, which takes longer.
+WITHOUT_RECIPES = str(Classroom(hidden=frozenset({"recipes"})))
+
+
+def comparing(scheme, compared=ALL, k=WITHOUT_RECIPES, **params):
     state = opening().replace(scheme=qv.Scheme.parse(scheme), compared=compared)
-    return state, opened(state, **params)
+    return state, opened(state, k=k, **params)
 
 
 def frames(at):

@@ -11,6 +11,7 @@ from safetensors.torch import save_file
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 import quantviz as qv
+from quantviz.layers.built_in import BuiltInLayer
 from quantviz.text import languages
 
 X = torch.arange(64.0).view(2, 32) - 30.5
@@ -61,6 +62,11 @@ def right_calls(folder: Path) -> dict[str, dict[str, Any]]:
         "export_allocation": {"allocation": qv.allocate(table, budget_bits=512), "form": "json"},
         "integer_layer": {"W": qv.Codes([[1, 2]], 0.5), "X": qv.Codes([[3, 4]], 0.5), "outputs": params},
         "layer": {"W": X, "X": X, "weights": scheme, "inputs": scheme, "bias": [1.0, -1.0]},
+        "leaderboard": {
+            "layer": BuiltInLayer("loud_weight").open(),
+            "schemes": [scheme],
+            "methods": ["nearest", "gptq"],
+        },
         "measure": {"x": X, "scheme": scheme},
         "metrics": {"r": result},
         "patches": {"x": [[[[1, 2], [3, 4]]]], "kernel": (2, 1)},
@@ -69,6 +75,7 @@ def right_calls(folder: Path) -> dict[str, dict[str, Any]]:
         "rate_distortion": {"x": X},
         "report": {"table": rows},
         "requantize": {"accumulators": [1, 2], "multiplier": 0.5},
+        "run": {"model": "character", "schemes": scheme, "text": "import torch"},
         "scan": {"path": model, "recipes": [scheme]},
     }
 

@@ -24,7 +24,12 @@ export function quantizedSide(side, values, held, calibration = null) {
   if (!side) return { x_hat: values, refused: null };
   if (!side.used) return quantizeTensor(side.arithmetic, values, side.layout, { calibration });
   const width = values.length / held.length;
-  const used = values.filter((_, i) => !held[Math.floor(i / width)]);
+  const used = new Float32Array(side.used.cells);
+  for (let line = 0, at = 0; line < held.length; line++)
+    if (!held[line]) {
+      used.set(values.subarray(line * width, (line + 1) * width), at);
+      at += width;
+    }
   const found = quantizeTensor(side.arithmetic, used, side.used, { calibration });
   if (found.refused) return found;
   const params = { id: "params", ...found.params };
@@ -32,37 +37,54 @@ export function quantizedSide(side, values, held, calibration = null) {
   return { ...result, blocks: { ...result.blocks, lo: found.blocks.lo, hi: found.blocks.hi } };
 }
 
+/** Return quantized values less those before, in float64. */
+export function changesOf(values, quantized) {
+  const changes = new Float64Array(values.length);
+  for (let i = 0; i < values.length; i++) changes[i] = quantized[i] - values[i];
+  return changes;
+}
+
+/** Return abᵀ in float64, tokens × outputs: each output is summed from the first input channel on. */
+function productOf(a, b, [tokens, inputs, outputs]) {
+  const sums = new Float64Array(tokens * outputs);
+  for (let t = 0; t < tokens; t++) {
+    const row = t * inputs;
+    for (let o = 0; o < outputs; o++) {
+      const col = o * inputs;
+      let sum = 0;
+      for (let j = 0; j < inputs; j++) sum += a[row + j] * b[col + j];
+      sums[t * outputs + o] = sum;
+    }
+  }
+  return sums;
+}
+
 /**
  * Return the product of a layer, the parts of its error, the error, Y and Ŷ: each tokens × outputs, float64.
- * X and X̂ are tokens × inputs, W and Ŵ outputs × inputs, in float32.
+ * `sides` has X and X̂, tokens × inputs, and W and Ŵ, outputs × inputs, in float32. Products of sides that
+ * are those of `known`, an earlier result with its sides, are not computed again.
  */
-export function multiplied({ x, xHat, w, wHat, bias }, [tokens, inputs, outputs]) {
-  const names = ["product", "weights", "inputs", "cross", "error", "y", "yHat"];
-  const made = Object.fromEntries(names.map((name) => [name, new Float64Array(tokens * outputs)]));
-  const xChange = Float64Array.from(x, (value, i) => xHat[i] - value);
-  const wChange = Float64Array.from(w, (value, i) => wHat[i] - value);
-  for (let t = 0; t < tokens; t++) {
-    for (let o = 0; o < outputs; o++) {
-      let [product, ofWeights, ofInputs, cross] = [0, 0, 0, 0];
-      const [row, col] = [t * inputs, o * inputs];
-      for (let j = 0; j < inputs; j++) {
-        const [a, b] = [x[row + j], w[col + j]];
-        const [da, db] = [xChange[row + j], wChange[col + j]];
-        product += a * b;
-        ofWeights += a * db;
-        ofInputs += da * b;
-        cross += da * db;
-      }
-      const at = t * outputs + o;
-      made.product[at] = product;
-      made.weights[at] = ofWeights;
-      made.inputs[at] = ofInputs;
-      made.cross[at] = cross;
-      // The parts from left to right, as `Cells` of Python; its last one is 0 here.
-      made.error[at] = ofWeights + ofInputs + cross + 0;
-      made.y[at] = product + bias[o];
-      made.yHat[at] = made.y[at] + made.error[at];
-    }
+export function multiplied(sides, shape, known = null) {
+  const { x, xHat, w, wHat, bias } = sides;
+  const same = (...names) => known && names.every((name) => known[name] === sides[name]);
+  const xChange = same("x", "xHat") ? known.xChange : changesOf(x, xHat);
+  const wChange = same("w", "wHat") ? known.wChange : changesOf(w, wHat);
+  const made = {
+    xChange,
+    wChange,
+    product: same("x", "w") ? known.product : productOf(x, w, shape),
+    weights: same("x", "w", "wHat") ? known.weights : productOf(x, wChange, shape),
+    inputs: same("x", "xHat", "w") ? known.inputs : productOf(xChange, w, shape),
+    cross: same("x", "xHat", "w", "wHat") ? known.cross : productOf(xChange, wChange, shape),
+  };
+  const count = made.product.length;
+  const outputs = shape[2];
+  for (const name of ["error", "y", "yHat"]) made[name] = new Float64Array(count);
+  for (let at = 0; at < count; at++) {
+    // The parts from left to right, as `Cells` of Python; its last one is 0 here.
+    made.error[at] = made.weights[at] + made.inputs[at] + made.cross[at] + 0;
+    made.y[at] = made.product[at] + bias[at % outputs];
+    made.yHat[at] = made.y[at] + made.error[at];
   }
   return made;
 }
@@ -71,21 +93,29 @@ export function multiplied({ x, xHat, w, wHat, bias }, [tokens, inputs, outputs]
  * Return the squared error as a share of the squared outputs, over the tokens used and over those held back,
  * and the share of each part of the error over the latter.
  */
-export function errorsOf(made, held, outputs) {
-  const sums = { square: [0, 0], signal: [0, 0], weights: [0, 0], inputs: [0, 0], cross: [0, 0] };
-  made.error.forEach((error, at) => {
-    const side = held[Math.floor(at / outputs)] ? 1 : 0;
-    sums.square[side] += error * error;
-    sums.signal[side] += made.product[at] * made.product[at];
-    for (const part of ["weights", "inputs", "cross"]) sums[part][side] += made[part][at] * error;
-  });
+export function errorsOf({ product, weights, inputs, cross, error }, held, outputs) {
+  const [square, signal] = [
+    [0, 0],
+    [0, 0],
+  ];
+  const along = [0, 0, 0];
+  for (let token = 0, at = 0; token < held.length; token++) {
+    const side = held[token] ? 1 : 0;
+    for (let o = 0; o < outputs; o++, at++) {
+      square[side] += error[at] * error[at];
+      signal[side] += product[at] * product[at];
+      if (!side) continue;
+      along[0] += weights[at] * error[at];
+      along[1] += inputs[at] * error[at];
+      along[2] += cross[at] * error[at];
+    }
+  }
   const ratio = (part, whole) => (part === 0 ? 0 : part / whole);
+  const [ofWeights, ofInputs, both] = along.map((part) => ratio(part, square[1]));
   return {
-    used: ratio(sums.square[0], sums.signal[0]),
-    heldBack: ratio(sums.square[1], sums.signal[1]),
-    shares: Object.fromEntries(
-      ["weights", "inputs", "cross"].map((part) => [part, ratio(sums[part][1], sums.square[1])]),
-    ),
+    used: ratio(square[0], signal[0]),
+    heldBack: ratio(square[1], signal[1]),
+    shares: { weights: ofWeights, inputs: ofInputs, cross: both },
   };
 }
 

@@ -22,8 +22,6 @@ const PATIENCE = 8000;
 // What is old news while a hand moves something.
 const OLD = `.st-key-layers_sentence, .qv-products, .st-key-layers_steps,
   [class*="st-key-layers_tab_"]:not(.st-key-layers_tab_cell, .st-key-layers_tab_choice)`;
-// The values that are shown of W, X and Y, by the name of what is shown.
-const SHOWN = { error: "error", x: "y", x_hat: "yHat" };
 
 export class LayerHand {
   constructor(parent, known, send) {
@@ -159,7 +157,7 @@ export class LayerHand {
     const sides = { x, xHat: ofInputs.x_hat, w, wHat: ofWeight.x_hat, bias: data.bias };
     return {
       ...sides,
-      ...multiplied(sides, data.shape),
+      ...multiplied(sides, data.shape, this.shown),
       ofWeight,
       range: this.rangeOf(ofInputs, calibration),
     };
@@ -179,12 +177,16 @@ export class LayerHand {
     const { data, shown, picture } = this;
     if (picture?.gd) this.live.paint(picture, this.parts(), data.look);
     const errors = errorsOf(shown, data.held, data.shape[2]);
-    const weightDb = this.sides.w
-      ? metricsOf(this.metrics, momentsOf(shown.ofWeight), 0, ["sqnr_db"]).sqnr_db
-      : Infinity;
+    if (this.weightDb?.of !== shown.ofWeight)
+      this.weightDb = { of: shown.ofWeight, value: this.sqnrOf(shown.ofWeight) };
+    const weightDb = this.weightDb.value;
     const at = data.cell[0] * data.shape[2] + data.cell[1];
     const cell = { y: shown.y[at], y_hat: shown.yHat[at], error: shown.error[at] };
     writeLayerNumbers({ ...errors, weightDb, cell }, data.words, data.writing);
+  }
+
+  sqnrOf(quantized) {
+    return this.sides.w ? metricsOf(this.metrics, momentsOf(quantized), 0, ["sqnr_db"]).sqnr_db : Infinity;
   }
 
   // The values of each part in view, and the end of its colours.
@@ -192,12 +194,11 @@ export class LayerHand {
     const { data, shown, picture } = this;
     const [, inputs, outputs] = data.shape;
     const edges = [0, 1, 2].map((axis) => [picture.known.edges[axis][0], picture.known.edges[axis].at(-1)]);
-    const what = data.shown;
     const whole = {
-      x: { x: shown.x, x_hat: shown.xHat, error: null }[what] ?? changes(shown.x, shown.xHat),
-      w: { x: shown.w, x_hat: shown.wHat, error: null }[what] ?? changes(shown.w, shown.wHat),
-      y: shown[SHOWN[what]],
-    };
+      error: { x: shown.xChange, w: shown.wChange, y: shown.error },
+      x: { x: shown.x, w: shown.w, y: shown.y },
+      x_hat: { x: shown.xHat, w: shown.wHat, y: shown.yHat },
+    }[data.shown];
     const ends = data.ends ?? [largestOf(shown.x), largestOf(shown.w), largestOf(shown.y)];
     const cut = (values, rows, cols, width, step, end) => {
       const found = new Float32Array((rows[1] - rows[0]) * (cols[1] - cols[0]));
@@ -271,10 +272,6 @@ export class LayerHand {
     this.stopPainting();
     if (SHARED.hands.get(this.data.chart) === this) SHARED.hands.delete(this.data.chart);
   }
-}
-
-function changes(values, quantized) {
-  return Float64Array.from(values, (value, i) => quantized[i] - value);
 }
 
 // An end of a slider that the value lies within: `far`, or as many times doubled as it takes.

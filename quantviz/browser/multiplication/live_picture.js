@@ -29,6 +29,8 @@ export class LivePicture {
     this.cells = document.createElement("canvas");
     this.cellsContext = this.cells.getContext("2d");
     this.covered = new Set();
+    // The copied numbers of each part.
+    this.labels = {};
   }
 
   // Draw `shown`, for each part its values in rows (`values`, `rows`, `cols`) and the end of its colours
@@ -38,10 +40,8 @@ export class LivePicture {
     if (!frame || !overlay) return;
     const { width, height } = gd._fullLayout;
     const sharp = sharpen(this.canvas, width, height);
-    Object.assign(this.canvas.style, {
-      width: `${this.canvas.width / sharp}px`,
-      height: `${this.canvas.height / sharp}px`,
-    });
+    setStyle(this.canvas, "width", `${this.canvas.width / sharp}px`);
+    setStyle(this.canvas, "height", `${this.canvas.height / sharp}px`);
     this.context.setTransform(sharp, 0, 0, sharp, 0, 0);
     this.context.clearRect(0, 0, width, height);
     if (this.numbers.gd !== gd) this.copyNumbers(gd, width, height);
@@ -60,7 +60,7 @@ export class LivePicture {
     this.canvas.remove();
     this.numbers.remove();
     this.numbers.gd = null;
-    for (const picture of this.covered) picture.style.visibility = "";
+    for (const picture of this.covered) setStyle(picture, "visibility", "");
     this.covered.clear();
   }
 
@@ -78,7 +78,7 @@ export class LivePicture {
     const picture = gd.querySelector(`.subplot.${AXES_OF[part.name]} .hm image`);
     if (!picture) return;
     // It would show through at the edges, which lie between two pixels.
-    picture.style.visibility = "hidden";
+    setStyle(picture, "visibility", "hidden");
     this.covered.add(picture);
     const [x, y, width, height] = ["x", "y", "width", "height"].map((name) =>
       Number(picture.getAttribute(name)),
@@ -117,14 +117,15 @@ export class LivePicture {
       for (const label of gd.querySelectorAll(`.subplot.${AXES_OF[part.name]} .hm .heatmap-label`))
         group.append(label.cloneNode(true));
       this.numbers.append(group);
+      this.labels[part.name] = group.querySelectorAll("text");
     }
   }
 
   writeNumbers(name, values, colours, writing) {
-    const labels = this.numbers.querySelectorAll(`[data-part=${name}] text`);
-    labels.forEach((label, i) => {
-      label.textContent = significant(values[i], 3, writing);
-      label.style.fill = inkOver(colours[3 * i], colours[3 * i + 1], colours[3 * i + 2]);
+    this.labels[name].forEach((label, i) => {
+      const text = significant(values[i], 3, writing);
+      if (label.textContent !== text) label.textContent = text;
+      setStyle(label, "fill", inkOver(colours[3 * i], colours[3 * i + 1], colours[3 * i + 2]));
     });
   }
 }
@@ -143,6 +144,12 @@ function coloursOf(values, ramp, end) {
       colours[3 * i + channel] = channels[low][channel] * (1 - share) + channels[low + 1][channel] * share;
   }
   return colours;
+}
+
+// Set a style that nobody else sets, where it is another one than before.
+function setStyle(node, name, value) {
+  const known = (node.qvStyles ??= {});
+  if (known[name] !== value) node.style[name] = known[name] = value;
 }
 
 // The ink that plotly chooses: of its two the one with more contrast to the colour below.

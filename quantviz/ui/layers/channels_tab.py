@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from quantviz.layers.causes import Channels
     from quantviz.ui.layers.state import SeenLayer
 
-_HEIGHT = 270
+_HEIGHT = 256
 #: Loud channels that are named.
 _MOST_NAMED = 4
 

@@ -18,6 +18,7 @@ from quantviz.lab.layer_state import NEAREST, OFFERED_METHODS, LayerState
 from quantviz.schemes.text_form import read_head, split_outside_parentheses
 from quantviz.ui.components.choice import choose_among, show_button
 from quantviz.ui.components.phone_tables import Column, show_table
+from quantviz.ui.layers.rounding_picture import show_rounding
 from quantviz.ui.layers.scaling_pictures import show_awq, show_low_rank, show_rotation, show_smoothquant
 from quantviz.ui.layers.state import SeenLayer, change_state, seen_layer
 from quantviz.ui.layers.sweep_picture import show_sweep
@@ -39,6 +40,8 @@ PICTURES: Mapping[str, Picture] = MappingProxyType(
         "smoothquant": show_smoothquant,
         "awq": show_awq,
         "low_rank": show_low_rank,
+        "adaround": show_rounding,
+        "signround": show_rounding,
     }
 )
 

@@ -5,6 +5,7 @@ import torch
 
 import quantviz as qv
 from quantviz.layers.methods.contract import Task
+from quantviz.layers.methods.every_rounding import WEIGHTS, every_rounding, most_telling
 from quantviz.layers.methods.learned_rounding import AdaRound, Choices, SignRound, moved_rounding
 from quantviz.layers.parts import PARTS
 from quantviz.schemes.recipes import as_scheme
@@ -99,3 +100,21 @@ def test_bias_correction_removes_the_mean_of_the_error_and_parts_add_up(outputs)
     w = result.weights.quantized(slice(None)).double()
     expected = x @ w.T + result.applied.bias_change
     torch.testing.assert_close(cells.y + cells.of_product, expected)
+
+
+def test_every_rounding_of_eight_weights_has_the_nearest_first_and_no_method_beats_the_best():
+    result = qv.layer(W, X, "int4_g32", None)
+    for first in {0, most_telling(result, 2)}:
+        every = every_rounding(result, 2, first)
+        assert len(every.errors) == 2**WEIGHTS
+        assert int(every.flips[0]) == 0
+        place = (slice(2, 3), slice(first, first + WEIGHTS))
+        x = X[~result.held_back].double()[:, place[1]]
+        change = (result.weights.quantized(slice(None)) - W)[place].double()
+        expected = (x @ change.T).square().sum() / (x @ W[place].double().T).square().sum()
+        assert float(every.errors[0]) == pytest.approx(float(expected), rel=1e-5)
+        assert every.marks["adaround"][0] >= float(every.errors.min()) * (1 - 1e-6)
+    assert every.better > 0
+    assert every.times > 1
+    with pytest.raises(qv.QuantVizError):
+        every_rounding(qv.layer(W, X, "mxfp4", None), 2, 0)

@@ -1,0 +1,101 @@
+"""The plots of learned rounding: its error by step, and every rounding of a few weights as dots."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from quantviz.figures.numbers import short_number
+from quantviz.figures.payload import Drawn
+from quantviz.figures.small_plots import bare_layout, scatter
+from quantviz.figures.theme import THEMES
+from quantviz.text import DEFAULT_LANGUAGE, text
+
+if TYPE_CHECKING:
+    from quantviz.layers.methods.every_rounding import EveryRounding
+    from quantviz.layers.methods.learned_rounding import LearningTrace
+
+
+def learning_figure(
+    trace: LearningTrace, *, height: int, language: str = DEFAULT_LANGUAGE, theme: str = "light"
+) -> Drawn:
+    """Return the output error that each looked-at rounding leaves, in per cent; a dot marks the one kept."""
+    colours = THEMES[theme]
+    steps = trace.steps.tolist()
+    errors = [100 * each for each in trace.errors.tolist()]
+    line = scatter(
+        "lines",
+        steps,
+        errors,
+        hover=[f"{step}: {short_number(error)} %" for step, error in zip(steps, errors, strict=True)],
+        line={"color": colours.schemes[0], "width": 2},
+    )
+    kept = scatter(
+        "markers",
+        [steps[trace.best]],
+        [errors[trace.best]],
+        hover=[f"{steps[trace.best]}: {short_number(errors[trace.best])} %"],
+        marker={"size": 12, "color": colours.accent, "line": {"width": 2, "color": colours.surface}},
+    )
+    layout = bare_layout(colours, height, (10, 10, 8, 36))
+    layout["yaxis"] |= {"rangemode": "tozero", "title": _title("rounding_plots.error", language)}
+    layout["xaxis"] |= {"title": _title("rounding_plots.step", language), "showgrid": False}
+    return Drawn({"data": [line, kept], "layout": layout})
+
+
+def every_figure(
+    every: EveryRounding, *, height: int, language: str = DEFAULT_LANGUAGE, theme: str = "light"
+) -> Drawn:
+    """Return each rounding as a dot, its error upwards and its flips across; methods are marked."""
+    colours = THEMES[theme]
+    flips = every.flips.tolist()
+    errors = [100 * each for each in every.errors.tolist()]
+    # Dots of one column lie side by side, in the order in which they are counted.
+    seen: dict[int, int] = {}
+    places = []
+    for count in flips:
+        seen[count] = seen.get(count, 0) + 1
+        places.append(count + 0.7 * ((seen[count] * 0.618) % 1 - 0.5))
+    dots = scatter(
+        "markers",
+        places,
+        errors,
+        hover=[f"{short_number(error)} %" for error in errors],
+        marker={"size": 4, "color": colours.muted, "opacity": 0.55},
+        showlegend=False,
+    )
+    marks = {"nearest": (errors[0], places[0])} | {
+        name: (100 * error, float(count)) for name, (error, count) in every.marks.items()
+    }
+    shades = (colours.text, *colours.schemes)
+    named = [
+        {
+            **scatter(
+                "markers",
+                [place],
+                [error],
+                hover=[f"{text(f'rounding_plots.{name}', language)}: {short_number(error)} %"],
+                marker={
+                    "size": 13,
+                    "symbol": symbol,
+                    "color": shade,
+                    "line": {"width": 1.5, "color": colours.surface},
+                },
+            ),
+            "name": text(f"rounding_plots.{name}", language),
+            "showlegend": True,
+        }
+        for (name, (error, place)), shade, symbol in zip(
+            marks.items(), shades[: len(marks)], ("circle", "diamond", "square"), strict=True
+        )
+    ]
+    layout = bare_layout(colours, height, (10, 10, 8, 36))
+    layout["yaxis"] |= {"rangemode": "tozero", "title": _title("rounding_plots.error", language)}
+    layout["xaxis"] |= {"title": _title("rounding_plots.flips", language), "showgrid": False, "dtick": 1}
+    layout["showlegend"] = True
+    layout["legend"] = {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom", "font": {"size": 12}}
+    layout["margin"]["t"] = 28
+    return Drawn({"data": [dots, *named], "layout": layout})
+
+
+def _title(key: str, language: str) -> dict[str, Any]:
+    return {"text": text(key, language), "font": {"size": 12}, "standoff": 6}
