@@ -14,7 +14,7 @@ import torch
 from quantviz.errors import QuantVizError
 
 #: The largest K of K·2^k that is tried: a product with K rows costs K additions a value.
-_LARGEST_FACTOR = 256
+_TRIED_UP_TO = 256
 
 
 def hadamard(order: int) -> torch.Tensor:
@@ -78,7 +78,7 @@ def paley_factor(order: int) -> int | None:
     if odd == 1:
         return 1
     factor = 4 * odd
-    while order % factor == 0 and factor <= _LARGEST_FACTOR:
+    while order % factor == 0 and factor <= _TRIED_UP_TO:
         if _is_prime(factor - 1) or _prime_of_second(factor) is not None:
             return factor
         factor *= 2

@@ -132,7 +132,13 @@ def relative_magnitudes(w: torch.Tensor, scheme: Scheme) -> torch.Tensor:
 def _loss(task: Task, scales: torch.Tensor) -> float:
     """Return ‖error‖² / ‖XWᵀ‖² with the weights times scales rounded to nearest, and divided again."""
     rounded = quantize(as_quantized(task.w * scales, task.scheme), task.scheme)
-    return task.output_error(rounded.x_hat.to(torch.float64) / scales)
+    w_hat = rounded.x_hat.to(torch.float64) / scales
+    tokens, inputs, _ = task.shape
+    if tokens >= inputs:
+        return task.output_error(w_hat)
+    # Fewer tokens than inputs: their outputs are cheaper than H.
+    error = float((task.x @ (w_hat - task.w).T).square().sum())
+    return error / float((task.x @ task.w.T).square().sum()) if error else 0.0
 
 
 @dataclass(frozen=True)

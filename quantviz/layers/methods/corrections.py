@@ -5,6 +5,7 @@ Low rank adds the main singular parts of the weight's error back.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -99,14 +100,20 @@ class LowRank(CorrectionMethod):
             means = task.x.abs().mean(0)
             alive = means > 0
             return means, torch.where(alive, 1 / means.where(alive, torch.ones_like(means)), 0.0)
-        damped = task.hessian.clone()
-        damped.diagonal().add_(self.damping * task.hessian.diagonal().mean())
-        values, vectors = torch.linalg.eigh(damped)
-        alive = values > _NONE * values[-1]
-        roots = torch.where(alive, values, 1.0).sqrt()
-        return (vectors * torch.where(alive, roots, 0.0)) @ vectors.T, (
-            vectors * torch.where(alive, 1 / roots, 0.0)
-        ) @ vectors.T
+        # H + λ = V(Λ + λ)Vᵀ + λ(1 − VVᵀ), where V are the directions that the tokens have.
+        found = torch.linalg.svd(task.x, full_matrices=False)
+        vectors = found.Vh.T
+        values = found.S.square() / len(task.x)
+        added = self.damping * float(values.sum()) / len(vectors)
+        rest = math.sqrt(added)
+        alive = values + added > _NONE * (values[0] + added)
+        roots = torch.where(alive, values + added, 1.0).sqrt()
+        inverse = 1 / rest if rest else 0.0
+        weighting = (vectors * (torch.where(alive, roots, 0.0) - rest)) @ vectors.T
+        weighting.diagonal().add_(rest)
+        back = (vectors * (torch.where(alive, 1 / roots, 0.0) - inverse)) @ vectors.T
+        back.diagonal().add_(inverse)
+        return weighting, back
 
 
 def _times(values: torch.Tensor, weighting: torch.Tensor) -> torch.Tensor:

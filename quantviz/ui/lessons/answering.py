@@ -66,7 +66,6 @@ def _show_room(now: Now) -> None:
     """Show the request to move something first, and keep the room of the questions after it. On paper, where
     nothing can be moved, they are shown at once.
     """
-    questions.stand_above_the_picture()
     with st.container(key="lesson_room"):
         with st.container(key="lesson_move_first"):
             st.info(say("lessons.move_first"))
@@ -83,11 +82,15 @@ def _is_asked(now: Now) -> bool:
     return not waits or now.revealed or has_moved(now)
 
 
+def waits_for_answer(now: Now) -> bool:
+    """Return whether a question is open, or has its room until something was moved."""
+    return now.open_question is not None and (classroom().answers != "shown" or not _is_asked(now))
+
+
 def open_question(now: Now, i: int, question: Question) -> None:
     """Show the control in which a question is answered, and the buttons that commit to it."""
     key = answer_key(now, i)
     tries = now.tries[i]
-    questions.stand_above_the_picture()
     if now.is_blind(i):
         assert isinstance(question, Drag)
         questions.ask_for_mark(question)

@@ -20,12 +20,13 @@ from quantviz.ui.components.choice import show_button
 from quantviz.ui.components.lesson_place import Place, go, go_on_from, show_focus
 from quantviz.ui.components.page_header import title_words
 from quantviz.ui.components.small_parts import show_python, show_words_with_terms, term
-from quantviz.ui.lessons.answering import show_questions
+from quantviz.ui.lessons.answering import show_questions, waits_for_answer
 from quantviz.ui.lessons.moving import scene_in_hand
 from quantviz.ui.lessons.now import ATTEMPTS, Now
 from quantviz.ui.lessons.picture import selected_cell, show_looks, show_picture, state_shown
 from quantviz.ui.lessons.progress import answers
 from quantviz.ui.lessons.projected import show_bottom, show_tell, show_top, show_words
+from quantviz.ui.lessons.questions import stand_above_the_picture
 from quantviz.ui.lessons.second_look import (
     due_now,
     number_of,
@@ -60,6 +61,10 @@ def show_step(place: Place, lesson: Lesson, words: Any, actions: Any) -> None:
     projector = classroom().projector
     if projector:
         st.html(Path(__file__).with_name("one_screen.css"))
+    # Before the picture, which would move for it; the container keeps the place of what follows.
+    with st.container(key="lesson_order"):
+        if waits_for_answer(now):
+            stand_above_the_picture()
     try:
         with st.container(key="lesson_step"):
             with st.container(key="lesson_words"):
