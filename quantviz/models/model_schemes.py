@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from quantviz.door import check_fields, checked_fields
+from quantviz.door import check_fields, checked_fields, public_class
 from quantviz.errors import QuantVizError
 from quantviz.layers.methods.chain import NEAREST, as_chain
 from quantviz.layers.operands import scheme_of
@@ -34,6 +34,7 @@ def scheme_of_bits(bits: int, granularity: Granularity = SHARED["row"]) -> Schem
 
 
 @checked_fields
+@public_class
 @dataclass(frozen=True)
 class LayerSchemes(Picklable):
     """Schemes of a linear layer; None leaves a side as it is."""
@@ -54,6 +55,7 @@ class LayerSchemes(Picklable):
 
 
 @checked_fields
+@public_class
 @dataclass(frozen=True)
 class ModelSchemes(Picklable):
     """Schemes of a model; None leaves values as they are.

@@ -11,7 +11,7 @@ from types import MappingProxyType
 
 import torch
 
-from quantviz.door import public, public_class
+from quantviz.door import check_fields, checked_fields, public, public_class
 from quantviz.models.character_model import CHARACTER, SEED_TEXT, excerpts_of, network_of, tokens_of
 from quantviz.models.model_schemes import LayerSchemes, ModelSchemes, as_schemes
 from quantviz.models.network import PARTS, Network, logits
@@ -93,6 +93,7 @@ class LayerNumbers:
     bits: float
 
 
+@checked_fields
 @public_class
 @dataclass(frozen=True, eq=False)
 class RunResult:
@@ -108,6 +109,11 @@ class RunResult:
     #: The text it goes on from, and the seed of the draws.
     seed_text: str
     draw: int
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        network_of(self.model)
+        pieces_of(self.text)
 
     def __repr__(self) -> str:
         return f"RunResult({self.model}, {self.schemes}: {self.loss:.3f} bits a character, KL {self.kl:.4f})"
@@ -260,6 +266,4 @@ def run(
     >>> found.kl < 0.01 < found.loss, len(found.written)
     (True, 160)
     """
-    network_of(model)
-    pieces_of(text)
     return RunResult(model, as_schemes(schemes), text, seed_text, draw)
