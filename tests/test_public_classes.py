@@ -43,7 +43,7 @@ def instances(tmp_path_factory):
         *(qv.FORMATS["int4"], qv.FORMATS["float8_e4m3fn"].float_bits, qv.QuantVizError("tail")),
         *(qv.PerTensor(), qv.PerChannel(), qv.PerGroup(16), qv.PerBlock(2, 8), qv.Flat(8), qv.External()),
         *(qv.MinMax(), qv.AbsMean(), qv.MSE(), qv.Searched(), qv.Given(0.5), qv.Percentile(99.0)),
-        qv.ManualRange(-1.0, 1.0),
+        *(qv.ManualRange(-1.0, 1.0), qv.LayerSchemes("int4_g32"), qv.ModelSchemes(), answer("run")),
     ]
     return {type(each).__name__: each for each in made} | {"open_tensors": opened}
 

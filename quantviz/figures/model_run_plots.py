@@ -229,7 +229,7 @@ def place_words(name: str, language: str) -> str:
     return text(f"model_plots.after.{place.kind}", language, layer=place.layer)
 
 
-_FEW_TICKS: Mapping[str, Any] = {"dtick": 1, "exponentformat": "power"}
+_FEW_TICKS: Mapping[str, Any] = {"dtick": "D2", "exponentformat": "power"}
 
 
 def _titled(title: str) -> dict[str, Any]:

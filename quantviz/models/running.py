@@ -112,6 +112,8 @@ class RunResult:
 
     def __post_init__(self) -> None:
         check_fields(self)
+        network_of(self.model)
+        pieces_of(self.text)
 
     def __repr__(self) -> str:
         return f"RunResult({self.model}, {self.schemes}: {self.loss:.3f} bits a character, KL {self.kl:.4f})"
@@ -264,6 +266,4 @@ def run(
     >>> found.kl < 0.01 < found.loss, len(found.written)
     (True, 160)
     """
-    network_of(model)
-    pieces_of(text)
     return RunResult(model, as_schemes(schemes), text, seed_text, draw)

@@ -396,7 +396,7 @@ def a_recipe_is_loaded_by_a_click(page, shot):
 def the_caption_of_the_engines_compared_lies_on_nothing(page, shot):
     page.set_viewport_size({"width": 1366, "height": 900})
     form = "int4,symmetric,per_tensor,min_max,course"
-    go(page, f"/lab?{urlencode({'t': 'normal(rows=64,cols=128)', 's': form, 'm': 'all', 'lang': 'en'})}")
+    go(page, f"/lab?{urlencode({'t': 'normal(rows=256,cols=256)', 's': form, 'm': 'all', 'lang': 'en'})}")
     wait_address(page, "s", form)
     page.wait_for_selector(".st-key-compare .qv-compare table")
     caption = page.locator(".st-key-compare [data-testid=stCaptionContainer]").first

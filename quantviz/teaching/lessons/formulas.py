@@ -91,6 +91,15 @@ def _range(scene: Scene) -> tuple[float, float]:
     return (-far, far) if scene.state.scheme.mode == "symmetric" else (lo, hi)
 
 
+def _codebook_sqnr_db(scene: Scene) -> float:
+    """Return the SQNR of a codebook of the tensor's own, by k-means, with as many values as the format."""
+    from quantviz.analysis.source_bounds import Atoms, lloyd_max, sqnr_db
+
+    atoms = Atoms.of(scene.result.x.numpy())
+    noise = lloyd_max(atoms, scene.state.scheme.number_format.levels)
+    return float(sqnr_db(atoms.power, [noise])[0])
+
+
 #: Quantities by their names in formulas, beside the metrics of `measures.METRICS`.
 QUANTITIES: Mapping[str, Quantity] = MappingProxyType(
     {
@@ -132,6 +141,7 @@ QUANTITIES: Mapping[str, Quantity] = MappingProxyType(
         "clipped_count": lambda s: int(s.result.clipped.sum()),
         "zeroed_count": lambda s: int(((s.result.x != 0) & (s.result.x_hat == 0)).sum()),
         "mean_abs_error": lambda s: float(s.result.error.abs().mean()),
+        "codebook_sqnr_db": _codebook_sqnr_db,
         "exact_count": lambda s: int((s.result.error == 0).sum()),
         "first_q": lambda s: int(s.result.q.flatten()[0]),
     }
