@@ -107,7 +107,13 @@ def test_a_sixth_size_of_type_is_found():
 #: Heights of buttons: that of a row of controls, of a finger, and as much as the words take.
 HEIGHTS = {"var(--qv-button)", "44px", "46px", "0", "100%"}
 #: Buttons that are no more than a word or a sign in a line of text.
-SMALL = ("st-key-map_walk", "st-key-lesson_contents", "st-key-lesson_list_", "stSidebarHeader")
+SMALL = (
+    "stMultiSelect",
+    "st-key-map_walk",
+    "st-key-lesson_contents",
+    "st-key-lesson_list_",
+    "stSidebarHeader",
+)
 
 
 def heights_of_buttons(rules):

@@ -213,7 +213,7 @@ function rules(colors) {
     .qv-sweep { font: 14px ${colors.font}; color: ${colors.text}; font-variant-numeric: tabular-nums; }
     .qv-sweep-words { margin: 0; line-height: 1.35; min-height: 2.7em; max-width: 78ch; }
     .qv-sweep figure { margin: 0 0 3px; }
-    .qv-sweep figcaption { font-size: 12px; line-height: 1.25; color: ${colors.muted}; }
+    .qv-sweep figcaption { font-size: var(--qv-12); line-height: 1.25; color: ${colors.muted}; }
     .qv-sweep canvas { display: block; width: 100%; }
     .qv-sweep figcaption i { display: inline-block; width: 1.6em; margin: 0 0.35em 0.25em 0.7em; }
   `;

@@ -32,10 +32,11 @@ _HEIGHT = 210
 def show_attention(chosen: str, state: ModelState) -> None:
     """Show keys and values with their loud channels, and a head's attention before and after rounding."""
     from quantviz.figures.model_run_plots import matrix_figure
+    from quantviz.models.attention import key_costs
 
     model = RUNNING[chosen]
     view = _view(model, state)
-    costs = _key_costs(model)
+    costs = shared_fact(("keys", model), partial(key_costs, model), aside=True)
     answer = say(
         "models.keys_cost", channel=short_number(costs["channel"]), token=short_number(costs["token"])
     )
@@ -48,7 +49,7 @@ def show_attention(chosen: str, state: ModelState) -> None:
                 say(f"models.choice.{field}"),
                 {number: str(number) for number in range(HEADS)},
                 getattr(state, field),
-                partial(_look_at, field),
+                lambda number, field=field: change_model_state(**{field: int(number)}),
                 required=True,
             )
     for column, part in zip(st.columns(2, gap="small"), ("keys", "values"), strict=True):
@@ -82,11 +83,6 @@ def show_attention(chosen: str, state: ModelState) -> None:
                 theme=theme(),
             )
             show_plot(figure, f"models_attention_{part}", words)
-
-
-def _look_at(field: str, number: int) -> None:
-    """Show another layer or head."""
-    change_model_state(**{field: number})
 
 
 def show_mix(chosen: str, state: ModelState) -> None:
@@ -124,12 +120,6 @@ def _view(model: str, state: ModelState) -> AttentionView:
     return shared_fact(
         ("attention", model, schemes, state.layer), partial(attention_of, model, schemes, state.layer)
     )
-
-
-def _key_costs(model: str) -> Mapping[str, float]:
-    from quantviz.models.attention import key_costs
-
-    return shared_fact(("keys", model), partial(key_costs, model), aside=True)
 
 
 def _mixes(model: str, state: ModelState) -> Mapping[str, Mix]:

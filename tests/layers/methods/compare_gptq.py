@@ -24,9 +24,9 @@ PAGE = Path(__file__).with_name("gptq.md")
 CODES, OBJECTIVE = 0.97, 0.01
 _HEAD = """# GPTQ beside llm-compressor
 
-The package's answers about small layers are recorded by `record_gptq.py`, since it needs other versions of
-other packages than the tests. `python -m tests.layers.methods.compare_gptq` writes this table, and a test
-holds it to the numbers.
+The package's answers about small layers are recorded by `tests/layers/methods/record_gptq.py`, since it needs
+other versions of other packages than the tests. `python -m tests.layers.methods.compare_gptq` writes this
+table, and a test holds it to the numbers.
 
 Codes are compared one by one, and the objective ‖(Ŵ − W)Xᵀ‖² as a share of the package's. A row agrees if at
 least 97 % of the codes are equal, the objective is at most 1 % larger, and scales and zero points are equal
