@@ -29,6 +29,8 @@ ASYMMETRIC = "uint8,asymmetric,per_tensor,min_max,onnxruntime"
 FIRST = "minilm_1_intermediate"
 #: The values that the picture shows of X, W and Y.
 SHOWN = ("error", "x", "x_hat")
+#: The tabs of the stage.
+TABS = ("cell", "channels", "integer", "method", "compare")
 #: Pairs that are compared at most.
 MOST_PAIRS = 8
 #: The chain without a method, and the chains that the page offers; a link may bring any other.
@@ -198,6 +200,19 @@ class LayerState:
     activation: str = "none"
     #: The chain of methods by which the layer is rounded, as `as_chain` reads it.
     method: str = NEAREST
+    #: The open tab, one of `TABS`; None for the first, or that of the method where there is one.
+    tab: str | None = None
+
+    @property
+    def open_tab(self) -> str:
+        """Return the tab that is open.
+
+        >>> opening().open_tab, opening().replace(method="gptq").open_tab
+        ('cell', 'method')
+        """
+        if self.tab is not None:
+            return self.tab
+        return TABS[0] if self.method == NEAREST else "method"
 
     def replace(self, **changes: Any) -> LayerState:
         """Return the state with `changes`; the cell's product is that of its present cell and schemes."""
@@ -293,6 +308,7 @@ def write_link(state: LayerState) -> dict[str, str]:
         "z": "" if state.held is None else "_".join(map(repr, state.held)),
         "y": _BETWEEN.join(map(str, state.compared)),
         "m": "" if state.method == NEAREST else state.method,
+        "t": state.tab or "",
     }
     for name, field in _OF_INTEGERS.items():
         value = getattr(state, field)
@@ -414,6 +430,7 @@ _READ: Mapping[str, Callable[[LayerState, str], LayerState]] = MappingProxyType(
         "v": lambda state, form: state.replace(lines=_read_lines(form)),
         "z": lambda state, form: state.replace(held=_read_held(form)),
         "y": lambda state, form: state.replace(compared=_read_pairs(form)),
+        "t": lambda state, form: state.replace(tab=_one_of(form, TABS)),
         "g": lambda state, form: _read_arithmetic(state, form, "engine"),
         "f": lambda state, form: _read_arithmetic(state, form, "output_format"),
         "r": lambda state, form: _read_arithmetic(state, form, "activation"),

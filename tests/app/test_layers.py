@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import quantviz as qv
+from quantviz.lab import layer_state
 from quantviz.lab.layer_state import read_link
 from quantviz.layers.built_in import BUILT_IN_LAYERS, BuiltInLayer
 from quantviz.layers.integers_of_layer import integers_of
@@ -103,7 +104,9 @@ def test_a_choice_is_undone_and_done_again():
     at = page()
     at.selectbox(key="layers_pair").set_value("w8a32").run()
     assert (address(at)["w"], address(at)["a"]) == ("int8_per_row", "none")
+    at.button_group(key="layers_tab_choice").set_value("channels").run()
     at.button(key="layers_undo").click().run()
+    assert address(at)["t"] == "channels"
     assert (address(at)["w"], address(at)["a"]) == ("int8_per_tensor", "int4_per_tensor")
     at.button(key="layers_redo").click().run()
     assert address(healthy(at))["a"] == "none"
@@ -114,6 +117,9 @@ def test_each_tab_opens_in_each_language(tab):
     at = page("course_w8a32", lang="zh")
     at.button_group(key="layers_tab_choice").set_value(tab).run()
     assert not healthy(at).warning
+    # The link keeps it.
+    assert read_link(address(at))[0].open_tab == tab
+    assert tuple(TABS) == layer_state.TABS
 
 
 def test_a_compared_pair_is_kept_in_the_link():

@@ -86,20 +86,21 @@ class GPTQ(RoundingMethod):
     def round(self, task: Task) -> Rounded:
         if self.variant == "sliced_scale":
             return Rounded(task.nearest)
-        hessian = 2 * task.hessian
+        exact = task.w.shape[1] <= EXACT
+        dtype = torch.float64 if exact else torch.float32
+        x = task.x.to(dtype)
+        hessian = 2 * (task.hessian if exact else x.T @ x / len(x))
         dead = hessian.diagonal() == 0
         w = task.w.masked_fill(dead, 0)
-        hessian = hessian + torch.diag(dead.to(torch.float64))
+        hessian = hessian + torch.diag(dead.to(dtype))
         channels = _order(hessian.diagonal(), self.order, task.scheme)
         factor = _factor(hessian[channels][:, channels], self.damping, whole=self.variant == "full_inverse")
         start = task.nearest
         if self.cleared == "before" and bool(dead.any()):
             start = quantize(as_quantized(w, task.scheme), task.scheme)
         scales = _Static(start, channels) if self.groups == "static" else _Dynamic(task.scheme, channels)
-        exact = len(dead) <= EXACT
-        dtype = torch.float64 if exact else torch.float32
         moved = w[:, channels].to(dtype)
-        swept = sweep(moved, factor.to(dtype), task.scheme, scales.of_column, self.block)
+        swept = sweep(moved, factor, task.scheme, scales.of_column, self.block)
         trace = None
         if exact:
             nearest = task.nearest.x_hat[:, channels].to(torch.float64)

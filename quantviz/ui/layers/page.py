@@ -6,12 +6,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import cast
 
 import streamlit as st
 
 from quantviz.errors import QuantVizError
-from quantviz.lab.layer_state import NEAREST, LayerState, write_link
+from quantviz.lab.layer_state import LayerState, write_link
 from quantviz.layers.built_in import BuiltInLayer
 from quantviz.ui.components.choice import choose_among
 from quantviz.ui.components.clipboard import show_copy_link
@@ -25,15 +24,13 @@ from quantviz.ui.layers.integer_tab import show_integer
 from quantviz.ui.layers.method_tab import show_method
 from quantviz.ui.layers.own_layer import refuse_large
 from quantviz.ui.layers.picture import settled, show_picture
-from quantviz.ui.layers.state import SeenLayer, current_state, problems, put_state, seen_layer
+from quantviz.ui.layers.state import SeenLayer, change_state, current_state, problems, put_state, seen_layer
 from quantviz.ui.layers.words import show_numbers
 from quantviz.ui.shell import address, errors
 from quantviz.ui.shell.classroom import parameters
 from quantviz.ui.shell.imports import warm_up
 from quantviz.ui.shell.tab import name_tab
 from quantviz.ui.shell.words import language, say, say_error, say_note
-
-_TAB = "layers_tab"
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,10 +100,6 @@ def _show_layer(state: LayerState, seen: SeenLayer) -> None:
 
 def _show_stage(scene: Scene) -> None:
     """Show the tabs and the open one."""
-    held = cast("str | None", st.session_state.get(_TAB))
-    # A link with a method opens at its picture.
-    first = next(iter(TABS)) if scene.state.method == NEAREST else "method"
-    now = held if held in TABS else first
     with st.container(key="layers_stage", gap="xsmall"):
         with st.container(key="layers_tabs"):
             tab = choose_among(
@@ -114,8 +107,8 @@ def _show_stage(scene: Scene) -> None:
                 "layers_tab_choice",
                 say("layers.tabs"),
                 {name: say(f"layers.tab.{name}") for name in TABS},
-                now,
-                lambda tab: st.session_state.update({_TAB: tab}),
+                scene.state.open_tab,
+                lambda tab: change_state(tab=tab),
                 required=True,
                 label_visibility="collapsed",
             )

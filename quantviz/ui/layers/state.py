@@ -35,7 +35,7 @@ _FOUND = "layers_found"
 #: Steps that undo reaches back.
 _MOST_STEPS = 50
 #: Changes that are no step of their own: what is looked at.
-_LOOKS = frozenset({"cell", "channel", "lines", "shown", "held"})
+_LOOKS = frozenset({"cell", "channel", "lines", "shown", "held", "tab"})
 
 #: Outputs of a layer that are all kept.
 _MOST_KEPT = 2**20
@@ -83,7 +83,8 @@ def turn(*, back: bool) -> None:
         return
     st.session_state[there] = (*_steps(there), current_state())
     st.session_state[here] = steps[:-1]
-    st.session_state[_STATE] = steps[-1]
+    # The open tab stays.
+    st.session_state[_STATE] = steps[-1].replace(tab=current_state().tab)
     st.session_state[_PROBLEMS] = ()
 
 
