@@ -11,7 +11,6 @@ from quantviz.models.layer_effects import LayerEffect
 from quantviz.models.model_schemes import LayerSchemes, ModelSchemes, scheme_of_bits
 from quantviz.models.quantizing import rounded_layer
 from quantviz.models.running import run
-from quantviz.schemes.granularity import Granularity
 from quantviz.schemes.scheme import Scheme
 
 #: Bits that a layer may get.
@@ -56,26 +55,16 @@ def mixes(model: str, schemes: LayerSchemes, effects: Sequence[LayerEffect]) -> 
                 column.append(value)
     budget = sum(sizes[name, uniform] for name in names)
     alpha = {effect.name: max(effect.kl_alone, 0.0) * 10 ** (effect.weight_db / 10) for effect in effects}
-    choices = {
-        "uniform": dict.fromkeys(names, uniform),
-        "proxy": _bits_of(allocate(table, budget_bits=budget).choice),
-        "measured": _bits_of(allocate(table, budget_bits=budget, sensitivities=alpha).choice),
+    chosen = {
+        "uniform": dict.fromkeys(names, str(uniform)),
+        "proxy": allocate(table, budget_bits=budget).choice,
+        "measured": allocate(table, budget_bits=budget, sensitivities=alpha).choice,
     }
     count = sum(network_of(model).tensors[f"{name}.weight"].numel() for name in names)
-    return {
-        each: Mix(
-            bits,
-            sum(sizes[name, bits[name]] for name in names) / count,
-            run(model, _schemes(bits, granularity)).kl,
-        )
-        for each, bits in choices.items()
-    }
-
-
-def _bits_of(choice: Mapping[str, str]) -> dict[str, int]:
-    return {name: int(bits) for name, bits in choice.items()}
-
-
-def _schemes(bits: Mapping[str, int], granularity: Granularity) -> ModelSchemes:
-    own = tuple((name, LayerSchemes(scheme_of_bits(each, granularity))) for name, each in bits.items())
-    return ModelSchemes(own=own)
+    found = {}
+    for each, choice in chosen.items():
+        bits = {name: int(choice[name]) for name in names}
+        own = tuple((name, LayerSchemes(scheme_of_bits(bits[name], granularity))) for name in names)
+        mean = sum(sizes[name, bits[name]] for name in names) / count
+        found[each] = Mix(bits, mean, run(model, ModelSchemes(own=own)).kl)
+    return found
