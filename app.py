@@ -15,8 +15,7 @@ from starlette.middleware import Middleware
 
 from quantviz.sources.limits import Limits
 from quantviz.streaming.compile_ahead import at_once
-from quantviz.ui.components.classroom_signs import show_room
-from quantviz.ui.components.letters import follow_letters
+from quantviz.ui.components.classroom_signs import follow_letters, show_room
 from quantviz.ui.components.name_search import search_names
 from quantviz.ui.missing.page import missing_pages
 from quantviz.ui.shell import classroom, cold_start, dropped, tab, widgets, words

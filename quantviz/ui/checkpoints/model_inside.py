@@ -43,13 +43,17 @@ def show_attention(chosen: str, state: ModelState) -> None:
     st.markdown(plain(sentences(answer, say("models.keys_loud") if view.loud("keys") else "")))
     with st.container(key="models_places", horizontal=True, gap="small", vertical_alignment="bottom"):
         for field in ("layer", "head"):
+
+            def look_at(number: int, field: str = field) -> None:
+                change_model_state(**{field: number})
+
             choose_among(
                 st.segmented_control,
                 f"models_{field}",
                 say(f"models.choice.{field}"),
                 {number: str(number) for number in range(HEADS)},
                 getattr(state, field),
-                lambda number, field=field: change_model_state(**{field: int(number)}),
+                look_at,
                 required=True,
             )
     for column, part in zip(st.columns(2, gap="small"), ("keys", "values"), strict=True):

@@ -1,4 +1,4 @@
-"""Show the signs of a class on a page: a lock's reason, a link's problem, and the projector."""
+"""Show the signs of a class on a page: why a control is locked, a link's problem, and the projector."""
 
 from __future__ import annotations
 
@@ -8,11 +8,14 @@ from pathlib import Path
 import streamlit as st
 
 from quantviz.lab.classroom import Classroom
-from quantviz.ui.shell.classroom import classroom, enter, locked, problem
+from quantviz.ui.components.component import component, last_message
+from quantviz.ui.shell.classroom import classroom, enter, letters, locked, note_letters, problem
 from quantviz.ui.shell.words import plain, say, say_error
 
 #: In the session: the classroom before the projector was switched on.
 _BEFORE = "classroom_before"
+#: The key of the component that reports the size of letters, and its script.
+_LETTERS = "letters"
 
 
 def show_room() -> None:
@@ -66,3 +69,16 @@ def show_lock(group: str) -> None:
     """Say why the controls of a group are grey, where a teacher has locked them."""
     if locked(group):
         st.caption(f"🔒 {say('room.locked')}")
+
+
+def follow_letters() -> None:
+    """Have the browser report the size of its letters where the server knows another one.
+
+    On a projector figures grow with the wall.
+    """
+    if classroom().projector:
+        return
+    reported = last_message(_LETTERS, _LETTERS, "size")
+    if reported is not None:
+        note_letters(reported)
+    component("quantviz_letters", _LETTERS)(key=_LETTERS, data={"known": letters()})
