@@ -61,10 +61,10 @@ def mixes(model: str, schemes: LayerSchemes, effects: Sequence[LayerEffect]) -> 
         "measured": allocate(table, budget_bits=budget, sensitivities=alpha).choice,
     }
     count = sum(network_of(model).tensors[f"{name}.weight"].numel() for name in names)
-    found = {}
+    mixed = {}
     for each, choice in chosen.items():
-        bits = {name: int(choice[name]) for name in names}
-        own = tuple((name, LayerSchemes(scheme_of_bits(bits[name], granularity))) for name in names)
-        mean = sum(sizes[name, bits[name]] for name in names) / count
-        found[each] = Mix(bits, mean, run(model, ModelSchemes(own=own)).kl)
-    return found
+        by_name = {name: int(choice[name]) for name in names}
+        own = tuple((name, LayerSchemes(scheme_of_bits(by_name[name], granularity))) for name in names)
+        mean = sum(sizes[name, by_name[name]] for name in names) / count
+        mixed[each] = Mix(by_name, mean, run(model, ModelSchemes(own=own)).kl)
+    return mixed
