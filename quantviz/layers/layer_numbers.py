@@ -15,6 +15,7 @@ from quantviz.layers.layer_result import LayerResult
 from quantviz.layers.methods.chain import Chain
 from quantviz.layers.operands import Operand, scheme_of, weight_operand
 from quantviz.schemes.scheme import Scheme
+from quantviz.sources.random import Normal
 from quantviz.streaming.threads import runs_between
 
 #: Outputs of a weight that are read at a time.
@@ -113,9 +114,7 @@ def errors_by_moments(weight: Any, moments: torch.Tensor, weights: Scheme | str)
     outputs, width = operand.shape
     if tuple(moments.shape) != (width,):
         raise QuantVizError("layer.moments_width", got=tuple(moments.shape), wanted=width)
-    squares = moments.to(torch.float64)
-    if not bool((squares >= 0).all()) or not 0 < float(squares.sum()) < float("inf"):
-        raise QuantVizError("layer.moments")
+    squares = _mean_squares(moments)
     errors = torch.zeros(width, dtype=torch.float64)
     power = torch.zeros(width, dtype=torch.float64)
     for start, stop in runs_between(outputs, _AT_ONCE):
@@ -125,6 +124,34 @@ def errors_by_moments(weight: Any, moments: torch.Tensor, weights: Scheme | str)
     whole = float((squares * power).sum())
     rel_out = float(cost.sum()) / whole if whole else 0.0
     return MomentErrors(rel_out, errors, cost, operand, (*operand.notes, Note.of("layer_moments")))
+
+
+def inputs_of_moments(moments: torch.Tensor, tokens: int, seed: int = 0) -> torch.Tensor:
+    """Return drawn inputs, (tokens, inputs), with these mean squares: normal, and no two channels correlated.
+
+    Args:
+        moments: The mean square of each input channel, (inputs,), as an importance matrix has them.
+        tokens: The number of tokens.
+        seed: Draws them.
+
+    Raises:
+        QuantVizError: A moment is negative, NaN or Inf, or all are 0; or the size is out of bounds.
+
+    >>> inputs_of_moments(torch.tensor([1.0, 9.0, 0.0]), 8).square().mean(0)
+    tensor([1., 9., 0.])
+    """
+    squares = _mean_squares(moments)
+    drawn = Normal(rows=tokens, cols=len(squares), seed=seed).tensor().to(torch.float64)
+    drawn *= (squares / drawn.square().mean(0)).sqrt()
+    return drawn.to(torch.float32)
+
+
+def _mean_squares(moments: torch.Tensor) -> torch.Tensor:
+    """Return mean squares as float64; raise `QuantVizError` if they are none, or all 0."""
+    squares = moments.to(torch.float64)
+    if not bool((squares >= 0).all()) or not 0 < float(squares.sum()) < float("inf"):
+        raise QuantVizError("layer.moments")
+    return squares
 
 
 def _sizes(layer: Captured, weights: Scheme | None, inputs: Scheme | None) -> dict[str, Any]:

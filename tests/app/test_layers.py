@@ -1,21 +1,26 @@
 """The page of layers through AppTest: what it says is what the layer is."""
 
 import html
+import io
 import json
 import re
 
 import numpy as np
 import pytest
+import torch
 
 import quantviz as qv
 from quantviz.lab import layer_state
 from quantviz.lab.layer_state import read_link
 from quantviz.layers.built_in import BUILT_IN_LAYERS, BuiltInLayer
+from quantviz.layers.captures import Captured, write_capture
 from quantviz.layers.integers_of_layer import integers_of
 from quantviz.schemes.recipes import RECIPES
+from quantviz.sources import Normal
 from quantviz.ui.layers.page import TABS
 from quantviz.ui.layers.scaling_pictures import WORSE
 from quantviz.ui.layers.words import percent
+from tests.helpers.importance_file import write_dat
 from tests.helpers.sample import sample_of
 from tests.helpers.session import address, chart, decoded, healthy, opened
 
@@ -152,6 +157,111 @@ def test_a_layer_of_ones_own_opens_and_says_what_it_cannot_be():
         at.number_input(key="layers_own_tokens").set_value(tokens).run()
         at.button(key="layers_own_open").click().run()
         assert told in " ".join(each.value for each in healthy(at).warning)
+
+
+def give(at, key, filename, content):
+    at.file_uploader(key=f"layers_own_{key}").set_value((filename, content, "application/octet-stream")).run()
+    return healthy(at)
+
+
+def own_inputs(way):
+    """A page that asks for inputs of this origin, for a drawn weight of five outputs."""
+    at = page("course_w8a32", w="int8_per_row", a="int8_per_row")
+    at.button_group(key="layers_own_inputs").set_value(way).run()
+    at.number_input(key="layers_own_outputs").set_value(5).run()
+    return healthy(at)
+
+
+def error_shown(weight, inputs, bias=None):
+    used, held_back = qv.layer(weight, inputs, "int8_per_output", "int8_per_token", bias).rel_out
+    return f"{percent(held_back)} held back · {percent(used)} used"
+
+
+def drawn_inputs(*shape):
+    return torch.randn(shape, generator=torch.Generator().manual_seed(8))
+
+
+def test_typed_inputs_travel_in_the_link():
+    at = own_inputs("typed")
+    at.button(key="layers_own_open").click().run()
+    assert "no numbers" in " ".join(each.value for each in at.warning)
+    x = [[0.5, -1.25, 3.0], [2.0, 0.75, -1.0], [1.0, 9.0, 0.125], [-4.0, 0.0, 1.0]]
+    at.text_area(key="layers_own_text").set_value(str(x)).run()
+    at.button(key="layers_own_open").click().run()
+    assert error_shown(Normal(rows=5, cols=3).tensor(), x) in numbers(healthy(at))
+    again = opened(PAGE, **address(at))
+    assert numbers(healthy(again)) == numbers(at)
+    assert address(again) == address(at)
+
+
+def test_inputs_from_a_file_stay_in_the_session():
+    x = drawn_inputs(16, 6)
+    file = io.BytesIO()
+    np.save(file, x.numpy())
+    at = give(own_inputs("file"), "file", "inputs.npy", file.getvalue())
+    at.button(key="layers_own_open").click().run()
+    assert error_shown(Normal(rows=5, cols=6).tensor(), x) in numbers(healthy(at))
+    assert address(at)["l"] == "layer(normal(rows=5,cols=6),upload)"
+    assert "inputs.npy" in at.selectbox(key="layers_layer").options[-1]
+    other = opened(PAGE, **address(at))
+    assert "uploads" in " ".join(each.value for each in healthy(other).warning)
+    assert numbers(other) != numbers(at)
+    # A session keeps its last uploads only.
+    at.session_state["lab_uploads"].clear()
+    at.selectbox(key="layers_inputs").set_value("none").run()
+    assert "no longer here" in at.error[0].value
+
+
+def test_inputs_after_an_importance_matrix_have_its_squares_and_say_what_they_leave_out(tmp_path):
+    squares = np.array([1.0, 0.25, 81.0, 4.0], np.float32)
+    matrix = write_dat(tmp_path / "x.dat", {"up": squares, "down": squares[:3]})
+    at = give(own_inputs("imatrix"), "imatrix", "x.dat", matrix.read_bytes())
+    at.number_input(key="layers_own_tokens").set_value(24).run()
+    at.button(key="layers_own_open").click().run()
+    (x,) = healthy(at).session_state["lab_uploads"].values()
+    x = x.read((slice(None), slice(None)))
+    assert x.shape == (24, 4)
+    assert np.allclose(x.square().mean(0), squares, rtol=1e-5)
+    assert error_shown(Normal(rows=5, cols=4).tensor(), x) in numbers(at)
+    assert any("only the mean square of each input of up" in each.value for each in at.caption)
+    # Of another number of tokens they are other inputs.
+    before = numbers(at)
+    at.number_input(key="layers_own_tokens").set_value(12).run()
+    at.button(key="layers_own_open").click().run()
+    assert numbers(healthy(at)) != before
+
+
+def test_a_layer_of_an_uploaded_capture_opens_with_its_inputs_and_bias(tmp_path):
+    file = tmp_path / "layers.safetensors"
+    second = Captured("b.down", "linear", drawn_inputs(3, 6), drawn_inputs(12, 6), drawn_inputs(3), 90)
+    write_capture(file, [Captured("a.up", "linear", drawn_inputs(6, 4), drawn_inputs(12, 4)), second])
+    at = page("course_w8a32", w="int8_per_row", a="int8_per_row")
+    at.button_group(key="layers_own_weight").set_value("capture").run()
+    at.button(key="layers_own_open").click().run()
+    assert "Upload one" in " ".join(each.value for each in healthy(at).warning)
+    give(at, "capture", "layers.safetensors", file.read_bytes())
+    at.selectbox(key="layers_own_capture_name").set_value("b.down").run()
+    at.button(key="layers_own_open").click().run()
+    assert error_shown(second.weight, second.inputs, second.bias) in numbers(healthy(at))
+    assert address(at)["l"] == "layer(upload,upload,upload)"
+
+
+@pytest.mark.parametrize(
+    ("way", "file", "told"),
+    [("file", "x.npz", "damaged"), ("imatrix", "x.dat", "importance matrix"), ("capture", "x.npy", "layers")],
+)
+def test_an_upload_that_is_something_else_says_so(way, file, told):
+    at = page()
+    control = "weight" if way == "capture" else "inputs"
+    at.button_group(key=f"layers_own_{control}").set_value(way).run()
+    array = io.BytesIO()
+    np.save(array, np.ones((2, 2), np.float32))
+    content = array.getvalue() if file == "x.npy" else b"PK\x03\x04nonsense"
+    uploader = at.file_uploader(key=f"layers_own_{way}")
+    uploader.set_value((file, content, "application/octet-stream")).run()
+    assert not at.exception
+    assert told in at.error[0].value
+    assert chart(at, "layers_picture")
 
 
 @pytest.mark.parametrize(

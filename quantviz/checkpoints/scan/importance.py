@@ -109,15 +109,35 @@ def importances(path: Path) -> dict[str, Importance]:
             raw = file.read(4)
             if raw != b"GGUF":
                 raw += file.read(IMPORTANCE_BYTES)
-        found = dict(_of_gguf(path) if raw == b"GGUF" else _of_binary(raw))
+        return _importances(path if raw == b"GGUF" else raw, os.fspath(path))
     except OSError as error:
         raise QuantVizError("allocate.cannot_read", file=os.fspath(path), reason=str(error)) from None
+
+
+def importances_in(content: bytes, file: str) -> dict[str, Importance]:
+    """Return the importance of each weight in the content of a file, as `importances` does.
+
+    Raises:
+        QuantVizError: It is no importance matrix.
+    """
+    if len(content) > IMPORTANCE_BYTES:
+        raise QuantVizError("allocate.importance_too_large", file=file, most=IMPORTANCE_BYTES)
+    return _importances(content, file)
+
+
+def _importances(path_or_bytes: Path | bytes, file: str) -> dict[str, Importance]:
+    """Return the importance of each weight of a GGUF file, or of the content of a file of either form."""
+    try:
+        if isinstance(path_or_bytes, bytes) and not path_or_bytes.startswith(b"GGUF"):
+            found = dict(_of_binary(path_or_bytes))
+        else:
+            found = dict(_of_gguf(path_or_bytes))
     except (struct.error, UnicodeDecodeError, ValueError) as error:
         if isinstance(error, QuantVizError):
             raise
-        raise QuantVizError("allocate.no_importance", file=os.fspath(path)) from None
+        raise QuantVizError("allocate.no_importance", file=file) from None
     if not found:
-        raise QuantVizError("allocate.no_importance", file=os.fspath(path))
+        raise QuantVizError("allocate.no_importance", file=file)
     return found
 
 
@@ -142,10 +162,10 @@ def mean_squares(found: Mapping[str, Importance]) -> dict[str, float]:
     return {name: mean for name, mean in means.items() if mean is not None}
 
 
-def _of_gguf(path: Path) -> Iterator[tuple[str, Importance]]:
+def _of_gguf(path_or_bytes: Path | bytes) -> Iterator[tuple[str, Importance]]:
     from quantviz.sources.files import open_tensors
 
-    with open_tensors(path) as tensors:
+    with open_tensors(path_or_bytes) as tensors:
         there = set(tensors.names)
         for name in tensors.names:
             weight = name.removesuffix(_SUMS)

@@ -8,7 +8,7 @@ session.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar, cast
 
@@ -53,7 +53,10 @@ class _Session(AtHand):
         return catalog_of(file, read_as)
 
     def uploaded(self, source: Source) -> Stored:
-        return _uploads()[source]
+        found = _uploads().get(source)
+        if found is None:
+            raise QuantVizError("upload_gone")
+        return found
 
 
 def at_hand() -> AtHand:
@@ -61,16 +64,18 @@ def at_hand() -> AtHand:
     return _Session()
 
 
-def keep_upload(upload: Source, tensor: Stored, open_now: Source) -> None:
-    """Keep an uploaded tensor in this session, beside the one that is open and, as far as there is room,
-    those that undo will ask for.
+def keep_uploads(tensors: Mapping[Source, Stored], *open_now: Source) -> None:
+    """Keep uploaded tensors in this session, beside those that are open and, as far as there is room, those
+    that undo will ask for.
     """
     kept = _uploads()
-    kept.pop(upload, None)  # the newest stands last
-    kept[upload] = tensor
+    needed = {*tensors, *(each.unedited.original for each in open_now)}
+    for upload, tensor in tensors.items():
+        kept.pop(upload, None)  # the newest stands last
+        kept[upload] = tensor
     room = UPLOAD_BYTES - sum(held_bytes(each) for each in kept.values())
     gone = set()
-    for old in [each for each in kept if each not in (upload, open_now)]:
+    for old in [each for each in kept if each not in needed]:
         if room < 0:
             room += held_bytes(kept.pop(old))
             gone.add(old)

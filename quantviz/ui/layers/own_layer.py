@@ -1,8 +1,10 @@
-"""A layer of one's own: the Lab's tensor or a drawn one as the weight, with drawn inputs."""
+"""A layer of one's own: the Lab's tensor or a drawn one with inputs of any origin, or a captured layer."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import streamlit as st
 
@@ -10,14 +12,21 @@ from quantviz.errors import QuantVizError
 from quantviz.layers.layer_sources import LayerSource, OwnLayer
 from quantviz.sources import SOURCES, Source
 from quantviz.ui.components.choice import show_button, switch
+from quantviz.ui.lab.tensor import keep_uploads
+from quantviz.ui.layers.given_inputs import GIVEN, captured_layer, show_capture
 from quantviz.ui.layers.state import current_state, put_state
 from quantviz.ui.shell import session
 from quantviz.ui.shell.words import say, shape_text
+
+if TYPE_CHECKING:
+    from quantviz.tensors.lazy import Stored
 
 #: Multiplications of a layer that the page takes: about two seconds of one core.
 MOST_WORK = 2**29
 #: The weight that is the tensor open in the Lab.
 _LAB = "lab"
+#: The layer that is one of an uploaded capture.
+_CAPTURE = "capture"
 #: Weights and inputs that can be drawn, by the ids of their sources.
 _WEIGHTS = ("normal", "student_t", "loud_channels")
 _INPUTS = ("normal", "loud_channels", "after_gelu")
@@ -33,9 +42,34 @@ def show_own_layer() -> None:
     weights = {name: say(f"layers.own.drawn.{name}") for name in _WEIGHTS}
     if tensor is not None:
         weights = {_LAB: say("layers.own.lab", shape=shape_text(tensor.shape)), **weights}
+    weights[_CAPTURE] = say("layers.own.given.capture")
     weight = switch("layers_own_weight", say("layers.own.weight"), weights, look="visible")
+    if weight == _CAPTURE:
+        show_capture()
+        show_button(
+            say("layers.own.open"), "layers_own_open", lambda: _take(*captured_layer()), type="primary"
+        )
+        return
     inputs = {name: say(f"layers.own.drawn.{name}") for name in _INPUTS}
-    drawn = switch("layers_own_inputs", say("layers.own.inputs"), inputs, look="visible")
+    inputs |= {name: say(f"layers.own.given.{name}") for name in GIVEN}
+    chosen = switch("layers_own_inputs", say("layers.own.inputs"), inputs, look="visible")
+    if chosen in GIVEN:
+        GIVEN[chosen].show()
+    show_button(
+        say("layers.own.open"),
+        "layers_own_open",
+        _open,
+        weight,
+        chosen,
+        _ask_sizes(weight, chosen),
+        type="primary",
+    )
+
+
+def _ask_sizes(weight: str, inputs: str) -> dict[str, int]:
+    """Show the sizes of a layer, those that follow from W or X greyed out, and return them."""
+    of_weight = {"channels", "outputs"} if weight == _LAB else set()
+    of_inputs = GIVEN[inputs].sizes if inputs in GIVEN else frozenset()
     sizes = {}
     with st.container(key="layers_own_sizes", horizontal=True, gap="small"):
         for name in ("tokens", "channels", "outputs"):
@@ -46,29 +80,40 @@ def show_own_layer() -> None:
                     _MOST,
                     _USUAL,
                     key=f"layers_own_{name}",
-                    disabled=weight == _LAB and name != "tokens",
+                    disabled=name in of_weight | of_inputs,
                 )
             )
-    show_button(say("layers.own.open"), "layers_own_open", _open, weight, drawn, sizes, type="primary")
+    return sizes
 
 
-def _open(weight: str, drawn: str, sizes: dict[str, int]) -> None:
+def _open(weight: str, inputs: str, sizes: dict[str, int]) -> None:
     """Take the layer of these sources.
 
     Raises:
         QuantVizError: They are not those of a layer, or it is too large.
     """
-    tensor = session.opened_tensor()
-    if weight == _LAB and tensor is not None:
-        own = tensor
-        channels = tensor.shape[-1]
+    own = session.opened_tensor() if weight == _LAB else None
+    channels = sizes["channels"] if own is None else own.shape[-1]
+    uploads: Mapping[Source, Stored] = {}
+    if inputs in GIVEN:
+        x, uploads = GIVEN[inputs].read(sizes["tokens"])
+        channels = x.shape[-1]
     else:
-        channels = sizes["channels"]
-        own = _drawn(weight, sizes["outputs"], channels, 0)
-    layer = OwnLayer(own, _drawn(drawn, sizes["tokens"], channels, 1))
+        x = _drawn(inputs, sizes["tokens"], channels, 1)
+    _take(OwnLayer(own or _drawn(weight, sizes["outputs"], channels, 0), x), uploads)
+
+
+def _take(layer: OwnLayer, uploads: Mapping[Source, Stored]) -> None:
+    """Take a layer, and keep the values of those parts of it that were uploaded.
+
+    Raises:
+        QuantVizError: Its parts are not those of a layer, or it is too large.
+    """
     for problem in layer.problems():
         raise problem
     refuse_large(layer)
+    opened = session.opened_tensor()
+    keep_uploads(uploads, *layer.parts, *([] if opened is None else [opened]))
     put_state(current_state().of_layer(layer))
 
 

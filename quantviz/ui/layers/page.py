@@ -94,7 +94,7 @@ def _show_layer(state: LayerState, seen: SeenLayer) -> None:
             show_picture(seen, state, cell)
         with st.container(key="layers_right", gap="xsmall"):
             _show_stage(Scene(state, seen, cell))
-            for note in seen.result.notes:
+            for note in seen.notes:
                 st.caption(say_note(note))
 
 

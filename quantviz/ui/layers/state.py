@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import streamlit as st
 
-from quantviz.errors import QuantVizError
+from quantviz.errors import Note, QuantVizError
 from quantviz.lab.layer_state import NEAREST, LayerState, Lines, Pair, read_link
 from quantviz.layers.layer_sources import ChangedLayer, LayerSource
 from quantviz.ui.lab.tensor import at_hand
@@ -128,6 +128,15 @@ class SeenLayer:
     def channels(self) -> Channels:
         """Return the numbers of each input channel."""
         return self.result.channels
+
+    @property
+    def notes(self) -> tuple[Note, ...]:
+        """Return the remarks for the user: on where its values come from, and on its quantization."""
+        from quantviz.tensors.lazy import Stored
+
+        values = (self.unchanged.weight, self.unchanged.inputs)
+        read = (note for each in values if isinstance(each, Stored) for note in each.notes)
+        return (*read, *self.result.notes)
 
     @property
     def weight_db(self) -> float:

@@ -77,10 +77,15 @@ def allow_long_names() -> None:
 
 
 def choose_tensor(
-    key: str, names: Sequence[str], label: Callable[[str], str], change: Callable[[], None], **look: Any
+    key: str,
+    names: Sequence[str],
+    label: Callable[[str], str],
+    change: Callable[[], None],
+    title: str = "",
+    **look: Any,
 ) -> None:
-    """Show a list of tensors in the widget `key`. Of many it offers a part, beside a box for a text that the
-    name must contain. `look` is more for `st.selectbox`.
+    """Show a list of tensors in the widget `key`, under a `title` of its own if there is one. Of many it
+    offers a part, beside a box for a text that the name must contain. `look` is more for `st.selectbox`.
     """
     offered = names
     wanted = ""
@@ -103,7 +108,7 @@ def choose_tensor(
         some.insert(0, now)
     choose(
         st.selectbox,
-        say("upload.tensor"),
+        title or say("upload.tensor"),
         some,
         key=key,
         on_change=errors.safely(change),

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
 from quantviz.lab.state import LabState
+from quantviz.schemes.granularity import Shape
 from quantviz.schemes.orientation import Orientation
 from quantviz.sources.image import CHANNELS
 from quantviz.sources.matrix import as_opened
@@ -16,7 +18,7 @@ from quantviz.text import visible
 from quantviz.ui.components.choice import choose_among
 from quantviz.ui.lab.sidebar.folder import choose_dtype, choose_tensor, first_readable, label_of
 from quantviz.ui.lab.sidebar.nonfinite import show_error_and_choice, take
-from quantviz.ui.lab.tensor import keep_upload
+from quantviz.ui.lab.tensor import keep_uploads
 from quantviz.ui.shell import errors, session
 from quantviz.ui.shell.words import say
 
@@ -81,7 +83,8 @@ def _read_image() -> None:
     with errors.caught_beside("image"):
         place = UploadedFile(uploaded.name, channel=channel)
         name = f"{uploaded.name} · {say(f'upload.channels.{channel}')}"
-        _take(data, place, name, InMemory(*read_image(data, channel, filename=uploaded.name)))
+        tensor = InMemory(*read_image(data, channel, filename=uploaded.name))
+        _take(upload_of(data, place, name, tensor.shape), tensor)
 
 
 def show_file(state: LabState) -> None:
@@ -95,7 +98,7 @@ def show_file(state: LabState) -> None:
     listed: dict[str, str] = st.session_state.get("file_tensors", {}) if _file() is not None else {}
     if listed:
         choose_tensor("file_tensor", tuple(listed), listed.__getitem__, _load_tensor)
-        _show_dtype()
+        show_dtype(_file(), _READ_AS, st.session_state.get("file_tensor"), _load_tensor)
     show_error_and_choice("file")
     with st.expander(say("upload.too_large"), expanded="file" in errors.input_errors()):
         from quantviz.sources.files import cut_out_snippet, reader_of
@@ -110,14 +113,13 @@ def show_file(state: LabState) -> None:
         st.code(cut_out_snippet(file, tensor), language="python")
 
 
-def _show_dtype() -> None:
-    """Show the choice of a dtype where the uploaded file does not contain it."""
-    uploaded = _file()
-    if uploaded is not None and uploaded.name.lower().endswith((".npy", ".npz")):
+def show_dtype(uploaded: Any, key: str, name: str | None, change: Callable[[], None]) -> None:
+    """Show the choice of a tensor's dtype in the widget `key`, where the uploaded file does not have it."""
+    if uploaded.name.lower().endswith((".npy", ".npz")):
         from quantviz.sources.files import open_tensors
 
         with open_tensors(uploaded.getvalue(), uploaded.name) as catalog:
-            choose_dtype(_READ_AS, catalog, st.session_state.get("file_tensor"), _load_tensor)
+            choose_dtype(key, catalog, name, change)
 
 
 def _open_file() -> None:
@@ -126,18 +128,27 @@ def _open_file() -> None:
     st.session_state[_READ_AS] = ""
     if uploaded is None:
         return
+    with errors.caught_beside("file"):
+        listed, first = tensors_in(uploaded)
+        st.session_state["file_tensors"] = listed
+        st.session_state["file_tensor"] = first
+        st.session_state["file_tensor_filter"] = ""
+        _load(uploaded, first)
+
+
+def tensors_in(uploaded: Any) -> tuple[dict[str, str], str]:
+    """Return the tensors of an uploaded file with their labels, and the first readable one.
+
+    Raises:
+        QuantVizError: It is no file of tensors.
+    """
     from quantviz.sources.files import open_tensors
     from quantviz.sources.layouts.decoded import model_tensors
 
-    with errors.caught_beside("file"):
-        with open_tensors(uploaded.getvalue(), uploaded.name) as opened:
-            catalog = model_tensors(opened)
-            st.session_state["file_tensors"] = {
-                name: label_of(name or uploaded.name, catalog.info(name)) for name in catalog.names
-            }
-            st.session_state["file_tensor"] = first = first_readable(catalog)
-        st.session_state["file_tensor_filter"] = ""
-        _load(uploaded, first)
+    with open_tensors(uploaded.getvalue(), uploaded.name) as opened:
+        catalog = model_tensors(opened)
+        listed = {name: label_of(name or uploaded.name, catalog.info(name)) for name in catalog.names}
+        return listed, first_readable(catalog)
 
 
 def _load_tensor() -> None:
@@ -148,6 +159,16 @@ def _load_tensor() -> None:
 
 
 def _load(uploaded: Any, name: str) -> None:
+    upload, tensor, orientation = read_upload(uploaded, name, st.session_state.get(_READ_AS) or "")
+    _take(upload, tensor, orientation)
+
+
+def read_upload(uploaded: Any, name: str, read_as: str = "") -> tuple[Upload, Stored, Orientation]:
+    """Return a tensor of an uploaded file, its values, and its axes of outputs.
+
+    Raises:
+        QuantVizError: It cannot be read.
+    """
     from quantviz.sources.files import catalog_of
     from quantviz.sources.files.file_data import FileData
     from quantviz.sources.layouts.decoded import model_tensors
@@ -155,19 +176,22 @@ def _load(uploaded: Any, name: str) -> None:
     data = uploaded.getvalue()
     # It stays open: a quantized weight is decoded a part at a time.
     opened = FileData(data, uploaded.name)
-    opened.stored_as = read_as = st.session_state.get(_READ_AS) or ""
+    opened.stored_as = read_as
     catalog = model_tensors(catalog_of(opened))
     info = catalog.info(name)
     tensor = catalog.stored(name)
-    orientation = catalog.orientation(name)
     place = UploadedFile(uploaded.name, name, source_type=info.source_type, read_as=read_as)
-    _take(data, place, f"{uploaded.name} · {name}" if name else uploaded.name, tensor, orientation)
+    shown = f"{uploaded.name} · {name}" if name else uploaded.name
+    return upload_of(data, place, shown, tensor.shape), tensor, catalog.orientation(name)
 
 
-def _take(
-    data: bytes, place: UploadedFile, name: str, tensor: Stored, orientation: Orientation = _USUAL
-) -> None:
+def upload_of(data: bytes, place: UploadedFile, name: str, shape: Shape) -> Upload:
+    """Return the source of a tensor in the content of an uploaded file; `name` is that for people."""
+    return Upload(hashlib.sha256(data).hexdigest()[:16], visible(name), shape, place)
+
+
+def _take(upload: Upload, tensor: Stored, orientation: Orientation = _USUAL) -> None:
     """Open a tensor; if it cannot be quantized the one before stays, and with NaN or Inf it waits."""
-    upload = Upload(hashlib.sha256(data).hexdigest()[:16], visible(name), tensor.shape, place)
-    keep_upload(upload, tensor, session.state().source.unedited.original)
+    keep_uploads({upload: tensor}, session.state().source)
+    place = upload.place_in_file
     take(session.state().with_source(upload if place.channel else as_opened(upload, orientation)))

@@ -1,0 +1,202 @@
+"""Inputs of a layer of one's own that are not drawn: typed, from a file, or after an importance matrix; and a
+layer of a capture. An upload stays in the session.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import streamlit as st
+
+from quantviz.errors import Note, QuantVizError
+from quantviz.layers.layer_sources import OwnLayer
+from quantviz.sources import Source
+from quantviz.sources.tensor_text import parse_tensor
+from quantviz.sources.upload import UploadedFile
+from quantviz.text import visible
+from quantviz.ui.lab.sidebar.folder import choose_tensor
+from quantviz.ui.lab.sidebar.uploads import read_upload, show_dtype, tensors_in, upload_of
+from quantviz.ui.shell.words import say, say_error, shape_text
+
+if TYPE_CHECKING:
+    from quantviz.tensors.lazy import Stored
+
+#: Uploads with their values.
+Uploads: TypeAlias = "Mapping[Source, Stored]"
+
+_TEXT = "layers_own_text"
+_FILE = "layers_own_file"
+_READ_AS = "layers_own_read_as"
+_IMATRIX = "layers_own_imatrix"
+_CAPTURE = "layers_own_capture"
+
+
+@dataclass(frozen=True)
+class Given:
+    """A way to give the inputs of a layer."""
+
+    #: Shows its controls.
+    show: Callable[[], None]
+    #: Returns the inputs, and the values of an upload; for so many tokens where it leaves their number open.
+    read: Callable[[int], tuple[Source, Uploads]]
+    #: The sizes of the layer that follow from it.
+    sizes: frozenset[str]
+
+
+# ---- inputs ------------------------------------------------------------------------------------------
+
+
+def _show_text() -> None:
+    st.text_area(
+        say("layers.own.text"),
+        key=_TEXT,
+        height=100,
+        placeholder="0.5 -1.25 3\n2 0.75 -1",
+        help=say("typed.help"),
+    )
+
+
+def _show_file() -> None:
+    uploaded = _choose_of_file(_FILE, lambda uploaded: tensors_in(uploaded)[0])
+    name = st.session_state.get(f"{_FILE}_name")
+    if uploaded is not None and name is not None:
+        show_dtype(uploaded, _READ_AS, name, _nothing)
+
+
+def _read_file(tokens: int) -> tuple[Source, Uploads]:
+    uploaded, name = _chosen(_FILE)
+    # The axes of X are tokens and channels: none is one of outputs.
+    upload, values, _ = read_upload(uploaded, name, st.session_state.get(_READ_AS) or "")
+    return upload, {upload: values}
+
+
+def _weights_in(uploaded: Any) -> dict[str, str]:
+    """Return the weights of an importance matrix, with the numbers of their inputs; none of many experts."""
+    from quantviz.checkpoints.scan.importance import importances_in
+
+    found = importances_in(uploaded.getvalue(), uploaded.name)
+    return {
+        name: f"{visible(name)}  [{each.squares.shape[1]}]"
+        for name, each in found.items()
+        if each.experts == 1
+    }
+
+
+def _read_imatrix(tokens: int) -> tuple[Source, Uploads]:
+    from quantviz.checkpoints.scan.importance import importances_in
+    from quantviz.layers.layer_numbers import inputs_of_moments
+    from quantviz.tensors.lazy import InMemory
+
+    uploaded, name = _chosen(_IMATRIX)
+    content = uploaded.getvalue()
+    moments = importances_in(content, uploaded.name)[name].columns(0, ())
+    note = Note.of("layer_drawn_inputs", file=visible(uploaded.name), name=visible(name))
+    values = InMemory(inputs_of_moments(moments, tokens), (note,))
+    shown = say("layers.own.drawn_after", name=f"{uploaded.name} · {name}", tokens=tokens)
+    upload = upload_of(content, UploadedFile(uploaded.name, name), shown, values.shape)
+    return upload, {upload: values}
+
+
+#: The ways to give inputs, by their ids.
+GIVEN: Mapping[str, Given] = MappingProxyType(
+    {
+        "typed": Given(
+            _show_text,
+            lambda _: (parse_tensor(st.session_state.get(_TEXT) or ""), {}),
+            frozenset({"tokens", "channels"}),
+        ),
+        "file": Given(_show_file, _read_file, frozenset({"tokens", "channels"})),
+        "imatrix": Given(
+            lambda: _choose_of_file(_IMATRIX, _weights_in), _read_imatrix, frozenset({"channels"})
+        ),
+    }
+)
+
+
+# ---- a capture ---------------------------------------------------------------------------------------
+
+
+def show_capture() -> None:
+    """Show the upload of a capture and the choice of one of its layers."""
+    _choose_of_file(_CAPTURE, _layers_in)
+
+
+def _layers_in(uploaded: Any) -> dict[str, str]:
+    from quantviz.layers.captures import captured_in
+    from quantviz.sources.files import open_tensors
+
+    with open_tensors(uploaded.getvalue(), uploaded.name) as catalog:
+        return {
+            each.name: f"{visible(each.name)}  [{shape_text(each.shape)}]" for each in captured_in(catalog)
+        }
+
+
+def captured_layer() -> tuple[OwnLayer, Uploads]:
+    """Return the chosen layer of the uploaded capture, and its values.
+
+    Raises:
+        QuantVizError: None is uploaded, or it cannot be read.
+    """
+    from quantviz.layers.captures import captured_in
+    from quantviz.sources.files import open_tensors
+    from quantviz.tensors.lazy import as_stored
+
+    uploaded, name = _chosen(_CAPTURE)
+    content = uploaded.getvalue()
+    with open_tensors(content, uploaded.name) as catalog:
+        layer = next(each for each in captured_in(catalog) if each.name == name)
+    uploads: dict[Source, Stored] = {}
+    for end in ("weight", "inputs", "bias"):
+        part = getattr(layer, end)
+        if part is not None:
+            values, _ = as_stored(part)
+            place = UploadedFile(uploaded.name, f"{name}.{end}")
+            uploads[upload_of(content, place, place.tensor, values.shape)] = values
+    return OwnLayer(*uploads), uploads
+
+
+# ---- an uploaded file --------------------------------------------------------------------------------
+
+
+def _choose_of_file(key: str, read: Callable[[Any], dict[str, str]]) -> Any:
+    """Show the upload of a file in the widget `key`, and the choice of one of the names that `read` finds in
+    it, which have labels; return the file, None where there is none that can be read.
+    """
+    words = key.replace("layers_own_", "layers.own.")
+    uploaded = st.file_uploader(say(f"{words}.upload"), key=key, help=say("upload.private"))
+    st.caption(say(f"{words}.about"))
+    if uploaded is None:
+        return None
+    kept = f"{key}_labels"
+    if st.session_state.get(kept, ("",))[0] != uploaded.file_id:
+        st.session_state[kept] = (uploaded.file_id, _labels(uploaded, read))
+    _, found = st.session_state[kept]
+    if isinstance(found, QuantVizError):
+        st.error(say_error(found))
+        return None
+    choose_tensor(f"{key}_name", tuple(found), found.__getitem__, _nothing, say(f"{words}.which"))
+    return uploaded
+
+
+def _labels(uploaded: Any, read: Callable[[Any], dict[str, str]]) -> dict[str, str] | QuantVizError:
+    """Return the names in an upload with their labels, or the reason why there are none."""
+    try:
+        return read(uploaded)
+    except QuantVizError as problem:
+        return problem
+
+
+def _nothing() -> None:
+    """Do nothing: the button opens the layer."""
+
+
+def _chosen(key: str) -> tuple[Any, str]:
+    """Return the file in the widget `key`, and the name that was chosen in it."""
+    uploaded = st.session_state.get(key)
+    name = st.session_state.get(f"{key}_name")
+    if uploaded is None or name is None:
+        raise QuantVizError("layer.no_upload")
+    return uploaded, name
