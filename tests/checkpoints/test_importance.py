@@ -11,7 +11,7 @@ from click.testing import CliRunner
 import quantviz as qv
 from quantviz.checkpoints.results.typed_values import IMPORTANCE_BYTES
 from quantviz.checkpoints.scan import reading, tasks
-from quantviz.checkpoints.scan.importance import by_tensor, importances
+from quantviz.checkpoints.scan.importance import by_tensor, importances, importances_in
 from quantviz.cli import quantviz
 from quantviz.errors import QuantVizError
 from quantviz.text import text
@@ -144,6 +144,19 @@ def test_a_matrix_is_a_plain_file_of_bounded_size(tmp_path):
         with pytest.raises(QuantVizError) as caught:
             importances(path)
         assert caught.value.key == f"allocate.{key}"
+
+
+def test_the_content_of_an_upload_is_read_as_a_file_of_either_form_is(tmp_path):
+    weights = {"blk.0.ffn_up.weight": importance(1, 1), "blk.1.ffn_up.weight": importance(2, 1)}
+    dat = write_dat(tmp_path / "i.dat", weights)
+    gguf = write_gguf(tmp_path / "i.gguf", weights, {name: [4] for name in weights})
+    for path in (dat, gguf):
+        found = importances_in(path.read_bytes(), path.name)
+        assert found == importances(path)
+        assert set(found) == set(weights)
+    with pytest.raises(QuantVizError) as error:
+        importances_in(b"\x93NUMPY", "x.npy")
+    assert error.value.key == "allocate.no_importance"
 
 
 def test_the_command_says_what_had_none(tmp_path):
