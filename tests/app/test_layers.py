@@ -8,6 +8,7 @@ import re
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import save_file
 
 import quantviz as qv
 from quantviz.lab import layer_state
@@ -17,6 +18,7 @@ from quantviz.layers.captures import Captured, write_capture
 from quantviz.layers.integers_of_layer import integers_of
 from quantviz.schemes.recipes import RECIPES
 from quantviz.sources import Normal
+from quantviz.sources.local import FOLDER
 from quantviz.ui.layers.page import TABS
 from quantviz.ui.layers.scaling_pictures import WORSE
 from quantviz.ui.layers.words import percent
@@ -244,6 +246,21 @@ def test_a_layer_of_an_uploaded_capture_opens_with_its_inputs_and_bias(tmp_path)
     at.button(key="layers_own_open").click().run()
     assert error_shown(second.weight, second.inputs, second.bias) in numbers(healthy(at))
     assert address(at)["l"] == "layer(upload,upload,upload)"
+
+
+def test_a_layer_of_a_capture_in_the_servers_folder_travels_in_the_link(tmp_path, monkeypatch):
+    layer = Captured("b.down", "linear", drawn_inputs(3, 6), drawn_inputs(12, 6), None, 90)
+    write_capture(tmp_path / "layers.safetensors", [layer])
+    save_file({"x": torch.ones(2, 2)}, tmp_path / "other.safetensors")
+    monkeypatch.setenv(FOLDER, str(tmp_path))
+    at = page("course_w8a32", w="int8_per_row", a="int8_per_row")
+    at.button_group(key="layers_own_weight").set_value("capture").run()
+    at.selectbox(key="layers_own_capture_file").set_value("other.safetensors").run()
+    assert "no captured layers" in at.error[0].value
+    at.selectbox(key="layers_own_capture_file").set_value("layers.safetensors").run()
+    at.button(key="layers_own_open").click().run()
+    assert error_shown(layer.weight, layer.inputs) in numbers(healthy(at))
+    assert numbers(healthy(opened(PAGE, **address(at)))) == numbers(at)
 
 
 @pytest.mark.parametrize(

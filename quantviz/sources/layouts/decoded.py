@@ -203,6 +203,9 @@ class ModelTensors(Catalog):
         tensor = self._in_file.get(name, name)
         return None if tensor is None else self.file.raw(tensor)
 
+    def header_texts(self, name: str) -> Mapping[str, str]:
+        return self.file.header_texts(self.tensors_of(name)[0])
+
     def stored_bytes(self, name: str) -> int:
         return sum(map(self.file.stored_bytes, self.tensors_of(name)))
 

@@ -13,15 +13,18 @@ import streamlit as st
 
 from quantviz.errors import Note, QuantVizError
 from quantviz.layers.layer_sources import OwnLayer
-from quantviz.sources import Source
+from quantviz.sources import LocalTensor, Source
+from quantviz.sources.local import data_folder
 from quantviz.sources.tensor_text import parse_tensor
 from quantviz.sources.upload import UploadedFile
 from quantviz.text import visible
-from quantviz.ui.lab.sidebar.folder import choose_tensor
+from quantviz.ui.lab.sidebar.folder import choose_file, choose_tensor, listing
 from quantviz.ui.lab.sidebar.uploads import read_upload, show_dtype, tensors_in, upload_of
+from quantviz.ui.lab.tensor import catalog_of
 from quantviz.ui.shell.words import say, say_error, shape_text
 
 if TYPE_CHECKING:
+    from quantviz.sources.files import Catalog
     from quantviz.tensors.lazy import Stored
 
 #: Uploads with their values.
@@ -32,6 +35,9 @@ _FILE = "layers_own_file"
 _READ_AS = "layers_own_read_as"
 _IMATRIX = "layers_own_imatrix"
 _CAPTURE = "layers_own_capture"
+_CAPTURE_FILE = "layers_own_capture_file"
+#: The parts of a captured layer, by the ends of their tensors' names.
+_PARTS = ("weight", "inputs", "bias")
 
 
 @dataclass(frozen=True)
@@ -60,7 +66,7 @@ def _show_text() -> None:
 
 
 def _show_file() -> None:
-    uploaded = _choose_of_file(_FILE, lambda uploaded: tensors_in(uploaded)[0])
+    uploaded = _choose_of_upload(_FILE, lambda uploaded: tensors_in(uploaded)[0])
     name = st.session_state.get(f"{_FILE}_name")
     if uploaded is not None and name is not None:
         show_dtype(uploaded, _READ_AS, name, _nothing)
@@ -110,7 +116,7 @@ GIVEN: Mapping[str, Given] = MappingProxyType(
         ),
         "file": Given(_show_file, _read_file, frozenset({"tokens", "channels"})),
         "imatrix": Given(
-            lambda: _choose_of_file(_IMATRIX, _weights_in), _read_imatrix, frozenset({"channels"})
+            lambda: _choose_of_upload(_IMATRIX, _weights_in), _read_imatrix, frozenset({"channels"})
         ),
     }
 )
@@ -120,36 +126,49 @@ GIVEN: Mapping[str, Given] = MappingProxyType(
 
 
 def show_capture() -> None:
-    """Show the upload of a capture and the choice of one of its layers."""
-    _choose_of_file(_CAPTURE, _layers_in)
+    """Show the file of a capture, in the server's folder or uploaded, and the choice of one of its layers."""
+    files = [each for each in listing(str(data_folder())).files if each.endswith(".safetensors")]
+    if files:
+        choose_file(_CAPTURE_FILE, say("layers.own.capture.file"), files, _nothing)
+    file = st.session_state.get(_CAPTURE_FILE)
+    if file is None:
+        _choose_of_upload(_CAPTURE, _layers_in_upload)
+    else:
+        _choose_name(_CAPTURE, _labels(file, lambda file: _layers_in(catalog_of(file))))
 
 
-def _layers_in(uploaded: Any) -> dict[str, str]:
-    from quantviz.layers.captures import captured_in
+def _layers_in_upload(uploaded: Any) -> dict[str, str]:
     from quantviz.sources.files import open_tensors
 
     with open_tensors(uploaded.getvalue(), uploaded.name) as catalog:
-        return {
-            each.name: f"{visible(each.name)}  [{shape_text(each.shape)}]" for each in captured_in(catalog)
-        }
+        return _layers_in(catalog)
+
+
+def _layers_in(catalog: Catalog) -> dict[str, str]:
+    from quantviz.layers.captures import captured_in
+
+    return {each.name: f"{visible(each.name)}  [{shape_text(each.shape)}]" for each in captured_in(catalog)}
 
 
 def captured_layer() -> tuple[OwnLayer, Uploads]:
-    """Return the chosen layer of the uploaded capture, and its values.
+    """Return the chosen layer of a capture, and its values if it is uploaded.
 
     Raises:
-        QuantVizError: None is uploaded, or it cannot be read.
+        QuantVizError: None is chosen, or it cannot be read.
     """
     from quantviz.layers.captures import captured_in
     from quantviz.sources.files import open_tensors
     from quantviz.tensors.lazy import as_stored
 
+    file = st.session_state.get(_CAPTURE_FILE)
+    if file is not None:
+        return _layer_in_folder(file, st.session_state.get(f"{_CAPTURE}_name")), {}
     uploaded, name = _chosen(_CAPTURE)
     content = uploaded.getvalue()
     with open_tensors(content, uploaded.name) as catalog:
         layer = next(each for each in captured_in(catalog) if each.name == name)
     uploads: dict[Source, Stored] = {}
-    for end in ("weight", "inputs", "bias"):
+    for end in _PARTS:
         part = getattr(layer, end)
         if part is not None:
             values, _ = as_stored(part)
@@ -158,10 +177,19 @@ def captured_layer() -> tuple[OwnLayer, Uploads]:
     return OwnLayer(*uploads), uploads
 
 
+def _layer_in_folder(file: str, name: str | None) -> OwnLayer:
+    """Return a layer of a capture in the server's folder: a link can carry it."""
+    if name is None:
+        raise QuantVizError("layer.no_upload")
+    catalog = catalog_of(file)
+    ends = [end for end in _PARTS if f"{name}.{end}" in catalog]
+    return OwnLayer(*(LocalTensor.of(file, f"{name}.{end}", catalog) for end in ends))
+
+
 # ---- an uploaded file --------------------------------------------------------------------------------
 
 
-def _choose_of_file(key: str, read: Callable[[Any], dict[str, str]]) -> Any:
+def _choose_of_upload(key: str, read: Callable[[Any], dict[str, str]]) -> Any:
     """Show the upload of a file in the widget `key`, and the choice of one of the names that `read` finds in
     it, which have labels; return the file, None where there is none that can be read.
     """
@@ -173,18 +201,24 @@ def _choose_of_file(key: str, read: Callable[[Any], dict[str, str]]) -> Any:
     kept = f"{key}_labels"
     if st.session_state.get(kept, ("",))[0] != uploaded.file_id:
         st.session_state[kept] = (uploaded.file_id, _labels(uploaded, read))
-    _, found = st.session_state[kept]
+    found = st.session_state[kept][1]
+    _choose_name(key, found)
+    return None if isinstance(found, QuantVizError) else uploaded
+
+
+def _choose_name(key: str, found: dict[str, str] | QuantVizError) -> None:
+    """Show the choice of one of the labelled names in a file, or the reason why there are none."""
     if isinstance(found, QuantVizError):
         st.error(say_error(found))
-        return None
-    choose_tensor(f"{key}_name", tuple(found), found.__getitem__, _nothing, say(f"{words}.which"))
-    return uploaded
+        return
+    title = say(f"{key.replace('layers_own_', 'layers.own.')}.which")
+    choose_tensor(f"{key}_name", tuple(found), found.__getitem__, _nothing, title)
 
 
-def _labels(uploaded: Any, read: Callable[[Any], dict[str, str]]) -> dict[str, str] | QuantVizError:
-    """Return the names in an upload with their labels, or the reason why there are none."""
+def _labels(file: Any, read: Callable[[Any], dict[str, str]]) -> dict[str, str] | QuantVizError:
+    """Return the names in a file with their labels, or the reason why there are none."""
     try:
-        return read(uploaded)
+        return read(file)
     except QuantVizError as problem:
         return problem
 

@@ -53,7 +53,7 @@ def show_folder(state: LabState) -> None:
         widgets.show("folder_tensor", source.name, "folder")
         widgets.show(_READ_AS, source.read_as, "folder")
     try:
-        _choose_file(_listing(str(data_folder())))
+        _choose_file(listing(str(data_folder())))
         file = st.session_state.get("folder_file")
         if file:
             read_as = st.session_state.get(_READ_AS) or ""
@@ -159,18 +159,18 @@ def first_readable(catalog: Catalog) -> str:
     return some[0]
 
 
-def _choose_file(listing: Listing) -> None:
+def _choose_file(listed: Listing) -> None:
     now = st.session_state.get("folder_file")
-    files = listing.files if now is None or now in listing.files else (now, *listing.files)
-    if listing.skipped:
-        some = ", ".join(visible(short(file)) for file in listing.skipped[:_MOST_NAMED])
-        st.caption(say("folder.skipped", count=len(listing.skipped), some=plain(some)))
+    files = listed.files if now is None or now in listed.files else (now, *listed.files)
+    if listed.skipped:
+        some = ", ".join(visible(short(file)) for file in listed.skipped[:_MOST_NAMED])
+        st.caption(say("folder.skipped", count=len(listed.skipped), some=plain(some)))
     if not files:
         st.caption(say("folder.none"))
         return
     choose_file("folder_file", say("folder.file"), files, _open_file, help=say("folder.help"))
-    if listing.cut_short:
-        st.caption(say("folder.cut_short", count=len(listing.files)))
+    if listed.cut_short:
+        st.caption(say("folder.cut_short", count=len(listed.files)))
 
 
 def choose_file(key: str, label: str, files: Sequence[str], change: Callable[[], None], **look: Any) -> None:
@@ -212,5 +212,6 @@ def _load(first: bool = False) -> None:
 
 
 @st.cache_data(ttl=_LISTING_SECONDS, show_spinner=False)
-def _listing(folder: str) -> Listing:
+def listing(folder: str) -> Listing:
+    """Return the files of the server's folder, as they were a few seconds ago at most."""
     return list_files()
