@@ -6,6 +6,7 @@ import quantviz as qv
 from quantviz.figures.numbers import short_number
 from quantviz.lab.layer_state import read_link, write_link
 from quantviz.models.model_schemes import LayerSchemes, scheme_of_bits
+from quantviz.models.salient_channels import salient_costs
 from quantviz.ui.checkpoints.model_layers import state_of_layer
 from quantviz.ui.checkpoints.model_state import METHODS, ModelState, model_address
 from tests.helpers import session
@@ -39,6 +40,15 @@ def test_each_layer_has_its_cost_and_its_bits():
     at.button_group(key="models_part").set_value("layers").run()
     healthy(at)
     assert chart(at, "models_map")
+
+
+def test_salient_channels_have_their_cost():
+    at = session.opened(PAGE, f="model:character_twin", bits="3", part="salient", lang="en")
+    table = next(each.proto.body for each in at.get("html") if "qv-mixes" in each.proto.body)
+    costs = salient_costs("character_twin", scheme_of_bits(3))
+    for cost in costs.values():
+        assert f"<td>{short_number(cost.kl)}</td><td>{short_number(cost.bits)}</td>" in table
+    assert "scaled × 4: largest inputs" in table
 
 
 def test_a_state_is_its_address():
