@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import streamlit as st
 
 from quantviz.errors import Note, QuantVizError
-from quantviz.layers.layer_sources import OwnLayer
+from quantviz.lab.layer_sources import OwnLayer
 from quantviz.sources import LocalTensor, Source
 from quantviz.sources.local import data_folder
 from quantviz.sources.tensor_text import parse_tensor
