@@ -196,6 +196,17 @@ def test_a_methods_slider_is_its_parameter_in_the_link(method, field, value):
     assert address(healthy(at))["m"] == f"{method}({field}={value})"
 
 
+@pytest.mark.parametrize(
+    ("name", "method", "by_the_weight"),
+    [("loud_input", "smoothquant", False), ("minilm_1_intermediate", "higgs", True)],
+)
+def test_a_weights_sqnr_is_named_where_the_method_rounds_it(name, method, by_the_weight):
+    at = page(name, w="int4_per_row", m=method)
+    lesson = next(each.value for each in healthy(at).markdown if "rounding to nearest" in each.value)
+    assert "it does not help" not in lesson
+    assert ("own SQNR" in lesson) == by_the_weight
+
+
 def test_smoothquant_leads_to_a_layer_that_it_makes_worse():
     state, problems = read_link({**WORSE, "m": "smoothquant"})
     assert not problems
