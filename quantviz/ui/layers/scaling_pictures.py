@@ -268,7 +268,7 @@ def _show_bargain(seen: SeenLayer, nearest: SeenLayer) -> None:
     left, right = st.columns(2, gap="small")
     with left:
         names = tuple(
-            say("method_plots.channel", channel=channel) for channel in range(*group.indices(10**9))
+            say("method_plots.channel", channel=channel) for channel in range(group.start, group.stop)
         )
         bars = Bars(names, _numbers(after), _numbers(before), frozenset({here}), "group")
         _show_bars(bars, "bargain", say("layers.pictures.awq.bargain_alt"))
