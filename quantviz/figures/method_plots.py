@@ -192,7 +192,8 @@ def bars_figure(shown: Bars, *, height: int, language: str = DEFAULT_LANGUAGE, t
     top = max((*shown.values, *shown.before), default=0.0) or 1.0
     layout["yaxis"] |= {"range": [0, 1.2 * top], "showticklabels": False, "showgrid": False}
     layout["xaxis"] |= {"showgrid": False, "title": _title(f"method_plots.{shown.axis}", language)}
-    layout["xaxis"] |= {"tickmode": "array", "tickvals": places if named else [], "ticktext": shown.names}
+    ticks = places if named else []
+    layout["xaxis"] |= {"tickmode": "array", "tickvals": ticks, "ticktext": shown.names, "tickangle": 0}
     if shown.before:
         layout["annotations"] = [
             _legend(text("method_plots.before", language), colours.text, 0),
