@@ -6,13 +6,13 @@ import { filled } from "../ruler/figures.js";
 export function writeLayerNumbers({ used, heldBack, shares, weightDb, cell }, words, writing) {
   const decibels = (value) => `${significant(value, 3, writing)} dB`;
   const texts = {
-    rel_out: percent(heldBack),
+    rel_out: percent(heldBack, writing),
     output_db: decibels(heldBack ? -10 * Math.log10(heldBack) : Infinity),
     weight_db: decibels(weightDb),
-    ...Object.fromEntries(Object.entries(shares).map(([part, share]) => [`part_${part}`, shareOf(share)])),
+    ...Object.fromEntries(Object.entries(shares).map(([part, share]) => [`part_${part}`, shareOf(share, writing)])),
   };
   for (const [name, text] of Object.entries(texts)) write(`[data-qv-layer=${name}] b`, text);
-  write("[data-qv-layer=rel_out] small", filled(words.used, { used: percent(used) }));
+  write("[data-qv-layer=rel_out] small", filled(words.used, { used: percent(used, writing) }));
   const [y, y_hat] = [significant(cell.y, 4, writing), significant(cell.y_hat, 4, writing)];
   const error = plainNumber(cell.error, 3, writing, "+");
   write(".qv-values b", filled(words.values, { y, y_hat, error }));
@@ -24,18 +24,18 @@ function write(place, text) {
 }
 
 // `percent` of Python: an error as a share of the outputs, to three digits.
-export function percent(value) {
-  if (!Number.isFinite(value)) return "∞";
+export function percent(value, writing) {
+  if (!Number.isFinite(value)) return writing.infinite;
   if (value < 1e-6) return `${(100 * value).toFixed(7).replace(/\.?0+$/, "")} %`;
   const places = Math.max(0, 2 - Math.floor(Math.log10(100 * value)));
   return `${(100 * value).toFixed(places)} %`;
 }
 
 // `share_of` of Python: a part's share, which may lie below 0 or above 1.
-export function shareOf(value) {
+export function shareOf(value, writing) {
   const size = 100 * Math.abs(value);
-  const sign = value <= -0.001 ? "−" : "";
-  if (Number.isNaN(size)) return "–";
+  const sign = value <= -0.001 ? writing.minus : "";
+  if (Number.isNaN(size)) return writing.none;
   if (size > 0 && size < 0.1) return `${sign}< 0.1 %`;
   if (size > 99.9 && size < 100) return `${sign}> 99.9 %`;
   return `${sign}${Number(size.toPrecision(3))} %`;

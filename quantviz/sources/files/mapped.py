@@ -226,10 +226,10 @@ def cut_out(data: FileData, lies: StoredRows, shape: Shape, window: Window) -> t
         window = (0 if isinstance(part, int) else slice(0, shape[0], part.step), *window[1:])
     stop = start + packing.byte_count(math.prod(shape))
     in_one_run = all(indices(part) == range(length) for part, length in zip(window, shape, strict=True))
-    if in_one_run and not lies.turned and stop <= data.size:
+    if data.opened and in_one_run and not lies.turned and stop <= data.size:
         # Past the map, whose pages come a few at a time.
         units = np.empty(((stop - start) // packing.size, packing.size), np.uint8)
-        data.source.read_into(units.reshape(-1).data, start)
+        data.opened.read_into(units.reshape(-1).data, start)
         values = packing.decode(torch.from_numpy(units)).flatten()[: math.prod(shape)]
         return values.reshape(window_shape(window))
     return cut(data.part(start, stop), packing, shape, window, turned=lies.turned)

@@ -128,7 +128,8 @@ def fill_stage(
         # The ruler comes before slower parts, and of a small tensor with them.
         with stage.ruler:
             if stage.tab == "range":
-                answer = range_tab.answer_at_once(study, why, state)
+                with _or_else(lambda _: None):  # the tab itself shows the reason
+                    answer = range_tab.answer_at_once(study, why, state)
             curve = range_tab.curve_at_once(study, why, state) if stage.tab == "range" else None
             show_lab_ruler(study, why, state, panels, curve, pays=pays)
             if curve is not None and answer is not None:
