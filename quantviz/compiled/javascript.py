@@ -565,8 +565,8 @@ def write_operations(
     loop = f"for (let i = 0; i < r.{name}.length; i++) {{"
     cells = part("(P, b, r)", [found.name], lambda lines: [loop, *lines, f"r.{name}[i] = {found.name};", "}"])
     results = [each.name for each in made]
-    told = ", ".join(f"Number({each})" for each in results)
-    of_steps = part("(P, b, r, i)", results, lambda lines: [*lines, f"return [{told}];"])
+    returned = ", ".join(f"Number({each})" for each in results)
+    of_steps = part("(P, b, r, i)", results, lambda lines: [*lines, f"return [{returned}];"])
     return numbers.program([f"cells: {cells}", f"steps: {of_steps}"], {"steps": steps})
 
 

@@ -14,11 +14,14 @@ from typing import Any
 
 import torch
 
-from quantviz.compiled.javascript import Program, write_operations
+from quantviz.compiled.javascript import Program, layout_spec, write_operations, write_program
 from quantviz.layers.integer_engines import INTEGER_ENGINES
 from quantviz.layers.integer_operations import layer_operations
 from quantviz.layers.integer_result import IntegerResult, values_of
+from quantviz.layers.integers_of_layer import TO_UNSIGNED, outputs_scheme
+from quantviz.layers.layer_result import LayerResult
 from quantviz.quantization.operations import NamedTensors
+from quantviz.tensors.conversion import dtype_name
 
 #: The sums of codes, which the browser makes: what `acc`, `sum_x` and `sum_w` are at first.
 _SUMS = ("integer_products", "integer_pairs", "integer_sum_x", "integer_sum_w")
@@ -45,6 +48,32 @@ def write_integers(result: IntegerResult) -> Program:
     """
     by_output = result.weights.scale.dim() == 1
     return _written_integers(result.engine, by_output, result.bias is not None, result.activation)
+
+
+def write_steps(layer: LayerResult, result: IntegerResult) -> tuple[dict[str, Any], dict[str, Program]]:
+    """Return what a browser computes the steps of an output with, while a hand changes the layer.
+
+    Args:
+        layer: A small layer under two schemes.
+        result: The same in integers, by `integers_of`.
+
+    Returns:
+        The facts as plain values, and the programs: "program" from sums to codes, and "of_outputs", which
+        chooses scale and zero point of the outputs.
+    """
+    scheme = outputs_scheme(result.number_format)
+    used = (int((~layer.held_back).sum()), layer.shape[2])
+    fmt = scheme.number_format
+    inputs = layer.inputs.scheme
+    moved = inputs is not None and inputs.format != result.inputs.number_format
+    facts = {
+        "layout": layout_spec(scheme.layout(used), used),
+        "activation": result.activation,
+        "ends": (fmt.code_min, fmt.code_max),
+        "moved": TO_UNSIGNED if moved else 0,
+        "bias": None if result.bias is None else dtype_name(result.bias.dtype),
+    }
+    return facts, {"program": write_integers(result), "of_outputs": write_program(scheme)}
 
 
 def numbers_of(result: IntegerResult) -> dict[str, Any]:

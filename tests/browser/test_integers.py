@@ -1,15 +1,23 @@
 """Integer layers in Chromium beside the reference: the same codes, and the same steps of a cell."""
 
 import base64
+import itertools
 
 import numpy as np
 import pytest
+import torch
 
 import quantviz as qv
 from quantviz.browser import read_script
 from quantviz.compiled.javascript import packed_together
+from quantviz.lab.layer_state import ASYMMETRIC
+from quantviz.layers.changes import Changes
 from quantviz.layers.integer_engines import ACTIVATIONS
-from quantviz.layers.integer_javascript import numbers_of, write_integers
+from quantviz.layers.integer_javascript import numbers_of, write_integers, write_steps
+from quantviz.layers.integers_of_layer import integers_of
+from quantviz.layers.layer_result import layer
+from quantviz.schemes.recipes import as_scheme
+from tests.browser.test_multiplying import side_of
 from tests.engines.integer.layers import layers, near_ties, tied_sixes, with_real_biases
 from tests.engines.integer.torch_linear import saturating_layers
 from tests.helpers.browser_arithmetic import LOAD, coded
@@ -44,17 +52,17 @@ def drawn(engine):
         yield from with_real_biases(layers("uint8", "int8"))
 
 
-def result_of(engine, layer):
-    given = {} if layer.bias is None else {"bias_codes": layer.bias}
-    if layer.real_bias is not None:
-        given = {"bias": layer.real_bias}
+def result_of(engine, codes):
+    given = {} if codes.bias is None else {"bias_codes": codes.bias}
+    if codes.real_bias is not None:
+        given = {"bias": codes.real_bias}
     return qv.integer_layer(
-        qv.Codes(layer.q_w, layer.s_w, layer.z_w, layer.w_format),
-        qv.Codes(layer.q_x, layer.s_x, layer.z_x, layer.x_format),
-        qv.QParams(layer.s_y, layer.z_y),
+        qv.Codes(codes.q_w, codes.s_w, codes.z_w, codes.w_format),
+        qv.Codes(codes.q_x, codes.s_x, codes.z_x, codes.x_format),
+        qv.QParams(codes.s_y, codes.z_y),
         engine=engine,
-        number_format=layer.x_format,
-        activation=layer.activation,
+        number_format=codes.x_format,
+        activation=codes.activation,
         **given,
     )
 
@@ -62,8 +70,8 @@ def result_of(engine, layer):
 def asked(engine):
     """The layers of an engine with the cells whose steps are compared, and what the browser is given."""
     results, programs, cases = [], {}, []
-    for layer in drawn(engine):
-        result = result_of(engine, layer)
+    for each in drawn(engine):
+        result = result_of(engine, each)
         program = write_integers(result)
         tokens, _, outputs = result.shape
         cells = {(0, 0), (tokens - 1, outputs - 1), (tokens // 2, outputs // 2)}
@@ -95,6 +103,68 @@ def test_codes_and_steps_are_those_of_the_reference(page, engine):
         assert np.array_equal(q, result.q.numpy()), (result, np.argwhere(q != result.q.numpy())[:5])
         for cell, steps in zip(cells, answer["steps"], strict=True):
             same_steps(steps, result.explain(*cell).steps)
+
+
+HAND = """
+window.follow = ({ cases, shape, values, ...packed }) => {
+  const programs = unpacked(packed);
+  const read = (coded, Kind) => new Kind(Uint8Array.from(atob(coded), c => c.charCodeAt(0)).buffer);
+  const side = each => makeSide({ ...each, program: programs[each.program] });
+  const [held, bias] = [read(values.held, Uint8Array), read(values.bias, Float64Array)];
+  return cases.map(({ sides, known, change, cell }) => {
+    const [x, w] = [read(values.x, Float32Array), read(values.w, Float32Array)];
+    w[change[0] * shape[1] + change[1]] = change[2];
+    const ofInputs = quantizedSide(side(sides[1]), x, held);
+    const ofWeight = quantizedSide(side(sides[0]), w, new Uint8Array(shape[2]));
+    const added = known.bias ? bias : bias.map(() => 0);
+    const own = { x, xHat: ofInputs.x_hat, w, wHat: ofWeight.x_hat, bias: added };
+    const shown = { ...multiplied(own, shape), ofInputs, ofWeight };
+    const found = integerCell(makeIntegers(known, programs), shown, { shape, held, bias: added, cell });
+    return { ...found, x: [...found.x], w: [...found.w] };
+  });
+};
+"""
+PAIRS = (
+    ("int8_per_row", "int8_per_tensor", True),
+    ("int8_per_tensor", "int8_per_tensor", False),
+    ("int8_per_row", ASYMMETRIC, True),
+)
+
+
+def test_the_steps_of_an_output_follow_a_weight(browser):
+    """Every engine on a layer whose weight was changed: codes, scales, biases and steps of the reference."""
+    shape = (11, 33, 6)
+    generator = torch.Generator().manual_seed(3)
+    weight = torch.randn(shape[2], shape[1], generator=generator) * 0.3
+    x = torch.randn(shape[0], shape[1], generator=generator)
+    bias = torch.randn(shape[2], generator=generator).double()
+    change, cell = (4, 7, 2.75), (2, 4)
+    changed = Changes().with_weight(*change).changed(weight, x)
+    programs, cases, wanted = [], [], []
+    for number, (engine, pair) in enumerate(itertools.product(qv.INTEGER_ENGINES, PAIRS)):
+        weights, inputs, static = (as_scheme(pair[0]), as_scheme(pair[1]), pair[2])
+        found = layer(*changed, weights, inputs, bias * (number % 2), static=static)
+        given = {"number_format": ("int8", "uint8")[number // 2 % 2], "activation": ACTIVATIONS[number % 3]}
+        integers = integers_of(found, engine=engine, **given)
+        facts, own = write_steps(found, integers)
+        held = found.held_back
+        places = {name: len(programs) + at for at, name in enumerate(own)}
+        programs += own.values()
+        sides = [side_of(weights, weight.shape, False, held, programs)]
+        sides.append(side_of(inputs, x.shape, static, held, programs))
+        cases.append({"sides": sides, "known": {**facts, **places}, "change": change, "cell": cell})
+        wanted.append(integers.explain(*cell))
+    values = {"x": coded(x), "w": coded(weight), "bias": coded(bias), "held": coded(held.byte())}
+    page = browser.new_page()
+    page.goto("about:blank")
+    page.evaluate(LOAD, read_script("layer_hand_component") + HAND)
+    given = {**packed_together(programs), "cases": cases, "shape": shape, "values": values}
+    answers = page.evaluate("given => follow(given)", given)
+    page.close()
+    for got, why in zip(answers, wanted, strict=True):
+        assert (got["x"], got["w"], got["q"]) == (why.q_x.tolist(), why.q_w.tolist(), why.q)
+        assert got["numbers"] == dict(why.given)
+        same_steps(got["steps"], why.steps)
 
 
 def same_steps(got, wanted):
