@@ -53,6 +53,8 @@ OFFERED_METHODS = (
     "llm_int8",
     "double_quantization",
     "four_over_six",
+    "higgs",
+    "rotation(signs=true)+higgs",
     "bias_correction",
 )
 #: Fields of the state that describe the layer in integers, by their names in a link.

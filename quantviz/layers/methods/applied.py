@@ -182,15 +182,16 @@ class _Work:
                 MappingProxyType(self._traces),
                 self._bits,
                 bias,
-                (*self._notes, *self._remarks()),
+                (*self._notes, *self._remarks(rounded)),
             ),
         )
 
-    def _remarks(self) -> tuple[Note, ...]:
+    def _remarks(self, rounded: Rounded | None) -> tuple[Note, ...]:
         """Return the notes on what a chain does to the way from a weight to its rounded value."""
         notes = []
-        if self._chain.rounding is not None:
-            notes.append(Note.of("method_own_codes", method=self._chain.rounding.id))
+        if rounded is not None and self._chain.rounding is not None:
+            key = "method_own_codes" if rounded.values is None else "method_own_values"
+            notes.append(Note.of(key, method=self._chain.rounding.id))
         if self._bases:
             names = " + ".join(each.id for each in self._chain.bases)
             notes.append(Note.of("method_in_basis", methods=names))

@@ -95,6 +95,7 @@ def test_a_rotation_spreads_a_loud_channel_over_all():
         ("llm_int8", "int8_per_token"),
         ("double_quantization", "nf4_64"),
         ("four_over_six", "modelopt_nvfp4"),
+        ("gptq+higgs", "several"),
     ],
 )
 def test_what_means_nothing_is_refused_with_its_reason(form, words):
@@ -231,6 +232,7 @@ def test_the_optimum_has_the_least_output_error_of_a_rank():
         ("awq+awq_clip", "int4_per_row", None),
         ("awq+gptq+low_rank(rank=2)", "int4_per_row", None),
         ("smoothquant+rotation+gptq", "int4_per_row", "int8_per_token"),
+        ("rotation(signs=true)+higgs+low_rank(rank=2)", "int4_per_row", None),
         ("rotation+llm_int8+low_rank", "int8_per_output", "int8_per_token"),
     ],
 )
