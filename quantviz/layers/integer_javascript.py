@@ -51,7 +51,7 @@ def write_integers(result: IntegerResult) -> Program:
 
 
 def write_steps(layer: LayerResult, result: IntegerResult) -> tuple[dict[str, Any], dict[str, Program]]:
-    """Return what a browser computes the steps of an output with, while a hand changes the layer.
+    """Return the facts and programs for a browser to compute an output's steps while a hand moves something.
 
     Args:
         layer: A small layer under two schemes.
