@@ -2,6 +2,7 @@
 
 import base64
 import itertools
+import json
 
 import numpy as np
 import pytest
@@ -96,7 +97,7 @@ def page(browser):
 @pytest.mark.parametrize("engine", qv.INTEGER_ENGINES)
 def test_codes_and_steps_are_those_of_the_reference(page, engine):
     results, given = asked(engine)
-    answers = page.evaluate("given => run(given)", given)
+    answers = json.loads(page.evaluate("given => JSON.stringify(run(JSON.parse(given)))", json.dumps(given)))
     assert len(results) > 50
     for (result, cells), answer in zip(results, answers, strict=True):
         q = np.frombuffer(base64.b64decode(answer["q"]), np.int32).reshape(result.q.shape)
@@ -159,7 +160,9 @@ def test_the_steps_of_an_output_follow_a_weight(browser):
     page.goto("about:blank")
     page.evaluate(LOAD, read_script("layer_hand_component") + HAND)
     given = {**packed_together(programs), "cases": cases, "shape": shape, "values": values}
-    answers = page.evaluate("given => follow(given)", given)
+    answers = json.loads(
+        page.evaluate("given => JSON.stringify(follow(JSON.parse(given)))", json.dumps(given))
+    )
     page.close()
     for got, why in zip(answers, wanted, strict=True):
         assert (got["x"], got["w"], got["q"]) == (why.q_x.tolist(), why.q_w.tolist(), why.q)
