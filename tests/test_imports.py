@@ -171,7 +171,7 @@ ALLOWED = {
     " quoting schemes sources streaming tensors text whole_files",
     "models": "checkpoints door errors evaluation layers pickling quantization schemes sources streaming text"
     " whole_files",
-    "lab": "errors layers schemes sources tensors",
+    "lab": "errors layers models schemes sources streaming tensors text",
     "figures": "analysis checkpoints door errors evaluation layers models quantization schemes streaming"
     " tensors text",
     "browser": "",
@@ -195,8 +195,8 @@ ALLOWED = {
     " text ui/components ui/lab ui/shell whole_files",
     "ui/lessons": "analysis errors figures lab quantization teaching ui/components ui/lab ui/shell",
     "ui/formats": "errors figures lab quantization schemes text ui/components ui/shell",
-    "ui/layers": "browser compiled errors evaluation figures lab layers schemes sources text ui/components"
-    " ui/lab ui/shell",
+    "ui/layers": "browser compiled errors evaluation figures lab layers models schemes sources text"
+    " ui/components ui/lab ui/shell",
     "ui/golf": "analysis errors figures lab schemes teaching tensors ui/components ui/lab ui/shell",
     "ui/gallery": "browser errors figures sources teaching ui/components ui/shell",
     "ui/teacher": "errors lab teaching text ui/components ui/shell",

@@ -124,7 +124,7 @@ def _answered(request: _Request) -> tuple[str, float]:
 
 def _source_of(request: _Request, name: str) -> Found:
     """Return the layer as links name it, and the folders that the app must offer."""
-    from quantviz.layers.layer_sources import OwnLayer, parse_layer
+    from quantviz.lab.layer_sources import OwnLayer, parse_layer
 
     if request.capture is not None and is_layer_form(request.capture):
         return parse_layer(request.capture), []

@@ -18,9 +18,9 @@ from quantviz.text import DEFAULT_LANGUAGE
 if TYPE_CHECKING:
     import torch
 
+    from quantviz.lab.layer_sources import LayerSource
     from quantviz.layers.captures import Captured, Layers
     from quantviz.layers.layer_result import LayerResult
-    from quantviz.layers.layer_sources import LayerSource
     from quantviz.schemes.scheme import Scheme
     from quantviz.tensors.lazy import Stored
 
@@ -87,7 +87,7 @@ def open_layer(file: str, name: str | None) -> Captured:
         QuantVizError: It cannot be opened, or there is no such layer.
     """
     if is_layer_form(file):
-        from quantviz.layers.layer_sources import parse_layer
+        from quantviz.lab.layer_sources import parse_layer
 
         return parse_layer(file).open()
     layers = open_layers(file)
@@ -98,12 +98,12 @@ def open_layer(file: str, name: str | None) -> Captured:
 
 def is_layer_form(form: str) -> bool:
     """Return whether a text is a layer as links write it."""
-    return form.startswith(("builtin(", "layer("))
+    return form.startswith(("builtin(", "layer(", "model("))
 
 
 def captured_source(file: str, name: str) -> Found:
     """Return a layer of a file of layers as links name it, and the folders that the app must offer."""
-    from quantviz.layers.layer_sources import OwnLayer
+    from quantviz.lab.layer_sources import OwnLayer
     from quantviz.sources.files import open_tensors
 
     with open_tensors(file) as catalog:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from quantviz.lab.layer_sources import ChangedLayer
 from quantviz.lab.layer_state import NEAREST, LayerState
 from quantviz.lab.moves import range_counts
 from quantviz.layers.changes import SMALL, Changes
-from quantviz.layers.layer_sources import ChangedLayer
 from quantviz.schemes.calibration import Given, ManualRange
 from quantviz.schemes.recipes import as_scheme
 

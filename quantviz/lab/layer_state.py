@@ -15,8 +15,8 @@ from types import MappingProxyType
 from typing import Any
 
 from quantviz.errors import QuantVizError
+from quantviz.lab.layer_sources import LayerSource, parse_layer, write_layer
 from quantviz.layers.built_in import BuiltInLayer
-from quantviz.layers.layer_sources import LayerSource, parse_layer, write_layer
 from quantviz.schemes.granularity import Shape
 from quantviz.schemes.recipes import as_scheme
 from quantviz.schemes.scheme import Scheme

@@ -1,8 +1,13 @@
 """The page of a model that runs through AppTest: what it says is what a run gives."""
 
+import pytest
+
 import quantviz as qv
 from quantviz.figures.numbers import short_number
+from quantviz.lab.layer_state import read_link, write_link
 from quantviz.models.model_schemes import LayerSchemes, scheme_of_bits
+from quantviz.models.salient_channels import salient_costs
+from quantviz.ui.checkpoints.model_layers import state_of_layer
 from quantviz.ui.checkpoints.model_state import METHODS, ModelState, model_address
 from tests.helpers import session
 from tests.helpers.session import address, chart, healthy
@@ -37,7 +42,38 @@ def test_each_layer_has_its_cost_and_its_bits():
     assert chart(at, "models_map")
 
 
+def test_salient_channels_have_their_cost():
+    at = session.opened(PAGE, f="model:character_twin", bits="3", part="salient", lang="en")
+    table = next(each.proto.body for each in at.get("html") if "qv-mixes" in each.proto.body)
+    costs = salient_costs("character_twin", scheme_of_bits(3))
+    for cost in costs.values():
+        assert f"<td>{short_number(cost.kl)}</td><td>{short_number(cost.bits)}</td>" in table
+    assert "scaled × 4: largest inputs" in table
+
+
 def test_a_state_is_its_address():
     state = ModelState(2, "g32", METHODS[-1], "int8_token", "int4", "rel_out", "mix", 3, 1)
     assert len(model_address(state)) == 9
     assert model_address(ModelState()) == {}
+
+
+@pytest.mark.parametrize("bits", [16, 4, 3])
+def test_a_layer_opens_under_the_schemes_of_its_model(bits):
+    state = ModelState(bits, "g32", "gptq", "int8_token")
+    found = state_of_layer("character_twin", "model.layers.2.fc2", state)
+    assert read_link(write_link(found)) == (found, ())
+    weights, inputs = found.pair.schemes()
+    schemes = state.schemes().layers
+    assert weights == (None if bits == 16 else schemes.weights)
+    assert inputs == schemes.inputs
+    assert found.method == ("nearest" if bits == 16 else "gptq")
+    if bits == 4:
+        assert str(found.pair) == "int4_g32!int8_per_row"
+
+
+def test_a_layer_of_a_model_opens_from_its_link():
+    link = write_link(state_of_layer("character_twin", "model.layers.0.fc1", ModelState()))
+    at = session.opened("pages/explore/layers.py", **link, lang="en")
+    said = " ".join(each.proto.body for each in at.get("html"))
+    assert "Twin with loud channels, layers.0.fc1</h1>" in said
+    assert link.items() <= address(at).items()

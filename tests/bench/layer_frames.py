@@ -17,9 +17,9 @@ from playwright.sync_api import Browser, sync_playwright
 
 from quantviz.figures.theme import THEMES, rgb
 from quantviz.lab.layer_moves import moved_layer
+from quantviz.lab.layer_sources import parse_layer
 from quantviz.lab.layer_state import LayerState, Pair, write_link
 from quantviz.layers.layer_result import layer
-from quantviz.layers.layer_sources import parse_layer
 from quantviz.ui.layers.words import percent
 from tests.bench.frames import BAR, NEAR, empty_rate
 from tests.bench.servers import ROOT, serving

@@ -4,6 +4,7 @@ from tests.helpers import ROOT
 from tests.helpers.browser import wait_idle
 
 MAP = "[class*=st-key-checkpoints_map] .js-plotly-plot"
+RUNS = ".st-key-models_map .js-plotly-plot"
 #: Whether a square has a number.
 COLOURED = f"""() => (document.querySelector("{MAP}")?._fullData ?? []).some(
     (trace) => trace.type === "heatmap" && trace.zmax !== 1
@@ -60,5 +61,14 @@ def test_a_scan_fills_the_map_and_a_square_leads_to_the_lab_and_back(new_page, s
     page.locator(".st-key-crumbs a").first.click()
     page.wait_for_selector(f"{MAP} .nsewdrag")
     assert "/checkpoints" in page.url
+    # A model that runs: the first square of its map is a layer with its inputs.
+    page.goto(f"{url}/checkpoints?f=model:character_twin&lang=en")
+    page.locator(f"{RUNS} .nsewdrag").first.scroll_into_view_if_needed()
+    box = page.locator(f"{RUNS} .nsewdrag").first.bounding_box()
+    shot(page, "runs")
+    page.mouse.click(box["x"] + box["width"] / 12, box["y"] + box["height"] / 8)
+    page.wait_for_function("location.pathname.endsWith('/layers')")
+    page.get_by_role("heading", name="Twin with loud channels, layers.0.self_attn.q_proj").wait_for()
+    page.wait_for_function("location.search.includes('int4_per_row')")
     page.goto("about:blank")
     assert "Traceback" not in logs[url].read_text(encoding="utf-8")[earlier:]

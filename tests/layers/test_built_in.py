@@ -10,11 +10,11 @@ import pytest
 import torch
 
 import quantviz as qv
+from quantviz.lab.layer_sources import OwnLayer, parse_layer, write_layer
 from quantviz.layers import built_in, captures
 from quantviz.layers.built_in import BUILT_IN_LAYERS, BuiltInLayer
 from quantviz.layers.captures import Captured, captured_in, write_capture
 from quantviz.layers.layer_numbers import errors_by_moments
-from quantviz.layers.layer_sources import OwnLayer, parse_layer, write_layer
 from quantviz.sources.builtin import Builtin
 from quantviz.streaming.regions import read_whole
 from quantviz.text import catalogue, languages

@@ -1,4 +1,6 @@
-"""The attention of a model that runs, and bits for each of its layers within the same size."""
+"""The attention of a model that runs, bits for each of its layers within the same size, and its salient
+channels.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,9 @@ from typing import TYPE_CHECKING
 import streamlit as st
 
 from quantviz.figures.numbers import short_number
+from quantviz.schemes.scheme import Scheme
 from quantviz.ui.checkpoints.model_state import (
+    BITS,
     HEADS,
     RUNNING,
     ModelState,
@@ -25,6 +29,7 @@ from quantviz.ui.shell.words import language, plain, say, sentences, theme
 if TYPE_CHECKING:
     from quantviz.models.attention import AttentionView
     from quantviz.models.mixed_precision import Mix
+    from quantviz.models.salient_channels import SalientCost
 
 _HEIGHT = 210
 
@@ -108,6 +113,31 @@ def show_mix(chosen: str, state: ModelState) -> None:
     st.caption(plain(say("models.mix_about")))
 
 
+def show_salient(chosen: str, state: ModelState) -> None:
+    """Show the cost of the model with 1 % of its input channels kept as they are, or scaled up."""
+    if state.bits == BITS[0]:
+        st.caption(plain(say("models.nothing_rounded")))
+        return
+    found = _salient(RUNNING[chosen], state)
+    kl = {name: short_number(cost.kl) for name, cost in found.items()}
+    answer = say(
+        "models.salient_answer",
+        nothing=kl["nothing"],
+        activation=kl["activation"],
+        weight=kl["weight"],
+        random=kl["random"],
+    )
+    st.markdown(plain(answer))
+    heads = [say(f"models.salient_column.{name}") for name in ("choice", "kl", "bits")]
+    rows = []
+    for name, cost in found.items():
+        treatment, _, factor = name.partition(" ")
+        words = say(f"models.salient.{treatment}", factor=factor)
+        rows.append(f"<tr><th>{words}</th><td>{kl[name]}</td><td>{short_number(cost.bits)}</td></tr>")
+    st.html(f'<div class="qv-mixes">{table_html(heads, rows)}</div>')
+    st.caption(plain(say("models.salient_about")))
+
+
 def _by_layer(mix: Mix) -> str:
     """Return the bits of the kinds of each layer, in their order, layer by layer."""
     layers: dict[str, str] = {}
@@ -124,6 +154,15 @@ def _view(model: str, state: ModelState) -> AttentionView:
     return shared_fact(
         ("attention", model, schemes, state.layer), partial(attention_of, model, schemes, state.layer)
     )
+
+
+def _salient(model: str, state: ModelState) -> Mapping[str, SalientCost]:
+    from quantviz.models.salient_channels import salient_costs
+
+    weights = state.schemes().layers.weights
+    assert isinstance(weights, Scheme)
+    key = f"salient channels of {model} {weights}"
+    return shared_fact(key, lambda: heavily(key, partial(salient_costs, model, weights)))
 
 
 def _mixes(model: str, state: ModelState) -> Mapping[str, Mix]:

@@ -4,24 +4,41 @@ the error through depth.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import streamlit as st
 
 from quantviz.figures.numbers import short_number
+from quantviz.lab import layer_state
+from quantviz.models.model_layer import ModelLayer
+from quantviz.schemes.recipes import RECIPES
+from quantviz.schemes.scheme import Scheme
 from quantviz.ui.checkpoints.model_state import (
+    BITS,
     COLOURS,
+    INPUTS,
     RUNNING,
     ModelState,
     change_model_state,
+    current_model_state,
     effects_of,
     ran,
     tried,
 )
 from quantviz.ui.components.choice import choose_among
+from quantviz.ui.components.component import clicked_mark
 from quantviz.ui.components.small_parts import show_plot
-from quantviz.ui.shell.words import language, plain, say, theme
+from quantviz.ui.shell import errors
+from quantviz.ui.shell.address import turn_to
+from quantviz.ui.shell.words import language, plain, say, sentences, theme
 
+if TYPE_CHECKING:
+    from quantviz.figures.payload import Drawn
+    from quantviz.models.layer_effects import LayerEffect
+
+_LAYERS = "pages/explore/layers.py"
 _MAP = "models_map"
 _HEIGHT = 230
 
@@ -48,8 +65,9 @@ def show_layers(model: str, state: ModelState) -> None:
             label_visibility="collapsed",
         )
         figure = effects_figure(effects, state.colour, language=language(), theme=theme())
-        show_plot(figure, _MAP, say("models.map_alt", colour=say(f"models.colours.{state.colour}")))
-        st.caption(plain(say(f"models.colours_about.{state.colour}")))
+        words = say("models.map_alt", colour=say(f"models.colours.{state.colour}"))
+        _show_clickable(figure, _MAP, words, model, effects)
+        st.caption(plain(sentences(say(f"models.colours_about.{state.colour}"), say("models.map_opens"))))
     with right:
         st.markdown(plain(_sentence(found)))
         for column, cheap in zip(st.columns(2, gap="small"), CHEAP, strict=True):
@@ -58,7 +76,36 @@ def show_layers(model: str, state: ModelState) -> None:
                     effects, cheap, height=_HEIGHT, language=language(), theme=theme()
                 )
                 words = say("models.predicts_alt", number=say(f"models.colours.{cheap}"))
-                show_plot(figure, f"models_predicts_{cheap}", words)
+                _show_clickable(figure, f"models_predicts_{cheap}", words, model, effects)
+
+
+def _show_clickable(figure: Drawn, key: str, alt: str, model: str, effects: Sequence[LayerEffect]) -> None:
+    """Show a plot in which a click on the mark of an effect opens its layer."""
+
+    def open_clicked() -> None:
+        at = clicked_mark(key, lambda number: number in range(len(effects)))
+        if at is not None:
+            found = state_of_layer(model, effects[int(at)].name, current_model_state())
+            turn_to(_LAYERS, layer_state.write_link(found))
+
+    show_plot(figure, key, alt, on_select=errors.safely(open_clicked), selection_mode="points")
+
+
+def state_of_layer(model: str, name: str, state: ModelState) -> layer_state.LayerState:
+    """Return the state of the page of layers with a layer of a model under the schemes of a state."""
+    schemes = state.schemes().layers
+    weights = layer_state.AS_IT_IS
+    # The model's own weights have 16 bits.
+    if isinstance(schemes.weights, Scheme) and state.bits != BITS[0]:
+        named = (name for name, recipe in RECIPES.items() if recipe == schemes.weights)
+        weights = next(named, str(schemes.weights))
+    found = dataclasses.replace(
+        layer_state.opening(),
+        source=ModelLayer(model, name),
+        pair=layer_state.Pair(weights, INPUTS[state.inputs] or layer_state.AS_IT_IS),
+        method=schemes.method,
+    )
+    return found.fitting()
 
 
 def show_depth(chosen: str) -> None:

@@ -11,7 +11,7 @@ import streamlit as st
 
 from quantviz.errors import QuantVizError
 from quantviz.figures.numbers import short_number
-from quantviz.ui.checkpoints.model_inside import show_attention, show_mix
+from quantviz.ui.checkpoints.model_inside import show_attention, show_mix, show_salient
 from quantviz.ui.checkpoints.model_layers import show_depth, show_layers
 from quantviz.ui.checkpoints.model_state import (
     BITS,
@@ -99,6 +99,8 @@ def _show_part(chosen: str, state: ModelState) -> None:
         show_depth(chosen)
     elif state.part == "attention":
         show_attention(chosen, state)
+    elif state.part == "salient":
+        show_salient(chosen, state)
     else:
         show_mix(chosen, state)
 

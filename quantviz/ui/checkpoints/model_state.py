@@ -53,7 +53,7 @@ _TRIED = "models_tried"
 COLOURS = ("kl_alone", "kl_others", "rel_out", "weight_db")
 
 #: The parts below the texts, and the numbers of layers, and of heads in each.
-PARTS = ("layers", "depth", "attention", "mix")
+PARTS = ("layers", "depth", "attention", "mix", "salient")
 HEADS = 4
 
 

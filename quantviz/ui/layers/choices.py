@@ -7,9 +7,9 @@ from typing import Any
 
 import streamlit as st
 
+from quantviz.lab.layer_sources import parse_layer, write_layer
 from quantviz.lab.layer_state import AS_IT_IS, INPUTS, PAIRS, WEIGHTS, LayerState, Pair, name_of_pair
 from quantviz.layers.built_in import BUILT_IN_LAYERS, BuiltInLayer
-from quantviz.layers.layer_sources import parse_layer, write_layer
 from quantviz.ui.components.choice import choose_among, show_button
 from quantviz.ui.layers.own_layer import show_own_layer
 from quantviz.ui.layers.state import can_turn, change_state, current_state, put_state, turn

@@ -7,7 +7,7 @@ import math
 import streamlit as st
 
 from quantviz.errors import QuantVizError
-from quantviz.layers.layer_sources import LayerSource, OwnLayer
+from quantviz.lab.layer_sources import LayerSource, OwnLayer
 from quantviz.sources import SOURCES, Source
 from quantviz.ui.components.choice import show_button, switch
 from quantviz.ui.layers.state import current_state, put_state

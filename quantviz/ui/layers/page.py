@@ -12,6 +12,7 @@ import streamlit as st
 from quantviz.errors import QuantVizError
 from quantviz.lab.layer_state import LayerState, write_link
 from quantviz.layers.built_in import BuiltInLayer
+from quantviz.models.model_layer import ModelLayer
 from quantviz.ui.components.choice import choose_among
 from quantviz.ui.components.clipboard import show_copy_link
 from quantviz.ui.components.page_header import show_header
@@ -61,7 +62,7 @@ def show_page() -> None:
     state = current_state()
     source = state.source
     layer = source.title(language())
-    hint = source.look(language()) if isinstance(source, BuiltInLayer) else say("layers.hint")
+    hint = source.look(language()) if isinstance(source, BuiltInLayer | ModelLayer) else say("layers.hint")
     title = " › ".join((say("pages.layers"), layer))
     name_tab(say("pages.layers"), layer)
     _, actions = show_header(title, hint, ("pages/explore/checkpoints.py", say("pages.checkpoints")))

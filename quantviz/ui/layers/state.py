@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import streamlit as st
 
 from quantviz.errors import QuantVizError
+from quantviz.lab.layer_sources import ChangedLayer, LayerSource
 from quantviz.lab.layer_state import NEAREST, LayerState, Lines, Pair, read_link
-from quantviz.layers.layer_sources import ChangedLayer, LayerSource
 from quantviz.ui.lab.tensor import at_hand
 from quantviz.ui.shell import address
 from quantviz.ui.shell.bounds import SESSION_BYTES

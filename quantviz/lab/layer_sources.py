@@ -1,6 +1,8 @@
-"""The layers that a link can name: a built-in one, or a weight and inputs from any two sources of tensors.
+"""The layers that a link can name: a built-in one, one of a built-in model, or a weight and inputs from any
+two sources of tensors.
 
 builtin(name=loud_weight)
+model(name=character_twin,layer=model.layers.2.fc1)
 layer(builtin(name=real_weight),normal(rows=320,cols=64,seed=1))
 changed(builtin(name=loud_weight),w1.2=3.5,x0=2.0)
 """
@@ -14,6 +16,7 @@ from typing import TYPE_CHECKING, ClassVar, TypeAlias
 from quantviz.errors import QuantVizError
 from quantviz.layers.built_in import BuiltInLayer
 from quantviz.layers.changes import Changes
+from quantviz.models.model_layer import ModelLayer
 from quantviz.schemes import text_form
 from quantviz.schemes.granularity import Shape
 from quantviz.sources import parse_source, write_source
@@ -98,7 +101,7 @@ class ChangedLayer:
     (2.5, 7.0)
     """
 
-    source: BuiltInLayer | OwnLayer
+    source: BuiltInLayer | ModelLayer | OwnLayer
     changes: Changes
     id: ClassVar[str] = "changed"
 
@@ -116,7 +119,7 @@ class ChangedLayer:
 
     @property
     def parts(self) -> tuple[Source, ...]:
-        """Return the sources of the tensors that it is made of; none of a built-in one."""
+        """Return the sources of the tensors that it is made of; none of a built-in one or a model's."""
         return self.source.parts
 
     @property
@@ -160,14 +163,14 @@ class ChangedLayer:
         return text("layers.changed", language, name=self.source.title(language))
 
 
-LayerSource: TypeAlias = BuiltInLayer | OwnLayer | ChangedLayer
+LayerSource: TypeAlias = BuiltInLayer | ModelLayer | OwnLayer | ChangedLayer
 
 
 def parse_layer(form: str, *, present: bool = True) -> LayerSource:
     """Return the layer written as `form`.
 
     Raises:
-        QuantVizError: The form is no layer's, there is no such built-in one, or its tensors do not fit.
+        QuantVizError: The form is no layer's, there is no such one, or its tensors do not fit.
 
     >>> parse_layer("builtin(name=loud_weight)")
     BuiltInLayer(name='loud_weight')
@@ -189,6 +192,11 @@ def parse_layer(form: str, *, present: bool = True) -> LayerSource:
         if set(fields) != {"name"}:
             raise QuantVizError("layer.form", got=form)
         source = BuiltInLayer(fields["name"])
+    elif name == ModelLayer.id:
+        _, fields = text_form.read_head(form)
+        if set(fields) != {"name", "layer"}:
+            raise QuantVizError("layer.form", got=form)
+        source = ModelLayer(**fields)
     else:
         raise QuantVizError("layer.form", got=form)
     for problem in source.problems():
@@ -202,7 +210,7 @@ def write_layer(source: LayerSource) -> str:
     >>> write_layer(BuiltInLayer("loud_weight"))
     'builtin(name=loud_weight)'
     """
-    if isinstance(source, BuiltInLayer):
+    if isinstance(source, BuiltInLayer | ModelLayer):
         return source.key
     if isinstance(source, ChangedLayer):
         return source.around(write_layer(source.source))

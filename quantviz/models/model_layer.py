@@ -1,0 +1,92 @@
+"""A linear layer of a built-in model as a layer that a link can name.
+
+model(name=character_twin,layer=model.layers.2.fc1)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from quantviz.errors import QuantVizError
+from quantviz.schemes.granularity import Shape
+from quantviz.sources.base import AtHand, Source
+from quantviz.text import text
+
+if TYPE_CHECKING:
+    from quantviz.layers.captures import Captured
+
+#: Tokens of the text for calibration that a layer's inputs are of.
+TOKENS = 1024
+
+
+@dataclass(frozen=True)
+class ModelLayer:
+    """A linear layer of a built-in model: its weight, and its inputs on the text for calibration.
+
+    >>> ModelLayer("character", "model.layers.0.fc1").shape
+    (1024, 128, 512)
+    >>> next(ModelLayer("character", "model.layers.9.fc1").problems()).key
+    'model.no_layer'
+    """
+
+    #: One of `MODELS`.
+    name: str
+    #: The layer's name in the network, one of `Sizes.linear_layers`.
+    layer: str
+    id: ClassVar[str] = "model"
+
+    @property
+    def parts(self) -> tuple[Source, ...]:
+        """Return the sources of tensors that it is made of: none."""
+        return ()
+
+    @property
+    def shape(self) -> Shape:
+        """Return the numbers of tokens, of input channels and of outputs, without reading its values."""
+        from quantviz.models.network import Sizes
+
+        outputs, inputs = Sizes().shapes()[f"{self.layer}.weight"]
+        return TOKENS, inputs, outputs
+
+    @property
+    def key(self) -> str:
+        """Return its text form, which identifies it."""
+        return f"{self.id}(name={self.name},layer={self.layer})"
+
+    def problems(self) -> Iterator[QuantVizError]:
+        """Yield an error if there is no such model, or no such layer."""
+        from quantviz.models.character_model import MODELS
+        from quantviz.models.network import Sizes
+
+        layers = Sizes().linear_layers()
+        if self.name not in MODELS:
+            yield QuantVizError("model.unknown", got=self.name, known=", ".join(MODELS))
+        elif self.layer not in layers:
+            yield QuantVizError("model.no_layer", got=self.layer, known=", ".join(layers))
+
+    def open(self, at_hand: AtHand = AtHand()) -> Captured:  # noqa: B008 (it holds nothing)
+        """Return the layer with its values.
+
+        Raises:
+            QuantVizError: There is no such layer.
+        """
+        from quantviz.layers.captures import Captured
+        from quantviz.models.character_model import network_of
+        from quantviz.models.quantizing import watched_on_calibration
+
+        for problem in self.problems():
+            raise problem
+        tensors = network_of(self.name).tensors
+        inputs = watched_on_calibration(self.name)[self.layer]
+        weight = tensors[f"{self.layer}.weight"]
+        return Captured(self.layer, "linear", weight, inputs, tensors.get(f"{self.layer}.bias"), len(inputs))
+
+    def title(self, language: str) -> str:
+        """Return the layer's name for people: its model's, and its own in the network."""
+        return text(f"layers.in_model.{self.name}", language, layer=self.layer.removeprefix("model."))
+
+    def look(self, language: str) -> str:
+        """Return the sentence on where its weight and its inputs are from."""
+        return text("layers.in_model.look", language)
