@@ -21,11 +21,13 @@ _STYLE = """
   background: color-mix(in srgb, #c8591b calc(var(--w, 0) * 1%), var(--surface)); }
 .muted { color: var(--muted); }
 """
+#: Columns of words, which stand at the left.
+_OF_WORDS = ("layer", "method")
 #: Share of the colour that the largest error of a map has, in percent.
 _FULL = 60
 _COLUMNS = (
-    *("layer", "rel_out_used", "rel_out_held_back", "weight_sqnr_db", "loud_input", "loud_input_times"),
-    *("loud_weight", "loud_weight_times"),
+    *("layer", "method", "rel_out_used", "rel_out_held_back", "weight_sqnr_db"),
+    *("loud_input", "loud_input_times", "loud_weight", "loud_weight_times"),
 )
 
 Row = Mapping[str, Any]
@@ -65,7 +67,7 @@ def layers_page(rows: Sequence[Row], *, title: str, language: str = DEFAULT_LANG
         maps = (f"<div><h2>{word(each.name)}</h2>{_map(kinds, rows, each, word)}</div>" for each in _MAPS)
         body.append(f'<div class="maps wide">{"".join(maps)}</div>')
     known = sorted((row for row in rows if row["status"] == "ok"), key=lambda row: -row["rel_out_held_back"])
-    headings = [(word(name), "number" if name != "layer" else "") for name in _COLUMNS]
+    headings = [(word(name), "" if name in _OF_WORDS else "number") for name in _COLUMNS]
     table = [[_cell(row.get(name)) for name in _COLUMNS] for row in known]
     body += [f"<h2>{word('table')}</h2>", html_table(headings, table)]
     refused = [row for row in rows if row["status"] != "ok"]

@@ -14,6 +14,8 @@ from quantviz.text import DEFAULT_LANGUAGE, text
 
 #: Points of a drawn Gaussian.
 _POINTS = 121
+#: Bars that have room for a name and a number each.
+_MOST_NAMED = 6
 
 
 @dataclass(frozen=True)
@@ -141,6 +143,62 @@ def mirrored_figure(
         _side_name(text(f"method_plots.{words}", language), most, colour, top=sign > 0)
         for _, _, most, sign, colour, words in sides
     ]
+    return Drawn({"data": traces, "layout": layout})
+
+
+@dataclass(frozen=True)
+class Bars:
+    """A few errors side by side, with those before as an outline."""
+
+    #: The name of each bar, below it; none of many bars has room for its own.
+    names: tuple[str, ...]
+    values: tuple[float, ...]
+    before: tuple[float, ...] = ()
+    #: The places of bars that are lit.
+    lit: frozenset[int] = frozenset()
+    #: The key of the axis' words under `[method_plots]`.
+    axis: str = ""
+    #: Whether the values are shares, each written above its bar in percent.
+    percent: bool = False
+
+
+def bars_figure(shown: Bars, *, height: int, language: str = DEFAULT_LANGUAGE, theme: str = "light") -> Drawn:
+    """Return the bars from 0 up, with the outline of those before."""
+    colours = THEMES[theme]
+    places = list(range(len(shown.values)))
+    named = len(places) <= _MOST_NAMED
+    written = [f"{100 * value:.3g} %" if shown.percent else short_number(value) for value in shown.values]
+    bars = {
+        "type": "bar",
+        "x": places,
+        "y": shown.values,
+        "marker": {
+            "color": [colours.lit if at in shown.lit else colours.schemes[0] for at in places],
+            "line": {"width": 0},
+        },
+        "text": written if named else None,
+        "textposition": "outside" if named else "none",
+        "textfont": {"size": 12, "color": colours.text},
+        "cliponaxis": False,
+        "hovertext": [f"{name}: {value}" for name, value in zip(shown.names, written, strict=True)],
+        "hovertemplate": "%{hovertext}<extra></extra>",
+    }
+    traces = [bars]
+    if shown.before:
+        line = {"color": colours.text, "width": 1, "shape": "hvh"}
+        traces.append(scatter("lines", places, shown.before, hoverinfo="skip", line=line))
+    layout = bare_layout(colours, height, (10, 10, 8, 36))
+    layout |= {"bargap": 0.2}
+    top = max((*shown.values, *shown.before), default=0.0) or 1.0
+    layout["yaxis"] |= {"range": [0, 1.2 * top], "showticklabels": False, "showgrid": False}
+    layout["xaxis"] |= {"showgrid": False, "title": _title(f"method_plots.{shown.axis}", language)}
+    ticks = places if named else []
+    layout["xaxis"] |= {"tickmode": "array", "tickvals": ticks, "ticktext": shown.names, "tickangle": 0}
+    if shown.before:
+        layout["annotations"] = [
+            _legend(text("method_plots.before", language), colours.text, 0),
+            _legend(text("method_plots.after", language), colours.schemes[0], 1),
+        ]
     return Drawn({"data": traces, "layout": layout})
 
 

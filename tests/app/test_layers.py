@@ -2,6 +2,7 @@
 
 import html
 import json
+import pickle
 import re
 
 import numpy as np
@@ -13,6 +14,7 @@ from quantviz.lab.layer_state import read_link
 from quantviz.layers.built_in import BUILT_IN_LAYERS, BuiltInLayer
 from quantviz.layers.integers_of_layer import integers_of
 from quantviz.schemes.recipes import RECIPES
+from quantviz.ui.layers import state
 from quantviz.ui.layers.page import TABS
 from quantviz.ui.layers.scaling_pictures import WORSE
 from quantviz.ui.layers.words import percent
@@ -196,8 +198,52 @@ def test_a_methods_slider_is_its_parameter_in_the_link(method, field, value):
     assert address(healthy(at))["m"] == f"{method}({field}={value})"
 
 
+@pytest.mark.parametrize(
+    ("name", "method", "by_the_weight"),
+    [("loud_input", "smoothquant", False), ("minilm_1_intermediate", "higgs", True)],
+)
+def test_a_weights_sqnr_is_named_where_the_method_rounds_it(name, method, by_the_weight):
+    at = page(name, w="int4_per_row", m=method)
+    lesson = next(each.value for each in healthy(at).markdown if "rounding to nearest" in each.value)
+    assert "it does not help" not in lesson
+    assert ("own SQNR" in lesson) == by_the_weight
+
+
+def test_a_method_that_takes_long_works_in_another_process(monkeypatch):
+    keys = []
+
+    def far(key, work):
+        keys.append(key)
+        return pickle.loads(pickle.dumps(pickle.loads(pickle.dumps(work))()))
+
+    monkeypatch.setattr(state, "heavily", far)
+    monkeypatch.setattr(state, "HEAVY_PRODUCTS", 10 * 4**3)
+    form = "adaround(steps=10)"
+    at = page("loud_weight", w="int4_per_row", m=form)
+    layer = BuiltInLayer("loud_weight").open()
+    found = qv.layer(layer.weight, layer.inputs, "int4_per_row", "int8_per_tensor", method=form).rel_out
+    assert f"{percent(found.held_back)} held back" in numbers(healthy(at))
+    assert len(keys) == 1
+    assert form in keys[0]
+
+
+@pytest.mark.parametrize(
+    ("method", "shape", "long"),
+    [
+        ("gptq", (320, 384, 256), False),
+        ("gptq", (320, 1536, 128), True),
+        ("adaround", (32, 48, 8), False),
+        ("rotation+adaround", (320, 384, 256), True),
+        ("rotation", (320, 2**14, 2**14), False),
+        ("nearest", (320, 2**14, 2**14), False),
+    ],
+)
+def test_long_methods_are_those_of_many_multiplications(method, shape, long):
+    assert state.is_long(method, shape) == long
+
+
 def test_smoothquant_leads_to_a_layer_that_it_makes_worse():
-    state, problems = read_link({**WORSE, "m": "smoothquant"})
+    worse, problems = read_link({**WORSE, "m": "smoothquant"})
     assert not problems
-    assert state.source == BuiltInLayer("minilm_0_output")
-    assert state.pair.schemes() == (RECIPES["int8_per_row"], RECIPES["int8_per_tensor"])
+    assert worse.source == BuiltInLayer("minilm_0_output")
+    assert worse.pair.schemes() == (RECIPES["int8_per_row"], RECIPES["int8_per_tensor"])

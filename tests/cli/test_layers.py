@@ -111,6 +111,7 @@ def test_all_layers_are_a_table_a_page_and_a_gate(folder):
         written = page.read_text(encoding="utf-8")
         assert "<script" not in written
         assert written.count('class="map"') == 2
+        assert written.count("<td>nearest</td>") == 3
 
 
 def test_what_does_not_fit_is_found_and_what_cannot_be_used_refused(folder):

@@ -5,10 +5,12 @@ import math
 import pytest
 
 from quantviz.figures.method_plots import (
+    Bars,
     Curve,
     Histogram,
     Mirrored,
     Singular,
+    bars_figure,
     curve_figure,
     mirrored_figure,
     singular_figure,
@@ -39,6 +41,18 @@ def test_mirrored_bars_are_shares_of_their_sides_largest():
     assert lower["y"] == [-1.0, -0.5]
     assert "channel 3" in upper["text"][0]
     assert upper["marker"]["color"][0] != upper["marker"]["color"][1]
+
+
+def test_few_bars_have_names_and_shares_and_many_have_an_outline_alone():
+    few = bars_figure(Bars(("none", "best"), (0.04, 0.01), axis="kept", percent=True), height=100).to_dict()
+    assert few["data"][0]["text"] == ["4 %", "1 %"]
+    assert few["layout"]["xaxis"]["ticktext"] == ("none", "best")
+    names = tuple(map(str, range(32)))
+    many = Bars(names, (0.5,) * 32, (1.0,) * 32, frozenset({3}), "group")
+    bars, outline = bars_figure(many, height=100).to_dict()["data"]
+    assert bars["text"] is None
+    assert outline["y"] == (1.0,) * 32
+    assert bars["marker"]["color"][3] != bars["marker"]["color"][4]
 
 
 def test_a_histogram_has_the_gaussian_of_its_bins():

@@ -245,6 +245,11 @@ class RoundingMethod(Method):
 
     stage: ClassVar[Stage] = "rounding"
 
+    @property
+    def passes(self) -> int:
+        """Return about how many times it multiplies the weight by H."""
+        return 1
+
     @abstractmethod
     def round(self, task: Task) -> Rounded:
         """Return the rounded weight."""

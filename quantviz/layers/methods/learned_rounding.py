@@ -115,6 +115,10 @@ class AdaRound(_Learned):
     id: ClassVar[str] = "adaround"
     cost: ClassVar[str] = "N n² + steps · m n²"
 
+    @property
+    def passes(self) -> int:
+        return self.steps
+
     def problems(self) -> Iterator[QuantVizError]:
         yield from between(self, "steps", 1, 100_000)
         yield from between(self, "rate", 1e-6, 10)
@@ -172,6 +176,10 @@ class SignRound(_Learned):
     ranges: bool = True
     id: ClassVar[str] = "signround"
     cost: ClassVar[str] = "N n² + steps · m n²"
+
+    @property
+    def passes(self) -> int:
+        return self.steps
 
     def problems(self) -> Iterator[QuantVizError]:
         yield from between(self, "steps", 1, 100_000)

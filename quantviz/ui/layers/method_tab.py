@@ -93,9 +93,11 @@ def _lesson(seen: SeenLayer, state: LayerState) -> str:
         "db": decibels(seen.weight_db),
         "db_before": decibels(nearest.weight_db),
     }
-    key = "helps" if now.held_back < before.held_back else "hurts"
-    if key == "hurts" and now.used < before.used:
-        key = "overfits"
+    if now.held_back < before.held_back:
+        # Without a rounding the weight itself is not what the method improves.
+        key = "helps" if seen.result.method.rounding is None else "rounds_better"
+    else:
+        key = "overfits" if now.used < before.used else "hurts"
     return say(f"layers.method.{key}", **words)
 
 

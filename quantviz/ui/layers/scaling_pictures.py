@@ -19,7 +19,7 @@ from quantviz.ui.shell.words import language, plain, say, theme
 if TYPE_CHECKING:
     import torch
 
-    from quantviz.figures.method_plots import Curve, Mirrored
+    from quantviz.figures.method_plots import Bars, Curve, Mirrored
 
 #: CSS pixels of a plot, and of the wider one of ranks.
 _HEIGHT = 190
@@ -212,7 +212,6 @@ def show_rotation(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> 
 def show_awq(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> None:
     """Show r as a slider, its curve, the salient channels, and the bargain of one group."""
     from quantviz.figures.method_plots import Curve, Mirrored
-    from quantviz.layers.methods.awq import kept_apart
 
     trace = seen.result.trace["awq"]
     given = _field(state, "awq", "ratio")
@@ -246,7 +245,17 @@ def show_awq(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> None:
             channels=tuple(order.tolist()),
         )
         _show_mirrored(bars, "awq_channels")
-    st.markdown(plain(_bargain(seen, nearest, cell[1])))
+    _show_bargain(seen, nearest)
+
+
+def _show_bargain(seen: SeenLayer, nearest: SeenLayer) -> None:
+    """Show the loudest channel's group before and after scaling, beside channels kept in float16 instead."""
+    from quantviz.figures.method_plots import Bars
+    from quantviz.layers.methods.awq import kept_apart
+
+    group, here = _loudest_group(seen, nearest)
+    before, after = (_errors_of_channels(each, group) for each in (nearest, seen))
+    st.markdown(plain(_bargain(seen, group, here, before, after)))
     every = slice(None)
     kept = kept_apart(
         nearest.result.weights.values(every),
@@ -255,30 +264,48 @@ def show_awq(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> None:
         nearest.result.held_back,
         _SALIENT,
     )
-    st.caption(
-        say(
-            "layers.pictures.awq.kept",
-            count=kept.count,
-            none=percent(kept.none),
-            by_inputs=percent(kept.by_inputs),
-            by_weights=percent(kept.by_weights),
-            at_random=percent(kept.at_random),
+    errors = {name: getattr(kept, name) for name in ("none", "at_random", "by_weights", "by_inputs")}
+    left, right = st.columns(2, gap="small")
+    with left:
+        names = tuple(
+            say("method_plots.channel", channel=channel) for channel in range(group.start, group.stop)
         )
-    )
+        bars = Bars(names, _numbers(after), _numbers(before), frozenset({here}), "group")
+        _show_bars(bars, "bargain", say("layers.pictures.awq.bargain_alt"))
+    with right:
+        names = tuple(say(f"layers.pictures.awq.keep.{name}") for name in errors)
+        bars = Bars(names, tuple(errors.values()), axis="kept", percent=True)
+        said = {name: percent(error) for name, error in errors.items()}
+        _show_bars(bars, "kept", say("layers.pictures.awq.kept", count=kept.count, **said))
 
 
-def _bargain(seen: SeenLayer, nearest: SeenLayer, output: int) -> str:
-    """Return the sentence on the group of the loudest channel: its error falls, its neighbours' rises."""
+def _show_bars(bars: Bars, key: str, alt: str) -> None:
+    from quantviz.figures.method_plots import bars_figure
+
+    figure = bars_figure(bars, height=_HEIGHT, language=language(), theme=theme())
+    show_plot(figure, f"layers_awq_{key}", alt)
+
+
+def _loudest_group(seen: SeenLayer, nearest: SeenLayer) -> tuple[slice, int]:
+    """Return the channels that share a scale with the one of the loudest inputs, and its place in them."""
     trace = seen.result.trace["awq"]
     channel = int(trace.x_mean.argmax())
     study = nearest.result.weights.study
     width = len(trace.x_mean)
     size = study.layout.block_shape[-1] if study is not None and len(study.layout.block_shape) == 2 else width
-    group = slice(channel // size * size, min(channel // size * size + size, width))
-    before, after = (
-        each.result.weights.changes(slice(None))[:, group].square().mean(0).sqrt() for each in (nearest, seen)
-    )
-    here = channel - group.start
+    first = channel // size * size
+    return slice(first, min(first + size, width)), channel - first
+
+
+def _errors_of_channels(seen: SeenLayer, group: slice) -> torch.Tensor:
+    """Return the root mean square of the weight's error in each channel of a group."""
+    return seen.result.weights.changes(slice(None))[:, group].square().mean(0).sqrt()
+
+
+def _bargain(seen: SeenLayer, group: slice, here: int, before: torch.Tensor, after: torch.Tensor) -> str:
+    """Return the sentence on the group of the loudest channel: its error falls, its neighbours' rises."""
+    trace = seen.result.trace["awq"]
+    channel = group.start + here
     others = [at for at in range(len(before)) if at != here]
     return say(
         "layers.pictures.awq.bargain",

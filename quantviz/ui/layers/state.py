@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import streamlit as st
@@ -15,8 +15,10 @@ from quantviz.lab.layer_sources import ChangedLayer, LayerSource
 from quantviz.lab.layer_state import NEAREST, LayerState, Lines, Pair, read_link
 from quantviz.ui.lab.tensor import at_hand
 from quantviz.ui.shell import address
-from quantviz.ui.shell.bounds import SESSION_BYTES
+from quantviz.ui.shell.bounds import HEAVY_PRODUCTS, SESSION_BYTES
+from quantviz.ui.shell.heavy_work import heavily
 from quantviz.ui.shell.shared_cache import Shared, shared_fact
+from quantviz.ui.shell.words import say
 
 if TYPE_CHECKING:
     from quantviz.layers.captures import Captured
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from quantviz.layers.layer_picture import LayerPicture
     from quantviz.layers.layer_result import LayerResult
     from quantviz.layers.parts import Cells
+    from quantviz.schemes.granularity import Shape
 
 T = TypeVar("T")
 _STATE = "layers_state"
@@ -192,7 +195,8 @@ def seen_layer(state: LayerState, pair: Pair | None = None, method: str | None =
 
         opened = source.open(at_hand())
         weights, inputs = wanted.schemes()
-        result = quantized(
+        work = partial(
+            quantized,
             opened.weight,
             opened.inputs,
             weights,
@@ -202,10 +206,26 @@ def seen_layer(state: LayerState, pair: Pair | None = None, method: str | None =
             static=wanted.static,
             seed=state.seed,
         )
+        if is_long(chain, opened.shape):
+            with st.spinner(say("layers.method.working"), show_time=True):
+                result = heavily(key, work)
+        else:
+            result = work()
         unchanged = source.source.open(at_hand()) if isinstance(source, ChangedLayer) else opened
         return SeenLayer(result, source, key, unchanged)
 
     return _kept(source, key, make)
+
+
+def is_long(form: str, shape: Shape) -> bool:
+    """Return whether a chain of methods is long work on a layer of so many tokens, inputs and outputs."""
+    if form == NEAREST:
+        return False
+    from quantviz.layers.methods.chain import as_chain
+
+    rounding = as_chain(form).rounding
+    _, inputs, outputs = shape
+    return rounding is not None and rounding.passes * outputs * inputs**2 >= HEAVY_PRODUCTS
 
 
 def errors_of_chains(state: LayerState, chains: tuple[str, ...]) -> tuple[float, ...]:

@@ -1,0 +1,113 @@
+"""A class before a model that runs: thirty people who all move its bits at once.
+
+    python -m tests.bench.model_bits [--rounds 5] [--own]
+
+Sessions as in `tests.bench.classroom`, on one server that has just started. In each round all thirty choose
+other bits within one second, by chance. All have the same other schemes, or with `--own` each those of its
+own, so that no answer was computed for another. An answer counts from when the change was due until all of
+it has come; the bar is that 95 % take at most 5 s. Prints each round, and then all of them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import itertools
+import statistics
+import sys
+import time
+from collections.abc import Sequence
+
+from streamlit.proto.WidgetStates_pb2 import WidgetState
+
+from quantviz.ui.checkpoints.model_state import CACHES, INPUTS, METHODS, RUNNING, SHARED
+from tests.bench.classroom import Answers, Session
+from tests.bench.servers import ROOT, server_process
+
+#: People, and the seconds within which all of them move the bits.
+PEOPLE, WITHIN = 30, 1.0
+#: 95 % of the answers within so many seconds.
+P95 = 5.0
+#: The part of the page that is open: the error through depth, which takes no more runs.
+_PART = "depth"
+
+
+class Mover(Session):
+    """One browser tab in which somebody moves the bits."""
+
+    def _some_change(self) -> WidgetState:
+        name, element = next(
+            (name, element) for name, (_, element) in self._widgets.items() if name.endswith("-models_bits")
+        )
+        before = self._states.get(name)
+        now = before.string_array_value.data[0] if before else element.options[int(element.default[0])]
+        state = WidgetState(id=name)
+        state.string_array_value.data.append(
+            self.random.choice([each for each in element.options if each != now])
+        )
+        return state
+
+
+def queries(own: bool) -> list[str]:
+    """The query of each session."""
+    schemes = itertools.product(METHODS, SHARED, INPUTS, CACHES, RUNNING)
+    found = [
+        f"f={model}&part={_PART}&method={method}&g={shared}&act={inputs}&kv={cache}"
+        for method, shared, inputs, cache, model in schemes
+    ]
+    if not own:
+        return [f"f={next(iter(RUNNING))}&part={_PART}"] * PEOPLE
+    # Seven steps on each time: some of every method, none twice.
+    return [found[7 * number % len(found)] for number in range(PEOPLE)]
+
+
+async def moved(sessions: Sequence[Session]) -> Answers:
+    """Each moves the bits within `WITHIN` seconds."""
+    answers = Answers()
+    start = time.monotonic()
+    await asyncio.gather(
+        *(answers.time(start + session.random.uniform(0, WITHIN), session.change) for session in sessions)
+    )
+    return answers.of(sessions)
+
+
+async def measure(rounds: int, own: bool) -> Answers:
+    """All answers of some rounds on a server of its own."""
+    found = Answers()
+    with server_process(ROOT / "app.py", cwd=ROOT) as (address, _):
+        sessions = [Mover(address, "checkpoints", query, n) for n, query in enumerate(queries(own))]
+        for session in sessions:
+            await session.open()
+        for number in range(rounds):
+            answers = await moved(sessions)
+            print(f"  round {number + 1}: {_report(answers)}", flush=True)
+            found.add(answers)
+        for session in sessions:
+            await session.close()
+    return found
+
+
+def _report(answers: Answers) -> str:
+    middle = statistics.median(answers.seconds) if answers.seconds else float("nan")
+    return (
+        f"{len(answers.seconds)} answers   p50 {middle:.2f} s   p95 {answers.p95:.2f} s"
+        f"   max {answers.worst:.2f} s   dropped {len(answers.dropped)}   errors {len(answers.errors)}"
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--own", action="store_true", help="each session has schemes of its own")
+    options = parser.parse_args()
+    answers = asyncio.run(measure(options.rounds, options.own))
+    print(_report(answers))
+    for error in sorted(set(answers.errors + answers.dropped))[:5]:
+        print(f"  {error}")
+    sys.exit(bool(answers.dropped or answers.errors or not answers.p95 <= P95))
+
+
+if __name__ == "__main__":
+    main()
