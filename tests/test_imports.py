@@ -165,8 +165,8 @@ ALLOWED = {
     " text",
     "work_process": "budget errors own_process streaming",
     "analysis": "budget door errors evaluation quantization schemes streaming tensors",
-    "layers": "analysis budget door errors evaluation pickling quantization schemes sources streaming tensors"
-    " text whole_files",
+    "layers": "analysis budget compiled door errors evaluation pickling quantization schemes sources"
+    " streaming tensors text whole_files",
     "checkpoints": "analysis compiled door errors evaluation own_process pickling quantization"
     " quoting schemes sources streaming tensors text whole_files",
     "models": "checkpoints door errors evaluation layers pickling quantization schemes sources streaming text"

@@ -31,7 +31,7 @@ from quantviz.schemes.calibration import Given, Range
 from quantviz.schemes.formats import NumberFormat
 from quantviz.schemes.granularity import BlockLayout, Shape
 from quantviz.schemes.scheme import Scheme
-from quantviz.tensors.conversion import torch_dtype
+from quantviz.tensors.conversion import dtype_name, torch_dtype
 
 #: Kind of each type for `Lines`.
 _KIND = MappingProxyType({"f4": "f", "f8": "f", "i4": "i", "i8": "i", "b1": "b"})
@@ -520,6 +520,54 @@ class _SchemeWriter:
             "}",
         ]
         return _closure(fixed, "(P, b, codes, values)", body)
+
+
+def write_operations(
+    operations: Operations, of_block: Mapping[str, torch.dtype], of_cell: Mapping[str, torch.dtype], name: str
+) -> Program:
+    """Return a list of operations as JavaScript: the part from the numbers of a block and of its cells to the
+    cells' value called `name`, and the part to the results of all operations on one cell.
+
+    Args:
+        operations: The operations.
+        of_block: The numbers that a block has one of, with their dtypes.
+        of_cell: Those that each cell has one of.
+        name: The name of the wanted value.
+
+    Raises:
+        Untraceable: An operation cannot be written down.
+    """
+    numbers = _Numbers()
+    trace = numbers.trace()
+    values: dict[str, Any] = {
+        **{each: Cell(trace, each, dtype, False) for each, dtype in of_block.items()},
+        **{each: Cell(trace, each, dtype, True) for each, dtype in of_cell.items()},
+    }
+    steps = list[dict[str, Any]]()
+    made = list[Cell]()
+
+    def record(operation: Operation, before: NamedTensors, given: Any) -> None:
+        step: dict[str, Any] = {"key": operation.key, "name": operation.name, "line": operation.line}
+        read = sorted(operation.reads & before.keys())
+        steps.append({**step, "silent": operation.silent, "read": read, "dtype": dtype_name(given.dtype)})
+        made.append(given)
+
+    found: Any = run_operations(operations, values, record)[name]
+    kinds = {each: _KIND[TYPES[dtype]] for each, dtype in {**of_block, **of_cell}.items()}
+
+    def part(arguments: str, results: Sequence[str], cells: Callable[[list[str]], list[str]]) -> str:
+        fixed, block, cell = _written(trace, kinds, results, kinds)
+        used = frozenset().union(*map(words_of, (*block, *cell, *results)))
+        loads = [f"const {each} = r.{each}[i];" for each in of_cell if each in used]
+        blocks = [f"const {each} = P.{each}[b];" for each in of_block if each in used]
+        return _closure(fixed, arguments, [*blocks, *block, *cells([*loads, *cell])])
+
+    loop = f"for (let i = 0; i < r.{name}.length; i++) {{"
+    cells = part("(P, b, r)", [found.name], lambda lines: [loop, *lines, f"r.{name}[i] = {found.name};", "}"])
+    results = [each.name for each in made]
+    returned = ", ".join(f"Number({each})" for each in results)
+    of_steps = part("(P, b, r, i)", results, lambda lines: [*lines, f"return [{returned}];"])
+    return numbers.program([f"cells: {cells}", f"steps: {of_steps}"], {"steps": steps})
 
 
 def _float_of_code(code: Cell, fmt: NumberFormat) -> Cell:

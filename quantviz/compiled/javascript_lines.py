@@ -11,7 +11,7 @@ from quantviz.compiled.traced_values import Untraceable
 from quantviz.compiled.tracing import words_of
 
 #: Kind of each type's numbers in JavaScript: "f" and "i" a number, "big" a BigInt, which alone has the 64
-#: bits of the products for chance, and "b" a truth value.
+#: bits of products and shifts, and "b" a truth value.
 _KINDS = MappingProxyType({"f4": "f", "f8": "f", "i4": "i", "i8": "i", "b1": "b"})
 #: Functions of the lines, and their names in JavaScript: those of `Math`, then those of
 #: `quantviz/browser/arithmetic/rounding.js`.
@@ -118,7 +118,8 @@ class Lines:
             case ast.Constant(float(value)):
                 return repr(value), "f"
             case ast.Compare(left, [sign], [right]):
-                return f"{self._of(left)[0]} {_SIGNS[type(sign)]} {self._of(right)[0]}", "b"
+                a, b = self._alike(self._of(left), self._of(right))
+                return f"{a} {_SIGNS[type(sign)]} {b}", "b"
             case ast.BinOp(left, ast.BitXor(), ast.Constant(True)):
                 return f"!({self._of(left)[0]})", "b"
             case ast.BinOp(left, sign, right):
@@ -150,18 +151,23 @@ class Lines:
         given = [self._of(each) for each in arguments]
         values = [made for made, _ in given]
         if name == "select":
-            return f"{values[0]} ? {values[1]} : {values[2]}", given[1][1]
+            kind = "big" if "big" in (given[1][1], given[2][1]) else given[1][1]
+            a, b = self._alike(*given[1:])
+            return f"{values[0]} ? {a} : {b}", kind
         called = _OF_MATH.get(name) or _OF_RUNTIME.get(name)
         if called is None:
             raise Untraceable(name)
         self.called.add(called)
         kind = "i" if name in ("exponent", "least") else "f"
+        kind = given[0][1] if name == "fabs" else kind
         return f"{called}({', '.join(values)})", kind
 
     def _cast(self, to: str, node: ast.expr) -> tuple[str, str]:
         if isinstance(node, ast.BinOp) and to in ("i4", "i8"):
             return self._whole(to, node)
         made, kind = self._of(node)
+        if kind == "big" and to == "i4":
+            return f"Number(BigInt.asIntN(32, {made}))", "i"
         if kind == "big" and to != "i8":
             made = f"Number({made})"
         if to == "f4" and not made.startswith(("F[", "-")):
@@ -175,21 +181,31 @@ class Lines:
         return made, kind if to == "i8" else _KINDS[to]
 
     def _whole(self, to: str, node: ast.BinOp) -> tuple[str, str]:
-        (a, kind_a), (b, kind_b) = self._of(node.left), self._of(node.right)
+        sides = (self._of(node.left), self._of(node.right))
         sign = _SIGNS[type(node.op)]
-        if to == "i8" and "big" in (kind_a, kind_b):
-            a, b = (
-                each if kind == "big" else self._loaded[each].replace("I[", "J[")
-                for each, kind in ((a, kind_a), (b, kind_b))
-            )
-            return f"BigInt.asIntN(64, {a} {sign} {b})", "big"
-        if to == "i8" and sign in ("+", "-"):
+        (a, kind_a), (b, kind_b) = sides
+        if to == "i8" and sign in ("+", "-") and "big" not in (kind_a, kind_b):
             return f"{a} {sign} {b}", "i"
         if to == "i8":
-            raise Untraceable("64 bits")
+            a, b = (self._big(*side) for side in sides)
+            return f"BigInt.asIntN(64, {a} {sign} {b})", "big"
         if sign == "*":
             self.called.add("imul")
         return _WHOLE[sign](a, b), "i"
+
+    def _alike(self, *parts: tuple[str, str]) -> list[str]:
+        """Return the code of parts that meet: all of them BigInts where one is."""
+        if any(kind == "big" for _, kind in parts):
+            return [self._big(*part) for part in parts]
+        return [made for made, _ in parts]
+
+    def _big(self, made: str, kind: str) -> str:
+        """Return the code of a whole number as a BigInt."""
+        if kind == "big":
+            return made
+        if made in self._loaded:
+            return self._loaded[made].replace("I[", "J[")
+        return f"BigInt({made})"
 
 
 @lru_cache(maxsize=4096)

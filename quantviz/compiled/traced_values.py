@@ -164,11 +164,11 @@ def _comparison(sign: str) -> Callable[[Any, Any], Cell]:
     return run
 
 
-def _logic(sign: str) -> Callable[[Any, Any], Cell]:
+def _logic(sign: str, swapped: bool = False) -> Callable[[Any, Any], Cell]:
     """Return an operator of truth values, or of the bits of whole numbers."""
 
     def run(a: Any, b: Any) -> Cell:
-        trace, dtype, (left, right) = _joined(a, b)
+        trace, dtype, (left, right) = _joined(*((b, a) if swapped else (a, b)))
         if dtype == torch.bool:
             for one, other in ((left, right), (right, left)):
                 if one.name in ("True", "False"):
@@ -286,6 +286,7 @@ class Cell:
     __or__ = _logic("|")
     __xor__ = _logic("^")
     __lshift__ = _logic("<<")
+    __rlshift__ = _logic("<<", True)
     __rshift__ = _logic(">>")
 
     def __invert__(self) -> Cell:

@@ -90,7 +90,7 @@ class IntegerResult(Picklable):
     @cached_property
     def q(self) -> torch.Tensor:
         """Return the codes of the outputs, int32 (tokens, outputs)."""
-        values = run_operations(self.operations, self._values(slice(None), slice(None)))
+        values = run_operations(self.operations, values_of(self, slice(None), slice(None)))
         return values["q"].to(torch.int32)
 
     @property
@@ -102,7 +102,7 @@ class IntegerResult(Picklable):
     @cached_property
     def products(self) -> torch.Tensor:
         """Return the engine's sums Σ(q_x − z_x)(q_w − z_w) without a bias, int32 (tokens, outputs)."""
-        values = self._values(slice(None), slice(None))
+        values = values_of(self, slice(None), slice(None))
         keys = ("integer_products", "integer_pairs", "integer_sum", "integer_correct")
         operations = tuple(each for each in self.operations if each.key.startswith(keys))
         return run_operations(operations, values)["acc"]
@@ -110,7 +110,7 @@ class IntegerResult(Picklable):
     @property
     def exact_products(self) -> torch.Tensor:
         """Return the same sums without any limit of 16 or 32 bits, int64 (tokens, outputs)."""
-        return _exact(self._values(slice(None), slice(None)))
+        return _exact(values_of(self, slice(None), slice(None)))
 
     @cached_property
     def saturated_pairs(self) -> torch.Tensor:
@@ -152,7 +152,7 @@ class IntegerResult(Picklable):
         shape = (self.inputs.shape[0], self.weights.shape[0])
         if any(not 0 <= i < n for i, n in zip((token, output), shape, strict=True)):
             raise QuantVizError("index_out_of_range", index=(token, output), shape=shape)
-        values = self._values(slice(token, token + 1), slice(output, output + 1))
+        values = values_of(self, slice(token, token + 1), slice(output, output + 1))
         steps, found = steps_of_cell(self.operations, values)
         exact = _exact(values).item()
         q_x, q_w = values["q_x"][0], values["q_w"][0]
@@ -178,30 +178,6 @@ class IntegerResult(Picklable):
     @property
     def _engine(self) -> IntegerEngine:
         return INTEGER_ENGINES[self.engine]
-
-    def _values(self, tokens: slice, outputs: slice) -> NamedTensors:
-        """Return the values that the operations read, for some outputs of some tokens."""
-        scale, zero = single_params(self.outputs)
-        fmt = find_format(self.number_format)
-        whole = {
-            "z_x": self.inputs.zero_point,
-            "z_y": zero,
-            "n": self.inputs.shape[1],
-            "low": fmt.code_min,
-            "high": fmt.code_max,
-        }
-        values = {
-            "q_x": self.inputs.codes[tokens],
-            "q_w": self.weights.codes[outputs],
-            "s_x": self.inputs.scale,
-            "s_w": _of_outputs(self.weights.scale, outputs),
-            "z_w": _of_outputs(self.weights.zero_point, outputs),
-            "s_y": scale,
-            **{name: torch.as_tensor(each, dtype=torch.int32) for name, each in whole.items()},
-        }
-        if self.bias is not None:
-            values["bias"] = self.bias[outputs]
-        return values
 
 
 @public
@@ -265,6 +241,31 @@ def integer_layer(
     elif bias_codes is not None:
         added = _of_codes(bias_codes, weights, inputs, INTEGER_ENGINES[engine])
     return IntegerResult(weights, inputs, outputs, number_format, added, engine, activation, clipped)
+
+
+def values_of(result: IntegerResult, tokens: slice, outputs: slice) -> NamedTensors:
+    """Return the values that the operations of a layer read, for some outputs of some tokens."""
+    scale, zero = single_params(result.outputs)
+    fmt = find_format(result.number_format)
+    whole = {
+        "z_x": result.inputs.zero_point,
+        "z_y": zero,
+        "n": result.inputs.shape[1],
+        "low": fmt.code_min,
+        "high": fmt.code_max,
+    }
+    values = {
+        "q_x": result.inputs.codes[tokens],
+        "q_w": result.weights.codes[outputs],
+        "s_x": result.inputs.scale,
+        "s_w": _of_outputs(result.weights.scale, outputs),
+        "z_w": _of_outputs(result.weights.zero_point, outputs),
+        "s_y": scale,
+        **{name: torch.as_tensor(each, dtype=torch.int32) for name, each in whole.items()},
+    }
+    if result.bias is not None:
+        values["bias"] = result.bias[outputs]
+    return values
 
 
 def _of_numbers(given: Any, weights: Codes, inputs: Codes, engine: IntegerEngine) -> tuple[torch.Tensor, int]:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import torch
 
 from quantviz.errors import QuantVizError
+from quantviz.layers.changes import SMALL
 from quantviz.layers.integer_codes import Codes
 from quantviz.layers.integer_engines import INTEGER_ENGINES
 from quantviz.layers.integer_result import IntegerResult, integer_layer
 from quantviz.layers.layer_result import LayerResult
 from quantviz.layers.methods.applied import refuse_applied
 from quantviz.layers.operands import Operand
+from quantviz.layers.parts import summed_in_any_order, summed_in_order
 from quantviz.quantization.quantizer import quantize
 from quantviz.quantization.result import QParams
 from quantviz.schemes.scheme import Scheme
@@ -21,7 +23,7 @@ OUTPUT_FORMATS = ("int8", "uint8")
 #: The arithmetic of the outputs' scale: 0 is in its range, so that the zero point is a code.
 _ARITHMETIC = "onnxruntime"
 #: Moves an int8 code to the uint8 code of the same value.
-_TO_UNSIGNED = 128
+TO_UNSIGNED = 128
 
 
 def integers_of(
@@ -70,6 +72,11 @@ def integers_of(
     )
 
 
+def outputs_scheme(number_format: str) -> Scheme:
+    """Return the scheme that chooses scale and zero point of the outputs."""
+    return Scheme(number_format, mode="asymmetric", convention=_ARITHMETIC)
+
+
 def activated(y: torch.Tensor, activation: str) -> torch.Tensor:
     """Return outputs after an activation, one of `ACTIVATIONS`.
 
@@ -97,13 +104,15 @@ def _unsigned(codes: Codes) -> Codes:
     """Return the uint8 codes of the same values."""
     if codes.number_format != "int8":
         return codes
-    zero_point = (codes.zero_point + _TO_UNSIGNED).flatten()
-    return Codes(codes.codes + _TO_UNSIGNED, codes.scale, zero_point, "uint8")
+    zero_point = (codes.zero_point + TO_UNSIGNED).flatten()
+    return Codes(codes.codes + TO_UNSIGNED, codes.scale, zero_point, "uint8")
 
 
 def _output_params(layer: LayerResult, number_format: str, activation: str) -> QParams:
     used = (~layer.held_back).nonzero().flatten()
     x = layer.inputs.values(slice(None))[used].to(torch.float64)
-    y = x @ layer.weights.values(slice(None)).to(torch.float64).T + layer.bias
-    scheme = Scheme(number_format, mode="asymmetric", convention=_ARITHMETIC)
-    return quantize(activated(y, activation).to(torch.float32), scheme).qparams
+    w = layer.weights.values(slice(None)).to(torch.float64)
+    # In order where a browser does the same.
+    multiplied = summed_in_order if max(layer.shape) <= SMALL else summed_in_any_order
+    y = activated(multiplied(x, w) + layer.bias, activation)
+    return quantize(y.to(torch.float32), outputs_scheme(number_format)).qparams

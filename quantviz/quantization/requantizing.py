@@ -67,11 +67,11 @@ def factor_and_exponent(m: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     >>> [each.tolist() for each in factor_and_exponent(torch.tensor([0.75, 2.0**-40], dtype=torch.float64))]
     [[1610612736, 0], [0, 0]]
     """
-    mantissa, exponent = torch.frexp(m.to(torch.float64))
-    factor = torch.floor(mantissa * 2.0**FACTOR_BITS + 0.5).to(torch.int64)
+    parts = torch.frexp(m.to(torch.float64))
+    factor = torch.floor(parts.mantissa * 2.0**FACTOR_BITS + 0.5).to(torch.int64)
     full = factor == 2**FACTOR_BITS
-    factor = torch.where(full, factor // 2, factor)
-    exponent = exponent.to(torch.int64) + full.to(torch.int64)
+    factor = torch.where(full, factor >> 1, factor)
+    exponent = parts.exponent.to(torch.int64) + full.to(torch.int64)
     tiny = exponent < -FACTOR_BITS
     return torch.where(tiny, 0, factor), torch.where(tiny, 0, exponent)
 
@@ -92,7 +92,7 @@ def as_int32(y: torch.Tensor) -> torch.Tensor:
     >>> as_int32(torch.tensor([2**31, -1])).tolist(), as_int32(torch.tensor([3e9, -1.0])).tolist()
     ([-2147483648, -1], [-2147483648, -1])
     """
-    if not y.is_floating_point():
+    if not y.dtype.is_floating_point:
         return y.to(torch.int32)
     fits = (y >= -(2.0**31)) & (y < 2.0**31)
     return torch.where(fits, y.to(torch.float64), -(2.0**31)).to(torch.int32)

@@ -125,6 +125,29 @@ def test_a_pointer_lights_the_lines_of_an_output_and_a_click_opens_it(new_page, 
         assert page.evaluate("document.querySelector('[data-testid=stMain]').scrollHeight <= innerHeight")
 
 
+@pytest.mark.parametrize("more", ["", "&g=litert_ruy&r=relu6&f=uint8", "&g=onednn_avx2"])
+def test_steps_in_integers_follow_the_hand_as_the_server_writes_them(new_page, serve, more):
+    page = new_page(1366, 625)
+    opened(page, serve(APP), f"&lang=en&w=int8_per_row&a=int8_per_tensor&t=integer&c=2.1{more}")
+    table = page.locator(".qv-integers tbody")
+    for knob, parameter, word in ((-1, "l", "changed"), (0, "a", "manual_range")):
+        before = table.inner_html()
+        table.evaluate("table => table.dataset.byHand = true")
+        page.locator(".qv-knob input").nth(knob).focus()
+        for _ in range(12):
+            page.keyboard.press("ArrowLeft")
+        live = table.inner_html()
+        assert live != before
+        page.wait_for_function(
+            "([name, word]) => new URLSearchParams(location.search).get(name).includes(word)",
+            arg=[parameter, word],
+        )
+        # A table of the server, not the one that the hand wrote into.
+        page.wait_for_function("!document.querySelector('.qv-integers tbody').dataset.byHand")
+        wait_for_answer(page)
+        assert table.inner_html() == live
+
+
 def test_a_box_zooms_along_all_axes_and_a_double_click_shows_all(new_page, serve):
     page = new_page(1366, 625)
     opened(page, serve(APP), "&lang=en&e=x")

@@ -12,6 +12,7 @@ import {
   withChannel,
 } from "../arithmetic/multiplying.js";
 import { makeParts, unpacked } from "../arithmetic/quantizing.js";
+import { integerCell, makeIntegers, writeIntegers } from "./integer_table.js";
 import { Knobs } from "./knobs.js";
 import { LivePicture } from "./live_picture.js";
 import { writeLayerNumbers } from "./numbers_line.js";
@@ -22,6 +23,9 @@ const PATIENCE = 8000;
 // What is old news while a hand moves something.
 const OLD = `.st-key-layers_sentence, .qv-products, .st-key-layers_steps,
   [class*="st-key-layers_tab_"]:not(.st-key-layers_tab_cell, .st-key-layers_tab_choice)`;
+// The same where the steps in integers follow the hand.
+const OLD_BY_STEPS = `.st-key-layers_sentence, .st-key-layers_steps,
+  .st-key-layers_tab_integer :is([data-testid="stMarkdown"], [data-testid="stCaptionContainer"])`;
 
 export class LayerHand {
   constructor(parent, known, send) {
@@ -56,6 +60,7 @@ export class LayerHand {
     const side = (each) => each && makeSide({ ...each, program: programs[each.program] });
     this.sides = { x: side(data.sides.x), w: side(data.sides.w) };
     this.metrics = makeParts(data.metrics);
+    this.integers = data.integers && makeIntegers(data.integers, programs);
     this.ofWeight = null;
     this.choice = { x: data.x, w: data.w, calibration: null, message: null };
     this.shown = this.computed(this.choice);
@@ -121,7 +126,8 @@ export class LayerHand {
     this.moving = true;
     this.painted = performance.now();
     this.before = { choice: this.choice, shown: this.shown };
-    for (const place of document.querySelectorAll(OLD)) place.dataset.qvWaits = "";
+    const old = document.querySelectorAll(this.integers ? OLD_BY_STEPS : OLD);
+    for (const place of old) place.dataset.qvWaits = "";
   }
 
   // The choice that a knob's place asks for, from what was chosen before.
@@ -158,6 +164,7 @@ export class LayerHand {
     return {
       ...sides,
       ...multiplied(sides, data.shape, this.shown),
+      ofInputs,
       ofWeight,
       range: this.rangeOf(ofInputs, calibration),
     };
@@ -183,6 +190,7 @@ export class LayerHand {
     const at = data.cell[0] * data.shape[2] + data.cell[1];
     const cell = { y: shown.y[at], y_hat: shown.yHat[at], error: shown.error[at] };
     writeLayerNumbers({ ...errors, weightDb, cell }, data.words, data.writing);
+    if (this.integers) writeIntegers(integerCell(this.integers, shown, data), this.integers, data.writing);
   }
 
   sqnrOf(quantized) {

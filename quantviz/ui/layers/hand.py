@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import streamlit as st
 
 from quantviz.browser.packing import pack
+from quantviz.errors import QuantVizError
 from quantviz.figures.numbers import WRITING
 from quantviz.figures.theme import THEMES
 from quantviz.lab.layer_moves import fits_layer_hand, moved_layer, range_can_move
@@ -83,6 +84,8 @@ def _payload(
     }
     if "x" in sides:
         sides["x"]["moves"] = range_can_move(state)
+    integers, more = _integers(seen, state)
+    programs |= more
     scheme = result.inputs.scheme
     calibration = None if scheme is None else scheme.calibration
     by_hand = (calibration.lo, calibration.hi) if isinstance(calibration, ManualRange) else None
@@ -94,6 +97,7 @@ def _payload(
         "cell": selected,
         "sides": {"x": None, "w": None, **sides},
         **packed_together(programs.values()),
+        "integers": integers and {**integers, **{name: list(programs).index(name) for name in more}},
         "metrics": write_metrics().packed(),
         "symmetric": scheme is not None and scheme.mode == "symmetric",
         "range": by_hand,
@@ -110,6 +114,30 @@ def _payload(
         "held": result.held_back.byte().numpy(),
     }
     return header, arrays
+
+
+def _integers(seen: SeenLayer, state: LayerState) -> tuple[dict[str, Any] | None, dict[str, Program]]:
+    """Return the data and the programs for the steps of the selected output in integers; none where the tab
+    is not open, or the schemes have no integer layer.
+    """
+    from quantviz.layers.integer_explanation import SYMBOLS
+    from quantviz.layers.integer_javascript import write_steps
+
+    if state.open_tab != "integer":
+        return None, {}
+    try:
+        layer = seen.integers(state.engine, state.output_format, state.activation)
+    except QuantVizError:
+        return None, {}
+    facts, programs = write_steps(seen.result, layer)
+    keys = [step["key"] for step in programs["program"].facts["steps"]]
+    words = {
+        "symbols": dict(SYMBOLS),
+        "words": {key: say(f"steps.{key}") for key in keys},
+        "products": templates("layers.integer", language())["products"],
+        "value": say("layers.integer.value"),
+    }
+    return {**facts, **words}, programs
 
 
 def _program(operand: Operand) -> Program | None:
