@@ -18,10 +18,9 @@ from quantviz.layers.integer_javascript import numbers_of, write_integers, write
 from quantviz.layers.integers_of_layer import integers_of
 from quantviz.layers.layer_result import layer
 from quantviz.schemes.recipes import as_scheme
-from tests.browser.test_multiplying import side_of
 from tests.engines.integer.layers import layers, near_ties, tied_sixes, with_real_biases
 from tests.engines.integer.torch_linear import saturating_layers
-from tests.helpers.browser_arithmetic import LOAD, coded
+from tests.helpers.browser_arithmetic import LOAD, coded, side_of
 
 SCRIPT = """
 window.run = ({ cases, ...programs }) => {

@@ -7,14 +7,13 @@ import pytest
 import torch
 
 from quantviz.browser import read_script
-from quantviz.compiled.javascript import layout_spec, packed_together, write_program
+from quantviz.compiled.javascript import packed_together
 from quantviz.lab.layer_state import AS_IT_IS, INPUTS, WEIGHTS, Pair
 from quantviz.layers.changes import Changes
 from quantviz.layers.layer_result import layer
-from quantviz.layers.operands import shares_scales
 from quantviz.schemes.calibration import ManualRange
 from quantviz.schemes.recipes import as_scheme
-from tests.helpers.browser_arithmetic import LOAD, coded
+from tests.helpers.browser_arithmetic import LOAD, coded, side_of
 
 TOKENS, INPUTS_EACH, OUTPUTS = SHAPE = (11, 64, 9)
 CHANNEL, SIZE, WEIGHT = 5, 17.5, (3, 5, -2.25)
@@ -66,18 +65,6 @@ def arrays_of(result):
     sides = (result.inputs.quantized(everything), result.weights.quantized(everything))
     parts = (cells.product, cells.weights, cells.inputs, cells.cross, cells.y, cells.error, cells.y_hat)
     return [each.contiguous().numpy() for each in (*sides, *parts)]
-
-
-def side_of(scheme, shape, static, held, programs):
-    if scheme is None:
-        return None
-    program = write_program(scheme)
-    programs.append(program)
-    used = None
-    if static and shares_scales(scheme, shape):
-        lines = (int((~held).sum()), shape[1])
-        used = layout_spec(scheme.layout(lines), lines)
-    return {"program": len(programs) - 1, "layout": layout_spec(scheme.layout(shape), shape), "used": used}
 
 
 @pytest.fixture(scope="module")

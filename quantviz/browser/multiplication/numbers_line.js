@@ -9,7 +9,9 @@ export function writeLayerNumbers({ used, heldBack, shares, weightDb, cell }, wo
     rel_out: percent(heldBack, writing),
     output_db: decibels(heldBack ? -10 * Math.log10(heldBack) : Infinity),
     weight_db: decibels(weightDb),
-    ...Object.fromEntries(Object.entries(shares).map(([part, share]) => [`part_${part}`, shareOf(share, writing)])),
+    ...Object.fromEntries(
+      Object.entries(shares).map(([part, share]) => [`part_${part}`, shareOf(share, writing)]),
+    ),
   };
   for (const [name, text] of Object.entries(texts)) write(`[data-qv-layer=${name}] b`, text);
   write("[data-qv-layer=rel_out] small", filled(words.used, { used: percent(used, writing) }));
