@@ -29,8 +29,9 @@ def test_a_scan_fills_the_map_and_a_square_leads_to_the_lab_and_back(new_page, s
     earlier = logs[url].stat().st_size
     page = new_page()
     page.goto(f"{url}/checkpoints?lang=en")
-    # The example is scanned at the first visit, if the cache of this machine has no results of it yet.
-    page.wait_for_function(COLOURED)
+    # The example is scanned at the first visit, if the cache of this machine has no results of it yet; a new
+    # machine compiles the scan's kernels before, beside other tests.
+    page.wait_for_function(COLOURED, timeout=300_000)
     again = page.get_by_role("button", name="Scan again", disabled=False).first
     again.wait_for()
     wait_idle(page)

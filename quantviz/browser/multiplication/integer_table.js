@@ -84,13 +84,14 @@ export function writeIntegers(found, known, writing) {
 // The lines of the table: words, code, numbers, result and its type.
 function integerRows({ x, w, numbers, q, steps }, { symbols, words, products, value, bias }, writing) {
   const real = new Set(bias === "float32" ? [...REAL, "bias"] : REAL);
-  const text = (number, isReal) => (isReal ? plainNumber(number, REAL_DIGITS, writing) : whole(number));
+  const text = (number, isReal) =>
+    isReal ? plainNumber(number, REAL_DIGITS, writing) : whole(number, writing);
   const reads = (read) =>
     Object.entries(read)
       .map(([name, number]) => `${symbols[name] ?? name} = ${text(number, real.has(name))}`)
       .join(", ");
   const rows = steps.map(({ key, name, line, dtype, read, value: made }) => {
-    const of = line.startsWith("acc = int32(dot") ? productsText(x, w, products) : reads(read);
+    const of = line.startsWith("acc = int32(dot") ? productsText(x, w, products, writing) : reads(read);
     if (dtype.startsWith("int")) real.delete(name);
     else real.add(name);
     return { words: words[key], line, numbers: of, gives: text(made, real.has(name)), dtype };
@@ -102,21 +103,21 @@ function integerRows({ x, w, numbers, q, steps }, { symbols, words, products, va
 }
 
 // The products of the codes: all of a few, or the largest of many.
-function productsText(x, w, template) {
+function productsText(x, w, template, writing) {
   const order = [...x.keys()];
   const few = order.length <= MOST_WRITTEN;
   if (!few) order.sort((a, b) => Math.abs(x[b] * w[b]) - Math.abs(x[a] * w[a]) || a - b);
-  const factor = (code) => (code < 0 ? `(${whole(code)})` : whole(code));
+  const factor = (code) => (code < 0 ? `(${whole(code, writing)})` : whole(code, writing));
   const largest = order
     .slice(0, MOST_WRITTEN)
     .map((at) => `${factor(x[at])}·${factor(w[at])}`)
     .join(" + ");
-  return few ? largest : filled(template, { count: whole(order.length), largest });
+  return few ? largest : filled(template, { count: whole(order.length, writing), largest });
 }
 
 // A whole number in full.
-function whole(value) {
-  return (value < 0 ? "−" : "") + BigInt(Math.abs(value)).toLocaleString("en-US");
+function whole(value, writing) {
+  return (value < 0 ? writing.minus : "") + BigInt(Math.abs(value)).toLocaleString("en-US");
 }
 
 function tableRow({ words, line, numbers, gives, dtype }) {
