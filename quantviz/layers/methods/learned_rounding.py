@@ -95,6 +95,13 @@ class Choices:
 class _Learned(RoundingMethod):
     """A rounding whose codes are whole numbers, beside those of rounding to nearest."""
 
+    #: Steps of the learning.
+    steps: int
+
+    @property
+    def passes(self) -> int:
+        return self.steps
+
     def problems_with(self, weights: Scheme | None, inputs: Scheme | None) -> Iterator[QuantVizError]:
         yield from super().problems_with(weights, inputs)
         if weights is not None and weights.number_format.kind != "integer":
@@ -103,7 +110,7 @@ class _Learned(RoundingMethod):
 
 @dataclass(frozen=True)
 class AdaRound(_Learned):
-    """Each weight goes to the code below or above it; a penalty that grows makes up its mind.
+    """Learn for each weight whether it takes the code below or above it; a growing penalty forces the choice.
 
     Loss: ‖(Ŵ − W)Xᵀ‖² as a share of that of rounding to nearest, plus `penalty` times the mean of
     1 − |2h − 1|^β, with β from 20 to 2; Adam.
@@ -114,10 +121,6 @@ class AdaRound(_Learned):
     penalty: float = 15.0
     id: ClassVar[str] = "adaround"
     cost: ClassVar[str] = "N n² + steps · m n²"
-
-    @property
-    def passes(self) -> int:
-        return self.steps
 
     def problems(self) -> Iterator[QuantVizError]:
         yield from between(self, "steps", 1, 100_000)
@@ -176,10 +179,6 @@ class SignRound(_Learned):
     ranges: bool = True
     id: ClassVar[str] = "signround"
     cost: ClassVar[str] = "N n² + steps · m n²"
-
-    @property
-    def passes(self) -> int:
-        return self.steps
 
     def problems(self) -> Iterator[QuantVizError]:
         yield from between(self, "steps", 1, 100_000)
