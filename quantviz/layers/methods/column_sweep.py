@@ -123,7 +123,7 @@ def sweep(
     progress = Progress(-(-count // block))
     for start, stop in runs_between(count, block):
         progress.step()
-        # What `cells_of` sees is not corrected inside of a block.
+        # `columns` is not corrected inside of a block: dynamic groups take their scales from it.
         here = columns[start:stop].clone()
         for first, last in runs_between(stop, _RUN, start):
             for at in range(first, last):

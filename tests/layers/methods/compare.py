@@ -117,7 +117,7 @@ def page(found: list[Row]) -> str:
         "# Methods against packages",
         "",
         "Written by `python -m tests.layers.methods.compare`. Answers of packages are recorded by",
-        "`record_scaling.py`, `record_gptq.py` and `record_apart.py` in this folder; torch and bitsandbytes",
+        "`tests/layers/methods/record_scaling.py`, `record_gptq` and `record_apart`; torch and bitsandbytes",
         "run live. Equal means to float32's accuracy. LoftQ's own loop runs on a GPU alone: low rank is",
         "held to its decomposition. HIGGS asks for a kernel of a GPU: scipy's Hadamard matrix stands in its",
         "place. Where no package runs on a CPU, numpy computes the definition another way.",
