@@ -9,6 +9,8 @@ from typing import Any
 import torch
 
 from quantviz.errors import Note, QuantVizError
+from quantviz.evaluation.metric_formulas import METRICS
+from quantviz.evaluation.moments import Moments
 from quantviz.layers.captures import Captured
 from quantviz.layers.causes import Channels
 from quantviz.layers.layer_result import LayerResult
@@ -35,6 +37,16 @@ def numbers_of(layer: Captured, result: LayerResult) -> dict[str, Any]:
         **_loudest(result.channels),
         "reason": None,
     }
+
+
+def output_sqnr_db(rel_out: float) -> float:
+    """Return an output error as SQNR in dB; inf where there is none.
+
+    >>> output_sqnr_db(0.01), output_sqnr_db(0.0)
+    (20.0, inf)
+    """
+    one = torch.ones((), dtype=torch.float64)
+    return float(METRICS["sqnr_db"].of(Moments(cells=one, x2=one, e2=one * rel_out)))
 
 
 def numbers_of_all(
