@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from quantviz.checkpoints.model.tensor_names import KindMap, kind_map
 from quantviz.figures.numbers import short_number
@@ -81,24 +82,14 @@ def layer_map(
         "showscale": False,
         "hoverinfo": "skip",
     }
-    points = scatter(
-        "markers+text" if columns <= _MOST_PRINTED else "markers",
-        [at[each.name][1] for each in squares],
-        [at[each.name][0] for each in squares],
-        customdata=[[k] for k in range(len(squares))],
-        text=[each.printed for each in squares],
-        textfont={"size": 12, "color": [_ink(each.strength, shades, colours.text) for each in squares]},
-        hovertext=[each.card for each in squares],
-        hoverinfo="text",
-        marker={"symbol": "square", "size": 12, "opacity": 0},
-        selected={"marker": {"opacity": 0}},
-        unselected={"marker": {"opacity": 0}},
-    )
+    points = _points(squares, at, columns, shades, colours.text)
     height = min(_HIGHEST, max(_LOWEST, _USUAL // count))
     layout = bare_layout(colours, height * count + _AXIS, (8, 8, 4, 8))
     layout |= {"hovermode": "closest", "hoverdistance": -1, "clickmode": "event+select"}
     layout["xaxis"] |= _axis([html.escape(kind) for kind in kinds.kinds], columns) | {"side": "bottom"}
-    layout["yaxis"] |= _axis(_row_names(kinds, count, language), count) | {"range": [count - 0.5, -0.5]}
+    rows = [text("model_plots.layer", language, layer=".".join(map(str, numbers))) for numbers in kinds.rows]
+    rows += [text("model_plots.others", language) if rows else ""] * (count - len(rows))
+    layout["yaxis"] |= _axis(rows, count) | {"range": [count - 0.5, -0.5]}
     # A square without a number is outlined.
     layout["shapes"] = [
         {
@@ -185,13 +176,30 @@ def _places(kinds: KindMap, columns: int) -> dict[str, tuple[int, int]]:
     return places
 
 
-def _row_names(kinds: KindMap, count: int, language: str) -> list[str]:
-    names = [text("model_plots.layer", language, layer=".".join(map(str, numbers))) for numbers in kinds.rows]
-    others = text("model_plots.others", language) if kinds.rows else ""
-    return [*names, *[others] * (count - len(names))]
+def _points(
+    squares: Sequence[LayerSquare],
+    at: Mapping[str, tuple[int, int]],
+    columns: int,
+    shades: npt.NDArray[np.uint8],
+    plain: str,
+) -> dict[str, Any]:
+    """Return the trace of invisible marks that can be clicked, with the printed numbers."""
+    return scatter(
+        "markers+text" if columns <= _MOST_PRINTED else "markers",
+        [at[each.name][1] for each in squares],
+        [at[each.name][0] for each in squares],
+        customdata=[[k] for k in range(len(squares))],
+        text=[each.printed for each in squares],
+        textfont={"size": 12, "color": [_ink(each.strength, shades, plain) for each in squares]},
+        hovertext=[each.card for each in squares],
+        hoverinfo="text",
+        marker={"symbol": "square", "size": 12, "opacity": 0},
+        selected={"marker": {"opacity": 0}},
+        unselected={"marker": {"opacity": 0}},
+    )
 
 
-def _ink(strength: float | None, shades: Any, plain: str) -> str:
+def _ink(strength: float | None, shades: npt.NDArray[np.uint8], plain: str) -> str:
     """Return near black or near white, whichever stands out on a square's colour."""
     if strength is None:
         return plain

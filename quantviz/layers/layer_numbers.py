@@ -54,10 +54,17 @@ def numbers_of_all(
 ) -> Iterator[dict[str, Any]]:
     """Yield the record of each layer; where a scheme does not fit, its status is "refused", with a reason."""
     for layer in layers:
-        try:
-            yield numbers_of(layer, layer.result(weights, inputs, static=static))
-        except QuantVizError as problem:
-            yield {**_sizes(layer, weights, inputs), "status": "refused", "reason": problem}
+        yield numbers_or_reason(layer, weights, inputs, static=static)
+
+
+def numbers_or_reason(
+    layer: Captured, weights: Scheme | None, inputs: Scheme | None, *, static: bool = True
+) -> dict[str, Any]:
+    """Return the record of a layer; where a scheme does not fit, its status is "refused", with a reason."""
+    try:
+        return numbers_of(layer, layer.result(weights, inputs, static=static))
+    except QuantVizError as problem:
+        return {**_sizes(layer, weights, inputs), "status": "refused", "reason": problem}
 
 
 def best_of_all(

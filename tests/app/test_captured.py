@@ -72,11 +72,11 @@ def test_a_capture_is_two_maps_and_opens_its_layers(file, monkeypatch):
 def test_an_uploaded_capture_opens_with_its_inputs(file):
     at = opened(PAGE, f="capture:upload", lang="zh")
     at.file_uploader(key="checkpoints_capture").set_value((file.name, file.read_bytes(), "")).run()
-    at.selectbox(key="checkpoints_capture_weights").set_value("int8_per_row").run()
-    assert address(healthy(at))["pair"] == "int8_per_row!int8_per_row"
+    at.selectbox(key="checkpoints_capture_weights").set_value("int4_per_row").run()
+    assert address(healthy(at))["pair"] == "int4_per_row!int8_per_tensor"
     at.button(key="checkpoints_capture_open").click().run()
     assert address(healthy(at))["l"] == "layer(upload,upload)"
-    assert address(at)["w"] == "int8_per_row"
+    assert address(at)["w"] == "int4_per_row"
 
 
 def test_a_file_of_layers_keeps_the_notes_on_those_left_aside(file):

@@ -72,8 +72,7 @@ def show_capture(state: CheckpointsState) -> None:
     Raises:
         QuantVizError: The file cannot be read.
     """
-    pair = _pair_of(state)
-    _show_choices(pair)
+    pair = pair_of(state)
     if state.chosen == CAPTURE_UPLOAD:
         st.file_uploader(
             say("layers.own.capture.upload"), key=_UPLOADED, type=["safetensors"], help=say("upload.private")
@@ -95,28 +94,29 @@ def show_capture(state: CheckpointsState) -> None:
         st.code(shell_command([*command, *dynamic, "-o", "layers.html"]), language="sh")
 
 
-def _pair_of(state: CheckpointsState) -> Pair:
-    return read_pair(state.pair) if state.pair else PAIRS["w4a8_token"]
-
-
 # ---- the schemes -------------------------------------------------------------------------------------
 
 
-def _show_choices(pair: Pair) -> None:
+def pair_of(state: CheckpointsState) -> Pair:
+    """Return the schemes of a state; the first ones fit layers of any size."""
+    return read_pair(state.pair) if state.pair else PAIRS["w8a8_static"]
+
+
+def show_pair(state: CheckpointsState) -> None:
     """Show the pairs with a name, and the schemes of each side."""
+    pair = pair_of(state)
     known = name_of_pair(pair)
     own = {} if known else {"": say("layers.own_pair")}
-    with st.container(key="checkpoints_capture_choices", horizontal=True, gap="small"):
-        names = own | pair_names()
-        _choose("pair", names, known or "", lambda name: change_state(pair=str(PAIRS.get(name, pair))))
-        for side, offered in (("weights", WEIGHTS), ("inputs", INPUTS)):
-            now = getattr(pair, side)
-            forms = {form: scheme_name(form, side) for form in (AS_IT_IS, *offered, now)}
+    names = own | pair_names()
+    _choose("pair", names, known or "", lambda name: change_state(pair=str(PAIRS.get(name, pair))))
+    for side, offered in (("weights", WEIGHTS), ("inputs", INPUTS)):
+        now = getattr(pair, side)
+        forms = {form: scheme_name(form, side) for form in (AS_IT_IS, *offered, now)}
 
-            def take(form: str, side: str = side) -> None:
-                change_state(pair=str(pair.with_side(side, form)))
+        def take(form: str, side: str = side) -> None:
+            change_state(pair=str(pair.with_side(side, form)))
 
-            _choose(side, forms, now, take)
+        _choose(side, forms, now, take)
 
 
 def _choose(name: str, names: dict[str, str], now: str, take: Any) -> None:
@@ -164,9 +164,9 @@ def _numbers(key: str, layers: tuple[Captured, ...], pair: Pair, *, shared: bool
 
 def _measured(key: str, layer: Captured, pair: Pair) -> dict[str, Any]:
     """Return the record of a layer, with its SQNR; a large one is long work."""
-    from quantviz.layers.layer_numbers import output_sqnr_db
+    from quantviz.layers.layer_numbers import numbers_or_reason, output_sqnr_db
 
-    work = partial(_record, layer, pair)
+    work = partial(numbers_or_reason, layer, *pair.schemes(), static=pair.static)
     try:
         row = heavily(key, work) if math.prod(layer.shape) >= HEAVY_PRODUCTS else work()
     except QuantVizError as problem:
@@ -176,12 +176,6 @@ def _measured(key: str, layer: Captured, pair: Pair) -> dict[str, Any]:
     if row["status"] == "ok":
         row["output_db"] = output_sqnr_db(row["rel_out_held_back"])
     return row
-
-
-def _record(layer: Captured, pair: Pair) -> dict[str, Any]:
-    from quantviz.layers.layer_numbers import numbers_of_all
-
-    return next(numbers_of_all([layer], *pair.schemes(), static=pair.static))
 
 
 # ---- what is shown -----------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from quantviz.checkpoints.profiles import PROFILES
 from quantviz.errors import QuantVizError
 from quantviz.figures.model_map_plot import recipe_words
 from quantviz.text import visible
-from quantviz.ui.checkpoints.captured import is_capture
+from quantviz.ui.checkpoints.captured import is_capture, show_pair
 from quantviz.ui.checkpoints.importance import imatrix_of, imatrix_path, show_importance
 from quantviz.ui.checkpoints.model_state import RUNNING
 from quantviz.ui.checkpoints.reading import (
@@ -73,7 +73,10 @@ def show_choices(state: CheckpointsState, there: Offered) -> CheckpointsState:
         options = (state.chosen, *options)
     names = {name: name_of(name) for name in options}
     _choose("chosen", "checkpoint", names, state.chosen, _open, help=say("checkpoints.checkpoint_help"))
-    if state.chosen in RUNNING or is_capture(state.chosen):
+    if is_capture(state.chosen):
+        show_pair(state)
+        return state
+    if state.chosen in RUNNING:
         return state
     if is_results(state.chosen):
         _choose_scan(state)
