@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from quantviz.cli.output import FOUND, Output, language, put, say, summarized, with_output, write
+from quantviz.cli.output import FOUND, Bound, Output, language, put, say, summarized, with_output, write
 from quantviz.cli.reporting import ProgressLine, Shown, interrupted, lab_links, say_links, takes_report
 from quantviz.text import text, visible
 
@@ -83,7 +83,7 @@ _FOR_PEOPLE = (
 )
 @click.option(
     "--fail-under",
-    type=float,
+    type=Bound(),
     metavar="DB",
     help="Exit with status 1 if a tensor under a recipe has an SQNR below this, or none.",
 )
