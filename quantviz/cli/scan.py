@@ -220,7 +220,12 @@ def _say_failures(request: _Request, table: pandas.DataFrame, rows: list[dict[st
     for each in counts:
         key = "cli.scan.counts_refused" if each.refused else "cli.scan.counts"
         say(key, **dataclasses.asdict(each))
-    return any(each.failed for each in counts)
+    # A gate that held nothing to its bound has not passed.
+    empty = [each for each in counts if gate.least is not None and not each.measured + each.refused]
+    for each in empty:
+        if not each.failed:
+            say("cli.scan.nothing", recipe=each.recipe)
+    return bool(empty) or any(each.failed for each in counts)
 
 
 def _worst_first(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

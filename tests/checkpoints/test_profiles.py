@@ -115,6 +115,13 @@ def test_names_decide_where_somebody_names_them(scanned):
         scanned("int8_g32", engine="llama")
 
 
+def test_a_gate_that_measured_nothing_does_not_pass(command):
+    found = command("-r", "int8_per_row", "--exclude", "*", "--fail-under", "5")
+    assert found.exit_code == 1
+    assert "0 measured" in found.stderr
+    assert command("-r", "int8_per_row", "--exclude", "*").exit_code == 0
+
+
 def test_rows_at_which_a_tool_ends_with_an_error_are_refused(tmp_path):
     """torchao 0.18: "NVFP4 only supports weight shape with last 2 dims divisible by 16"."""
     tensors = {"a.q_proj.weight": values(32, 32), "lm_head.weight": values(24, 32)}
