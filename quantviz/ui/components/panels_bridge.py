@@ -193,6 +193,8 @@ def pack_cells(
         and "scale" not in data.covered
     ):
         arrays["step"] = data.blocks.step.astype(np.float32)
+    if data.quiet is not None and "error" in data.open:
+        arrays["quiet"] = data.quiet
     if data.blocks is not None and "scale" not in data.covered:
         header["grid"] = data.blocks.grid_shape
         arrays |= _block_arrays(data.blocks)
