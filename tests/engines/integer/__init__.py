@@ -17,7 +17,7 @@ import numpy as np
 import torch
 
 import quantviz as qv
-from tests.engines.integer.layers import Layer
+from tests.engines.integer.layers import Grouped, Layer
 
 #: The modules, in the order of the table.
 MODULES = ("onnxruntime", "litert", "torch_linear", "cmsis_nn")
@@ -46,6 +46,22 @@ def layer_path(
 ) -> Path:
     """Return the path of a kernel that gives codes of a layer's outputs."""
     return Path(name, f"`{engine}`", cases, theirs, lambda layer: result(layer, engine).q)
+
+
+def grouped_path(
+    name: str, engine: str, cases: Callable[[], Sequence[Grouped]], theirs: Callable[[Layer, int], np.ndarray]
+) -> Path:
+    """Return the path of a convolution in groups: each group is a matrix of its own.
+
+    `theirs` is given all of it and the number of groups.
+    """
+    return Path(
+        name,
+        f"`{engine}`",
+        cases,
+        lambda grouped: theirs(grouped.whole, len(grouped.parts)),
+        lambda grouped: torch.cat([result(part, engine).q for part in grouped.parts], 1),
+    )
 
 
 def result(layer: Layer, engine: str) -> qv.IntegerResult:
