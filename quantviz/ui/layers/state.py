@@ -225,11 +225,17 @@ def seen_layer(state: LayerState, pair: Pair | None = None, method: str | None =
             static=wanted.static,
             seed=state.seed,
         )
-        if is_long(chain, opened.shape):
-            with st.spinner(say("layers.method.working"), show_time=True):
-                result = heavily(key, work)
-        else:
-            result = work()
+        try:
+            if is_long(chain, opened.shape):
+                with st.spinner(say("layers.method.working"), show_time=True):
+                    result = heavily(key, work)
+            else:
+                result = work()
+        except QuantVizError as problem:
+            if chain == NEAREST or problem.key != "work.too_long":
+                raise
+            # Its own way out is that of a range.
+            raise QuantVizError("method.too_long", method=chain, **problem.params) from None
         unchanged = source.source.open(at_hand()) if isinstance(source, ChangedLayer) else opened
         return SeenLayer(result, source, key, unchanged)
 
