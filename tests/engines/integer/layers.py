@@ -215,6 +215,21 @@ def convolutions(
     return tuple(made)
 
 
+def one_by_one(layer: Layer) -> tuple[Layer, ...]:
+    """Return each token of a layer as a layer of its own, with its own scale, zero point and bias codes:
+    these real numbers are the same for all.
+    """
+    draw = np.random.default_rng([43, *layer.q_x.shape, len(layer.q_w)])
+    made = []
+    for token in layer.q_x:
+        s_x = np.float32(layer.s_x * 2.0 ** draw.uniform(-2, 2))
+        z_x = int(draw.integers(*ENDS[layer.x_format], endpoint=True))
+        bias = None if layer.bias is None else np.rint(layer.bias * float(layer.s_x) / float(s_x))
+        own = None if bias is None else bias.astype(np.int64)
+        made.append(replace(layer, q_x=token[None], s_x=s_x, z_x=z_x, bias=own))
+    return tuple(made)
+
+
 @dataclass(frozen=True, eq=False)
 class Grouped:
     """A convolution in groups of channels."""

@@ -13,7 +13,7 @@ import flatbuffers
 import numpy as np
 import torch
 
-from tests.engines.integer import Path, grouped_path, layer_path, result
+from tests.engines.integer import Path, by_token_path, grouped_path, layer_path, result
 from tests.engines.integer.layers import (
     Convolution,
     Grouped,
@@ -239,6 +239,7 @@ def _paths(kernels: str, resolver: Any, connected: str, convolved: str) -> list[
             lambda: [*near_ties("int8"), *near_ties("int8", by_output=True), *tied_sixes()],
             connect,
         ),
+        by_token_path(f"FULLY_CONNECTED, {kernels}", connected, _layers, connect),
         layer_path(f"CONV_2D, {kernels}", convolved, _convolutions, convolve),
         layer_path(
             f"CONV_2D, {kernels}, accumulators next to a tie", convolved, _tied_convolutions, convolve

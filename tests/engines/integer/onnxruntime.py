@@ -12,7 +12,7 @@ import torch
 from onnx import TensorProto, helper, numpy_helper
 
 import quantviz as qv
-from tests.engines.integer import Path, grouped_path, layer_path, result
+from tests.engines.integer import Path, by_token_path, grouped_path, layer_path, result
 from tests.engines.integer.layers import (
     ENDS,
     Grouped,
@@ -313,6 +313,7 @@ PATHS = (
         lambda: [*near_ties("int8"), *near_ties("uint8", by_output=True)],
         _qgemm,
     ),
+    by_token_path("QGemm", "onnxruntime", partial(layers, "uint8", "int8", weight_zeros=True), _qgemm),
     layer_path("QLinearConv", "onnxruntime", _all_convolutions, _qlinear_conv),
     *(
         grouped_path(
