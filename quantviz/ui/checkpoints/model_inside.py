@@ -38,14 +38,17 @@ def show_attention(chosen: str, state: ModelState) -> None:
     """Show keys and values with their loud channels, and a head's attention before and after rounding."""
     from quantviz.figures.model_run_plots import matrix_figure
     from quantviz.models.attention import key_costs
+    from quantviz.models.character_model import CHARACTER, QK_NORM
 
     model = RUNNING[chosen]
     view = _view(model, state)
-    costs = shared_fact(("keys", model), partial(key_costs, model), aside=True)
-    answer = say(
-        "models.keys_cost", channel=short_number(costs["channel"]), token=short_number(costs["token"])
-    )
-    st.markdown(plain(sentences(answer, say("models.keys_loud") if view.loud("keys") else "")))
+    loud = say("models.keys_loud") if view.loud("keys") else ""
+    other, norm = (CHARACTER, "keys_without_norm") if model == QK_NORM else (QK_NORM, "keys_with_norm")
+    told = []
+    for name, key in ((model, "keys_cost"), (other, norm)):
+        costs = shared_fact(("keys", name), partial(key_costs, name), aside=True)
+        told.append(say(f"models.{key}", **{axis: short_number(kl) for axis, kl in costs.items()}))
+    st.markdown(plain(sentences(*told, loud)))
     with st.container(key="models_places", horizontal=True, gap="small", vertical_alignment="bottom"):
         for field in ("layer", "head"):
 
