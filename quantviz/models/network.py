@@ -197,8 +197,8 @@ class _Run:
         gains = self.network.tensors.get(f"{name}.weight")
         if gains is None:
             return x
-        of_heads = x.unflatten(-1, (self.network.sizes.heads, -1))
-        return functional.rms_norm(of_heads, of_heads.shape[-1:], gains, _SMALLEST).flatten(-2)
+        of_heads = self.heads(x)
+        return torch.cat(functional.rms_norm(of_heads, of_heads.shape[-1:], gains, _SMALLEST).unbind(1), -1)
 
     def kept(self, name: str, x: torch.Tensor) -> torch.Tensor:
         self.watch(name, x)

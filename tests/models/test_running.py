@@ -93,7 +93,7 @@ def test_a_text_written_with_a_rounded_cache_is_that_of_one_pass():
     text = written(network, "import os\n", 24)
     for count in (1, 7, 23):
         assert written(network, "import os\n", count) == text[:count]
-    # Guesses save passes, and change nothing: those that are right, and those that are wrong from the first on.
+    # Guesses save passes and change nothing, whether they are right or wrong.
     for other in (written(network_of(TWIN), "import os\n", 24), "~" * 24):
         assert written(network, "import os\n", 24, like=(network_of(TWIN), other)) == text
 
