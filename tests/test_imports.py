@@ -191,12 +191,12 @@ ALLOWED = {
     "ui/missing": "ui/components ui/shell",
     "ui/lab": "analysis checkpoints errors evaluation export figures lab quantization schemes sources"
     " streaming teaching tensors text ui/components ui/shell",
-    "ui/checkpoints": "checkpoints errors export figures lab models quoting schemes sources standby"
-    " text ui/components ui/lab ui/shell whole_files",
     "ui/lessons": "analysis errors figures lab quantization teaching ui/components ui/lab ui/shell",
     "ui/formats": "errors figures lab quantization schemes text ui/components ui/shell",
     "ui/layers": "browser checkpoints compiled errors evaluation figures lab layers models schemes sources"
     " tensors text ui/components ui/lab ui/shell",
+    "ui/checkpoints": "checkpoints errors export figures lab layers models quoting schemes sources standby"
+    " text ui/components ui/lab ui/layers ui/shell whole_files",
     "ui/golf": "analysis errors figures lab schemes teaching tensors ui/components ui/lab ui/shell",
     "ui/gallery": "browser errors figures sources teaching ui/components ui/shell",
     "ui/teacher": "errors lab teaching text ui/components ui/shell",

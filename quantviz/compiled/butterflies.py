@@ -55,15 +55,74 @@ def _sylvester(given, out, factor):
             two[j] = a - two[j]
 
 
+@kernel_part
+def _add_signed_sums(one, two, three, four, sums):
+    """Write the sums of four lines to `sums`, the last three added or taken off: eight of them."""
+    for j in range(one.size):
+        a = one[j] + two[j]
+        b = one[j] - two[j]
+        c = three[j] + four[j]
+        d = three[j] - four[j]
+        sums[0, j] = a + c
+        sums[1, j] = b + c
+        sums[2, j] = a + d
+        sums[3, j] = b + d
+        sums[4, j] = a - d
+        sums[5, j] = b - d
+        sums[6, j] = a - c
+        sums[7, j] = b - c
+
+
+@kernel_part
+def _write_sums(line, sums, places, signs):
+    """Write the sum over groups of four of one of its eight sums, with a sign."""
+    groups = places.size
+    first = (groups - 1) % 4 + 1
+    one = sums[places[0]]
+    a = signs[0]
+    for j in range(line.size):
+        line[j] = a * one[j]
+    for g in range(1, first):
+        one = sums[8 * g + places[g]]
+        a = signs[g]
+        for j in range(line.size):
+            line[j] += a * one[j]
+    for g in range(first, groups, 4):
+        one = sums[8 * g + places[g]]
+        two = sums[8 * g + 8 + places[g + 1]]
+        three = sums[8 * g + 16 + places[g + 2]]
+        four = sums[8 * g + 24 + places[g + 3]]
+        a = signs[g]
+        b = signs[g + 1]
+        c = signs[g + 2]
+        d = signs[g + 3]
+        for j in range(line.size):
+            line[j] += (a * one[j] + b * two[j]) + (c * three[j] + d * four[j])
+
+
 @jit
 def transform(values, out, outer, size, factor):
     """Write each run of K·2^k values times (K × K) ⊗ Sylvester, times `factor`, to `out`.
 
-    `outer` is the matrix of K rows, `size` is 2^k; values and out are flat and contiguous, and may be one.
+    `outer` is the matrix of K rows, `size` is 2^k; values and out are flat and contiguous, and may be one. Of
+    each four rows the eight sums are computed once, and every line of the result adds one of each four.
     """
     rows = outer.shape[0]
     block = rows * size
+    groups = rows // 4
     kept = np.empty(block, dtype=out.dtype)
+    width = min(size, 64)
+    sums = np.empty((8 * groups, width), dtype=out.dtype)
+    places = np.empty((rows, groups), dtype=np.int64)
+    for i in range(rows):
+        for g in range(groups):
+            sign = outer[4 * g, i]
+            places[i, g] = (
+                (outer[4 * g + 1, i] != sign)
+                + 2 * (outer[4 * g + 3, i] != sign)
+                + 4 * (outer[4 * g + 2, i] != sign)
+            )
+    signs = outer[::4].T.copy()
     for start in range(0, values.size, block):
         if rows == 1:
             _sylvester(values[start : start + size], out[start : start + size], factor)
@@ -71,16 +130,16 @@ def transform(values, out, outer, size, factor):
         for i in range(rows):
             first = start + i * size
             _sylvester(values[first : first + size], kept[i * size : (i + 1) * size], factor)
-        for i in range(rows):
-            line = out[start + i * size : start + (i + 1) * size]
-            line[:] = 0
-            # Four rows at a time: K is a multiple of 4, and a line is read and written a quarter as often.
-            for k in range(0, rows, 4):
-                one = kept[k * size : (k + 1) * size]
-                two = kept[(k + 1) * size : (k + 2) * size]
-                three = kept[(k + 2) * size : (k + 3) * size]
-                four = kept[(k + 3) * size : (k + 4) * size]
-                for j in range(size):
-                    line[j] += (outer[k, i] * one[j] + outer[k + 1, i] * two[j]) + (
-                        outer[k + 2, i] * three[j] + outer[k + 3, i] * four[j]
-                    )
+        for j in range(0, size, width):
+            for g in range(groups):
+                at = 4 * g * size + j
+                _add_signed_sums(
+                    kept[at : at + width],
+                    kept[at + size : at + size + width],
+                    kept[at + 2 * size : at + 2 * size + width],
+                    kept[at + 3 * size : at + 3 * size + width],
+                    sums[8 * g : 8 * g + 8],
+                )
+            for i in range(rows):
+                first = start + i * size + j
+                _write_sums(out[first : first + width], sums, places[i], signs[i])

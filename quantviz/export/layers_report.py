@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from quantviz.checkpoints.model.tensor_names import KindMap, kind_map
 from quantviz.export.html_page import REPORT_STYLE, escaped, html_page, html_table
-from quantviz.export.scan_summary import KindMap, kind_map
 from quantviz.figures.numbers import number
 from quantviz.text import DEFAULT_LANGUAGE, text
 

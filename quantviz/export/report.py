@@ -8,11 +8,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any
 
+from quantviz.checkpoints.model.tensor_names import KindMap, kind_map
 from quantviz.door import public
 from quantviz.errors import QuantVizError, known_language
 from quantviz.export.audit_report import audit_html
 from quantviz.export.html_page import REPORT_STYLE, escaped, html_page, html_table, linked
-from quantviz.export.scan_summary import KindMap, Measurement, ScanSummary, kind_map, summary_of
+from quantviz.export.scan_summary import Measurement, ScanSummary, summary_of
 from quantviz.figures.numbers import number
 from quantviz.text import DEFAULT_LANGUAGE, text
 from quantviz.whole_files import write_file

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from quantviz.checkpoints.model.account import counts_as_weight
-from quantviz.checkpoints.model.tensor_names import Place, place_of_name, short_names, short_stacks
 from quantviz.checkpoints.results.typed_tables import TypedTable, typed_table
 from quantviz.errors import QuantVizError
 from quantviz.text import DEFAULT_LANGUAGE
@@ -60,19 +59,6 @@ class RecipeSummary:
     #: dB; None where nothing was measured.
     lowest: float | None
     median: float | None
-
-
-@dataclass(frozen=True)
-class KindMap:
-    """Tensors by the numbers in their names: a row for each, a column for each kind."""
-
-    #: Numbers of a row: the layer, and of an expert its own after it.
-    rows: tuple[tuple[int, ...], ...]
-    kinds: tuple[str, ...]
-    #: Names by row and kind.
-    tensors: Mapping[tuple[tuple[int, ...], str], str]
-    #: Tensors that belong to no layer.
-    others: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -225,38 +211,4 @@ def _recipe(name: str, rows: Sequence[Measurement]) -> RecipeSummary:
         bits_per_weight=bits / weights if weights else None,
         lowest=min(found, default=None),
         median=statistics.median(found) if found else None,
-    )
-
-
-def kind_map(tensors: Sequence[str]) -> KindMap:
-    """Return where each tensor stands in the map; of two that stand in one place, the second is an other.
-
-    >>> found = kind_map(["embed.weight", "model.layers.0.q.weight", "model.layers.1.q.weight"])
-    >>> found.rows, found.kinds, found.others
-    (((0,), (1,)), ('q',), ('embed.weight',))
-    >>> kind_map(["blk.3.experts.7.up", "blk.3.experts.8.up", "blk.3.q"]).rows
-    ((3,), (3, 7), (3, 8))
-    """
-    placed: dict[Place, str] = {}
-    others = []
-    for name in tensors:
-        place = place_of_name(name)
-        if place.layer < 0 or place in placed:
-            others.append(name)
-        else:
-            placed[place] = name
-    stacks = tuple(dict.fromkeys(place.stack for place in placed))
-    before = dict(zip(stacks, short_stacks(stacks), strict=True))
-    kinds = tuple(dict.fromkeys(f"{before[place.stack]}.{place.kind}".lstrip(".") for place in placed))
-    short = dict(zip(kinds, short_names(kinds), strict=True))
-
-    def at(place: Place) -> tuple[tuple[int, ...], str]:
-        numbers = (place.layer,) if place.expert < 0 else (place.layer, place.expert)
-        return numbers, short[f"{before[place.stack]}.{place.kind}".lstrip(".")]
-
-    return KindMap(
-        rows=tuple(sorted({at(place)[0] for place in placed})),
-        kinds=tuple(short.values()),
-        tensors={at(place): name for place, name in placed.items()},
-        others=tuple(others),
     )

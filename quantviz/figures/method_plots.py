@@ -160,6 +160,8 @@ class Bars:
     axis: str = ""
     #: Whether the values are shares, each written above its bar in percent.
     percent: bool = False
+    #: A level to compare the bars with, and the key of its words under `[method_plots]`.
+    level: tuple[float, str] | None = None
 
 
 def bars_figure(shown: Bars, *, height: int, language: str = DEFAULT_LANGUAGE, theme: str = "light") -> Drawn:
@@ -189,7 +191,8 @@ def bars_figure(shown: Bars, *, height: int, language: str = DEFAULT_LANGUAGE, t
         traces.append(scatter("lines", places, shown.before, hoverinfo="skip", line=line))
     layout = bare_layout(colours, height, (10, 10, 8, 36))
     layout |= {"bargap": 0.2}
-    top = max((*shown.values, *shown.before), default=0.0) or 1.0
+    level = () if shown.level is None else (shown.level[0],)
+    top = max((*shown.values, *shown.before, *level), default=0.0) or 1.0
     layout["yaxis"] |= {"range": [0, 1.2 * top], "showticklabels": False, "showgrid": False}
     layout["xaxis"] |= {"showgrid": False, "title": _title(f"method_plots.{shown.axis}", language)}
     ticks = places if named else []
@@ -199,6 +202,13 @@ def bars_figure(shown: Bars, *, height: int, language: str = DEFAULT_LANGUAGE, t
             _legend(text("method_plots.before", language), colours.text, 0),
             _legend(text("method_plots.after", language), colours.schemes[0], 1),
         ]
+    if shown.level is not None:
+        height_of, words = shown.level
+        line = {"color": colours.muted, "width": 1, "dash": "4px,4px"}
+        ends = {"x0": 0, "x1": 1, "xref": "paper", "y0": height_of, "y1": height_of}
+        layout["shapes"] = [{"type": "line", "line": line, **ends}]
+        name = f"{text(f'method_plots.{words}', language)} {short_number(height_of)}"
+        layout["annotations"] = [_corner(name, colours.muted, height_of) | {"y": height_of}]
     return Drawn({"data": traces, "layout": layout})
 
 
@@ -210,6 +220,10 @@ class Histogram:
     after: tuple[float, ...]
     #: The bins end at ± this.
     reach: float
+    #: The values that codes have, drawn as lines.
+    grid: tuple[float, ...] = ()
+    #: The key of the axis' words under `[method_plots]`.
+    axis: str = "in_rms"
 
 
 def spread_figure(
@@ -248,14 +262,21 @@ def spread_figure(
     layout["bargap"] = 0
     layout["yaxis"] |= {"type": "log", "showticklabels": False, "nticks": 4}
     layout["yaxis"]["range"] = [math.log10(least / 2), 0.0]
-    layout["xaxis"] |= {"title": _title("method_plots.in_rms", language), "showgrid": False}
+    layout["xaxis"] |= {"title": _title(f"method_plots.{shown.axis}", language), "showgrid": False}
+    named = [("before", colours.schemes[1]), ("after", colours.schemes[0]), ("gaussian", colours.text)]
+    if shown.grid:
+        named = [("weights", colours.schemes[0]), ("gaussian", colours.text), ("grid", colours.accent)]
+        line = {"color": colours.accent, "width": 1}
+        ends = {"y0": 0, "y1": 0.12, "yref": "paper"}
+        layout["shapes"] = [
+            {"type": "line", "line": line, "x0": value, "x1": value, **ends} for value in shown.grid
+        ]
     layout["annotations"] = [
         _legend(text(f"method_plots.{name}", language), colour, row)
-        for row, (name, colour) in enumerate(
-            (("before", colours.schemes[1]), ("after", colours.schemes[0]), ("gaussian", colours.text))
-        )
+        for row, (name, colour) in enumerate(named)
     ]
-    return Drawn({"data": [bars, outline, gaussian], "layout": layout})
+    lines = [outline, gaussian] if shown.before else [gaussian]
+    return Drawn({"data": [bars, *lines], "layout": layout})
 
 
 @dataclass(frozen=True)

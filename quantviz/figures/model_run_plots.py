@@ -12,24 +12,18 @@ import numpy as np
 import numpy.typing as npt
 
 from quantviz.checkpoints.model.tensor_names import place_of_name, short_names
+from quantviz.figures.layer_map import LayerSquare, layer_map
 from quantviz.figures.numbers import short_number
 from quantviz.figures.payload import Drawn
 from quantviz.figures.small_plots import bare_layout, scatter
-from quantviz.figures.theme import THEMES, one_sided, rgb
+from quantviz.figures.theme import THEMES, one_sided
 from quantviz.text import DEFAULT_LANGUAGE, text
 
 if TYPE_CHECKING:
     from quantviz.models.layer_effects import LayerEffect
 
-#: Colours between the ends of a scale, and the least span of a logarithmic one, in powers of ten.
-_SHADES = 64
+#: The least span of a logarithmic scale, in powers of ten.
 _LEAST_POWERS = 1.0
-#: CSS pixels of a row of the map, and of its axis of kinds.
-_ROW = 44
-_AXIS = 34
-#: Shares of red, green and blue in how light a colour looks, and the light from which text on it is dark.
-_BRIGHT = np.array((0.299, 0.587, 0.114))
-_LIGHT = 0.5
 #: The least KL divergence and error that a logarithmic axis shows.
 _LEAST = 1e-9
 
@@ -45,51 +39,12 @@ def effects_figure(
         language: The language of the words.
         theme: One of `THEMES`.
     """
-    colours = THEMES[theme]
-    places = [place_of_name(effect.name) for effect in effects]
-    kinds = list(dict.fromkeys(place.kind for place in places))
-    rows = sorted({place.layer for place in places})
-    values = [float(getattr(effect, colour)) for effect in effects]
-    strengths = _strengths(values, colour)
-    shades = rgb(one_sided(colours.values), _SHADES)
-    z = np.full((len(rows), len(kinds)), np.nan, np.float32)
-    for place, strength in zip(places, strengths, strict=True):
-        z[rows.index(place.layer), kinds.index(place.kind)] = strength
-    heat = {
-        "type": "heatmap",
-        "z": z,
-        "zmin": 0,
-        "zmax": 1,
-        "colorscale": [
-            [k / (_SHADES - 1), f"rgb({r},{g},{b})"] for k, (r, g, b) in enumerate(shades.tolist())
-        ],
-        "xgap": 2,
-        "ygap": 2,
-        "showscale": False,
-        "hoverinfo": "skip",
-    }
-    # Near black or near white, whichever stands out.
-    lights = [float(shades[round(strength * (_SHADES - 1))] @ _BRIGHT) / 255 for strength in strengths]
-    inks = ["#111111" if light > _LIGHT else "#fafafa" for light in lights]
-    points = scatter(
-        "markers+text",
-        [kinds.index(place.kind) for place in places],
-        [rows.index(place.layer) for place in places],
-        customdata=[[k] for k in range(len(effects))],
-        text=[_written(value, colour) for value in values],
-        textfont={"size": 12, "color": inks},
-        hovertext=[_card(effect, language) for effect in effects],
-        hoverinfo="text",
-        marker={"symbol": "square", "size": 12, "opacity": 0},
-        selected={"marker": {"opacity": 0}},
-        unselected={"marker": {"opacity": 0}},
-    )
-    layout = bare_layout(colours, _ROW * len(rows) + _AXIS, (8, 8, 4, 8))
-    layout |= {"hovermode": "closest", "hoverdistance": -1, "clickmode": "event+select"}
-    layout["xaxis"] |= _axis(short_names(kinds), len(kinds)) | {"side": "bottom"}
-    names = [text("model_plots.layer", language, layer=row) for row in rows]
-    layout["yaxis"] |= _axis(names, len(rows)) | {"range": [len(rows) - 0.5, -0.5]}
-    return Drawn({"data": [heat, points], "layout": layout})
+    strengths = _strengths([float(getattr(effect, colour)) for effect in effects], colour)
+    squares = [
+        LayerSquare(effect.name, strength, _written(getattr(effect, colour), colour), _card(effect, language))
+        for effect, strength in zip(effects, strengths, strict=True)
+    ]
+    return layer_map(squares, language=language, theme=theme)
 
 
 def predictions_figure(
@@ -234,16 +189,6 @@ _FEW_TICKS: Mapping[str, Any] = {"dtick": "D2", "exponentformat": "power"}
 
 def _titled(title: str) -> dict[str, Any]:
     return {"title": {"text": title, "font": {"size": 12}, "standoff": 6}}
-
-
-def _axis(names: Sequence[str], count: int) -> dict[str, Any]:
-    return {
-        "tickvals": list(range(count)),
-        "ticktext": list(names),
-        "range": [-0.5, count - 0.5],
-        "showgrid": False,
-        "ticks": "",
-    }
 
 
 def _strengths(values: Sequence[float], number: str) -> list[float]:

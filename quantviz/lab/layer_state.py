@@ -405,10 +405,15 @@ def _read_pairs(form: str) -> tuple[Pair, ...]:
     pairs = form.split(_BETWEEN)
     if len(pairs) > MOST_PAIRS:
         raise QuantVizError("link.others", got=len(pairs), most=MOST_PAIRS)
-    return tuple(map(_read_pair, pairs))
+    return tuple(map(read_pair, pairs))
 
 
-def _read_pair(form: str) -> Pair:
+def read_pair(form: str) -> Pair:
+    """Return the pair written as `form`, as `str` writes it.
+
+    Raises:
+        QuantVizError: There is no such pair.
+    """
     weights, *rest = form.split(_WITHIN)
     if len(rest) not in (1, 2) or rest[1:] not in ([], ["d"]):
         raise QuantVizError("link.place", got=form)

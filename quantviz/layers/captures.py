@@ -9,7 +9,8 @@ The file is a .safetensors. A layer called NAME has the tensors
 and the header's `__metadata__` has three texts. `format` is "quantviz layers 1". `layers` is a JSON list with
 an object for each layer, in the order in which they ran: its `name`, its `kind` ("linear", "conv2d" or
 "conv1d") and the number of tokens that it saw, `seen`. `axes` is a JSON object with the names of the axes of
-each tensor.
+each tensor. Where layers of the model were left aside there is a fourth, `left_aside`: a JSON list with an
+object for each reason, its `key`, and the `count` and the `names` of the layers.
 """
 
 from __future__ import annotations
@@ -44,6 +45,8 @@ FORMAT = "quantviz layers 1"
 KINDS = ("linear", "conv2d", "conv1d")
 #: The axes of each tensor of a layer, by the end of its name.
 _AXES = {"weight": ("output", "input"), "inputs": ("token", "input"), "bias": ("output",)}
+#: The reasons why layers of a model are not in its capture: keys of notes.
+LEFT_ASIDE = ("collect_grouped", "collect_idle")
 #: The dtypes that are written, by torch's name.
 _DTYPES = ("float16", "bfloat16", "float32")
 
@@ -137,21 +140,24 @@ class Layers(Picklable):
         Raises:
             QuantVizError: The file cannot be written.
         """
-        write_capture(path, self.layers)
+        write_capture(path, self.layers, self.notes)
 
     @classmethod
     def open(cls, path: str | PurePath) -> Layers:
-        """Return the layers of such a file; their values stay in it.
+        """Return the layers of such a file, and its notes on those left aside; their values stay in it.
 
         Raises:
             QuantVizError: It cannot be read, or has no layers in it.
         """
         with open_tensors(path) as catalog:
-            return cls(captured_in(catalog))
+            return cls(captured_in(catalog), left_aside_in(catalog))
 
 
-def write_capture(path: str | os.PathLike[str], layers: Iterable[Captured]) -> None:
-    """Write layers into one file, in their order; an old file is replaced as a whole.
+def write_capture(
+    path: str | os.PathLike[str], layers: Iterable[Captured], notes: Iterable[Note] = ()
+) -> None:
+    """Write layers into one file, in their order, and the notes on those left aside; an old file is replaced
+    as a whole.
 
     Raises:
         QuantVizError: The file cannot be written.
@@ -160,8 +166,16 @@ def write_capture(path: str | os.PathLike[str], layers: Iterable[Captured]) -> N
     tensors = dict(_tensors(listed))
     entries = [{"name": each.name, "kind": each.kind, "seen": each.seen} for each in listed]
     texts = {"format": FORMAT, "layers": json.dumps(entries), "axes": json.dumps(_AXES)}
+    aside = [{"key": note.key, **note.params} for note in notes if note.key in LEFT_ASIDE]
+    if aside:
+        texts["left_aside"] = json.dumps(aside)
     declared = {name: (_dtype_of(values), tuple(values.shape)) for name, values in tensors.items()}
     write_file(path, _parts(written_header(texts, declared), tensors))
+
+
+def is_capture(catalog: Catalog) -> bool:
+    """Return whether an open file is one of captured layers."""
+    return bool(catalog.names) and catalog.header_texts(catalog.names[0]).get("format") == FORMAT
 
 
 def captured_in(catalog: Catalog) -> tuple[Captured, ...]:
@@ -172,10 +186,30 @@ def captured_in(catalog: Catalog) -> tuple[Captured, ...]:
     Raises:
         QuantVizError: The file has no captured layers, or is damaged.
     """
-    texts = catalog.header_texts(catalog.names[0]) if catalog.names else {}
-    if texts.get("format") != FORMAT:
+    if not is_capture(catalog):
         raise QuantVizError("capture.no_layers", wanted=FORMAT)
-    return tuple(_layer_in(catalog, entry) for entry in _entries(texts.get("layers", "")))
+    listed = catalog.header_texts(catalog.names[0]).get("layers", "")
+    return tuple(_layer_in(catalog, entry) for entry in _entries(listed))
+
+
+def left_aside_in(catalog: Catalog) -> tuple[Note, ...]:
+    """Return the notes on layers of the model that an open file of layers leaves aside.
+
+    Raises:
+        QuantVizError: They are damaged.
+    """
+    written = catalog.header_texts(catalog.names[0]).get("left_aside", "[]")
+    try:
+        notes = [
+            Note.of(each["key"], count=each["count"], names=each["names"]) for each in json.loads(written)
+        ]
+    except (ValueError, RecursionError, TypeError, KeyError):
+        raise QuantVizError("capture.damaged", entry="left_aside") from None
+    for note in notes:
+        count = note.params["count"]
+        if note.key not in LEFT_ASIDE or type(count) is not int or not isinstance(note.params["names"], str):
+            raise QuantVizError("capture.damaged", entry="left_aside")
+    return tuple(notes)
 
 
 def _tensors(layers: list[Captured]) -> Iterator[tuple[str, Values]]:

@@ -9,6 +9,8 @@ from typing import Any
 import torch
 
 from quantviz.errors import Note, QuantVizError
+from quantviz.evaluation.metric_formulas import METRICS
+from quantviz.evaluation.moments import Moments
 from quantviz.layers.captures import Captured
 from quantviz.layers.causes import Channels
 from quantviz.layers.layer_result import LayerResult
@@ -37,15 +39,32 @@ def numbers_of(layer: Captured, result: LayerResult) -> dict[str, Any]:
     }
 
 
+def output_sqnr_db(rel_out: float) -> float:
+    """Return an output error as SQNR in dB; inf where there is none.
+
+    >>> output_sqnr_db(0.01), output_sqnr_db(0.0)
+    (20.0, inf)
+    """
+    one = torch.ones((), dtype=torch.float64)
+    return float(METRICS["sqnr_db"].of(Moments(cells=one, x2=one, e2=one * rel_out)))
+
+
 def numbers_of_all(
     layers: Iterable[Captured], weights: Scheme | None, inputs: Scheme | None, *, static: bool = True
 ) -> Iterator[dict[str, Any]]:
     """Yield the record of each layer; where a scheme does not fit, its status is "refused", with a reason."""
     for layer in layers:
-        try:
-            yield numbers_of(layer, layer.result(weights, inputs, static=static))
-        except QuantVizError as problem:
-            yield {**_sizes(layer, weights, inputs), "status": "refused", "reason": problem}
+        yield numbers_or_reason(layer, weights, inputs, static=static)
+
+
+def numbers_or_reason(
+    layer: Captured, weights: Scheme | None, inputs: Scheme | None, *, static: bool = True
+) -> dict[str, Any]:
+    """Return the record of a layer; where a scheme does not fit, its status is "refused", with a reason."""
+    try:
+        return numbers_of(layer, layer.result(weights, inputs, static=static))
+    except QuantVizError as problem:
+        return {**_sizes(layer, weights, inputs), "status": "refused", "reason": problem}
 
 
 def best_of_all(

@@ -2,7 +2,8 @@
 
 A sum reads codes `q_a` and `q_b` with `s_a`, `z_a`, `s_b`, `z_b`; an average reads `n` codes `q_x` along the
 last axis, with `s_x` and `z_x`. Both leave the code in `q`, of scale `s_y` and zero point `z_y`, from `low`
-to `high`. Scales are float32, the others int32.
+to `high`. Scales are float32, the others int32. LiteRT's kernels on ruy also read `vector`: whether a code is
+one of those that its vector instructions compute, which are all but the last few.
 """
 
 from __future__ import annotations
@@ -12,8 +13,15 @@ from types import MappingProxyType
 
 import torch
 
-from quantviz.quantization.operations import NamedTensors, Operation, Operations
-from quantviz.quantization.requantizing import FACTOR, as_int32, scaled_twice, to_int32
+from quantviz.quantization.operations import NamedTensors, Operation, Operations, number_over
+from quantviz.quantization.requantizing import (
+    FACTOR,
+    FACTOR_BITS,
+    as_int32,
+    rounded_away,
+    scaled_twice,
+    to_int32,
+)
 from quantviz.quantization.value_to_code import fma
 
 _CLAMP = Operation("integer_clamp", "q = clamp(q, low, high)")
@@ -73,15 +81,79 @@ def _shifted_term(term: str) -> Operations:
     )
 
 
-#: LiteRT's reference kernel: int32, with both terms shifted to the left by 20 bits.
-_SHIFTED_SUM = (
-    Operation("sum_twice", "twice = 2 * max(float64(s_a), float64(s_b))"),
-    *_shifted_term("a"),
-    *_shifted_term("b"),
+_TWICE = Operation("sum_twice", "twice = 2 * max(float64(s_a), float64(s_b))")
+_OF_BOTH = (
     Operation("sum_terms", "acc = int32(a + b)", lambda v: as_int32(v["a"] + v["b"])),
     Operation("sum_out", "m = twice / (2**20 * float64(s_y))"),
     *FACTOR,
     *scaled_twice("acc", "y", away=True),
+    to_int32("q", "y"),
+    _ZERO_POINT,
+    _CLAMP,
+)
+#: LiteRT's reference kernel: int32, with both terms shifted to the left by 20 bits.
+_SHIFTED_SUM = (_TWICE, *_shifted_term("a"), *_shifted_term("b"), *_OF_BOTH)
+
+
+def _vector_term(term: str) -> Operations:
+    """Return the operations that bring a term to the scale of both on ruy: in vectors it is shifted once, by
+    20 bits less those of its multiplier, which leaves one rounding.
+    """
+
+    def shifted(values: NamedTensors) -> torch.Tensor:
+        x = (values[f"q_{term}"] - values[f"z_{term}"]).to(torch.int64)
+        left = values["left"]
+        return as_int32(torch.where(left < 0, x >> (-left).clamp(min=0), x << left.clamp(min=0)))
+
+    _, _, right, half, last = scaled_twice(term, term, away=True)
+    return (
+        Operation("sum_multiplier", f"m = float64(s_{term}) / twice"),
+        *FACTOR,
+        Operation("sum_left_bits", "left = where(vector, 20 + shift, 20 + 0 * shift)"),
+        Operation("sum_left_once", f"{term} = int32((q_{term} - z_{term}) << left)", shifted),
+        _high_product(term),
+        right,
+        Operation("sum_right_bits", "right = where(vector, 0 * right, right)"),
+        half,
+        last,
+    )
+
+
+def _high_product(name: str) -> Operation:
+    return Operation(
+        "integer_high_product",
+        f"{name} = int32(({name} * m0 + 2**30) >> 31)",
+        lambda v: as_int32((v[name].to(torch.int64) * v["m0"] + 2**30) >> FACTOR_BITS),
+    )
+
+
+#: LiteRT's kernel on ruy: as the reference's, but for the terms.
+_VECTOR_SUM = (_TWICE, *_vector_term("a"), *_vector_term("b"), *_OF_BOTH)
+
+
+def _to_whole(term: str) -> Operation:
+    """Return the operation that gives a term its multiplier, a whole number of 21 bits at most."""
+    return Operation(
+        "sum_whole_multiplier",
+        f"m_{term} = int32(round(r_{term} * 2**shift))",
+        lambda v: torch.round(torch.ldexp(v[f"r_{term}"].double(), v["shift"])).to(torch.int32),
+    )
+
+
+#: XNNPACK's: both multipliers share a shift, and the sum is rounded once, half up.
+_WHOLE_SUM = (
+    Operation("sum_ratio", "r_a = s_a / s_y"),
+    Operation("sum_ratio", "r_b = s_b / s_y"),
+    Operation(
+        "sum_shared_shift",
+        "shift = 20 - floor_log2(max(r_a, r_b))",
+        lambda v: 21 - torch.frexp(torch.maximum(v["r_a"], v["r_b"])).exponent.to(torch.int64),
+    ),
+    _to_whole("a"),
+    _to_whole("b"),
+    Operation("integer_half_once", "half = 1 << (shift - 1)"),
+    Operation("sum_whole_terms", "acc = m_a * (q_a - z_a) + m_b * (q_b - z_b)"),
+    Operation("integer_shift_up", "y = (acc + half) >> shift"),
     to_int32("q", "y"),
     _ZERO_POINT,
     _CLAMP,
@@ -91,6 +163,8 @@ SUMS: Mapping[str, Mapping[str, Operations]] = MappingProxyType(
     {
         "onnxruntime": MappingProxyType({"a": fused_sum("a"), "b": fused_sum("b")}),
         "litert_reference": MappingProxyType({"a": _SHIFTED_SUM, "b": _SHIFTED_SUM}),
+        "litert_ruy": MappingProxyType({"a": _VECTOR_SUM, "b": _VECTOR_SUM}),
+        "xnnpack": MappingProxyType({"a": _WHOLE_SUM, "b": _WHOLE_SUM}),
     }
 )
 
@@ -109,8 +183,16 @@ def _added_up(values: NamedTensors) -> torch.Tensor:
     return total
 
 
+def _shifted_in_vectors(values: NamedTensors) -> torch.Tensor:
+    """Return products shifted to the right: half up in vectors, half away from 0 in the last few."""
+    y = values["y"].to(torch.int64)
+    up = (y + values["half"]) >> values["right"]
+    away = torch.sign(y) * ((y.abs() + values["half"]) >> values["right"])
+    return torch.where(values["vector"], up, away)
+
+
 #: By the name of the arithmetic: ONNX Runtime's QLinearGlobalAveragePool, its QLinearAveragePool, and MEAN of
-#: LiteRT's reference kernels.
+#: LiteRT's reference kernels, of those on ruy, and of XNNPACK.
 AVERAGES: Mapping[str, Operations] = MappingProxyType(
     {
         "onnxruntime_global": (
@@ -146,6 +228,34 @@ AVERAGES: Mapping[str, Operations] = MappingProxyType(
             *scaled_twice("acc", "y", away=True),
             to_int32("q", "y"),
             _ZERO_POINT,
+            _CLAMP,
+        ),
+        "litert_ruy": (
+            _CODES[0],
+            Operation(
+                "average_offset",
+                "offset = z_y - round_away(z_x * s_x / s_y)",
+                lambda v: v["z_y"] - rounded_away(v["z_x"].float() * v["s_x"] / v["s_y"]).to(torch.int32),
+            ),
+            Operation("average_multiplier", "m = s_x / (s_y * float32(n))"),
+            *FACTOR,
+            *scaled_twice("acc", "y", away=False)[:-1],
+            Operation("average_shifted", "y = shift_right(y, right, half, vector)", _shifted_in_vectors),
+            to_int32("q", "y"),
+            Operation("average_moved", "q = q + offset"),
+            _CLAMP,
+        ),
+        "xnnpack": (
+            *_CODES,
+            Operation("average_ratio_float32", "m = s_x / s_y"),
+            Operation("average_count", "count = float32(n)"),
+            number_over("average_inverse", "inverse", 1.0, "count"),
+            Operation("average_scaled", "m = m * inverse"),
+            Operation("integer_acc_float32", "y = float32(acc)"),
+            Operation("integer_multiply", "y = y * m"),
+            Operation("integer_zero_point_float", "y = y + z_y"),
+            _ROUND,
+            to_int32("q", "y"),
             _CLAMP,
         ),
     }

@@ -25,6 +25,8 @@ from quantviz.tensors.conversion import as_accumulators, as_codes, torch_dtype
 
 #: Whole numbers of float32 end here.
 _LARGEST_ZERO = 2**24
+#: Codes of a vector of LiteRT's kernels on ruy.
+_VECTOR = 16
 
 
 @public
@@ -92,7 +94,10 @@ def add_codes(
         params: Scale and zero point of the sum.
         number_format: Id of the integer format of all three.
         arithmetic: "onnxruntime" is its QLinearAdd on x86 with AVX2, in fused multiply-adds of float32;
-            "litert_reference" is ADD of LiteRT's reference kernels, in int32 with a shift of 20 bits.
+            "litert_reference" is ADD of LiteRT's reference kernels, in int32 with a shift of 20 bits;
+            "litert_ruy" that of its kernels on ruy, whose vectors of 16 codes round each term once: both
+            terms have one shape; "xnnpack" that of XNNPACK, where both multipliers share a shift and the sum
+            is rounded once.
 
     Raises:
         QuantVizError: Codes or scales are not as described.
@@ -124,6 +129,10 @@ def sum_of(
     values = {"q_a": codes["a"], "q_b": codes["b"], **_ends(fmt)}
     for name, each in (("a", a_params), ("b", b_params), ("y", params)):
         values[f"s_{name}"], values[f"z_{name}"] = single_params(each)
+    if arithmetic == "litert_ruy":
+        if codes["a"].shape != codes["b"].shape:
+            raise QuantVizError("terms_differ", a=tuple(codes["a"].shape), b=tuple(codes["b"].shape))
+        values["vector"] = _in_vectors(codes["a"].shape)
     return SUMS[arithmetic]["a" if alone == "a" else "b"], values
 
 
@@ -146,7 +155,8 @@ def average_codes(
         arithmetic: "onnxruntime_global" is its QLinearGlobalAveragePool, which multiplies an int32 sum by one
             number; "onnxruntime_pool" its QLinearAveragePool, which adds up real numbers in float32 and
             rounds after the zero point; "litert_reference" is MEAN of LiteRT's reference kernels, in fixed
-            point.
+            point; "litert_ruy" that of its kernels on ruy, whose vectors of 16 averages along the axis before
+            the last round half up; "xnnpack" that of XNNPACK, in float32, rounded after the zero point.
 
     Raises:
         QuantVizError: Codes or scales are not as described.
@@ -155,7 +165,7 @@ def average_codes(
 
     >>> half = [[0, 1]], QParams(1.0), QParams(1.0, 1)
     >>> [average_codes(*half, arithmetic=each).item() for each in AVERAGES]
-    [1, 2, 2]
+    [1, 2, 2, 2, 2]
     """
     fmt = _integer_format(number_format)
     if arithmetic not in AVERAGES:
@@ -164,7 +174,15 @@ def average_codes(
     values = {"q_x": given, "n": torch.tensor(given.shape[-1], dtype=torch.int32), **_ends(fmt)}
     for name, each in (("x", params), ("y", outputs)):
         values[f"s_{name}"], values[f"z_{name}"] = single_params(each)
+    values["vector"] = _in_vectors(given.shape[-2:-1])
     return run_operations(AVERAGES[arithmetic], values)["q"].to(torch_dtype(fmt.code_dtype))
+
+
+def _in_vectors(shape: torch.Size) -> torch.Tensor:
+    """Return which codes of a contiguous tensor vector instructions compute: whole vectors from the first."""
+    found = torch.zeros(shape, dtype=torch.bool)
+    found.flatten()[: found.numel() // _VECTOR * _VECTOR] = True
+    return found
 
 
 def _ends(fmt: NumberFormat) -> NamedTensors:

@@ -317,12 +317,32 @@ def test_a_method_in_the_link_opens_its_picture_and_says_what_it_brings():
         ("awq", "ratio", 0.15),
         ("rotation", "angle", 20.0),
         ("low_rank", "rank", 2),
+        ("llm_int8", "threshold", 4.0),
     ],
 )
 def test_a_methods_slider_is_its_parameter_in_the_link(method, field, value):
     at = page("loud_input", w="int4_per_row", m=method)
     healthy(at).select_slider(key=f"layers_{method}_{field}").set_value(value).run()
     assert address(healthy(at))["m"] == f"{method}({field}={value})"
+
+
+def test_each_smaller_method_has_its_picture_and_its_sentence():
+    at = page("loud_input", w="int4_per_row", m="smoothquant")
+    for method, key, said in (
+        ("double_quantization", "layers_double_change", "stored in 8 bits"),
+        ("llm_int8", "layers_llm_int8", "float16"),
+        ("bias_correction", "layers_bias_errors", "taken off by its bias"),
+        ("equalization", "layers_equalization_channels", "as far in the inputs"),
+        ("higgs", "layers_higgs", "lie close"),
+        ("awq_clip", "layers_awq_clip_loss", "blocks are clipped"),
+        ("gptq", "layers_likeness", "most alike"),
+    ):
+        at.selectbox(key="layers_method_choice").set_value(method)
+        assert chart(healthy(at.run()), key).proto.spec
+        assert any(said in each.value for each in at.markdown)
+    at = page("minilm_4_value", w="nvfp4", m="four_over_six")
+    assert chart(healthy(at), "layers_ends").proto.spec
+    assert any("end at 4" in each.value for each in at.markdown)
 
 
 @pytest.mark.parametrize(
@@ -352,6 +372,13 @@ def test_a_method_that_takes_long_works_in_another_process(monkeypatch):
     assert f"{percent(found.held_back)} held back" in numbers(healthy(at))
     assert len(keys) == 1
     assert form in keys[0]
+
+    def too_long(key, work):
+        raise qv.QuantVizError("work.too_long", seconds="20")
+
+    monkeypatch.setattr(state, "heavily", too_long)
+    at.selectbox(key="layers_method_choice").set_value("adaround").run()
+    assert any("Choose another method" in each.value for each in at.error)
 
 
 @pytest.mark.parametrize(

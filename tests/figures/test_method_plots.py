@@ -16,6 +16,7 @@ from quantviz.figures.method_plots import (
     singular_figure,
     spread_figure,
 )
+from quantviz.figures.small_method_plots import Ends, Likeness, ends_figure, likeness_figure
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
@@ -71,3 +72,34 @@ def test_ranks_have_their_bits_beside_them():
     assert figure["layout"]["shapes"][0]["x0"] == 1
     assert "+0.5" in figure["layout"]["xaxis"]["ticktext"][-1]
     assert len(figure["data"]) == 2
+
+
+def test_a_grid_stands_below_the_histogram_and_a_level_over_bars():
+    shares = tuple(0.1 for _ in range(10))
+    figure = spread_figure(Histogram((), shares, 5.0, grid=(-1.5, 0.5)), height=100).to_dict()
+    assert [line["x0"] for line in figure["layout"]["shapes"]] == [-1.5, 0.5]
+    assert len(figure["data"]) == 2
+    level = bars_figure(Bars(("a",), (2.0,), level=(6.0, "threshold"), axis="scales"), height=100).to_dict()
+    assert level["layout"]["shapes"][0]["y0"] == 6.0
+    assert level["layout"]["yaxis"]["range"][1] > 6
+
+
+def test_each_value_of_a_block_is_tied_to_its_code_and_the_better_end_stands_out():
+    ends = Ends(
+        (6.0, 4.0), ((5.5, -1.2), (3.7, -0.8)), ((6.0, -1.0), (4.0, -1.0)), (0.3, 0.1), (0.0, 1, 4, 6)
+    )
+    figure = ends_figure(ends, height=100).to_dict()
+    _, ties, grid, values = figure["data"][:4]
+    assert ties["x"] == [5.5, 6.0, None, -1.2, -1.0, None]
+    assert grid["x"] == [-6, -4, -1, 0.0, 1, 4, 6]
+    assert values["x"] == [5.5, -1.2]
+    first, second = figure["layout"]["annotations"]
+    assert "<b>" in second["text"]
+    assert "<b>" not in first["text"]
+
+
+def test_likeness_names_the_two_channels_of_each_square():
+    square = likeness_figure(Likeness(((1.0, -0.5), (-0.5, 1.0)), (7, 3)), height=100).to_dict()["data"][0]
+    assert "7" in square["text"][0][1]
+    assert "3" in square["text"][0][1]
+    assert square["zmin"] == -square["zmax"] == -1

@@ -1,10 +1,10 @@
-"""Place of a tensor in a model, from its name: layer, kind, expert."""
+"""Place of a tensor in a model, from its name: layer, kind, expert; and the map of many by these places."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 #: Last part of the names of a layer's values: the same for nearly all of them, so left out.
@@ -102,3 +102,50 @@ def short_stacks(stacks: Sequence[str]) -> tuple[str, ...]:
             parts.pop()
         stripped.append(".".join(parts))
     return short_names(stripped if len(set(stripped)) == len(stripped) else list(stacks))
+
+
+@dataclass(frozen=True)
+class KindMap:
+    """Tensors by the numbers in their names: a row for each, a column for each kind."""
+
+    #: Numbers of a row: the layer, and of an expert its own after it.
+    rows: tuple[tuple[int, ...], ...]
+    kinds: tuple[str, ...]
+    #: Names by row and kind.
+    tensors: Mapping[tuple[tuple[int, ...], str], str]
+    #: Tensors that belong to no layer.
+    others: tuple[str, ...]
+
+
+def kind_map(tensors: Sequence[str]) -> KindMap:
+    """Return where each tensor stands in the map; of two that stand in one place, the second is an other.
+
+    >>> found = kind_map(["embed.weight", "model.layers.0.q.weight", "model.layers.1.q.weight"])
+    >>> found.rows, found.kinds, found.others
+    (((0,), (1,)), ('q',), ('embed.weight',))
+    >>> kind_map(["blk.3.experts.7.up", "blk.3.experts.8.up", "blk.3.q"]).rows
+    ((3,), (3, 7), (3, 8))
+    """
+    placed: dict[Place, str] = {}
+    others = []
+    for name in tensors:
+        place = place_of_name(name)
+        if place.layer < 0 or place in placed:
+            others.append(name)
+        else:
+            placed[place] = name
+    stacks = tuple(dict.fromkeys(place.stack for place in placed))
+    before = dict(zip(stacks, short_stacks(stacks), strict=True))
+    kinds = tuple(dict.fromkeys(f"{before[place.stack]}.{place.kind}".lstrip(".") for place in placed))
+    short = dict(zip(kinds, short_names(kinds), strict=True))
+
+    def at(place: Place) -> tuple[tuple[int, ...], str]:
+        numbers = (place.layer,) if place.expert < 0 else (place.layer, place.expert)
+        return numbers, short[f"{before[place.stack]}.{place.kind}".lstrip(".")]
+
+    return KindMap(
+        rows=tuple(sorted({at(place)[0] for place in placed})),
+        kinds=tuple(short.values()),
+        tensors={at(place): name for place, name in placed.items()},
+        others=tuple(others),
+    )

@@ -20,9 +20,13 @@ from quantviz.streaming.threads import runs_between
 CellsOfColumn = Callable[[int, torch.Tensor], NamedTensors]
 
 
+#: Columns that are corrected one by one; the others of a block get the errors of such a run at once.
+_RUN = 16
+
+
 @dataclass(frozen=True, eq=False)
 class Swept:
-    """The columns after a sweep, in its order; (outputs, inputs) each."""
+    """The columns after a sweep as rows, in its order, so that each lies together; (inputs, outputs) each."""
 
     q: torch.Tensor
     x_hat: torch.Tensor
@@ -111,24 +115,26 @@ def sweep(
         cells_of: Returns the scale, zero point and other values of a column's cells.
         block: Columns beyond the present block of so many are corrected when it is done, all at once.
     """
-    w = w.clone()
-    every = torch.empty_like(w)
-    rounded = []
     count = w.shape[1]
+    # Columns are rows here, so that each lies together in memory.
+    columns = w.T.contiguous()
+    pushed = torch.empty_like(columns)
+    rounded = []
     progress = Progress(-(-count // block))
     for start, stop in runs_between(count, block):
         progress.step()
-        # Columns are rows here, so that each lies together in memory.
-        here = w[:, start:stop].T.contiguous()
-        inside = factor[start:stop, start:stop]
-        pushed = torch.empty_like(here)
-        for i in range(stop - start):
-            values = as_quantized(here[i], scheme).unsqueeze(1)
-            q, x_hat, _, clipped = quantize_with(values, scheme, cells_of(start + i, w))
-            rounded.append((q, x_hat, clipped))
-            pushed[i] = (here[i] - x_hat[:, 0]) / inside[i, i]
-            here[i + 1 :].addr_(inside[i, i + 1 :], pushed[i], alpha=-1)
-        every[:, start:stop] = pushed.T
-        w[:, stop:].addmm_(every[:, start:stop], factor[start:stop, stop:], alpha=-1)
-    q, x_hat, clipped = (torch.cat(columns, 1) for columns in zip(*rounded, strict=True))
-    return Swept(q, x_hat, clipped, every)
+        # `columns` is not corrected inside of a block: dynamic groups take their scales from it.
+        here = columns[start:stop].clone()
+        for first, last in runs_between(stop, _RUN, start):
+            for at in range(first, last):
+                column = here[at - start]
+                values = as_quantized(column, scheme).unsqueeze(1)
+                q, x_hat, _, clipped = quantize_with(values, scheme, cells_of(at, columns.T))
+                rounded.append((q[:, 0], x_hat[:, 0], clipped[:, 0]))
+                torch.div(column - x_hat[:, 0], factor[at, at], out=pushed[at])
+                here[at + 1 - start : last - start].addr_(factor[at, at + 1 : last], pushed[at], alpha=-1)
+            later = here[last - start :]
+            later.addmm_(factor[first:last, last:stop].T, pushed[first:last], alpha=-1)
+        columns[stop:].addmm_(factor[start:stop, stop:].T, pushed[start:stop], alpha=-1)
+    q, x_hat, clipped = (torch.stack(each) for each in zip(*rounded, strict=True))
+    return Swept(q, x_hat, clipped, pushed)

@@ -26,6 +26,7 @@ from quantviz.quantization.quantizer import choose_qparams, quantize, values_of_
 from quantviz.quantization.result import QParams, QuantResult, block_values
 from quantviz.schemes.granularity import BlockLayout, PerGroup
 from quantviz.schemes.scheme import Scheme
+from quantviz.streaming.threads import runs_between
 from quantviz.tensors import blocks
 
 #: Input channels up to which the sweep computes in float64, and keeps all that its picture shows.
@@ -36,6 +37,10 @@ EXACT = 2048
 #: "sliced_scale", brevitas with its usual scaling: a column that is cut out for the sweep gets a scale of its
 #: own, so it has no error to push, and the result is rounding to nearest.
 VARIANTS = ("paper", "full_inverse", "last_scale", "sliced_scale")
+#: A pivot of H counts as 0 up to so many times the last bit of its diagonal.
+_NONE = 16
+#: Columns of H that are computed at a time.
+_AT_ONCE = 512
 #: Bits of an index of a column's group, as files of GPTQ store it.
 _INDEX_BITS = 32
 
@@ -89,12 +94,14 @@ class GPTQ(RoundingMethod):
         exact = task.w.shape[1] <= EXACT
         dtype = torch.float64 if exact else torch.float32
         x = task.x.to(dtype)
-        hessian = 2 * (task.hessian if exact else x.T @ x / len(x))
+        hessian = 2 * (task.hessian if exact else _squares(x) / len(x))
         dead = hessian.diagonal() == 0
         w = task.w.masked_fill(dead, 0)
-        hessian = hessian + torch.diag(dead.to(dtype))
+        hessian.diagonal().add_(dead)
         channels = _order(hessian.diagonal(), self.order, task.scheme)
-        factor = _factor(hessian[channels][:, channels], self.damping, whole=self.variant == "full_inverse")
+        if self.order != "natural":
+            hessian = hessian[channels][:, channels]
+        factor = _factor(hessian, self.damping, whole=self.variant == "full_inverse")
         start = task.nearest
         if self.cleared == "before" and bool(dead.any()):
             start = quantize(as_quantized(w, task.scheme), task.scheme)
@@ -105,7 +112,7 @@ class GPTQ(RoundingMethod):
         if exact:
             nearest = task.nearest.x_hat[:, channels].to(torch.float64)
             plain = task.hessian[channels][:, channels]
-            trace = SweepTrace(channels, moved, nearest, plain, factor, swept.pushed)
+            trace = SweepTrace(channels, moved, nearest, plain, factor, swept.pushed.T)
         result = _result(task, start, scales, swept, channels)
         if self.variant == "last_scale":
             result = _with_last_scale(result)
@@ -126,16 +133,13 @@ class _Static:
         }
         expanded |= cell_index(start.scheme, start.shape)
         self._cells = {
-            name: grid[:, channels] if grid.dim() == 2 and grid.shape[1] > 1 else grid
+            name: grid.T[channels].unsqueeze(2) if grid.dim() == 2 and grid.shape[1] > 1 else grid
             for name, grid in expanded.items()
         }
 
     def of_column(self, column: int, w: torch.Tensor) -> NamedTensors:
         """Return the values of a column's cells."""
-        return {
-            name: grid[:, column : column + 1] if grid.dim() == 2 and grid.shape[1] > 1 else grid
-            for name, grid in self._cells.items()
-        }
+        return {name: grid[column] if grid.dim() == 3 else grid for name, grid in self._cells.items()}
 
     def stored(self) -> tuple[QParams, BlockLayout]:
         """Return the scales with the blocks that share them."""
@@ -162,7 +166,7 @@ class _Dynamic:
     def of_column(self, column: int, w: torch.Tensor) -> NamedTensors:
         """Return the values of a column's cells, from weights (outputs, inputs) in the order of the sweep."""
         if column % self._size == 0:
-            group = as_quantized(w[:, column : column + self._size], self._scheme)
+            group = as_quantized(w[:, column : column + self._size].contiguous(), self._scheme)
             self._found.append(choose_qparams(group, self._scheme))
         return block_values(self._found[-1])
 
@@ -213,6 +217,15 @@ def _order(loudness: torch.Tensor, order: str, scheme: Scheme) -> torch.Tensor:
     return falling[rank[groups[falling]].argsort(stable=True)]
 
 
+def _squares(x: torch.Tensor) -> torch.Tensor:
+    """Return XᵀX, of which only the upper half is multiplied."""
+    found = x.new_empty(x.shape[1], x.shape[1])
+    for start, stop in runs_between(len(found), _AT_ONCE):
+        torch.mm(x[:, start:stop].T, x[:, start:], out=found[start:stop, start:])
+        found[stop:, start:stop] = found[start:stop, stop:].T
+    return found
+
+
 def _factor(hessian: torch.Tensor, damping: float, *, whole: bool) -> torch.Tensor:
     """Return the upper Cholesky factor of the inverse of a damped H, or the upper half of the inverse itself.
 
@@ -221,13 +234,31 @@ def _factor(hessian: torch.Tensor, damping: float, *, whole: bool) -> torch.Tens
     """
     damped = hessian.clone()
     damped.diagonal().add_(damping * hessian.diagonal().mean())
-    lower, failed = torch.linalg.cholesky_ex(damped)
-    inverse = torch.cholesky_inverse(lower)
-    upper: torch.Tensor
-    upper, failed_again = torch.linalg.cholesky_ex(inverse, upper=True)
-    if failed or failed_again or not bool(torch.isfinite(upper).all()):
+    # From the last row on: H = RRᵀ with R upper triangular, so H⁻¹ = R⁻ᵀR⁻¹, and R⁻¹ is the factor.
+    lower, failed = torch.linalg.cholesky_ex(damped.flip(0, 1))
+    root = lower.flip(0, 1)
+    least = _NONE * torch.finfo(hessian.dtype).eps * damped.diagonal()
+    if failed or not bool((root.diagonal().square() > least).all()):
         raise QuantVizError("method.not_positive_definite", damping=damping, inputs=len(hessian))
-    return inverse.triu() if whole else upper
+    upper = _inverse_of_upper(root)
+    return (upper.T @ upper).triu() if whole else upper
+
+
+def _inverse_of_upper(root: torch.Tensor) -> torch.Tensor:
+    """Return the inverse of an upper triangular matrix, by halves: of its zeros nothing is computed."""
+    size = len(root)
+    if size <= _AT_ONCE:
+        found: torch.Tensor = torch.linalg.solve_triangular(
+            root, torch.eye(size, dtype=root.dtype), upper=True
+        )
+        return found
+    half = size // 2
+    found = torch.zeros_like(root)
+    found[:half, :half] = _inverse_of_upper(root[:half, :half])
+    found[half:, half:] = _inverse_of_upper(root[half:, half:])
+    beside = torch.linalg.solve_triangular(root[:half, :half], root[:half, half:], upper=True)
+    torch.mm(beside, found[half:, half:], out=found[:half, half:]).neg_()
+    return found
 
 
 def _with_last_scale(result: QuantResult) -> QuantResult:
@@ -246,16 +277,16 @@ def _result(
 ) -> QuantResult:
     """Return the codes of a sweep in the order of the weight."""
     place = channels.argsort()
-    x_hat = swept.x_hat[:, place]
+    q, x_hat, clipped = (each[place].T.contiguous() for each in (swept.q, swept.x_hat, swept.clipped))
     params, layout = scales.stored()
     return dataclasses.replace(
         start,
         qparams=params,
         x=task.values,
-        q=swept.q[:, place],
+        q=q,
         x_hat=x_hat,
         error=x_hat - task.values,
-        clipped=swept.clipped[:, place],
+        clipped=clipped,
         layout=layout,
         range=start.range if isinstance(scales, _Static) else None,
         own_codes=True,

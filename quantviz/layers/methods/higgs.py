@@ -20,6 +20,7 @@ from quantviz.analysis.fitted_codebook import fit_codebook
 from quantviz.errors import QuantVizError
 from quantviz.evaluation.metric_formulas import bits_per_element
 from quantviz.layers.methods.contract import Rounded, RoundingMethod, Task
+from quantviz.layers.methods.rotation import shares_of_bins
 from quantviz.quantization.grids import nearest
 from quantviz.quantization.quantizer import quantize
 from quantviz.schemes.formats import MOST_OWN_VALUES, NumberFormat
@@ -44,6 +45,8 @@ class GridTrace:
     #: The mean squared error as a share of the mean square: of a Gaussian, and of these weights.
     gaussian: float
     weights: float
+    #: The share of weights in each of `BINS` bins between ±`REACH` scales, float64 (BINS,).
+    bins: torch.Tensor
 
 
 @dataclass(frozen=True)
@@ -74,7 +77,8 @@ class Higgs(RoundingMethod):
         w_hat = scales * nearest(units, grid, "even")
         signal = float(task.w.square().sum())
         error = float((w_hat - task.w).square().sum())
-        trace = GridTrace(grid.codebook, gaussian_error(grid.codebook), error / signal if signal else 0.0)
+        lost = error / signal if signal else 0.0
+        trace = GridTrace(grid.codebook, gaussian_error(grid.codebook), lost, shares_of_bins(task.w, scales))
         own_bits = bits + _SCALE_BITS * layout.block_count / task.w.numel()
         return Rounded(result, trace, own_bits - bits_per_element(task.scheme, shape), values=w_hat)
 

@@ -94,7 +94,9 @@ class Rotation(BasisMethod):
         before = task.w, task.x
         after = turned.of_weights(task.w), turned.of_inputs(task.x)
         spreads = [(Spread.of(one), Spread.of(other)) for one, other in zip(before, after, strict=True)]
-        bins = [(_bins(one), _bins(other)) for one, other in zip(before, after, strict=True)]
+        bins = [
+            (shares_of_bins(one), shares_of_bins(other)) for one, other in zip(before, after, strict=True)
+        ]
         turned.trace = RotationTrace(turned.block, spreads[0], spreads[1], bins[0], bins[1])
         return turned
 
@@ -197,10 +199,13 @@ def random_orthogonal(order: int, generator: torch.Generator) -> torch.Tensor:
     return turned
 
 
-def _bins(values: torch.Tensor) -> torch.Tensor:
-    """Return the share of values in each bin of their root mean square."""
-    rms = values.square().mean().sqrt()
-    inside = (values / torch.where(rms > 0, rms, 1.0)).clamp(-REACH, REACH)
+def shares_of_bins(values: torch.Tensor, unit: torch.Tensor | None = None) -> torch.Tensor:
+    """Return the share of values in each of `BINS` bins between ±`REACH` units, float64 (BINS,).
+
+    The unit is their root mean square unless given; values beyond are in the outermost bins.
+    """
+    unit = values.square().mean().sqrt() if unit is None else unit
+    inside = (values / torch.where(unit > 0, unit, 1.0)).clamp(-REACH, REACH)
     return torch.histc(inside.flatten(), BINS, -REACH, REACH) / inside.numel()
 
 

@@ -16,6 +16,7 @@ from quantviz.checkpoints.profiles import PROFILES
 from quantviz.errors import QuantVizError
 from quantviz.figures.model_map_plot import recipe_words
 from quantviz.text import visible
+from quantviz.ui.checkpoints.captured import is_capture, show_pair
 from quantviz.ui.checkpoints.importance import imatrix_of, imatrix_path, show_importance
 from quantviz.ui.checkpoints.model_state import RUNNING
 from quantviz.ui.checkpoints.reading import (
@@ -34,6 +35,7 @@ from quantviz.ui.checkpoints.reading import (
     scans_of,
 )
 from quantviz.ui.checkpoints.state import (
+    CAPTURE_UPLOAD,
     USUAL,
     VIEWS,
     CheckpointsState,
@@ -59,7 +61,7 @@ def show_choices(state: CheckpointsState, there: Offered) -> CheckpointsState:
         imatrix_path(state)
     except QuantVizError as problem:
         state = leave_out(problem, imatrix="")
-    options = (*there.checkpoints, *there.results, EXAMPLE, *RUNNING)
+    options = (*there.checkpoints, *there.results, EXAMPLE, *RUNNING, CAPTURE_UPLOAD)
     holder = holder_of(state.chosen, there.checkpoints)  # where a shard is named, as the Lab does
     complete = dataclasses.replace(state, chosen=holder or options[0])
     if not complete.recipes:
@@ -71,6 +73,9 @@ def show_choices(state: CheckpointsState, there: Offered) -> CheckpointsState:
         options = (state.chosen, *options)
     names = {name: name_of(name) for name in options}
     _choose("chosen", "checkpoint", names, state.chosen, _open, help=say("checkpoints.checkpoint_help"))
+    if is_capture(state.chosen):
+        show_pair(state)
+        return state
     if state.chosen in RUNNING:
         return state
     if is_results(state.chosen):

@@ -12,6 +12,7 @@ import streamlit as st
 from quantviz.checkpoints.example import EXAMPLE
 from quantviz.errors import QuantVizError
 from quantviz.sources.local import FOLDER, folder_offered
+from quantviz.ui.checkpoints.captured import is_capture, show_capture
 from quantviz.ui.checkpoints.choices import (
     begin_example,
     choices_words,
@@ -21,7 +22,7 @@ from quantviz.ui.checkpoints.choices import (
 )
 from quantviz.ui.checkpoints.model_room import show_model
 from quantviz.ui.checkpoints.model_state import RUNNING
-from quantviz.ui.checkpoints.state import address_of, current_state, problems
+from quantviz.ui.checkpoints.state import CheckpointsState, address_of, current_state, problems
 from quantviz.ui.components.clipboard import show_copy_link
 from quantviz.ui.components.page_header import show_header, title_words
 from quantviz.ui.shell import address, errors
@@ -63,11 +64,20 @@ def show_page() -> None:
         state = show_choices(state, offered_now())
     title = f"{say('pages.checkpoints')} › {name_of(state.chosen)}"
     name_tab(say("pages.checkpoints"), name_of(state.chosen))
-    hint = say("models.hint" if state.chosen in RUNNING else "checkpoints.hint")
-    words.html(title_words(title, hint), width="stretch")
+    captured = is_capture(state.chosen)
+    hint = "checkpoints.hint"
+    if captured:
+        hint = "checkpoints.capture.hint"
+    elif state.chosen in RUNNING:
+        hint = "models.hint"
+    words.html(title_words(title, say(hint)), width="stretch")
     if state.chosen in RUNNING:
         with answer:
             show_model(state.chosen)
+        return
+    if captured:
+        with answer:
+            _show_capture(state)
         return
     if has_sessions():
         scan_process().prepare()
@@ -86,6 +96,18 @@ def show_page() -> None:
         except QuantVizError as problem:
             st.error(say_error(problem))
     _put_address()
+
+
+def _show_capture(state: CheckpointsState) -> None:
+    """Show the layers of a capture, or the error in their place; only what is theirs is in the address."""
+    for problem in problems() or errors.page_errors():
+        st.warning(say_error(problem))
+    try:
+        show_capture(state)
+    except QuantVizError as problem:
+        st.error(say_error(problem))
+    wanted = address_of(CheckpointsState(state.chosen, pair=state.pair))
+    address.write({**wanted, "lang": language(), **parameters()})
 
 
 def _put_address() -> None:

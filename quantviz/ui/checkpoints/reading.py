@@ -27,7 +27,7 @@ from quantviz.sources.local import data_folder, folder_offered, real_path
 from quantviz.text import visible
 from quantviz.ui.checkpoints.importance import imatrix_path, upload_of
 from quantviz.ui.checkpoints.model_state import RUNNING
-from quantviz.ui.checkpoints.state import USUAL, CheckpointsState
+from quantviz.ui.checkpoints.state import CAPTURE_UPLOAD, USUAL, CheckpointsState
 from quantviz.ui.shell.bounds import RESULT_ROWS
 from quantviz.ui.shell.startup import turns
 from quantviz.ui.shell.words import language, say
@@ -114,6 +114,8 @@ def name_of(chosen: str) -> str:
     """Return the label of a choice."""
     if chosen == EXAMPLE:
         return say("checkpoints.example")
+    if chosen == CAPTURE_UPLOAD:
+        return say("checkpoints.capture.uploaded")
     if chosen in RUNNING:
         return say(f"models.names.{RUNNING[chosen]}")
     name = chosen.removesuffix(".safetensors.index.json").removesuffix(".bin.index.json").removesuffix("/")

@@ -14,6 +14,7 @@ from quantviz.checkpoints.offered import as_link, from_link
 from quantviz.checkpoints.profiles import PROFILES
 from quantviz.checkpoints.scan.recipes import scheme_named
 from quantviz.errors import QuantVizError
+from quantviz.lab.layer_state import read_pair
 from quantviz.lab.typed_numbers import read_number
 from quantviz.schemes.recipes import RECIPES, as_scheme
 from quantviz.ui.checkpoints.model_state import take_address
@@ -28,6 +29,8 @@ _BETWEEN = "~"
 #: Between a tensor and the recipe that it is pinned to; and in place of one, for a tensor that stays.
 _PINNED_TO = "!"
 KEPT = "stored"
+#: The choice of a capture of layers that is uploaded; no file below a folder is called so.
+CAPTURE_UPLOAD = "capture:upload"
 #: Two scans side by side, or the difference of the second to the first.
 VIEWS = ("side", "difference")
 _LONGEST = 4000
@@ -66,6 +69,8 @@ class CheckpointsState:
     pins: tuple[tuple[str, str], ...] = ()
     #: Whether tensors that engines fuse get one recipe.
     fused: bool = False
+    #: The schemes of a capture's layers, as `str` writes a pair; "" for the first ones.
+    pair: str = ""
 
     def shown(self, recipes: tuple[str, ...]) -> str:
         """Return the shown recipe, of those of a scan."""
@@ -164,6 +169,7 @@ _READ: Mapping[str, Callable[[str], dict[str, Any]]] = {
     "u": lambda form: {"fused": form == "1"},
     "e": lambda form: {"engine": _one_of(form, PROFILES)},
     "i": lambda form: {"imatrix": from_link(form)},
+    "pair": lambda form: {"pair": str(read_pair(form))},
 }
 
 
@@ -186,6 +192,7 @@ def address_of(state: CheckpointsState) -> dict[str, str]:
         "u": "1" if state.fused else "",
         "e": state.engine,
         "i": as_link(state.imatrix),
+        "pair": state.pair,
     }
     return {name: value for name, value in parts.items() if value}
 

@@ -156,14 +156,25 @@ def captured_layer() -> tuple[OwnLayer, Uploads]:
     Raises:
         QuantVizError: None is chosen, or it cannot be read.
     """
+    file = st.session_state.get(_CAPTURE_FILE)
+    if file is None:
+        return layer_of_upload(*_chosen(_CAPTURE))
+    name = st.session_state.get(f"{_CAPTURE}_name")
+    if name is None:
+        raise QuantVizError("layer.no_upload")
+    return layer_in_folder(file, name), {}
+
+
+def layer_of_upload(uploaded: Any, name: str) -> tuple[OwnLayer, Uploads]:
+    """Return a layer of an uploaded capture, and its values.
+
+    Raises:
+        QuantVizError: It cannot be read.
+    """
     from quantviz.layers.captures import captured_in
     from quantviz.sources.files import open_tensors
     from quantviz.tensors.lazy import as_stored
 
-    file = st.session_state.get(_CAPTURE_FILE)
-    if file is not None:
-        return _layer_in_folder(file, st.session_state.get(f"{_CAPTURE}_name")), {}
-    uploaded, name = _chosen(_CAPTURE)
     content = uploaded.getvalue()
     with open_tensors(content, uploaded.name) as catalog:
         layer = next(each for each in captured_in(catalog) if each.name == name)
@@ -177,10 +188,8 @@ def captured_layer() -> tuple[OwnLayer, Uploads]:
     return OwnLayer(*uploads), uploads
 
 
-def _layer_in_folder(file: str, name: str | None) -> OwnLayer:
+def layer_in_folder(file: str, name: str) -> OwnLayer:
     """Return a layer of a capture in the server's folder: a link can carry it."""
-    if name is None:
-        raise QuantVizError("layer.no_upload")
     catalog = catalog_of(file)
     ends = [end for end in _PARTS if f"{name}.{end}" in catalog]
     return OwnLayer(*(LocalTensor.of(file, f"{name}.{end}", catalog) for end in ends))

@@ -20,6 +20,15 @@ from quantviz.ui.components.choice import choose_among, show_button
 from quantviz.ui.components.phone_tables import Column, show_table
 from quantviz.ui.layers.rounding_picture import show_rounding
 from quantviz.ui.layers.scaling_pictures import show_awq, show_low_rank, show_rotation, show_smoothquant
+from quantviz.ui.layers.smaller_pictures import (
+    show_bias,
+    show_clips,
+    show_double,
+    show_ends,
+    show_equalization,
+    show_grid,
+    show_outliers,
+)
 from quantviz.ui.layers.state import SeenLayer, change_state, seen_layer
 from quantviz.ui.layers.sweep_picture import show_sweep
 from quantviz.ui.layers.words import decibels, percent
@@ -42,6 +51,13 @@ PICTURES: Mapping[str, Picture] = MappingProxyType(
         "low_rank": show_low_rank,
         "adaround": show_rounding,
         "signround": show_rounding,
+        "bias_correction": show_bias,
+        "equalization": show_equalization,
+        "llm_int8": show_outliers,
+        "double_quantization": show_double,
+        "four_over_six": show_ends,
+        "higgs": show_grid,
+        "awq_clip": show_clips,
     }
 )
 

@@ -104,7 +104,12 @@ def _open(weight: str, inputs: str, sizes: dict[str, int]) -> None:
 
 
 def _take(layer: OwnLayer, uploads: Mapping[Source, Stored]) -> None:
-    """Take a layer, and keep the values of those parts of it that were uploaded.
+    keep_layer(layer, uploads)
+    put_state(current_state().of_layer(layer))
+
+
+def keep_layer(layer: OwnLayer, uploads: Mapping[Source, Stored]) -> None:
+    """Keep the values of those parts of a layer that were uploaded, once it is known to be one.
 
     Raises:
         QuantVizError: Its parts are not those of a layer, or it is too large.
@@ -114,7 +119,6 @@ def _take(layer: OwnLayer, uploads: Mapping[Source, Stored]) -> None:
     refuse_large(layer)
     opened = session.opened_tensor()
     keep_uploads(uploads, *layer.parts, *([] if opened is None else [opened]))
-    put_state(current_state().of_layer(layer))
 
 
 def _drawn(name: str, rows: int, cols: int, seed: int) -> Source:

@@ -20,12 +20,13 @@ if TYPE_CHECKING:
     import torch
 
     from quantviz.figures.method_plots import Bars, Curve, Mirrored
+    from quantviz.layers.methods.channel_scales import SmoothTrace
 
 #: CSS pixels of a plot, and of the wider one of ranks.
-_HEIGHT = 190
+HEIGHT = 190
 _TALL = 220
 #: The loudest channels, of which maxima are drawn.
-_MOST_CHANNELS = 48
+MOST_CHANNELS = 48
 #: Values of α, of r and of the angle that are offered and that the curve has.
 _TENTHS = tuple(step / 10 for step in range(11))
 _TWENTIETHS = tuple(step / 20 for step in range(21))
@@ -38,14 +39,14 @@ _SALIENT = 0.01
 WORSE = {"l": "builtin(name=minilm_0_output)", "w": "int8_per_row", "a": "int8_per_tensor"}
 
 
-def _field(state: LayerState, method: str, field: str) -> Any:
+def chain_field(state: LayerState, method: str, field: str) -> Any:
     """Return the value of a field of a method of the state's chain."""
     from quantviz.layers.methods.chain import as_chain
 
     return next(getattr(each, field) for each in as_chain(state.method).methods if each.id == method)
 
 
-def _slide(state: LayerState, method: str, field: str, values: Iterable[Any], now: Any) -> None:
+def slide_field(state: LayerState, method: str, field: str, values: Iterable[Any], now: Any) -> None:
     """Show a slider over the values of a method's field; each is a chain of its own, and so in the link."""
     from quantviz.layers.methods.chain import as_chain
 
@@ -63,14 +64,15 @@ def _slide(state: LayerState, method: str, field: str, values: Iterable[Any], no
 def _show_curve(curve: Curve, key: str) -> None:
     from quantviz.figures.method_plots import curve_figure
 
-    figure = curve_figure(curve, height=_HEIGHT, language=language(), theme=theme())
+    figure = curve_figure(curve, height=HEIGHT, language=language(), theme=theme())
     show_plot(figure, f"layers_{key}_curve", say(f"layers.pictures.{key}.curve_alt"))
 
 
-def _show_mirrored(shown: Mirrored, key: str) -> None:
+def show_mirrored(shown: Mirrored, key: str) -> None:
+    """Show two numbers of each channel; the words of the picture are under its key."""
     from quantviz.figures.method_plots import mirrored_figure
 
-    figure = mirrored_figure(shown, height=_HEIGHT, language=language(), theme=theme())
+    figure = mirrored_figure(shown, height=HEIGHT, language=language(), theme=theme())
     show_plot(figure, f"layers_{key}", say(f"layers.pictures.{key}_alt"))
 
 
@@ -79,11 +81,11 @@ def _show_mirrored(shown: Mirrored, key: str) -> None:
 
 def show_smoothquant(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> None:
     """Show α as a slider, the channels' maxima trading height, and the error of the layer by α."""
-    from quantviz.figures.method_plots import Curve, Mirrored
+    from quantviz.figures.method_plots import Curve
     from quantviz.layers.methods.chain import as_chain
 
     trace = seen.result.trace["smoothquant"]
-    alpha = _field(state, "smoothquant", "alpha")
+    alpha = chain_field(state, "smoothquant", "alpha")
     chain = as_chain(state.method)
     errors = errors_of_chains(
         state, tuple(str(chain.with_field("smoothquant", alpha=each)) for each in _TENTHS)
@@ -97,39 +99,47 @@ def show_smoothquant(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) 
                 f"layers.pictures.smoothquant.{key}",
                 best=f"{_TENTHS[best]:g}",
                 error=percent(errors[best]),
-                inputs=short_number(_peak(trace.x_max)),
-                inputs_now=short_number(_peak(trace.x_max / trace.scales)),
-                weights=short_number(_peak(trace.w_max)),
-                weights_now=short_number(_peak(trace.w_max * trace.scales)),
+                inputs=short_number(peak_of(trace.x_max)),
+                inputs_now=short_number(peak_of(trace.x_max / trace.scales)),
+                weights=short_number(peak_of(trace.w_max)),
+                weights_now=short_number(peak_of(trace.w_max * trace.scales)),
             )
         )
     )
-    _slide(state, "smoothquant", "alpha", _TENTHS, alpha)
-    order = trace.x_max.argsort(descending=True, stable=True)[:_MOST_CHANNELS]
-
-    def over_mean(values: torch.Tensor) -> tuple[float, ...]:
-        return _numbers(values[order] / (float(values.mean()) or 1.0))
-
+    slide_field(state, "smoothquant", "alpha", _TENTHS, alpha)
     left, right = st.columns(2, gap="small")
     with left:
-        # Over their means, so that one side is seen to flatten as the other rises.
-        bars = Mirrored(
-            over_mean(trace.x_max / trace.scales),
-            over_mean(trace.w_max * trace.scales),
-            over_mean(trace.x_max),
-            over_mean(trace.w_max),
-            upper_words="x_max",
-            lower_words="w_max",
-            axis="loudest",
-            channels=tuple(order.tolist()),
-        )
-        _show_mirrored(bars, "smoothquant_channels")
+        show_traded(trace, "smoothquant_channels")
     with right:
         point = (alpha, seen.result.rel_out.held_back)
         _show_curve(Curve(_TENTHS, errors, point, without, "alpha", "error"), "smoothquant")
     source = state.source.key
     if WORSE["l"] not in source:
         show_button(say("layers.pictures.smoothquant.show_worse"), "layers_smoothquant_worse", _go_worse)
+
+
+def show_traded(trace: SmoothTrace, key: str) -> None:
+    """Show the maxima of the loudest channels before and after they are scaled, over their means, so that one
+    side is seen to flatten as the other rises.
+    """
+    from quantviz.figures.method_plots import Mirrored
+
+    order = trace.x_max.argsort(descending=True, stable=True)[:MOST_CHANNELS]
+
+    def over_mean(values: torch.Tensor) -> tuple[float, ...]:
+        return numbers_of(values[order] / (float(values.mean()) or 1.0))
+
+    bars = Mirrored(
+        over_mean(trace.x_max / trace.scales),
+        over_mean(trace.w_max * trace.scales),
+        over_mean(trace.x_max),
+        over_mean(trace.w_max),
+        upper_words="x_max",
+        lower_words="w_max",
+        axis="loudest",
+        channels=tuple(order.tolist()),
+    )
+    show_mirrored(bars, key)
 
 
 def _go_worse() -> None:
@@ -139,7 +149,7 @@ def _go_worse() -> None:
     put_state(read_link({**WORSE, "m": "smoothquant"})[0])
 
 
-def _peak(values: torch.Tensor) -> float:
+def peak_of(values: torch.Tensor) -> float:
     """Return how many times the median the largest is; inf where that is 0."""
     median = float(values.median())
     return float(values.max()) / median if median else math.inf
@@ -181,16 +191,16 @@ def show_rotation(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> 
     blocks = hadamard_blocks(inputs)
     if len({*blocks, trace.block}) > 1:
         with left:
-            _slide(state, "rotation", "block", blocks, trace.block)
-    if _field(state, "rotation", "kind") == "hadamard" and can_turn_by_angle(trace.block):
+            slide_field(state, "rotation", "block", blocks, trace.block)
+    if chain_field(state, "rotation", "kind") == "hadamard" and can_turn_by_angle(trace.block):
         with right:
-            _slide(state, "rotation", "angle", _ANGLES, _field(state, "rotation", "angle"))
+            slide_field(state, "rotation", "angle", _ANGLES, chain_field(state, "rotation", "angle"))
     sides = (("weights", trace.weight_bins, weights), ("inputs", trace.input_bins, activations))
     for column, (name, bins, spreads) in zip((left, right), sides, strict=True):
         with column:
             figure = spread_figure(
-                Histogram(_numbers(bins[0]), _numbers(bins[1]), REACH),
-                height=_HEIGHT,
+                Histogram(numbers_of(bins[0]), numbers_of(bins[1]), REACH),
+                height=HEIGHT,
                 language=language(),
                 theme=theme(),
             )
@@ -214,7 +224,7 @@ def show_awq(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> None:
     from quantviz.figures.method_plots import Curve, Mirrored
 
     trace = seen.result.trace["awq"]
-    given = _field(state, "awq", "ratio")
+    given = chain_field(state, "awq", "ratio")
     ratio = trace.ratios[trace.best] if given is None else given
     st.markdown(
         plain(
@@ -227,7 +237,7 @@ def show_awq(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> None:
             )
         )
     )
-    _slide(state, "awq", "ratio", _TWENTIETHS, ratio)
+    slide_field(state, "awq", "ratio", _TWENTIETHS, ratio)
     nearest = seen_layer(state, method=NEAREST)
     now = trace.losses[trace.ratios.index(ratio)] if ratio in trace.ratios else seen.result.rel_out.used
     salient = math.ceil(_SALIENT * len(trace.x_mean))
@@ -237,14 +247,14 @@ def show_awq(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> None:
         _show_curve(Curve(trace.ratios, trace.losses, (ratio, now), trace.unscaled, "ratio", "used"), "awq")
     with right:
         bars = Mirrored(
-            _numbers(trace.x_mean[order]),
-            _numbers(trace.scales[order]),
+            numbers_of(trace.x_mean[order]),
+            numbers_of(trace.scales[order]),
             lit=frozenset(range(salient)),
             upper_words="x_mean",
             lower_words="scale",
             channels=tuple(order.tolist()),
         )
-        _show_mirrored(bars, "awq_channels")
+        show_mirrored(bars, "awq_channels")
     _show_bargain(seen, nearest)
 
 
@@ -270,20 +280,20 @@ def _show_bargain(seen: SeenLayer, nearest: SeenLayer) -> None:
         names = tuple(
             say("method_plots.channel", channel=channel) for channel in range(group.start, group.stop)
         )
-        bars = Bars(names, _numbers(after), _numbers(before), frozenset({here}), "group")
-        _show_bars(bars, "bargain", say("layers.pictures.awq.bargain_alt"))
+        bars = Bars(names, numbers_of(after), numbers_of(before), frozenset({here}), "group")
+        show_bars(bars, "awq_bargain", say("layers.pictures.awq.bargain_alt"))
     with right:
         names = tuple(say(f"layers.pictures.awq.keep.{name}") for name in errors)
         bars = Bars(names, tuple(errors.values()), axis="kept", percent=True)
         said = {name: percent(error) for name, error in errors.items()}
-        _show_bars(bars, "kept", say("layers.pictures.awq.kept", count=kept.count, **said))
+        show_bars(bars, "awq_kept", say("layers.pictures.awq.kept", count=kept.count, **said))
 
 
-def _show_bars(bars: Bars, key: str, alt: str) -> None:
+def show_bars(bars: Bars, key: str, alt: str) -> None:
+    """Show bars of errors or channels, described by `alt`."""
     from quantviz.figures.method_plots import bars_figure
 
-    figure = bars_figure(bars, height=_HEIGHT, language=language(), theme=theme())
-    show_plot(figure, f"layers_awq_{key}", alt)
+    show_plot(bars_figure(bars, height=HEIGHT, language=language(), theme=theme()), f"layers_{key}", alt)
 
 
 def _loudest_group(seen: SeenLayer, nearest: SeenLayer) -> tuple[slice, int]:
@@ -351,7 +361,7 @@ def show_low_rank(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> 
             )
         )
     )
-    _slide(state, "low_rank", "rank", [each for each in _RANKS if each <= most], trace.rank)
+    slide_field(state, "low_rank", "rank", [each for each in _RANKS if each <= most], trace.rank)
     lines = (
         ("of_weight", _left(trace.of_weight)),
         ("of_error", _left(trace.of_error)),
@@ -369,5 +379,6 @@ def _left(values: torch.Tensor) -> tuple[float, ...]:
     return (*beyond.tolist(), 0.0)
 
 
-def _numbers(values: torch.Tensor) -> tuple[float, ...]:
+def numbers_of(values: torch.Tensor) -> tuple[float, ...]:
+    """Return the numbers of a tensor of one axis."""
     return tuple(values.tolist())

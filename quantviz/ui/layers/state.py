@@ -73,6 +73,15 @@ def put_state(new: LayerState, *, step: bool = True) -> None:
     st.session_state[_STATE] = new
 
 
+def open_state(new: LayerState) -> None:
+    """Take a state from another page, on whose address this page has no say."""
+    if _STATE in st.session_state:
+        st.session_state[_PAST] = (*_steps(_PAST), st.session_state[_STATE])[-_MOST_STEPS:]
+    st.session_state[_STATE] = new
+    st.session_state[_FUTURE] = ()
+    st.session_state[_PROBLEMS] = ()
+
+
 def can_turn(*, back: bool) -> bool:
     """Return whether there is a step to undo, or one that was undone."""
     return bool(_steps(_PAST if back else _FUTURE))
@@ -150,8 +159,9 @@ class SeenLayer:
     @property
     def output_db(self) -> float:
         """Return the SQNR of the outputs in dB, on the tokens held back; inf without an error."""
-        error = self.result.rel_out.held_back
-        return -10 * math.log10(error) if error else math.inf
+        from quantviz.layers.layer_numbers import output_sqnr_db
+
+        return output_sqnr_db(self.result.rel_out.held_back)
 
     def products(self, cell: tuple[int, int]) -> Products:
         """Return the products of an output."""
@@ -215,11 +225,17 @@ def seen_layer(state: LayerState, pair: Pair | None = None, method: str | None =
             static=wanted.static,
             seed=state.seed,
         )
-        if is_long(chain, opened.shape):
-            with st.spinner(say("layers.method.working"), show_time=True):
-                result = heavily(key, work)
-        else:
-            result = work()
+        try:
+            if is_long(chain, opened.shape):
+                with st.spinner(say("layers.method.working"), show_time=True):
+                    result = heavily(key, work)
+            else:
+                result = work()
+        except QuantVizError as problem:
+            if chain == NEAREST or problem.key != "work.too_long":
+                raise
+            # Its own way out is that of a range.
+            raise QuantVizError("method.too_long", method=chain, **problem.params) from None
         unchanged = source.source.open(at_hand()) if isinstance(source, ChangedLayer) else opened
         return SeenLayer(result, source, key, unchanged)
 
@@ -251,8 +267,12 @@ def errors_of_chains(state: LayerState, chains: tuple[str, ...]) -> tuple[float,
 
 
 def _kept(source: LayerSource, key: str, make: Callable[[], T]) -> T:
+    return kept_fact(key, make, shared=all(part.shared for part in source.parts))
+
+
+def kept_fact(key: str, make: Callable[[], T], *, shared: bool, aside: bool = False) -> T:
     """Return a cached result: of one's own tensors it stays in the session, others are shared."""
-    if all(part.shared for part in source.parts):
-        return shared_fact(key, make)
+    if shared:
+        return shared_fact(key, make, aside=aside)
     found = cast(Shared, st.session_state.setdefault(_FOUND, Shared(SESSION_BYTES)))
-    return found.get(key, make)
+    return found.get(key, make, aside=aside)

@@ -1,4 +1,4 @@
-"""GPTQ's picture: a slider over the columns, which the browser answers from what is sent once."""
+"""GPTQ's pictures: a slider over the columns, which the browser answers from what is sent once, and H."""
 
 from __future__ import annotations
 
@@ -6,22 +6,29 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import streamlit as st
 
 from quantviz.browser.packing import pack
-from quantviz.figures.numbers import WRITING
+from quantviz.figures.numbers import WRITING, short_number
 from quantviz.figures.theme import THEMES
 from quantviz.lab.layer_state import LayerState
 from quantviz.text import templates
 from quantviz.ui.components.component import component
+from quantviz.ui.components.small_parts import show_plot
 from quantviz.ui.layers.state import SeenLayer
-from quantviz.ui.shell.words import language, theme
+from quantviz.ui.shell.words import language, plain, say, theme
 
 if TYPE_CHECKING:
     import torch
 
+    from quantviz.layers.methods.column_sweep import SweepTrace
+
 _SCRIPT = "sweep_component"
 #: Outputs whose weights are shown: more would be lines of less than three pixels.
 _MOST_OUTPUTS = 28
+#: Channels of the square of cosines, and its height in CSS pixels.
+_MOST_CHANNELS = 48
+_HEIGHT = 260
 #: The largest whole number that stands for a share of a row's largest push.
 _WHOLE = 32767
 
@@ -74,6 +81,28 @@ def show_sweep(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> Non
         "nearestWeight": _single(trace.nearest_weight_errors),
     }
     component("quantviz_sweep", _SCRIPT)(key="layers_sweep", data=pack(header, arrays))
+    _show_likeness(trace)
+
+
+def _show_likeness(trace: SweepTrace) -> None:
+    """Show the cosines of the loudest input channels, by which one makes up for the error of another."""
+    from quantviz.figures.small_method_plots import Likeness, likeness_figure
+
+    loud = trace.hessian.diagonal()
+    order = loud.argsort(descending=True, stable=True)[:_MOST_CHANNELS]
+    order = order[loud[order] > 0]
+    if len(order) < 2:
+        return
+    roots = loud[order].sqrt().unsqueeze(1)
+    cosines = trace.hessian[order][:, order] / (roots * roots.T)
+    one, other = divmod(int(cosines.abs().fill_diagonal_(0).argmax()), len(order))
+    channels = tuple(trace.order[order].tolist())
+    words = {"one": channels[one], "other": channels[other]}
+    cosine = short_number(float(cosines[one, other]))
+    st.markdown(plain(say("layers.pictures.likeness.found", cosine=cosine, **words)))
+    shown = Likeness(tuple(map(tuple, cosines.tolist())), channels)
+    figure = likeness_figure(shown, height=_HEIGHT, language=language(), theme=theme())
+    show_plot(figure, "layers_likeness", say("layers.pictures.likeness.alt"))
 
 
 def _single(values: torch.Tensor) -> np.ndarray[Any, Any]:

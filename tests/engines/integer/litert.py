@@ -14,7 +14,15 @@ import numpy as np
 
 from tests.engines.integer import Path, layer_path
 from tests.engines.integer.layers import Convolution, Layer, convolutions, layers, near_ties, tied_sixes
-from tests.engines.integer.onnxruntime import Average, Sum, averages, our_average, our_sum, sums
+from tests.engines.integer.onnxruntime import (
+    Average,
+    Sum,
+    averages,
+    our_average,
+    our_sum,
+    sums,
+    tied_averages,
+)
 
 # It is read by the runtime when it is loaded.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -188,7 +196,8 @@ def _sums() -> list[Sum]:
 
 
 def _averages() -> list[Average]:
-    return [average for seed in (71, 72) for average in averages(seed) if average[-1] == "int8"]
+    drawn = [average for seed in (71, 72) for average in averages(seed) if average[-1] == "int8"]
+    return [*drawn, *tied_averages()]
 
 
 def _layers() -> Sequence[Layer]:
@@ -226,20 +235,32 @@ def _tied_convolutions() -> Sequence[Layer]:
     return made
 
 
+#: The kernels of a runtime, and the arithmetic of their sums and averages.
+_KERNELS = (
+    ("reference", _REFERENCE, "litert_reference"),
+    ("ruy", _RUY, "litert_ruy"),
+    ("XNNPACK", _XNNPACK, "xnnpack"),
+)
 PATHS = (
-    Path(
-        "ADD, reference",
-        "`add_codes`",
-        _sums,
-        partial(_add, resolver=_REFERENCE),
-        partial(our_sum, arithmetic="litert_reference"),
+    *(
+        Path(
+            f"ADD, {kernels}",
+            "`add_codes`",
+            _sums,
+            partial(_add, resolver=resolver),
+            partial(our_sum, arithmetic=arithmetic),
+        )
+        for kernels, resolver, arithmetic in _KERNELS
     ),
-    Path(
-        "MEAN, reference",
-        "`average_codes`",
-        _averages,
-        partial(_mean, resolver=_REFERENCE),
-        partial(our_average, arithmetic="litert_reference"),
+    *(
+        Path(
+            f"MEAN, {kernels}",
+            "`average_codes`",
+            _averages,
+            partial(_mean, resolver=resolver),
+            partial(our_average, arithmetic=arithmetic),
+        )
+        for kernels, resolver, arithmetic in _KERNELS
     ),
     *_paths("reference", _REFERENCE, "litert_reference_connected", "litert_reference"),
     *_paths("ruy", _RUY, "litert_ruy", "litert_ruy"),

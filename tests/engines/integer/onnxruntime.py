@@ -188,6 +188,17 @@ def averages(seed: int = 71) -> list[Average]:
     return made
 
 
+def tied_averages() -> list[Average]:
+    """Return averages of int8 whose multiplier is a power of two in real numbers: it ties if it is exact."""
+    draw = np.random.default_rng(73)
+    made: list[Average] = []
+    for count in (3, 5, 6, 7, 9, 11, 41, 47, 49, 55, 61, 82, 83, 97):
+        codes = draw.integers(-128, 128, (33, count)) // (1 + count // 2)
+        outputs = (2.0**-4, int(draw.integers(-20, 20)))
+        made.append((codes, (count * 2.0 ** -int(draw.integers(5, 8)), 0), outputs, "int8"))
+    return made
+
+
 def our_average(average: Average, arithmetic: str) -> torch.Tensor:
     """Return our codes of an average."""
     codes, params, outputs, kind = average

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -24,7 +23,10 @@ from quantviz.layers.methods.channel_scales import smooth_scales
 from quantviz.layers.methods.contract import Task
 from quantviz.schemes.recipes import as_scheme
 from quantviz.schemes.scheme import Scheme
+from tests.layers.methods.compare_gptq import PAGE as GPTQ
+from tests.layers.methods.record_gptq import RECORD as GPTQ_RECORD
 from tests.layers.methods.record_scaling import ALPHAS, COUNT, RECORD
+from tests.layers.methods.rows_apart import Row, rows_apart
 
 PAGE = Path(__file__).with_name("README.md")
 #: The packages' codes: torchao's Intx spans −8 to 7, modelopt's scale is the largest magnitude over 7.
@@ -32,26 +34,6 @@ TORCHAO = Scheme.parse("int4,symmetric,per_group(size=32),min_max,torchao")
 MODELOPT = Scheme.parse("int4,symmetric,per_group(size=32),min_max,modelopt")
 #: Matrices whose scales of blocks are recorded.
 MATRICES = 20
-
-
-@dataclass(frozen=True)
-class Row:
-    """A method beside a package."""
-
-    method: str
-    package: str
-    layers: int
-    #: The numbers that are compared, and how many of them agree.
-    compared: str
-    agree: int
-    total: int
-    #: The reason for those that do not.
-    why: str = ""
-
-    @property
-    def line(self) -> str:
-        share = f"{self.agree} of {self.total}"
-        return f"| {self.method} | {self.package} | {self.layers} | {self.compared} | {share} | {self.why} |"
 
 
 @cache
@@ -73,6 +55,13 @@ def rows() -> Iterator[Row]:
         f"{name} {about[name]}" for name in ("nvidia-modelopt", "torchao", "bitsandbytes")
     )
     tie = "another end of the search by a near tie in float32: its error under ours is not less"
+    # A test of its own holds that page to its numbers.
+    verdicts = [line for line in GPTQ.read_text(encoding="utf-8").splitlines() if line.startswith("| ")][1:]
+    agree = sum(line.endswith("| agrees |") for line in verdicts)
+    with np.load(GPTQ_RECORD) as arrays:
+        package = json.loads(arrays["about"].tobytes())["producers"]["llmcompressor"]
+    layers = "layers, see [gptq.md](gptq.md)"
+    yield Row("GPTQ, static groups", f"llm-compressor {package}", len(verdicts), layers, agree, len(verdicts))
     yield _smooth("torchao", torchao, ALPHAS)
     yield _smooth("modelopt", modelopt, (*ALPHAS, 1.0))
     for package, variant, scheme, name in (
@@ -101,6 +90,7 @@ def rows() -> Iterator[Row]:
         ours = DoubleQuantization().round(task).result.x_hat[:, :64]
         agree += torch.allclose(ours, torch.from_numpy(record()[f"values_{number}"]), rtol=1e-6, atol=1e-7)
     yield Row("Double quantization", bitsandbytes, MATRICES, "all values of a matrix", agree, MATRICES)
+    yield from rows_apart()
 
 
 def _smooth(variant: str, package: str, alphas: tuple[float, ...]) -> Row:
@@ -126,11 +116,16 @@ def page(found: list[Row]) -> str:
     lines = [
         "# Methods against packages",
         "",
-        "Written by `python -m tests.layers.methods.compare` from recorded answers, which",
-        "`tests/layers/methods/record_scaling.py` makes. Equal means equal to float32's accuracy. Beside",
-        "these the tests run torch's `cross_layer_equalization`, bitsandbytes' `int8_vectorwise_quant` and",
-        "scipy's `hadamard` live, and HIGGS' grids on the distortions that Max (1960) printed. Four over six",
-        "is held to our own convention `fouroversix`, which `tests/engines` holds to its reference.",
+        "Written by `python -m tests.layers.methods.compare`. Answers of packages are recorded by",
+        "`tests/layers/methods/record_scaling.py`, `record_gptq` and `record_apart`; torch and bitsandbytes",
+        "run live. Equal means to float32's accuracy. LoftQ's own loop runs on a GPU alone: low rank is",
+        "held to its decomposition. HIGGS asks for a kernel of a GPU: scipy's Hadamard matrix stands in its",
+        "place. Where no package runs on a CPU, numpy computes the definition another way.",
+        "",
+        "In no row: rotations, held to scipy's `hadamard` and to HHᵀ = nI; four over six, which is the",
+        "convention `fouroversix`, held to its reference by `tests/engines`; the training of AdaRound and",
+        "SignRound, which no package here repeats, held to be never worse than rounding to nearest. HIGGS'",
+        "grids are also held to the distortions that Max (1960) printed.",
         "",
         "| method | package | layers | compared | equal | where not |",
         "|---|---|--:|---|---|---|",

@@ -5,17 +5,13 @@ another point, its error under ours is compared, one-sided.
 """
 
 import json
-import warnings
 
 import torch
 
 from quantviz.layers.methods import awq
 from quantviz.layers.methods.awq import AWQ
 from quantviz.layers.methods.block_scales import FourOverSix, scheme_of_error
-from quantviz.layers.methods.channel_scales import equalize
 from quantviz.layers.methods.contract import Task
-from quantviz.layers.methods.llm_int8 import LLMInt8
-from quantviz.schemes.recipes import as_scheme
 from tests.engines.fouroversix import trials
 from tests.layers.methods.compare import MODELOPT, PAGE, TORCHAO, layer, page, record, rows
 from tests.layers.methods.record_scaling import COUNT, layers
@@ -64,37 +60,6 @@ def test_awqs_scales_and_losses_of_modelopt():
             trace.scales, torch.from_numpy(record()["modelopt_awq"][number]).double(), rtol=1e-5
         )
     assert same >= COUNT - 2
-
-
-def test_outlier_channels_of_bitsandbytes():
-    from bitsandbytes import functional
-
-    for number in LAYERS:
-        w, x = layer(number)
-        # bitsandbytes chooses the channels of the very batch that it multiplies, and takes float16.
-        task = Task(w.double(), x.double(), as_scheme("bnb_int8"), as_scheme("bnb_int8"))
-        found = LLMInt8(6.0, "bitsandbytes").round(task)
-        codes, stats, channels = functional.int8_vectorwise_quant(x.half(), threshold=6.0)
-        kept = found.trace.kept
-        assert kept.nonzero().flatten().tolist() == channels.tolist()
-        ours = found.inputs(x.double())[:, ~kept].float()
-        theirs = functional.int8_vectorwise_dequant(codes, stats)[:, ~kept]
-        torch.testing.assert_close(ours, theirs, rtol=1e-6, atol=0)
-
-
-def test_equal_ranges_of_torch():
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        from torch.ao.quantization._equalize import cross_layer_equalization
-    for number in LAYERS:
-        w, _ = layer(number)
-        before, after = torch.nn.Linear(64, 12), torch.nn.Linear(12, 9, bias=False)
-        after.weight.data = w[:, :12][:9] * 3
-        before.weight.data = w
-        ours = equalize(w, before.bias.data, after.weight.data, "width")
-        cross_layer_equalization(before, after)
-        for one, other in zip(ours, (before.weight, before.bias, after.weight), strict=True):
-            torch.testing.assert_close(one, other.data, rtol=1e-5, atol=1e-7)
 
 
 def test_ends_of_fouroversix():

@@ -1,0 +1,217 @@
+"""Layers by kinds as a map: a square for each, coloured and printed. The page finds a clicked one by its
+place in the list.
+"""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from quantviz.checkpoints.model.tensor_names import KindMap, kind_map
+from quantviz.figures.numbers import short_number
+from quantviz.figures.payload import Drawn
+from quantviz.figures.small_plots import bare_layout, scatter
+from quantviz.figures.theme import THEMES, one_sided, rgb, translucent
+from quantviz.text import DEFAULT_LANGUAGE, text
+
+#: Colours between the ends of the scale.
+_SHADES = 64
+#: CSS pixels of a row at most and at least, of all rows if that goes, and of the axis of kinds.
+_HIGHEST = 44
+_LOWEST = 20
+_USUAL = 360
+_AXIS = 34
+#: Columns up to which numbers are printed into squares, and columns of layers that have no number at least.
+_MOST_PRINTED = 9
+_OTHERS = 6
+#: Shares of red, green and blue in how light a colour looks, and the light from which text on it is dark.
+_BRIGHT = np.array((0.299, 0.587, 0.114))
+_LIGHT = 0.5
+#: The numbers of a record that the two maps show, and the least span of their colours, in dB.
+MAPPED = ("weight_sqnr_db", "output_db")
+_LEAST_DB = 3.0
+#: The sign of a square without a number.
+NO_NUMBER = "×"
+
+
+@dataclass(frozen=True)
+class LayerSquare:
+    """A layer of the map."""
+
+    name: str
+    #: How strong its colour is, 0 to 1; None where it has no number.
+    strength: float | None
+    #: Its number as it is printed, and its words on hover.
+    printed: str
+    card: str
+
+
+def layer_map(
+    squares: Sequence[LayerSquare], *, language: str = DEFAULT_LANGUAGE, theme: str = "light"
+) -> Drawn:
+    """Return the map of layers, layers by kinds; a square's data is its place in `squares`.
+
+    Layers whose names have no number stand in rows of their own below the others.
+    """
+    colours = THEMES[theme]
+    kinds = kind_map([each.name for each in squares])
+    columns = len(kinds.kinds) or min(_OTHERS, len(kinds.others)) or 1
+    at = _places(kinds, columns)
+    count = 1 + max((row for row, _ in at.values()), default=0)
+    z = np.full((count, columns), np.nan, np.float32)
+    for each in squares:
+        if each.strength is not None:
+            z[at[each.name]] = each.strength
+    shades = rgb(one_sided(colours.values), _SHADES)
+    heat = {
+        "type": "heatmap",
+        "z": z,
+        "zmin": 0,
+        "zmax": 1,
+        "colorscale": [
+            [k / (_SHADES - 1), f"rgb({r},{g},{b})"] for k, (r, g, b) in enumerate(shades.tolist())
+        ],
+        "xgap": 2,
+        "ygap": 2,
+        "showscale": False,
+        "hoverinfo": "skip",
+    }
+    points = _points(squares, at, columns, shades, colours.text)
+    height = min(_HIGHEST, max(_LOWEST, _USUAL // count))
+    layout = bare_layout(colours, height * count + _AXIS, (8, 8, 4, 8))
+    layout |= {"hovermode": "closest", "hoverdistance": -1, "clickmode": "event+select"}
+    layout["xaxis"] |= _axis([html.escape(kind) for kind in kinds.kinds], columns) | {"side": "bottom"}
+    rows = [text("model_plots.layer", language, layer=".".join(map(str, numbers))) for numbers in kinds.rows]
+    rows += [text("model_plots.others", language) if rows else ""] * (count - len(rows))
+    layout["yaxis"] |= _axis(rows, count) | {"range": [count - 0.5, -0.5]}
+    # A square without a number is outlined.
+    layout["shapes"] = [
+        {
+            "type": "rect",
+            "x0": column - 0.48,
+            "x1": column + 0.48,
+            "y0": row - 0.46,
+            "y1": row + 0.46,
+            "line": {"color": translucent(colours.muted, 0.5), "width": 1},
+        }
+        for each in squares
+        if each.strength is None
+        for row, column in (at[each.name],)
+    ]
+    return Drawn({"data": [heat, points], "layout": layout})
+
+
+def error_maps(
+    rows: Sequence[Mapping[str, Any]], *, language: str = DEFAULT_LANGUAGE, theme: str = "light"
+) -> tuple[Drawn, Drawn]:
+    """Return two maps of some layers in the same colours: SQNR of their weights, and of their outputs.
+
+    Args:
+        rows: Records as `numbers_of_all` yields them, with `output_db`, and reasons as text.
+        language: The language of the words.
+        theme: One of `THEMES`.
+    """
+    sides = [[decibels_in(row, name) for row in rows] for name in MAPPED]
+    finite = [value for values in sides for value in values if value is not None and math.isfinite(value)]
+    most = max(finite, default=0.0)
+    span = max(most - min(finite, default=0.0), _LEAST_DB)
+
+    def square(row: Mapping[str, Any], value: float | None) -> LayerSquare:
+        strength = None if value is None else (most - min(value, most)) / span
+        return LayerSquare(row["layer"], strength, _written(value), _card(row, language))
+
+    weights, outputs = (
+        layer_map(
+            [square(row, value) for row, value in zip(rows, values, strict=True)],
+            language=language,
+            theme=theme,
+        )
+        for values in sides
+    )
+    return weights, outputs
+
+
+def decibels_in(row: Mapping[str, Any], name: str) -> float | None:
+    """Return one of the numbers `MAPPED`, inf for a weight that is not rounded; None of a layer refused."""
+    if row["status"] != "ok":
+        return None
+    value: float | None = row[name]
+    return math.inf if value is None else value
+
+
+def _written(value: float | None) -> str:
+    return NO_NUMBER if value is None else f"{value:.1f}".replace("inf", "∞").replace("-", "−")
+
+
+def _card(row: Mapping[str, Any], language: str) -> str:
+    """Return the words of a layer on hover: its name and its numbers, or the reason why it has none."""
+    name = f"<b>{html.escape(row['layer'])}</b>"
+    if row["status"] != "ok":
+        return f"{name}<br>{html.escape(row['reason'])}"
+    values = {
+        "weight": _written(decibels_in(row, "weight_sqnr_db")),
+        "output": _written(row["output_db"]),
+        "held_back": short_number(100 * row["rel_out_held_back"]),
+        "used": short_number(100 * row["rel_out_used"]),
+        "channel": row["loud_input"],
+    }
+    lines = [text(f"layers_map.card.{line}", language, **values) for line in ("sqnr", "error", "loud")]
+    return "<br>".join((name, *lines))
+
+
+def _places(kinds: KindMap, columns: int) -> dict[str, tuple[int, int]]:
+    """Return the row and the column of each layer by its name."""
+    places = {
+        name: (kinds.rows.index(numbers), kinds.kinds.index(kind))
+        for (numbers, kind), name in kinds.tensors.items()
+    }
+    for number, name in enumerate(kinds.others):
+        places[name] = (len(kinds.rows) + number // columns, number % columns)
+    return places
+
+
+def _points(
+    squares: Sequence[LayerSquare],
+    at: Mapping[str, tuple[int, int]],
+    columns: int,
+    shades: npt.NDArray[np.uint8],
+    plain: str,
+) -> dict[str, Any]:
+    """Return the trace of invisible marks that can be clicked, with the printed numbers."""
+    return scatter(
+        "markers+text" if columns <= _MOST_PRINTED else "markers",
+        [at[each.name][1] for each in squares],
+        [at[each.name][0] for each in squares],
+        customdata=[[k] for k in range(len(squares))],
+        text=[each.printed for each in squares],
+        textfont={"size": 12, "color": [_ink(each.strength, shades, plain) for each in squares]},
+        hovertext=[each.card for each in squares],
+        hoverinfo="text",
+        marker={"symbol": "square", "size": 12, "opacity": 0},
+        selected={"marker": {"opacity": 0}},
+        unselected={"marker": {"opacity": 0}},
+    )
+
+
+def _ink(strength: float | None, shades: npt.NDArray[np.uint8], plain: str) -> str:
+    """Return near black or near white, whichever stands out on a square's colour."""
+    if strength is None:
+        return plain
+    light = float(shades[round(strength * (_SHADES - 1))] @ _BRIGHT) / 255
+    return "#111111" if light > _LIGHT else "#fafafa"
+
+
+def _axis(names: Sequence[str], count: int) -> dict[str, Any]:
+    return {
+        "tickvals": list(range(len(names))),
+        "ticktext": list(names),
+        "range": [-0.5, count - 0.5],
+        "showgrid": False,
+        "ticks": "",
+    }

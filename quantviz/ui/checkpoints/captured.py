@@ -1,0 +1,264 @@
+"""The layers of a capture: the error of their weights beside that of their outputs, as two maps; a square
+opens its layer.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
+
+import streamlit as st
+
+from quantviz.errors import Note, QuantVizError
+from quantviz.lab.layer_state import AS_IT_IS, INPUTS, PAIRS, WEIGHTS, Pair, name_of_pair, opening, read_pair
+from quantviz.quoting import operand, shell_command
+from quantviz.sources.local import local_version
+from quantviz.text import visible
+from quantviz.ui.checkpoints.state import CAPTURE_UPLOAD, CheckpointsState, change_state
+from quantviz.ui.components.choice import choose_among, show_button
+from quantviz.ui.components.component import clicked_mark
+from quantviz.ui.components.phone_tables import numbers_written
+from quantviz.ui.components.small_parts import show_plot
+from quantviz.ui.lab.tensor import catalog_of
+from quantviz.ui.layers.given_inputs import layer_in_folder, layer_of_upload
+from quantviz.ui.layers.own_layer import keep_layer
+from quantviz.ui.layers.state import kept_fact, open_state
+from quantviz.ui.layers.words import pair_names, percent, scheme_name
+from quantviz.ui.shell import errors
+from quantviz.ui.shell.address import turn_to
+from quantviz.ui.shell.bounds import HEAVY_PRODUCTS
+from quantviz.ui.shell.heavy_work import heavily
+from quantviz.ui.shell.words import language, plain, say, theme
+
+if TYPE_CHECKING:
+    from quantviz.layers.captures import Captured
+
+_LAYERS = "pages/explore/layers.py"
+_UPLOADED = "checkpoints_capture"
+_READ = "checkpoints_capture_read"
+_CLICKS = "checkpoints_capture_clicks"
+#: Seconds without a sign of how far the work is.
+_QUIET_SECONDS = 0.5
+#: Columns of the table with numbers, as they are written.
+_FORMATS = {
+    "weight_sqnr_db": "%.1f",
+    "output_db": "%.1f",
+    "rel_out_held_back": "%.4g",
+    "rel_out_used": "%.4g",
+    "loud_input_times": "%.1f",
+}
+_HEIGHT = 320
+
+
+def is_capture(chosen: str) -> bool:
+    """Return whether a choice is a file of captured layers, in the server's folder or uploaded."""
+    if chosen == CAPTURE_UPLOAD:
+        return True
+    if not chosen.endswith(".safetensors"):
+        return False
+    from quantviz.layers import captures
+
+    try:
+        return captures.is_capture(catalog_of(chosen))
+    except QuantVizError:  # the page of a checkpoint says it
+        return False
+
+
+def show_capture(state: CheckpointsState) -> None:
+    """Show the maps of the chosen capture, and what they leave out.
+
+    Raises:
+        QuantVizError: The file cannot be read.
+    """
+    pair = pair_of(state)
+    if state.chosen == CAPTURE_UPLOAD:
+        st.file_uploader(
+            say("layers.own.capture.upload"), key=_UPLOADED, type=["safetensors"], help=say("upload.private")
+        )
+        if st.session_state.get(_UPLOADED) is None:
+            st.caption(plain(say("layers.own.capture.about")))
+            return
+    key, layers, notes = _opened(state.chosen)
+    with st.container(key="checkpoints_capture_sentence"):
+        rows = _numbers(key, layers, pair, shared=state.chosen != CAPTURE_UPLOAD)
+        _show_sentence(state.chosen, rows, pair)
+    _show_maps(state.chosen, rows, pair)
+    _show_coverage(rows, notes)
+    _show_table(rows)
+    if state.chosen != CAPTURE_UPLOAD:
+        st.caption(plain(say("checkpoints.capture.command")))
+        command = ["quantviz", "layers", operand(state.chosen), "-w", pair.weights, "-a", pair.inputs]
+        dynamic = [] if pair.static else ["--dynamic"]
+        st.code(shell_command([*command, *dynamic, "-o", "layers.html"]), language="sh")
+
+
+# ---- the schemes -------------------------------------------------------------------------------------
+
+
+def pair_of(state: CheckpointsState) -> Pair:
+    """Return the schemes of a state; the first ones fit layers of any size."""
+    return read_pair(state.pair) if state.pair else PAIRS["w8a8_static"]
+
+
+def show_pair(state: CheckpointsState) -> None:
+    """Show the pairs with a name, and the schemes of each side."""
+    pair = pair_of(state)
+    known = name_of_pair(pair)
+    own = {} if known else {"": say("layers.own_pair")}
+    names = own | pair_names()
+    _choose("pair", names, known or "", lambda name: change_state(pair=str(PAIRS.get(name, pair))))
+    for side, offered in (("weights", WEIGHTS), ("inputs", INPUTS)):
+        now = getattr(pair, side)
+        forms = {form: scheme_name(form, side) for form in (AS_IT_IS, *offered, now)}
+
+        def take(form: str, side: str = side) -> None:
+            change_state(pair=str(pair.with_side(side, form)))
+
+        _choose(side, forms, now, take)
+
+
+def _choose(name: str, names: dict[str, str], now: str, take: Any) -> None:
+    label = say(f"layers.choice.{name}")
+    help_text = say(f"layers.choice.{name}_help")
+    choose_among(st.selectbox, f"checkpoints_capture_{name}", label, names, now, take, help=help_text)
+
+
+# ---- the numbers -------------------------------------------------------------------------------------
+
+
+def _opened(chosen: str) -> tuple[str, tuple[Captured, ...], tuple[Note, ...]]:
+    """Return the key of a capture, its layers, and its notes on those that it leaves aside."""
+    from quantviz.layers.captures import captured_in, left_aside_in
+    from quantviz.sources.files import open_tensors
+
+    if chosen != CAPTURE_UPLOAD:
+        catalog = catalog_of(chosen)
+        return f"{chosen!a} {local_version(chosen)}", captured_in(catalog), left_aside_in(catalog)
+    uploaded = st.session_state[_UPLOADED]
+    read = st.session_state.get(_READ)
+    if read is None or read[0] != uploaded.file_id:
+        with open_tensors(uploaded.getvalue(), uploaded.name) as catalog:
+            read = uploaded.file_id, captured_in(catalog), left_aside_in(catalog)
+        st.session_state[_READ] = read
+    return cast("tuple[str, tuple[Captured, ...], tuple[Note, ...]]", read)
+
+
+def _numbers(key: str, layers: tuple[Captured, ...], pair: Pair, *, shared: bool) -> list[dict[str, Any]]:
+    """Return the record of each layer under a pair, with reasons as text; say how far it is meanwhile."""
+    place = st.empty()
+    begun = time.monotonic()
+    rows = []
+    for done, layer in enumerate(layers):
+        if time.monotonic() - begun > _QUIET_SECONDS:
+            words = say("checkpoints.capture.progress", done=done, all=len(layers))
+            place.progress(done / len(layers), words)
+        of_layer = f"capture {key} {layer.name} {pair}"
+        row = kept_fact(of_layer, partial(_measured, of_layer, layer, pair), shared=shared, aside=True)
+        reason = row["reason"]
+        rows.append({**row, "reason": reason and reason.message(language())})
+    place.empty()
+    return rows
+
+
+def _measured(key: str, layer: Captured, pair: Pair) -> dict[str, Any]:
+    """Return the record of a layer, with its SQNR; a large one is long work."""
+    from quantviz.layers.layer_numbers import numbers_or_reason, output_sqnr_db
+
+    work = partial(numbers_or_reason, layer, *pair.schemes(), static=pair.static)
+    try:
+        row = heavily(key, work) if math.prod(layer.shape) >= HEAVY_PRODUCTS else work()
+    except QuantVizError as problem:
+        if problem.key != "work.too_long":
+            raise
+        row = {"layer": layer.name, "status": "refused", "reason": problem}
+    if row["status"] == "ok":
+        row["output_db"] = output_sqnr_db(row["rel_out_held_back"])
+    return row
+
+
+# ---- what is shown -----------------------------------------------------------------------------------
+
+
+def _show_sentence(chosen: str, rows: list[dict[str, Any]], pair: Pair) -> None:
+    """Show the layer with the largest output error, where its weight's error stands, and the way to it."""
+    from quantviz.figures.layer_map import decibels_in
+
+    known = [row for row in rows if row["status"] == "ok"]
+    if not known:
+        st.markdown(plain(say("checkpoints.capture.nothing")))
+        return
+    worst = min(known, key=lambda row: row["output_db"])
+    if math.isinf(worst["output_db"]):
+        st.markdown(plain(say("checkpoints.capture.no_error")))
+        return
+    weight = decibels_in(worst, "weight_sqnr_db")
+    rank = 1 + sum(cast(float, decibels_in(row, "weight_sqnr_db")) < cast(float, weight) for row in known)
+    words = say(
+        "checkpoints.capture.worst",
+        layer=visible(worst["layer"]),
+        error=percent(worst["rel_out_held_back"]),
+        rank=rank,
+        all=len(known),
+    )
+    st.markdown(plain(words))
+    label = say("checkpoints.capture.open", layer=plain(visible(worst["layer"])))
+    show_button(label, "checkpoints_capture_open", _open, chosen, worst["layer"], pair)
+
+
+def _show_maps(chosen: str, rows: list[dict[str, Any]], pair: Pair) -> None:
+    from quantviz.figures.layer_map import MAPPED, error_maps
+
+    figures = error_maps(rows, language=language(), theme=theme())
+    for column, name, figure in zip(st.columns(2, gap="medium"), MAPPED, figures, strict=True):
+        with column:
+            st.markdown(f"**{say(f'layers_map.{name}')}**")
+            # The chart starts afresh after a click, or a second one on the same square would take it back.
+            key = f"checkpoints_capture_{name}_{st.session_state.get(_CLICKS, 0)}"
+
+            def take(key: str = key) -> None:
+                at = clicked_mark(key, lambda number: number in range(len(rows)))
+                if at is not None:
+                    st.session_state[_CLICKS] = st.session_state.get(_CLICKS, 0) + 1
+                    _open(chosen, rows[int(at)]["layer"], pair)
+
+            alt = say("layers_map.alt", what=say(f"layers_map.{name}"))
+            show_plot(figure, key, alt, on_select=errors.safely(take), selection_mode="points")
+    st.caption(plain(say("layers_map.about")))
+
+
+def _show_coverage(rows: list[dict[str, Any]], notes: tuple[Note, ...]) -> None:
+    """Say how many layers have a number, and which parts of the model have none."""
+    known = sum(row["status"] == "ok" for row in rows)
+    st.caption(plain(say("checkpoints.capture.coverage", known=known, all=len(rows))))
+    for note in notes:
+        st.caption(plain(note.message(language())))
+
+
+def _show_table(rows: list[dict[str, Any]]) -> None:
+    """Show all layers, those with the largest output error first and those without a number before them."""
+    ordered = sorted(rows, key=lambda row: row.get("output_db", -math.inf))
+    names = ["layer", *_FORMATS, "loud_input"]
+    if any(row["reason"] for row in rows):
+        names.append("reason")
+    columns = {name: [row.get(name) for row in ordered] for name in names}
+    columns["layer"] = [visible(row["layer"]) for row in ordered]
+    st.dataframe(
+        numbers_written(columns, _FORMATS),
+        hide_index=True,
+        height="content" if len(rows) <= 8 else _HEIGHT,
+        column_config={name: say(f"layers_map.column.{name}") for name in names},
+        placeholder="",
+    )
+
+
+def _open(chosen: str, name: str, pair: Pair) -> None:
+    """Open a layer of the capture on the page of layers, under the same schemes."""
+    if chosen == CAPTURE_UPLOAD:
+        layer, uploads = layer_of_upload(st.session_state[_UPLOADED], name)
+    else:
+        layer, uploads = layer_in_folder(chosen, name), {}
+    keep_layer(layer, uploads)
+    open_state(opening().of_layer(layer).replace(pair=pair).fitting())
+    turn_to(_LAYERS)

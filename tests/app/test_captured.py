@@ -1,0 +1,83 @@
+"""The page of checkpoints on a capture of layers, through AppTest: two maps, and the way to a layer."""
+
+import json
+
+import pytest
+import torch
+
+from quantviz.errors import Note
+from quantviz.lab.layer_state import read_link
+from quantviz.layers.captures import Captured, Layers
+from quantviz.layers.layer_numbers import output_sqnr_db
+from quantviz.sources import Normal
+from quantviz.sources.local import FOLDER
+from quantviz.ui.layers.words import percent
+from tests.helpers.session import address, chart, healthy, opened
+
+PAGE = "pages/explore/checkpoints.py"
+PAIR = ("int4_per_row", "int8_per_row")
+
+
+def drawn(*shape, seed=0):
+    return Normal(rows=shape[0], cols=shape[1], seed=seed).tensor()
+
+
+def layers():
+    """A quiet layer, one with a loud input, and one with NaN; a fourth did not run."""
+    loud = drawn(16, 8, seed=3)
+    loud[:, 2] *= 50
+    missing = drawn(16, 8, seed=4)
+    missing[3, 3] = torch.nan
+    captured = (
+        Captured("h.0.up", "linear", drawn(6, 8, seed=1), drawn(16, 8, seed=2), None, 16),
+        Captured("h.1.up", "linear", drawn(6, 8, seed=5), loud, None, 16),
+        Captured("h.1.down", "linear", drawn(6, 8, seed=6), missing, None, 16),
+    )
+    return Layers(captured, (Note.of("collect_idle", count=1, names="h.2.up"),))
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory):
+    path = tmp_path_factory.mktemp("captures") / "layers.safetensors"
+    layers().save(path)
+    return path
+
+
+def errors(name):
+    return layers()[name].result(*PAIR).rel_out
+
+
+def test_a_capture_is_two_maps_and_opens_its_layers(file, monkeypatch):
+    monkeypatch.setenv(FOLDER, str(file.parent))
+    at = opened(PAGE, f=file.name, pair="!".join(PAIR), lang="en")
+    for name in ("weight_sqnr_db", "output_db"):
+        points = json.loads(chart(at, f"checkpoints_capture_{name}").proto.spec)["data"][1]
+        assert points["x"] == [0, 0, 1]
+        assert points["y"] == [0, 1, 1]
+        assert points["text"][2] == "×"
+    assert points["text"][1] == f"{output_sqnr_db(errors('h.1.up').held_back):.1f}"
+    said = " ".join(each.value.replace("\\", "") for each in (*at.markdown, *at.caption))
+    worst = max(("h.0.up", "h.1.up"), key=lambda name: errors(name).held_back)
+    assert f"{worst} has the largest output error, {percent(errors(worst).held_back)}" in said
+    assert "2 of the file's 3 layers have a number" in said
+    assert "did not run (1): h.2.up" in said
+    assert "NaN" in at.dataframe[0].value["reason"][0]
+    assert {"f": file.name, "pair": "!".join(PAIR)} == {name: address(at)[name] for name in ("f", "pair")}
+    at.button(key="checkpoints_capture_open").click().run()
+    state, problems = read_link(address(healthy(at)))
+    assert (str(state.pair), problems) == ("!".join(PAIR), ())
+    assert state.source.weight.name == f"{worst}.weight"
+
+
+def test_an_uploaded_capture_opens_with_its_inputs(file):
+    at = opened(PAGE, f="capture:upload", lang="zh")
+    at.file_uploader(key="checkpoints_capture").set_value((file.name, file.read_bytes(), "")).run()
+    at.selectbox(key="checkpoints_capture_weights").set_value("int4_per_row").run()
+    assert address(healthy(at))["pair"] == "int4_per_row!int8_per_tensor"
+    at.button(key="checkpoints_capture_open").click().run()
+    assert address(healthy(at))["l"] == "layer(upload,upload)"
+    assert address(at)["w"] == "int4_per_row"
+
+
+def test_a_file_of_layers_keeps_the_notes_on_those_left_aside(file):
+    assert [note.message() for note in Layers.open(file).notes] == [note.message() for note in layers().notes]

@@ -1,0 +1,221 @@
+"""Rows of the table of methods: packages that are installed apart from the tests, by their recorded answers,
+those that run in no time, and definitions that are computed another way where no package has the method.
+"""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+import torch
+
+from quantviz.layers.methods.chain import as_chain
+from quantviz.layers.methods.channel_scales import equalize
+from quantviz.layers.methods.contract import Task
+from quantviz.layers.methods.corrections import BiasCorrection, LowRank
+from quantviz.layers.methods.higgs import Higgs, gaussian_grid
+from quantviz.layers.methods.learned_rounding import moved_rounding
+from quantviz.layers.methods.llm_int8 import LLMInt8
+from quantviz.schemes.recipes import as_scheme
+from tests.layers.methods.record_apart import BITS, DYNAMIC, GROUP, KEPT, RANKS, RECORD, errors, moves
+from tests.layers.methods.record_gptq import layers
+
+#: The least share of equal codes of a layer, and the most by which its objective may be larger.
+CODES, OBJECTIVE = 0.97, 0.01
+#: The least share of equal values of HIGGS.
+VALUES = 0.995
+INT8 = as_scheme("bnb_int8")
+#: What is recorded of HIGGS.
+PARTS = ("grid", "scales", "codes")
+
+
+@dataclass(frozen=True)
+class Row:
+    """A method beside a package."""
+
+    method: str
+    package: str
+    layers: int
+    #: The numbers that are compared, and how many of them agree.
+    compared: str
+    agree: int
+    total: int
+    #: The reason for those that do not.
+    why: str = ""
+
+    @property
+    def line(self) -> str:
+        share = f"{self.agree} of {self.total}"
+        return f"| {self.method} | {self.package} | {self.layers} | {self.compared} | {share} | {self.why} |"
+
+
+@cache
+def record() -> dict[str, Any]:
+    with np.load(RECORD) as arrays:
+        return dict(arrays)
+
+
+def rows_apart() -> Iterator[Row]:
+    """Yield the rows, measured now."""
+    made = json.loads(record()["about"].tobytes())["producers"]
+    none = "none on a CPU"
+    codes = "layers with at least 97 % of the codes and an objective at most 1 % larger"
+    values = "layers with equal grids of 2 to 4 bits and at least 99.5 % of the values"
+    rank = f"the product of ranks {' and '.join(map(str, RANKS))}"
+    for method, package, compared, agree in (
+        ("GPTQ, dynamic groups", f"neural-compressor {made['neural-compressor']}", codes, _dynamic),
+        ("SignRound, the quantizer", f"auto-round {made['auto-round']}", "all values of a layer", _autoround),
+        ("HIGGS", f"transformers {made['transformers']}", values, _higgs),
+        ("Low rank, LQER", f"PEFT {made['peft']}, LoftQ's decomposition", rank, _low_rank),
+        ("Low rank, L²QER", f"{none}; numpy", "the product by its definition", _activation),
+        ("Low rank, the optimum", f"{none}; numpy", "the least output error of its rank", _optimum),
+        ("Equalization", f"torch {made['torch']}", "both layers and the bias", _equalization),
+        ("Bias correction", f"torch {made['torch']}", "the bias", _bias),
+        ("LLM.int8()", "bitsandbytes", "the channels that are kept, and all other inputs", _outliers),
+    ):
+        found = [agree(number, *pair) for number, pair in enumerate(layers())]
+        yield Row(method, package, len(found), compared, sum(found), len(found))
+
+
+def _task(w: torch.Tensor, x: torch.Tensor, scheme: str = "int4_g32") -> Task:
+    return Task(w.double(), x.double(), as_scheme(scheme), None)
+
+
+def _dynamic(number: int, w: torch.Tensor, x: torch.Tensor) -> bool:
+    sums = [float(w.double().sum()), float(x.double().sum())]
+    assert sums == record()[f"sums_{number}"].tolist(), "the layers are not those that were recorded"
+    task = _task(w, x, DYNAMIC[number].scheme)
+    rounding = as_chain(DYNAMIC[number].method).rounding
+    assert rounding is not None
+    found = rounding.round(task).result
+    theirs = torch.from_numpy(record()[f"dynamic_{number}"])
+    same = (found.x_hat - theirs).abs() < found.step_of_cells() / 4
+    objective = task.output_error(found.x_hat) / task.output_error(theirs)
+    return float(same.double().mean()) >= CODES and objective <= 1 + OBJECTIVE
+
+
+def _autoround(number: int, w: torch.Tensor, x: torch.Tensor) -> bool:
+    mode = "symmetric" if number % 2 else "asymmetric"
+    v, factor = moves(number)
+    start = _task(w, x, f"uint4,{mode},per_group(size={GROUP}),min_max,gptq").nearest
+    ours = moved_rounding(start, v, factor).x_hat[:KEPT]
+    return torch.allclose(ours, torch.from_numpy(record()[f"autoround_{number}"]), rtol=1e-5, atol=1e-7)
+
+
+def _higgs(number: int, w: torch.Tensor, x: torch.Tensor) -> bool:
+    for bits in BITS:
+        grid, scales, codes = (torch.from_numpy(record()[f"higgs_{part}_{bits}_{number}"]) for part in PARTS)
+        task = _task(w, x, f"int{bits},symmetric,per_channel(axis=0),min_max,course")
+        basis = as_chain("rotation").bases[0].basis(task)
+        ours = Higgs().round(task.in_basis(basis)).w_hat
+        # A scale is a float16 here, and a float32 there: a near tie may take the other value.
+        theirs = grid.flatten()[codes.long()] * scales[:, :1].half()
+        same = torch.isclose(ours.float(), theirs, rtol=1e-3, atol=1e-6)
+        values = torch.tensor(gaussian_grid(bits).codebook)
+        if not torch.equal(values, grid.flatten()) or float(same.double().mean()) < VALUES:
+            return False
+    return True
+
+
+def _low_rank(number: int, w: torch.Tensor, x: torch.Tensor) -> bool:
+    return all(
+        torch.allclose(
+            _correction(w, x, LowRank(rank, "none"))[:KEPT],
+            torch.from_numpy(record()[f"low_rank_{rank}_{number}"]).double(),
+            rtol=1e-4,
+            atol=1e-6,
+        )
+        for rank in RANKS
+    )
+
+
+def _correction(w: torch.Tensor, x: torch.Tensor, method: LowRank) -> torch.Tensor:
+    task = _task(w, x)
+    found = method.correct(task, task.w - errors(w).double(), task.x).weight
+    assert found is not None
+    return found
+
+
+def _activation(number: int, w: torch.Tensor, x: torch.Tensor) -> bool:
+    s = np.abs(x.double().numpy()).mean(0)
+    weighted = errors(w).double().numpy() * s
+    # By the eigenvectors of the smaller square, where the method takes singular vectors.
+    vectors = np.linalg.eigh(weighted @ weighted.T)[1][:, -RANKS[1] :]
+    theirs = vectors @ (vectors.T @ weighted) * np.divide(1, s, out=np.zeros_like(s), where=s > 0)
+    ours = _correction(w, x, LowRank(RANKS[1], "activation")).numpy()
+    return bool(np.allclose(ours, theirs, rtol=1e-8, atol=1e-10))
+
+
+def _optimum(number: int, w: torch.Tensor, x: torch.Tensor) -> bool:
+    error = errors(w).double().numpy()
+    values = x.double().numpy()
+    # Eckart and Young: no product of a rank comes nearer to EXᵀ than its own singular values beyond the rank.
+    beyond = np.linalg.svd(error @ values.T, compute_uv=False)[RANKS[1] :]
+    left = error - _correction(w, x, LowRank(RANKS[1], damping=0.0)).numpy()
+    return bool(np.isclose(np.square(left @ values.T).sum(), np.square(beyond).sum(), rtol=1e-8))
+
+
+def _quietly(run: Callable[[], Any]) -> Any:
+    """Return the result of torch's older functions, which warn that they are."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return run()
+
+
+def _equalization(number: int, w: torch.Tensor, x: torch.Tensor) -> bool:
+    def theirs() -> tuple[torch.nn.Linear, torch.nn.Linear]:
+        from torch.ao.quantization._equalize import cross_layer_equalization
+
+        before, after = torch.nn.Linear(64, 24), torch.nn.Linear(24, 9, bias=False)
+        after.weight.data = w[:, :24][:9] * 3
+        before.weight.data = w.clone()
+        kept.append(equalize(w, before.bias.data.clone(), after.weight.data.clone(), "width"))
+        cross_layer_equalization(before, after)
+        return before, after
+
+    kept: list[Any] = []
+    before, after = _quietly(theirs)
+    pairs = zip(kept[0], (before.weight, before.bias, after.weight), strict=True)
+    return all(torch.allclose(one, other.data, rtol=1e-5, atol=1e-7) for one, other in pairs)
+
+
+class Quantized(torch.nn.Linear):
+    """A layer that torch takes for the quantized one: its type is another."""
+
+
+def _bias(number: int, w: torch.Tensor, x: torch.Tensor) -> bool:
+    def theirs() -> torch.Tensor:
+        from torch.ao.quantization._correct_bias import bias_correction
+
+        models = []
+        for kind, values in ((torch.nn.Linear, w), (Quantized, task.nearest.x_hat)):
+            linear = kind(64, 24)
+            linear.weight.data, linear.bias.data = values.clone(), torch.zeros(24)
+            models.append(torch.nn.Sequential(linear))
+        inner = models[1][0]
+        bias_correction(*models, [(x,)], target_modules={Quantized})
+        return inner.bias.data
+
+    task = _task(w, x)
+    ours = BiasCorrection().correct(task, task.nearest.x_hat.double(), task.x).bias
+    assert ours is not None
+    return torch.allclose(ours.float(), _quietly(theirs), rtol=1e-3, atol=1e-5)
+
+
+def _outliers(number: int, w: torch.Tensor, x: torch.Tensor) -> bool:
+    from bitsandbytes import functional
+
+    # bitsandbytes chooses the channels of the very batch that it multiplies, and takes float16.
+    found = LLMInt8(6.0, "bitsandbytes").round(Task(w.double(), x.double(), INT8, INT8))
+    codes, stats, channels = functional.int8_vectorwise_quant(x.half(), threshold=6.0)
+    kept = found.trace.kept
+    assert found.inputs is not None
+    ours = found.inputs(x.double())[:, ~kept].float()
+    theirs = functional.int8_vectorwise_dequant(codes, stats)[:, ~kept]
+    same = kept.nonzero().flatten().tolist() == channels.tolist()
+    return same and torch.allclose(ours, theirs, rtol=1e-6, atol=0)
