@@ -14,7 +14,7 @@ import operator
 import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from functools import cache, cached_property, lru_cache
+from functools import cache, cached_property, lru_cache, partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -105,6 +105,11 @@ def _codebook_sqnr_db(scene: Scene) -> float:
 _TWIN_PIECES = 4
 
 
+def _twin_cost(treatment: str, scene: Scene) -> float:
+    """Return the KL divergence of the built-in twin under a state's scheme, in bits a character."""
+    return _twin_costs(scene.state.scheme)[treatment]
+
+
 @lru_cache(maxsize=4)
 def _twin_costs(weights: Scheme) -> Mapping[str, float]:
     """Return the KL divergence of the built-in twin under a scheme by the treatment of salient channels."""
@@ -163,7 +168,7 @@ QUANTITIES: Mapping[str, Quantity] = MappingProxyType(
         "exact_count": lambda s: int((s.result.error == 0).sum()),
         "first_q": lambda s: int(s.result.q.flatten()[0]),
         # the built-in twin whose layers have the scheme
-        **{f"twin_kl_{name}": lambda s, name=name: _twin_costs(s.state.scheme)[name] for name in _TREATMENTS},
+        **{f"twin_kl_{name}": partial(_twin_cost, name) for name in _TREATMENTS},
     }
 )
 

@@ -40,8 +40,8 @@ def show_attention(chosen: str, state: ModelState) -> None:
 
     model = RUNNING[chosen]
     view = _view(model, state)
-    loud = say("models.keys_loud") if view.loud("keys") else ""
-    st.markdown(plain(sentences(*_costs_of_keys(model), loud)))
+    why = say("models.keys_loud") if view.loud("keys") else ""
+    st.markdown(plain(sentences(*_costs_of_keys(model), why)))
     with st.container(key="models_places", horizontal=True, gap="small", vertical_alignment="bottom"):
         for field in ("layer", "head"):
 
