@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from quantviz.cli.output import FOUND, Output, language, put, say, summarized, with_output, write
+from quantviz.cli.output import FOUND, Bound, Output, language, put, say, summarized, with_output, write
 from quantviz.cli.reporting import ProgressLine, Shown, interrupted, lab_links, say_links, takes_report
 from quantviz.own_process import keep_memory
 from quantviz.text import text, visible
@@ -30,7 +30,7 @@ _SHOWN = (
 @click.argument("original")
 @click.option(
     "--fail-under",
-    type=float,
+    type=Bound(),
     metavar="DB",
     help="End with status 1 if the SQNR of a quantized tensor is below this many decibels.",
 )

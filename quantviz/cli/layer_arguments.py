@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 import click
 
 from quantviz.cli.lab_source import lab_source
-from quantviz.cli.output import language, say
+from quantviz.cli.output import Bound, language, say
 from quantviz.cli.tensors import open_tensor, written_source
 from quantviz.errors import QuantVizError
 from quantviz.schemes.orientation import Orientation
@@ -54,7 +54,7 @@ _takes_dynamic = click.option(
 )
 _takes_bound = click.option(
     "--fail-over",
-    type=float,
+    type=Bound(),
     metavar="REL_OUT",
     help="End with status 1 if rel_out on the tokens held back is above this, such as 0.01.",
 )

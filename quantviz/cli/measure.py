@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from quantviz.cli.output import FOUND, Output, language, say, with_output, write
+from quantviz.cli.output import FOUND, Bound, Output, language, say, with_output, write
 from quantviz.cli.tensors import (
     Chosen,
     open_tensor,
@@ -27,7 +27,7 @@ from quantviz.schemes.orientation import Orientation
 @takes_outputs_axis
 @click.option(
     "--fail-under",
-    type=float,
+    type=Bound(),
     metavar="DB",
     help="End with status 1 if the SQNR of a scheme is below this many decibels.",
 )

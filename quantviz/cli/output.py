@@ -47,6 +47,17 @@ LANGUAGE = "quantviz.language"
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
+class Bound(click.types.FloatParamType):
+    """A number that others are held to. NaN is none: nothing is below it, and every gate would pass."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the number, or end with a wrong use."""
+        found = super().convert(value, param, ctx)
+        if found != found:
+            self.fail(f"{value!r} is not a number.", param, ctx)
+        return found
+
+
 @dataclass(frozen=True)
 class Output:
     """Target of data, a file or stdout, and their form."""

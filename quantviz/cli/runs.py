@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from quantviz.cli.output import FOUND, Output, language, put, say, summarized, with_output, write
+from quantviz.cli.output import FOUND, Bound, Output, language, put, say, summarized, with_output, write
 from quantviz.cli.reporting import ProgressLine, takes_progress
 from quantviz.text import text, visible
 
@@ -24,7 +24,7 @@ _FOR_PEOPLE = ("tensor", "op", "status", "sqnr_db", "cosine", "max_error", "kl",
 @click.argument("runs", nargs=-1, required=True, metavar="RUN...")
 @click.option(
     "--fail-under",
-    type=float,
+    type=Bound(),
     metavar="DB",
     help="End with status 1 if the SQNR of a tensor is below this many decibels.",
 )

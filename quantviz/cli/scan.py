@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from quantviz.cli.output import FOUND, Output, language, put, say, summarized, with_output, write
+from quantviz.cli.output import FOUND, Bound, Output, language, put, say, summarized, with_output, write
 from quantviz.cli.reporting import ProgressLine, Shown, interrupted, lab_links, say_links, takes_report
 from quantviz.text import text, visible
 
@@ -83,7 +83,7 @@ _FOR_PEOPLE = (
 )
 @click.option(
     "--fail-under",
-    type=float,
+    type=Bound(),
     metavar="DB",
     help="Exit with status 1 if a tensor under a recipe has an SQNR below this, or none.",
 )
@@ -220,7 +220,12 @@ def _say_failures(request: _Request, table: pandas.DataFrame, rows: list[dict[st
     for each in counts:
         key = "cli.scan.counts_refused" if each.refused else "cli.scan.counts"
         say(key, **dataclasses.asdict(each))
-    return any(each.failed for each in counts)
+    # A gate that held nothing to its bound has not passed.
+    empty = [each for each in counts if gate.least is not None and not each.measured + each.refused]
+    for each in empty:
+        if not each.failed:
+            say("cli.scan.nothing", recipe=each.recipe)
+    return bool(empty) or any(each.failed for each in counts)
 
 
 def _worst_first(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

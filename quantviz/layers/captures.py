@@ -250,10 +250,12 @@ def _entries(listed: str) -> list[dict[str, Any]]:
             and isinstance(entry.get("name"), str)
             and entry.get("kind") in KINDS
             and type(entry.get("seen")) is int
-            and entry["seen"] >= 0
+            and 0 <= entry["seen"] < 2**63
         )
         if not whole:
             raise QuantVizError("capture.damaged", entry=str(entry))
+    if len({entry["name"] for entry in entries}) < len(entries):
+        raise QuantVizError("capture.damaged", entry="layers")
     return entries
 
 

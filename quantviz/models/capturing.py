@@ -6,6 +6,7 @@ import fnmatch
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import fields, is_dataclass
 from pathlib import PurePath
 from typing import Any
 
@@ -103,6 +104,10 @@ class _Watched:
 
         def hook(module: nn.Module, _: object, output: Any) -> None:
             for key, tensor in _tensors(output):
+                if not isinstance(tensor, torch.Tensor):
+                    if self._names is None:
+                        self._writer.leave_aside(_name_of(name, key))
+                    continue
                 changed = 0 if tensor.is_inference() else tensor._version
                 before = self.written.get(id(tensor))
                 handed_on = before is not None and before[0]() is tensor and before[1] == changed
@@ -132,8 +137,12 @@ class _Watched:
                 raise QuantVizError("runs.unknown", got=form, known=", ".join(self._seen))
 
 
-def _tensors(output: Any, key: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], torch.Tensor]]:
-    """Yield the tensors of an output, each with its keys and numbers in what holds it."""
+def _tensors(output: Any, key: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Yield the tensors of an output, each with its keys and numbers in what holds it; and what may hold
+    some and is not known.
+    """
+    if is_dataclass(output) and not isinstance(output, type | Mapping):
+        output = {each.name: getattr(output, each.name) for each in fields(output)}
     if isinstance(output, torch.Tensor):
         yield key, output
     elif isinstance(output, Mapping):
@@ -142,6 +151,8 @@ def _tensors(output: Any, key: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str
     elif isinstance(output, tuple | list):
         for number, each in enumerate(output):
             yield from _tensors(each, (*key, str(number)))
+    elif output is not None and not isinstance(output, str | bytes | bool | int | float):
+        yield key, output
 
 
 def _name_of(module: str, key: tuple[str, ...]) -> str:

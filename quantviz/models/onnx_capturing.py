@@ -193,19 +193,24 @@ def _feeds(batch: Any, inputs: Sequence[str], number: int) -> dict[str, Any]:
     """Return a batch as arrays by the names of the model's inputs.
 
     Raises:
-        QuantVizError: It has another number of inputs, or others.
+        QuantVizError: It has another number of inputs, or others, or one is no array.
     """
     if isinstance(batch, Mapping):
         given = dict(batch)
     else:
-        given = dict(zip(inputs, batch if isinstance(batch, tuple | list) else (batch,), strict=False))
+        listed = batch if isinstance(batch, tuple | list) else (batch,)
+        # Those beyond the model's are named by their place.
+        given = dict(zip((*inputs, *range(len(inputs), len(listed))), listed, strict=False))
     if set(given) != set(inputs):
         named = ", ".join(map(str, given))
         raise QuantVizError("runs.feeds", batch=number, got=named, wanted=", ".join(inputs))
-    return {
-        name: each.detach().cpu().numpy() if isinstance(each, torch.Tensor) else np.asarray(each)
-        for name, each in given.items()
-    }
+    try:
+        return {
+            name: each.detach().cpu().numpy() if isinstance(each, torch.Tensor) else np.asarray(each)
+            for name, each in given.items()
+        }
+    except (TypeError, ValueError) as error:
+        raise QuantVizError("collect.failed", batch=number, reason=_reason(error)) from error
 
 
 def _reason(error: Exception) -> str:

@@ -149,7 +149,8 @@ class RunWriter:
 
     Each lies in an unfinished file beside it at once: one output at a time is in memory. The outputs of
     several batches are joined along the first axis; where their other lengths differ, the later one is called
-    `NAME@BATCH`. The second output of a name in one batch is called `NAME#2`.
+    `NAME@BATCH`. The second output of a name in one batch is called `NAME#2`. A name that another output has
+    already gets an apostrophe behind it.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -157,6 +158,8 @@ class RunWriter:
         self._tensors: dict[str, _Written] = {}
         self._left_aside: dict[str, None] = {}
         self._calls: dict[str, int] = {}
+        #: The operation's own name, and the number of its call, of each name that is written.
+        self._owners: dict[str, tuple[str, int]] = {}
         self._batch = -1
         self._end = 0
         try:
@@ -181,28 +184,38 @@ class RunWriter:
         Raises:
             QuantVizError: The file cannot be written.
         """
-        self._calls[name] = self._calls.get(name, 0) + 1
-        if self._calls[name] > 1:
-            name = f"{name}#{self._calls[name]}"
+        call = self._calls[name] = self._calls.get(name, 0) + 1
+        owner = (name, call)
+        name = self._free(f"{name}#{call}" if call > 1 else name, owner)
         values = output.detach()
         if values.is_quantized:
             values = values.dequantize()
         dtype = str(values.dtype).removeprefix("torch.")
         if dtype not in _WRITTEN or values.layout != torch.strided or not values.numel():
-            self._left_aside[name] = None
+            self.leave_aside(name)
             return
         if not values.dim():
             values = values[None]
         shape = tuple(values.shape)
         written = self._tensors.get(name)
         if written is not None and (written.dtype, written.shape[1:]) != (dtype, shape[1:]):
-            name = f"{name}@{self._batch}"
+            name = self._free(f"{name}@{self._batch}", owner)
             written = None
         if written is None:
             named = axes if len(axes) == len(shape) else ("",) * len(shape)
             written = self._tensors[name] = _Written(op, named, dtype, (0, *shape[1:]))
         written.shape = (written.shape[0] + shape[0], *shape[1:])
         self._put(written, values.to("cpu").contiguous())
+
+    def leave_aside(self, name: str) -> None:
+        """Name an output that is not written."""
+        self._left_aside[name] = None
+
+    def _free(self, name: str, owner: tuple[str, int]) -> str:
+        """Return a name that no other output has."""
+        while self._owners.setdefault(name, owner) != owner:
+            name += "'"
+        return name
 
     def _put(self, written: _Written, values: torch.Tensor) -> None:
         raw = values.flatten().view(torch.uint8).numpy().data

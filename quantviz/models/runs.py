@@ -257,7 +257,8 @@ def compare_runs(
                     found.append(each)
                     if report is not None:
                         report(number * len(own) + min(done + 1, len(own)), len(paths) * len(own))
-                if not any(each.status in ("compared", "not_finite") for each in found if each.run == label):
+                alike = ("compared", "not_finite", "not_read")
+                if not any(each.status in alike for each in found if each.run == label):
                     raise QuantVizError("runs.nothing_alike", run=str(path), reference=str(reference))
     return RunComparison(
         labels[0], str(reference), labels[1:], tuple(map(str, paths)), tuple(found), own.is_ordered

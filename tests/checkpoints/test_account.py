@@ -547,3 +547,16 @@ def test_measure_and_explain_take_the_values_of_a_quantized_weight(tmp_path):
     done = CliRunner().invoke(quantviz, ["explain", str(path), "a.weight", "3,7", *asked[2:]])
     assert done.exit_code == 0, done.stderr
     assert json.loads(done.stdout)["x"] == pytest.approx(float(x[3, 7]))
+
+
+def test_a_dtype_that_is_not_known_is_not_read_and_ends_nothing(tmp_path):
+    tensors = {
+        "layers.0.mlp.up_proj.weight": torch.ones(4, 4),
+        "layers.0.mlp.down_proj.weight": torch.ones(4),
+    }
+    save_file(tensors, tmp_path / "a.safetensors")
+    raw = (tmp_path / "a.safetensors").read_bytes()
+    (tmp_path / "b.safetensors").write_bytes(raw.replace(b'"F32","shape":[4,4]', b'"F13","shape":[4,4]'))
+    found = qv.audit(tmp_path / "b.safetensors", tmp_path / "a.safetensors")
+    statuses = {each.tensor: each.status for each in found.tensors}
+    assert statuses == {"layers.0.mlp.up_proj.weight": "refused", "layers.0.mlp.down_proj.weight": "same"}

@@ -115,6 +115,26 @@ def test_names_decide_where_somebody_names_them(scanned):
         scanned("int8_g32", engine="llama")
 
 
+def test_a_gate_that_measured_nothing_does_not_pass(command):
+    found = command("-r", "int8_per_row", "--exclude", "*", "--fail-under", "5")
+    assert found.exit_code == 1
+    assert "0 measured" in found.stderr
+    assert command("-r", "int8_per_row", "--exclude", "*").exit_code == 0
+
+
+def test_rows_at_which_a_tool_ends_with_an_error_are_refused(tmp_path):
+    """torchao 0.18: "NVFP4 only supports weight shape with last 2 dims divisible by 16"."""
+    tensors = {"a.q_proj.weight": values(32, 32), "lm_head.weight": values(24, 32)}
+    safetensors.torch.save_file(tensors, tmp_path / "m.safetensors")
+    how = {"recipes": ["nvfp4", "torchao_int8_per_row"], "results": tmp_path / "r.sqlite"}
+    found = qv.scan(tmp_path / "m.safetensors", engine="torchao", **how).set_index(["tensor", "recipe"])
+    assert found.status["lm_head.weight", "nvfp4"] == "refused"
+    assert "(24, 32)" in found.reason["lm_head.weight", "nvfp4"]
+    assert (found.status.drop(("lm_head.weight", "nvfp4")) == "ok").all()
+    # The arithmetic itself takes them.
+    assert (qv.scan(tmp_path / "m.safetensors", **how).status == "ok").all()
+
+
 def test_a_file_of_vectors_alone_is_measured(tmp_path):
     safetensors.torch.save_file({"a": values(64)}, tmp_path / "v.safetensors")
     assert qv.scan(tmp_path / "v.safetensors", "int4_g32", results=tmp_path / "r").status.tolist() == ["ok"]

@@ -290,6 +290,17 @@ def test_a_scan_is_written_as_a_report(folder, tmp_path):
     assert "<script" not in page
 
 
+def test_nothing_is_held_to_a_bound_that_is_no_number(folder):
+    """No SQNR is below NaN: such a gate would let everything pass."""
+    model = str(folder / "model.safetensors")
+    for verb in (["scan", model, "-r", "q8_0"], ["measure", model, "-s", "q8_0"], ["compare", model, model]):
+        for value in ("nan", "-NaN"):
+            assert "is not a number" in run(*verb, "--fail-under", value, status=2).stderr
+    for verb in ("layer", "layers"):
+        assert "is not a number" in run(verb, model, "--fail-over", "nan", status=2).stderr
+    assert "is not a number" in run("runs", model, model, "--fail-under", "nan", status=2).stderr
+
+
 def test_every_exit_status_is_told():
     told = Path(cli.__file__).with_name("README.md").read_text(encoding="utf-8")
     table = told.partition("| exit status | |\n")[2].partition("\n\n")[0]

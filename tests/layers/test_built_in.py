@@ -244,6 +244,8 @@ BAD = [
             '[{"name": 3, "kind": "linear", "seen": 1}]',
             '[{"name": "b", "kind": "rnn", "seen": 1}]', '[{"name": "b", "kind": "linear", "seen": -1}]',
             '[{"name": "b", "kind": "linear", "seen": true}]',
+            '[{"name": "b", "kind": "linear", "seen": 9223372036854775808}]',
+            '[{"name": "b", "kind": "linear", "seen": 1}, {"name": "b", "kind": "linear", "seen": 1}]',
         )
     ),
     ("layers", '[{"name": "c", "kind": "linear", "seen": 1}]', "file.no_tensor"),

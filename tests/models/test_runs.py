@@ -3,6 +3,7 @@
 import json
 import math
 import pickle
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -101,6 +102,42 @@ def test_batches_are_joined_and_calls_counted(model, tmp_path):
     assert twice.names == ("block.down", "block.down#2")
     model.bfloat16()
     assert qv.capture(model, [drawn(2, 6).bfloat16()], path).tensors[0].dtype == "bfloat16"
+
+
+@dataclass
+class Answer:
+    logits: torch.Tensor
+    cache: object
+
+
+class Crossed(nn.Module):
+    """Modules with the names that a second call, and another shape, would get."""
+
+    def __init__(self):
+        super().__init__()
+        for name in ("a#2", "a", "a@1"):
+            self.add_module(name, nn.Linear(6, 6))
+
+    def __getattr__(self, name):
+        return super().__getattr__({"first": "a#2", "last": "a@1"}.get(name, name))
+
+    def forward(self, x):
+        return Answer(self.last(self.a(self.a(self.first(x)))) * 2, {x})
+
+
+def test_no_two_outputs_get_one_name_and_none_is_lost(tmp_path):
+    model = Crossed().eval()
+    run = qv.capture(model, [drawn(5, 6), drawn(2, 3, 6)], tmp_path / "run.safetensors")
+    expected = []
+    for x in (drawn(5, 6), drawn(2, 3, 6)):
+        first = model.first(x)
+        outputs = [first, model.a(first), model.a(model.a(first)), model.last(model.a(model.a(first)))]
+        expected += [*outputs, 2 * outputs[-1]]
+    tensors, _ = stored(tmp_path / "run.safetensors")
+    assert len(set(run.names)) == len(expected) == 10
+    assert all(map(torch.equal, [tensors[name] for name in run.names], expected))
+    # A set has no order to name tensors by.
+    assert "cache" in run.notes[0].message("en")
 
 
 def refused(key, call, *arguments, **more):
@@ -234,6 +271,10 @@ def test_no_tensor_is_dropped(tmp_path):
         assert not reasons["same"]
         assert all(reasons[name] for name in ("broken", "other_shape", "gone", "flag", "new"))
     assert found.first_error("y").name == "mask"
+    # Of a file that is cut short nothing is read: that is told of each tensor.
+    cut = tmp_path / "cut.safetensors"
+    cut.write_bytes((tmp_path / "x.safetensors").read_bytes()[:-40])
+    assert qv.compare_runs(tmp_path / "x.safetensors", cut).counts("cut")["not_read"] >= 5
 
 
 def level(sqnr_db):
@@ -372,6 +413,8 @@ def test_an_onnx_model_that_cannot_run_gets_a_sentence(qdq, tmp_path, monkeypatc
     model = qdq / "float.onnx"
     x = drawn(6, 8)
     assert "x" in refused("runs.feeds", qv.capture, model, [{"y": x}], path).message("en")
+    refused("runs.feeds", qv.capture, model, [(x, x)], path)
+    refused("collect.failed", qv.capture, model, [{"x": [[1.0], [1.0, 2.0]]}], path)
     refused("collect.failed", qv.capture, model, [x[:, :5]], path)
     refused("runs.unknown", qv.capture, model, [x], path, ["logit"])
     refused("file.missing", qv.capture, tmp_path / "none.onnx", [x], path)

@@ -562,6 +562,25 @@ def test_bytes_of_scales_beside_a_scale_of_all_are_no_exponents(tmp_path, shared
         assert weight.problem.key == "layouts.scales"
 
 
+@pytest.mark.parametrize("rows", [1, 2, 16])
+def test_a_row_may_be_one_group(tmp_path, rows):
+    """Then the scales look like those of rows, and those of one row like one for all."""
+    drawn = torch.Generator().manual_seed(rows)
+    scale = torch.rand(rows, 1, generator=drawn) + 0.5
+    codes = torch.randint(0, 16, (rows, 16), generator=drawn, dtype=torch.uint8)
+    pairs = codes[:, 0::2] | codes[:, 1::2] << 4
+    values = qv.dequantize(codes, "float4_e2m1fn,symmetric,per_tensor,min_max,course", QParams(1.0))
+    nvfp4 = {"a.weight": pairs, "a.weight_scale": scale.to(torch.float8_e4m3fn), "a.weight_scale_2": scale[0]}
+    signed = torch.randint(-8, 8, (2 * rows, 32), generator=drawn)
+    nibbles = (signed & 15).to(torch.uint8)
+    int4 = {"b.weight": nibbles[0::2] | nibbles[1::2] << 4, "b.weight_scale": scale.repeat(2, 1)}
+    config = {"quant_method": "modelopt"}
+    found = weights_of(layouts.write(tmp_path / "x.safetensors", {**nvfp4, **int4}, config))
+    expected = values * (nvfp4["a.weight_scale"].float() * scale[0])
+    assert torch.equal(found["a.weight"][1].x_hat, expected)
+    assert torch.equal(found["b.weight"][1].x_hat, signed * scale.repeat(2, 1))
+
+
 def test_codes_that_no_layout_claims_are_weights_that_are_not_read(tmp_path):
     tensors = {
         "a.weight": torch.zeros(4, 4, dtype=torch.int8),

@@ -33,7 +33,7 @@ def file_sizes(entries: Sequence[Entry], named: Sequence[tuple[str, Scheme]], fi
     sizes: list[int | None] = [_header(entries, files)] * len(named)
     for entry in entries:
         for at, scheme in enumerate(entry.schemes(schemes)):
-            stored = _stored(entry, scheme, files)
+            stored = None if at in entry.refused else _stored(entry, scheme, files)
             size = sizes[at]
             sizes[at] = None if size is None or stored is None else size + stored
     return {name: size for (name, _), size in zip(named, sizes, strict=True) if size is not None}
@@ -115,8 +115,6 @@ def _stored(entry: Entry, scheme: Scheme | None, files: Files) -> int | None:
     if entry.unmeasured is not None or scheme is None:
         return _with_entries(entry.name, 1, _kept(entry, files), files)
     if refusal_of(scheme, entry.shape, entry.outputs) is not None:
-        return None
-    if math.prod(entry.seen[:-1]) % files.parts_of(recipe_id(scheme)).rows_in:
         return None
     return _quantized(entry.name, entry.seen, entry.dtype_read, scheme, files)
 

@@ -53,8 +53,9 @@ def of_pair(found: TensorAudit, pair: Pair, quantized: OpenModel, original: Open
             name = tensor_of(original.files, pair.partners[0].name)[0]
             changes["original_file"] = original.files.get(name, "")
     if pair.item:
-        parts = (part for part in pair.item.parts if part in quantized.files)
-        changes["stored_bytes"] = sum(quantized.tensors.file.stored_bytes(part) for part in parts)
+        file = quantized.tensors.file
+        parts = (part for part in pair.item.parts if part in quantized.files and not file.info(part).problem)
+        changes["stored_bytes"] = sum(map(file.stored_bytes, parts))
     return dataclasses.replace(found, **changes)  # type: ignore[arg-type]
 
 

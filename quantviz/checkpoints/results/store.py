@@ -180,6 +180,9 @@ class Results:
             elif scheme is None:
                 kept = QuantVizError("checkpoint.does_not_divide", shape=tensor.shape)
                 yield row_of(base, "left_aside", kept.message(language))
+            elif at in tensor.refused:
+                rows = QuantVizError("checkpoint.tool_refuses_rows", shape=tensor.shape)
+                yield row_of(base, "refused", rows.message(language))
             elif (refusal := refusal_of(scheme, tensor.shape, tensor.outputs)) is not None:
                 yield row_of(base, "refused", refusal.message(language))
             elif found is not None:

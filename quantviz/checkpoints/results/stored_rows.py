@@ -6,7 +6,7 @@ A row that does not parse is a row with a problem and its reason; a scan that do
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -109,6 +109,8 @@ class Listed(NamedTuple):
     reason: Mapping[str, str] | None = None
     #: The mark of the importance of its columns; "" where all count alike.
     importance: str = ""
+    #: The places of recipes for which the engine's tool ends with an error at so many rows.
+    refused: Collection[int] = ()
 
 
 @dataclass(frozen=True)
@@ -179,7 +181,7 @@ def listed_of(at: int, position: Any, row: Sequence[Any]) -> Listed:
         name = f"#{at + 1}"
     try:
         values.whole(position, "position")
-        shape, outputs, instead, importance = _shape_of(raw["shape"])
+        shape, outputs, instead, importance, refused = _shape_of(raw["shape"])
         return Listed(
             own,
             values.name(raw["tensor"], "tensor"),
@@ -192,6 +194,7 @@ def listed_of(at: int, position: Any, row: Sequence[Any]) -> Listed:
             instead,
             _reason(raw["reason"]),
             importance,
+            refused,
         )
     except QuantVizError as problem:
         return Listed(own, name, "", "", (), None, "problem", reason=values.sentences(problem))
@@ -219,13 +222,16 @@ def measured_of(row: Sequence[Any], shape: Shape | None = None) -> Measured:
 
 def shape_form(entry: Entry) -> Any:
     """Return the stored form of a tensor's shape: with its outputs where they are not its first axis, with an
-    engine's substitutes for schemes, and with the hash of its columns' importance.
+    engine's substitutes for schemes and the schemes that its tool refuses, and with the hash of its columns'
+    importance.
     """
     more: dict[str, Any] = {}
     if entry.outputs != (0,):
         more["outputs"] = entry.outputs
     if entry.instead:
         more["instead"] = {at: scheme and str(scheme) for at, scheme in entry.instead}
+    if entry.refused:
+        more["refused"] = entry.refused
     if entry.importance is not None:
         more["importance"] = entry.importance.mark
     return {"shape": entry.shape, **more} if more else entry.shape
@@ -237,13 +243,15 @@ def recipes_form(recipes: Sequence[tuple[str, Scheme]], selection: Selection) ->
     return {"recipes": listed, **selection.record()} if selection.record() else listed
 
 
-def _shape_of(written: Any) -> tuple[Shape, tuple[int, ...], Mapping[int, Scheme | None], str]:
-    """Return the shape, the outputs, the substitutes for schemes, and the hash of the importance, as
-    `shape_form` gave them.
+def _shape_of(
+    written: Any,
+) -> tuple[Shape, tuple[int, ...], Mapping[int, Scheme | None], str, tuple[int, ...]]:
+    """Return the shape, the outputs, the substitutes for schemes, the hash of the importance, and the places
+    of schemes that the engine's tool refuses, as `shape_form` gave them.
     """
     found = _json(written, "shape")
     if not isinstance(found, dict):
-        return values.lengths(found, "shape"), (0,), MappingProxyType({}), ""
+        return values.lengths(found, "shape"), (0,), MappingProxyType({}), "", ()
     shape = values.lengths(found.get("shape"), "shape")
     outputs = values.lengths(found.get("outputs", [0]), "outputs")
     if not outputs or len(set(outputs)) < len(outputs) or max(outputs) >= max(len(shape), 1):
@@ -252,7 +260,8 @@ def _shape_of(written: Any) -> tuple[Shape, tuple[int, ...], Mapping[int, Scheme
     if not isinstance(instead, dict) or len(instead) > values.RESULT_RECIPES:
         raise QuantVizError("rows.not_json", field="instead", got=instead)
     importance = _text(found.get("importance", ""), "importance")
-    return shape, outputs, MappingProxyType(dict(map(_instead, instead.items()))), importance
+    refused = values.lengths(found.get("refused", []), "refused")
+    return shape, outputs, MappingProxyType(dict(map(_instead, instead.items()))), importance, refused
 
 
 def _instead(entry: tuple[str, Any]) -> tuple[int, Scheme | None]:

@@ -65,6 +65,8 @@ class Entry(Picklable):
     #: Substitutes of an engine for schemes that do not fit, by the places of the requested schemes: another
     #: scheme, or None where it keeps the tensor as it is.
     instead: tuple[tuple[int, Scheme | None], ...] = ()
+    #: The places of schemes for which the engine's tool ends with an error at so many rows.
+    refused: tuple[int, ...] = ()
     #: Weights of its columns' errors in a search for scales; None where all are alike.
     importance: Importance | None = None
 
@@ -89,7 +91,8 @@ class Entry(Picklable):
 
     def fitting(self, requested: Sequence[Scheme]) -> tuple[Scheme, ...]:
         """Return those of them that fit its shape, each once."""
-        schemes = dict.fromkeys(scheme for scheme in self.schemes(requested) if scheme is not None)
+        own = enumerate(self.schemes(requested))
+        schemes = dict.fromkeys(each for at, each in own if each is not None and at not in self.refused)
         return tuple(each for each in schemes if refusal_of(each, self.shape, self.outputs) is None)
 
 

@@ -6,6 +6,7 @@ types that it falls back to where a recipe does not fit. Patterns of names chang
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
@@ -82,7 +83,8 @@ def selected(listing: Listing, selection: Selection, named: Sequence[tuple[str, 
             changed.append(replace(entry, unmeasured=Unmeasured("left_aside", aside[at])))
         elif profile is not None and entry.unmeasured is None:
             schemes = [mixed.get(name, {}).get(entry.name, scheme) for name, scheme in named]
-            changed.append(replace(entry, instead=_instead(profile, entry, named, schemes)))
+            instead = _instead(profile, entry, named, schemes)
+            changed.append(replace(entry, instead=instead, refused=_refused(profile, entry, schemes)))
         else:
             changed.append(entry)
     reasons = {entries[at].name: why for at, why in aside.items()}
@@ -231,6 +233,17 @@ def _mixed(
         }
         for preset in presets
     }
+
+
+def _refused(profile: Profile, entry: Entry, schemes: Sequence[Scheme]) -> tuple[int, ...]:
+    """Return the places of schemes for which the engine's tool ends with an error at a tensor's rows."""
+    rows = math.prod(entry.seen[:-1])
+    parts = profile.files.parts if profile.files else {}
+    return tuple(
+        at
+        for at, scheme in enumerate(schemes)
+        if (own := parts.get(recipe_id(scheme))) is not None and rows % own.rows_in
+    )
 
 
 def _instead(

@@ -15,11 +15,10 @@ import math
 
 import torch
 
-from quantviz.schemes.granularity import PerGroup
 from quantviz.sources.files.mapped import values_of
 from quantviz.sources.layouts.bit_fields import nibbles
 from quantviz.sources.layouts.forms import ANY, FLOATS, Claim, Form
-from quantviz.sources.layouts.weight import Coded, QuantizedWeight, granularity_of, plain_scheme
+from quantviz.sources.layouts.weight import Coded, QuantizedWeight, groups_of, plain_scheme
 
 FORMAT = "float4_e2m1fn"
 #: Dtypes that scales may have: uint8 are exponents, as E8M0 is.
@@ -48,8 +47,8 @@ def four_bit_floats(
     # gpt-oss has an axis of groups.
     shape = (packed[0], 2 * math.prod(packed[1:])) if len(packed) in (2, 3) else ()
     of_scales = claim.shape(scales)
-    granularity = granularity_of(of_scales, shape) if shape and len(of_scales) == 2 else None
-    if not isinstance(granularity, PerGroup):
+    granularity = groups_of(of_scales, shape) if shape else None
+    if granularity is None:
         raise claim.misfit(scales, shape)
     is_exponent = claim.dtype(scales) in EXPONENTS
     of_all = divisor or factor

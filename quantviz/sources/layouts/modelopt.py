@@ -19,11 +19,10 @@ from collections.abc import Callable
 
 import torch
 
-from quantviz.schemes.granularity import PerGroup
 from quantviz.sources.layouts.forms import ANY, FLOATS, Claim, Form, with_factors
 from quantviz.sources.layouts.four_bit_floats import EXPONENTS, four_bit_floats
 from quantviz.sources.layouts.scaled import FP8, SCALES, scaled_codes
-from quantviz.sources.layouts.weight import Coded, QuantizedWeight, granularity_of, plain_scheme
+from quantviz.sources.layouts.weight import Coded, QuantizedWeight, groups_of, plain_scheme
 
 _OF_ANY = f"{ANY}_weight_scale"
 _FACTORS = "pre_quant_scale"
@@ -43,8 +42,8 @@ def _is_int4(claim: Claim) -> bool:
 def _int4(claim: Claim) -> QuantizedWeight:
     packed = claim.shape("weight")
     shape = (2 * packed[0], packed[1])
-    granularity = granularity_of(claim.shape("weight_scale"), shape)
-    if not isinstance(granularity, PerGroup):
+    granularity = groups_of(claim.shape("weight_scale"), shape)
+    if granularity is None:
         raise claim.misfit("weight_scale", shape)
 
     def coded(start: int, stop: int) -> Coded:

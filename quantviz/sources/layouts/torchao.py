@@ -24,7 +24,6 @@ from typing import Any
 import torch
 
 from quantviz.errors import QuantVizError
-from quantviz.schemes.granularity import PerChannel, PerGroup
 from quantviz.sources.layouts.forms import FLOATS, Claim, Form, with_factors
 from quantviz.sources.layouts.four_bit_floats import EXPONENTS, four_bit_floats
 from quantviz.sources.layouts.scaled import FP8, rows_and_columns, scaled_codes
@@ -81,7 +80,7 @@ def _int4(claim: Claim) -> QuantizedWeight:
     shape = (rows, 2 * half)
     lying = claim.shape(_SCALE)
     granularity = granularity_of(lying[::-1], shape) if len(lying) == 2 else None
-    if not isinstance(granularity, PerGroup | PerChannel) or claim.shape(_ZERO) != lying:
+    if granularity is None or claim.shape(_ZERO) != lying:
         raise claim.misfit(_SCALE, shape)
     size = shape[1] // lying[0]
 

@@ -245,9 +245,19 @@ def granularity_of(scales: Shape, shape: Shape, block: tuple[int, int] | None = 
         return PerBlock(*block)
     if scales in ((rows,), (rows, 1)):
         return PerChannel(0)
-    if len(scales) == 2 and scales[0] == rows and 0 < scales[1] <= columns and columns % scales[1] == 0:
-        return PerGroup(columns // scales[1])
-    return None
+    return groups_of(scales, shape)
+
+
+def groups_of(scales: Shape, shape: Shape) -> PerGroup | None:
+    """Return the groups along the rows of a weight of `shape`, also where a row is one group; none if scales
+    do not fit.
+
+    >>> groups_of((64, 2), (64, 256)), groups_of((64, 1), (64, 16)), groups_of((1, 1), (1, 16))
+    (PerGroup(size=128, axis=-1), PerGroup(size=16, axis=-1), PerGroup(size=16, axis=-1))
+    """
+    rows, columns = shape
+    fits = len(scales) == 2 and scales[0] == rows and 0 < scales[1] <= columns and columns % scales[1] == 0
+    return PerGroup(columns // scales[1]) if fits else None
 
 
 def bits_stored(catalog: Catalog, parts: tuple[str, ...], shape: Shape) -> float:
