@@ -276,12 +276,13 @@ def _own_codebook(format_id: str) -> NumberFormat:
         QuantVizError: They are not from 2 to `MOST_OWN_VALUES` numbers, each larger than the one before.
     """
     written = format_id.removeprefix("codebook(").removesuffix(")").split(",")
-    values = tuple(read_value(each, float) for each in written[: MOST_OWN_VALUES + 1])
+    numbers = tuple(read_value(each, float) for each in written[: MOST_OWN_VALUES + 1])
+    values = tuple(map(_float32, numbers))
     ascending = all(one < other for one, other in itertools.pairwise(values))
     in_float32 = all(abs(value) < 2.0**127 for value in values)
     if not (2 <= len(values) <= MOST_OWN_VALUES and ascending and in_float32 and format_id.endswith(")")):
         raise QuantVizError("own_codebook", got=format_id, most=MOST_OWN_VALUES)
-    return _codebook(own_codebook_id(values), values)
+    return _codebook(own_codebook_id(numbers), values)
 
 
 def entry_of(format_id: str) -> str:
@@ -294,7 +295,7 @@ def entry_of(format_id: str) -> str:
 
 
 def own_codebook_id(values: Iterable[float]) -> str:
-    """Return the id of the format whose codes have some values, smallest first.
+    """Return the id of the format whose codes have some values, brought to float32, smallest first.
 
     >>> find_format(own_codebook_id([-1.5, 0.0, 2.0])).codebook
     (-1.5, 0.0, 2.0)

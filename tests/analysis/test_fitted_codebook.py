@@ -59,6 +59,7 @@ def test_a_cell_is_explained_and_measured_as_under_any_scheme():
     scheme = qv.fit_codebook(x)
     result = qv.quantize(x, scheme)
     replay(result, (3, 4))
+    assert all(qv.explain(result, (3, column)).rounding.to_the_nearest for column in range(16))
     assert qv.explain(result, (3, 4)).steps[1].code_line == "y = grid_codebook(y)"
     assert qv.measure(x, scheme).metrics["mse"] == pytest.approx(qv.metrics(result)["mse"], rel=1e-12)
     # 16 values of 16 bits, and a scale.
