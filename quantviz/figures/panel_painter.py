@@ -261,6 +261,7 @@ class PanelPainter:
             "ticks": "",
             "tickvals": list(ticks),
             "ticktext": list(ticks.values()),
+            "tickangle": 0,
             "ticklabeloverflow": "allow",
             "tickfont": {"size": size, "color": self.theme.muted},
         }
@@ -270,21 +271,23 @@ class PanelPainter:
         left, right, top, bottom = self.data.extent()
         width = self.boxes.width
         height = self.boxes.height
-        both = {
-            "showgrid": False,
-            "zeroline": False,
-            "showline": False,
-            "ticks": "",
+        longest = text_width(f"{all_cols}  ", self._points(_TEXT_SIZE))
+        both = {"showgrid": False, "zeroline": False, "showline": False, "ticks": ""}
+        labels = {
+            # Numbers fit as they stand. To see whether they do, plotly would lay out the page for each.
+            "tickangle": 0,
+            "ticklabeloverflow": "allow",
             "tickfont": {"size": self._points(_TEXT_SIZE), "color": self.theme.muted},
         }
         x = {
             **both,
+            **labels,
             "anchor": axis_id("y", i),
             "domain": [box.left / width, (box.left + box.width) / width],
             "range": [left, right],
             "minallowed": -0.5,
             "maxallowed": all_cols - 0.5,
-            **_numbers(cols, box.width / self._points(18)),
+            **_numbers(cols, box.width / max(self._points(18), longest / 1.6)),
         }
         y = {
             **both,
@@ -294,13 +297,14 @@ class PanelPainter:
             "range": [bottom, top],
             "minallowed": -0.5,
             "maxallowed": all_rows - 0.5,
-            **_numbers(rows, box.height / self._points(16)),
-            # Beside the frame of a selected cell in the first column.
-            "ticklabelstandoff": 3,
-            "showticklabels": i == 0 or box.left == self.boxes.boxes[0].left,
+            "showticklabels": False,
             # By default an image's axes are tied to square cells.
             "scaleanchor": False,
         }
+        if i == 0 or box.left == self.boxes.boxes[0].left:
+            # Beside the frame of a selected cell in the first column.
+            numbers = _numbers(rows, box.height / self._points(16))
+            y |= {**labels, **numbers, "showticklabels": True, "ticklabelstandoff": 3}
         if i:
             x["matches"] = "x"
             y["matches"] = "y"
@@ -308,9 +312,10 @@ class PanelPainter:
         if edge and edge.side != "title":
             font = {"size": self._edge_size(edge, box), "color": self.theme.muted}
             if edge.side == "bottom":
-                x |= {**edge.ticks(), "tickfont": font, "tickangle": 0}
+                x |= {**edge.ticks(), "tickfont": font}
             else:
-                y |= {**edge.ticks(), "tickfont": font, "side": "right", "showticklabels": True}
+                beside = {"side": "right", "showticklabels": True, "ticklabelstandoff": 3}
+                y |= {**labels, **edge.ticks(), "tickfont": font, **beside}
         return x, y
 
     def _edge(self, i: int) -> EdgeScales | None:
