@@ -245,6 +245,7 @@ MESSAGES: Mapping[str, Mapping[str, Shape]] = MappingProxyType(
             "height": Whole(100, 10_000),
         },
         "layer_hand_component": {"release": _LAYER_MOVE},
+        "dial_component": {"stop": Whole(0, 1000)},
         "gallery_component": {"at": Whole(), "cell": _CELL},
         "home_component": {"go": _GO},
         "continue_component": {"go": _GO},

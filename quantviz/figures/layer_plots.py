@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +24,18 @@ PARTS = ("weights", "inputs", "cross")
 MIRRORED = {"size": ("x_max", "w_max"), "cost": ("weight_error", "cost")}
 #: Decibels around the points of the pairs.
 _AROUND_DB = 4.0
+#: The sides of a dot on which its letter can stand, by Plotly's names, and its place there in pixels.
+_LETTERS = {
+    "middle right": (14.0, 0.0),
+    "middle left": (-14.0, 0.0),
+    "top center": (0.0, 14.0),
+    "bottom center": (0.0, -14.0),
+}
+#: Pixels around a letter that are free where it has room enough.
+_ROOM = 14.0
+#: Pixels of the pairs' plot: its margins beside and below the dots, and its usual width.
+_PAIRS_MARGIN = (48, 12, 8, 40)
+_PAIRS_WIDTH = 550
 
 
 def part_colours(theme: str) -> dict[str, str]:
@@ -107,7 +119,8 @@ def _channels_layout(order: Sequence[int], height: int, theme: Theme, title: str
     layout["barmode"] = "overlay"
     layout["bargap"] = 0 if count > 60 else 0.2
     layout["yaxis"] |= {
-        "range": [-1.12, 1.12],
+        # Below the bars there is room for the name of the lower ones; that of the upper ones stands above.
+        "range": [-1.25, 1.3],
         "zeroline": True,
         "zerolinecolor": theme.muted,
         "showticklabels": False,
@@ -156,7 +169,7 @@ def _channels_name(name: str, largest: float, colour: str, language: str, *, bel
         "xref": "paper",
         "yref": "paper",
         "xanchor": "right",
-        "yanchor": "bottom" if below else "top",
+        "yanchor": "bottom",
         "showarrow": False,
         "font": {"size": 12, "color": colour},
     }
@@ -197,6 +210,31 @@ class PairPoint:
     output_db: float
 
 
+def _sides_of_letters(
+    points: Sequence[PairPoint], place: Callable[[float], float], width: float, height: int
+) -> list[str]:
+    """Return the side of each dot on which its letter is farthest from other dots and the letters before it;
+    the right one where all have room. The plot is `width` dB wide and `height` pixels high.
+    """
+    left, right, top, bottom = _PAIRS_MARGIN
+    across = (_PAIRS_WIDTH - left - right) / width
+    upwards = (height - top - bottom) / width
+    dots = [(across * place(each.weight_db), upwards * place(each.output_db)) for each in points]
+    taken = list(dots)
+    sides = []
+    for dot in dots:
+        others = [each for each in taken if each != dot]
+        places = {side: (dot[0] + x, dot[1] + y) for side, (x, y) in _LETTERS.items()}
+        rooms = {
+            side: min((_ROOM, *(math.dist(letter, each) for each in others)))
+            for side, letter in places.items()
+        }
+        best = max(rooms, key=rooms.__getitem__)
+        sides.append(best)
+        taken.append(places[best])
+    return sides
+
+
 def pairs_figure(
     points: Sequence[PairPoint],
     chosen: int,
@@ -221,7 +259,7 @@ def pairs_figure(
         "markers+text",
         [place(each.weight_db) for each in points],
         [place(each.output_db) for each in points],
-        text=[f" {each.letter}" for each in points],
+        text=[f" {each.letter} " for each in points],
         hovertemplate="%{hovertext}<extra></extra>",
         hovertext=[
             text(
@@ -239,7 +277,7 @@ def pairs_figure(
             "line": {"width": 1.5, "color": colours.text},
         },
         customdata=list(range(len(points))),
-        textposition="middle right",
+        textposition=_sides_of_letters(points, place, high - low, height),
         textfont={"size": 14, "color": colours.text},
         cliponaxis=False,
     )
@@ -250,7 +288,7 @@ def pairs_figure(
         line={"color": colours.muted, "width": 1, "dash": "4px,4px"},
         hoverinfo="skip",
     )
-    layout = bare_layout(colours, height, (48, 12, 8, 40))
+    layout = bare_layout(colours, height, _PAIRS_MARGIN)
     for axis, name in (("xaxis", "weight_db"), ("yaxis", "output_db")):
         layout[axis] |= {
             "range": [low, high],

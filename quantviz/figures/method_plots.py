@@ -1,4 +1,4 @@
-"""The plots of methods: a curve over a parameter, channels as mirrored bars, spread, singular values."""
+"""The plots of methods: channels as mirrored bars, bars of errors, spread, singular values."""
 
 from __future__ import annotations
 
@@ -16,63 +16,6 @@ from quantviz.text import DEFAULT_LANGUAGE, text
 _POINTS = 121
 #: Bars that have room for a name and a number each.
 _MOST_NAMED = 6
-
-
-@dataclass(frozen=True)
-class Curve:
-    """An error over a method's parameter; errors that are nan have no point."""
-
-    values: tuple[float, ...]
-    errors: tuple[float, ...]
-    #: The parameter and its error now.
-    now: tuple[float, float]
-    #: The error without the method.
-    without: float
-    #: The keys of the words under `[method_plots]`: of the parameter, and of the error.
-    parameter: str
-    error: str
-
-
-def curve_figure(
-    curve: Curve, *, height: int, language: str = DEFAULT_LANGUAGE, theme: str = "light"
-) -> Drawn:
-    """Return the line of errors on a logarithmic axis, the point of now, and the level without the method."""
-    colours = THEMES[theme]
-    without = text("method_plots.without", language)
-    known = [error for error in (*curve.errors, curve.without, curve.now[1]) if error > 0]
-    line = scatter(
-        "lines+markers",
-        curve.values,
-        curve.errors,
-        hover=[
-            f"{value:g}: {short_number(error)}"
-            for value, error in zip(curve.values, curve.errors, strict=True)
-        ],
-        line={"color": colours.schemes[0], "width": 2},
-        marker={"size": 5, "color": colours.schemes[0]},
-    )
-    level = scatter(
-        "lines",
-        [curve.values[0], curve.values[-1]],
-        [curve.without, curve.without],
-        hoverinfo="skip",
-        line={"color": colours.muted, "width": 1, "dash": "4px,4px"},
-    )
-    dot = scatter(
-        "markers",
-        [curve.now[0]],
-        [curve.now[1]],
-        hover=[f"{curve.now[0]:g}: {short_number(curve.now[1])}"],
-        marker={"size": 13, "color": colours.accent, "line": {"width": 2, "color": colours.surface}},
-    )
-    layout = bare_layout(colours, height, (10, 12, 8, 36))
-    layout["yaxis"] |= {"type": "log", "title": _title(f"method_plots.{curve.error}", language)}
-    if known:
-        ends = (min(known) * 0.8, max(known) * 1.4)
-        layout["yaxis"] |= _percent_ticks(*ends)
-    layout["xaxis"] |= {"title": _title(f"method_plots.{curve.parameter}", language), "showgrid": False}
-    layout["annotations"] = [_corner(without, colours.muted, curve.without)]
-    return Drawn({"data": [level, line, dot], "layout": layout})
 
 
 @dataclass(frozen=True)

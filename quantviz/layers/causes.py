@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 #: A channel is loud from so many times the median channel on.
 LOUD = 6.0
+#: Per cent of an output's error below which no channel alone is its cause.
+CULPRIT = 10.0
 #: Lines of an operand that are read at a time.
 _AT_ONCE = 256
 
@@ -160,10 +162,14 @@ def channels_of(layer: Layer, held_back: torch.Tensor) -> Channels:
 def note_on_culprit(products: Products, channels: Channels) -> Note:
     """Return the sentence on the channel that contributes most to the error of an output cell."""
     channel = int(products.channels[0])
+    percent = 100 * float(products.shares[0])
+    written = f"{percent:.0f}".replace("-", "−")
+    if abs(percent) < CULPRIT:
+        return Note.of("layer_no_culprit", channel=channel, percent=written)
     return Note.of(
         "layer_culprit",
         channel=channel,
-        share=float(products.shares[0]),
+        percent=written,
         x_max=float(channels.x_max[channel]),
         x_median=float(channels.x_max.median()),
         w_max=float(channels.w_max[channel]),

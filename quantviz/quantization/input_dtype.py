@@ -22,7 +22,7 @@ def input_notes(scheme: Scheme, dtype: str) -> tuple[Note, ...]:
 
     >>> gguf = Scheme.parse("int4,symmetric,per_group(size=32),min_max,gguf_signed")
     >>> str(*input_notes(gguf, "bfloat16"))
-    'The input is bfloat16; it was widened to float32 first, as this engine does.'
+    'Widened from bfloat16 to float32 first, as this engine does.'
     """
     if dtype not in HALVES or rounded_to(scheme) is not None:
         return ()

@@ -25,6 +25,7 @@ from quantviz.ui.layers.page import TABS
 from quantviz.ui.layers.scaling_pictures import WORSE
 from quantviz.ui.layers.words import percent
 from tests.helpers.importance_file import write_dat
+from tests.helpers.messages import components, events_of, send
 from tests.helpers.sample import sample_of
 from tests.helpers.session import address, chart, decoded, healthy, opened
 
@@ -313,8 +314,6 @@ def test_a_method_in_the_link_opens_its_picture_and_says_what_it_brings():
 @pytest.mark.parametrize(
     ("method", "field", "value"),
     [
-        ("smoothquant", "alpha", 0.2),
-        ("awq", "ratio", 0.15),
         ("rotation", "angle", 20.0),
         ("low_rank", "rank", 2),
         ("llm_int8", "threshold", 4.0),
@@ -324,6 +323,18 @@ def test_a_methods_slider_is_its_parameter_in_the_link(method, field, value):
     at = page("loud_input", w="int4_per_row", m=method)
     healthy(at).select_slider(key=f"layers_{method}_{field}").set_value(value).run()
     assert address(healthy(at))["m"] == f"{method}({field}={value})"
+
+
+@pytest.mark.parametrize(
+    ("method", "stop", "chosen"), [("smoothquant", 2, "alpha=0.2"), ("awq", 3, "ratio=0.15")]
+)
+def test_a_methods_dial_is_let_go_at_a_value_that_the_link_has(method, stop, chosen):
+    at = page("loud_input", w="int4_per_row", m=method)
+    dial = next(place for place, name in components(at).items() if name.startswith("quantviz_dial"))
+    send(at, events_of(dial, json.dumps([{"event": "stop", "value": 99}])))
+    assert address(healthy(at))["m"] == method
+    send(at, events_of(dial, json.dumps([{"event": "stop", "value": stop}])))
+    assert address(healthy(at))["m"] == f"{method}({chosen})"
 
 
 def test_each_smaller_method_has_its_picture_and_its_sentence():

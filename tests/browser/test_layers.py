@@ -1,6 +1,7 @@
 """The page of layers in a real browser: the pointer in the multiplication, on a laptop and on a phone."""
 
 import pytest
+from playwright.sync_api import expect
 
 from tests.helpers import ROOT
 from tests.helpers.browser import wait_idle
@@ -92,6 +93,26 @@ def move_by_hand(page, *, touch):
     wait_for_parameter(page, "l", "builtin(name=loud_input)")
 
 
+def move_a_dial(page, drag):
+    """Move a method's parameter: its sentence follows, and the link has it once the slider is let go."""
+    page.evaluate("location.search += '&m=smoothquant'")
+    page.wait_for_selector(".qv-dial input", state="attached")
+    wait_idle(page)
+    track = page.locator(".qv-dial .qv-track")
+    track.scroll_into_view_if_needed()
+    box = track.bounding_box()
+    words = page.locator(".qv-dial p")
+    before = words.inner_text()
+    places = [box["x"] + 10 + share * (box["width"] - 20) for share in (0.5, 0.55, 0.8)]
+    for kind, x in zip(("start", "move", "move"), places, strict=True):
+        drag(kind, x, box["y"] + 22)
+    expect(words).not_to_have_text(before)
+    live = words.inner_text()
+    drag("end", places[-1], box["y"] + 22)
+    wait_for_parameter(page, "m", "smoothquant(alpha=0.8)")
+    assert words.inner_text() == live
+
+
 def wait_for_parameter(page, name, value):
     page.wait_for_function(
         "([name, value]) => new URLSearchParams(location.search).get(name) === value", arg=[name, value]
@@ -123,6 +144,7 @@ def test_a_pointer_lights_the_lines_of_an_output_and_a_click_opens_it(new_page, 
     # The picture ends where a laptop's screen does.
     if width > 640:
         assert page.evaluate("document.querySelector('[data-testid=stMain]').scrollHeight <= innerHeight")
+    move_a_dial(page, fingers(page) if width < 640 else mouse(page))
 
 
 @pytest.mark.parametrize("more", ["", "&g=litert_ruy&r=relu6&f=uint8", "&g=onednn_avx2"])

@@ -6,30 +6,15 @@ import pytest
 
 from quantviz.figures.method_plots import (
     Bars,
-    Curve,
     Histogram,
     Mirrored,
     Singular,
     bars_figure,
-    curve_figure,
     mirrored_figure,
     singular_figure,
     spread_figure,
 )
 from quantviz.figures.small_method_plots import Ends, Likeness, ends_figure, likeness_figure
-
-
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_a_curve_shows_now_and_the_level_without(theme):
-    curve = Curve((0.0, 0.5, 1.0), (0.04, 0.01, math.nan), (0.5, 0.01), 0.03, "alpha", "error")
-    figure = curve_figure(curve, height=100, theme=theme).to_dict()
-    level, line, dot = figure["data"]
-    assert level["y"] == [0.03, 0.03]
-    assert line["y"][:2] == (0.04, 0.01)
-    assert dot["x"] == [0.5]
-    axis = figure["layout"]["yaxis"]
-    assert axis["range"][0] < math.log10(0.01) < math.log10(0.04) < axis["range"][1]
-    assert all(word.endswith(" %") for word in axis["ticktext"])
 
 
 def test_mirrored_bars_are_shares_of_their_sides_largest():

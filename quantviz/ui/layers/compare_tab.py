@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _DOTS = "layers_dots"
 _TABLE = "layers_table"
-_HEIGHT = 250
+_HEIGHT = 210
 #: CSS pixels of half a laptop's page: the table stands beside the picture.
 _WIDTH = 570
 #: Decibels between the two numbers of a pair from which the sentence tells it.
@@ -70,12 +70,12 @@ def _show_table(points: list[PairPoint], found: list[SeenLayer], pairs: list[Pai
     errors_out = [seen.result.rel_out for seen in found]
     weight_db = [each.weight_db if math.isfinite(each.weight_db) else None for each in points]
     columns = (
-        Column("letter", [each.letter for each in points], 34, on_phone=True),
-        Column("pair", [each.name for each in points], 168, on_phone=True, names_lines=True),
-        Column("held_back", [100 * each.held_back for each in errors_out], 96, "%.3g %%", on_phone=True),
-        Column("used", [100 * each.used for each in errors_out], 80, "%.3g %%"),
-        Column("weight_db", weight_db, 80, "%.1f", on_phone=True),
-        Column("bits", list(map(both_bits, found)), 84, align_right=True),
+        Column("letter", [each.letter for each in points], 30, on_phone=True),
+        Column("pair", [each.name for each in points], 222, on_phone=True, names_lines=True),
+        Column("held_back", [100 * each.held_back for each in errors_out], 84, "%.3g %%", on_phone=True),
+        Column("used", [100 * each.used for each in errors_out], 76, "%.3g %%"),
+        Column("weight_db", weight_db, 60, "%.1f", on_phone=True),
+        Column("bits", list(map(both_bits, found)), 80, align_right=True),
     )
     show_table(
         _TABLE,

@@ -37,7 +37,7 @@ def show_integer(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> N
         layer = seen.integers(state.engine, state.output_format, state.activation)
     except QuantVizError as problem:
         _show_choices(state)
-        st.markdown(plain(say_error(problem)))
+        st.markdown(say_error(problem))
         name = pair_name(PAIRS[_FITTING])
         show_button(
             say("layers.integer.apply", pair=name),

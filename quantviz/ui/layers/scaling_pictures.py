@@ -12,6 +12,7 @@ from quantviz.figures.numbers import short_number
 from quantviz.lab.layer_state import NEAREST, LayerState
 from quantviz.ui.components.choice import choose_among, show_button
 from quantviz.ui.components.small_parts import show_plot
+from quantviz.ui.layers.dial import curve_plot, mirrored_plot, show_dial
 from quantviz.ui.layers.state import SeenLayer, change_state, errors_of_chains, seen_layer
 from quantviz.ui.layers.words import percent
 from quantviz.ui.shell.words import language, plain, say, theme
@@ -19,7 +20,7 @@ from quantviz.ui.shell.words import language, plain, say, theme
 if TYPE_CHECKING:
     import torch
 
-    from quantviz.figures.method_plots import Bars, Curve, Mirrored
+    from quantviz.figures.method_plots import Bars
     from quantviz.layers.methods.channel_scales import SmoothTrace
 
 #: CSS pixels of a plot, and of the wider one of ranks.
@@ -27,9 +28,8 @@ HEIGHT = 190
 _TALL = 220
 #: The loudest channels, of which maxima are drawn.
 MOST_CHANNELS = 48
-#: Values of α, of r and of the angle that are offered and that the curve has.
+#: Values of α and of the angle that are offered.
 _TENTHS = tuple(step / 10 for step in range(11))
-_TWENTIETHS = tuple(step / 20 for step in range(21))
 _ANGLES = tuple(float(angle) for angle in range(0, 46, 5))
 #: Ranks that are offered.
 _RANKS = (1, 2, 4, 8, 16, 32, 64, 128)
@@ -61,60 +61,65 @@ def slide_field(state: LayerState, method: str, field: str, values: Iterable[Any
     )
 
 
-def _show_curve(curve: Curve, key: str) -> None:
-    from quantviz.figures.method_plots import curve_figure
-
-    figure = curve_figure(curve, height=HEIGHT, language=language(), theme=theme())
-    show_plot(figure, f"layers_{key}_curve", say(f"layers.pictures.{key}.curve_alt"))
-
-
-def show_mirrored(shown: Mirrored, key: str) -> None:
-    """Show two numbers of each channel; the words of the picture are under its key."""
-    from quantviz.figures.method_plots import mirrored_figure
-
-    figure = mirrored_figure(shown, height=HEIGHT, language=language(), theme=theme())
-    show_plot(figure, f"layers_{key}", say(f"layers.pictures.{key}_alt"))
-
-
 # ---- SmoothQuant ---------------------------------------------------------------------------------------
 
 
 def show_smoothquant(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> None:
-    """Show α as a slider, the channels' maxima trading height, and the error of the layer by α."""
-    from quantviz.figures.method_plots import Curve
+    """Show α under the hand, with the channels' maxima trading height and the error of the layer by α."""
+    import torch
+
     from quantviz.layers.methods.chain import as_chain
 
     trace = seen.result.trace["smoothquant"]
-    alpha = chain_field(state, "smoothquant", "alpha")
     chain = as_chain(state.method)
-    errors = errors_of_chains(
-        state, tuple(str(chain.with_field("smoothquant", alpha=each)) for each in _TENTHS)
+    alphas = sorted({*_TENTHS, chain_field(state, "smoothquant", "alpha")})
+    forms = tuple(str(chain.with_field("smoothquant", alpha=alpha)) for alpha in alphas)
+    errors = errors_of_chains(state, forms)
+    scales = torch.stack(
+        [
+            torch.ones_like(trace.scales)
+            if math.isnan(error)
+            else seen_layer(state, method=form).result.trace["smoothquant"].scales
+            for form, error in zip(forms, errors, strict=True)
+        ]
     )
     without = seen_layer(state, method=NEAREST).result.rel_out.held_back
     best = min(range(len(errors)), key=lambda at: (math.isnan(errors[at]), errors[at]))
-    key = "best" if errors[best] < without else "worse"
-    st.markdown(
-        plain(
-            say(
-                f"layers.pictures.smoothquant.{key}",
-                best=f"{_TENTHS[best]:g}",
-                error=percent(errors[best]),
-                inputs=short_number(peak_of(trace.x_max)),
-                inputs_now=short_number(peak_of(trace.x_max / trace.scales)),
-                weights=short_number(peak_of(trace.w_max)),
-                weights_now=short_number(peak_of(trace.w_max * trace.scales)),
-            )
+
+    def words(at: int) -> str:
+        return say(
+            f"layers.pictures.smoothquant.{'best' if errors[best] < without else 'worse'}",
+            best=f"{alphas[best]:g}",
+            error=percent(errors[best]),
+            inputs=short_number(peak_of(trace.x_max)),
+            inputs_now=short_number(peak_of(trace.x_max / scales[at])),
+            weights=short_number(peak_of(trace.w_max)),
+            weights_now=short_number(peak_of(trace.w_max * scales[at])),
         )
+
+    order = trace.x_max.argsort(descending=True, stable=True)[:MOST_CHANNELS]
+
+    def over_mean(values: torch.Tensor) -> torch.Tensor:
+        return values[..., order] / values.mean(-1, keepdim=True).clamp(min=1e-30)
+
+    show_dial(
+        "layers_smoothquant",
+        say("layers.pictures.smoothquant.alpha"),
+        {alpha: words(at) for at, alpha in enumerate(alphas)},
+        chain_field(state, "smoothquant", "alpha"),
+        (
+            # Over their means, so that one side is seen to flatten as the other rises.
+            mirrored_plot(
+                (over_mean(trace.x_max / scales), over_mean(trace.w_max * scales)),
+                (over_mean(trace.x_max), over_mean(trace.w_max)),
+                ("x_max", "w_max", "loudest"),
+                say("layers.pictures.smoothquant_channels_alt"),
+            ),
+            curve_plot("error", errors, without, say("layers.pictures.smoothquant.curve_alt")),
+        ),
+        lambda alpha: change_state(method=str(chain.with_field("smoothquant", alpha=alpha))),
     )
-    slide_field(state, "smoothquant", "alpha", _TENTHS, alpha)
-    left, right = st.columns(2, gap="small")
-    with left:
-        show_traded(trace, "smoothquant_channels")
-    with right:
-        point = (alpha, seen.result.rel_out.held_back)
-        _show_curve(Curve(_TENTHS, errors, point, without, "alpha", "error"), "smoothquant")
-    source = state.source.key
-    if WORSE["l"] not in source:
+    if WORSE["l"] not in state.source.key:
         show_button(say("layers.pictures.smoothquant.show_worse"), "layers_smoothquant_worse", _go_worse)
 
 
@@ -122,7 +127,7 @@ def show_traded(trace: SmoothTrace, key: str) -> None:
     """Show the maxima of the loudest channels before and after they are scaled, over their means, so that one
     side is seen to flatten as the other rises.
     """
-    from quantviz.figures.method_plots import Mirrored
+    from quantviz.figures.method_plots import Mirrored, mirrored_figure
 
     order = trace.x_max.argsort(descending=True, stable=True)[:MOST_CHANNELS]
 
@@ -139,7 +144,8 @@ def show_traded(trace: SmoothTrace, key: str) -> None:
         axis="loudest",
         channels=tuple(order.tolist()),
     )
-    show_mirrored(bars, key)
+    figure = mirrored_figure(bars, height=HEIGHT, language=language(), theme=theme())
+    show_plot(figure, f"layers_{key}", say(f"layers.pictures.{key}_alt"))
 
 
 def _go_worse() -> None:
@@ -220,42 +226,51 @@ def show_rotation(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> 
 
 
 def show_awq(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> None:
-    """Show r as a slider, its curve, the salient channels, and the bargain of one group."""
-    from quantviz.figures.method_plots import Curve, Mirrored
+    """Show r under the hand, with its curve and the salient channels, and the bargain of one group."""
+    import torch
+
+    from quantviz.layers.methods.awq import awq_scales
+    from quantviz.layers.methods.chain import as_chain
 
     trace = seen.result.trace["awq"]
     given = chain_field(state, "awq", "ratio")
-    ratio = trace.ratios[trace.best] if given is None else given
-    st.markdown(
-        plain(
-            say(
-                "layers.pictures.awq.found" if given is None else "layers.pictures.awq.given",
-                ratio=f"{ratio:g}",
-                best=f"{trace.ratios[trace.best]:g}",
-                loss=percent(trace.losses[trace.best]),
-                unscaled=percent(trace.unscaled),
-            )
-        )
-    )
-    slide_field(state, "awq", "ratio", _TWENTIETHS, ratio)
-    nearest = seen_layer(state, method=NEAREST)
-    now = trace.losses[trace.ratios.index(ratio)] if ratio in trace.ratios else seen.result.rel_out.used
-    salient = math.ceil(_SALIENT * len(trace.x_mean))
+    found = trace.ratios[trace.best]
+    ratio = found if given is None else given
+    losses = dict(zip(trace.ratios, trace.losses, strict=True))
+    ratios = sorted({*losses, ratio})
+    losses.setdefault(ratio, seen.result.rel_out.used)
+    words = {"best": f"{found:g}", "loss": percent(losses[found]), "unscaled": percent(trace.unscaled)}
+
+    def said(each: float) -> str:
+        key = "found" if given is None and each == ratio else "given"
+        return say(f"layers.pictures.awq.{key}", ratio=f"{each:g}", **words)
+
     order = trace.x_mean.argsort(descending=True, stable=True)
-    left, right = st.columns(2, gap="small")
-    with left:
-        _show_curve(Curve(trace.ratios, trace.losses, (ratio, now), trace.unscaled, "ratio", "used"), "awq")
-    with right:
-        bars = Mirrored(
-            numbers_of(trace.x_mean[order]),
-            numbers_of(trace.scales[order]),
-            lit=frozenset(range(salient)),
-            upper_words="x_mean",
-            lower_words="scale",
-            channels=tuple(order.tolist()),
-        )
-        show_mirrored(bars, "awq_channels")
-    _show_bargain(seen, nearest)
+    variant = chain_field(state, "awq", "variant")
+    scales = torch.stack([awq_scales(trace.x_mean, trace.w_mean, each, variant) for each in ratios])
+    show_dial(
+        "layers_awq",
+        say("layers.pictures.awq.ratio"),
+        {each: said(each) for each in ratios},
+        ratio,
+        (
+            curve_plot(
+                "used",
+                tuple(losses[each] for each in ratios),
+                trace.unscaled,
+                say("layers.pictures.awq.curve_alt"),
+            ),
+            mirrored_plot(
+                (trace.x_mean[order].expand(len(ratios), -1), scales[:, order]),
+                None,
+                ("x_mean", "scale", "channels"),
+                say("layers.pictures.awq_channels_alt"),
+                lit=math.ceil(_SALIENT * len(order)),
+            ),
+        ),
+        lambda each: change_state(method=str(as_chain(state.method).with_field("awq", ratio=each))),
+    )
+    _show_bargain(seen, seen_layer(state, method=NEAREST))
 
 
 def _show_bargain(seen: SeenLayer, nearest: SeenLayer) -> None:

@@ -1,0 +1,208 @@
+// A slider over the values of a method's parameter. The server sends the sentence and the pictures of each
+// value once; the slider shows them while it moves, and tells the server where it is let go.
+
+import { paintDisc, paintLine, sharpen } from "../page/canvas.js";
+import { sliderRules } from "../page/slider.js";
+
+// CSS pixels of a picture, and of the room above and below its lines.
+const HEIGHT = 150;
+const ROOM = 10;
+
+export class Dial {
+  constructor(host, data, send) {
+    this.root = host.appendChild(document.createElement("div"));
+    this.root.className = "qv-dial";
+    this.observer = new ResizeObserver(() => this.paint());
+    this.observer.observe(this.root);
+    this.dress(data, send);
+  }
+
+  update(data, send) {
+    // A hand that holds the slider keeps it.
+    if (this.held && data.key === this.data.key) return;
+    this.dress(data, send);
+  }
+
+  close() {
+    this.observer.disconnect();
+    this.root.remove();
+  }
+
+  dress(data, send) {
+    this.send = send;
+    if (JSON.stringify(data) !== JSON.stringify(this.data)) this.build(data);
+    this.go(data.now);
+  }
+
+  build(data) {
+    const focused = this.input && this.input === this.root.getRootNode().activeElement;
+    this.data = data;
+    const figures = Object.entries(data.plots).map(
+      ([at, plot]) =>
+        `<figure><canvas data-plot="${at}" role="img"></canvas><figcaption>${legend(plot, data.colors)}
+          ${plot.caption}</figcaption></figure>`,
+    );
+    this.root.innerHTML = `<style>${rules(data.colors)}</style><p aria-live="polite"></p>
+      <label><span>${data.title}</span><b></b></label>
+      <div class="qv-track"><span class="qv-fill"></span><input type="range" min="0" step="1"
+        max="${data.stops.length - 1}" aria-label="${data.title}"><span class="qv-thumb"
+        aria-hidden="true"></span></div><div class="qv-dial-plots">${figures.join("")}</div>`;
+    for (const canvas of this.root.querySelectorAll("canvas"))
+      canvas.setAttribute("aria-label", data.plots[canvas.dataset.plot].alt);
+    this.input = this.root.querySelector("input");
+    this.input.addEventListener("input", () => {
+      this.held = true;
+      this.go(Number(this.input.value));
+    });
+    this.input.addEventListener("change", () => {
+      this.held = false;
+      this.send("stop", this.now);
+    });
+    if (focused) this.input.focus();
+  }
+
+  go(now) {
+    this.now = now;
+    this.input.value = now;
+    this.paint();
+  }
+
+  paint() {
+    const { data, now } = this;
+    if (!this.root.clientWidth || !data) return;
+    this.root.querySelector(".qv-track").style.setProperty("--at", now / (data.stops.length - 1));
+    this.root.querySelector("p").textContent = data.words[now];
+    this.root.querySelector("label b").textContent = data.stops[now];
+    this.input.setAttribute("aria-valuetext", `${data.stops[now]}. ${data.words[now]}`);
+    for (const canvas of this.root.querySelectorAll("canvas")) {
+      const [width, height] = [canvas.clientWidth, canvas.clientHeight];
+      const ratio = sharpen(canvas, width, height);
+      const context = canvas.getContext("2d");
+      context.setTransform(ratio, 0, 0, ratio, 0, 0);
+      context.clearRect(0, 0, width, height);
+      context.font = `12px ${data.colors.font}`;
+      const plot = data.plots[canvas.dataset.plot];
+      PAINTED[plot.kind]({ plot, now, context, width, height, colors: data.colors, stops: data.stops });
+    }
+  }
+}
+
+// What each kind of picture paints.
+const PAINTED = { curve: paintCurve, mirrored: paintMirrored, spread: paintSpread };
+
+// The error at every value on a logarithmic axis; a disc is the present one, a dashed line the error without.
+function paintCurve({ plot, now, context, width, height, colors, stops }) {
+  const known = [...plot.errors, plot.without].filter((error) => error > 0);
+  const [low, high] = [Math.log(Math.min(...known)), Math.log(Math.max(...known))];
+  const [left, foot] = [8, 34];
+  const x = (at) => left + (at / (stops.length - 1)) * (width - 2 * left);
+  const y = (error) =>
+    ROOM + 6 + (1 - (Math.log(error) - low) / (high - low || 1)) * (height - foot - 2 * ROOM - 6);
+  if (plot.without > 0) {
+    context.setLineDash([4, 4]);
+    paintLine(
+      context,
+      [
+        [0, y(plot.without)],
+        [width, y(plot.without)],
+      ],
+      colors.muted,
+      1,
+    );
+    context.setLineDash([]);
+    context.fillStyle = colors.muted;
+    context.textAlign = "right";
+    const words = `${plot.withoutWords} ${plot.written.at(-1)}`;
+    context.fillText(words, width - 2, y(plot.without) - 4 < 12 ? y(plot.without) + 13 : y(plot.without) - 4);
+  }
+  const places = plot.errors.flatMap((error, at) => (error > 0 ? [[x(at), y(error)]] : []));
+  paintLine(context, places, colors.first, 2);
+  for (const [across, down] of places) paintDisc(context, across, down, 2.5, colors.first);
+  context.fillStyle = colors.muted;
+  context.textAlign = "left";
+  context.fillText(stops[0], 0, height - 3);
+  context.textAlign = "right";
+  context.fillText(stops.at(-1), width, height - 3);
+  if (!(plot.errors[now] > 0)) return;
+  paintDisc(context, x(now), y(plot.errors[now]), 7, colors.accent, colors.surface, 2);
+  context.fillStyle = colors.text;
+  context.textAlign = now === 0 ? "left" : now === stops.length - 1 ? "right" : "center";
+  context.fillText(plot.written[now], x(now), y(plot.errors[now]) + 21);
+}
+
+// Two numbers of each channel as shares of the largest of their side, upwards and downwards; lines show them
+// before.
+function paintMirrored({ plot, now, context, width, height, colors }) {
+  const { count } = plot;
+  const step = width / count;
+  const middle = height / 2;
+  const sides = [
+    [plot.up, plot.upBefore, -1, colors.second],
+    [plot.down, plot.downBefore, 1, colors.first],
+  ];
+  for (const [values, before, sign, color] of sides) {
+    const tall = (share) => sign * share * (middle - 2);
+    for (let k = 0; k < count; k++) {
+      const end = tall(values[now * count + k]);
+      context.fillStyle = k < plot.lit ? colors.lit : color;
+      context.fillRect(k * step, middle + Math.min(end, 0), Math.max(step * 0.8, 0.8), Math.abs(end));
+    }
+    if (!before.length) continue;
+    const outline = Array.from(before).flatMap((share, k) => [
+      [k * step, middle + tall(share)],
+      [(k + 1) * step, middle + tall(share)],
+    ]);
+    paintLine(context, outline, colors.text, 1);
+  }
+  context.fillStyle = colors.muted;
+  context.fillRect(0, middle - 0.5, width, 1);
+}
+
+// The shares of values in bins on a logarithmic axis: now filled, before as a line, and a Gaussian.
+function paintSpread({ plot, now, context, width, height, colors }) {
+  const { count, after, before, reach } = plot;
+  const shown = after.subarray(now * count, (now + 1) * count);
+  const least = Math.min(...[...before, ...after].filter((share) => share > 0)) / 2;
+  const step = width / count;
+  const y = (share) => height * (Math.log(share) / Math.log(least));
+  context.fillStyle = colors.first;
+  context.globalAlpha = 0.65;
+  shown.forEach((share, k) => {
+    if (share > least) context.fillRect(k * step, y(share), Math.max(step - 0.4, 0.8), height - y(share));
+  });
+  context.globalAlpha = 1;
+  const outline = Array.from(before).flatMap((share, k) => {
+    const top = share > least ? y(share) : height;
+    return [
+      [k * step, top],
+      [(k + 1) * step, top],
+    ];
+  });
+  paintLine(context, outline, colors.second, 2);
+  const bell = Array.from({ length: 121 }, (_, at) => {
+    const place = reach * (at / 60 - 1);
+    const share = ((2 * reach) / count) * (Math.exp((-place * place) / 2) / Math.sqrt(2 * Math.PI));
+    return share > least ? [[(at / 120) * width, y(share)]] : [];
+  }).flat();
+  context.setLineDash([4, 4]);
+  paintLine(context, bell, colors.text, 1);
+  context.setLineDash([]);
+}
+
+// The names of a picture's parts, each in its colour.
+function legend(plot, colors) {
+  return (plot.names ?? []).map(([name, color]) => `<b style="color:${colors[color]}">${name}</b>`).join(" ");
+}
+
+function rules(colors) {
+  return `${sliderRules({ line: colors.line, handle: colors.accent, text: colors.text })}
+    .qv-dial { font: 14px ${colors.font}; color: ${colors.text}; font-variant-numeric: tabular-nums; }
+    .qv-dial p { margin: 0 0 4px; line-height: 1.35; min-height: 2.7em; max-width: 78ch; }
+    .qv-dial label { display: flex; justify-content: space-between; gap: 1em; margin-bottom: -8px; }
+    .qv-dial-plots { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(260px, 100%), 1fr));
+      gap: 4px 16px; }
+    .qv-dial figure { margin: 0; }
+    .qv-dial figcaption { font-size: var(--qv-12); line-height: 1.3; color: ${colors.muted}; }
+    .qv-dial canvas { display: block; width: 100%; height: ${HEIGHT}px; }
+  `;
+}
