@@ -31,7 +31,7 @@ from quantviz.figures.printing import fitting
 from quantviz.figures.raster import data_uri
 from quantviz.figures.theme import GREYS, THEMES, Ramp, Theme, one_sided, stops, translucent
 from quantviz.quantization.explanation import CAUSES
-from quantviz.schemes.formats import FORMATS
+from quantviz.schemes.formats import entry_of, find_format
 from quantviz.tensors.views import ERROR_VIEWS
 from quantviz.text import DEFAULT_LANGUAGE, templates, text
 
@@ -261,6 +261,7 @@ class PanelPainter:
             "ticks": "",
             "tickvals": list(ticks),
             "ticktext": list(ticks.values()),
+            "tickangle": 0,
             "ticklabeloverflow": "allow",
             "tickfont": {"size": size, "color": self.theme.muted},
         }
@@ -270,21 +271,23 @@ class PanelPainter:
         left, right, top, bottom = self.data.extent()
         width = self.boxes.width
         height = self.boxes.height
-        both = {
-            "showgrid": False,
-            "zeroline": False,
-            "showline": False,
-            "ticks": "",
+        longest = text_width(f"{all_cols}  ", self._points(_TEXT_SIZE))
+        both = {"showgrid": False, "zeroline": False, "showline": False, "ticks": ""}
+        labels = {
+            # Numbers fit as they stand. To see whether they do, plotly would lay out the page for each.
+            "tickangle": 0,
+            "ticklabeloverflow": "allow",
             "tickfont": {"size": self._points(_TEXT_SIZE), "color": self.theme.muted},
         }
         x = {
             **both,
+            **labels,
             "anchor": axis_id("y", i),
             "domain": [box.left / width, (box.left + box.width) / width],
             "range": [left, right],
             "minallowed": -0.5,
             "maxallowed": all_cols - 0.5,
-            **_numbers(cols, box.width / self._points(18)),
+            **_numbers(cols, box.width / max(self._points(18), longest / 1.6)),
         }
         y = {
             **both,
@@ -294,13 +297,14 @@ class PanelPainter:
             "range": [bottom, top],
             "minallowed": -0.5,
             "maxallowed": all_rows - 0.5,
-            **_numbers(rows, box.height / self._points(16)),
-            # Beside the frame of a selected cell in the first column.
-            "ticklabelstandoff": 3,
-            "showticklabels": i == 0 or box.left == self.boxes.boxes[0].left,
+            "showticklabels": False,
             # By default an image's axes are tied to square cells.
             "scaleanchor": False,
         }
+        if i == 0 or box.left == self.boxes.boxes[0].left:
+            # Beside the frame of a selected cell in the first column.
+            numbers = _numbers(rows, box.height / self._points(16))
+            y |= {**labels, **numbers, "showticklabels": True, "ticklabelstandoff": 3}
         if i:
             x["matches"] = "x"
             y["matches"] = "y"
@@ -308,9 +312,10 @@ class PanelPainter:
         if edge and edge.side != "title":
             font = {"size": self._edge_size(edge, box), "color": self.theme.muted}
             if edge.side == "bottom":
-                x |= {**edge.ticks(), "tickfont": font, "tickangle": 0}
+                x |= {**edge.ticks(), "tickfont": font}
             else:
-                y |= {**edge.ticks(), "tickfont": font, "side": "right", "showticklabels": True}
+                beside = {"side": "right", "showticklabels": True, "ticklabelstandoff": 3}
+                y |= {**labels, **edge.ticks(), "tickfont": font, **beside}
         return x, y
 
     def _edge(self, i: int) -> EdgeScales | None:
@@ -507,7 +512,7 @@ class PanelPainter:
             lines.append(f"{self._word('panels.block')} {axes or self._word('panels.whole_tensor')}")
             lines.append(f"{self._word('panels.scale')} %{{customdata[{len(cells) - 1}]:.6~g}}")
         if self.data.unscaled is not None:
-            bits = FORMATS[self.data.format_id].bits if self.data.format_id else 0
+            bits = find_format(self.data.format_id).bits if self.data.format_id else 0
             cells.append(self.data.q)
             lines.insert(
                 1 + PANELS.index("x_hat"),
@@ -633,7 +638,7 @@ def _shown_codes(data: PanelsData, language: str) -> tuple[str, str | None]:
     """Return "q", or "value" for codes that are no numbers, and the format's name."""
     if data.unscaled is None:
         return "q", data.format_id
-    return "value", text(f"formats.{data.format_id}.name", language)
+    return "value", text(f"formats.{entry_of(data.format_id or '')}.name", language)
 
 
 def _pooled_title(name: str, data: PanelsData, pixels: Pixels, language: str) -> str:
