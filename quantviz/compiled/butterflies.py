@@ -14,6 +14,7 @@ _SUMS = 12
 #: Columns that are summed at a time: the sums of all rows stay in the cache.
 _WIDTH = 256
 
+
 @kernel_part
 def _sylvester(given, out, factor):
     """Write 2^k values times Sylvester's matrix and a factor to `out`: two steps at a time."""
