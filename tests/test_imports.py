@@ -189,7 +189,7 @@ ALLOWED = {
     "ui/components": "analysis browser compiled errors evaluation export figures lab quantization schemes"
     " sources tensors text ui/shell",
     "ui/missing": "ui/components ui/shell",
-    "ui/lab": "analysis checkpoints errors evaluation export figures lab quantization schemes sources"
+    "ui/lab": "analysis checkpoints errors evaluation export figures lab layers quantization schemes sources"
     " streaming teaching tensors text ui/components ui/shell",
     "ui/lessons": "analysis errors figures lab quantization teaching ui/components ui/lab ui/shell",
     "ui/formats": "errors figures lab quantization schemes text ui/components ui/shell",
