@@ -177,7 +177,7 @@ ALLOWED = {
     "browser": "",
     "export": "checkpoints door errors evaluation figures lab models quantization quoting schemes sources"
     " tensors text whole_files",
-    "teaching": "analysis errors evaluation export figures lab quantization schemes sources streaming"
+    "teaching": "analysis errors evaluation export figures lab models quantization schemes sources streaming"
     " tensors text",
     "course": "teaching",
     "lessons": "teaching",

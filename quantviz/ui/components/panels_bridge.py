@@ -25,7 +25,7 @@ from quantviz.browser.packing import pack
 from quantviz.figures.arrangement import USUAL_WIDTH, PanelsStyle
 from quantviz.figures.numbers import WRITING
 from quantviz.figures.theme import THEMES, Theme, rgb, stops
-from quantviz.schemes.formats import FORMATS
+from quantviz.schemes.formats import find_format
 from quantviz.tensors.views import ERROR_VIEWS
 from quantviz.text import templates, text
 from quantviz.ui.components.component import component, last_message
@@ -184,7 +184,7 @@ def pack_cells(
         # The panel has the code's meaning; the card has its bits too.
         arrays["code"] = data.q
         header["code_bits"] = (
-            [len(part) for part in FORMATS[data.format_id].split(0)] if data.format_id else []
+            [len(part) for part in find_format(data.format_id).split(0)] if data.format_id else []
         )
     if (
         data.blocks is not None
