@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from quantviz.analysis.calibration_comparison import compare_calibrations as compare_calibrations
     from quantviz.analysis.clipping_curve import ClippingCurve as ClippingCurve
     from quantviz.analysis.clipping_curve import clipping_curve as clipping_curve
+    from quantviz.analysis.fitted_codebook import fit_codebook as fit_codebook
     from quantviz.analysis.rate_distortion import RateDistortion as RateDistortion
     from quantviz.analysis.rate_distortion import rate_distortion as rate_distortion
     from quantviz.analysis.scheme_comparison import SchemeComparison as SchemeComparison
@@ -112,6 +113,7 @@ _HOMES = {
     "analysis.block_costs": ("block_costs",),
     "analysis.calibration_comparison": ("compare_calibrations",),
     "analysis.clipping_curve": ("ClippingCurve", "clipping_curve"),
+    "analysis.fitted_codebook": ("fit_codebook",),
     "analysis.rate_distortion": ("RateDistortion", "rate_distortion"),
     "analysis.scheme_comparison": ("SchemeComparison", "compare_schemes"),
     "checkpoints.allocation.allocating": ("Allocation", "allocate"),

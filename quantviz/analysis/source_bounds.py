@@ -140,12 +140,23 @@ def lloyd_max(atoms: Atoms, levels: int) -> float:
     >>> round(lloyd_max(Atoms.of(np.array([0.0, 0.2, 1.0, 1.2, 1.3])), 2), 6)
     0.013333
     """
+    return best_levels(atoms, levels)[0] + atoms.within
+
+
+def best_levels(atoms: Atoms, levels: int, *starts: Array) -> tuple[float, Array]:
+    """Return the mean squared error and the levels, ascending, of the quantizer of `lloyd_max`, without the
+    variance within atoms; `starts` are further starts.
+
+    >>> best_levels(Atoms.of(np.array([0.0, 0.25, 1.0, 1.25, 1.5])), 2)[1].tolist()
+    [0.125, 1.25]
+    """
     sums = [np.concatenate([[0.0], np.cumsum(atoms.weights * np.power(atoms.values, k))]) for k in range(3)]
     widths = np.gradient(atoms.values) if len(atoms.values) > 1 else np.ones(1)
     spread = np.cbrt(atoms.weights) * np.cbrt(np.square(np.maximum(widths, 0)))
     even = np.linspace(atoms.values[0], atoms.values[-1], 2 * levels + 1)[1::2]
-    starts = [_at_shares(atoms.values, each, levels) for each in (atoms.weights, spread)] + [even]
-    return min(_lloyd(atoms.values, sums, start) for start in starts) + atoms.within
+    usual = [_at_shares(atoms.values, each, levels) for each in (atoms.weights, spread)] + [even]
+    found = [_lloyd(atoms.values, sums, start) for start in (*usual, *starts)]
+    return min(found, key=lambda each: each[0])
 
 
 def _at_shares(values: Array, weights: Array, levels: int) -> Array:
@@ -154,8 +165,8 @@ def _at_shares(values: Array, weights: Array, levels: int) -> Array:
     return np.asarray(values[np.searchsorted(total, (np.arange(levels) + 0.5) / levels * total[-1])])
 
 
-def _lloyd(values: Array, sums: list[Array], points: Array) -> float:
-    """Return the error that Lloyd's steps come to from some points."""
+def _lloyd(values: Array, sums: list[Array], points: Array) -> tuple[float, Array]:
+    """Return the error and the points that Lloyd's steps come to from some points."""
     known = math.inf
     for _ in range(_STEPS):
         ends = np.concatenate([[0], np.searchsorted(values, (points[1:] + points[:-1]) / 2), [len(values)]])
@@ -166,7 +177,7 @@ def _lloyd(values: Array, sums: list[Array], points: Array) -> float:
         if noise >= known * (1 - _STILL):
             break
         known = noise
-    return max(min(noise, known), 0.0)
+    return max(min(noise, known), 0.0), points
 
 
 def best_uniform(atoms: Atoms, levels: int) -> float:

@@ -18,6 +18,7 @@ import torch
 
 from quantviz.evaluation.moments import Moments
 from quantviz.quantization.result import QuantResult
+from quantviz.schemes.formats import FORMATS
 from quantviz.schemes.scheme import Scheme
 from quantviz.tensors.blocks import layout_of_runs
 
@@ -248,7 +249,8 @@ def stored_bits(scheme: Scheme) -> StoredBits:
         convention.code_bits or fmt.bits,
         scale,
         zero_point,
-        32 if convention.scale.global_rule else 0,
+        # A codebook of its own is stored with it, at 16 bits a value.
+        (32 if convention.scale.global_rule else 0) + (0 if fmt.id in FORMATS else 16 * fmt.levels),
         scheme.search.run_bits if scheme.search is not None and scheme.search.run == 0 else 0,
         whole,
     )

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from quantviz.figures.numbers import digits_for, number
+from quantviz.schemes.formats import entry_of
 
 if TYPE_CHECKING:
     from quantviz.quantization.explanation import Explanation, Step
@@ -173,12 +174,12 @@ def _landed(why: Explanation, say: Say) -> str:
         value_of = (
             say("cell.round", code=value)
             if fmt.kind == "integer"
-            else say("cell.round_to", format=say(f"formats.{fmt.id}.name"), value=value)
+            else say("cell.round_to", format=say(f"formats.{entry_of(fmt.id)}.name"), value=value)
         )
         return f"{value_of}{say('cell.by_rule', rule=say(f'cell.rules.{rounding.rule}'))}"
     if fmt.kind == "integer":
         return say("cell.round", code=value)
-    return say("cell.round_nearest", format=say(f"formats.{fmt.id}.name"), value=value)
+    return say("cell.round_nearest", format=say(f"formats.{entry_of(fmt.id)}.name"), value=value)
 
 
 def _telling(step: Step, why: Explanation) -> str:

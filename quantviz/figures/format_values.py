@@ -25,7 +25,7 @@ from quantviz.quantization.format_facts import (
     land,
     reach,
 )
-from quantviz.schemes.formats import NumberFormat
+from quantviz.schemes.formats import MOST_KEPT, NumberFormat
 
 #: A value on the line and how it is written there.
 Label = tuple[float, str]
@@ -185,7 +185,7 @@ def _axis(formats: Sequence[NumberFormat], view: str, x: float | None) -> Axis:
     return Axis(view, threshold, lo - margin, hi + margin)
 
 
-@functools.cache
+@functools.lru_cache(maxsize=MOST_KEPT)
 def _threshold(fmt: NumberFormat) -> float:
     if fmt.float_bits:
         return math.ldexp(1.0, fmt.float_bits.smallest_exponent)

@@ -31,7 +31,7 @@ from quantviz.figures.printing import fitting
 from quantviz.figures.raster import data_uri
 from quantviz.figures.theme import GREYS, THEMES, Ramp, Theme, one_sided, stops, translucent
 from quantviz.quantization.explanation import CAUSES
-from quantviz.schemes.formats import FORMATS
+from quantviz.schemes.formats import entry_of, find_format
 from quantviz.tensors.views import ERROR_VIEWS
 from quantviz.text import DEFAULT_LANGUAGE, templates, text
 
@@ -512,7 +512,7 @@ class PanelPainter:
             lines.append(f"{self._word('panels.block')} {axes or self._word('panels.whole_tensor')}")
             lines.append(f"{self._word('panels.scale')} %{{customdata[{len(cells) - 1}]:.6~g}}")
         if self.data.unscaled is not None:
-            bits = FORMATS[self.data.format_id].bits if self.data.format_id else 0
+            bits = find_format(self.data.format_id).bits if self.data.format_id else 0
             cells.append(self.data.q)
             lines.insert(
                 1 + PANELS.index("x_hat"),
@@ -638,7 +638,7 @@ def _shown_codes(data: PanelsData, language: str) -> tuple[str, str | None]:
     """Return "q", or "value" for codes that are no numbers, and the format's name."""
     if data.unscaled is None:
         return "q", data.format_id
-    return "value", text(f"formats.{data.format_id}.name", language)
+    return "value", text(f"formats.{entry_of(data.format_id or '')}.name", language)
 
 
 def _pooled_title(name: str, data: PanelsData, pixels: Pixels, language: str) -> str:

@@ -10,6 +10,7 @@ from quantviz.figures.numbers import number
 from quantviz.figures.small_plots import scatter
 from quantviz.figures.theme import THEMES, Theme, translucent
 from quantviz.schemes.axis_names import Axes
+from quantviz.schemes.formats import entry_of
 from quantviz.schemes.granularity import PerChannel, PerTensor
 from quantviz.schemes.recipes import MATRIX, RECIPES, recipe_name
 from quantviz.text import DEFAULT_LANGUAGE, text
@@ -118,7 +119,7 @@ def row_name(
     if row.trail in RECIPES:
         like = recipe_name(row.trail, language, axes)
         return text("recipe_plot.trail.like", language, name=like, size=size)
-    name = text(f"formats.{row.scheme.format}.name", language)
+    name = text(f"formats.{entry_of(row.scheme.format)}.name", language)
     if isinstance(granularity, PerTensor):
         return text("recipe_plot.trail.per_tensor", language, name=name)
     if isinstance(granularity, PerChannel):

@@ -23,7 +23,7 @@ from quantviz.quantization.explanation import Explanation
 from quantviz.quantization.grids import GRIDS
 from quantviz.quantization.operations import run_operations
 from quantviz.quantization.result import block_values
-from quantviz.schemes.formats import NumberFormat
+from quantviz.schemes.formats import MOST_KEPT, NumberFormat
 from quantviz.schemes.granularity import Shape
 from quantviz.schemes.scheme import Scheme
 from quantviz.streaming.value_distribution import ValueHistogram, histogram_of
@@ -283,7 +283,7 @@ def _codes(scheme: Scheme) -> Sequence[int]:
     return range(scheme.code_min, scheme.code_max + 1) if fmt.kind == "integer" else _finite_codes(fmt)
 
 
-@functools.cache
+@functools.lru_cache(maxsize=MOST_KEPT)
 def _finite_codes(fmt: NumberFormat) -> tuple[int, ...]:
     return tuple(dict(fmt.finite).values())
 

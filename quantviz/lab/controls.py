@@ -63,12 +63,16 @@ def choice_of(fmt: NumberFormat) -> str:
 def _formats(state: LabState) -> tuple[str, ...]:
     offered = offered_formats(state.scheme.arithmetic.offer)
     kinds = [name for name in INTEGERS if name in map(choice_of, offered)]
-    return (*kinds, *(fmt.id for fmt in offered if fmt.family != "integer"))
+    others = tuple(fmt.id for fmt in offered if fmt.family != "integer")
+    # A codebook with values of its own is offered while it is chosen.
+    now = choice_of(state.scheme.number_format)
+    return (*kinds, *others) if now in (*kinds, *others) else (*kinds, *others, now)
 
 
 def _with_format(state: LabState, name: str) -> Scheme:
     scheme = state.scheme
-    of_name = [fmt for fmt in offered_formats(scheme.arithmetic.offer) if choice_of(fmt) == name]
+    offered = (*offered_formats(scheme.arithmetic.offer), scheme.number_format)
+    of_name = [fmt for fmt in offered if choice_of(fmt) == name]
     return scheme.with_format(min(of_name, key=scheme.number_format.distance).id)
 
 

@@ -55,6 +55,7 @@ OFFERED_METHODS = (
     "four_over_six",
     "higgs",
     "rotation(signs=true)+higgs",
+    "kmeans",
     "bias_correction",
 )
 #: Fields of the state that describe the layer in integers, by their names in a link.

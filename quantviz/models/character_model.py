@@ -1,7 +1,8 @@
-"""The built-in models: the character model, and its twin with loud channels.
+"""The built-in models: the character model, its twin with loud channels, and one with QK-norm.
 
 The twin is made, not found: some channels of the character model are scaled up, and the weights that read
-them down, by the same powers of two. So it computes the same numbers to the last bit.
+them down, by the same powers of two. So it computes the same numbers to the last bit. The model with QK-norm
+is the character model whose queries and keys were learned again with it.
 """
 
 from __future__ import annotations
@@ -21,7 +22,11 @@ from quantviz.models.texts import as_tokens
 #: The built-in models by name.
 CHARACTER = "character"
 TWIN = "character_twin"
-MODELS = (CHARACTER, TWIN)
+QK_NORM = "character_qk_norm"
+MODELS = (CHARACTER, TWIN, QK_NORM)
+#: Their files: the weights, and those that QK-norm has in place of them or more.
+MODEL_FILE = "character_model.safetensors"
+QK_NORM_FILE = "character_qk_norm.safetensors"
 #: The text that a model goes on from, if no other is chosen.
 SEED_TEXT = 'def read(self, size):\n    """Return the '
 _DATA = Path(__file__).parent / "data"
@@ -43,13 +48,20 @@ def network_of(name: str) -> Network:
     """
     if name == TWIN:
         return with_loud_channels(network_of(CHARACTER))
+    if name == QK_NORM:
+        own = {**network_of(CHARACTER).tensors, **_tensors_in(QK_NORM_FILE)}
+        return Network(Sizes(), MappingProxyType(own))
     if name != CHARACTER:
         raise QuantVizError("model.unknown", got=name, known=", ".join(MODELS))
+    return Network(Sizes(), MappingProxyType(_tensors_in(MODEL_FILE)))
+
+
+def _tensors_in(file: str) -> dict[str, torch.Tensor]:
+    """Return the tensors of one of the models' files, float32."""
     from quantviz.sources.files import open_tensors
 
-    with open_tensors(_DATA / "character_model.safetensors") as catalog:
-        tensors = {each: catalog.load(each).to(torch.float32) for each in catalog.names}
-    return Network(Sizes(), MappingProxyType(tensors))
+    with open_tensors(_DATA / file) as catalog:
+        return {each: catalog.load(each).to(torch.float32) for each in catalog.names}
 
 
 @cache

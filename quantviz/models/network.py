@@ -2,13 +2,15 @@
 
 A normalization stands before attention and before the feed-forward part, whose units are ReLUs. Places of
 tokens count as in ALiBi (Press et al. 2022): each head lowers a score in proportion to the distance, by a
-slope of its own. Every matrix has the axes (outputs, inputs).
+slope of its own. Every matrix has the axes (outputs, inputs). A network with tensors "q_norm" and "k_norm"
+divides each head's queries and keys by their root mean square (QK-norm: Henry et al. 2020).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from types import MappingProxyType
 
 import torch
@@ -21,6 +23,9 @@ PARTS = ("attention", "feed_forward")
 #: The table that is looked up, and the matrix that gives the scores.
 EMBEDDING = "model.embed_tokens"
 HEAD = "lm_head"
+
+#: Added to a mean square before its root is taken.
+_SMALLEST = 1e-6
 
 Rounder = Callable[[torch.Tensor], torch.Tensor]
 #: Receives the name of a value within the network, and the value.
@@ -92,6 +97,15 @@ class Cache:
     def __init__(self) -> None:
         self._kept: dict[str, torch.Tensor] = {}
 
+    @property
+    def tokens(self) -> int:
+        """Return the number of tokens."""
+        return next((values.shape[1] for values in self._kept.values()), 0)
+
+    def keep(self, tokens: int) -> None:
+        """Forget all but the first tokens."""
+        self._kept = {name: values[:, :tokens] for name, values in self._kept.items()}
+
     def extended(self, name: str, new: torch.Tensor) -> torch.Tensor:
         """Return the kept tokens and the new ones, which are kept from now on."""
         before = self._kept.get(name)
@@ -116,6 +130,7 @@ def logits(
     return run.logits(tokens)
 
 
+@lru_cache(maxsize=8)
 def distances(heads: int, new: int, every: int) -> torch.Tensor:
     """Return the addends of the scores of the last `new` of `every` tokens: −slope · distance, and −inf for
     the tokens that come later; float32 (heads, new, every).
@@ -125,10 +140,12 @@ def distances(heads: int, new: int, every: int) -> torch.Tensor:
     <BLANKLINE>
             [[-0.5000, -0.2500,  0.0000]]])
     """
-    slopes = 0.25 ** torch.arange(heads)
-    distance = torch.arange(every)[None] - torch.arange(every - new, every)[:, None]
-    lowered = slopes[:, None, None] * distance
-    return lowered.masked_fill(distance > 0, -torch.inf)
+    # They are kept: those that are made while a model runs must do for its training, too.
+    with torch.inference_mode(mode=False):
+        slopes = 0.25 ** torch.arange(heads)
+        distance = torch.arange(every)[None] - torch.arange(every - new, every)[:, None]
+        lowered = slopes[:, None, None] * distance
+        return lowered.masked_fill(distance > 0, -torch.inf)
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,8 +168,9 @@ class _Run:
         return self.linear(HEAD, self.norm("model.final_layer_norm", stream))
 
     def attention(self, at: str, x: torch.Tensor) -> torch.Tensor:
-        query = self.linear(f"{at}.self_attn.q_proj", x)
-        keys = self.kept(f"{at}.keys", self.linear(f"{at}.self_attn.k_proj", x))
+        query = self.head_norm(f"{at}.self_attn.q_norm", self.linear(f"{at}.self_attn.q_proj", x))
+        keys = self.head_norm(f"{at}.self_attn.k_norm", self.linear(f"{at}.self_attn.k_proj", x))
+        keys = self.kept(f"{at}.keys", keys)
         values = self.kept(f"{at}.values", self.linear(f"{at}.self_attn.v_proj", x))
         query, keys, values = self.heads(query), self.heads(keys), self.heads(values)
         scores = query @ keys.mT / query.shape[-1] ** 0.5
@@ -173,6 +191,14 @@ class _Run:
     def norm(self, name: str, x: torch.Tensor) -> torch.Tensor:
         weights = self.network.tensors
         return functional.layer_norm(x, x.shape[-1:], weights[f"{name}.weight"], weights[f"{name}.bias"])
+
+    def head_norm(self, name: str, x: torch.Tensor) -> torch.Tensor:
+        """Return queries or keys, (batch, tokens, width), normalized in each head if the network does."""
+        gains = self.network.tensors.get(f"{name}.weight")
+        if gains is None:
+            return x
+        of_heads = self.heads(x)
+        return torch.cat(functional.rms_norm(of_heads, of_heads.shape[-1:], gains, _SMALLEST).unbind(1), -1)
 
     def kept(self, name: str, x: torch.Tensor) -> torch.Tensor:
         self.watch(name, x)

@@ -23,12 +23,19 @@ from quantviz.layers.operands import input_operand, weight_operand
 from quantviz.models.character_model import network_of, tokens_of
 from quantviz.models.model_schemes import LayerSchemes, ModelSchemes, check_names
 from quantviz.models.network import EMBEDDING, Network, Rounder, logits
-from quantviz.quantization.quantizer import choose_qparams, quantize
+from quantviz.quantization.quantizer import (
+    choose_qparams,
+    found_by_reference,
+    quantize,
+    quantize_in_ranges,
+)
 from quantviz.schemes.scheme import Scheme
 from quantviz.streaming.result_metrics import metrics
 
 #: One of so many tokens of the text is kept for calibration.
 _EVERY = 4
+#: Rounded layers that are kept for all sessions: those of about eight schemes of the model.
+_MOST_LAYERS = 200
 #: Bits of a weight that is not quantized.
 STORED_BITS = 16.0
 
@@ -116,6 +123,7 @@ def with_layers(network: Network, layers: Iterable[Rounded]) -> Network:
     return dataclasses.replace(network, tensors=tensors, inputs=inputs)
 
 
+@lru_cache(maxsize=_MOST_LAYERS)
 def rounded_layer(model: str, name: str, schemes: LayerSchemes) -> Rounded:
     """Return a linear layer of a built-in model under its schemes.
 
@@ -205,7 +213,7 @@ def rounder(scheme: Scheme, seen: torch.Tensor) -> Rounder:
     shape = (len(seen), seen.shape[1])
     layout = scheme.layout(shape)
     if layout.view_shape != shape or layout.grid_shape[0] != 1:
-        return lambda x: quantize(x, scheme).x_hat
+        return lambda x: quantize_in_ranges(x, scheme, found_by_reference(x, scheme)).x_hat
     chosen = choose_qparams(seen, scheme)
     return lambda x: quantize(x, scheme, qparams=chosen).x_hat
 

@@ -154,7 +154,8 @@ class RunResult:
     @cached_property
     def written(self) -> str:
         """Return the text that it writes after the seed text."""
-        return written(self.quantized.network, self.seed_text, WRITTEN, self.draw)
+        like = (network_of(self.model), self.original_written)
+        return written(self.quantized.network, self.seed_text, WRITTEN, self.draw, like=like)
 
     @property
     def original_written(self) -> str:
@@ -249,8 +250,8 @@ def run(
     """Return a built-in model under schemes, beside itself without: its loss, its text and its layers.
 
     Args:
-        model: "character", trained on Python's standard library, or "character_twin", the same with loud
-            channels that were made.
+        model: "character", trained on Python's standard library; "character_twin", the same with loud
+            channels that were made; or "character_qk_norm", the same with QK-norm.
         schemes: Schemes of the model; one scheme, or a recipe, is that of the weights of the layers.
         text: The text to measure the loss on; None for an excerpt of the library that is held back.
         seed_text: The text that it goes on from when it writes.

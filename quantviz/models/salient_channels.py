@@ -30,7 +30,7 @@ from quantviz.schemes.scheme import Scheme
 #: Share of the input channels of each layer, at least one of them.
 SHARE = 0.01
 #: How much the weights of salient channels are scaled up before they are rounded, and down after.
-FACTORS = (2.0, 4.0)
+FACTORS = (2.0, 4.0, 8.0)
 #: The rules by which channels are chosen to be kept.
 KEPT_BY = ("activation", "weight", "random")
 #: Draws the channels that are chosen at random.
@@ -46,10 +46,13 @@ class SalientCost:
     bits: float
 
 
-def salient_costs(model: str, weights: Scheme) -> Mapping[str, SalientCost]:
+def salient_costs(
+    model: str, weights: Scheme, pieces: torch.Tensor | None = None
+) -> Mapping[str, SalientCost]:
     """Return the costs of a built-in model whose layers but the head have a scheme: "nothing" for the scheme
     alone; by each of `KEPT_BY` with those channels at 16 bits; and "scaled 2" and so on by `FACTORS`, with
-    the channels of the largest inputs scaled up.
+    the channels of the largest inputs scaled up. They are measured on the text that is held back, or on
+    some pieces of it.
 
     Raises:
         QuantVizError: There is no such model, or the scheme does not fit.
@@ -64,8 +67,11 @@ def salient_costs(model: str, weights: Scheme) -> Mapping[str, SalientCost]:
         choices[f"scaled {factor:g}"] = {
             name: _scaled(model, each, weights, factor) for name, each in nearest.items()
         }
-    before = original(model, None)
-    pieces = pieces_of(None)
+    if pieces is None:
+        before = original(model, None)
+        pieces = pieces_of(None)
+    else:
+        before = scores_of(network_of(model), pieces)
     found = {}
     for choice, layers in choices.items():
         changed = with_layers(network, layers.values())

@@ -17,6 +17,8 @@ CHARACTERS = "\n" + "".join(map(chr, range(32, 127)))
 _NUMBERS = {character: number for number, character in enumerate(CHARACTERS)}
 #: Scores are divided by this before a character is drawn: below 1 likely ones become likelier.
 TEMPERATURE = 0.7
+#: Characters that are guessed at a time.
+_AHEAD = 12
 
 
 def plain(text: str) -> str:
@@ -46,7 +48,14 @@ def as_text(tokens: torch.Tensor) -> str:
     return "".join(CHARACTERS[number] for number in tokens.tolist())
 
 
-def written(network: Network, seed_text: str, characters: int, draw: int = 0) -> str:
+def written(
+    network: Network,
+    seed_text: str,
+    characters: int,
+    draw: int = 0,
+    *,
+    like: tuple[Network, str] | None = None,
+) -> str:
     """Return the text that a network writes after a text.
 
     Args:
@@ -54,24 +63,54 @@ def written(network: Network, seed_text: str, characters: int, draw: int = 0) ->
         seed_text: The text before, of at least one of the model's characters.
         characters: The number of characters to write.
         draw: Draws the random numbers.
+        like: A network that is nearly the same, and the text that it wrote. The result is the same without
+            it, but takes more passes: several characters that the other one guesses are checked in one pass
+            (speculative decoding: Leviathan et al. 2023).
 
     Raises:
         QuantVizError: There is no text before, or both together exceed the model's context.
     """
-    tokens = as_tokens(seed_text)
+    line = as_tokens(seed_text)
+    before = len(line)
     most = network.sizes.context
-    if not 0 < len(tokens) <= most - characters + 1 or characters < 1:
-        raise QuantVizError("model.too_long", got=len(tokens) + characters, most=most)
+    if not 0 < before <= most - characters + 1 or characters < 1:
+        raise QuantVizError("model.too_long", got=before + characters, most=most)
     chances = _chances(characters, network.sizes.characters, draw)
     cache = Cache()
-    found: list[torch.Tensor] = []
+    of_other = Cache()
+    guess = line[:0] if like is None else as_tokens(like[1])
+    # Guessing pays where a pass costs more than the other's.
+    guesses = like is not None and bool(network.inputs or network.cached)
     with torch.inference_mode():
-        new = tokens[None]
-        for chance in chances:
-            scores = logits(network, new, cache)[:, -1] / TEMPERATURE
-            new = (scores + chance).argmax(-1, keepdim=True)
-            found.append(new[0])
-    return as_text(torch.cat(found))
+        while len(line) < before + characters:
+            left = chances[len(line) - before :]
+            line = _checked(network, cache, line, guess[: len(left) - 1], left)
+            cache.keep(len(line) - 1)
+            guess = line[:0]
+            if guesses and like is not None:
+                of_other.keep(len(line) - 1)
+                ahead = chances[len(line) - before :][:_AHEAD]
+                guess = _continued(like[0], of_other, line, ahead)[len(line) :]
+    return as_text(line[before:])
+
+
+def _checked(
+    network: Network, cache: Cache, line: torch.Tensor, guess: torch.Tensor, chances: torch.Tensor
+) -> torch.Tensor:
+    """Return a text and the characters that a network writes next: those guessed, up to the first that is
+    wrong, and one more. The cache has all of the text but its last characters.
+    """
+    scores = logits(network, torch.cat((line, guess))[None, cache.tokens :], cache)[0, -1 - len(guess) :]
+    drawn = (scores / TEMPERATURE + chances[: len(scores)]).argmax(-1)
+    right = int((drawn[:-1] == guess).long().cumprod(0).sum())
+    return torch.cat((line, drawn[: right + 1]))
+
+
+def _continued(network: Network, cache: Cache, line: torch.Tensor, chances: torch.Tensor) -> torch.Tensor:
+    """Return a text with as many characters more as there are random numbers, one pass for each."""
+    for chance in chances:
+        line = _checked(network, cache, line, line[:0], chance[None])
+    return line
 
 
 def first_difference(one: str, other: str) -> int | None:

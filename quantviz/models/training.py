@@ -1,7 +1,8 @@
 """Trains the character model on the text of Python's standard library: `python -m quantviz.models.training`.
 
 It takes about three minutes of one core, and writes the weights, and excerpts of the text to calibrate on and
-to measure with, beside this module.
+to measure with, beside this module. With `--qk-norm` it gives the model that is there QK-norm, and learns
+only its queries and keys again, in about a minute.
 """
 
 from __future__ import annotations
@@ -10,12 +11,13 @@ import argparse
 import hashlib
 import math
 import sysconfig
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 import torch
 from torch.nn import functional
 
+from quantviz.models.character_model import CHARACTER, MODEL_FILE, QK_NORM_FILE, network_of
 from quantviz.models.network import Network, Sizes, logits
 from quantviz.models.texts import as_text, as_tokens, plain
 
@@ -25,6 +27,7 @@ HELD_BACK = ("bisect", "fractions", "heapq", "queue", "random", "shlex", "statis
 EXCERPTS = 16
 SIZES = Sizes()
 _STEPS = 280
+_STEPS_QK_NORM = 100
 _BATCH = 6
 #: Learning rates: of the matrices of layers, by Muon, and of all else, by AdamW.
 _RATE_OF_LAYERS = 0.01
@@ -78,14 +81,26 @@ def bits_a_character(network: Network, tokens: torch.Tensor) -> float:
     return torch.stack(losses).mean().item() / math.log(2)
 
 
-def trained(
-    sizes: Sizes, tokens: torch.Tensor, steps: int, seed: int
-) -> Iterator[tuple[int, float, Network]]:
-    """Yield the step, the loss in bits and the network after each step of training on a text."""
-    tensors = first_tensors(sizes, seed)
-    network = Network(sizes, tensors)
+def with_qk_norm(network: Network) -> dict[str, torch.Tensor]:
+    """Return a network's tensors, and gains of 1 for QK-norm, of which queries and keys are to be learned."""
+    found = dict(network.tensors)
+    for layer in range(network.sizes.layers):
+        for part in ("q", "k"):
+            at = f"model.layers.{layer}.self_attn.{part}"
+            found[f"{at}_norm.weight"] = torch.ones(network.sizes.width // network.sizes.heads)
+            for name in (f"{at}_proj.weight", f"{at}_proj.bias", f"{at}_norm.weight"):
+                found[name] = found[name].clone().requires_grad_()
+    return found
+
+
+def trained(network: Network, tokens: torch.Tensor, steps: int, seed: int) -> Iterator[tuple[int, float]]:
+    """Yield the step and the loss in bits after each step of training on a text those tensors of a network
+    that take gradients.
+    """
+    sizes = network.sizes
+    tensors = {name: values for name, values in network.tensors.items() if values.requires_grad}
     draw = torch.Generator().manual_seed(seed + 1)
-    inner = [f"{name}.weight" for name in sizes.linear_layers()[:-1]]
+    inner = [f"{name}.weight" for name in sizes.linear_layers()[:-1] if f"{name}.weight" in tensors]
     optimizers: tuple[torch.optim.Optimizer, ...] = (
         torch.optim.Muon([tensors[name] for name in inner], lr=_RATE_OF_LAYERS, weight_decay=_DECAY),
         torch.optim.AdamW(
@@ -111,7 +126,7 @@ def trained(
         for optimizer, schedule in zip(optimizers, schedules, strict=True):
             optimizer.step()
             schedule.step()
-        yield step, loss.item() / math.log(2), network
+        yield step, loss.item() / math.log(2)
 
 
 def _share_of_rate(step: int, steps: int) -> float:
@@ -128,27 +143,32 @@ def main() -> None:
 
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "data")
-    parser.add_argument("--steps", type=int, default=_STEPS)
+    parser.add_argument("--steps", type=int)
     parser.add_argument("--seed", type=int, default=_SEED)
+    parser.add_argument("--qk-norm", action="store_true")
     asked = parser.parse_args()
     torch.set_num_threads(1)
     training, held_back = library_text(held_back=False), library_text(held_back=True)
     for name, words in (("trained on", training), ("held back", held_back)):
         print(f"{name}: {len(words)} characters, sha256 {hashlib.sha256(words.encode()).hexdigest()}")
-    tensors: Mapping[str, torch.Tensor] = {}
+    if asked.qk_norm:
+        network = Network(SIZES, with_qk_norm(network_of(CHARACTER)))
+    else:
+        network = Network(SIZES, first_tensors(SIZES, asked.seed))
+    steps = asked.steps or (_STEPS_QK_NORM if asked.qk_norm else _STEPS)
     losses: list[float] = []
-    for step, loss, network in trained(SIZES, as_tokens(training), asked.steps, asked.seed):
-        tensors = network.tensors
+    for step, loss in trained(network, as_tokens(training), steps, asked.seed):
         losses.append(loss)
         if step % _TOLD == 0:
             print(f"step {step}: {sum(losses[-_TOLD:]) / _TOLD:.3f} bits a character", flush=True)
-    stored = {name: values.detach().bfloat16() for name, values in tensors.items()}
-    kept = Network(SIZES, {name: values.float() for name, values in stored.items()})
+    learned = {name: values for name, values in network.tensors.items() if values.requires_grad}
+    stored = {name: values.detach().bfloat16() for name, values in learned.items()}
+    kept = Network(SIZES, {**network.tensors, **{name: values.float() for name, values in stored.items()}})
     length = SIZES.context + 1
     whole = as_tokens(held_back).unfold(0, length, length)
     print(f"held back: {bits_a_character(kept, whole):.4f} bits a character")
     asked.out.mkdir(parents=True, exist_ok=True)
-    save_file(stored, asked.out / "character_model.safetensors")
+    save_file(stored, asked.out / (QK_NORM_FILE if asked.qk_norm else MODEL_FILE))
     for name, words in (("calibration", training), ("held_back", held_back)):
         pieces = excerpts(as_tokens(words), EXCERPTS, length)
         (asked.out / f"{name}.txt").write_text(as_text(pieces.flatten()), encoding="ascii")

@@ -12,7 +12,7 @@ import torch
 
 from quantviz.errors import QuantVizError
 from quantviz.quantization.grids import GRIDS, nearest
-from quantviz.schemes.formats import NumberFormat
+from quantviz.schemes.formats import MOST_KEPT, NumberFormat
 
 #: The kinds of codes. The values of integers and codebooks are neither normal nor subnormal: they are
 #: "value".
@@ -51,7 +51,7 @@ class FormatFacts:
         return 20 * self.range_decades
 
 
-@functools.cache
+@functools.lru_cache(maxsize=MOST_KEPT)
 def format_facts(fmt: NumberFormat) -> FormatFacts:
     """Return the facts of a format.
 
@@ -84,7 +84,7 @@ def format_facts(fmt: NumberFormat) -> FormatFacts:
     )
 
 
-@functools.cache
+@functools.lru_cache(maxsize=MOST_KEPT)
 def finite_values(fmt: NumberFormat) -> tuple[float, ...]:
     """Return every finite value once, smallest first.
 
@@ -111,7 +111,7 @@ class End:
     code: int | None
 
 
-@functools.cache
+@functools.lru_cache(maxsize=MOST_KEPT)
 def float_end(fmt: NumberFormat) -> End | None:
     """Return the reason why a float format has no value above its largest; none for other formats.
 
@@ -140,7 +140,7 @@ def float_end(fmt: NumberFormat) -> End | None:
 # ---- at one reach -------------------------------------------------------------------------------
 
 
-@functools.cache
+@functools.lru_cache(maxsize=MOST_KEPT)
 def reach(fmt: NumberFormat) -> float:
     """Return the target of the largest |x| under absmax scaling: the format's largest value, or its largest
     magnitude if no value is positive.
@@ -153,7 +153,7 @@ def reach(fmt: NumberFormat) -> float:
     return values[-1] if values[-1] > 0 else -values[0]
 
 
-@functools.cache
+@functools.lru_cache(maxsize=MOST_KEPT)
 def brought_to_one(fmt: NumberFormat) -> NumberFormat:
     """Return the format with every value divided by its `reach`, as a codebook of the same name; for at most
     `LISTED_BITS` bits.
@@ -180,7 +180,7 @@ class GapStep:
     gap: float
 
 
-@functools.cache
+@functools.lru_cache(maxsize=MOST_KEPT)
 def gap_steps(fmt: NumberFormat, negative: bool = False) -> tuple[GapStep, ...]:
     """Return the gap over the magnitude, from 0 up on one side of it; empty where the format has no values
     there.

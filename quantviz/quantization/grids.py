@@ -15,7 +15,7 @@ from typing import Protocol
 import torch
 from torch.overrides import handle_torch_function, has_torch_function
 
-from quantviz.schemes.formats import NumberFormat
+from quantviz.schemes.formats import MOST_KEPT, NumberFormat
 from quantviz.tensors.conversion import torch_dtype
 
 
@@ -293,13 +293,13 @@ def _times_two_to(x: torch.Tensor, exponent: torch.Tensor) -> torch.Tensor:
     return x * torch.exp2(exponent.to(torch.float64))
 
 
-@functools.cache
+@functools.lru_cache(maxsize=MOST_KEPT)
 def _table(fmt: NumberFormat) -> torch.Tensor:
     """Return the value of each code, float32."""
     return torch.tensor(fmt.values, dtype=torch.float32)
 
 
-@functools.cache
+@functools.lru_cache(maxsize=MOST_KEPT)
 def _sorted_values(fmt: NumberFormat) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the values of a codebook, smallest first, and the code of each; float64, int64."""
     # Of two codes of 0 the later one.

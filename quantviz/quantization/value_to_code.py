@@ -18,7 +18,7 @@ from quantviz.quantization.operations import (
     number_code,
     silent,
 )
-from quantviz.schemes.formats import NumberFormat
+from quantviz.schemes.formats import NumberFormat, entry_of
 from quantviz.schemes.scheme import Scheme
 from quantviz.tensors.conversion import torch_dtype
 
@@ -230,7 +230,7 @@ def _rounding(scheme: Scheme) -> Operations:
     fmt = scheme.number_format
     convention = scheme.arithmetic
     # The grid of a format goes on beyond its ends, where saturation comes after rounding.
-    verb = "round" if fmt.kind == "integer" else f"grid_{fmt.id}"
+    verb = "round" if fmt.kind == "integer" else f"grid_{entry_of(fmt.id)}"
     if convention.ties == "stochastic":
         chance = Operation(
             "chance",

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from quantviz.errors import QuantVizError
 from quantviz.schemes.calibration_protocol import Computed, Problems, is_number
+from quantviz.schemes.formats import entry_of
 
 if TYPE_CHECKING:
     from quantviz.schemes.formats import NumberFormat
@@ -43,7 +44,7 @@ class _Computed(Computed):
         if self.symmetric_only and mode != "symmetric":
             yield QuantVizError("calibration_needs_symmetric", calibration=self.id, mode=mode)
         if self.integers_only and fmt.kind != "integer":
-            yield QuantVizError("calibration_needs_integers", calibration=self.id, format=fmt.id)
+            yield QuantVizError("calibration_needs_integers", calibration=self.id, format=entry_of(fmt.id))
 
     def _beyond_limits(self) -> Problems:
         """Yield an error for each field that is not a number within its limits, whole if its default is."""

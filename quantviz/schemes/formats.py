@@ -2,7 +2,8 @@
 
 A format is data. `kind` names the grid arithmetic in `grids.py` that rounds to it: integer grids,
 float grids (sign, exponent, mantissa) and codebooks (a list of values).
-A format is added here: one entry in `FORMATS` and its words in each language.
+A format is added here: one entry in `FORMATS` and its words in each language. A codebook of somebody's own,
+such as one fitted to a tensor, is no entry: its id holds its values.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -18,6 +19,12 @@ from quantviz.door import checked_fields, public_class
 from quantviz.errors import QuantVizError
 from quantviz.schemes.choices import CodeDtype, GridKind, Special
 from quantviz.schemes.names import ids_named
+from quantviz.schemes.text_form import read_value
+
+#: The most values of a codebook of somebody's own: codes of 6 bits.
+MOST_OWN_VALUES = 64
+#: Formats of which tables are kept: those of `FORMATS`, and the last ones of other values.
+MOST_KEPT = 256
 
 
 @checked_fields
@@ -179,7 +186,7 @@ class NumberFormat:
         return _finite(self)
 
 
-@functools.cache
+@functools.lru_cache(maxsize=MOST_KEPT)
 def _finite(fmt: NumberFormat) -> tuple[tuple[float, int], ...]:
     numbers = zip(fmt.values, fmt.codes, strict=True)
     return tuple(
@@ -190,7 +197,7 @@ def _finite(fmt: NumberFormat) -> tuple[tuple[float, int], ...]:
     )
 
 
-@functools.cache
+@functools.lru_cache(maxsize=MOST_KEPT)
 def _ends(fmt: NumberFormat) -> tuple[float, float]:
     if not fmt.float_bits and not fmt.codebook:
         # Without a list of the 65,536 values of 16 bits.
@@ -198,7 +205,7 @@ def _ends(fmt: NumberFormat) -> tuple[float, float]:
     return fmt.finite[0][0], fmt.finite[-1][0]
 
 
-@functools.cache
+@functools.lru_cache(maxsize=MOST_KEPT)
 def _values(fmt: NumberFormat) -> tuple[float, ...]:
     return tuple(_value(fmt, code) for code in fmt.codes)
 
@@ -259,6 +266,41 @@ def _float(name: str, layout: FloatBits, signed: bool = True) -> NumberFormat:
 def _codebook(name: str, values: tuple[float, ...]) -> NumberFormat:
     bits = (len(values) - 1).bit_length()
     return NumberFormat(name, "codebook", bits, min(values) < 0, "uint8", 0, len(values) - 1, codebook=values)
+
+
+@functools.lru_cache(maxsize=MOST_KEPT)
+def _own_codebook(format_id: str) -> NumberFormat:
+    """Return the format of a codebook whose id holds its values.
+
+    Raises:
+        QuantVizError: They are not from 2 to `MOST_OWN_VALUES` numbers, each larger than the one before.
+    """
+    written = format_id.removeprefix("codebook(").removesuffix(")").split(",")
+    numbers = tuple(read_value(each, float) for each in written[: MOST_OWN_VALUES + 1])
+    values = tuple(map(_float32, numbers))
+    ascending = all(one < other for one, other in itertools.pairwise(values))
+    in_float32 = all(abs(value) < 2.0**127 for value in values)
+    if not (2 <= len(values) <= MOST_OWN_VALUES and ascending and in_float32 and format_id.endswith(")")):
+        raise QuantVizError("own_codebook", got=format_id, most=MOST_OWN_VALUES)
+    return _codebook(own_codebook_id(numbers), values)
+
+
+def entry_of(format_id: str) -> str:
+    """Return the name of a format's entry among the texts: its id, of own codebooks without their values.
+
+    >>> entry_of("int4"), entry_of("codebook(-1.0,1.0)")
+    ('int4', 'codebook')
+    """
+    return format_id.partition("(")[0]
+
+
+def own_codebook_id(values: Iterable[float]) -> str:
+    """Return the id of the format whose codes have some values, brought to float32, smallest first.
+
+    >>> find_format(own_codebook_id([-1.5, 0.0, 2.0])).codebook
+    (-1.5, 0.0, 2.0)
+    """
+    return f"codebook({','.join(map(repr, values))})"
 
 
 def _float32(value: float) -> float:
@@ -353,6 +395,8 @@ def find_format(format_id: str) -> NumberFormat:
     if isinstance(format_id, str):
         if format_id in FORMATS:
             return FORMATS[format_id]
+        if format_id.startswith("codebook("):
+            return _own_codebook(format_id)
         for own in ids_named(format_id, zip(FORMATS, FORMATS, strict=True)):
             return FORMATS[own]
     raise QuantVizError("unknown_format", got=format_id, known=", ".join(FORMATS))

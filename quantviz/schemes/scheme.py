@@ -82,7 +82,7 @@ class Scheme:
     @property
     def number_format(self) -> NumberFormat:
         """Return the element format itself."""
-        return FORMATS[self.format]
+        return find_format(self.format)
 
     @property
     def chosen(self) -> Convention:
@@ -502,9 +502,12 @@ class Scheme:
         refused = None
         assert isinstance(convention, Convention)
         given = (Given(self.calibration.scale),) if isinstance(self.calibration, Given) else ()
+        anew: tuple[Calibration, ...] = (MinMax(), Searched())
         for fmt in sorted(map(find_format, formats), key=self.number_format.distance):
+            # The scale of a codebook of its own is no other format's.
+            tried = (self.calibration, *given, *anew) if self.format in (fmt.id, *FORMATS) else anew
             for mode in modes or self._modes_like(fmt, convention):
-                for calibration in (self.calibration, *given, MinMax(), Searched()):
+                for calibration in tried:
                     try:
                         granularity = self._granularity_like(fmt, convention, shape)
                         return self.replace(

@@ -12,7 +12,7 @@ from quantviz.quantization.qparams import largest_magnitude, range_values
 from quantviz.quantization.result import block_values
 from quantviz.quantization.stored_scale import round_to_format
 from quantviz.quantization.value_to_code import chances, code_of, fma
-from quantviz.schemes.formats import FORMATS
+from quantviz.schemes.formats import FORMATS, entry_of
 from quantviz.tensors import blocks
 
 
@@ -50,6 +50,8 @@ def words_of(step, scheme):
 
     return {
         **{name: named(name) for name in FORMATS},
+        # A codebook of the tensor's own is not in the registry.
+        f"grid_{entry_of(scheme.format)}": lambda y, chance=None: rounded(scheme.number_format, y, chance),
         **{f"grid_{name}": named(name) for name in FORMATS},
         "float32": lambda v: v.to(torch.float32),
         "float64": lambda v: v.to(torch.float64),

@@ -11,14 +11,15 @@ from quantviz.errors import QuantVizError
 from quantviz.models import training
 from quantviz.models.character_model import (
     CHARACTER,
-    MODELS,
+    QK_NORM,
+    QK_NORM_FILE,
     TWIN,
     excerpts_of,
     loud_channels,
     network_of,
     tokens_of,
 )
-from quantviz.models.network import HEAD, KINDS, Cache, logits
+from quantviz.models.network import HEAD, KINDS, Cache, distances, logits
 from quantviz.models.quantizing import watched_on_calibration
 from quantviz.models.training import bits_a_character
 
@@ -51,7 +52,7 @@ def torchs_own(network):
     return layers
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", [CHARACTER, TWIN])
 def test_the_forward_pass_is_that_of_torchs_own_layers(name):
     network = network_of(name)
     tokens = tokens_of("held_back")[:3, :-1]
@@ -88,11 +89,14 @@ def test_the_twin_computes_the_same_to_the_last_bit_and_has_loud_channels():
     with torch.no_grad():
         assert torch.equal(logits(network_of(CHARACTER), tokens), logits(network_of(TWIN), tokens))
     for kind, channels in loud_channels().items():
-        for model in MODELS:
+        for model in (CHARACTER, TWIN):
             inputs = watched_on_calibration(model)[f"model.layers.1.{kind}"].abs().amax(0)
             loud = set(torch.nonzero(inputs > 8 * inputs.median()).flatten().tolist())
             assert loud >= set(channels if model == TWIN else ()), (model, kind)
-    keys = {model: watched_on_calibration(model)["model.layers.1.keys"].abs().amax(0) for model in MODELS}
+    keys = {
+        model: watched_on_calibration(model)["model.layers.1.keys"].abs().amax(0)
+        for model in (CHARACTER, TWIN)
+    }
     assert (keys[TWIN] / keys[CHARACTER]).unique().tolist() == [1.0, 16.0]
 
 
@@ -103,6 +107,38 @@ def test_the_shipped_weights_have_the_loss_that_their_page_states():
     raw = (Path(training.__file__).parent / "data" / "character_model.safetensors").read_bytes()
     assert len(raw) <= 2_000_000
     assert hashlib.sha256(raw).hexdigest() in page
+
+
+def test_qk_norm_is_that_of_torchs_own_functions():
+    """The first layer's attention by `scaled_dot_product_attention` on queries and keys of `nn.RMSNorm`."""
+    network = network_of(QK_NORM)
+    tensors = network.tensors
+    tokens = tokens_of("held_back")[:2, :48]
+    seen = {}
+    with torch.no_grad():
+        logits(network, tokens, watch=lambda name, value: seen.setdefault(name, value))
+        at = "model.layers.0.self_attn"
+        parts = {}
+        for part in "qkv":
+            linear = nn.functional.linear(
+                seen[f"{at}.{part}_proj"],
+                *(tensors[f"{at}.{part}_proj.{kind}"] for kind in ("weight", "bias")),
+            )
+            parts[part] = linear.unflatten(-1, (4, 32)).transpose(1, 2)
+        for part in "qk":
+            norm = nn.RMSNorm(32, eps=1e-6)
+            norm.load_state_dict({"weight": tensors[f"{at}.{part}_norm.weight"]})
+            parts[part] = norm(parts[part])
+        wanted = nn.functional.scaled_dot_product_attention(*parts.values(), attn_mask=distances(4, 48, 48))
+    found = seen[f"{at}.out_proj"]
+    torch.testing.assert_close(found, wanted.transpose(1, 2).flatten(2), rtol=1e-5, atol=1e-5)
+
+
+def test_the_model_with_qk_norm_has_the_loss_that_its_page_states():
+    folder = Path(training.__file__).parent / "data"
+    assert bits_a_character(network_of(QK_NORM), tokens_of("held_back")) == pytest.approx(2.56, abs=0.03)
+    digest = hashlib.sha256((folder / QK_NORM_FILE).read_bytes()).hexdigest()
+    assert digest in (folder / "README.md").read_text(encoding="utf-8")
 
 
 def test_a_text_is_read_in_pieces_of_the_context():

@@ -37,7 +37,9 @@ def test_fewer_bits_cost_more():
 
 
 def test_loud_channels_cost_where_they_share_a_scale_with_others():
-    plain, loud = (qv.run(model, LayerSchemes("int8_per_row", "int8_per_tensor")) for model in MODELS)
+    plain, loud = (
+        qv.run(model, LayerSchemes("int8_per_row", "int8_per_tensor")) for model in (CHARACTER, TWIN)
+    )
     assert loud.kl > 10 * plain.kl
     assert loud.original_loss == plain.original_loss
 
@@ -91,6 +93,9 @@ def test_a_text_written_with_a_rounded_cache_is_that_of_one_pass():
     text = written(network, "import os\n", 24)
     for count in (1, 7, 23):
         assert written(network, "import os\n", count) == text[:count]
+    # Guesses save passes and change nothing, whether they are right or wrong.
+    for other in (written(network_of(TWIN), "import os\n", 24), "~" * 24):
+        assert written(network, "import os\n", 24, like=(network_of(TWIN), other)) == text
 
 
 def test_a_scale_that_tokens_share_is_chosen_ahead():

@@ -20,7 +20,7 @@ from quantviz.layers.methods.channel_scales import Equalization, SmoothQuant
 from quantviz.layers.methods.contract import STAGES, BasisMethod, CorrectionMethod, Method, RoundingMethod
 from quantviz.layers.methods.corrections import BiasCorrection, LowRank
 from quantviz.layers.methods.gptq import GPTQ
-from quantviz.layers.methods.higgs import Higgs
+from quantviz.layers.methods.higgs import Higgs, KMeans
 from quantviz.layers.methods.learned_rounding import AdaRound, SignRound
 from quantviz.layers.methods.llm_int8 import LLMInt8
 from quantviz.layers.methods.rotation import Rotation
@@ -46,6 +46,7 @@ METHODS: Mapping[str, type[Method]] = MappingProxyType(
             DoubleQuantization,
             FourOverSix,
             Higgs,
+            KMeans,
             LowRank,
             BiasCorrection,
         )

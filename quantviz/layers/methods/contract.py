@@ -86,9 +86,13 @@ class Task:
 
     def output_error(self, w_hat: torch.Tensor) -> float:
         """Return ‖(Ŵ − W)Xᵀ‖² / ‖WXᵀ‖² on the tokens that may be used."""
-        signal = float(squared_outputs(self.w, self.hessian).sum())
         error = float(squared_outputs(w_hat.to(torch.float64) - self.w, self.hessian).sum())
-        return error / signal if error else 0.0
+        return error / self._signal if error else 0.0
+
+    @cached_property
+    def _signal(self) -> float:
+        """Return ‖WXᵀ‖² / N."""
+        return float(squared_outputs(self.w, self.hessian).sum())
 
 
 def squared_outputs(w: torch.Tensor, hessian: torch.Tensor) -> torch.Tensor:

@@ -1,7 +1,9 @@
-"""HIGGS (Malinovskii et al. 2024, arXiv 2411.17525): round to the grid with the least error for a Gaussian.
+"""Methods that round to other values than the scheme's: those with the least error for a Gaussian, HIGGS, or
+for the weights themselves, k-means (Han et al. 2016, "Deep Compression").
 
-The paper turns blocks of weights by a Hadamard matrix with random signs first, so that they are nearly
-Gaussian: `rotation(signs=true)+higgs`. Its grids of single values are those of Lloyd and Max (1960).
+The paper of HIGGS (Malinovskii et al. 2024, arXiv 2411.17525) turns blocks of weights by a Hadamard matrix
+with random signs first, so that they are nearly Gaussian: `rotation(signs=true)+higgs`. Its grids of single
+values are those of Lloyd and Max (1960).
 """
 
 from __future__ import annotations
@@ -14,12 +16,14 @@ from typing import ClassVar
 
 import torch
 
+from quantviz.analysis.fitted_codebook import fit_codebook
 from quantviz.errors import QuantVizError
 from quantviz.evaluation.metric_formulas import bits_per_element
 from quantviz.layers.methods.contract import Rounded, RoundingMethod, Task
 from quantviz.layers.methods.rotation import shares_of_bins
 from quantviz.quantization.grids import nearest
-from quantviz.schemes.formats import NumberFormat
+from quantviz.quantization.quantizer import quantize
+from quantviz.schemes.formats import MOST_OWN_VALUES, NumberFormat
 from quantviz.schemes.scheme import Scheme
 from quantviz.tensors.blocks import block_sizes, block_sums, expand
 
@@ -77,6 +81,29 @@ class Higgs(RoundingMethod):
         trace = GridTrace(grid.codebook, gaussian_error(grid.codebook), lost, shares_of_bins(task.w, scales))
         own_bits = bits + _SCALE_BITS * layout.block_count / task.w.numel()
         return Rounded(result, trace, own_bits - bits_per_element(task.scheme, shape), values=w_hat)
+
+
+@dataclass(frozen=True)
+class KMeans(RoundingMethod):
+    """Round to a codebook of the weight's own, with as many values as the weight's scheme has codes.
+
+    It takes the place of the scheme: one codebook for the whole weight, whatever shares a scale there. No
+    inputs are needed.
+    """
+
+    id: ClassVar[str] = "kmeans"
+    cost: ClassVar[str] = "m n"
+
+    def problems_with(self, weights: Scheme | None, inputs: Scheme | None) -> Iterator[QuantVizError]:
+        yield from super().problems_with(weights, inputs)
+        if weights is not None and weights.number_format.levels > MOST_OWN_VALUES:
+            levels = weights.number_format.levels
+            yield QuantVizError("codebook_too_long", got=weights.format, levels=levels, most=MOST_OWN_VALUES)
+
+    def round(self, task: Task) -> Rounded:
+        own = fit_codebook(task.values, task.scheme)
+        bits = [bits_per_element(each, tuple(task.w.shape)) for each in (own, task.scheme)]
+        return Rounded(quantize(task.values, own), extra_bits=bits[0] - bits[1])
 
 
 @functools.cache

@@ -14,7 +14,7 @@ import operator
 import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache, partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from quantviz.quantization.explanation import Explanation
     from quantviz.quantization.result import QuantResult
+    from quantviz.schemes.scheme import Scheme
 
 #: The step's own state, in formulas and tables.
 HERE = "here"
@@ -100,6 +101,28 @@ def _codebook_sqnr_db(scene: Scene) -> float:
     return float(sqnr_db(atoms.power, [noise])[0])
 
 
+#: Excerpts of the text that is held back on which the twin's cost is measured.
+_TWIN_PIECES = 4
+
+
+def _twin_cost(treatment: str, scene: Scene) -> float:
+    """Return the KL divergence of the built-in twin under a state's scheme, in bits a character."""
+    return _twin_costs(scene.state.scheme)[treatment]
+
+
+@lru_cache(maxsize=4)
+def _twin_costs(weights: Scheme) -> Mapping[str, float]:
+    """Return the KL divergence of the built-in twin under a scheme by the treatment of salient channels."""
+    from quantviz.models.character_model import TWIN, tokens_of
+    from quantviz.models.salient_channels import salient_costs
+
+    pieces = tokens_of("held_back")[:_TWIN_PIECES]
+    found = salient_costs(TWIN, weights, pieces)
+    return MappingProxyType({name.replace(" ", "_"): cost.kl for name, cost in found.items()})
+
+
+#: The treatments of salient channels whose cost a formula can name, as `twin_kl_nothing`.
+_TREATMENTS = ("nothing", "activation", "weight", "random", "scaled_2", "scaled_4", "scaled_8")
 #: Quantities by their names in formulas, beside the metrics of `measures.METRICS`.
 QUANTITIES: Mapping[str, Quantity] = MappingProxyType(
     {
@@ -144,6 +167,8 @@ QUANTITIES: Mapping[str, Quantity] = MappingProxyType(
         "codebook_sqnr_db": _codebook_sqnr_db,
         "exact_count": lambda s: int((s.result.error == 0).sum()),
         "first_q": lambda s: int(s.result.q.flatten()[0]),
+        # the built-in twin whose layers have the scheme
+        **{f"twin_kl_{name}": partial(_twin_cost, name) for name in _TREATMENTS},
     }
 )
 

@@ -4,7 +4,7 @@ channels.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -37,15 +37,11 @@ _HEIGHT = 210
 def show_attention(chosen: str, state: ModelState) -> None:
     """Show keys and values with their loud channels, and a head's attention before and after rounding."""
     from quantviz.figures.model_run_plots import matrix_figure
-    from quantviz.models.attention import key_costs
 
     model = RUNNING[chosen]
     view = _view(model, state)
-    costs = shared_fact(("keys", model), partial(key_costs, model), aside=True)
-    answer = say(
-        "models.keys_cost", channel=short_number(costs["channel"]), token=short_number(costs["token"])
-    )
-    st.markdown(plain(sentences(answer, say("models.keys_loud") if view.loud("keys") else "")))
+    why = say("models.keys_loud") if view.loud("keys") else ""
+    st.markdown(plain(sentences(*_costs_of_keys(model), why)))
     with st.container(key="models_places", horizontal=True, gap="small", vertical_alignment="bottom"):
         for field in ("layer", "head"):
 
@@ -92,6 +88,17 @@ def show_attention(chosen: str, state: ModelState) -> None:
                 theme=theme(),
             )
             show_plot(figure, f"models_attention_{part}", words)
+
+
+def _costs_of_keys(model: str) -> Iterator[str]:
+    """Yield the sentences on the cost of keys at int4, with and without QK-norm."""
+    from quantviz.models.attention import key_costs
+    from quantviz.models.character_model import CHARACTER, QK_NORM
+
+    other, norm = (CHARACTER, "keys_without_norm") if model == QK_NORM else (QK_NORM, "keys_with_norm")
+    for name, key in ((model, "keys_cost"), (other, norm)):
+        costs = shared_fact(("keys", name), partial(key_costs, name), aside=True)
+        yield say(f"models.{key}", **{axis: short_number(kl) for axis, kl in costs.items()})
 
 
 def show_mix(chosen: str, state: ModelState) -> None:

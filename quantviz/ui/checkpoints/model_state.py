@@ -25,7 +25,7 @@ _STATE = "models_state"
 _PROBLEMS = "models_problems"
 #: Names of the choices of a checkpoint that are models which run; no file below a folder is called so.
 RUNNING: Mapping[str, str] = MappingProxyType(
-    {"model:character": "character", "model:character_twin": "character_twin"}
+    {f"model:{name}": name for name in ("character", "character_twin", "character_qk_norm")}
 )
 BITS = (16, 8, 7, 6, 5, 4, 3, 2)
 #: Which weights share a scale.

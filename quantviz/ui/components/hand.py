@@ -23,7 +23,7 @@ from quantviz.figures.theme import THEMES
 from quantviz.lab.moves import HandChoices, hand_choices, hand_choices_of, range_counts, zero_points
 from quantviz.lab.state import LabState
 from quantviz.schemes.calibration import Given
-from quantviz.schemes.formats import FORMATS
+from quantviz.schemes.formats import find_format
 from quantviz.schemes.granularity import Shape
 from quantviz.schemes.level_count import level_count
 from quantviz.schemes.scheme import Scheme
@@ -436,7 +436,7 @@ def slider_stops(scheme: Scheme, shape: Shape) -> dict[str, list[str]]:
     sizes = [str(size) for size in choices.sizes.values]
     if sizes and scheme not in choices.sizes.schemes:
         sizes.append(say(f"granularities.{scheme.granularity.id}.short"))
-    bits = [str(FORMATS[each].bits) for each in reversed(choices.formats.values)]
+    bits = [str(find_format(each).bits) for each in reversed(choices.formats.values)]
     return {"bits_label": bits, "group_label": sizes}
 
 
@@ -451,7 +451,7 @@ def _variant_facts(scheme: Scheme, shape: Shape) -> Mapping[str, Any]:
     fmt = scheme.number_format
     bits = bits_per_element(scheme if shape != _THREE else _ONE_BLOCK, shape)
     half = fmt.float_bits if fmt.bits > 8 else None
-    every = np.arange(2**fmt.bits if fmt.kind != "integer" and fmt.bits <= 8 else 0)
+    every = np.arange(fmt.levels if fmt.kind != "integer" and fmt.bits <= 8 else 0)
     decoded: list[float | None] | None = None
     if len(every):
         values = decoded_values(every.astype(np.uint8), scheme)

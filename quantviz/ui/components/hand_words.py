@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any
 
 from quantviz.lab.state import LabState
+from quantviz.schemes.formats import entry_of
 from quantviz.schemes.scheme import Scheme
 from quantviz.text import templates
 from quantviz.ui.shell.words import language, say, say_axis
@@ -85,7 +86,7 @@ def format_words(scheme: Scheme) -> str:
     """Return the name of a scheme's format in titles and sentences: of integers their id."""
     if scheme.number_format.kind == "integer":
         return scheme.format
-    return say(f"formats.{scheme.format}.name")
+    return say(f"formats.{entry_of(scheme.format)}.name")
 
 
 def usual_bits(scheme: Scheme, bits: float) -> str:

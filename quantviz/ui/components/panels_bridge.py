@@ -25,7 +25,7 @@ from quantviz.browser.packing import pack
 from quantviz.figures.arrangement import USUAL_WIDTH, PanelsStyle
 from quantviz.figures.numbers import WRITING
 from quantviz.figures.theme import THEMES, Theme, rgb, stops
-from quantviz.schemes.formats import FORMATS
+from quantviz.schemes.formats import find_format
 from quantviz.tensors.views import ERROR_VIEWS
 from quantviz.text import templates, text
 from quantviz.ui.components.component import component, last_message
@@ -155,7 +155,6 @@ def pack_cells(
 
     # Hidden values do not leave the server, so that they cannot be looked up in the page.
     arrays = dict(data.told)
-    open_names = tuple(arrays)
     if data.pixels is None and {"x", "x_hat"} <= arrays.keys():
         # Their difference is the error: the browser computes it.
         arrays.pop("error", None)
@@ -172,11 +171,12 @@ def pack_cells(
         "rounding": ROUNDING,
         "writing": dataclasses.asdict(WRITING),
         "open": data.open,
-        "told": open_names,
+        "told": tuple(data.told),
         "together": data.printed_together,
         "codes": {"two_sided": data.two_sided, "grey": data.grey},
         **words,
     }
+    arrays |= {} if data.quiet is None or "error" not in data.open else {"quiet": data.quiet}
     if data.pixels is not None:
         header["how"] = data.pixels.how
         arrays |= _pixel_arrays(data.pixels)
@@ -184,7 +184,7 @@ def pack_cells(
         # The panel has the code's meaning; the card has its bits too.
         arrays["code"] = data.q
         header["code_bits"] = (
-            [len(part) for part in FORMATS[data.format_id].split(0)] if data.format_id else []
+            [len(part) for part in find_format(data.format_id).split(0)] if data.format_id else []
         )
     if (
         data.blocks is not None

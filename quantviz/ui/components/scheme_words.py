@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from quantviz.schemes.calibration import Calibration
 from quantviz.schemes.conventions import CONVENTIONS, Convention
-from quantviz.schemes.formats import FORMATS
+from quantviz.schemes.formats import FORMATS, entry_of
 from quantviz.schemes.granularity import Flat, Granularity, PerChannel, PerGroup
 from quantviz.schemes.names import contains
 from quantviz.schemes.scheme import Scheme
@@ -43,7 +43,7 @@ def part_words(scheme: Scheme, field: str, source: Source) -> str:
 
 def format_name(format_id: str) -> str:
     """Return a number format's name."""
-    return say(f"formats.{format_id}.name")
+    return say(f"formats.{entry_of(format_id)}.name")
 
 
 def granularity_words(granularity: Granularity, source: Source) -> str:

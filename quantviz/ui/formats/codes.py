@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import streamlit as st
 
-from quantviz.schemes.formats import NumberFormat
+from quantviz.schemes.formats import NumberFormat, entry_of
 from quantviz.ui.components.code_bits import as_html, code_parts, show_bit_row
 from quantviz.ui.components.small_parts import table_html
 from quantviz.ui.formats.state import choose_code
@@ -20,7 +20,7 @@ _AT_ENDS = 2
 
 
 def format_name(fmt: NumberFormat) -> str:
-    return say(f"formats.{fmt.id}.name")
+    return say(f"formats.{entry_of(fmt.id)}.name")
 
 
 def value_words(value: float) -> str:

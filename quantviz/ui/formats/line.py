@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from quantviz.schemes.formats import NumberFormat
+from quantviz.schemes.formats import NumberFormat, entry_of
 from quantviz.ui.components.code_bits import as_html
 from quantviz.ui.components.component import clicked_mark, last_message
 from quantviz.ui.components.ruler import moved, show_ruler
@@ -76,7 +76,7 @@ def _show_about(state: FormatsState) -> None:
     """Show the description of each format with its users, in its colour on the line."""
     lines = (
         f"<li>{colour_swatch(row)} <b>{html.escape(format_name(fmt))}</b> "
-        f"{html.escape(say(f'formats.{fmt.id}.help'))}</li>"
+        f"{html.escape(say(f'formats.{entry_of(fmt.id)}.help'))}</li>"
         for row, fmt in enumerate(state.formats)
     )
     st.html(f'<ul class="qv-about">{"".join(lines)}</ul>')

@@ -72,8 +72,13 @@ def _opening(parameters: Mapping[str, str]) -> tuple[FormatsState, tuple[QuantVi
 def _read_first(state: FormatsState, form: str) -> dict[str, Any]:
     from quantviz.quantization.format_facts import finite_values
 
-    fmt = find_format(form)
+    fmt = _listed(form)
     return {"first": fmt.id, "x": 0.3 if finite_values(fmt)[-1] <= 1 else state.x}
+
+
+def _listed(form: str) -> NumberFormat:
+    """Return a format of `FORMATS` by its name."""
+    return FORMATS[_one_of(find_format(form).id, FORMATS, "unknown_format")]
 
 
 def _read_view(_: FormatsState, form: str) -> dict[str, Any]:
@@ -101,7 +106,7 @@ def _read_code(state: FormatsState, form: str) -> dict[str, Any]:
 _READ: Mapping[str, Callable[[FormatsState, str], dict[str, Any]]] = MappingProxyType(
     {
         "a": _read_first,
-        "b": lambda state, form: {"second": "" if form == "none" else find_format(form).id},
+        "b": lambda state, form: {"second": "" if form == "none" else _listed(form).id},
         "x": lambda state, form: {"x": _read(form)},
         "v": _read_view,
         "t": lambda state, form: {"ties": _one_of(form, ties_offered(), "unknown_ties")},

@@ -24,7 +24,7 @@ from quantviz.lab.controls import (
     possible_modes,
 )
 from quantviz.lab.state import LabState
-from quantviz.schemes.formats import NumberFormat
+from quantviz.schemes.formats import FORMATS, NumberFormat, entry_of
 from quantviz.schemes.granularity import Flat, Granularity, PerBlock, PerChannel, PerGroup, PerTensor
 from quantviz.schemes.scheme import Scheme
 from quantviz.ui.components.choice import choose_among, show_button
@@ -112,10 +112,12 @@ def _explained(scheme: Scheme) -> str:
 
 def _format_help(fmt: NumberFormat) -> str:
     """Return the help on the format, with a link to all its values."""
-    words = plain(say(f"formats.{fmt.id}.help"))
+    words = plain(say(f"formats.{entry_of(fmt.id)}.help"))
     about = say("strip.format_line", name=plain(format_name(fmt.id)), help=words)
-    link = f"[{say('strip.format_page')}](/formats?a={fmt.id}&lang={language()})"
-    return f"{say('strip.format_help')}\n\n{about} {link} ·"
+    link = ""
+    if fmt.id in FORMATS:
+        link = f" [{say('strip.format_page')}](/formats?a={fmt.id}&lang={language()})"
+    return f"{say('strip.format_help')}\n\n{about}{link} ·"
 
 
 def put_format(format_id: str, control: str) -> None:

@@ -19,6 +19,7 @@ from quantviz.lab.moves import range_counts
 from quantviz.lab.state import LabState
 from quantviz.schemes.calibration import MSE, Calibration, MinMax, Percentile
 from quantviz.schemes.engine_calibrations import EntropyONNXRuntime, EntropyTensorRT, MSETorch
+from quantviz.schemes.formats import MOST_OWN_VALUES
 from quantviz.schemes.scheme import Scheme
 from quantviz.ui.components.choice import offer, switch
 from quantviz.ui.components.hand import fits_hand
@@ -307,6 +308,7 @@ def show_calibrations(study: Study, why: Any, state: LabState) -> None:
                     st.toggle(say("recipes.exact"), key=_EXACT, help=say("stage.range.exact_help"))
             if marked:
                 st.toggle(say("stage.range.mark_all"), key=_MARK_ALL)
+            _offer_codebook(study, state)
         if not locked("range"):
             st.caption(say("stage.range.how_marked" if marked else "stage.range.how"))
         if state.scheme.number_format.kind == "integer":
@@ -324,6 +326,21 @@ def show_calibrations(study: Study, why: Any, state: LabState) -> None:
             if each is not None:
                 gained = " - ".join(map(_sqnr_call, (each.scheme, state.scheme)))
                 st.caption(f"`{gained}`")
+
+
+def _offer_codebook(study: Study, state: LabState) -> None:
+    """Show the button that fits a codebook with as many values as there are codes to a small tensor."""
+    levels = state.scheme.number_format.levels
+    if study.result is None or levels > MOST_OWN_VALUES:
+        return
+    x = study.result.x
+
+    def take() -> None:
+        from quantviz.analysis.fitted_codebook import fit_codebook
+
+        _take(fit_codebook(x, session.state().scheme))
+
+    offer(say("stage.range.fit_codebook", levels=levels), "range_codebook", take)
 
 
 def _sqnr_call(scheme: Scheme) -> str:
