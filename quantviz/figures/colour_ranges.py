@@ -50,8 +50,8 @@ def range_of_codes(q: Array, scheme: Scheme | None) -> Span:
     return (lo, hi) if lo < hi else (lo - 1, hi + 1)
 
 
-def shown_error(error: Array, x: Array, step: Array | None, view: str) -> Array:
-    """Return the error as a view shows it.
+def shown_error(error: Array, x: Array, step: Array | None, view: str, quiet: Array | None = None) -> Array:
+    """Return the error as a view shows it; `quiet` is 1 over the root mean square of each cell's inputs.
 
     `quantviz/browser/panels/cells.js` follows the same entry of `ERROR_VIEWS`, cell by cell, and a test
     holds them together.
@@ -62,9 +62,10 @@ def shown_error(error: Array, x: Array, step: Array | None, view: str) -> Array:
     shown = error if way.signed else np.abs(error)
     if way.over is None:
         return shown
-    if way.over == "step" and step is None:
-        raise QuantVizError("panels.steps_need_scale")
-    by = np.abs(as_float32(x if step is None or way.over == "x" else step))
+    divisor = {"x": x, "step": step, "quiet": quiet}[way.over]
+    if divisor is None:
+        raise QuantVizError("panels.steps_need_scale" if way.over == "step" else "panels.seen_needs_inputs")
+    by = np.abs(as_float32(divisor))
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         return np.where(error == 0, np.float32(0), np.where(by == 0, np.float32(np.nan), shown / by))
 

@@ -143,6 +143,8 @@ class PanelsData:
     left: int = 0
     #: None where each element of the arrays is one cell.
     pixels: Pixels | None = None
+    #: 1 over the root mean square of each cell's inputs, float32; none where these are not known.
+    quiet: Array | None = None
     #: Place in `explanation.CAUSES`, uint8; none without a result.
     cause: Array | None = None
     #: None without a scheme.
@@ -318,6 +320,7 @@ def result_panels(
     error_range: float | None = None,
     whole: Shape | None = None,
     value_range: Span | None = None,
+    quiet: Array | None = None,
 ) -> PanelsData:
     """Return the four panels of a result, cell by cell.
 
@@ -334,11 +337,18 @@ def result_panels(
             to the largest error.
         whole: The shape of the tensor that `result` is a window of.
         value_range: The ends of the colours of x; by default the least and greatest value shown.
+        quiet: 1 over the root mean square of the inputs of each cell in view, for the view "seen" of the
+            error of a weight.
     """
     tensors = {"x": result.x, "q": result.q, "x_hat": result.x_hat}
     part = None if whole is None or view is None else _part_view(result.shape, view)
     data = _cell_panels(
-        tensors, part or view or View.of(result.shape), error_view, result=result, error_range=error_range
+        tensors,
+        part or view or View.of(result.shape),
+        error_view,
+        result=result,
+        error_range=error_range,
+        quiet=quiet,
     )
     if value_range:
         data = dataclasses.replace(data, value_range=around_zero(*value_range))
@@ -532,6 +542,7 @@ def _cell_panels(
     *,
     result: QuantResult | None = None,
     error_range: float | None = None,
+    quiet: Array | None = None,
 ) -> PanelsData:
     """Return the panels of x, q and x_hat in the part of `view`, with the result's blocks and causes."""
     if error_view not in ERROR_VIEWS:
@@ -544,7 +555,7 @@ def _cell_panels(
         error = np.where(np.isfinite(x), x_hat - x, np.float32(np.nan))
     scheme = result.scheme if result else None
     block_map = _block_map(result, view, x) if result else None
-    shown = shown_error(error, x, block_map.step if block_map else None, error_view)
+    shown = shown_error(error, x, block_map.step if block_map else None, error_view, quiet)
     matrix = view.matrix(tuple(tensors["x"].shape))
     return PanelsData(
         x=x,
@@ -561,6 +572,7 @@ def _cell_panels(
         matrix=matrix,
         top=view.top,
         left=view.left,
+        quiet=quiet,
         cause=_seen(as_plain(causes(result)), view) if result else None,
         blocks=block_map,
         unscaled=decoded_values(seen["q"], scheme),

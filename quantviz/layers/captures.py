@@ -192,6 +192,16 @@ def captured_in(catalog: Catalog) -> tuple[Captured, ...]:
     return tuple(_layer_in(catalog, entry) for entry in _entries(listed))
 
 
+def inputs_beside(catalog: Catalog, name: str) -> Stored | None:
+    """Return the inputs of the layer whose weight is a tensor of an open file; None where there are none."""
+    layer, _, end = name.rpartition(".")
+    if end != "weight" or f"{layer}.inputs" not in catalog or not is_capture(catalog):
+        return None
+    inputs = catalog.stored(f"{layer}.inputs")
+    shape = catalog.info(name).shape
+    return inputs if len(shape) == len(inputs.shape) == 2 and shape[1] == inputs.shape[1] else None
+
+
 def left_aside_in(catalog: Catalog) -> tuple[Note, ...]:
     """Return the notes on layers of the model that an open file of layers leaves aside.
 

@@ -40,8 +40,8 @@ class IntegerResult(Picklable):
     #: One scale and zero point, and the format of the outputs' codes.
     outputs: QParams
     number_format: str
-    #: int32 codes (outputs,) of scale S_x · S_w and zero point 0, or float32 numbers where the engine adds
-    #: these; none where the layer has no bias.
+    #: int32 codes (outputs,) of scale S_x · S_w and zero point 0, (tokens, outputs) where each token has its
+    #: own S_x, or float32 numbers where the engine adds these; none where the layer has no bias.
     bias: torch.Tensor | None
     #: Id of the engine, one of `INTEGER_ENGINES`.
     engine: str
@@ -201,19 +201,19 @@ def integer_layer(
     Args:
         W: The weight's codes, (outputs, inputs), with one scale or one for each output: a result of
             `quantize`, or `Codes`.
-        X: The codes of the inputs, (tokens, inputs), with one scale.
+        X: The codes of the inputs, (tokens, inputs), with one scale or one for each token, which then has a
+            multiplier and codes of the bias of its own: an engine is asked for one token at a time.
         outputs: Scale and zero point of the outputs, one of each.
         bias: Real numbers, (outputs,). Most engines get them as int32 codes of scale S_x · S_w: rounded half
             to even, and clipped to int32, which a note says.
-        bias_codes: These codes themselves, instead of `bias`.
+        bias_codes: These codes themselves, instead of `bias`; (tokens, outputs) if those of tokens differ.
         engine: Id of the engine, one of `INTEGER_ENGINES`.
         number_format: Id of the outputs' integer format, of at most 8 bits.
         activation: "relu" and "relu6" raise the lower limit of the clamp to the code of 0; "relu6" lowers the
             upper one to that of 6.
 
     Raises:
-        QuantVizError: The matrices do not fit each other, a scale is not of the whole of X or of an output of
-            W, or an argument is unknown.
+        QuantVizError: The matrices do not fit each other, or an argument is unknown.
 
     >>> W, X = Codes([[6, -1], [2, 9]], 0.25), Codes([[3, 1]], 0.5, zero_point=1)
     >>> found = integer_layer(W, X, QParams(0.75, -3))
@@ -248,7 +248,7 @@ def values_of(result: IntegerResult, tokens: slice, outputs: slice) -> NamedTens
     scale, zero = single_params(result.outputs)
     fmt = find_format(result.number_format)
     whole = {
-        "z_x": result.inputs.zero_point,
+        "z_x": _of_tokens(result.inputs.zero_point, tokens),
         "z_y": zero,
         "n": result.inputs.shape[1],
         "low": fmt.code_min,
@@ -257,46 +257,50 @@ def values_of(result: IntegerResult, tokens: slice, outputs: slice) -> NamedTens
     values = {
         "q_x": result.inputs.codes[tokens],
         "q_w": result.weights.codes[outputs],
-        "s_x": result.inputs.scale,
+        "s_x": _of_tokens(result.inputs.scale, tokens),
         "s_w": _of_outputs(result.weights.scale, outputs),
         "z_w": _of_outputs(result.weights.zero_point, outputs),
         "s_y": scale,
         **{name: torch.as_tensor(each, dtype=torch.int32) for name, each in whole.items()},
     }
     if result.bias is not None:
-        values["bias"] = result.bias[outputs]
+        values["bias"] = result.bias[outputs] if result.bias.dim() == 1 else result.bias[tokens, outputs]
     return values
 
 
 def _of_numbers(given: Any, weights: Codes, inputs: Codes, engine: IntegerEngine) -> tuple[torch.Tensor, int]:
     """Return a real bias as the engine adds it, and the number of outputs where it was beyond int32."""
-    real = _of_each_output(as_real(given).values.to(torch.float64), weights)
+    real = _of_each_output(as_real(given).values.to(torch.float64), weights, inputs)
     if not bool(torch.isfinite(real).all()):
         raise QuantVizError("layer.nonfinite_bias")
     if engine.bias == "real":
         return real.to(torch.float32), 0
     rounded = torch.round(real / _sum_scale(weights, inputs))
     clipped = rounded.clamp(*_INT32)
-    return clipped.to(torch.int64).to(torch.int32), int((clipped != rounded).sum())
+    beyond = clipped != rounded
+    # An output counts once, however many tokens have codes of their own.
+    return clipped.to(torch.int64).to(torch.int32), int((beyond.any(0) if beyond.dim() > 1 else beyond).sum())
 
 
 def _of_codes(given: Any, weights: Codes, inputs: Codes, engine: IntegerEngine) -> torch.Tensor:
     """Return int32 codes of a bias as the engine adds it."""
-    codes = _of_each_output(as_accumulators(given), weights)
+    codes = _of_each_output(as_accumulators(given), weights, inputs)
     if engine.bias == "real":
         return (codes * _sum_scale(weights, inputs)).to(torch.float32)
     return codes.to(torch.int32)
 
 
-def _of_each_output(bias: torch.Tensor, weights: Codes) -> torch.Tensor:
-    if tuple(bias.shape) != (weights.shape[0],):
-        raise QuantVizError("layer.bias", shape=tuple(bias.shape), outputs=weights.shape[0])
+def _of_each_output(bias: torch.Tensor, weights: Codes, inputs: Codes) -> torch.Tensor:
+    shape = tuple(bias.shape)
+    if shape not in ((weights.shape[0],), (inputs.shape[0], weights.shape[0])):
+        raise QuantVizError("layer.bias", shape=shape, outputs=weights.shape[0])
     return bias
 
 
 def _sum_scale(weights: Codes, inputs: Codes) -> torch.Tensor:
-    """Return S_x · S_w, the scale of the accumulator, float64."""
-    scale: torch.Tensor = inputs.scale.to(torch.float64) * weights.scale.to(torch.float64)
+    """Return S_x · S_w, the scale of the accumulator, float64: one, or (outputs,), or (tokens, …)."""
+    s_x = _of_tokens(inputs.scale, slice(None))
+    scale: torch.Tensor = s_x.to(torch.float64) * weights.scale.to(torch.float64)
     return scale
 
 
@@ -312,10 +316,8 @@ def _check_layer(result: IntegerResult) -> None:
         raise QuantVizError("integer.activation", got=result.activation, known=", ".join(ACTIVATIONS))
     if inputs.shape[1] != weights.shape[1]:
         raise QuantVizError("layer.width", got=inputs.shape[1], wanted=weights.shape[1], shape=inputs.shape)
-    if inputs.scale.numel() != 1 or inputs.zero_point.numel() != 1:
-        raise QuantVizError("integer.one_input_scale", got=inputs.scale.numel())
-    if result.bias is not None and tuple(result.bias.shape) != (weights.shape[0],):
-        raise QuantVizError("layer.bias", shape=tuple(result.bias.shape), outputs=weights.shape[0])
+    if result.bias is not None:
+        _of_each_output(result.bias, weights, inputs)
     pairs = (inputs.number_format, weights.number_format)
     if INTEGER_ENGINES[result.engine].pairs == "saturated" and pairs != ("uint8", "int8"):
         raise QuantVizError("integer.pairs", inputs=pairs[0], weights=pairs[1])
@@ -324,12 +326,17 @@ def _check_layer(result: IntegerResult) -> None:
         raise QuantVizError(
             "zero_point_beyond_codes", smallest=fmt.code_min, largest=fmt.code_max, got=int(zero)
         )
-    smallest, largest = weights.scale.min().item(), weights.scale.max().item()
-    for each in (smallest, largest):
-        multiplier = inputs.scale.item() * each / scale.item()
+    products = _sum_scale(weights, inputs)
+    for each in (products.min().item(), products.max().item()):
+        multiplier = each / scale.item()
         in_float32 = torch.tensor(multiplier, dtype=torch.float32).item()
         if not 0 < in_float32 < math.inf:
             raise QuantVizError("multiplier_not_positive", got=multiplier)
+
+
+def _of_tokens(values: torch.Tensor, tokens: slice) -> torch.Tensor:
+    """Return the numbers of some tokens as a column, where each has its own."""
+    return values[tokens].unsqueeze(1) if values.dim() else values
 
 
 def _of_outputs(values: torch.Tensor, outputs: slice) -> torch.Tensor:

@@ -40,7 +40,8 @@ def integers_of(
     and their zero point are moved up by 128.
 
     Args:
-        layer: The layer, its weight with one scale or one for each output, its inputs with one.
+        layer: The layer, its weight with one scale or one for each output, its inputs with one or one for
+            each token.
         engine: Id of the engine, one of `INTEGER_ENGINES`.
         number_format: Id of the outputs' format, one of `OUTPUT_FORMATS`.
         activation: One of `ACTIVATIONS`.
@@ -56,8 +57,6 @@ def integers_of(
     """
     refuse_applied(layer.applied)
     weights, inputs = _codes(layer.weights), _codes(layer.inputs)
-    if inputs.scale.numel() != 1:
-        raise QuantVizError("integer.schemes")
     if engine in INTEGER_ENGINES and INTEGER_ENGINES[engine].pairs == "saturated":
         inputs = _unsigned(inputs)
     bias = layer.bias if bool(layer.bias.any()) else None

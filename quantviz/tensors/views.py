@@ -20,7 +20,8 @@ class ErrorView:
 
     #: Whether it has a sign; without one it is a magnitude, in colours of one side.
     signed: bool = True
-    #: The divisor: the magnitude of the cell's own "x", the "step" of the grid there, or none.
+    #: The divisor: the magnitude of the cell's own "x", the "step" of the grid there, the reciprocal of how
+    #: loud the cell's input is, "quiet", or none.
     over: str | None = None
     #: The end of its colours, where that is the same for every tensor.
     end: float | None = None
@@ -41,6 +42,8 @@ ERROR_VIEWS: Mapping[str, ErrorView] = MappingProxyType(
         # 100 %, and half a step.
         "relative": ErrorView(over="x", end=1.0, unit=100.0),
         "steps": ErrorView(over="step", end=0.5),
+        # Its square is what the weight's error adds to an output's, where inputs are uncorrelated.
+        "seen": ErrorView(over="quiet"),
     }
 )
 #: How far the error's colours reach.

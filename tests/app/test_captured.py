@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pytest
 import torch
 
@@ -9,10 +10,10 @@ from quantviz.errors import Note
 from quantviz.lab.layer_state import read_link
 from quantviz.layers.captures import Captured, Layers
 from quantviz.layers.layer_numbers import output_sqnr_db
-from quantviz.sources import Normal
+from quantviz.sources import LocalTensor, Normal, write_source
 from quantviz.sources.local import FOLDER
 from quantviz.ui.layers.words import percent
-from tests.helpers.session import address, chart, healthy, opened
+from tests.helpers.session import address, chart, healthy, opened, panels, result
 
 PAGE = "pages/explore/checkpoints.py"
 PAIR = ("int4_per_row", "int8_per_row")
@@ -81,3 +82,18 @@ def test_an_uploaded_capture_opens_with_its_inputs(file):
 
 def test_a_file_of_layers_keeps_the_notes_on_those_left_aside(file):
     assert [note.message() for note in Layers.open(file).notes] == [note.message() for note in layers().notes]
+
+
+def test_the_lab_weights_the_error_of_a_captured_weight_by_its_inputs(file, monkeypatch):
+    monkeypatch.setenv(FOLDER, str(file.parent))
+    form = write_source(LocalTensor.of(file.name, "h.1.up.weight"))
+    scheme = "int4,symmetric,per_channel(axis=0),min_max,course"
+    at = opened(t=form, s=scheme, e="seen", lang="en")
+    layer = layers()["h.1.up"]
+    rms = layer.inputs.double().square().mean(0).sqrt()
+    np.testing.assert_allclose(panels(at)[3], result(at).error * rms, rtol=1e-5)
+    assert "√H" in " ".join(each.value for each in at.caption)
+    # Of a tensor without inputs the error is shown as it is.
+    at = opened(t="normal(rows=4,cols=4,seed=1)", s=scheme, e="seen", lang="en")
+    np.testing.assert_array_equal(panels(at)[3], result(at).error)
+    assert "without inputs" in " ".join(each.value for each in at.caption)

@@ -93,7 +93,7 @@ def test_the_products_of_the_typed_cell_are_listed_by_what_they_contribute():
 
 
 def test_the_integer_steps_end_in_the_engines_code_and_the_link_keeps_the_engine():
-    at = page("minilm_1_intermediate", w="int8_per_row", a="int8_per_row")
+    at = page("minilm_1_intermediate", w="int8_per_row", a="int8_per_column")
     at.button_group(key="layers_tab_choice").set_value("integer").run()
     at.button(key="layers_integer_apply").click().run()
     at.selectbox(key="layers_engine").set_value("fbgemm_avx2").run()

@@ -204,6 +204,7 @@ def test_a_cell_whose_value_is_not_known_counts_as_quantized(call):
         ({"error": -0.5}, {"signed": False, "over": None}, 0.5),
         ({"error": -0.5, "x": -2}, {"signed": False, "over": "x"}, 0.25),
         ({"error": -0.5, "step": 0.25}, {"signed": True, "over": "step"}, -2),
+        ({"error": 0.5, "quiet": 0.25}, {"signed": True, "over": "quiet"}, 2),
         ({"error": 0, "x": 0}, {"signed": False, "over": "x"}, 0),
         ({"error": 0.5, "x": 0}, {"signed": False, "over": "x"}, NAN),
         ({"error": 1, "x": 3}, {"signed": False, "over": "x"}, float(np.float32(1 / 3))),

@@ -149,13 +149,17 @@ def test_the_browser_shows_the_error_as_the_server_does(bridge, view, form):
     x = rng.standard_normal((48, 64)).astype(np.float32)
     x[0, :8] = x[5, 5] = 0.0
     x[7, 8:16] = 0.0
-    data = result_panels(qv.quantize(x, qv.Scheme.parse(form)), error_view=view)
+    quiet = rng.uniform(0.1, 3, (48, 64)).astype(np.float32)
+    # An input that is always 0.
+    quiet[:, 3] = np.finfo(np.float32).max
+    data = result_panels(qv.quantize(x, qv.Scheme.parse(form)), error_view=view, quiet=quiet)
     cells = [
-        {"x": x, "error": error, "step": step}
-        for x, error, step in zip(
+        {"x": x, "error": error, "step": step, "quiet": by}
+        for x, error, step, by in zip(
             data.x.ravel().tolist(),
             data.error.ravel().tolist(),
             data.blocks.step.astype(np.float32).ravel().tolist(),
+            quiet.ravel().tolist(),
             strict=True,
         )
     ]

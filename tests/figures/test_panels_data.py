@@ -98,11 +98,12 @@ def test_zero_is_neutral_where_there_are_values_on_both_sides(name):
 @pytest.mark.parametrize("view", ERROR_VIEWS)
 def test_the_error_is_centred_at_zero_and_held_where_it_is_given(view):
     r = result(normal(8, 8))
-    fitted = result_panels(r, error_view=view)
+    quiet = np.full((8, 8), 0.5, np.float32)
+    fitted = result_panels(r, error_view=view, quiet=quiet)
     assert not fitted.error_held
     assert fitted.error_range[1] == pytest.approx(float(np.nanmax(np.abs(fitted.shown_error))))
     assert fitted.error_range[0] == (0 if view == "absolute" else -fitted.error_range[1])
-    held = result_panels(r, error_view=view, error_range=1.64)
+    held = result_panels(r, error_view=view, error_range=1.64, quiet=quiet)
     assert held.error_held
     assert held.error_range == ((0, 1.64) if view == "absolute" else (-1.64, 1.64))
 

@@ -213,7 +213,6 @@ def test_what_is_no_layer_is_refused():
         ("integer.two_biases", lambda: qv.integer_layer(W, X, qv.QParams(1.0), [1.0], bias_codes=[1])),
         ("integer.pairs", lambda: qv.integer_layer(W, X, qv.QParams(1.0), engine="fbgemm_avx2")),
         ("integer.pairs", lambda: qv.integer_layer(uint8, uint8, qv.QParams(1.0), engine="fbgemm_avx2")),
-        ("integer.one_input_scale", lambda: qv.integer_layer(W, qv.Codes([[1, 1]] * 2, [1.0, 2.0]), OUT)),
         ("integer.scales_in_sum", lambda: qv.integer_layer(grouped, X, OUT)),
         ("layer.width", lambda: qv.integer_layer(W, qv.Codes([[1]], 1.0), OUT)),
         ("layer.bias", lambda: qv.integer_layer(W, X, qv.QParams(1.0), [1.0, 2.0])),

@@ -125,7 +125,7 @@ export function shownIn(live, name) {
   const { signed, over } = live.error_view;
   if (signed && !over) return live.error;
   live.shownErrors ??= Float32Array.from(live.error, (error, at) =>
-    shownError({ error, x: live.x[at], step: live.step?.[at] }, live.error_view),
+    shownError({ error, x: live.x[at], step: live.step?.[at], quiet: live.quiet?.[at] }, live.error_view),
   );
   return live.shownErrors;
 }

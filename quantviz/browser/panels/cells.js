@@ -68,6 +68,7 @@ export function cellAt(cells, { at, i, j }) {
   if (cells.cause) cell.cause = cells.cause[at];
   if (cells.code) cell.code = cells.code[at];
   if (cells.step) cell.step = cells.step[at];
+  if (cells.quiet) cell.quiet = cells.quiet[at];
   if (cells.block_of_row) {
     cell.block = cells.block_of_row[i] + cells.block_of_col[j];
     cell.scale = cells.scale[cells.scale_of_row[i] * cells.scale_cols + cells.scale_of_col[j]];

@@ -155,7 +155,6 @@ def pack_cells(
 
     # Hidden values do not leave the server, so that they cannot be looked up in the page.
     arrays = dict(data.told)
-    open_names = tuple(arrays)
     if data.pixels is None and {"x", "x_hat"} <= arrays.keys():
         # Their difference is the error: the browser computes it.
         arrays.pop("error", None)
@@ -172,11 +171,12 @@ def pack_cells(
         "rounding": ROUNDING,
         "writing": dataclasses.asdict(WRITING),
         "open": data.open,
-        "told": open_names,
+        "told": tuple(data.told),
         "together": data.printed_together,
         "codes": {"two_sided": data.two_sided, "grey": data.grey},
         **words,
     }
+    arrays |= {} if data.quiet is None or "error" not in data.open else {"quiet": data.quiet}
     if data.pixels is not None:
         header["how"] = data.pixels.how
         arrays |= _pixel_arrays(data.pixels)

@@ -20,13 +20,15 @@ from quantviz.schemes.arithmetic import HALVES
 from quantviz.schemes.scheme import Scheme
 from quantviz.sources import Source
 from quantviz.sources.base import AtHand, of_tensor
-from quantviz.sources.local import local_version, open_local
+from quantviz.sources.local import LocalTensor, local_version, open_local
 from quantviz.ui.shell import undo
 from quantviz.ui.shell.bounds import HEAVY_ELEMENTS, SESSION_BYTES, UPLOAD_BYTES
 from quantviz.ui.shell.heavy_work import heavily
 from quantviz.ui.shell.shared_cache import Shared, held_bytes, shared_fact, shared_tensor
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
     import torch
 
     from quantviz.analysis.study import Study
@@ -181,6 +183,28 @@ def study_of(state: LabState, scheme: Scheme | None = None) -> Study:
         ),
         aside=searches(wanted),
     )
+
+
+def loudness_of(source: Source) -> npt.NDArray[np.float32] | None:
+    """Return the root mean square of each input channel of a captured weight, float32 (inputs,); None of any
+    other tensor.
+    """
+    weight = source.unedited
+    if not isinstance(weight, LocalTensor):
+        return None
+
+    def make() -> npt.NDArray[np.float32] | None:
+        from quantviz.layers.captures import inputs_beside
+        from quantviz.streaming.regions import read_whole
+
+        inputs = inputs_beside(catalog_of(weight.file, weight.read_as), weight.name)
+        if inputs is None:
+            return None
+        squares = read_whole(inputs).double().square().mean(0)
+        found: npt.NDArray[np.float32] = squares.sqrt().float().numpy()
+        return found
+
+    return kept(weight, "loudness of inputs", make, aside=True)
 
 
 def ask_study_of(state: LabState, what: str, ask: Callable[[Study], T], block: Shape | None = None) -> T:

@@ -7,16 +7,20 @@ from typing import TYPE_CHECKING
 import streamlit as st
 
 from quantviz.figures.numbers import short_number
+from quantviz.lab.layer_sources import OwnLayer
 from quantviz.lab.layer_state import LayerState
-from quantviz.ui.components.choice import switch
+from quantviz.sources import LocalTensor, write_source
+from quantviz.ui.components.choice import show_button, switch
 from quantviz.ui.components.small_parts import show_plot
 from quantviz.ui.layers.words import share_of
+from quantviz.ui.shell.address import turn_to
 from quantviz.ui.shell.words import language, plain, say, sentences, theme
 
 if TYPE_CHECKING:
     from quantviz.layers.causes import Channels
     from quantviz.ui.layers.state import SeenLayer
 
+_LAB = "pages/lab/playground.py"
 _HEIGHT = 256
 #: Loud channels that are named.
 _MOST_NAMED = 4
@@ -43,6 +47,20 @@ def show_channels(seen: SeenLayer, state: LayerState) -> None:
     )
     show_plot(figure, "layers_channels", say(f"layers.channels.{mirrored}_alt"))
     st.caption(say(f"layers.channels.{mirrored}_help"))
+    source = state.source
+    if isinstance(source, OwnLayer) and isinstance(source.weight, LocalTensor):
+        _show_door(source.weight, state)
+
+
+def _show_door(weight: LocalTensor, state: LayerState) -> None:
+    """Show the way into the Lab, where the weight's error is weighted by what the layer sees."""
+
+    def open_in_lab() -> None:
+        scheme, _ = state.pair.schemes()
+        place = {"t": write_source(weight), "e": "seen"}
+        turn_to(_LAB, place if scheme is None else {**place, "s": str(scheme)})
+
+    show_button(say("layers.channels.in_lab"), "layers_in_lab", open_in_lab)
 
 
 def _loud_words(channels: Channels) -> str:

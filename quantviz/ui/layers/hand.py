@@ -129,6 +129,9 @@ def _integers(seen: SeenLayer, state: LayerState) -> tuple[dict[str, Any] | None
         layer = seen.integers(state.engine, state.output_format, state.activation)
     except QuantVizError:
         return None, {}
+    if layer.inputs.scale.dim():
+        # The server alone has each token's own multiplier.
+        return None, {}
     facts, programs = write_steps(seen.result, layer)
     keys = [step["key"] for step in programs["program"].facts["steps"]]
     words = {

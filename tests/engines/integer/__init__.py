@@ -17,7 +17,7 @@ import numpy as np
 import torch
 
 import quantviz as qv
-from tests.engines.integer.layers import Layer
+from tests.engines.integer.layers import Grouped, Layer, one_by_one
 
 #: The modules, in the order of the table.
 MODULES = ("onnxruntime", "litert", "torch_linear", "cmsis_nn")
@@ -46,6 +46,53 @@ def layer_path(
 ) -> Path:
     """Return the path of a kernel that gives codes of a layer's outputs."""
     return Path(name, f"`{engine}`", cases, theirs, lambda layer: result(layer, engine).q)
+
+
+def grouped_path(
+    name: str, engine: str, cases: Callable[[], Sequence[Grouped]], theirs: Callable[[Layer, int], np.ndarray]
+) -> Path:
+    """Return the path of a convolution in groups: each group is a matrix of its own.
+
+    `theirs` is given all of it and the number of groups.
+    """
+    return Path(
+        name,
+        f"`{engine}`",
+        cases,
+        lambda grouped: theirs(grouped.whole, len(grouped.parts)),
+        lambda grouped: torch.cat([result(part, engine).q for part in grouped.parts], 1),
+    )
+
+
+def by_token_path(
+    name: str, engine: str, cases: Callable[[], Sequence[Layer]], theirs: Callable[[Layer], np.ndarray]
+) -> Path:
+    """Return the path of a kernel that is asked for one token at a time, each with a scale of its own."""
+    return Path(
+        f"{name}, each token with its own scale",
+        f"`{engine}`",
+        cases,
+        lambda layer: np.concatenate([theirs(each) for each in one_by_one(layer)]),
+        lambda layer: _of_tokens(layer, engine),
+    )
+
+
+def _of_tokens(layer: Layer, engine: str) -> torch.Tensor:
+    """Return our codes of all tokens at once."""
+    alone = one_by_one(layer)
+    inputs = qv.Codes(
+        layer.q_x, [float(each.s_x) for each in alone], [each.z_x for each in alone], layer.x_format
+    )
+    bias = None if layer.bias is None else np.stack([each.bias for each in alone if each.bias is not None])
+    return qv.integer_layer(
+        qv.Codes(layer.q_w, layer.s_w, layer.z_w, layer.w_format),
+        inputs,
+        qv.QParams(float(layer.s_y), layer.z_y),
+        bias_codes=bias,
+        engine=engine,
+        number_format=layer.x_format,
+        activation=layer.activation,
+    ).q
 
 
 def result(layer: Layer, engine: str) -> qv.IntegerResult:

@@ -215,6 +215,87 @@ def convolutions(
     return tuple(made)
 
 
+def one_by_one(layer: Layer) -> tuple[Layer, ...]:
+    """Return each token of a layer as a layer of its own, with its own scale, zero point and bias codes:
+    these real numbers are the same for all.
+    """
+    draw = np.random.default_rng([43, *layer.q_x.shape, len(layer.q_w)])
+    made = []
+    for token in layer.q_x:
+        s_x = np.float32(layer.s_x * 2.0 ** draw.uniform(-2, 2))
+        z_x = int(draw.integers(*ENDS[layer.x_format], endpoint=True))
+        bias = None if layer.bias is None else np.rint(layer.bias * float(layer.s_x) / float(s_x))
+        own = None if bias is None else bias.astype(np.int64)
+        made.append(replace(layer, q_x=token[None], s_x=s_x, z_x=z_x, bias=own))
+    return tuple(made)
+
+
+@dataclass(frozen=True, eq=False)
+class Grouped:
+    """A convolution in groups of channels."""
+
+    #: All of it, as an engine is given it; its `q_x` is that of no group.
+    whole: Layer
+    #: A layer for each group.
+    parts: tuple[Layer, ...]
+
+
+def grouped_convolutions(
+    x_format: str,
+    w_format: str = "int8",
+    *,
+    depthwise: bool,
+    weight_zeros: bool = False,
+    same_padding: bool = False,
+    activations: Sequence[str] = ("none",),
+    by_output: bool = False,
+) -> tuple[Grouped, ...]:
+    """Return convolutions in groups of channels; in a depthwise one each channel is a group."""
+    draw = np.random.default_rng([37, len(x_format), len(w_format), weight_zeros, depthwise])
+    made = []
+    for number in range(24):
+        groups = int(draw.choice((2, 3, 5, 8, 17)))
+        channels = 1 if depthwise else int(draw.choice((2, 3, 8)))
+        outputs = int(draw.choice((1, 2, 4)))
+        size = int(draw.choice((1, 3) if same_padding else (1, 2, 3)))
+        dilation = 1 if same_padding else int(draw.integers(1, 3))
+        padding = (size - 1) // 2 if same_padding else int(draw.integers(0, 2))
+        stride = 1 if same_padding else int(draw.integers(1, 3))
+        low = dilation * (size - 1) + 1
+        height, width = (int(draw.integers(low, low + 6)) for _ in range(2))
+        pictures = draw.integers(*ENDS[x_format], (1, groups * channels, height, width), endpoint=True)
+        q_w = draw.integers(*ENDS[w_format], (groups * outputs, channels * size * size), endpoint=True)
+        if number % 6 == 5:
+            q_w[:] = ENDS[w_format][0]
+        odd = 1 if by_output else number
+        whole = _layer(draw, np.zeros((1, 1)), x_format, q_w, w_format, odd, weight_zeros=weight_zeros)
+        bias = draw.integers(-(2**13), 2**13, len(q_w))
+        parts: list[Layer] = []
+        for group in range(groups):
+            own = slice(group * outputs, (group + 1) * outputs)
+            seen = pictures[:, group * channels : (group + 1) * channels]
+            q_x = qv.patches(
+                seen, (size, size), stride=stride, padding=padding, dilation=dilation, zero=whole.z_x
+            ).numpy()
+            part = replace(
+                whole,
+                q_x=q_x.astype(np.int64),
+                q_w=q_w[own],
+                s_w=whole.s_w[own] if len(whole.s_w) > 1 else whole.s_w,
+                z_w=whole.z_w[own] if len(whole.z_w) > 1 else whole.z_w,
+                bias=bias[own],
+                activation=activations[number % len(activations)],
+                convolution=Convolution(seen, (size, size), stride, padding, dilation),
+            )
+            part = _scaled(draw, part)
+            parts.append(replace(part, s_y=parts[0].s_y) if parts else part)
+        first = parts[0]
+        geometry = Convolution(pictures, (size, size), stride, padding, dilation)
+        whole = replace(whole, s_y=first.s_y, bias=bias, activation=first.activation, convolution=geometry)
+        made.append(Grouped(whole, tuple(parts)))
+    return tuple(made)
+
+
 def with_real_biases(made: Sequence[Layer]) -> Iterator[Layer]:
     """Yield layers with real numbers as their biases, half of them next to a tie of the accumulator."""
     draw = np.random.default_rng(41)

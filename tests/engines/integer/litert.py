@@ -11,9 +11,19 @@ from typing import Any
 
 import flatbuffers
 import numpy as np
+import torch
 
-from tests.engines.integer import Path, layer_path
-from tests.engines.integer.layers import Convolution, Layer, convolutions, layers, near_ties, tied_sixes
+from tests.engines.integer import Path, by_token_path, grouped_path, layer_path, result
+from tests.engines.integer.layers import (
+    Convolution,
+    Grouped,
+    Layer,
+    convolutions,
+    grouped_convolutions,
+    layers,
+    near_ties,
+    tied_sixes,
+)
 from tests.engines.integer.onnxruntime import (
     Average,
     Sum,
@@ -55,6 +65,8 @@ class Tensor:
     scale: Any
     zero: int = 0
     values: np.ndarray | None = None
+    #: The axis along which scales differ.
+    axis: int = 0
 
 
 def run(
@@ -113,27 +125,27 @@ def _tensor(each: Tensor, name: str, buffer: int) -> Any:
     scales = np.atleast_1d(np.asarray(each.scale, np.float32))
     quantization.scale = scales.tolist()
     quantization.zeroPoint = [each.zero] * len(scales)
-    quantization.quantizedDimension = 0
+    quantization.quantizedDimension = each.axis
     made.name, made.shape, made.buffer = name, list(each.shape), buffer
     made.type, made.quantization = getattr(schema.TensorType, each.kind.upper()), quantization
     return made
 
 
-def _parameters(layer: Layer, kernel: tuple[int, ...], places: tuple[int, ...]) -> list[Tensor]:
-    """Return weights, bias and output."""
+def _parameters(layer: Layer, kernel: np.ndarray, places: tuple[int, ...], axis: int = 0) -> list[Tensor]:
+    """Return weights, whose outputs lie along an axis, bias and output."""
     bias = np.zeros(len(layer.q_w)) if layer.bias is None else layer.bias
     return [
-        Tensor(kernel, "int8", layer.s_w, 0, _kernel(layer).astype(np.int8)),
+        Tensor(kernel.shape, "int8", layer.s_w, 0, kernel.astype(np.int8), axis),
         Tensor((len(bias),), "int32", layer.s_w * layer.s_x, 0, bias.astype(np.int32)),
         Tensor((*places, len(bias)), "int8", layer.s_y, layer.z_y),
     ]
 
 
-def _kernel(layer: Layer) -> np.ndarray:
+def _kernel(layer: Layer, groups: int = 1) -> np.ndarray:
     """Return the weights with the channels last."""
     if layer.convolution is None:
         return layer.q_w
-    channels = layer.convolution.pictures.shape[1]
+    channels = layer.convolution.pictures.shape[1] // groups
     return layer.q_w.reshape(-1, channels, *layer.convolution.kernel).transpose(0, 2, 3, 1)
 
 
@@ -143,16 +155,17 @@ def _connected(layer: Layer, resolver: Any) -> np.ndarray:
     x = layer.q_x.astype(np.int8)
     tensors = [
         Tensor(x.shape, "int8", layer.s_x, layer.z_x),
-        *_parameters(layer, layer.q_w.shape, x.shape[:1]),
+        *_parameters(layer, layer.q_w, x.shape[:1]),
     ]
     of_options = schema.BuiltinOptions.FullyConnectedOptions
     return run((schema.BuiltinOperator.FULLY_CONNECTED, 12, of_options), options, tensors, [x], resolver)
 
 
-def _convolution(layer: Layer, resolver: Any) -> np.ndarray:
+def _convolution(layer: Layer, groups: int = 1, *, resolver: Any, depthwise: bool = False) -> np.ndarray:
     geometry = layer.convolution
     assert geometry is not None
-    options = schema.Conv2DOptionsT()
+    kind = "DepthwiseConv2D" if depthwise else "Conv2D"
+    options = getattr(schema, f"{kind}OptionsT")()
     options.fusedActivationFunction = _ACTIVATIONS[layer.activation]
     options.padding = schema.Padding.SAME if geometry.padding else schema.Padding.VALID
     options.strideH = options.strideW = geometry.stride
@@ -163,10 +176,17 @@ def _convolution(layer: Layer, resolver: Any) -> np.ndarray:
         (size + 2 * geometry.padding - far - 1) // geometry.stride + 1
         for size, far in zip(x.shape[1:3], reach, strict=True)
     ]
-    kernel = _kernel(layer).shape
-    tensors = [Tensor(x.shape, "int8", layer.s_x, layer.z_x), *_parameters(layer, kernel, (1, *places))]
-    of_options = schema.BuiltinOptions.Conv2DOptions
-    answer = run((schema.BuiltinOperator.CONV_2D, 5, of_options), options, tensors, [x], resolver)
+    kernel = _kernel(layer, groups)
+    code = schema.BuiltinOperator.CONV_2D
+    if depthwise:
+        # The outputs of all channels lie along the last axis.
+        options.depthMultiplier = len(kernel) // groups
+        kernel = kernel.transpose(3, 1, 2, 0)
+        code = schema.BuiltinOperator.DEPTHWISE_CONV_2D
+    parameters = _parameters(layer, kernel, (1, *places), 3 if depthwise else 0)
+    tensors = [Tensor(x.shape, "int8", layer.s_x, layer.z_x), *parameters]
+    of_options = getattr(schema.BuiltinOptions, f"{kind}Options")
+    answer = run((code, 5, of_options), options, tensors, [x], resolver)
     return answer.reshape(-1, len(layer.q_w))
 
 
@@ -219,11 +239,18 @@ def _paths(kernels: str, resolver: Any, connected: str, convolved: str) -> list[
             lambda: [*near_ties("int8"), *near_ties("int8", by_output=True), *tied_sixes()],
             connect,
         ),
+        by_token_path(f"FULLY_CONNECTED, {kernels}", connected, _layers, connect),
         layer_path(f"CONV_2D, {kernels}", convolved, _convolutions, convolve),
         layer_path(
             f"CONV_2D, {kernels}, accumulators next to a tie", convolved, _tied_convolutions, convolve
         ),
     ]
+
+
+def _grouped(*, depthwise: bool) -> Sequence[Grouped]:
+    return grouped_convolutions(
+        "int8", depthwise=depthwise, same_padding=True, activations=tuple(_ACTIVATIONS), by_output=True
+    )
 
 
 def _tied_convolutions() -> Sequence[Layer]:
@@ -233,6 +260,35 @@ def _tied_convolutions() -> Sequence[Layer]:
         pictures = layer.q_x.T.reshape(1, -1, 1, 1)
         made.append(replace(layer, convolution=Convolution(pictures, (1, 1), 1, 0, 1)))
     return made
+
+
+def _grouped_paths() -> list[Path]:
+    """Return convolutions in groups: ruy has none and leaves them to the reference kernel."""
+    engines = (("reference", _REFERENCE), ("ruy", _RUY), ("XNNPACK", _XNNPACK))
+    found = []
+    for kernels, resolver in engines:
+        engine = "xnnpack" if kernels == "XNNPACK" else "litert_reference"
+        in_groups = partial(_grouped, depthwise=False)
+        convolve = partial(_convolution, resolver=resolver)
+        found.append(grouped_path(f"CONV_2D in groups, {kernels}", engine, in_groups, convolve))
+        each_alone = partial(_grouped, depthwise=True)
+        convolve = partial(_convolution, resolver=resolver, depthwise=True)
+        path = grouped_path(f"DEPTHWISE_CONV_2D, {kernels}", engine, each_alone, convolve)
+        if kernels == "ruy":
+            both = "`litert_ruy`, the last outputs after vectors of 4 `litert_reference`"
+            path = replace(path, arithmetic=both, ours=_in_vectors)
+        found.append(path)
+    return found
+
+
+def _in_vectors(grouped: Grouped) -> torch.Tensor:
+    """Return our codes of a depthwise convolution on ruy, which rounds vectors of 4 outputs by itself."""
+    found = [
+        torch.cat([result(part, engine).q for part in grouped.parts], 1)
+        for engine in ("litert_ruy", "litert_reference")
+    ]
+    whole = found[0].shape[1] // 4 * 4
+    return torch.cat([found[0][:, :whole], found[1][:, whole:]], 1)
 
 
 #: The kernels of a runtime, and the arithmetic of their sums and averages.
@@ -265,4 +321,5 @@ PATHS = (
     *_paths("reference", _REFERENCE, "litert_reference_connected", "litert_reference"),
     *_paths("ruy", _RUY, "litert_ruy", "litert_ruy"),
     *_paths("XNNPACK", _XNNPACK, "xnnpack", "xnnpack"),
+    *_grouped_paths(),
 )

@@ -12,8 +12,16 @@ import torch
 from onnx import TensorProto, helper, numpy_helper
 
 import quantviz as qv
-from tests.engines.integer import Path, layer_path, result
-from tests.engines.integer.layers import ENDS, Layer, convolutions, layers, near_ties
+from tests.engines.integer import Path, by_token_path, grouped_path, layer_path, result
+from tests.engines.integer.layers import (
+    ENDS,
+    Grouped,
+    Layer,
+    convolutions,
+    grouped_convolutions,
+    layers,
+    near_ties,
+)
 
 PRODUCER = "onnxruntime"
 
@@ -94,11 +102,11 @@ def _qgemm(layer: Layer) -> np.ndarray:
     )
 
 
-def _qlinear_conv(layer: Layer) -> np.ndarray:
+def _qlinear_conv(layer: Layer, groups: int = 1) -> np.ndarray:
     convolution = layer.convolution
     assert convolution is not None
     assert layer.bias is not None
-    channels = convolution.pictures.shape[1]
+    channels = convolution.pictures.shape[1] // groups
     feeds = {
         **_operands(layer),
         "a": convolution.pictures.astype(layer.x_format),
@@ -115,12 +123,21 @@ def _qlinear_conv(layer: Layer) -> np.ndarray:
         pads=[convolution.padding] * 4,
         strides=[convolution.stride] * 2,
         dilations=[convolution.dilation] * 2,
+        group=groups,
     )
     return answer[0].reshape(len(layer.q_w), -1).T
 
 
 def _all_convolutions() -> list[Layer]:
     return [layer for pair in _PAIRS for layer in convolutions(*pair, weight_zeros=True)]
+
+
+def _all_grouped(*, depthwise: bool) -> list[Grouped]:
+    return [
+        each
+        for pair in _PAIRS
+        for each in grouped_convolutions(*pair, depthwise=depthwise, weight_zeros=True)
+    ]
 
 
 #: A sum of codes: two terms with their parameters and those of the sum, and the format.
@@ -296,7 +313,14 @@ PATHS = (
         lambda: [*near_ties("int8"), *near_ties("uint8", by_output=True)],
         _qgemm,
     ),
+    by_token_path("QGemm", "onnxruntime", partial(layers, "uint8", "int8", weight_zeros=True), _qgemm),
     layer_path("QLinearConv", "onnxruntime", _all_convolutions, _qlinear_conv),
+    *(
+        grouped_path(
+            f"QLinearConv, {kind}", "onnxruntime", partial(_all_grouped, depthwise=depthwise), _qlinear_conv
+        )
+        for kind, depthwise in (("in groups", False), ("depthwise", True))
+    ),
     Path("QLinearAdd", "`add_codes`", sums, _qlinear_add, partial(our_sum, arithmetic="onnxruntime")),
     *(
         Path(kernel, "`average_codes`", averages, theirs, partial(our_average, arithmetic=arithmetic))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import streamlit as st
 
@@ -26,11 +26,15 @@ from quantviz.ui.components.scheme_words import scheme_words
 from quantviz.ui.lab.compare import compared_engines
 from quantviz.ui.lab.numbers.tiles import measured
 from quantviz.ui.lab.picture.navigation import show_pool
+from quantviz.ui.lab.tensor import loudness_of
 from quantviz.ui.shell import session
 from quantviz.ui.shell.classroom import classroom, enlarge, visible
 from quantviz.ui.shell.words import language, number, say, shape_text
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
     from quantviz.analysis.study import Study
     from quantviz.figures.panels_data import PanelsData
 
@@ -130,16 +134,42 @@ def _linear_panels(study: Study, state: LabState, end: float | None, width: floa
         return result_panels(
             study.result or study.part(view.index_of(shape)),
             view=view,
-            error_view=state.error_view,
+            error_view=error_view_of(state),
             error_range=end,
             whole=None if study.result else shape,
             value_range=ends,
+            quiet=_quiet_cells(state),
         )
     pooled = study.overview(Patch(view.top, view.left, *seen), pixels, state.pool, view)
-    error_view = state.error_view if state.error_view in POOLED_ERROR_VIEWS else POOLED_ERROR_VIEWS[0]
+    error_view = error_view_of(state)
+    error_view = error_view if error_view in POOLED_ERROR_VIEWS else POOLED_ERROR_VIEWS[0]
     return overview_panels(
         pooled, scheme=state.scheme, matrix=matrix, value_range=ends, error_view=error_view, error_range=end
     )
+
+
+def error_view_of(state: LabState) -> str:
+    """Return how the error is shown: weighted by its inputs only where these are known."""
+    without_inputs = state.error_view == "seen" and loudness_of(state.source) is None
+    return "signed" if without_inputs else state.error_view
+
+
+def _quiet_cells(state: LabState) -> npt.NDArray[np.float32] | None:
+    """Return 1 over the root mean square of the inputs of each cell in view, float32; None where it is not
+    shown. An input channel that is always 0 makes no error: its cells are infinitely quiet.
+    """
+    import numpy as np
+
+    if error_view_of(state) != "seen":
+        return None
+    view = state.view
+    rows, cols = view.size(state.source.shape)
+    with np.errstate(divide="ignore"):
+        quiet = 1 / cast("npt.NDArray[np.float32]", loudness_of(state.source))
+    across = view.cols == 1
+    first, count = (view.left, cols) if across else (view.top, rows)
+    line = quiet[first : first + count]
+    return np.ascontiguousarray(np.broadcast_to(line if across else line[:, None], (rows, cols)))
 
 
 def linked_place(key: str, bridge: Any, panels: Any, group: str | None = None) -> PanelsPlace:
@@ -166,7 +196,7 @@ def linked_place(key: str, bridge: Any, panels: Any, group: str | None = None) -
 def error_end(study: Study, state: LabState) -> float | None:
     """Return the end of the error's colours; none to fit them to this error."""
     if _has_fixed_end(state):
-        return ERROR_VIEWS[state.error_view].end
+        return ERROR_VIEWS[error_view_of(state)].end
     if state.error_range == "fit":
         return None
     if state.error_range == "half_step":
@@ -180,7 +210,7 @@ def error_end(study: Study, state: LabState) -> float | None:
 
 
 def _has_fixed_end(state: LabState) -> bool:
-    return ERROR_VIEWS[state.error_view].end is not None and not is_pooled(state)
+    return not ERROR_VIEWS[error_view_of(state)].pooled and not is_pooled(state)
 
 
 def is_pooled(state: LabState) -> bool:
@@ -198,9 +228,13 @@ def show_value_choices(state: LabState) -> None:
 
 def show_error_choices(state: LabState) -> None:
     """Show the choices of the error panel's quantity, the reach of its colours, and the scope of numbers."""
-    choose_field(state, "error_view", say("error.view"), ERROR_VIEWS, "error.views")
+    known = loudness_of(state.source) is not None
+    offered = [name for name in ERROR_VIEWS if name != "seen" or known or state.error_view == name]
+    choose_field(state, "error_view", say("error.view"), offered, "error.views")
     if not ERROR_VIEWS[state.error_view].pooled and is_pooled(state):
         st.caption(say("error.of_one_cell"))
+    elif state.error_view == "seen":
+        st.caption(say("error.seen" if known else "error.seen_unknown"))
     fixed = _has_fixed_end(state)
     about = say("error.range_fixed") if fixed else None
     label = say("error.range")
