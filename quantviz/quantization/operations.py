@@ -63,7 +63,10 @@ class Operation:
 def _compiled(line: str) -> CodeType:
     """Return the compiled expression of a line; raise a `ValueError` for one that is more than arithmetic."""
     tree = ast.parse(line.partition(" = ")[2], "<operation>", "eval")
-    if not all(isinstance(node, _ARITHMETIC) for node in ast.walk(tree)):
+    names = (node.id for node in ast.walk(tree) if isinstance(node, ast.Name))
+    if any(name.startswith("_") for name in names) or not all(
+        isinstance(node, _ARITHMETIC) for node in ast.walk(tree)
+    ):
         raise ValueError(f"no line of arithmetic: {line}")
     return compile(tree, "<operation>", "eval")
 
@@ -86,7 +89,8 @@ _ARITHMETIC = (
 
 #: The words of lines besides Python's operators.
 _WORDS: dict[str, Any] = {
-    "__builtins__": {},
+    # torch imports a part of itself where a process first compares a tensor with a number. No line can.
+    "__builtins__": {"__import__": __import__},
     "abs": lambda x: x.abs(),
     "clamp": lambda x, low, high: x.clamp(low, high),
     "floor": torch.floor,

@@ -428,3 +428,9 @@ def test_a_line_is_arithmetic_alone(expression):
     """A line is run as it is shown: nothing but names, numbers, operators and the words of the arithmetic."""
     with pytest.raises((ValueError, NameError)):
         Operation("scale", f"scale = {expression}").run({"x": torch.ones(1), "y": torch.ones(1)})
+
+
+@pytest.mark.parametrize("line", ["y = __import__", "y = _x", "y = x.abs()", "y = x[0]", "y = (lambda: 1)()"])
+def test_a_line_is_arithmetic_and_nothing_else(line):
+    with pytest.raises(ValueError, match="no line of arithmetic"):
+        Operation("y", line).run({"x": torch.ones(1)})
