@@ -19,6 +19,7 @@ from quantviz.evaluation.metric_formulas import bits_per_element
 from quantviz.layers.methods.applied import apply_chain
 from quantviz.layers.methods.chain import NEAREST, Chain, as_chain
 from quantviz.layers.methods.contract import Task
+from quantviz.layers.methods.llm_int8 import LLMInt8, in_half
 from quantviz.layers.operands import input_operand, weight_operand
 from quantviz.models.character_model import network_of, tokens_of
 from quantviz.models.model_schemes import LayerSchemes, ModelSchemes, check_names
@@ -188,7 +189,7 @@ def _in_bases(chain: Chain, weight: torch.Tensor, seen: torch.Tensor, schemes: L
     for method in chain.bases:
         bases.append(method.basis(task))
         task = task.in_basis(bases[-1])
-    nearest = rounder(schemes.inputs, task.x.to(torch.float32))
+    nearest = _without_loud(chain, task) or rounder(schemes.inputs, task.x.to(torch.float32))
 
     def rounded(x: torch.Tensor) -> torch.Tensor:
         changed = x.to(torch.float64)
@@ -200,6 +201,18 @@ def _in_bases(chain: Chain, weight: torch.Tensor, seen: torch.Tensor, schemes: L
         return back.to(torch.float32)
 
     return rounded
+
+
+def _without_loud(chain: Chain, task: Task) -> Rounder | None:
+    """Return the rounding of inputs by LLM.int8(), whose loud channels stay in half precision; None in chains
+    without it.
+    """
+    method = chain.rounding
+    if not isinstance(method, LLMInt8) or task.inputs is None:
+        return None
+    kept = method.round(task).trace.kept
+    coded = rounder(task.inputs, method.coded(task.x, kept).to(torch.float32))
+    return lambda x: torch.where(kept, in_half(x).to(torch.float32), coded(method.coded(x, kept)))
 
 
 def rounder(scheme: Scheme, seen: torch.Tensor) -> Rounder:

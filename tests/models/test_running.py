@@ -44,6 +44,23 @@ def test_loud_channels_cost_where_they_share_a_scale_with_others():
     assert loud.original_loss == plain.original_loss
 
 
+def test_llm_int8_keeps_loud_inputs_in_half_precision():
+    near, mixed = (
+        qv.run(TWIN, LayerSchemes("int8_per_row", "int8_per_token", method))
+        for method in ("nearest", "llm_int8")
+    )
+    assert mixed.kl < near.kl / 5
+    assert mixed.bits > near.bits
+
+
+def test_each_layer_takes_a_codebook_of_its_own():
+    plain, own = (qv.run(CHARACTER, LayerSchemes(scheme_of_bits(3), None, m)) for m in ("nearest", "kmeans"))
+    assert own.kl < plain.kl
+    assert own.bits < plain.bits
+    weight = own.quantized.layers["model.layers.0.fc2"].weight
+    assert len(set(weight.flatten().tolist())) == 8
+
+
 def test_kl_is_that_of_torch():
     found = qv.run(CHARACTER, "int4_per_row")
     tokens = tokens_of("held_back")[:, :-1]

@@ -416,35 +416,39 @@ def test_saturated_cells_after_many_that_were_not(form, granularity):
 BAD = [(math.nan,), (math.inf,), (-math.inf, math.nan, math.inf), ()]
 
 
-@pytest.mark.parametrize(
-    ("nonfinite", "bad"), sample_of(itertools.product(["refuse", "clip", "ignore"], BAD), 3), ids=str
+#: Schemes without a rule for what is not finite.
+WITH_BAD = (
+    qv.Scheme("int8", "asymmetric"),
+    qv.Scheme("int4", granularity=qv.PerGroup(32)),
+    qv.Scheme("int4", granularity=qv.PerChannel(1)),
+    qv.Scheme("float8_e4m3fn", granularity=qv.PerChannel(0), calibration=qv.Percentile(99)),
+    qv.Scheme("int8", calibration=qv.AbsMean()),
+    qv.Scheme("uint8", calibration=qv.Given(0.01)),
 )
-def test_what_is_not_finite(nonfinite, bad):
+
+
+@pytest.mark.parametrize(
+    ("nonfinite", "bad", "scheme"),
+    sample_of(itertools.product(["refuse", "clip", "ignore"], BAD, WITH_BAD), 12),
+    ids=str,
+)
+def test_what_is_not_finite(nonfinite, bad, scheme):
     x = tensor(20, 256)
     for i, value in enumerate(bad):
         x.view(-1)[[700 * i + 41, 5119 - i]] = value
     if bad and nonfinite != "refuse":
         x[4] = math.nan
-    for scheme in (
-        qv.Scheme("int8", "asymmetric", nonfinite=nonfinite),
-        qv.Scheme("int4", granularity=qv.PerGroup(32), nonfinite=nonfinite),
-        qv.Scheme("int4", granularity=qv.PerChannel(1), nonfinite=nonfinite),
-        qv.Scheme(
-            "float8_e4m3fn", granularity=qv.PerChannel(0), calibration=qv.Percentile(99), nonfinite=nonfinite
-        ),
-        qv.Scheme("int8", calibration=qv.AbsMean(), nonfinite=nonfinite),
-        qv.Scheme("uint8", calibration=qv.Given(0.01), nonfinite=nonfinite),
-    ):
-        assert check(x, scheme) == check_sums(x, scheme) == (nonfinite != "refuse" or not bad)
-        if nonfinite != "refuse" and scheme.calibration.of_values:
-            dtype = torch_dtype(scheme.arithmetic.scale_math)
-            wanted = scheme.calibration.calibrate(
-                Blocks(x, scheme.layout(x.shape), dtype, counted_cells(x, scheme)), ModeContext(scheme.mode)
-            )
-            found = ranges.ranges(InMemory(x), scheme, piece=PIECE)
-            assert all(
-                torch.equal(getattr(found, name), getattr(wanted, name)) for name in ("lo", "hi", "extreme")
-            )
+    scheme = scheme.replace(nonfinite=nonfinite)
+    assert check(x, scheme) == check_sums(x, scheme) == (nonfinite != "refuse" or not bad)
+    if nonfinite != "refuse" and scheme.calibration.of_values:
+        dtype = torch_dtype(scheme.arithmetic.scale_math)
+        wanted = scheme.calibration.calibrate(
+            Blocks(x, scheme.layout(x.shape), dtype, counted_cells(x, scheme)), ModeContext(scheme.mode)
+        )
+        found = ranges.ranges(InMemory(x), scheme, piece=PIECE)
+        assert all(
+            torch.equal(getattr(found, name), getattr(wanted, name)) for name in ("lo", "hi", "extreme")
+        )
 
 
 def test_nothing_finite():

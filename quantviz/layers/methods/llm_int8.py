@@ -57,17 +57,19 @@ class LLMInt8(RoundingMethod):
         x_max = task.x.abs().amax(0)
         kept = x_max >= self.threshold
         result = task.nearest
-        w_hat = torch.where(kept, _in_half(task.w), result.x_hat.to(torch.float64))
-
-        def without(x: torch.Tensor) -> torch.Tensor:
-            return x.masked_fill(kept if self.variant == "paper" else x.abs() >= self.threshold, 0)
+        w_hat = torch.where(kept, in_half(task.w), result.x_hat.to(torch.float64))
 
         def rounded(x: torch.Tensor) -> torch.Tensor:
-            return torch.where(kept, _in_half(x), _quantized(without(x), without(task.x), inputs))
+            coded = _quantized(self.coded(x, kept), self.coded(task.x, kept), inputs)
+            return torch.where(kept, in_half(x), coded)
 
         share = float(kept.to(torch.float64).mean())
         bits = share * (_HALF_BITS - stored_bits(task.scheme).code)
         return Rounded(result, OutlierTrace(x_max, kept, self.threshold), bits, values=w_hat, inputs=rounded)
+
+    def coded(self, x: torch.Tensor, kept: torch.Tensor) -> torch.Tensor:
+        """Return the part of inputs that becomes codes: the loud channels, or their loud values, are 0."""
+        return x.masked_fill(kept if self.variant == "paper" else x.abs() >= self.threshold, 0)
 
 
 def _quantized(x: torch.Tensor, used: torch.Tensor, scheme: Scheme) -> torch.Tensor:
@@ -80,7 +82,7 @@ def _quantized(x: torch.Tensor, used: torch.Tensor, scheme: Scheme) -> torch.Ten
     return quantize(values, scheme).x_hat.to(torch.float64)
 
 
-def _in_half(values: torch.Tensor) -> torch.Tensor:
+def in_half(values: torch.Tensor) -> torch.Tensor:
     """Return values in float16; beyond its range in bfloat16, float64."""
     largest = torch.finfo(torch.float16).max
     dtype = torch.float16 if float(values.abs().max()) <= largest else torch.bfloat16

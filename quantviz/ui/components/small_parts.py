@@ -64,9 +64,10 @@ def show_python(label: str, key: str, lines: Callable[[], str]) -> None:
 def show_words_with_terms(words: str) -> None:
     """Show a lesson's words, Markdown whose only HTML is that of `term`.
 
-    `Words` refuse any other HTML, formulas give numbers, and `term` escapes its arguments.
+    `Words` refuse any other HTML, formulas give numbers, and `term` escapes its arguments. No line begins
+    with the sign of a percentage.
     """
-    st.markdown(words, unsafe_allow_html=True)
+    st.markdown(words.replace(" %", "\u00a0%"), unsafe_allow_html=True)
 
 
 def term(word: str, meaning: str, *, key: str, short: str = "", more: tuple[str, str] | None = None) -> str:

@@ -30,7 +30,8 @@ def show_puzzle(state: GalleryState) -> None:
         return
     with st.container(key="gallery_words"):
         st.markdown(goal)
-    show_board(shown, telling=False)
+    with st.container(key="gallery_alone"):
+        show_board(shown, telling=False)
     st.markdown(plain(say("bugs.spot.ask", place=place_words(shown))))
     with st.container(key="gallery_lines", gap="xsmall"):
         for at, line in enumerate(shown.broken.lines):

@@ -18,6 +18,7 @@ from quantviz.lab.layer_state import NEAREST, OFFERED_METHODS, LayerState
 from quantviz.schemes.text_form import read_head, split_outside_parentheses
 from quantviz.ui.components.choice import choose_among, show_button
 from quantviz.ui.components.phone_tables import Column, show_table
+from quantviz.ui.components.refusals import show_refused
 from quantviz.ui.layers.rounding_picture import show_rounding
 from quantviz.ui.layers.scaling_pictures import show_awq, show_low_rank, show_rotation, show_smoothquant
 from quantviz.ui.layers.smaller_pictures import (
@@ -32,7 +33,7 @@ from quantviz.ui.layers.smaller_pictures import (
 from quantviz.ui.layers.state import SeenLayer, change_state, seen_layer
 from quantviz.ui.layers.sweep_picture import show_sweep
 from quantviz.ui.layers.words import decibels, percent
-from quantviz.ui.shell.words import plain, say, say_error
+from quantviz.ui.shell.words import plain, say
 
 _TABLE = "layers_methods_table"
 _RANKED = "layers_methods_ranked"
@@ -129,19 +130,19 @@ def _show_ranking(state: LayerState) -> None:
             say("layers.method.rank"), "layers_method_rank", partial(setitem, st.session_state, _RANKED, key)
         )
         return
-    rows = _ranked(state)
+    rows, refused = _ranked(state)
     columns = (
-        Column("method", [method_name(form) for form, _, _ in rows], 190, on_phone=True, names_lines=True),
+        Column("method", [method_name(form) for form, _, _ in rows], 184, on_phone=True, names_lines=True),
         Column(
             "held_back",
             [100 * seen.result.rel_out.held_back for _, seen, _ in rows],
-            96,
+            86,
             "%.3g %%",
             on_phone=True,
         ),
-        Column("used", [100 * seen.result.rel_out.used for _, seen, _ in rows], 80, "%.3g %%"),
-        Column("weight_db", [seen.result.weights.sqnr_db for _, seen, _ in rows], 76, "%.1f"),
-        Column("bits", [seen.result.effective_bits for _, seen, _ in rows], 64, "%.3g", on_phone=True),
+        Column("used", [100 * seen.result.rel_out.used for _, seen, _ in rows], 78, "%.3g %%"),
+        Column("weight_db", [seen.result.weights.sqnr_db for _, seen, _ in rows], 62, "%.1f"),
+        Column("bits", [seen.result.effective_bits for _, seen, _ in rows], 56, "%.3g", on_phone=True),
         Column("seconds", [seconds for _, _, seconds in rows], 70, "%.2g"),
     )
     show_table(
@@ -152,14 +153,19 @@ def _show_ranking(state: LayerState) -> None:
         alt=say("layers.method.table_alt"),
         take=lambda line: change_state(method=rows[line][0]),
     )
+    show_refused(refused, "layers.method.do_not_fit")
 
 
-def _ranked(state: LayerState) -> list[tuple[str, SeenLayer, float]]:
-    """Return the offered chains that work on this layer, the one with the least error held back first."""
+def _ranked(
+    state: LayerState,
+) -> tuple[list[tuple[str, SeenLayer, float]], list[tuple[str, QuantVizError | None]]]:
+    """Return the offered chains that work on this layer, the one with the least error held back first, and
+    the names of the others, each with its reason.
+    """
     forms = list(dict.fromkeys((*OFFERED_METHODS, state.method)))
     bar = st.progress(0.0, say("layers.method.measuring"))
     found = []
-    refused = []
+    refused: list[tuple[str, QuantVizError | None]] = []
     for at, form in enumerate(forms):
         bar.progress(at / len(forms), f"{say('layers.method.measuring')} {method_name(form)}")
         began = time.perf_counter()
@@ -168,8 +174,6 @@ def _ranked(state: LayerState) -> list[tuple[str, SeenLayer, float]]:
             error = seen.result.rel_out.held_back
             found.append((error, at, (form, seen, time.perf_counter() - began)))
         except QuantVizError as problem:
-            refused.append((form, problem))
+            refused.append((method_name(form), problem))
     bar.empty()
-    for form, why in refused:
-        st.caption(f"{plain(method_name(form))}: {say_error(why)}")
-    return [row for _, _, row in sorted(found, key=lambda each: each[:2])]
+    return [row for _, _, row in sorted(found, key=lambda each: each[:2])], refused
