@@ -9,6 +9,11 @@ import numpy as np
 
 from quantviz.compiled.machine_code import jit, kernel_part
 
+#: Lines of the sums of four rows: eight sums, and the four that they are made of.
+_SUMS = 12
+#: Columns that are summed at a time: the sums of all rows stay in the cache.
+_WIDTH = 256
+
 
 @kernel_part
 def _sylvester(given, out, factor):
@@ -56,42 +61,57 @@ def _sylvester(given, out, factor):
 
 
 @kernel_part
-def _add_signed_sums(one, two, three, four, sums):
-    """Write the sums of four lines to `sums`, the last three added or taken off: eight of them."""
+def _write_both(one, two, sums, differences):
     for j in range(one.size):
         a = one[j] + two[j]
         b = one[j] - two[j]
-        c = three[j] + four[j]
-        d = three[j] - four[j]
-        sums[0, j] = a + c
-        sums[1, j] = b + c
-        sums[2, j] = a + d
-        sums[3, j] = b + d
-        sums[4, j] = a - d
-        sums[5, j] = b - d
-        sums[6, j] = a - c
-        sums[7, j] = b - c
+        sums[j] = a
+        differences[j] = b
+
+
+@kernel_part
+def _add_signed_sums(one, two, three, four, sums):
+    """Write the sums of four lines to `sums`, the last three added or taken off: eight of them.
+
+    Two lines at a time: of more that are written LLVM does not prove that they lie apart.
+    """
+    _write_both(one, two, sums[8], sums[9])
+    _write_both(three, four, sums[10], sums[11])
+    _write_both(sums[8], sums[10], sums[0], sums[6])
+    _write_both(sums[9], sums[10], sums[1], sums[7])
+    _write_both(sums[8], sums[11], sums[2], sums[4])
+    _write_both(sums[9], sums[11], sums[3], sums[5])
 
 
 @kernel_part
 def _write_sums(line, sums, places, signs):
     """Write the sum over groups of four of one of its eight sums, with a sign."""
     groups = places.size
-    first = (groups - 1) % 4 + 1
+    first = 1
     one = sums[places[0]]
     a = signs[0]
-    for j in range(line.size):
-        line[j] = a * one[j]
-    for g in range(1, first):
-        one = sums[8 * g + places[g]]
-        a = signs[g]
+    if groups % 4 == 3:
+        first = 3
+        two = sums[_SUMS + places[1]]
+        three = sums[2 * _SUMS + places[2]]
+        b = signs[1]
+        c = signs[2]
+        for j in range(line.size):
+            line[j] = (a * one[j] + b * two[j]) + c * three[j]
+    else:
+        for j in range(line.size):
+            line[j] = a * one[j]
+    while first % 4 != groups % 4:
+        one = sums[_SUMS * first + places[first]]
+        a = signs[first]
         for j in range(line.size):
             line[j] += a * one[j]
+        first += 1
     for g in range(first, groups, 4):
-        one = sums[8 * g + places[g]]
-        two = sums[8 * g + 8 + places[g + 1]]
-        three = sums[8 * g + 16 + places[g + 2]]
-        four = sums[8 * g + 24 + places[g + 3]]
+        one = sums[_SUMS * g + places[g]]
+        two = sums[_SUMS * (g + 1) + places[g + 1]]
+        three = sums[_SUMS * (g + 2) + places[g + 2]]
+        four = sums[_SUMS * (g + 3) + places[g + 3]]
         a = signs[g]
         b = signs[g + 1]
         c = signs[g + 2]
@@ -111,8 +131,8 @@ def transform(values, out, outer, size, factor):
     block = rows * size
     groups = rows // 4
     kept = np.empty(block, dtype=out.dtype)
-    width = min(size, 64)
-    sums = np.empty((8 * groups, width), dtype=out.dtype)
+    width = min(size, _WIDTH)
+    sums = np.empty((_SUMS * groups, width), dtype=out.dtype)
     places = np.empty((rows, groups), dtype=np.int64)
     for i in range(rows):
         for g in range(groups):
@@ -138,7 +158,7 @@ def transform(values, out, outer, size, factor):
                     kept[at + size : at + size + width],
                     kept[at + 2 * size : at + 2 * size + width],
                     kept[at + 3 * size : at + 3 * size + width],
-                    sums[8 * g : 8 * g + 8],
+                    sums[_SUMS * g : _SUMS * (g + 1)],
                 )
             for i in range(rows):
                 first = start + i * size + j

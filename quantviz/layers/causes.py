@@ -163,7 +163,7 @@ def note_on_culprit(products: Products, channels: Channels) -> Note:
     """Return the sentence on the channel that contributes most to the error of an output cell."""
     channel = int(products.channels[0])
     percent = 100 * float(products.shares[0])
-    written = f"{percent:.0f}".replace("-", "−")
+    written = f"{percent:.{1 if abs(percent) < CULPRIT else 0}f}".replace("-", "−")
     if abs(percent) < CULPRIT:
         return Note.of("layer_no_culprit", channel=channel, percent=written)
     return Note.of(

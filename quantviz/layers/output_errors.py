@@ -21,6 +21,8 @@ T = TypeVar("T")
 EXACT = 2**26
 #: Tokens and outputs whose products are computed at a time: operands in float64 are small beside a layer.
 _AT_ONCE = 256
+#: Inputs of those tokens at most, where there are few outputs and so more tokens.
+_MOST_INPUTS = 2**18
 #: The smallest mean square of outputs beside which the squares of their errors have room in float32.
 _SMALLEST = 1e-20
 _ALL = slice(None)
@@ -125,7 +127,10 @@ def exact_errors(layer: Layer, held_back: torch.Tensor) -> dict[str, Errors]:
     whole = Sums(held_back, count)
     squares = {name: Sums(held_back, count) for name in PARTS}
     along = {name: Sums(held_back, count) for name in PARTS}
-    for tokens in _slices(len(held_back)):
+    # Of few outputs many tokens at a time: a slice has the same cells, and X is read in fewer parts.
+    few = min(_AT_ONCE**2 // min(count, _AT_ONCE), _MOST_INPUTS // layer.inputs.shape[1])
+    for start, stop in runs_between(len(held_back), max(_AT_ONCE, few)):
+        tokens = slice(start, stop)
         for outputs in _slices(count):
             cells = layer.cells(tokens, outputs)
             error = cells.error

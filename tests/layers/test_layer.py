@@ -316,3 +316,14 @@ def test_a_small_layer_adds_up_from_the_first_input_on():
     product = qv.layer(weight, x, None, None).cells().product
     one, large = torch.tensor(0.1).item(), 1e8
     assert product.flatten().tolist() == [(one + large) - large, (3 * one + large / 2) - large / 2]
+
+
+def test_few_outputs_of_many_tokens_add_up():
+    """More tokens at a time are read where outputs are few."""
+    W, X = (drawn(rows, 4, rows) for rows in (2, 40_000))
+    found = qv.layer(W, X, "int4_per_row", "int4_per_tensor")
+    cells = found.cells()
+    held = found.held_back
+    for side, tokens in ((found.rel_out.held_back, held), (found.rel_out.used, ~held)):
+        squares = (cells.error[tokens].square().sum() / cells.product[tokens].square().sum()).item()
+        assert side == pytest.approx(squares, rel=1e-12)

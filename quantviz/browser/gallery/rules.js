@@ -70,7 +70,7 @@ export function boardRules({ text, muted, line, mark, halo, lit, handle }) {
     }
     @container (max-width: 639.9px) {
       .qv-alone { grid-template-columns: repeat(2, minmax(0, 1fr)); --most: 140px; }
-      .qv-alone .qv-bar { display: none; }
+      .qv-alone :is(.qv-bar, .qv-legend) { display: none; }
       .qv-long { --high: 34px; }
       .qv-long :is(.qv-panel, .qv-legend) { grid-column: 1 / -1; }
       .qv-long .qv-legend { grid-row: auto; padding: 2px 0 0; }
