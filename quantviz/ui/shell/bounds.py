@@ -4,7 +4,7 @@
 HEAVY_SECONDS = 20
 #: Elements from which a search for ranges is long work.
 HEAVY_ELEMENTS = 2**12
-#: Multiplications of a layer's weights by H from which a method is long work.
+#: Multiplications from which a layer is long work: of its weights by H, or of a captured one by its inputs.
 HEAVY_PRODUCTS = 2**28
 #: Rows of a scan that the page /checkpoints reads: each takes some 3 kB of its memory.
 RESULT_ROWS = 2**20
