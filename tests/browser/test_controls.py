@@ -8,6 +8,7 @@ import pytest
 from PIL import Image
 
 from quantviz.lab.state import opening, write_link
+from quantviz.schemes.calibration import Percentile
 from tests.helpers import ROOT
 from tests.helpers.browser import choice_of, wait_idle
 from tests.helpers.picture import opened
@@ -146,13 +147,44 @@ def test_the_server_answers_what_the_browser_has_shown(url, new_page):
         page.wait_for_function("!window.__quantviz.hands.get('panels').pageChoice.waits")
         wait_idle(page)
         assert page.evaluate(SHOWN) == at_once, (row, col)
+    a_number_that_is_typed_is_shown_at_once(page, server, "cell_row", "2")
     # Colours that follow the error say so, and follow it before the server answers.
-    opened(page, url, **write_link(opening().replace(error_range="fit"), "en"))
+    clipped = opening().scheme.replace(calibration=Percentile(99.9))
+    opened(page, url, **write_link(opening().replace(error_range="fit", scheme=clipped), "en"))
     before = page.evaluate(SHOWN)["colours"]
     try_controls(page, server, (("bits", "3"),))
     after = page.evaluate(SHOWN)["colours"]
     assert before[-1] != after[-1]
     assert all("fits this error" in colours[-2] for colours in (before, after))
+    page.locator(".st-key-range_expander summary").click()
+    a_number_that_is_typed_is_shown_at_once(page, server, "range_p", "75")
+    page.locator(".st-key-rules button").first.click()
+    page.wait_for_selector(".st-key-rule_ties")
+    # Its list lies over the panels.
+    at_once, _ = choose(page, server, "rule_ties", "cut off toward zero")
+    the_server_agrees(page, at_once)
+    assert at_once["scheme"].endswith("course(ties=truncate)")
+
+
+def a_number_that_is_typed_is_shown_at_once(page, server, key, number):
+    """The server's answer changes nothing; it alone has a name for a scheme of other numbers."""
+    before = page.evaluate(SHOWN)
+    field = page.locator(f".st-key-{key} input")
+    field.fill(number)
+    with server.silent():
+        field.press("Enter")
+        page.wait_for_function("window.__quantviz.hands.get('panels').pageChoice.waits")
+        page.evaluate(TWO_FRAMES)
+        at_once = page.evaluate(SHOWN)
+    assert at_once["sentence"] != before["sentence"]
+    page.wait_for_function("!window.__quantviz.hands.get('panels').pageChoice.waits")
+    the_server_agrees(page, at_once | {"scheme": page.evaluate(SHOWN)["scheme"]})
+
+
+def the_server_agrees(page, at_once):
+    page.wait_for_selector("canvas.qv-painting", state="detached")
+    wait_idle(page)
+    assert page.evaluate(SHOWN) == at_once
 
 
 def try_controls(page, server, choices):
@@ -164,8 +196,6 @@ def try_controls(page, server, choices):
         page.wait_for_function("known => window.__quantviz.controls?.scheme === known", arg=known)
         at_once, pixels = choose(page, server, key, words)
         assert at_once["scheme"] != known, key
-        page.wait_for_selector("canvas.qv-painting", state="detached")
-        wait_idle(page)
-        assert page.evaluate(SHOWN) == at_once, key
+        the_server_agrees(page, at_once)
         apart = [np.abs(now - then).max() for now, then in zip(panels(page), pixels, strict=True)]
         assert max(apart) <= NEAR, (key, apart)

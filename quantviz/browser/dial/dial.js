@@ -88,7 +88,7 @@ export class Dial {
 }
 
 // What each kind of picture paints.
-const PAINTED = { curve: paintCurve, mirrored: paintMirrored, spread: paintSpread };
+const PAINTED = { curve: paintCurve, mirrored: paintMirrored };
 
 // The error at every value on a logarithmic axis; a disc is the present one, a dashed line the error without.
 function paintCurve({ plot, now, context, width, height, colors, stops }) {
@@ -156,37 +156,6 @@ function paintMirrored({ plot, now, context, width, height, colors }) {
   }
   context.fillStyle = colors.muted;
   context.fillRect(0, middle - 0.5, width, 1);
-}
-
-// The shares of values in bins on a logarithmic axis: now filled, before as a line, and a Gaussian.
-function paintSpread({ plot, now, context, width, height, colors }) {
-  const { count, after, before, reach } = plot;
-  const shown = after.subarray(now * count, (now + 1) * count);
-  const least = Math.min(...[...before, ...after].filter((share) => share > 0)) / 2;
-  const step = width / count;
-  const y = (share) => height * (Math.log(share) / Math.log(least));
-  context.fillStyle = colors.first;
-  context.globalAlpha = 0.65;
-  shown.forEach((share, k) => {
-    if (share > least) context.fillRect(k * step, y(share), Math.max(step - 0.4, 0.8), height - y(share));
-  });
-  context.globalAlpha = 1;
-  const outline = Array.from(before).flatMap((share, k) => {
-    const top = share > least ? y(share) : height;
-    return [
-      [k * step, top],
-      [(k + 1) * step, top],
-    ];
-  });
-  paintLine(context, outline, colors.second, 2);
-  const bell = Array.from({ length: 121 }, (_, at) => {
-    const place = reach * (at / 60 - 1);
-    const share = ((2 * reach) / count) * (Math.exp((-place * place) / 2) / Math.sqrt(2 * Math.PI));
-    return share > least ? [[(at / 120) * width, y(share)]] : [];
-  }).flat();
-  context.setLineDash([4, 4]);
-  paintLine(context, bell, colors.text, 1);
-  context.setLineDash([]);
 }
 
 // The names of a picture's parts, each in its colour.

@@ -2,6 +2,8 @@
 // that each choice leads to; what a person has chosen is read from the control, whichever way it was done.
 
 import { SHARED } from "../page/component.js";
+import { canBeHeld, holdUntilPainted, isRepeated } from "./held_click.js";
+import { hearNumbers } from "./number_fields.js";
 
 // What may change a control.
 const EVENTS = ["click", "pointerup", "keydown", "keyup"];
@@ -18,6 +20,9 @@ export function learnControls({ setting, schemes, texts, ...controls }, send) {
   const there = ({ program }) => known.texts.has(program.text);
   if (!wanted.every((name) => known.schemes.has(name) && there(known.schemes.get(name))))
     send("missing", true);
+  // It may have been opened before the page could hear of it.
+  const open = document.querySelector("input[role=combobox][aria-expanded=true]");
+  if (open) opened({ target: open });
   prepare(wanted);
 }
 
@@ -47,8 +52,10 @@ export function variantOf(scheme) {
 export function listenToControls() {
   if (SHARED.listening) return;
   SHARED.listening = true;
-  for (const name of EVENTS) window.addEventListener(name, heard, { capture: true, passive: true });
-  window.addEventListener("focusin", opened, { capture: true, passive: true });
+  const options = { capture: true, passive: true };
+  for (const name of EVENTS) window.addEventListener(name, heard, options);
+  for (const name of ["change", "keydown"]) window.addEventListener(name, hearNumbers, options);
+  window.addEventListener("focusin", opened, options);
 }
 
 // Ask for the choices of a long list that is about to be opened.
@@ -63,15 +70,20 @@ function opened({ target }) {
 function heard(event) {
   const { controls } = SHARED;
   // What is typed into a list only looks for a choice.
-  if (!controls || (event.key?.length === 1 && event.key !== " ")) return;
+  if (!controls || isRepeated(event) || (event.key?.length === 1 && event.key !== " ")) return;
   opened(event);
-  const pressed = event.type === "click" ? buttonOf(event.target, controls) : null;
+  const clicked = event.type === "click" ? clickedIn(event.target, controls) : null;
+  if (clicked && canBeHeld(event) && choose(clicked.key, clicked.scheme)) {
+    if (SHARED.heard) SHARED.heard.answered = true;
+    return holdUntilPainted(event);
+  }
+  const pressed = clicked?.isButton ? clicked.key : null;
   // Several events of one press are answered once.
   if (SHARED.heard) return (SHARED.heard.pressed ??= pressed);
   const found = (SHARED.heard = { pressed, before: chosenNow(controls, "[aria-expanded=false]") });
   requestAnimationFrame(() => {
     SHARED.heard = null;
-    answer(found);
+    if (!found.answered) answer(found);
   });
 }
 
@@ -80,7 +92,8 @@ function answer({ pressed, before }) {
   const { controls } = SHARED;
   if (pressed) return choose(pressed, controls.buttons[pressed]);
   const now = chosenNow(controls);
-  Object.keys(now).some((key) => now[key] !== before[key] && choose(key, controls.names[key][now[key]]));
+  const turned = (key) => now[key] !== before[key] && choose(key, controls.names[key][now[key]]) !== null;
+  Object.keys(now).some(turned);
 }
 
 // The words that each control shows: of lists those that are in a state, as a selector.
@@ -95,22 +108,31 @@ function chosenNow({ names }, state = "") {
   return found;
 }
 
-// The key of the button under an event.
-function buttonOf(target, { buttons }) {
-  const button = target.closest?.("button:not(:disabled)");
-  return button && Object.keys(buttons).find((key) => button.closest(`.st-key-${key}`));
+// The control that a click chooses by, and the scheme; null beside the controls.
+function clickedIn(target, { buttons, names }) {
+  const pressed = target.closest?.("button:not(:disabled), [role=option]");
+  if (!pressed) return null;
+  // An open list lies elsewhere in the page.
+  const isOption = pressed.role === "option";
+  const own = isOption ? document.querySelector("input[role=combobox][aria-expanded=true]") : pressed;
+  const keyIn = (table) => own && Object.keys(table).find((key) => own.closest(`.st-key-${key}`));
+  const key = keyIn(names);
+  if (key) return { key, scheme: names[key][pressed.textContent] };
+  const button = keyIn(buttons);
+  return button ? { key: button, scheme: buttons[button], isButton: true } : null;
 }
 
-// Show a scheme that a control has chosen, and return whether it is another one. The choices are those beside
-// the scheme that the server knows: after a first one only the same control's still hold.
+// Show a scheme that a control has chosen, and return whether it is shown; null where it was before. The
+// choices are those beside the scheme that the server knows: after a first one only the same control's still
+// hold.
 function choose(key, scheme) {
   const { controls } = SHARED;
   const hand = SHARED.hands.get(controls.chart);
-  if (!hand || scheme === hand.data.scheme) return false;
+  if (!hand || scheme === hand.data.scheme) return null;
   const holds = controls.by === key || (!controls.by && hand.data.scheme === controls.scheme);
   controls.by = key;
   const variant = holds && scheme && variantOf(scheme);
-  if (variant) hand.pageChoice.make(scheme, variant);
-  else hand.pageChoice.leave();
-  return true;
+  if (variant) return hand.pageChoice.make(scheme, variant);
+  hand.pageChoice.leave();
+  return false;
 }

@@ -102,13 +102,17 @@ export function followErrors(live, follows, steps) {
   scales.error = scaled(scales.error, lo, end, lo < 0);
 }
 
-// Print the cells in the styles that the server would choose for them.
+// Print the cells in the styles that the server would choose for them: found for the panels that are seen.
 export function printAnew(live) {
   if (!live.styles) return;
   const { writing } = live;
-  live.styles = { ...live.styles };
-  for (const name of Object.keys(live.styles))
-    live.styles[name] = stylesOf(printedIn(live, name), writing, name === "x_hat" ? live.x : null);
+  const names = Object.keys(live.styles);
+  live.styles = {};
+  for (const name of names) {
+    let found = null;
+    const get = () => (found ??= stylesOf(printedIn(live, name), writing, name === "x_hat" ? live.x : null));
+    Object.defineProperty(live.styles, name, { get, enumerable: true });
+  }
 }
 
 // The values that are printed into a panel's cells: 0 for an error no larger than float32's own rounding.

@@ -3,6 +3,7 @@
 
 import { makeQuantizer, quantizeTensor } from "../arithmetic/quantizing.js";
 import { SHARED } from "../page/component.js";
+import { pixelAt } from "../panels/cells.js";
 import { unchanged } from "./choice.js";
 import { showOnControls } from "./control_looks.js";
 import { writePlace } from "./words.js";
@@ -21,9 +22,10 @@ export class PageChoice {
     this.forget();
   }
 
-  // The scheme and the cell that were chosen, until the server has answered.
+  // The scheme and the cell that were chosen, until the server has answered; `from` is the scheme before one
+  // that has no name here.
   forget() {
-    this.scheme = this.selected = null;
+    this.scheme = this.selected = this.from = null;
   }
 
   get waits() {
@@ -31,26 +33,52 @@ export class PageChoice {
   }
 
   // Show all that follows a hand under `scheme`, whose variant has its program; the server is going to say
-  // the same. What is refused here is left to the server.
+  // the same. What is refused here is left to the server. Returns whether it is shown.
   make(scheme, variant) {
     const { hand } = this;
     if (hand.moving || hand.data.far) return this.leave();
-    const { data, choice, shown } = hand;
-    hand.data = dataUnder(scheme, variant, data);
-    hand.made.set(hand.data.current, this.quantizerOf(scheme, variant));
-    hand.choice = unchanged(hand.data);
+    const data = dataUnder(scheme, variant, hand.data);
+    if (!this.show(data, this.quantizerOf(scheme, variant))) return false;
+    showOnControls(scheme);
+    return true;
+  }
+
+  // The same with other numbers of the present calibration, by its fields: `{ lo, hi }`, `{ scale,
+  // zero_point }` or `{ p }`. The server alone has a name for their scheme.
+  calibrate(id, numbers) {
+    const { hand } = this;
+    if (hand.moving || hand.data.far || this.waits) return this.leave();
+    const { current, variants, scheme } = hand.data;
+    const { arithmetic, layout } = hand.partsOf(current);
+    const own = id === "percentile" ? { arithmetic: atPercentile(arithmetic, numbers.p), layout } : null;
+    const data = {
+      ...hand.data,
+      scheme: `${scheme} ${Object.values(numbers)}`,
+      variants: [...variants, variants[current]],
+      current: variants.length,
+    };
+    this.from = scheme;
+    this.show(data, own ?? { arithmetic, layout }, own ? null : { id, ...numbers });
+  }
+
+  show(data, quantizer, calibration = null) {
+    const { hand } = this;
+    const before = { data: hand.data, choice: hand.choice, shown: hand.shown };
+    hand.data = data;
+    hand.made.set(data.current, quantizer);
+    hand.choice = { ...unchanged(data), calibration };
     hand.shown = hand.computed(hand.choice);
     if (hand.shown.refused) {
-      Object.assign(hand, { data, choice, shown });
+      Object.assign(hand, before);
       return this.leave();
     }
-    this.scheme = scheme;
+    this.scheme = data.scheme;
     hand.painted = performance.now();
     // What is chosen is there at once: nothing glides.
     hand.present(false);
     hand.showPanels(true);
-    showOnControls(scheme);
     this.await();
+    return true;
   }
 
   // What a scheme quantizes with, made once for as long as the browser keeps the scheme.
@@ -76,8 +104,10 @@ export class PageChoice {
     const isLab = data && SHARED.controls?.chart === data.chart;
     // Of a matrix that is seen in another tensor only the server knows the place.
     if (!isLab || hand.moving || data.far || how || !rows || data.shape.length !== 2) return;
+    // A cell that was typed may lie beyond those in view.
+    if (!pixelAt(bridge.cells, row, col)) return;
     const selected = data.places[(row - rows[0]) * data.seen[1] + col - cols[0]];
-    if (selected === undefined || selected === data.selected) return;
+    if (selected === data.selected) return;
     // What is marked on the curve of another block is not known here.
     const curve = data.curve?.block ? { ...data.curve, key: `${data.curve.key} ${selected}` } : data.curve;
     hand.data = { ...data, selected, curve };
@@ -91,7 +121,7 @@ export class PageChoice {
   // Whether the server has not heard of the choice when it sent `data`.
   isAhead(data) {
     this.newest = data;
-    if (this.scheme === data.scheme) this.scheme = null;
+    if (this.scheme === data.scheme || (this.from && this.from !== data.scheme)) this.scheme = null;
     if (this.selected === data.selected) this.selected = null;
     // What the server has sent with it shows its own scheme.
     if (this.scheme) requestAnimationFrame(() => this.scheme && showOnControls(this.scheme));
@@ -102,12 +132,13 @@ export class PageChoice {
   leave() {
     this.forget();
     if (this.hand.waiting) this.hand.update(this.hand.waiting, this.hand.send);
+    return false;
   }
 
   // Wait for the server's answer.
   await() {
-    this.asked = performance.now();
-    this.watch(this.asked);
+    const asked = (this.asked = performance.now());
+    setTimeout(() => this.watch(asked), BETWEEN_LOOKS);
   }
 
   // Show again what the server knows, where it has come to rest without the choice: it was refused.
@@ -120,6 +151,13 @@ export class PageChoice {
     showOnControls(this.newest.scheme);
     this.hand.update(this.newest, this.hand.send);
   }
+}
+
+// Arithmetic that asks for another percentile, and for as much at the other end.
+function atPercentile({ parts, facts }, p) {
+  const upper = ({ percent }) => percent > 50;
+  const asks = facts.asks.map((ask) => ({ ...ask, percent: upper(ask) ? p : 100 - p }));
+  return { parts, facts: { ...facts, asks } };
 }
 
 // What the server would send under another scheme of the same tensor, as far as that is known.

@@ -5,7 +5,7 @@ import { drawOverlay } from "./overlay.js";
 import { Card } from "./card.js";
 import { leaveCell } from "./hover.js";
 import { lookAtWindow } from "./zoom.js";
-import { onPointerUp, takeEarlyClick } from "./clicks.js";
+import { onPointerUp, showSelected, takeEarlyClick } from "./clicks.js";
 import { undoOrRedo } from "./keyboard.js";
 import { savePicture } from "./saved_picture.js";
 import { showSwitch } from "./panel_switch.js";
@@ -122,6 +122,11 @@ export class Bridge {
 
   lookAt(window) {
     lookAtWindow(this, window);
+  }
+
+  // Show a cell as the selected one, of which the server hears in another way.
+  select(cell) {
+    showSelected(this, cell, 0);
   }
 
   save(format, figure = null) {

@@ -107,9 +107,14 @@ function drewBox(bridge, press, event) {
 }
 
 export function selectCell(bridge, cell, wait) {
+  showSelected(bridge, cell, wait);
+  bridge.later("send", wait, () => bridge.send("cell", { row: cell[0], col: cell[1] }));
+}
+
+// Show a cell as the selected one before the server is asked, after `wait` milliseconds.
+export function showSelected(bridge, cell, wait) {
   mark(bridge, cell);
   SHARED.hands.get(bridge.chart)?.pageChoice.select(cell);
-  bridge.later("send", wait, () => bridge.send("cell", { row: cell[0], col: cell[1] }));
   // If no answer comes, the mark returns to the cell that the server knows.
   bridge.later("pending", wait + 4000, () => {
     mark(bridge, null);

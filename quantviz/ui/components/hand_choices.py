@@ -7,6 +7,7 @@ After a click the browser shows by itself what the server is going to answer, in
     names: the scheme of each choice, by the control's key and the choice's words;
     buttons: that of each button, by its key;
     lists: the keys of long lists, of which the browser says that they are opened, and gets the choices then;
+    calibration: its id, and its numbers that have fields on the page;
     setting, schemes, texts: the variant and the program of each scheme, with what controls show under it, and
     the texts of programs by number.
 
@@ -54,6 +55,8 @@ class ReachedSchemes:
     lists: Iterable[str]
     #: The words that the controls show under a scheme, by their keys; of the granularity its button's key.
     shown: Callable[[Scheme], Mapping[str, str]]
+    #: The numbers of the scheme's calibration that can be typed, by the names of its fields.
+    numbers: Mapping[str, float]
 
     @property
     def schemes(self) -> tuple[Scheme, ...]:
@@ -90,6 +93,7 @@ def show_choices(study: Study, scheme: Scheme, chart: str, reached: ReachedSchem
         "names": {key: _texts_of(choices, variants) for key, choices in reached.names.items()},
         "buttons": _texts_of(reached.buttons, variants),
         "lists": list(reached.lists),
+        "calibration": {"id": scheme.calibration.id, "numbers": dict(reached.numbers)},
         "setting": setting,
         "schemes": schemes,
         "texts": texts,

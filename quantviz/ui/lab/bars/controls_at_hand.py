@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -12,9 +13,11 @@ import streamlit as st
 from quantviz.errors import QuantVizError
 from quantviz.lab.controls import CONTROLS, choice_of, chosen_granularity, with_calibration
 from quantviz.lab.state import LabState
+from quantviz.schemes.calibration import Given, ManualRange, Percentile
 from quantviz.schemes.recipes import current_recipe
 from quantviz.schemes.scheme import Scheme
 from quantviz.ui.components.hand_choices import ReachedSchemes, opened_list, show_choices
+from quantviz.ui.lab.bars.engine_controls import RULES, with_rule
 from quantviz.ui.lab.picture.tensor_panels import PANELS_KEY
 from quantviz.ui.shell import session, undo, widgets
 from quantviz.ui.shell.classroom import locked, visible
@@ -38,12 +41,22 @@ def show_controls_at_hand(study: Study, state: LabState) -> None:
     now = session.state()
     if (now.source, now.scheme) != (state.source, state.scheme):
         return  # the whole page is about to follow
-    known = {*CONTROLS, *_SAME, "calibration"}
+    known = {*CONTROLS, *_SAME, *RULES, "calibration", "nonfinite"}
     shown = {key: words for key, words in widgets.names_shown().items() if key in known}
-    lists = [key for key in shown if key in _LONG and key != opened_list()]
+    lists = [key for key in shown if key in (*_LONG, *RULES) and key != opened_list()]
     names = {key: _reached(key, words, state) for key, words in shown.items() if key not in lists}
-    reached = ReachedSchemes(names, _buttons(state), lists, lambda scheme: _shown_under(scheme, state, shown))
+    reached = ReachedSchemes(
+        names, _buttons(state), lists, lambda scheme: _shown_under(scheme, state, shown), _numbers(state)
+    )
     show_choices(study, state.scheme, PANELS_KEY, reached)
+
+
+def _numbers(state: LabState) -> dict[str, float]:
+    """Return the numbers of the calibration by the names of their fields, where they can be typed."""
+    calibration = state.scheme.calibration
+    if not isinstance(calibration, ManualRange | Given | Percentile):
+        return {}
+    return dataclasses.asdict(calibration) if visible("range") and not locked("range") else {}
 
 
 def _reached(key: str, words: Mapping[object, str], state: LabState) -> dict[str, Scheme]:
@@ -73,6 +86,10 @@ def _shown_under(scheme: Scheme, state: LabState, words: Mapping[str, Mapping[An
 def _scheme_after(key: str, choice: Any, state: LabState) -> Scheme:
     if key == "calibration":
         return with_calibration(state, choice, st.session_state.get(session.FACTS, {}))
+    if key == "nonfinite":
+        return state.scheme.replace(nonfinite=choice)
+    if key in RULES:
+        return state.scheme.replace(convention=with_rule(state.scheme.chosen, RULES[key], choice))
     return CONTROLS[_SAME.get(key, key)].scheme(state, choice)
 
 

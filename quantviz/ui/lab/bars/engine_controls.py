@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
 
 import streamlit as st
 
 from quantviz.lab.state import LabState
-from quantviz.schemes.conventions import CHOICES, CONVENTION_GROUPS, CONVENTIONS, FIELDS
+from quantviz.schemes.conventions import CHOICES, CONVENTION_GROUPS, CONVENTIONS, FIELDS, Convention
 from quantviz.schemes.recipes import ALL_RECIPES, RECIPE_GROUPS, RECIPES, current_recipe
 from quantviz.ui.components.choice import choose_among, show_button, widen_list
 from quantviz.ui.components.classroom_signs import show_lock
@@ -43,6 +45,8 @@ _FIRST = (
     "narrow_range",
     "reduce_range",
 )
+#: Rules that are chosen from a list, by the keys of their controls.
+RULES: Mapping[str, str] = MappingProxyType({f"rule_{name.replace('.', '_')}": name for name in CHOICES})
 
 
 def show_arithmetic(state: LabState) -> None:
@@ -193,9 +197,14 @@ def _key(name: str) -> str:
 
 def _set_rule(name: str) -> None:
     given = st.session_state[_key(name)]
-    value = next((choice for choice in CHOICES.get(name, ()) if str(choice) == given), given)
     with errors.caught_beside(_key(name)):
-        session.put_scheme(convention=session.state().scheme.chosen.replace(**{name: value}))
+        session.put_scheme(convention=with_rule(session.state().scheme.chosen, name, given))
+
+
+def with_rule(convention: Convention, name: str, given: Any) -> Convention:
+    """Return a convention with another rule, as its control gives it: a number, or a choice as text."""
+    value = next((choice for choice in CHOICES.get(name, ()) if str(choice) == given), given)
+    return convention.replace(**{name: value})
 
 
 def _set_rules(convention_id: str) -> None:
