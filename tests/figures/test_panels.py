@@ -4,6 +4,7 @@ import base64
 import dataclasses
 import io
 import json
+from functools import partial
 
 import numpy as np
 import plotly.graph_objects as go
@@ -86,15 +87,15 @@ def test_a_cell_without_a_value_is_transparent_in_an_image():
 @pytest.mark.parametrize("view", ERROR_VIEWS)
 def test_the_errors_range_is_printed(view, language):
     r = result(normal(4, 4))
-    held = error_caption(result_panels(r, error_view=view, error_range=1.64), language)
+    # Inputs of which each is as loud as the others, for the view that weighs by them.
+    shown = partial(result_panels, r, error_view=view, quiet=np.full((4, 4), 2.0))
+    held = error_caption(shown(error_range=1.64), language)
     assert ("164" if view == "relative" else "1.64") in held
-    assert held != error_caption(result_panels(r, error_view=view), language)
+    assert held != error_caption(shown(), language)
     assert panels_alt(result_panels(r), language)
     titles = [
         annotation.text
-        for annotation in panels_figure(
-            result_panels(r, error_view=view), PanelsStyle(language=language)
-        ).layout.annotations
+        for annotation in panels_figure(shown(), PanelsStyle(language=language)).layout.annotations
     ]
     assert len(set(titles)) == 4
     assert "int4" in titles[1]
