@@ -1,6 +1,8 @@
 // A click that was answered before Streamlit hears of it: drawing the control and asking the server takes as
 // long as the answer, which is painted first.
 
+import { oncePainted } from "../page/motion.js";
+
 // Clicks that are given to the page for the second time.
 const REPEATED = new WeakSet();
 
@@ -12,7 +14,7 @@ export function holdUntilPainted(event) {
   if (list) list.style.opacity = "0";
   const again = new PointerEvent(event.type, event);
   REPEATED.add(again);
-  requestAnimationFrame(() => setTimeout(() => event.target.dispatchEvent(again)));
+  oncePainted(() => event.target.dispatchEvent(again));
 }
 
 // Whether an event may be held: a click of a person's, for the first time.

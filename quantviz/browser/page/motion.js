@@ -1,8 +1,14 @@
-// Things that move by themselves, one frame after the other, until they are done or something else begins.
+// Frames: what waits for the next one, and things that move by themselves, one frame after the other, until
+// they are done or something else begins.
 
 // Whether a person has asked for pages on which nothing moves by itself.
 export function isStill() {
   return window.matchMedia("(prefers-reduced-motion: reduce)").matches;
+}
+
+// Call `act` once the next frame was painted.
+export function oncePainted(act) {
+  requestAnimationFrame(() => setTimeout(act));
 }
 
 export class Motion {

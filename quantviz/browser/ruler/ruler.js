@@ -5,7 +5,7 @@
 import { sharpen } from "../page/canvas.js";
 import { setAttribute } from "../page/elements.js";
 import { fitChartsOnPaper } from "../panels/paper.js";
-import { Motion, isStill } from "../page/motion.js";
+import { Motion, isStill, oncePainted } from "../page/motion.js";
 import { SHARED } from "../page/component.js";
 import { GLIDE, isAnotherComb, pictureBetween } from "./glide.js";
 import { Grasp } from "./grasp.js";
@@ -98,8 +98,9 @@ export class Ruler {
     this.room = this.settings.wall ? roomOnScreen(this.root, this.observer) : 0;
   }
 
-  // Draw a picture now, and place the handles. `glides` says that the page chose it, not a hand: then teeth
-  // glide to their new places under the same values, also from a ruler that stood here before this one.
+  // Draw a picture now, and place the handles: without a hand on them once it was painted, as no eye sees
+  // them. `glides` says that the page chose it, not a hand: then teeth glide to their new places under the
+  // same values, also from a ruler that stood here before this one.
   show(picture, glides = false) {
     const before = this.gliding ?? this.picture ?? SHARED.ruled;
     this.picture = SHARED.ruled = picture;
@@ -107,7 +108,7 @@ export class Ruler {
     this.shown += 1;
     this.stopGliding();
     this.measureRoom();
-    this.repaint();
+    this.repaint(!glides && !this.grasp.hand);
     if (glides && !this.grasp.hand && this.width && isAnotherComb(before, picture) && !isStill())
       this.glideFrom(before);
   }
@@ -138,7 +139,7 @@ export class Ruler {
     this.gliding = null;
   }
 
-  repaint() {
+  repaint(placesLater = false) {
     if (!this.picture || !this.width) return;
     const { hand } = this.grasp;
     const picture = (this.seen = pictureInHand(this.picture, hand?.message ?? this.released));
@@ -151,8 +152,16 @@ export class Ruler {
     // What is not to be told yet is no picture without a name.
     setAttribute(this.canvas, "role", words.label ? "img" : "presentation");
     setAttribute(this.canvas, "aria-label", words.label || null);
-    const { axis, bands, marks, settings } = this;
-    this.handles = this.on.move ? handlesOf(picture, axis, bands, marks, words, settings.writing, hand) : [];
+    if (placesLater) oncePainted(() => this.place());
+    else this.place();
+  }
+
+  // Place all that can be taken on the picture that was painted last.
+  place() {
+    const { seen, axis, bands, marks, settings } = this;
+    const { hand } = this.grasp;
+    const words = { ...settings.words, ...seen.words };
+    this.handles = this.on.move ? handlesOf(seen, axis, bands, marks, words, settings.writing, hand) : [];
     this.placeHandles(hand);
     this.placeTakes();
   }
