@@ -20,7 +20,7 @@ from quantviz.schemes.arithmetic import HALVES
 from quantviz.schemes.scheme import Scheme
 from quantviz.sources import Source
 from quantviz.sources.base import AtHand, of_tensor
-from quantviz.sources.local import LocalTensor, local_version, open_local
+from quantviz.sources.local import local_version, open_local
 from quantviz.ui.shell import undo
 from quantviz.ui.shell.bounds import HEAVY_ELEMENTS, SESSION_BYTES, UPLOAD_BYTES
 from quantviz.ui.shell.heavy_work import heavily
@@ -190,14 +190,15 @@ def loudness_of(source: Source) -> npt.NDArray[np.float32] | None:
     other tensor.
     """
     weight = source.unedited
-    if not isinstance(weight, LocalTensor):
+    if weight.checkpoint is None:
         return None
 
     def make() -> npt.NDArray[np.float32] | None:
         from quantviz.layers.captures import inputs_beside
         from quantviz.streaming.regions import read_whole
 
-        inputs = inputs_beside(catalog_of(weight.file, weight.read_as), weight.name)
+        listed = weight.listed(at_hand())
+        inputs = inputs_beside(*listed) if listed else None
         if inputs is None:
             return None
         squares = read_whole(inputs).double().square().mean(0)
