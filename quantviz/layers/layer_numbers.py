@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -25,7 +26,10 @@ _AT_ONCE = 256
 
 
 def numbers_of(layer: Captured, result: LayerResult) -> dict[str, Any]:
-    """Return the record of a layer: its sizes, schemes, errors, weight SQNR and loudest channels."""
+    """Return the record of a layer: its sizes, schemes, errors, weight SQNR and loudest channels.
+
+    Its reason is None, or a note where the tokens held back cannot show an error.
+    """
     used, held_back = result.rel_out
     return {
         **_sizes(layer, result.weights.scheme, result.inputs.scheme),
@@ -35,7 +39,7 @@ def numbers_of(layer: Captured, result: LayerResult) -> dict[str, Any]:
         "rel_out_held_back": held_back,
         "weight_sqnr_db": result.weights.sqnr_db,
         **_loudest(result.channels),
-        "reason": None,
+        "reason": Note.of("layer_silent", layer=layer.name) if result.is_silent else None,
     }
 
 
@@ -93,7 +97,7 @@ def best_of_all(
             continue
         best = min(found, key=lambda result: result.rel_out.held_back)
         nearest, error = (result.rel_out.held_back for result in (found[0], best))
-        more = {"rel_out_nearest": nearest, "times_less": nearest / error if error else None}
+        more = {"rel_out_nearest": nearest, "times_less": nearest / error if 0 < error < math.inf else None}
         yield {**numbers_of(layer, best), **more}
 
 
@@ -101,7 +105,7 @@ def best_of_all(
 class MomentErrors:
     """The output error of a layer of which only the inputs' second moments are known."""
 
-    #: Σ H_jj Σ(ŵ − w)² / Σ H_jj Σw².
+    #: Σ H_jj Σ(ŵ − w)² / Σ H_jj Σw²: 0 without an error, inf where only the divisor is 0.
     rel_out: float
     #: The weight's error in each input channel, Σ(ŵ − w)² over outputs, and H_jj times that: float64
     #: (inputs,).
@@ -140,8 +144,7 @@ def errors_by_moments(weight: Any, moments: torch.Tensor, weights: Scheme | str)
         errors += operand.changes(slice(start, stop)).square().sum(0)
         power += operand.values(slice(start, stop)).to(torch.float64).square().sum(0)
     cost = squares * errors
-    whole = float((squares * power).sum())
-    rel_out = float(cost.sum()) / whole if whole else 0.0
+    rel_out = float(torch.where(cost.sum() == 0, 0.0, cost.sum() / (squares * power).sum()))
     return MomentErrors(rel_out, errors, cost, operand, (*operand.notes, Note.of("layer_moments")))
 
 
