@@ -15,11 +15,14 @@ from quantviz.evaluation.moments import Moments
 from quantviz.layers.captures import Captured
 from quantviz.layers.causes import Channels
 from quantviz.layers.layer_result import LayerResult
+from quantviz.layers.layer_result import layer as layer_of
 from quantviz.layers.methods.chain import Chain
 from quantviz.layers.operands import Operand, scheme_of, weight_operand
+from quantviz.pickling import Picklable
 from quantviz.schemes.scheme import Scheme
 from quantviz.sources.random import Normal
 from quantviz.streaming.threads import runs_between
+from quantviz.tensors.lazy import Stored
 
 #: Outputs of a weight that are read at a time.
 _AT_ONCE = 256
@@ -99,6 +102,44 @@ def best_of_all(
         nearest, error = (result.rel_out.held_back for result in (found[0], best))
         more = {"rel_out_nearest": nearest, "times_less": nearest / error if 0 < error < math.inf else None}
         yield {**numbers_of(layer, best), **more}
+
+
+@dataclass(frozen=True)
+class ColumnScaling(Picklable):
+    """The output error of a weight on the tokens held back, to nearest and with AWQ's scaling of columns."""
+
+    nearest: float
+    scaled: float
+    #: Numbers of tokens that the scaling was found on, and of those held back.
+    used: int
+    held_back: int
+
+
+def column_scaling(weight: Stored, *, inputs: torch.Tensor, scheme: Scheme) -> ColumnScaling | None:
+    """Return the effect of AWQ's scaling of a weight's columns by its inputs, which the layer before can do
+    for nothing: s_j = mean|x_j|^r, r from a grid. None where it does not fit, or leaves no less error.
+
+    Args:
+        weight: W, (outputs, inputs).
+        inputs: X, float32 (tokens, inputs).
+        scheme: The scheme of the weight.
+
+    >>> from quantviz.layers.built_in import BuiltInLayer
+    >>> from quantviz.schemes.recipes import RECIPES
+    >>> found = BuiltInLayer("loud_input").open()
+    >>> done = column_scaling(found.weight, inputs=found.inputs, scheme=RECIPES["int4_per_row"])
+    >>> done.scaled < done.nearest, done.used, done.held_back
+    (True, 3, 1)
+    """
+    try:
+        nearest, scaled = (layer_of(weight, inputs, scheme, None, method=each) for each in (None, "awq"))
+    except QuantVizError:
+        return None
+    before, after = nearest.rel_out.held_back, scaled.rel_out.held_back
+    if not after < before < math.inf:
+        return None
+    tokens = nearest.held_back.long().bincount(minlength=2).tolist()
+    return ColumnScaling(before, after, *tokens)
 
 
 @dataclass(frozen=True, eq=False)

@@ -185,6 +185,16 @@ def study_of(state: LabState, scheme: Scheme | None = None) -> Study:
     )
 
 
+def inputs_of(source: Source) -> torch.Tensor | None:
+    """Return the inputs of a captured weight, float32 (tokens, inputs); None of any other tensor."""
+    from quantviz.layers.captures import inputs_beside
+    from quantviz.streaming.regions import read_whole
+
+    listed = source.unedited.listed(at_hand())
+    inputs = inputs_beside(*listed) if listed else None
+    return None if inputs is None else read_whole(inputs)
+
+
 def loudness_of(source: Source) -> npt.NDArray[np.float32] | None:
     """Return the root mean square of each input channel of a captured weight, float32 (inputs,); None of any
     other tensor.
@@ -194,15 +204,10 @@ def loudness_of(source: Source) -> npt.NDArray[np.float32] | None:
         return None
 
     def make() -> npt.NDArray[np.float32] | None:
-        from quantviz.layers.captures import inputs_beside
-        from quantviz.streaming.regions import read_whole
-
-        listed = weight.listed(at_hand())
-        inputs = inputs_beside(*listed) if listed else None
+        inputs = inputs_of(weight)
         if inputs is None:
             return None
-        squares = read_whole(inputs).double().square().mean(0)
-        found: npt.NDArray[np.float32] = squares.sqrt().float().numpy()
+        found: npt.NDArray[np.float32] = inputs.double().square().mean(0).sqrt().float().numpy()
         return found
 
     return kept(weight, "loudness of inputs", make, aside=True)
