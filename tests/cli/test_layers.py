@@ -2,6 +2,7 @@
 
 import json
 import math
+from pathlib import Path
 from urllib.parse import parse_qsl, urlsplit
 
 import numpy as np
@@ -11,10 +12,13 @@ from click.testing import CliRunner
 from safetensors.torch import save_file
 
 import quantviz as qv
+from quantviz import cli
+from quantviz.checkpoints.profiles import PROFILES
 from quantviz.cli import quantviz
 from quantviz.lab.layer_state import read_link
 from quantviz.layers.captures import Captured, Layers
 from quantviz.layers.layer_numbers import errors_by_moments
+from quantviz.layers.methods.chain import METHODS
 from quantviz.text import languages
 from tests.helpers.importance_file import write_dat
 
@@ -263,3 +267,10 @@ def test_moments_that_miss_the_weight_hide_no_error():
     moments = torch.tensor([0.0, 1.0])
     assert errors_by_moments(weight, moments, "binary_absmean").rel_out == math.inf
     assert errors_by_moments(weight, moments, "int4_per_tensor").rel_out == 0
+
+
+def test_the_commands_page_names_every_method_and_the_help_every_engine():
+    page = Path(cli.__file__).with_name("README.md").read_text(encoding="utf-8")
+    assert [name for name in METHODS if f"`{name}`" not in page] == []
+    shown = " ".join(run("scan", "--help").stdout.split())
+    assert [each.name for each in PROFILES.values() if each.name not in shown] == []
