@@ -39,7 +39,7 @@ def fit_codebook(x: Any, scheme: Scheme | str = "int4_per_tensor") -> Scheme:
     Raises:
         QuantVizError: The scheme has too many codes, or `x` has no finite numbers.
 
-    >>> fit_codebook([[0.0, 0.25, 1.0, 1.25, 1.5]], "int1").format
+    >>> fit_codebook([[0.0, 0.25, 1.0, 1.25, 1.5]], Scheme("int1", "asymmetric")).format
     'codebook(0.125,1.25)'
     """
     scheme = as_scheme(scheme)

@@ -25,12 +25,11 @@ from quantviz.cli.layer_arguments import (
 from quantviz.cli.output import FOUND, Output, complain, language, put, say, with_output, write
 from quantviz.cli.tensors import takes_outputs_axis
 from quantviz.cli.text_table import text_table
-from quantviz.errors import QuantVizError
+from quantviz.errors import Note, QuantVizError
 from quantviz.schemes.orientation import Orientation
 from quantviz.text import text
 
 if TYPE_CHECKING:
-    from quantviz.layers.captures import Captured
     from quantviz.layers.layer_result import LayerResult
 
 
@@ -71,8 +70,8 @@ def layer(**arguments: Any) -> None:
     and on those held back.
     """
     request = _Request(**arguments)
-    name, rel_out = _answered(request)
-    if say_bound(name, rel_out, request.fail_over):
+    name, rel_out, silent = _answered(request)
+    if say_bound(name, rel_out, request.fail_over, silent):
         raise click.exceptions.Exit(FOUND)
 
 
@@ -95,12 +94,14 @@ class _Request:
     output: Output
 
 
-def _answered(request: _Request) -> tuple[str, float]:
-    """Write the answer; return the layer's name and its error.
+def _answered(request: _Request) -> tuple[str, float, Note | None]:
+    """Write the answer; return the layer's name, its error, and the note where that measures nothing.
 
     Raises:
         QuantVizError: The arguments are not those of one layer, or it cannot be opened or quantized.
     """
+    from quantviz.layers.layer_numbers import numbers_of
+
     scheme = scheme_named(request.weight_scheme, "weights")
     beside = (request.weights, request.inputs, request.imatrix)
     if request.capture is not None and not any(beside):
@@ -111,15 +112,16 @@ def _answered(request: _Request) -> tuple[str, float]:
         name, weight = weight_of(request.weights, request.outputs_axis)
         found = _by_moments(name, weight, request.imatrix, scheme)
         write(request.output, found)
-        return name, found["rel_out"]
+        return name, found["rel_out"], None
     else:
         raise QuantVizError("cli.one_layer")
     inputs = scheme_named(request.input_scheme, "inputs")
     result = chosen.result(scheme, inputs, method=request.method, static=not request.dynamic)
-    cell = _put_layer(request.output, chosen, result)
+    record = numbers_of(chosen, result)
+    cell = _put_layer(request.output, record, result)
     if request.app is not None:
         say_address(request.app, _source_of(request, chosen.name), result, cell)
-    return chosen.name, result.rel_out.held_back
+    return chosen.name, result.rel_out.held_back, record["reason"]
 
 
 def _source_of(request: _Request, name: str) -> Found:
@@ -138,13 +140,10 @@ def _source_of(request: _Request, name: str) -> Found:
     return OwnLayer(*(source for source, _ in parts)), folders
 
 
-def _put_layer(output: Output, chosen: Captured, result: LayerResult) -> tuple[int, int]:
+def _put_layer(output: Output, record: dict[str, Any], result: LayerResult) -> tuple[int, int]:
     """Write a layer's record, or for people its error and the parts of it, with the sentences below; return
     the output cell that these are on: the worst one.
     """
-    from quantviz.layers.layer_numbers import numbers_of
-
-    record = numbers_of(chosen, result)
     parts = {name: part for name, part in result.parts.items() if any(part.share)}
     shares = {f"{name}_share": part.share.held_back for name, part in result.parts.items()}
     token = int(result.by_token.nan_to_num(posinf=0).argmax())
@@ -159,10 +158,9 @@ def _put_layer(output: Output, chosen: Captured, result: LayerResult) -> tuple[i
         put(output, f"{text_table(columns, rows, None)[0]}\n")
         _say_facts(record)
     else:
-        del record["reason"]
-        write(
-            output, {**record, **shares, "worst_cell": [token, place], "culprit": culprit.params["channel"]}
-        )
+        reason = record["reason"] and record["reason"].message(language())
+        more = {"worst_cell": [token, place], "culprit": culprit.params.get("channel"), "reason": reason}
+        write(output, {**record, **shares, **more})
     say("cli.layer.worst", token=token, output=place)
     complain(culprit)
     # The weight and the inputs have the same remarks.

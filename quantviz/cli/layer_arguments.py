@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 import click
 
 from quantviz.cli.lab_source import lab_source
-from quantviz.cli.output import Bound, language, say
+from quantviz.cli.output import Bound, complain, language, say
 from quantviz.cli.tensors import open_tensor, written_source
-from quantviz.errors import QuantVizError
+from quantviz.errors import Note, QuantVizError
 from quantviz.schemes.orientation import Orientation
 from quantviz.text import DEFAULT_LANGUAGE
 
@@ -179,9 +179,13 @@ def moments_of(imatrix: str, name: str) -> torch.Tensor:
     return found.columns(0, ())
 
 
-def say_bound(name: str, rel_out: float, most: float | None) -> bool:
-    """Print the sentence for a layer whose error is above the bound, and return whether it is."""
-    above = most is not None and not rel_out <= most
-    if above:
+def say_bound(name: str, rel_out: float, most: float | None, silent: Note | None = None) -> bool:
+    """Print the sentence for a layer whose error is above the bound, and the note on one whose tokens held
+    back cannot show an error; return whether a bound is not kept: by the latter neither.
+    """
+    if silent is not None:
+        complain(silent)
+    if most is not None and not rel_out <= most:
         say("cli.above", layer=name, rel_out=rel_out, most=most)
-    return above
+        return True
+    return most is not None and silent is not None

@@ -76,7 +76,9 @@ def layers(
     if refused:
         say("cli.layers.refused", count=len(refused), reason=refused[0]["reason"].message(language()))
     above = [
-        say_bound(row["layer"], row["rel_out_held_back"], fail_over) for row in rows if row["status"] == "ok"
+        say_bound(row["layer"], row["rel_out_held_back"], fail_over, row["reason"])
+        for row in rows
+        if row["status"] == "ok"
     ]
     if refused or any(above):
         raise click.exceptions.Exit(FOUND)

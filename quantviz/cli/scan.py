@@ -63,8 +63,8 @@ _FOR_PEOPLE = (
 @click.option(
     "--engine",
     metavar="NAME",
-    help="Measure what this engine quantizes, in the types that it uses: llama.cpp, vllm, … Without one: the "
-    "matrices that engines quantize.",
+    help="Measure what this engine quantizes, in the types that it uses: llama.cpp, vllm, modelopt, "
+    "onnxruntime, torchao, bitsandbytes, mlx or litert. Without one: the matrices that engines quantize.",
 )
 @click.option(
     "--include",

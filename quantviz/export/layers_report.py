@@ -38,7 +38,7 @@ class _Quantity:
     """A number that a map shows."""
 
     name: str
-    #: The logarithm of the error, to any base: the larger, the stronger the colour.
+    #: The logarithm of the error, to any base: the larger, the stronger the colour; −inf without an error.
     badness: Callable[[float], float]
     #: Returns the number as it is printed.
     printed: Callable[[float], str]
@@ -46,7 +46,11 @@ class _Quantity:
 
 _MAPS = (
     _Quantity("weight_sqnr_db", lambda value: -value, lambda value: f"{value:.1f}"),
-    _Quantity("rel_out_held_back", math.log, lambda value: number(value, 2)),
+    _Quantity(
+        "rel_out_held_back",
+        lambda value: math.log(value) if value else -math.inf,
+        lambda value: number(value, 2),
+    ),
 )
 
 
@@ -70,7 +74,7 @@ def layers_page(rows: Sequence[Row], *, title: str, language: str = DEFAULT_LANG
     headings = [(word(name), "" if name in _OF_WORDS else "number") for name in _COLUMNS]
     table = [[_cell(row.get(name)) for name in _COLUMNS] for row in known]
     body += [f"<h2>{word('table')}</h2>", html_table(headings, table)]
-    refused = [row for row in rows if row["status"] != "ok"]
+    refused = [row for row in rows if row["reason"]]
     if refused:
         body.append(f"<h2>{word('refused')}</h2>")
         headings = [(word("layer"), ""), (word("reason"), "")]
@@ -86,9 +90,10 @@ def _map(kinds: KindMap, rows: Sequence[Row], quantity: _Quantity, word: Callabl
         for name, row in by_name.items()
         if row["status"] == "ok" and row[quantity.name] is not None
     }
-    levels = {name: quantity.badness(value) for name, value in values.items() if 0 < value < math.inf}
-    low = min(levels.values(), default=0.0)
-    span = max(max(levels.values(), default=0.0) - low, 1e-9)
+    levels = {name: quantity.badness(value) for name, value in values.items()}
+    finite = [level for level in levels.values() if math.isfinite(level)]
+    low = min(finite, default=0.0)
+    span = max(max(finite, default=0.0) - low, 1e-9)
     head = "".join(f'<th scope="col"><span>{escaped(kind)}</span></th>' for kind in kinds.kinds)
     lines = [f'<table class="map"><thead><tr><th>{word("number")}</th>{head}</tr></thead><tbody>']
     for numbers in kinds.rows:
@@ -100,7 +105,8 @@ def _map(kinds: KindMap, rows: Sequence[Row], quantity: _Quantity, word: Callabl
             elif name not in values:
                 cells.append(f'<td title="{escaped(name)}">×</td>')
             else:
-                share = round(_FULL * (levels[name] - low) / span) if name in levels else 0
+                # An error beside outputs that are all 0 is inf, the worst of all.
+                share = round(_FULL * min(max(0.0, (levels[name] - low) / span), 1.0))
                 shown = quantity.printed(values[name])
                 cells.append(f'<td style="--w:{share}" title="{escaped(name)}">{shown}</td>')
         place = ".".join(map(str, numbers))

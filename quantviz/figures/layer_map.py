@@ -123,7 +123,8 @@ def error_maps(
     span = max(most - min(finite, default=0.0), _LEAST_DB)
 
     def square(row: Mapping[str, Any], value: float | None) -> LayerSquare:
-        strength = None if value is None else (most - min(value, most)) / span
+        # An error beside outputs that are all 0 has −∞ dB.
+        strength = None if value is None else min((most - min(value, most)) / span, 1.0)
         return LayerSquare(row["layer"], strength, _written(value), _card(row, language))
 
     weights, outputs = (
@@ -162,7 +163,7 @@ def _card(row: Mapping[str, Any], language: str) -> str:
         "channel": row["loud_input"],
     }
     lines = [text(f"layers_map.card.{line}", language, **values) for line in ("sqnr", "error", "loud")]
-    return "<br>".join((name, *lines))
+    return "<br>".join((name, *lines, *([html.escape(row["reason"])] if row["reason"] else [])))
 
 
 def _places(kinds: KindMap, columns: int) -> dict[str, tuple[int, int]]:

@@ -160,7 +160,12 @@ def channels_of(layer: Layer, held_back: torch.Tensor) -> Channels:
 
 
 def note_on_culprit(products: Products, channels: Channels) -> Note:
-    """Return the sentence on the channel that contributes most to the error of an output cell."""
+    """Return the sentence on the channel that contributes most to the error of an output cell.
+
+    Where all errors of products are 0 there is none, and the note has no `channel`.
+    """
+    if not bool(products.contributions.any()):
+        return Note.of("layer_no_error")
     channel = int(products.channels[0])
     percent = 100 * float(products.shares[0])
     written = f"{percent:.{1 if abs(percent) < CULPRIT else 0}f}".replace("-", "−")

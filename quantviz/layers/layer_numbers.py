@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,18 +15,24 @@ from quantviz.evaluation.moments import Moments
 from quantviz.layers.captures import Captured
 from quantviz.layers.causes import Channels
 from quantviz.layers.layer_result import LayerResult
+from quantviz.layers.layer_result import layer as layer_of
 from quantviz.layers.methods.chain import Chain
 from quantviz.layers.operands import Operand, scheme_of, weight_operand
+from quantviz.pickling import Picklable
 from quantviz.schemes.scheme import Scheme
 from quantviz.sources.random import Normal
 from quantviz.streaming.threads import runs_between
+from quantviz.tensors.lazy import Stored
 
 #: Outputs of a weight that are read at a time.
 _AT_ONCE = 256
 
 
 def numbers_of(layer: Captured, result: LayerResult) -> dict[str, Any]:
-    """Return the record of a layer: its sizes, schemes, errors, weight SQNR and loudest channels."""
+    """Return the record of a layer: its sizes, schemes, errors, weight SQNR and loudest channels.
+
+    Its reason is None, or a note where the tokens held back cannot show an error.
+    """
     used, held_back = result.rel_out
     return {
         **_sizes(layer, result.weights.scheme, result.inputs.scheme),
@@ -35,7 +42,7 @@ def numbers_of(layer: Captured, result: LayerResult) -> dict[str, Any]:
         "rel_out_held_back": held_back,
         "weight_sqnr_db": result.weights.sqnr_db,
         **_loudest(result.channels),
-        "reason": None,
+        "reason": Note.of("layer_silent", layer=layer.name) if result.is_silent else None,
     }
 
 
@@ -93,15 +100,53 @@ def best_of_all(
             continue
         best = min(found, key=lambda result: result.rel_out.held_back)
         nearest, error = (result.rel_out.held_back for result in (found[0], best))
-        more = {"rel_out_nearest": nearest, "times_less": nearest / error if error else None}
+        more = {"rel_out_nearest": nearest, "times_less": nearest / error if 0 < error < math.inf else None}
         yield {**numbers_of(layer, best), **more}
+
+
+@dataclass(frozen=True)
+class ColumnScaling(Picklable):
+    """The output error of a weight on the tokens held back, to nearest and with AWQ's scaling of columns."""
+
+    nearest: float
+    scaled: float
+    #: Numbers of tokens that the scaling was found on, and of those held back.
+    used: int
+    held_back: int
+
+
+def column_scaling(weight: Stored, *, inputs: torch.Tensor, scheme: Scheme) -> ColumnScaling | None:
+    """Return the effect of AWQ's scaling of a weight's columns by its inputs, which the layer before can do
+    for nothing: s_j = mean|x_j|^r, r from a grid. None where it does not fit, or leaves no less error.
+
+    Args:
+        weight: W, (outputs, inputs).
+        inputs: X, float32 (tokens, inputs).
+        scheme: The scheme of the weight.
+
+    >>> from quantviz.layers.built_in import BuiltInLayer
+    >>> from quantviz.schemes.recipes import RECIPES
+    >>> found = BuiltInLayer("loud_input").open()
+    >>> done = column_scaling(found.weight, inputs=found.inputs, scheme=RECIPES["int4_per_row"])
+    >>> done.scaled < done.nearest, done.used, done.held_back
+    (True, 3, 1)
+    """
+    try:
+        nearest, scaled = (layer_of(weight, inputs, scheme, None, method=each) for each in (None, "awq"))
+    except QuantVizError:
+        return None
+    before, after = nearest.rel_out.held_back, scaled.rel_out.held_back
+    if not after < before < math.inf:
+        return None
+    tokens = nearest.held_back.long().bincount(minlength=2).tolist()
+    return ColumnScaling(before, after, *tokens)
 
 
 @dataclass(frozen=True, eq=False)
 class MomentErrors:
     """The output error of a layer of which only the inputs' second moments are known."""
 
-    #: Σ H_jj Σ(ŵ − w)² / Σ H_jj Σw².
+    #: Σ H_jj Σ(ŵ − w)² / Σ H_jj Σw²: 0 without an error, inf where only the divisor is 0.
     rel_out: float
     #: The weight's error in each input channel, Σ(ŵ − w)² over outputs, and H_jj times that: float64
     #: (inputs,).
@@ -140,8 +185,7 @@ def errors_by_moments(weight: Any, moments: torch.Tensor, weights: Scheme | str)
         errors += operand.changes(slice(start, stop)).square().sum(0)
         power += operand.values(slice(start, stop)).to(torch.float64).square().sum(0)
     cost = squares * errors
-    whole = float((squares * power).sum())
-    rel_out = float(cost.sum()) / whole if whole else 0.0
+    rel_out = float(torch.where(cost.sum() == 0, 0.0, cost.sum() / (squares * power).sum()))
     return MomentErrors(rel_out, errors, cost, operand, (*operand.notes, Note.of("layer_moments")))
 
 

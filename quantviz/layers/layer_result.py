@@ -167,6 +167,11 @@ class LayerResult(Picklable):
         return self._errors.rel_out
 
     @property
+    def is_silent(self) -> bool:
+        """Return whether XWᵀ is 0 over the tokens held back though W is not: `rel_out` measures nothing."""
+        return not bool(self._errors.signal.total.held_back) and bool(self.channels.w_max.any())
+
+    @property
     def by_token(self) -> torch.Tensor:
         """Return the same number for each token, float64 (tokens,); `held_back` has their sides."""
         return self._errors.by_token

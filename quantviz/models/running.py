@@ -222,14 +222,16 @@ def divergence(before: Scores, after: Scores) -> float:
 
 
 def relative_error(changed: torch.Tensor, before: torch.Tensor) -> float:
-    """Return ‖changed − before‖² / ‖before‖².
+    """Return ‖changed − before‖² / ‖before‖²: 0 without an error, inf where only the divisor is 0.
 
     >>> relative_error(torch.tensor([3.0, 5.0]), torch.tensor([3.0, 4.0]))
     0.04
+    >>> relative_error(torch.zeros(2), torch.zeros(2)), relative_error(torch.ones(2), torch.zeros(2))
+    (0.0, inf)
     """
     signal = before.to(torch.float64)
-    error = changed.to(torch.float64) - signal
-    return (error.square().sum() / signal.square().sum()).item()
+    squares = (changed.to(torch.float64) - signal).square().sum()
+    return torch.where(squares == 0, 0.0, squares / signal.square().sum()).item()
 
 
 def layer_numbers(model: str, rounded: Rounded, inputs: torch.Tensor) -> LayerNumbers:

@@ -77,6 +77,12 @@ class Source(Protocol):
 
         return InMemory(self.tensor())
 
+    def listed(self, at_hand: AtHand) -> tuple[Catalog, str] | None:
+        """Return the open file in the server's folder that lists it, and its name there; none if it has no
+        file there.
+        """
+        return None
+
     # ---- its name ----
 
     def title(self, language: str) -> str:

@@ -298,6 +298,9 @@ class LocalTensor(InFile):
         """Return the tensor, mapped from its file if possible."""
         return self.stored(at_hand.catalog(self.file, self.read_as))
 
+    def listed(self, at_hand: AtHand) -> tuple[Catalog, str]:
+        return self._catalog(at_hand.catalog(self.file, self.read_as)), self.name
+
     @property
     def checkpoint(self) -> str | None:
         return self.file

@@ -13,7 +13,7 @@ from quantviz.layers.layer_numbers import output_sqnr_db
 from quantviz.sources import LocalTensor, Normal, write_source
 from quantviz.sources.local import FOLDER
 from quantviz.ui.layers.words import percent
-from tests.helpers.session import address, chart, healthy, opened, panels, result
+from tests.helpers.session import address, chart, healthy, opened, panels, result, turned
 
 PAGE = "pages/explore/checkpoints.py"
 PAIR = ("int4_per_row", "int8_per_row")
@@ -97,3 +97,21 @@ def test_the_lab_weights_the_error_of_a_captured_weight_by_its_inputs(file, monk
     at = opened(t="normal(rows=4,cols=4,seed=1)", s=scheme, e="seen", lang="en")
     np.testing.assert_array_equal(panels(at)[3], result(at).error)
     assert "without inputs" in " ".join(each.value for each in at.caption)
+
+
+def test_blame_offers_scaling_by_the_inputs_of_a_captured_weight(file, monkeypatch):
+    monkeypatch.setenv(FOLDER, str(file.parent))
+    scheme = "int4,symmetric,per_channel(axis=0),min_max,course"
+
+    def sentence(form):
+        at = turned(opened(t=form, s=scheme, lang="en"), "blame")
+        return " ".join(each.value for each in at.markdown).replace("\\", "").replace("\u2060", "")
+
+    said = sentence(write_source(LocalTensor.of(file.name, "h.1.up.weight")))
+    loud = layers()["h.1.up"]
+    nearest, scaled = (loud.result(scheme, None, method=each) for each in (None, "awq"))
+    before, after = (output_sqnr_db(each.rel_out.held_back) for each in (nearest, scaled))
+    assert after > before + 1
+    assert f"SQNR of the outputs from {before:.3g} to {after:.3g} dB" in said
+    assert "scales are from 12 tokens of this capture, decibels from the 4 held back" in said
+    assert "by the activations" not in sentence("normal(rows=6,cols=8,seed=5)")

@@ -1,6 +1,8 @@
 """`quantviz layer` and `quantviz layers`: their numbers, their sentences and their exit statuses."""
 
 import json
+import math
+from pathlib import Path
 from urllib.parse import parse_qsl, urlsplit
 
 import numpy as np
@@ -10,10 +12,13 @@ from click.testing import CliRunner
 from safetensors.torch import save_file
 
 import quantviz as qv
+from quantviz import cli
+from quantviz.checkpoints.profiles import PROFILES
 from quantviz.cli import quantviz
 from quantviz.lab.layer_state import read_link
 from quantviz.layers.captures import Captured, Layers
 from quantviz.layers.layer_numbers import errors_by_moments
+from quantviz.layers.methods.chain import METHODS
 from quantviz.text import languages
 from tests.helpers.importance_file import write_dat
 
@@ -229,3 +234,43 @@ def test_a_method_is_the_librarys_and_the_best_one_is_taken_for_each_layer(folde
     done = CliRunner().invoke(quantviz, ["layers", str(capture), "--methods", "gtpq"])
     assert done.exit_code != 0
     assert "gptq" in done.output
+
+
+@pytest.mark.parametrize("language", languages())
+def test_outputs_that_are_all_0_pass_no_gate(tmp_path, language):
+    file = tmp_path / "silent.safetensors"
+    x = drawn(16, 8, seed=1)
+    x[:, 0] = 0
+    # An output of channel 0 alone: binary codes have no 0, and so an error beside it.
+    alone = torch.eye(8)[:4] * torch.eye(8)[0]
+    made = (("0.dead", drawn(4, 8, seed=2), 0 * x), ("0.alone", alone, x), ("0.zeros", 0 * alone, x))
+    Layers(tuple(Captured(name, "linear", w, each, None, 16) for name, w, each in made)).save(file)
+
+    def gate(scheme, name, status):
+        gated = ("layers", file, "-w", scheme, "-a", "none", "--include", name, "--fail-over", 1e300)
+        return run(*gated, "--format", "json", "--lang", language, status=status)
+
+    for scheme, name, rel_out in (("int4_per_tensor", "0.dead", 0), ("binary_absmean", "0.alone", None)):
+        done = gate(scheme, name, 1)
+        (row,) = json.loads(done.stdout)
+        assert (row["rel_out_held_back"], row["reason"].partition(name)[1]) == (rel_out, name)
+        assert row["reason"] in done.stderr
+    assert json.loads(gate("int4_per_tensor", "0.zeros", 0).stdout)[0]["reason"] is None
+    one = ("layer", file, "0.dead", "-w", "int4_per_tensor", "-a", "none", "--fail-over", 1e300)
+    assert "0 %" not in run(*one, "--lang", language, status=1).stderr
+    page = run("layers", file, "-w", "binary_absmean", "--format", "html").stdout
+    assert '<td style="--w:60" title="0.alone">∞</td>' in page
+
+
+def test_moments_that_miss_the_weight_hide_no_error():
+    weight = torch.tensor([[1.0, 0.0], [0.5, 0.0]])
+    moments = torch.tensor([0.0, 1.0])
+    assert errors_by_moments(weight, moments, "binary_absmean").rel_out == math.inf
+    assert errors_by_moments(weight, moments, "int4_per_tensor").rel_out == 0
+
+
+def test_the_commands_page_names_every_method_and_the_help_every_engine():
+    page = Path(cli.__file__).with_name("README.md").read_text(encoding="utf-8")
+    assert [name for name in METHODS if f"`{name}`" not in page] == []
+    shown = " ".join(run("scan", "--help").stdout.split())
+    assert [each.name for each in PROFILES.values() if each.name not in shown] == []

@@ -19,6 +19,7 @@ from quantviz.layers.methods.contract import (
     as_quantized,
     between,
     one_of,
+    relative,
 )
 from quantviz.quantization.quantizer import found_by_reference, quantize, quantize_in_ranges
 from quantviz.schemes.calibration import Range
@@ -138,7 +139,7 @@ def _loss(task: Task, scales: torch.Tensor) -> float:
         return task.output_error(w_hat)
     # Fewer tokens than inputs: their outputs are cheaper than H.
     error = float((task.x @ (w_hat - task.w).T).square().sum())
-    return error / float((task.x @ task.w.T).square().sum()) if error else 0.0
+    return relative(error, float((task.x @ task.w.T).square().sum()))
 
 
 @dataclass(frozen=True)
@@ -179,7 +180,7 @@ def kept_apart(
     def without(order: torch.Tensor) -> float:
         left = error.clone()
         left[:, order[:count]] = w[:, order[:count]].to(torch.float16).to(torch.float64) - w[:, order[:count]]
-        return float((seen @ left.T).square().sum()) / signal
+        return relative(float((seen @ left.T).square().sum()), signal)
 
     def loudest(values: torch.Tensor) -> torch.Tensor:
         return values.abs().mean(0).argsort(descending=True, stable=True)
@@ -190,7 +191,7 @@ def kept_apart(
     ]
     return KeptApart(
         count,
-        float((seen @ error.T).square().sum()) / signal,
+        relative(float((seen @ error.T).square().sum()), signal),
         without(loudest(x[~held_back])),
         without(loudest(w)),
         sum(drawn) / len(drawn),

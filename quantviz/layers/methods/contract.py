@@ -11,6 +11,7 @@ Each asks the reference for every rounding to the grid: `quantize`, `choose_qpar
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -85,14 +86,25 @@ class Task:
         return Task(basis.of_weights(self.w), basis.of_inputs(self.x), self.weights, self.inputs, self.seed)
 
     def output_error(self, w_hat: torch.Tensor) -> float:
-        """Return ‖(Ŵ − W)Xᵀ‖² / ‖WXᵀ‖² on the tokens that may be used."""
+        """Return ‖(Ŵ − W)Xᵀ‖² / ‖WXᵀ‖² on the tokens that may be used, as `relative` does."""
         error = float(squared_outputs(w_hat.to(torch.float64) - self.w, self.hessian).sum())
-        return error / self._signal if error else 0.0
+        return relative(error, self._signal)
 
     @cached_property
     def _signal(self) -> float:
         """Return ‖WXᵀ‖² / N."""
         return float(squared_outputs(self.w, self.hessian).sum())
+
+
+def relative(error: float, signal: float) -> float:
+    """Return a squared error over a squared signal: 0 without an error, inf where only the signal is 0.
+
+    >>> relative(1.0, 4.0), relative(0.0, 0.0), relative(1.0, 0.0)
+    (0.25, 0.0, inf)
+    """
+    if not error:
+        return 0.0
+    return error / signal if signal else math.inf
 
 
 def squared_outputs(w: torch.Tensor, hessian: torch.Tensor) -> torch.Tensor:

@@ -190,7 +190,7 @@ def _show_sentence(chosen: str, rows: list[dict[str, Any]], pair: Pair) -> None:
         st.markdown(plain(say("checkpoints.capture.nothing")))
         return
     worst = min(known, key=lambda row: row["output_db"])
-    if math.isinf(worst["output_db"]):
+    if worst["output_db"] == math.inf:
         st.markdown(plain(say("checkpoints.capture.no_error")))
         return
     weight = decibels_in(worst, "weight_sqnr_db")

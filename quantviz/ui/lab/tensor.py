@@ -20,7 +20,7 @@ from quantviz.schemes.arithmetic import HALVES
 from quantviz.schemes.scheme import Scheme
 from quantviz.sources import Source
 from quantviz.sources.base import AtHand, of_tensor
-from quantviz.sources.local import LocalTensor, local_version, open_local
+from quantviz.sources.local import local_version, open_local
 from quantviz.ui.shell import undo
 from quantviz.ui.shell.bounds import HEAVY_ELEMENTS, SESSION_BYTES, UPLOAD_BYTES
 from quantviz.ui.shell.heavy_work import heavily
@@ -185,23 +185,29 @@ def study_of(state: LabState, scheme: Scheme | None = None) -> Study:
     )
 
 
+def inputs_of(source: Source) -> torch.Tensor | None:
+    """Return the inputs of a captured weight, float32 (tokens, inputs); None of any other tensor."""
+    from quantviz.layers.captures import inputs_beside
+    from quantviz.streaming.regions import read_whole
+
+    listed = source.unedited.listed(at_hand())
+    inputs = inputs_beside(*listed) if listed else None
+    return None if inputs is None else read_whole(inputs)
+
+
 def loudness_of(source: Source) -> npt.NDArray[np.float32] | None:
     """Return the root mean square of each input channel of a captured weight, float32 (inputs,); None of any
     other tensor.
     """
     weight = source.unedited
-    if not isinstance(weight, LocalTensor):
+    if weight.checkpoint is None:
         return None
 
     def make() -> npt.NDArray[np.float32] | None:
-        from quantviz.layers.captures import inputs_beside
-        from quantviz.streaming.regions import read_whole
-
-        inputs = inputs_beside(catalog_of(weight.file, weight.read_as), weight.name)
+        inputs = inputs_of(weight)
         if inputs is None:
             return None
-        squares = read_whole(inputs).double().square().mean(0)
-        found: npt.NDArray[np.float32] = squares.sqrt().float().numpy()
+        found: npt.NDArray[np.float32] = inputs.double().square().mean(0).sqrt().float().numpy()
         return found
 
     return kept(weight, "loudness of inputs", make, aside=True)

@@ -9,7 +9,7 @@ import streamlit as st
 from quantviz.figures.numbers import short_number
 from quantviz.lab.layer_sources import OwnLayer
 from quantviz.lab.layer_state import LayerState
-from quantviz.sources import LocalTensor, write_source
+from quantviz.sources import Source, write_source
 from quantviz.ui.components.choice import show_button, switch
 from quantviz.ui.components.small_parts import show_plot
 from quantviz.ui.layers.words import share_of
@@ -48,11 +48,11 @@ def show_channels(seen: SeenLayer, state: LayerState) -> None:
     show_plot(figure, "layers_channels", say(f"layers.channels.{mirrored}_alt"))
     st.caption(say(f"layers.channels.{mirrored}_help"))
     source = state.source
-    if isinstance(source, OwnLayer) and isinstance(source.weight, LocalTensor):
+    if isinstance(source, OwnLayer) and source.weight.checkpoint is not None:
         _show_door(source.weight, state)
 
 
-def _show_door(weight: LocalTensor, state: LayerState) -> None:
+def _show_door(weight: Source, state: LayerState) -> None:
     """Show the way into the Lab, where the weight's error is weighted by what the layer sees."""
 
     def open_in_lab() -> None:

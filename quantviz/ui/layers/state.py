@@ -148,7 +148,8 @@ class SeenLayer:
 
         values = (self.unchanged.weight, self.unchanged.inputs)
         read = (note for each in values if isinstance(each, Stored) for note in each.notes)
-        return (*read, *self.result.notes)
+        silent = (Note.of("layer_silent", layer="Y"),) if self.result.is_silent else ()
+        return (*silent, *read, *self.result.notes)
 
     @property
     def weight_db(self) -> float:

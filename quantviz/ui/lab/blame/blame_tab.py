@@ -24,7 +24,7 @@ from quantviz.ui.components.scheme_words import part_words
 from quantviz.ui.components.small_parts import show_plot
 from quantviz.ui.lab.picture.navigation import block_words
 from quantviz.ui.lab.picture.tensor_panels import BRIDGE_KEY
-from quantviz.ui.lab.tensor import ask_study_of, heavy_fact
+from quantviz.ui.lab.tensor import ask_study_of, heavy_fact, inputs_of
 from quantviz.ui.shell import session
 from quantviz.ui.shell.classroom import enlarge, locked
 from quantviz.ui.shell.words import language, number, plain, say, sentences, shape_text, theme
@@ -71,6 +71,9 @@ def show_blame(study: Study, state: LabState, sentence: Any, action: Any, body: 
                 _show_remedies(shown, state)
         with plot:
             _show_curve(shown)
+        with tables:
+            # Last, as nothing else waits for it.
+            _show_by_activations(state)
         st.caption(f"`{_call(shown, state)}.table()`")
 
 
@@ -337,6 +340,23 @@ def _show_remedies(blame: Blame, state: LabState) -> None:
     layer = priced_at(blame.shape)
     if layer != blame.shape:
         st.caption(say("blame.small", shape=shape_text(blame.shape), layer=shape_text(layer)))
+
+
+def _show_by_activations(state: LabState) -> None:
+    """Show the sentence on AWQ's scaling of columns by the inputs of a captured weight, if that helps."""
+    from quantviz.layers.layer_numbers import column_scaling, output_sqnr_db
+
+    inputs = None if state.large else inputs_of(state.source)
+    if inputs is None:
+        return
+    work = partial(column_scaling, inputs=inputs, scheme=state.scheme)
+    found = heavy_fact(state.source, f"column scaling {state.scheme}", work)
+    if found is None:
+        return
+    before, after = output_sqnr_db(found.nearest), output_sqnr_db(found.scaled)
+    if after - before >= _LEAST_GAIN_DB:
+        tokens = {"used": found.used, "held": found.held_back}
+        st.markdown(plain(say("blame.by_activations", before=_db(before), after=_db(after), **tokens)))
 
 
 def _take_line(remedies: Sequence[Remedy], line: int) -> None:
