@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -20,11 +20,20 @@ from quantviz.cli.tensors import (
 from quantviz.errors import QuantVizError
 from quantviz.schemes.orientation import Orientation
 
+if TYPE_CHECKING:
+    from quantviz.schemes.scheme import Scheme
+
 
 @click.command(short_help="Print the metrics of a tensor under schemes.")
 @takes_tensor
 @takes_schemes
 @takes_outputs_axis
+@click.option(
+    "--fit",
+    is_flag=True,
+    help="After each scheme, measure the codebook of as many values that fits the tensor best, and print its "
+    "text form.",
+)
 @click.option(
     "--fail-under",
     type=Bound(),
@@ -37,6 +46,7 @@ def measure(
     tensor: str | None,
     schemes: tuple[str, ...],
     outputs_axis: Orientation | None,
+    fit: bool,
     fail_under: float | None,
     output: Output,
 ) -> None:
@@ -49,6 +59,8 @@ def measure(
     """
     named = schemes_named(schemes)
     chosen = open_tensor(file, tensor, outputs_axis)
+    if fit:
+        named = _with_codebooks(chosen, named)
     rows = [_row(chosen, form, scheme) for form, scheme in named.items()]
     refused = [row["reason"] for row in rows if row["reason"]]
     if len(refused) == len(rows):
@@ -63,6 +75,20 @@ def measure(
         say("cli.below", scheme=row["recipe"], sqnr_db=row.get("sqnr_db", math.nan), least=fail_under)
     if refused or low:
         raise click.exceptions.Exit(FOUND)
+
+
+def _with_codebooks(chosen: Chosen, named: Mapping[str, Scheme]) -> dict[str, Scheme]:
+    """Return the schemes, each followed by the codebook of as many values that fits the tensor best."""
+    from quantviz.analysis.fitted_codebook import fit_codebook
+    from quantviz.streaming.regions import read_whole
+
+    x = read_whole(chosen.stored)
+    found: dict[str, Scheme] = {}
+    for form, scheme in named.items():
+        fitted = fit_codebook(x, scheme)
+        found |= {form: scheme, f"fit({form})": fitted}
+        say("cli.fitted", scheme=form, codebook=str(fitted))
+    return found
 
 
 def _reaches(sqnr_db: float | None, least: float) -> bool:

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from quantviz.checkpoints.model.tensor_names import KindMap, kind_map
-from quantviz.figures.numbers import short_number
+from quantviz.figures.numbers import decibels, short_number
 from quantviz.figures.payload import Drawn
 from quantviz.figures.small_plots import bare_layout, scatter
 from quantviz.figures.theme import THEMES, one_sided, rgb, translucent
@@ -23,7 +23,7 @@ from quantviz.text import DEFAULT_LANGUAGE, text
 #: Colours between the ends of the scale.
 _SHADES = 64
 #: CSS pixels of a row at most and at least, of all rows if that goes, and of the axis of kinds.
-_HIGHEST = 44
+_HIGHEST = 36
 _LOWEST = 20
 _USUAL = 360
 _AXIS = 34
@@ -86,7 +86,7 @@ def layer_map(
     height = min(_HIGHEST, max(_LOWEST, _USUAL // count))
     layout = bare_layout(colours, height * count + _AXIS, (8, 8, 4, 8))
     layout |= {"hovermode": "closest", "hoverdistance": -1, "clickmode": "event+select"}
-    layout["xaxis"] |= _axis([html.escape(kind) for kind in kinds.kinds], columns) | {"side": "bottom"}
+    layout["xaxis"] |= _axis([html.escape(kind) for kind in kinds.kinds], columns) | {"side": "top"}
     rows = [text("model_plots.layer", language, layer=".".join(map(str, numbers))) for numbers in kinds.rows]
     rows += [text("model_plots.others", language) if rows else ""] * (count - len(rows))
     layout["yaxis"] |= _axis(rows, count) | {"range": [count - 0.5, -0.5]}
@@ -147,7 +147,7 @@ def decibels_in(row: Mapping[str, Any], name: str) -> float | None:
 
 
 def _written(value: float | None) -> str:
-    return NO_NUMBER if value is None else f"{value:.1f}".replace("inf", "∞").replace("-", "−")
+    return NO_NUMBER if value is None else decibels(value)
 
 
 def _card(row: Mapping[str, Any], language: str) -> str:

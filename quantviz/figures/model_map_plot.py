@@ -1,4 +1,4 @@
-"""A model as a map: layers by kinds, and above them a strip of the tensors of no layer; and the SQNR of each
+"""A model as a map: layers by kinds, and below them a strip of the tensors of no layer; and the SQNR of each
 kind as a row of dots. The page finds a clicked square by its number.
 """
 
@@ -15,7 +15,7 @@ import numpy as np
 
 from quantviz.checkpoints.model.tensor_names import place_of_name
 from quantviz.checkpoints.model_map import AUDIT, CHOICE, Model, ModelMap, Square
-from quantviz.figures.numbers import number
+from quantviz.figures.numbers import decibels, number
 from quantviz.figures.payload import Drawn
 from quantviz.figures.small_plots import SMALL_PLOT_CONFIG, bare_layout, scatter
 from quantviz.figures.theme import THEMES, Ramp, Theme, one_sided, rgb, translucent
@@ -26,11 +26,11 @@ from quantviz.text import DEFAULT_LANGUAGE, text
 MODEL_MAP_CONFIG = SMALL_PLOT_CONFIG
 #: Pixels: of a row at most and at least, of all rows if that goes, of the strip, between it and the rows, and
 #: around all of it: left, right, top, bottom.
-_HIGHEST = 34
+_HIGHEST = 30
 _LOWEST = 14
 _USUAL = 330
 _STRIP = 24
-_GAP = 26
+_GAP = 12
 _MARGIN = (8, 8, 8, 8)
 #: Pixels at the right for a colour bar and its longest labels: the map keeps its width as numbers come in.
 _BAR_ROOM = 56
@@ -244,7 +244,10 @@ def _rank(square: Square, rank: str, colours: Theme) -> dict[str, Any]:
 
 
 def _map_layout(data: ModelMap, colours: Theme) -> dict[str, Any]:
-    """Return the layout of the map: the axes of the rows, and of the strip above them."""
+    """Return the layout of the map: the axes of the rows, and of the strip below them.
+
+    The names of the kinds are above the rows, where they are in view however many layers there are.
+    """
     rows = max(len(data.rows), 1)
     kinds = max(len(data.kinds), 1)
     main = rows * min(_HIGHEST, max(_LOWEST, _USUAL / rows)) if data.rows else 0.0
@@ -267,12 +270,14 @@ def _map_layout(data: ModelMap, colours: Theme) -> dict[str, Any]:
         "tickvals": list(range(len(data.kinds))),
         "ticktext": list(map(_shown, data.short_kinds)),
         "domain": [0, kinds / columns],
+        "side": "top",
+        "autotickangles": [0, -35, -90],
     }
     layout["yaxis"] |= axis | {
         "range": [rows - 0.5, -0.5],
         "tickvals": list(range(0, len(data.rows), step)),
         "ticktext": [_shown(label) for label in data.rows[::step]],
-        "domain": [0, main / height if height else 1],
+        "domain": [1 - main / height if height else 0, 1],
     }
     if data.strip:
         layout["xaxis2"] = layout["xaxis"] | {
@@ -280,14 +285,14 @@ def _map_layout(data: ModelMap, colours: Theme) -> dict[str, Any]:
             "tickvals": list(range(len(data.strip))),
             "ticktext": [_shown(name.rpartition(".")[2]) for name in data.strip],
             "domain": [0, len(data.strip) / columns],
-            "side": "top",
-            "autotickangles": [0, -35, -90],
+            "side": "bottom",
+            "autotickangles": [0, 35, 90],
             "anchor": "y2",
         }
         layout["yaxis2"] = layout["yaxis"] | {
             "range": [0.5, -0.5],
             "tickvals": [],
-            "domain": [1 - strip / height, 1],
+            "domain": [0, strip / height],
             "anchor": "x2",
         }
     return layout
@@ -412,12 +417,7 @@ def _printed(square: Square, colour: str) -> str:
         return SIGNS.get(square.status, "")
     if colour in _RECIPES_TOLD:
         return ""
-    if math.isinf(square.value):
-        return number(square.value)
-    places = 0 if abs(square.value) >= 100 else 1
-    rounded = round(square.value, places) + 0.0  # -0.0 is 0 to people
-    sign = "+" if colour in _AROUND_ZERO and rounded > 0 else ""
-    return sign + f"{rounded:.{places}f}".replace("-", "−")
+    return decibels(square.value, signed=colour in _AROUND_ZERO)
 
 
 def _ink(square: Square, look: _Look) -> str:
@@ -455,11 +455,11 @@ def card(square: Square, data: ModelMap, language: str = DEFAULT_LANGUAGE) -> st
         instead = found.get("fallback")
         used = html.escape(recipe_words(str(instead or asked), language))
         bits = number(float(found["effective_bits"]), 4)
-        lines.append(words("sqnr", db=number(float(found["sqnr_db"]), 3), bits=bits, recipe=used))
+        lines.append(words("sqnr", db=decibels(float(found["sqnr_db"])), bits=bits, recipe=used))
         if instead:
             lines.append(words("instead", recipe=html.escape(recipe_words(asked, language))))
         if data.colour in _AROUND_ZERO:
-            lines.append(words(data.colour, db=number(square.value, 3, signed=True)))
+            lines.append(words(data.colour, db=decibels(square.value, signed=True)))
         if data.colour == "winner":
             lines.append(words("winner", recipe=html.escape(recipe_words(square.winner, language))))
         peak, kurtosis = (number(float(found[name] or math.nan), 3) for name in ("peak_rms", "kurtosis"))
@@ -478,7 +478,7 @@ def _audit_lines(square: Square, language: str) -> list[str]:
     found = square.found
     lines = [text(f"checkpoints.audit.became.{found['coverage']}", language)]
     if square.status == "ok" and found.get("sqnr_db") is not None:
-        lines.append(text("model_map.card.audit", language, db=number(float(found["sqnr_db"]), 3)))
+        lines.append(text("model_map.card.audit", language, db=decibels(float(found["sqnr_db"]))))
     return lines + _reason_lines(square)
 
 
@@ -521,7 +521,7 @@ def distribution_figure(
             [value for value, _, _ in dots],
             [row for _, row, _ in dots],
             hovertext=[
-                f"<b>{html.escape(tensor.name)}</b><br>{number(value, 3)} dB" for value, _, tensor in dots
+                f"<b>{html.escape(tensor.name)}</b><br>{decibels(value)} dB" for value, _, tensor in dots
             ],
             hoverinfo="text",
             marker={"size": 8, "color": translucent(colours.accent, 0.55), "line": {"width": 0}},

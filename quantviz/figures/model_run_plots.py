@@ -4,8 +4,9 @@ through depth.
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +14,7 @@ import numpy.typing as npt
 
 from quantviz.checkpoints.model.tensor_names import place_of_name, short_names
 from quantviz.figures.layer_map import LayerSquare, layer_map
-from quantviz.figures.numbers import short_number
+from quantviz.figures.numbers import decibels, short_number
 from quantviz.figures.payload import Drawn
 from quantviz.figures.small_plots import bare_layout, scatter
 from quantviz.figures.theme import THEMES, one_sided
@@ -59,32 +60,40 @@ def predictions_figure(
     where it alone is rounded. A dot's data is its place in `effects`.
     """
     colours = THEMES[theme]
-    kinds = list(dict.fromkeys(place_of_name(effect.name).kind for effect in effects))
-    short = dict(zip(kinds, short_names(kinds), strict=True))
+    kinds = kinds_of(effects)
     traces = []
-    for number, kind in enumerate(kinds):
+    for kind, (name, colour) in zip(kinds, coloured(kinds.values(), theme), strict=True):
         of_kind = [(k, each) for k, each in enumerate(effects) if place_of_name(each.name).kind == kind]
         traces.append(
             scatter(
                 "markers",
                 [max(getattr(effect, cheap), _LEAST) for _, effect in of_kind],
                 [max(effect.kl_alone, _LEAST) for _, effect in of_kind],
-                name=short[kind],
+                name=name,
                 customdata=[[k] for k, _ in of_kind],
                 hovertext=[_card(effect, language) for _, effect in of_kind],
                 hoverinfo="text",
-                marker={"size": 10, "color": colours.schemes[number % len(colours.schemes)]},
+                marker={"size": 10, "color": colour},
             )
         )
     layout = bare_layout(colours, height, (52, 12, 8, 42))
-    layout |= {"hovermode": "closest", "clickmode": "event+select", "showlegend": True}
-    layout["legend"] = {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0, "font": {"size": 12}}
-    layout["margin"]["t"] = 30
+    layout |= {"hovermode": "closest", "clickmode": "event+select"}
     layout["xaxis"] |= _titled(text(f"model_plots.{cheap}", language)) | (
         {"autorange": "reversed"} if cheap == "weight_db" else {"type": "log", **_FEW_TICKS}
     )
     layout["yaxis"] |= _titled(text("model_plots.kl_alone", language)) | {"type": "log", **_FEW_TICKS}
     return Drawn({"data": traces, "layout": layout})
+
+
+def kinds_of(effects: Sequence[LayerEffect]) -> dict[str, str]:
+    """Return the short name of each kind of layer, by the kind."""
+    kinds = list(dict.fromkeys(place_of_name(effect.name).kind for effect in effects))
+    return dict(zip(kinds, short_names(kinds), strict=True))
+
+
+def coloured(names: Iterable[str], theme: str) -> list[tuple[str, str]]:
+    """Return names with the colours of their dots or lines, for a legend beside the plot."""
+    return list(zip(names, itertools.cycle(THEMES[theme].schemes), strict=False))
 
 
 def depth_figure(
@@ -98,7 +107,7 @@ def depth_figure(
     colours = THEMES[theme]
     traces = []
     names: list[str] = []
-    for number, (name, errors) in enumerate(runs.items()):
+    for (name, colour), errors in zip(coloured(runs, theme), runs.values(), strict=True):
         names = [place_words(each, language) for each in errors]
         traces.append(
             scatter(
@@ -111,13 +120,12 @@ def depth_figure(
                     for place, error in zip(names, errors.values(), strict=True)
                 ],
                 hoverinfo="text",
-                line={"color": colours.schemes[number % len(colours.schemes)], "width": 2},
+                line={"color": colour, "width": 2},
                 marker={"size": 7},
             )
         )
-    layout = bare_layout(colours, height, (52, 12, 30, 60))
-    layout |= {"showlegend": True, "hovermode": "closest"}
-    layout["legend"] = {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0, "font": {"size": 12}}
+    layout = bare_layout(colours, height, (52, 12, 8, 60))
+    layout["hovermode"] = "closest"
     layout["xaxis"] |= {"tickvals": list(range(len(names))), "ticktext": names, "showgrid": False}
     layout["yaxis"] |= _titled(text("model_plots.stream", language)) | {"type": "log", **_FEW_TICKS}
     return Drawn({"data": traces, "layout": layout})
@@ -208,7 +216,7 @@ def _strengths(values: Sequence[float], number: str) -> list[float]:
 
 
 def _written(value: float, number: str) -> str:
-    return f"{value:.1f}".replace("inf", "∞") if number == "weight_db" else short_number(value)
+    return decibels(value) if number == "weight_db" else short_number(value)
 
 
 def _card(effect: LayerEffect, language: str) -> str:

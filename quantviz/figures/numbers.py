@@ -27,6 +27,20 @@ def number(value: float, digits: int = 4, *, signed: bool = False) -> str:
     return plus + written.replace("-", "−")
 
 
+def decibels(value: float, *, signed: bool = False) -> str:
+    """Return decibels with one decimal, from 100 on without: the same on a map, its cards and beside it.
+
+    >>> decibels(9.21), decibels(9.3, signed=True), decibels(-0.04), decibels(123.4), decibels(float("inf"))
+    ('9.2', '+9.3', '0.0', '123', '∞')
+    """
+    if not math.isfinite(value):
+        return number(value)
+    places = 0 if abs(value) >= 100 else 1
+    rounded = round(value, places) + 0.0  # -0.0 is 0 to people
+    sign = "+" if signed and rounded > 0 else ""
+    return sign + f"{rounded:.{places}f}".replace("-", "−")
+
+
 @dataclass(frozen=True)
 class Writing:
     """How the panels write a number; `printing` chooses the decimals in the cells. The browser, which prints

@@ -70,6 +70,16 @@ def test_every_metric_is_that_of_the_library(folder):
     assert done.stderr == ""
 
 
+def test_a_codebook_is_fitted_and_measured_by_its_text(folder):
+    file = folder / "one.safetensors"
+    done = run("measure", file, "-s", "int4_per_tensor", "--fit", "--outputs-axis", 0, "--format", "json")
+    linear, fitted = json.loads(done.stdout)
+    assert fitted["scheme"] == str(qv.fit_codebook(x_of(folder), "int4_per_tensor"))
+    assert f"-s '{fitted['scheme']}'" in done.stderr
+    assert fitted["mse"] < linear["mse"]
+    assert fitted["recipe"] == "fit(int4_per_tensor)"
+
+
 def test_what_is_found_ends_with_1_and_what_cannot_be_used_with_2(folder):
     file = folder / "a.safetensors"
     low = run("measure", file, "layers.0.q", "-s", "q4_0", "--fail-under", 100, status=1)

@@ -6,8 +6,16 @@ import torch
 
 import quantviz as qv
 from quantviz.figures.layer_plots import MIRRORED, PairPoint, channels_figure, pairs_figure
+from quantviz.figures.model_run_plots import (
+    coloured,
+    depth_figure,
+    effects_figure,
+    kinds_of,
+    predictions_figure,
+)
 from quantviz.figures.multiplication import Ends, multiplication_alt, multiplication_figure
 from quantviz.layers.layer_picture import layer_picture
+from quantviz.models.layer_effects import CHEAP, LayerEffect
 
 
 @pytest.fixture(scope="module")
@@ -77,3 +85,24 @@ def test_pairs_without_an_error_stand_at_the_edge():
     assert dots["y"] == [20.0, 30.0]
     assert dots["x"][0] == 40.0
     assert dots["x"][1] == diagonal["x"][1]
+
+
+def test_dots_and_lines_have_the_colours_of_the_legend_beside_them():
+    names = [f"model.layers.{n}.{kind}" for n in range(2) for kind in ("self_attn.q_proj", "fc1", "fc2")]
+    effects = [LayerEffect(name, 20.0 + k, 0.01 * k, 0.1 * k, 0.2) for k, name in enumerate(names)]
+    legend = coloured(kinds_of(effects).values(), "dark")
+    for cheap in CHEAP:
+        drawn = spec(predictions_figure(effects, cheap, height=230, theme="dark"))
+        assert [(each["name"], each["marker"]["color"]) for each in drawn["data"]] == legend
+        assert not drawn["layout"]["showlegend"]
+    runs = {"4 bits": {"model.layers.0.attention": 0.1}, "3 bits": {"model.layers.0.attention": 0.3}}
+    lines = spec(depth_figure(runs, height=230))["data"]
+    assert [(each["name"], each["line"]["color"]) for each in lines] == coloured(runs, "light")
+
+
+def test_the_names_of_kinds_stand_above_the_map_of_a_model_that_runs():
+    effects = [LayerEffect("model.layers.0.fc1", 9.21, 0.01, 0.1, 0.2)]
+    drawn = spec(effects_figure(effects, "weight_db"))
+    assert drawn["layout"]["xaxis"]["side"] == "top"
+    assert drawn["data"][1]["text"] == ["9.2"]
+    assert "9.2 dB" in drawn["data"][1]["hovertext"][0]

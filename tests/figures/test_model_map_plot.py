@@ -49,6 +49,19 @@ def test_every_square_is_painted_once_and_answers_by_its_number(model, colour, t
     assert not any(trace.marker.opacity for trace in points)
 
 
+def test_a_square_and_its_card_write_a_number_alike_and_kinds_are_named_above(model):
+    data = model_map(model, "int4_g128", "against_median")
+    drawn = model_map_figure(data).to_dict()
+    points = [trace for trace in drawn["data"] if trace["type"] == "scatter"]
+    told = [pair for trace in points for pair in zip(trace["text"], trace["hovertext"], strict=True)]
+    numbers = [(printed, words) for printed, words in told if "against the median" in words]
+    assert {"−0.5", "+0.5"} <= {printed for printed, _ in numbers}
+    assert all(f"{printed} dB against" in words for printed, words in numbers)
+    rows, strip = (drawn["layout"][name] for name in ("yaxis", "yaxis2"))
+    assert (drawn["layout"]["xaxis"]["side"], drawn["layout"]["xaxis2"]["side"]) == ("top", "bottom")
+    assert strip["domain"][1] < rows["domain"][0]
+
+
 def test_a_tensor_of_another_type_has_a_corner_and_is_told():
     row = {"tensor": "a.weight", "file": "f", "recipe": "q4_k", "shape": (8, 96), "dtype": "F32"}
     row |= {"status": "ok", "sqnr_db": 27.0, "effective_bits": 5.5, "peak_rms": 4.0, "kurtosis": 3.0}
@@ -145,9 +158,9 @@ def test_a_choice_is_painted_whatever_other_recipes_could_not_do():
     told = {square.tensor: (square.status, square.winner) for square in data.squares}
     assert told == dict(zip(names, [("ok", RECIPES[1]), ("ok", RECIPES[0]), ("kept", "")], strict=True))
     said = {square.tensor: card(square, data) for square in data.squares}
-    assert "40 dB" in said[names[0]]
+    assert "40.0 dB" in said[names[0]]
     assert "int8" in said[names[0]]
-    assert "20 dB" in said[names[1]]
+    assert "20.0 dB" in said[names[1]]
     assert [name for name, _ in winners(data)] == list(RECIPES)
     figure = go.Figure(model_map_figure(data))
     painted = sum(int(np.isfinite(np.asarray(t.z, float)).sum()) for t in figure.data if t.type == "heatmap")

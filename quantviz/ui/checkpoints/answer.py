@@ -21,6 +21,7 @@ from quantviz.figures.model_map_plot import (
     scale_of,
     winners,
 )
+from quantviz.figures.numbers import decibels
 from quantviz.text import visible
 from quantviz.ui.checkpoints.allocating import show_allocation
 from quantviz.ui.checkpoints.reading import Seen, name_of
@@ -163,7 +164,7 @@ def _sentence(model: Model, recipe: str, *, is_whole: bool = True) -> str:
     change = say(
         f"checkpoints.{key}",
         recipe=html.escape(recipe_words(fix.recipe, language())),
-        db=number(fix.gain_db, 3),
+        db=decibels(fix.gain_db),
         bits=number(abs(fix.more_bits), 3),
     )
     return sentences(words, change, without)
@@ -177,7 +178,7 @@ def _worst_words(rank: int, finding: Finding) -> str:
     """Return one of the worst tensors and why, as Markdown."""
     why = say("checkpoints.and").join(_reason(each) for each in finding.reasons)
     name = plain(visible(_short(finding.tensor)))
-    found = say("checkpoints.finding", rank=rank, tensor=name, db=number(finding.sqnr_db, 3))
+    found = say("checkpoints.finding", rank=rank, tensor=name, db=decibels(finding.sqnr_db))
     return f"**{found}** {plain(why)}"
 
 
@@ -189,6 +190,7 @@ def _short(name: str) -> str:
 def _reason(reason: Reason) -> str:
     shown = {
         "nonfinite": lambda value: f"{value:,.0f}",
+        "columns": decibels,
         "zeroed": share,
         "clipped": share,
     }.get(reason.id, lambda value: number(value, 3))

@@ -5,7 +5,7 @@ the error through depth.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import streamlit as st
@@ -29,7 +29,7 @@ from quantviz.ui.checkpoints.model_state import (
 )
 from quantviz.ui.components.choice import choose_among
 from quantviz.ui.components.component import clicked_mark
-from quantviz.ui.components.small_parts import show_plot
+from quantviz.ui.components.small_parts import legend_html, show_plot
 from quantviz.ui.shell import errors
 from quantviz.ui.shell.address import turn_to
 from quantviz.ui.shell.words import language, plain, say, sentences, theme
@@ -48,12 +48,13 @@ def show_layers(model: str, state: ModelState) -> None:
     if state.bits == 16 and state.inputs == "float":
         st.caption(plain(say("models.nothing_rounded")))
         return
-    from quantviz.figures.model_run_plots import effects_figure, predictions_figure
+    from quantviz.figures.model_run_plots import coloured, effects_figure, kinds_of, predictions_figure
     from quantviz.models.layer_effects import CHEAP, predictions
 
     effects = effects_of(model, state)
     found = predictions(effects)
-    left, right = st.columns([5, 7], gap="medium")
+    with st.container(key="models_layers"):
+        left, right = st.columns([5, 7], gap="medium")
     with left:
         choose_among(
             st.selectbox,
@@ -70,6 +71,7 @@ def show_layers(model: str, state: ModelState) -> None:
         st.caption(plain(sentences(say(f"models.colours_about.{state.colour}"), say("models.map_opens"))))
     with right:
         st.markdown(plain(_sentence(found)))
+        _show_legend(coloured(kinds_of(effects).values(), theme()))
         for column, cheap in zip(st.columns(2, gap="small"), CHEAP, strict=True):
             with column:
                 figure = predictions_figure(
@@ -110,7 +112,7 @@ def state_of_layer(model: str, name: str, state: ModelState) -> layer_state.Laye
 
 def show_depth(chosen: str) -> None:
     """Show the error of the residual stream through depth, a line for each of the last schemes tried."""
-    from quantviz.figures.model_run_plots import depth_figure, place_words
+    from quantviz.figures.model_run_plots import coloured, depth_figure, place_words
     from quantviz.models.running import first_jump
 
     runs = {state_words(each): ran(RUNNING[chosen], each).depth for each in tried(chosen)}
@@ -120,8 +122,14 @@ def show_depth(chosen: str) -> None:
         place = place_words(jump[0], language())
         words = say("models.jump", place=place, factor=short_number(jump[1], 2))
     st.markdown(plain(words))
+    _show_legend(coloured(runs, theme()))
     figure = depth_figure(runs, height=_HEIGHT, language=language(), theme=theme())
     show_plot(figure, "models_depth", say("models.depth_alt"))
+
+
+def _show_legend(colours: Iterable[tuple[str, str]]) -> None:
+    """Show names and their colours above a plot, where they wrap and leave the plot its room."""
+    st.html(f'<p class="qv-small qv-legend">{legend_html(colours)}</p>')
 
 
 def state_words(state: ModelState) -> str:

@@ -35,7 +35,7 @@ from quantviz.ui.shell import address
 from quantviz.ui.shell.address import go_on
 from quantviz.ui.shell.classroom import parameters
 from quantviz.ui.shell.runs import fragment
-from quantviz.ui.shell.words import language, plain, say, say_error
+from quantviz.ui.shell.words import language, say, say_error
 
 
 def show_model(chosen: str) -> None:
@@ -134,7 +134,7 @@ def _show_numbers(found: Ran, state: ModelState) -> None:
             short_number(found.loss),
             say("models.numbers.of_original", loss=short_number(found.original_loss)),
         ),
-        _number("kl", short_number(found.kl)),
+        _number("kl", short_number(found.kl), say("models.numbers.of_kl")),
         _number("bits", short_number(found.bits)),
     ]
     st.html(f'<div class="qv-model-numbers">{"".join(numbers)}</div>')
@@ -148,16 +148,18 @@ def _number(name: str, value: str, line: str = "") -> str:
 
 def _show_texts(found: Ran) -> None:
     """Show the original's text and the model's beside each other, the first difference marked."""
+    title = term(say("models.its_text"), say("models.about_text"), key="model_text")
     parts = [
-        _text_html(say("models.original_text"), found.seed_text, found.original, found.differs),
-        _text_html(say("models.its_text"), found.seed_text, found.written, found.differs),
+        _text_html(html.escape(say("models.original_text")), found.seed_text, found.original, found.differs),
+        _text_html(title, found.seed_text, found.written, found.differs),
     ]
     st.html(f'<div class="qv-texts">{"".join(parts)}</div>')
-    st.caption(plain(say("models.about_text")))
 
 
 def _text_html(title: str, before: str, text: str, differs: int | None) -> str:
-    """Return a text as HTML: the text before it, what both have, the first other character, and the rest."""
+    """Return a text as HTML, its title being HTML: the text before it, what both have, the first other
+    character, and the rest.
+    """
     seed = f'<span class="qv-seed">{html.escape(before)}</span>'
     if differs is None:
         body = html.escape(text)
@@ -165,6 +167,4 @@ def _text_html(title: str, before: str, text: str, differs: int | None) -> str:
         first = html.escape(text[differs]).replace("\n", "↵\n")
         rest = html.escape(text[differs + 1 :])
         body = f'{html.escape(text[:differs])}<mark>{first}</mark><span class="qv-other">{rest}</span>'
-    return (
-        f'<figure><figcaption>{html.escape(title)}</figcaption><pre tabindex="0">{seed}{body}</pre></figure>'
-    )
+    return f'<figure><figcaption>{title}</figcaption><pre tabindex="0">{seed}{body}</pre></figure>'
