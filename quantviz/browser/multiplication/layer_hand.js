@@ -8,6 +8,7 @@ import {
   largestOf,
   makeSide,
   multiplied,
+  noiseOf,
   quantizedSide,
   withChannel,
 } from "../arithmetic/multiplying.js";
@@ -208,24 +209,30 @@ export class LayerHand {
       x_hat: { x: shown.xHat, w: shown.wHat, y: shown.yHat },
     }[data.shown];
     const ends = data.ends ?? [largestOf(shown.x), largestOf(shown.w), largestOf(shown.y)];
-    const cut = (values, rows, cols, width, step, end) => {
-      const found = new Float32Array((rows[1] - rows[0]) * (cols[1] - cols[0]));
-      let at = 0;
-      for (let row = rows[0]; row < rows[1]; row++)
-        for (let col = cols[0]; col < cols[1]; col++) found[at++] = values[row * width + col * step];
+    const cut = (name, rows, cols, width, step, end) => {
+      const inView = (values, Kind) => {
+        const found = new Kind((rows[1] - rows[0]) * (cols[1] - cols[0]));
+        let at = 0;
+        for (let row = rows[0]; row < rows[1]; row++)
+          for (let col = cols[0]; col < cols[1]; col++) found[at++] = values[row * width + col * step];
+        return found;
+      };
+      const values = inView(whole[name], Float32Array);
       return {
-        values: found,
+        values,
         rows: rows[1] - rows[0],
         cols: cols[1] - cols[0],
         end,
-        largest: largestOf(found),
+        largest: largestOf(values),
+        // Needed where numbers are printed alone.
+        noise: () => inView(noiseOf(shown, data.shape, data.noise)[name], Float64Array),
       };
     };
     return {
-      x: cut(whole.x, edges[0], edges[1], inputs, 1, ends[0]),
+      x: cut("x", edges[0], edges[1], inputs, 1, ends[0]),
       // Wᵀ is drawn, W is stored.
-      w: cut(whole.w, edges[1], edges[2], 1, inputs, ends[1]),
-      y: cut(whole.y, edges[0], edges[2], outputs, 1, ends[2]),
+      w: cut("w", edges[1], edges[2], 1, inputs, ends[1]),
+      y: cut("y", edges[0], edges[2], outputs, 1, ends[2]),
     };
   }
 

@@ -74,6 +74,7 @@ def _payload(
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the header and the arrays for the browser."""
     from quantviz.compiled.javascript import packed_together, write_metrics
+    from quantviz.layers.layer_picture import NOISE
 
     result = seen.result
     _, output, channel = selected
@@ -102,6 +103,7 @@ def _payload(
         "symmetric": scheme is not None and scheme.mode == "symmetric",
         "range": by_hand,
         "ends": state.held if state.shown == "error" else None,
+        "noise": NOISE if state.shown == "error" else 0.0,
         "largest": {"x": float(base.abs().max()), "w": float(weight.abs().max())},
         "words": _words(output, channel),
         **_looks(state),
