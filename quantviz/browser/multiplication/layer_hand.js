@@ -13,6 +13,7 @@ import {
   withChannel,
 } from "../arithmetic/multiplying.js";
 import { makeParts, unpacked } from "../arithmetic/quantizing.js";
+import { reasonOf } from "../hand/status.js";
 import { integerCell, makeIntegers, writeIntegers } from "./integer_table.js";
 import { Knobs } from "./knobs.js";
 import { LivePicture } from "./live_picture.js";
@@ -114,9 +115,8 @@ export class LayerHand {
   move(name, value) {
     this.begin();
     const choice = this.chosen(name, value);
-    const shown = choice && this.computed(choice);
-    // An impossible place keeps the last possible one.
-    if (!shown || shown.refused) return;
+    const shown = choice ? this.computed(choice) : { refused: { key: "manual_range_order" } };
+    if (shown.refused) return this.knobs.refuse(reasonOf(shown.refused, this.data.refusals), name);
     Object.assign(this, { choice, shown });
     this.knobs.write(name, value);
     this.present();

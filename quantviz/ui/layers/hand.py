@@ -106,6 +106,7 @@ def _payload(
         "noise": NOISE if state.shown == "error" else 0.0,
         "largest": {"x": float(base.abs().max()), "w": float(weight.abs().max())},
         "words": _words(output, channel),
+        "refusals": dict(templates("hand.refusals", language())),
         **_looks(state),
     }
     arrays = {
