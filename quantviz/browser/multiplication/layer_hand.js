@@ -27,7 +27,7 @@ const OLD = `.st-key-layers_sentence, .qv-products, .st-key-layers_steps,
   [class*="st-key-layers_tab_"]:not(.st-key-layers_tab_cell, .st-key-layers_tab_choice)`;
 // The same where the steps in integers follow the hand.
 const OLD_BY_STEPS = `.st-key-layers_sentence, .st-key-layers_steps,
-  .st-key-layers_tab_integer :is([data-testid="stMarkdown"], [data-testid="stCaptionContainer"])`;
+  .st-key-layers_tab_integer [data-testid="stCaptionContainer"]`;
 
 export class LayerHand {
   constructor(parent, known, send) {
@@ -118,6 +118,7 @@ export class LayerHand {
     const shown = choice ? this.computed(choice) : { refused: { key: "manual_range_order" } };
     if (shown.refused) return this.knobs.refuse(reasonOf(shown.refused, this.data.refusals), name);
     Object.assign(this, { choice, shown });
+    this.knobs.refuse("");
     this.knobs.write(name, value);
     this.present();
   }
@@ -191,7 +192,8 @@ export class LayerHand {
     const at = data.cell[0] * data.shape[2] + data.cell[1];
     const cell = { y: shown.y[at], y_hat: shown.yHat[at], error: shown.error[at] };
     writeLayerNumbers({ ...errors, weightDb, cell }, data.words, data.writing);
-    if (this.integers) writeIntegers(integerCell(this.integers, shown, data), this.integers, data.writing);
+    const { integers } = this;
+    if (integers) writeIntegers(integerCell(integers, shown, data), integers, shown.yHat[at], data.writing);
   }
 
   sqnrOf(quantized) {

@@ -137,10 +137,12 @@ def _integers(seen: SeenLayer, state: LayerState) -> tuple[dict[str, Any] | None
         return None, {}
     facts, programs = write_steps(seen.result, layer)
     keys = [step["key"] for step in programs["program"].facts["steps"]]
+    answers = templates("layers.integer", language())
     words = {
         "symbols": dict(SYMBOLS),
         "words": {key: say(f"steps.{key}") for key in keys},
-        "products": templates("layers.integer", language())["products"],
+        "products": answers["products"],
+        "answers": {name: answers[name] for name in ("rounded", "clamped")},
         "value": say("layers.integer.value"),
     }
     return {**facts, **words}, programs
