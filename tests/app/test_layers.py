@@ -304,6 +304,7 @@ def test_a_method_in_the_link_opens_its_picture_and_says_what_it_brings():
     assert f"{percent(error.held_back)} held back · {percent(error.used)} used" in numbers(at)
     assert any(percent(error.held_back) in each.value.replace("\\", "") for each in at.markdown)
     assert address(at)["m"] == "gptq"
+    assert any("The method GPTQ chose the codes" in each.value for each in at.caption)
     at.button(key="layers_method_rank").click().run()
     ranked = healthy(at).dataframe[-1].value
     assert "GPTQ" in list(ranked["method"])
