@@ -23,8 +23,6 @@ _GAP = (0.095, 0.085)
 #: The least and the most that X takes of the width, and Y of the height.
 _LEAST = 0.36
 _MOST = 0.58
-#: Values are printed where no axis has more cells.
-_MOST_PRINTED = 6
 #: A bar's place in the corner above X: its left end and its height, as shares of the corner.
 _BAR = (0.06, 0.52)
 #: CSS pixels from the bar down to the legend's word on tokens held back.
@@ -164,8 +162,8 @@ def _trace(picture: LayerPicture, name: str, end: float, theme: Theme) -> dict[s
         "showscale": False,
         "hoverinfo": "none",
     }
-    if max(picture.x.values.shape + picture.y.values.shape) <= _MOST_PRINTED:
-        trace["text"] = [[short_number(float(value)) for value in row] for row in part.values]
+    if picture.prints:
+        trace["text"] = [[short_number(float(value)) for value in row] for row in part.printed]
         trace["texttemplate"] = "%{text}"
         trace["textfont"] = {"size": 12}
     return trace

@@ -6,7 +6,7 @@ single loud cell is never lost.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,12 @@ _OF_CELLS = {"x": "y", "x_hat": "y_hat", "error": "error"}
 _MOST_WORK = 2**29
 #: Cells of an operand that are read at a time.
 _AT_ONCE = 2**22
+#: Values are printed where no axis has more pixels.
+_PRINTED = 6
+#: An error is float32's own, and 0 to people, up to this share of the magnitudes that its cell sums up: |x|
+#: in X, |w| in W, and Σ|x·w| in Y. A scale and a product with it are each rounded once, so that X̂ and Ŵ are
+#: off by at most 2^-23 of a value where their grid has it, and a product of both by twice that.
+NOISE = 2.0**-22
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,6 +41,13 @@ class Pixels:
     #: The first row of each pixel and the end of the last, int64; likewise columns.
     row_edges: Array
     col_edges: Array
+    #: The largest error in each pixel that is float32's own; only where errors are printed.
+    noise: Array | float = 0.0
+
+    @property
+    def printed(self) -> Array:
+        """Return the values to print: 0 in place of an error that is float32's own."""
+        return np.where(np.abs(self.values) <= self.noise, np.float32(0), self.values)
 
     @property
     def exact(self) -> bool:
@@ -59,6 +72,11 @@ class LayerPicture:
     y: Pixels
     #: Whether each pixel of Y shows the first of its cells, as all of them would take too long.
     sampled: bool = False
+
+    @property
+    def prints(self) -> bool:
+        """Return whether its pixels are few enough for their values to be printed."""
+        return all(size <= _PRINTED for size in self.x.values.shape + self.y.values.shape)
 
 
 def layer_picture(
@@ -95,7 +113,24 @@ def layer_picture(
         values = _sampled(result, token_edges[:-1], output_edges[:-1], shown)
     else:
         values = _of_outputs(result, token_edges, output_edges, shown)
-    return LayerPicture(shown, x, w, Pixels(values, token_edges, output_edges), sampled)
+    picture = LayerPicture(shown, x, w, Pixels(values, token_edges, output_edges), sampled)
+    return _with_noise(picture, result) if shown == "error" and picture.prints else picture
+
+
+def _with_noise(picture: LayerPicture, result: LayerResult) -> LayerPicture:
+    """Return a picture of few cells with the largest error in each that is float32's own."""
+    tokens, inputs, outputs = (
+        slice(int(edges[0]), int(edges[-1]))
+        for edges in (picture.x.row_edges, picture.x.col_edges, picture.y.col_edges)
+    )
+    x = NOISE * result.inputs.values(tokens).double().abs().numpy()
+    w = result.weights.values(outputs).double().abs().numpy().T
+    return replace(
+        picture,
+        x=replace(picture.x, noise=x[:, inputs]),
+        w=replace(picture.w, noise=NOISE * w[inputs]),
+        y=replace(picture.y, noise=x @ w),
+    )
 
 
 def _edges(first: int, last: int, most: int) -> Array:

@@ -217,6 +217,28 @@ def test_inputs_from_a_file_stay_in_the_session():
     assert "no longer here" in at.error[0].value
 
 
+def test_a_weight_from_a_file_is_a_matrix_of_outputs_and_says_what_it_cannot_be():
+    at = page("course_w8a32", w="int8_per_row", a="int8_per_row")
+    at.button_group(key="layers_own_weight").set_value("file").run()
+    kernel = drawn_inputs(5, 3, 2, 1)
+    for weight, told in (
+        (torch.ones(6), "W is a matrix"),
+        (torch.tensor(1.5), "needs 1 to 4 axes"),
+        (kernel, ""),
+    ):
+        file = io.BytesIO()
+        np.save(file, weight.numpy())
+        give(at, "weight_file", "weight.npy", file.getvalue())
+        at.button(key="layers_own_open").click().run()
+        assert told in " ".join(each.value for each in healthy(at).warning)
+    assert error_shown(kernel.reshape(5, 6), Normal(rows=64, cols=6, seed=1).tensor()) in numbers(at)
+    assert address(at)["l"] == "layer(upload,normal(rows=64,cols=6,seed=1))"
+    at.button_group(key="layers_own_inputs").set_value("typed").run()
+    at.text_area(key="layers_own_text").set_value("1 2 3\n4 5 6").run()
+    at.button(key="layers_own_open").click().run()
+    assert "X has 3 inputs for each token, and W has 6" in at.warning[0].value.replace("\\", "")
+
+
 def test_inputs_after_an_importance_matrix_have_its_squares_and_say_what_they_leave_out(tmp_path):
     squares = np.array([1.0, 0.25, 81.0, 4.0], np.float32)
     matrix = write_dat(tmp_path / "x.dat", {"up": squares, "down": squares[:3]})
@@ -304,6 +326,7 @@ def test_a_method_in_the_link_opens_its_picture_and_says_what_it_brings():
     assert f"{percent(error.held_back)} held back · {percent(error.used)} used" in numbers(at)
     assert any(percent(error.held_back) in each.value.replace("\\", "") for each in at.markdown)
     assert address(at)["m"] == "gptq"
+    assert any("The method GPTQ chose the codes" in each.value for each in at.caption)
     at.button(key="layers_method_rank").click().run()
     ranked = healthy(at).dataframe[-1].value
     assert "GPTQ" in list(ranked["method"])

@@ -10,6 +10,7 @@ from quantviz.browser import read_script
 from quantviz.compiled.javascript import packed_together
 from quantviz.lab.layer_state import AS_IT_IS, INPUTS, WEIGHTS, Pair
 from quantviz.layers.changes import Changes
+from quantviz.layers.layer_picture import NOISE, layer_picture
 from quantviz.layers.layer_result import layer
 from quantviz.schemes.calibration import ManualRange
 from quantviz.schemes.recipes import as_scheme
@@ -19,7 +20,7 @@ TOKENS, INPUTS_EACH, OUTPUTS = SHAPE = (11, 64, 9)
 CHANNEL, SIZE, WEIGHT = 5, 17.5, (3, 5, -2.25)
 SCRIPT = """
 const NAMES = ["product", "weights", "inputs", "cross", "y", "error", "yHat"];
-window.multiply = ({programs, cases, shape}) => {
+window.multiply = ({programs, cases, shape, noise}) => {
   const text = bytes => btoa(String.fromCharCode(...bytes));
   const coded = array => text(new Uint8Array(array.buffer, array.byteOffset, array.byteLength));
   const read = (coded, Kind) => new Kind(Uint8Array.from(atob(coded), c => c.charCodeAt(0)).buffer);
@@ -43,6 +44,7 @@ window.multiply = ({programs, cases, shape}) => {
     return {
       arrays: [xHat, wHat, ...NAMES.map(name => cells[name])].map(coded),
       numbers: [used, heldBack, shares.weights, shares.inputs, shares.cross],
+      noise: [...noiseOf({ x, w }, shape, noise).y],
     };
   });
 };
@@ -101,7 +103,7 @@ def test_the_browser_multiplies_as_the_reference(browser, operands):
     page = browser.new_page()
     page.goto("about:blank")
     page.evaluate(LOAD, read_script("layer_hand_component") + SCRIPT)
-    given = {"programs": packed_together(programs), "cases": cases, "shape": SHAPE}
+    given = {"programs": packed_together(programs), "cases": cases, "shape": SHAPE, "noise": NOISE}
     answers = page.evaluate("given => multiply(given)", given)
     page.close()
     assert len(answers) > 60
@@ -112,3 +114,6 @@ def test_the_browser_multiplies_as_the_reference(browser, operands):
         shares = [result.parts[name].share.held_back for name in ("weights", "inputs", "cross")]
         numbers = [*result.rel_out, *shares]
         assert np.allclose(answer["numbers"], numbers, rtol=1e-12, atol=1e-15), result
+        printed = layer_picture(result, (2, 5), (0, 6), (1, 4), "error", 64).y.noise
+        noise = np.reshape(answer["noise"], (TOKENS, OUTPUTS))[2:5, 1:4]
+        assert np.allclose(noise, printed, rtol=1e-12, atol=0), result

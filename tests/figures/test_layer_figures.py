@@ -56,6 +56,30 @@ def test_small_parts_have_their_values_printed():
     assert all("texttemplate" in trace for trace in traces)
 
 
+def printed_errors(w, x):
+    """The picture of the errors of a small layer in int8, and the texts in its cells."""
+    result = qv.layer(w, x, "int8_per_tensor", "int8_per_tensor")
+    picture = layer_picture(result, (0, 5), (0, 5), (0, 5), "error", 64)
+    traces = multiplication_figure(picture, Ends(0, 0, 0), height=400).to_dict()["data"]
+    return picture, [trace["text"] for trace in traces]
+
+
+def test_an_error_of_float32s_own_is_printed_as_0_and_keeps_its_value():
+    # The scale 0.37 is no float32, so that codes times it are off by a last bit.
+    generator = torch.Generator().manual_seed(1)
+    codes = (torch.randint(-126, 127, (5, 5), generator=generator).double() for _ in range(2))
+    x, w = ((each * 0.37).float() for each in codes)
+    x[0, 0] = w[0, 0] = 127 * 0.37
+    picture, texts = printed_errors(w, x)
+    assert {text for part in texts for row in part for text in row} == {"0"}
+    assert all(0 < part.largest < 1e-3 for part in (picture.x, picture.w, picture.y))
+    w[1, 2] += 1e-3
+    _, texts = printed_errors(w, x)
+    assert float(texts[1][2][1].replace("−", "-")) == pytest.approx(-1e-3, rel=1e-3)
+    assert sum(text != "0" for row in texts[1] for text in row) == 1
+    assert all(row[1] != "0" for row in texts[2])
+
+
 @pytest.mark.parametrize("mirrored", MIRRORED)
 @pytest.mark.parametrize("ranked", [True, False])
 def test_channels_stand_upwards_and_downwards(result, mirrored, ranked):

@@ -60,6 +60,17 @@ function productOf(a, b, [tokens, inputs, outputs]) {
 }
 
 /**
+ * Return the largest errors of X, W and Y that are float32's own: in each cell `share` of the magnitudes that
+ * it sums up, as `NOISE` of Python.
+ */
+export function noiseOf({ x, w }, shape, share) {
+  const [ofX, ofW] = [x, w].map((values) => Float64Array.from(values, Math.abs));
+  const y = productOf(ofX, ofW, shape);
+  for (const values of [ofX, ofW, y]) for (let i = 0; i < values.length; i++) values[i] *= share;
+  return { x: ofX, w: ofW, y };
+}
+
+/**
  * Return the product of a layer, the parts of its error, the error, Y and Ŷ: each tokens × outputs, float64.
  * `sides` has X and X̂, tokens × inputs, and W and Ŵ, outputs × inputs, in float32. Products of sides that
  * are those of `known`, an earlier result with its sides, are not computed again.

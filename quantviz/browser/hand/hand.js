@@ -13,7 +13,6 @@ import {
   unpacked,
 } from "../arithmetic/quantizing.js";
 import { subjectOf } from "../panels/layout.js";
-import { filled } from "../ruler/figures.js";
 import { NARROW } from "../ruler/places.js";
 import { Ruler } from "../ruler/ruler.js";
 import { CellDrag } from "./cell_drag.js";
@@ -27,7 +26,7 @@ import { edgeScales, labelsOfErrors, roomOf, titleOf } from "./panel_words.js";
 import { Payers } from "./payers.js";
 import { PhoneBits } from "./phone_bits.js";
 import { combOf, domainAround, histogramOf, placesOf } from "./ruler_picture.js";
-import { Status } from "./status.js";
+import { reasonOf, Status } from "./status.js";
 import { writeTexts } from "./texts.js";
 import { dimWaiting } from "./words.js";
 
@@ -134,7 +133,7 @@ export class Hand {
     const choice = chosenBy(message, this.before, this.data, this.start);
     const shown = this.computed(choice);
     // An impossible place keeps the last possible one, and says why.
-    if (shown.refused) return this.showRuler(this.reason(shown.refused));
+    if (shown.refused) return this.showRuler(reasonOf(shown.refused, this.data.settings.refusals));
     this.choice = choice;
     this.shown = shown;
     // No axis under a hand moves; what is chosen beside it may need another one.
@@ -211,11 +210,6 @@ export class Hand {
     this.writeNumbers();
     this.stopPainting();
     if (this.waiting) this.update(this.waiting, this.send);
-  }
-
-  reason({ key, ...numbers }) {
-    const words = this.data.settings.refusals;
-    return filled(words[key] ?? words.other, numbers);
   }
 
   computed(choice) {

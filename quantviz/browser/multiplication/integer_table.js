@@ -1,16 +1,18 @@
 // The selected output as an inference engine computes it in integers, step by step: the table of the tab
-// Integer, as the server writes it.
+// Integer and the sentence above it, as the server writes them.
 
 import { integerLayer, integerSteps } from "../arithmetic/integers.js";
 import { makeQuantizer, makeArithmetic, quantizeTensor } from "../arithmetic/quantizing.js";
 import { ROUNDING } from "../arithmetic/rounding.js";
-import { plainNumber } from "../panels/numbers.js";
+import { plainNumber, significant } from "../panels/numbers.js";
 import { filled } from "../ruler/figures.js";
 
 // Products that are written out; of more, those of largest magnitude.
 const MOST_WRITTEN = 4;
 // Digits of a real number.
 const REAL_DIGITS = 7;
+// Steps that rounding moves an output by at most, `_ROUNDING` of Python.
+const ROUNDED = 0.501;
 const INT32 = [-(2 ** 31), 2 ** 31 - 1];
 const REAL = ["s_x", "s_w", "s_y"];
 
@@ -61,24 +63,55 @@ export function integerCell(made, { ofInputs, ofWeight, y }, { shape, held, bias
 
 // Scale and zero point of the outputs, chosen on those of the tokens that are not held back.
 function outputParams({ quantizer, activation }, y, held, outputs) {
-  const most = activation === "relu6" ? 6 : Infinity;
-  const active = (value) => (activation === "none" ? value : Math.min(Math.max(value, 0), most));
+  const active = (value) => activated(value, activation);
   const used = y.filter((_, at) => !held[Math.floor(at / outputs)]);
   const found = quantizeTensor(quantizer.arithmetic, Float32Array.from(used, active), quantizer.layout);
   return found.refused ? null : found.params;
 }
 
-/** Write the steps of an output into the table; it waits for the server where there are none. */
-export function writeIntegers(found, known, writing) {
+// An output after an activation.
+function activated(value, activation) {
+  if (activation === "none") return value;
+  return Math.min(Math.max(value, 0), activation === "relu6" ? 6 : Infinity);
+}
+
+/**
+ * Write the steps of an output into the table, and the sentence on it; what the browser does not know waits
+ * for the server. `yHat` is the output before it is rounded.
+ */
+export function writeIntegers(found, known, yHat, writing) {
   const table = document.querySelector(".qv-integers");
   const body = table?.querySelector("tbody");
   if (!body) return;
-  if (!found) {
-    table.dataset.qvWaits = "";
-    return;
+  const sentence = document.querySelector(".st-key-layers_integer_answer");
+  const words = sentence?.querySelector("p")?.firstChild;
+  const answer = found && answerOf(found, known, yHat, writing);
+  for (const [place, knows] of [
+    [table, found],
+    [sentence, answer],
+  ]) {
+    if (knows) delete place.dataset.qvWaits;
+    else if (place) place.dataset.qvWaits = "";
   }
-  delete table.dataset.qvWaits;
-  body.replaceChildren(...integerRows(found, known, writing).map(tableRow));
+  if (answer && words && words.data !== answer) words.data = answer;
+  if (found) body.replaceChildren(...integerRows(found, known, writing).map(tableRow));
+}
+
+// The sentence on the output's code; none where pairs of products may saturate, which are not known of all
+// outputs.
+function answerOf({ q, numbers }, { arithmetic, activation, answers }, yHat, writing) {
+  if (arithmetic.facts.pairs === "saturated") return "";
+  const { s_y, z_y, low, high } = numbers;
+  const y = Math.fround(s_y * (q - z_y));
+  const wanted = activated(yHat, activation);
+  const clamped = Math.abs(y - wanted) > ROUNDED * s_y && (q === low || q === high);
+  return filled(clamped ? answers.clamped : answers.rounded, {
+    q: whole(q, writing),
+    y: significant(y, 4, writing),
+    wanted: significant(wanted, 4, writing),
+    moved: plainNumber(y - wanted, 2, writing, "+"),
+    half: significant(s_y / 2, 3, writing),
+  });
 }
 
 // The lines of the table: words, code, numbers, result and its type.

@@ -1,5 +1,6 @@
 // The sliders below the values' names: each moves a number of the layer. A mouse, a finger and the keys do.
 
+import { Status } from "../hand/status.js";
 import { sliderRules } from "../page/slider.js";
 import { powerOfTen, toUnit } from "../ruler/figures.js";
 import { significant } from "../panels/numbers.js";
@@ -17,6 +18,8 @@ export class Knobs {
     this.row = document.createElement("div");
     this.row.className = "qv-knobs";
     this.knobs = new Map();
+    // Over the picture's margin: the knobs leave it no room, and stay where the hand is.
+    this.status = new Status(this.row, "top: 100%; left: 0; z-index: 1; background: var(--qv-page);");
     parent.append(this.style, this.row);
   }
 
@@ -24,7 +27,8 @@ export class Knobs {
   show(list, colors, writing) {
     const rules = knobRules(colors);
     if (this.style.textContent !== rules) this.style.textContent = rules;
-    this.writing = writing;
+    Object.assign(this, { colors, writing });
+    this.refuse("");
     const names = list.map(({ name }) => name);
     for (const [name, knob] of this.knobs) if (!names.includes(name)) this.drop(name, knob);
     for (const each of list) {
@@ -68,10 +72,17 @@ export class Knobs {
     return knob;
   }
 
+  // Show why a knob cannot stand where a hand put it; it stays at its last place.
+  refuse(reason, name = null) {
+    this.status.say(reason, this.colors);
+    if (name) this.write(name, this.knobs.get(name).shown);
+  }
+
   // Show a value of a knob.
   write(name, value) {
     const knob = this.knobs.get(name);
     if (!knob) return;
+    knob.shown = value;
     const { number, track, input, least, most } = knob;
     const words = significant(value, 3, this.writing);
     if (number.textContent !== words) number.textContent = words;
@@ -82,6 +93,7 @@ export class Knobs {
 
   close() {
     clearTimeout(this.ending);
+    this.status.close();
     this.style.remove();
     this.row.remove();
   }
@@ -89,8 +101,8 @@ export class Knobs {
 
 function knobRules(colors) {
   return `${sliderRules({ line: colors.line, handle: colors.handle, text: colors.text })}
-    .qv-knobs { display: grid; grid-auto-flow: column; grid-auto-columns: minmax(0, 1fr); gap: 0 1rem;
-      color: ${colors.text}; font: var(--qv-12) ${colors.font}; }
+    .qv-knobs { position: relative; display: grid; grid-auto-flow: column; gap: 0 1rem;
+      grid-auto-columns: minmax(0, 1fr); color: ${colors.text}; font: var(--qv-12) ${colors.font}; }
     .qv-knob { display: grid; grid-template-columns: auto 1fr; gap: 0 0.4rem; align-items: baseline;
       height: 46px; overflow: hidden; }
     .qv-knob-words { white-space: nowrap; overflow: hidden; text-overflow: ellipsis; color: ${colors.muted}; }

@@ -8,10 +8,12 @@ import {
   largestOf,
   makeSide,
   multiplied,
+  noiseOf,
   quantizedSide,
   withChannel,
 } from "../arithmetic/multiplying.js";
 import { makeParts, unpacked } from "../arithmetic/quantizing.js";
+import { reasonOf } from "../hand/status.js";
 import { integerCell, makeIntegers, writeIntegers } from "./integer_table.js";
 import { Knobs } from "./knobs.js";
 import { LivePicture } from "./live_picture.js";
@@ -25,7 +27,7 @@ const OLD = `.st-key-layers_sentence, .qv-products, .st-key-layers_steps,
   [class*="st-key-layers_tab_"]:not(.st-key-layers_tab_cell, .st-key-layers_tab_choice)`;
 // The same where the steps in integers follow the hand.
 const OLD_BY_STEPS = `.st-key-layers_sentence, .st-key-layers_steps,
-  .st-key-layers_tab_integer :is([data-testid="stMarkdown"], [data-testid="stCaptionContainer"])`;
+  .st-key-layers_tab_integer [data-testid="stCaptionContainer"]`;
 
 export class LayerHand {
   constructor(parent, known, send) {
@@ -113,10 +115,10 @@ export class LayerHand {
   move(name, value) {
     this.begin();
     const choice = this.chosen(name, value);
-    const shown = choice && this.computed(choice);
-    // An impossible place keeps the last possible one.
-    if (!shown || shown.refused) return;
+    const shown = choice ? this.computed(choice) : { refused: { key: "manual_range_order" } };
+    if (shown.refused) return this.knobs.refuse(reasonOf(shown.refused, this.data.refusals), name);
     Object.assign(this, { choice, shown });
+    this.knobs.refuse("");
     this.knobs.write(name, value);
     this.present();
   }
@@ -190,7 +192,8 @@ export class LayerHand {
     const at = data.cell[0] * data.shape[2] + data.cell[1];
     const cell = { y: shown.y[at], y_hat: shown.yHat[at], error: shown.error[at] };
     writeLayerNumbers({ ...errors, weightDb, cell }, data.words, data.writing);
-    if (this.integers) writeIntegers(integerCell(this.integers, shown, data), this.integers, data.writing);
+    const { integers } = this;
+    if (integers) writeIntegers(integerCell(integers, shown, data), integers, shown.yHat[at], data.writing);
   }
 
   sqnrOf(quantized) {
@@ -208,24 +211,30 @@ export class LayerHand {
       x_hat: { x: shown.xHat, w: shown.wHat, y: shown.yHat },
     }[data.shown];
     const ends = data.ends ?? [largestOf(shown.x), largestOf(shown.w), largestOf(shown.y)];
-    const cut = (values, rows, cols, width, step, end) => {
-      const found = new Float32Array((rows[1] - rows[0]) * (cols[1] - cols[0]));
-      let at = 0;
-      for (let row = rows[0]; row < rows[1]; row++)
-        for (let col = cols[0]; col < cols[1]; col++) found[at++] = values[row * width + col * step];
+    const cut = (name, rows, cols, width, step, end) => {
+      const inView = (values, Kind) => {
+        const found = new Kind((rows[1] - rows[0]) * (cols[1] - cols[0]));
+        let at = 0;
+        for (let row = rows[0]; row < rows[1]; row++)
+          for (let col = cols[0]; col < cols[1]; col++) found[at++] = values[row * width + col * step];
+        return found;
+      };
+      const values = inView(whole[name], Float32Array);
       return {
-        values: found,
+        values,
         rows: rows[1] - rows[0],
         cols: cols[1] - cols[0],
         end,
-        largest: largestOf(found),
+        largest: largestOf(values),
+        // Needed where numbers are printed alone.
+        noise: () => inView(noiseOf(shown, data.shape, data.noise)[name], Float64Array),
       };
     };
     return {
-      x: cut(whole.x, edges[0], edges[1], inputs, 1, ends[0]),
+      x: cut("x", edges[0], edges[1], inputs, 1, ends[0]),
       // Wᵀ is drawn, W is stored.
-      w: cut(whole.w, edges[1], edges[2], 1, inputs, ends[1]),
-      y: cut(whole.y, edges[0], edges[2], outputs, 1, ends[2]),
+      w: cut("w", edges[1], edges[2], 1, inputs, ends[1]),
+      y: cut("y", edges[0], edges[2], outputs, 1, ends[2]),
     };
   }
 

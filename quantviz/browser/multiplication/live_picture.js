@@ -5,9 +5,8 @@ import { sharpen } from "../page/canvas.js";
 import { element } from "../page/elements.js";
 import { significant } from "../panels/numbers.js";
 import { filled } from "../ruler/figures.js";
-import { partsOf } from "./parts.js";
+import { fitNumbers, partsOf } from "./parts.js";
 
-const AXES_OF = { x: "xy", w: "x2y2", y: "x3y3" };
 // An error that reaches at least so many times as far as its colours leaves them: `_LEAVING` of Python.
 const LEAVING = 1.1;
 // The inks of plotly's printed numbers, on dark colours and on light ones.
@@ -49,7 +48,7 @@ export class LivePicture {
       const cells = shown[part.name];
       const colours = coloursOf(cells.values, ramp, cells.end || 1);
       this.drawCells(gd, part, cells, colours);
-      this.writeNumbers(part.name, cells.values, colours, writing);
+      this.writeNumbers(part, cells, colours, writing);
       writeReach(gd, at, reachOf(cells, words, writing, fixed));
     });
     if (this.canvas.parentNode !== frame) frame.insertBefore(this.canvas, overlay);
@@ -75,7 +74,7 @@ export class LivePicture {
       image.data[4 * i + 3] = 255;
     }
     this.cellsContext.putImageData(image, 0, 0);
-    const picture = gd.querySelector(`.subplot.${AXES_OF[part.name]} .hm image`);
+    const picture = gd.querySelector(`${part.heatmap} image`);
     if (!picture) return;
     // It would show through at the edges, which lie between two pixels.
     setStyle(picture, "visibility", "hidden");
@@ -114,19 +113,23 @@ export class LivePicture {
         transform: `translate(${part.left},${part.top})`,
         "data-part": part.name,
       });
-      for (const label of gd.querySelectorAll(`.subplot.${AXES_OF[part.name]} .hm .heatmap-label`))
+      for (const label of gd.querySelectorAll(`${part.heatmap} .heatmap-label`))
         group.append(label.cloneNode(true));
       this.numbers.append(group);
       this.labels[part.name] = group.querySelectorAll("text");
     }
   }
 
-  writeNumbers(name, values, colours, writing) {
-    this.labels[name].forEach((label, i) => {
-      const text = significant(values[i], 3, writing);
+  writeNumbers(part, { values, noise }, colours, writing) {
+    const labels = this.labels[part.name];
+    if (!labels.length) return;
+    const own = noise();
+    labels.forEach((label, i) => {
+      const text = significant(Math.abs(values[i]) <= own[i] ? 0 : values[i], 3, writing);
       if (label.textContent !== text) label.textContent = text;
       setStyle(label, "fill", inkOver(colours[3 * i], colours[3 * i + 1], colours[3 * i + 2]));
     });
+    fitNumbers(part, labels, writing);
   }
 }
 

@@ -4,7 +4,7 @@
 import { SHARED } from "../page/component.js";
 import { Card } from "../panels/card.js";
 import { plainNumber } from "../panels/numbers.js";
-import { AXES, partsOf, partAt, pixelOf } from "./parts.js";
+import { AXES, fitNumbers, partsOf, partAt, pixelOf } from "./parts.js";
 import { drawLights, newOverlay } from "./lights.js";
 
 // Milliseconds that a mark waits for the server's answer, and an old picture for the new one.
@@ -99,7 +99,10 @@ export class Multiplication {
 
   drawn() {
     const place = this.gd.querySelector(".svg-container");
-    if (!place || !partsOf(this.gd).length) return;
+    const parts = partsOf(this.gd);
+    if (!place || !parts.length) return;
+    for (const part of parts)
+      fitNumbers(part, this.gd.querySelectorAll(`${part.heatmap} text`), this.known.writing);
     if (this.overlay.parentNode !== place) place.append(this.overlay);
     // Streamlit draws a chart once more where its place has another height than it was made for.
     const room = Math.round(this.gd.parentElement.clientHeight);

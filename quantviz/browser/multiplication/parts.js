@@ -1,18 +1,22 @@
 // Places of X, Wᵀ and Y in plotly's chart, and of their cells.
 
 import { placeOfAxes } from "../panels/geometry.js";
+import { ems } from "../panels/numbers.js";
 
 const PARTS = ["x", "w", "y"];
+// The size of plotly's printed numbers, in pixels.
+const PRINTED = 12;
 
-// The parts of a drawn chart: where each lies, in pixels of the chart, and the range of its axes. Empty until
-// plotly has drawn it.
+// The parts of a drawn chart: where each lies, in pixels of the chart, the range of its axes, and its heatmap
+// in the document. Empty until plotly has drawn it.
 export function partsOf(gd) {
   const full = gd?._fullLayout;
   if (!full?.xaxis3?._length) return [];
   return PARTS.map((name, i) => {
     const x = full[`xaxis${i ? i + 1 : ""}`];
     const y = full[`yaxis${i ? i + 1 : ""}`];
-    return { name, ...placeOfAxes(x, y), values: gd._fullData?.[i]?.z ?? [] };
+    const heatmap = `.subplot.${x._id}${y._id} .hm`;
+    return { name, ...placeOfAxes(x, y), heatmap, values: gd._fullData?.[i]?.z ?? [] };
   });
 }
 
@@ -31,6 +35,14 @@ export function partAt(gd, clientX, clientY) {
     return { part, row, col };
   }
   return null;
+}
+
+// Give the printed numbers of a part one size, at which the longest fits into its cell.
+export function fitNumbers({ width, x }, labels, writing) {
+  const longest = Math.max(...Array.from(labels, (label) => ems(label.textContent, writing)));
+  const room = (writing.wide * width) / (x[1] - x[0]) / longest;
+  const size = `${Math.min(Math.max(room, writing.smallest), PRINTED)}px`;
+  for (const label of labels) if (label.style.fontSize !== size) label.style.fontSize = size;
 }
 
 // The axes of each part by rows and columns: 0 for tokens, 1 for input channels, 2 for outputs.

@@ -1,5 +1,5 @@
-"""Inputs of a layer of one's own that are not drawn: typed, from a file, or after an importance matrix; and a
-layer of a capture. An upload stays in the session.
+"""Inputs of a layer of one's own that are not drawn: typed, from a file, or after an importance matrix; a
+weight from a file; and a layer of a capture. An upload stays in the session.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from quantviz.errors import Note, QuantVizError
 from quantviz.lab.layer_sources import OwnLayer
 from quantviz.sources import LocalTensor, Source
 from quantviz.sources.local import data_folder
+from quantviz.sources.matrix import as_opened
 from quantviz.sources.tensor_text import parse_tensor
 from quantviz.sources.upload import UploadedFile
 from quantviz.text import visible
@@ -24,7 +25,9 @@ from quantviz.ui.lab.tensor import catalog_of
 from quantviz.ui.shell.words import say, say_error, shape_text
 
 if TYPE_CHECKING:
+    from quantviz.schemes.orientation import Orientation
     from quantviz.sources.files import Catalog
+    from quantviz.sources.upload import Upload
     from quantviz.tensors.lazy import Stored
 
 #: Uploads with their values.
@@ -32,7 +35,7 @@ Uploads: TypeAlias = "Mapping[Source, Stored]"
 
 _TEXT = "layers_own_text"
 _FILE = "layers_own_file"
-_READ_AS = "layers_own_read_as"
+_WEIGHT_FILE = "layers_own_weight_file"
 _IMATRIX = "layers_own_imatrix"
 _CAPTURE = "layers_own_capture"
 _CAPTURE_FILE = "layers_own_capture_file"
@@ -65,17 +68,22 @@ def _show_text() -> None:
     )
 
 
-def _show_file() -> None:
-    uploaded = _choose_of_upload(_FILE, lambda uploaded: tensors_in(uploaded)[0])
-    name = st.session_state.get(f"{_FILE}_name")
+def _show_file(key: str) -> None:
+    """Show the upload of a file of any format in the widget `key`, and the choice of one of its tensors."""
+    uploaded = _choose_of_upload(key, lambda uploaded: tensors_in(uploaded)[0])
+    name = st.session_state.get(f"{key}_name")
     if uploaded is not None and name is not None:
-        show_dtype(uploaded, _READ_AS, name, _nothing)
+        show_dtype(uploaded, f"{key}_read_as", name, _nothing)
 
 
-def _read_file(tokens: int) -> tuple[Source, Uploads]:
-    uploaded, name = _chosen(_FILE)
+def _read_file(key: str) -> tuple[Upload, Stored, Orientation]:
+    uploaded, name = _chosen(key)
+    return read_upload(uploaded, name, st.session_state.get(f"{key}_read_as") or "")
+
+
+def _read_inputs(tokens: int) -> tuple[Source, Uploads]:
     # The axes of X are tokens and channels: none is one of outputs.
-    upload, values, _ = read_upload(uploaded, name, st.session_state.get(_READ_AS) or "")
+    upload, values, _ = _read_file(_FILE)
     return upload, {upload: values}
 
 
@@ -114,12 +122,30 @@ GIVEN: Mapping[str, Given] = MappingProxyType(
             lambda _: (parse_tensor(st.session_state.get(_TEXT) or ""), {}),
             frozenset({"tokens", "channels"}),
         ),
-        "file": Given(_show_file, _read_file, frozenset({"tokens", "channels"})),
+        "file": Given(lambda: _show_file(_FILE), _read_inputs, frozenset({"tokens", "channels"})),
         "imatrix": Given(
             lambda: _choose_of_upload(_IMATRIX, _weights_in), _read_imatrix, frozenset({"channels"})
         ),
     }
 )
+
+
+# ---- a weight ----------------------------------------------------------------------------------------
+
+
+def show_weight_file() -> None:
+    """Show the upload of a file with a weight, and the choice of one of its tensors."""
+    _show_file(_WEIGHT_FILE)
+
+
+def weight_in_file() -> tuple[Source, Uploads]:
+    """Return the chosen weight of an uploaded file as outputs × inputs, and its values.
+
+    Raises:
+        QuantVizError: None is chosen, or it cannot be read.
+    """
+    upload, values, orientation = _read_file(_WEIGHT_FILE)
+    return as_opened(upload, orientation), {upload: values}
 
 
 # ---- a capture ---------------------------------------------------------------------------------------

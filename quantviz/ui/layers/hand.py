@@ -74,6 +74,7 @@ def _payload(
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the header and the arrays for the browser."""
     from quantviz.compiled.javascript import packed_together, write_metrics
+    from quantviz.layers.layer_picture import NOISE
 
     result = seen.result
     _, output, channel = selected
@@ -102,8 +103,10 @@ def _payload(
         "symmetric": scheme is not None and scheme.mode == "symmetric",
         "range": by_hand,
         "ends": state.held if state.shown == "error" else None,
+        "noise": NOISE if state.shown == "error" else 0.0,
         "largest": {"x": float(base.abs().max()), "w": float(weight.abs().max())},
         "words": _words(output, channel),
+        "refusals": dict(templates("hand.refusals", language())),
         **_looks(state),
     }
     arrays = {
@@ -134,10 +137,12 @@ def _integers(seen: SeenLayer, state: LayerState) -> tuple[dict[str, Any] | None
         return None, {}
     facts, programs = write_steps(seen.result, layer)
     keys = [step["key"] for step in programs["program"].facts["steps"]]
+    answers = templates("layers.integer", language())
     words = {
         "symbols": dict(SYMBOLS),
         "words": {key: say(f"steps.{key}") for key in keys},
-        "products": templates("layers.integer", language())["products"],
+        "products": answers["products"],
+        "answers": {name: answers[name] for name in ("rounded", "clamped")},
         "value": say("layers.integer.value"),
     }
     return {**facts, **words}, programs

@@ -48,7 +48,8 @@ def show_integer(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> N
         return
     _show_choices(state)
     why = layer.explain(*cell)
-    st.markdown(sentences(_answer(seen, why, state, cell), _about_formats(seen, layer)))
+    with st.container(key="layers_integer_answer"):
+        st.markdown(sentences(_answer(seen, why, state, cell), _about_formats(seen, layer)))
     heads = [say(f"cell.{name}") for name in ("step", "numbers", "gives")]
     table = table_html(heads, _rows(why))
     st.html(f'<div class="qv-products qv-integers" tabindex="0">{table}</div>')

@@ -15,7 +15,6 @@ import streamlit as st
 
 from quantviz.errors import QuantVizError
 from quantviz.lab.layer_state import NEAREST, OFFERED_METHODS, LayerState
-from quantviz.schemes.text_form import read_head, split_outside_parentheses
 from quantviz.ui.components.choice import choose_among, show_button
 from quantviz.ui.components.phone_tables import Column, show_table
 from quantviz.ui.components.refusals import show_refused
@@ -33,7 +32,7 @@ from quantviz.ui.layers.smaller_pictures import (
 from quantviz.ui.layers.state import SeenLayer, change_state, seen_layer
 from quantviz.ui.layers.sweep_picture import show_sweep
 from quantviz.ui.layers.words import decibels, percent
-from quantviz.ui.shell.words import plain, say
+from quantviz.ui.shell.words import method_name, plain, say
 
 _TABLE = "layers_methods_table"
 _RANKED = "layers_methods_ranked"
@@ -81,18 +80,6 @@ def show_method(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> No
         if name in PICTURES:
             PICTURES[name](seen, state, cell)
     _show_ranking(state)
-
-
-def method_name(form: str) -> str:
-    """Return the name of a chain for people, with the fields that differ from the usual ones."""
-    if form == NEAREST:
-        return say("layers.method.nearest")
-    names = []
-    for part in split_outside_parentheses(form, "+"):
-        name, fields = read_head(part)
-        values = ", ".join(f"{field}={value}" for field, value in fields.items())
-        names.append(say(f"layers.methods.{name}.name") + (f" ({values})" if values else ""))
-    return " + ".join(names)
 
 
 def _lesson(seen: SeenLayer, state: LayerState) -> str:

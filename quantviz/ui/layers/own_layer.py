@@ -13,7 +13,13 @@ from quantviz.lab.layer_sources import LayerSource, OwnLayer
 from quantviz.sources import SOURCES, Source
 from quantviz.ui.components.choice import show_button, switch
 from quantviz.ui.lab.tensor import keep_uploads
-from quantviz.ui.layers.given_inputs import GIVEN, captured_layer, show_capture
+from quantviz.ui.layers.given_inputs import (
+    GIVEN,
+    captured_layer,
+    show_capture,
+    show_weight_file,
+    weight_in_file,
+)
 from quantviz.ui.layers.state import current_state, put_state
 from quantviz.ui.shell import session
 from quantviz.ui.shell.words import say, shape_text
@@ -25,7 +31,8 @@ if TYPE_CHECKING:
 MOST_WORK = 2**29
 #: The weight that is the tensor open in the Lab.
 _LAB = "lab"
-#: The layer that is one of an uploaded capture.
+#: The weight from an uploaded file, and the layer that is one of an uploaded capture.
+_FILE = "file"
 _CAPTURE = "capture"
 #: Weights and inputs that can be drawn, by the ids of their sources.
 _WEIGHTS = ("normal", "student_t", "loud_channels")
@@ -42,7 +49,7 @@ def show_own_layer() -> None:
     weights = {name: say(f"layers.own.drawn.{name}") for name in _WEIGHTS}
     if tensor is not None:
         weights = {_LAB: say("layers.own.lab", shape=shape_text(tensor.shape)), **weights}
-    weights[_CAPTURE] = say("layers.own.given.capture")
+    weights |= {name: say(f"layers.own.given.{name}") for name in (_FILE, _CAPTURE)}
     weight = switch("layers_own_weight", say("layers.own.weight"), weights, look="visible")
     if weight == _CAPTURE:
         show_capture()
@@ -50,6 +57,8 @@ def show_own_layer() -> None:
             say("layers.own.open"), "layers_own_open", lambda: _take(*captured_layer()), type="primary"
         )
         return
+    if weight == _FILE:
+        show_weight_file()
     inputs = {name: say(f"layers.own.drawn.{name}") for name in _INPUTS}
     inputs |= {name: say(f"layers.own.given.{name}") for name in GIVEN}
     chosen = switch("layers_own_inputs", say("layers.own.inputs"), inputs, look="visible")
@@ -68,7 +77,7 @@ def show_own_layer() -> None:
 
 def _ask_sizes(weight: str, inputs: str) -> dict[str, int]:
     """Show the sizes of a layer, those that follow from W or X greyed out, and return them."""
-    of_weight = {"channels", "outputs"} if weight == _LAB else set()
+    of_weight = {"channels", "outputs"} if weight in (_LAB, _FILE) else set()
     of_inputs = GIVEN[inputs].sizes if inputs in GIVEN else frozenset()
     sizes = {}
     with st.container(key="layers_own_sizes", horizontal=True, gap="small"):
@@ -93,10 +102,15 @@ def _open(weight: str, inputs: str, sizes: dict[str, int]) -> None:
         QuantVizError: They are not those of a layer, or it is too large.
     """
     own = session.opened_tensor() if weight == _LAB else None
-    channels = sizes["channels"] if own is None else own.shape[-1]
-    uploads: Mapping[Source, Stored] = {}
+    uploads: dict[Source, Stored] = {}
+    if weight == _FILE:
+        own, values = weight_in_file()
+        uploads |= values
+    # A tensor without axes is no weight, and says so below.
+    channels = sizes["channels"] if own is None else math.prod(own.shape[-1:])
     if inputs in GIVEN:
-        x, uploads = GIVEN[inputs].read(sizes["tokens"])
+        x, values = GIVEN[inputs].read(sizes["tokens"])
+        uploads |= values
         channels = x.shape[-1]
     else:
         x = _drawn(inputs, sizes["tokens"], channels, 1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping
 from contextvars import ContextVar
 from types import MappingProxyType
 
@@ -11,7 +12,9 @@ import streamlit as st
 
 from quantviz.errors import Note, QuantVizError
 from quantviz.figures.numbers import number as number
+from quantviz.lab.layer_state import NEAREST
 from quantviz.schemes.recipes import recipe_name
+from quantviz.schemes.text_form import read_head, split_outside_parentheses
 from quantviz.sources import Source
 from quantviz.text import DEFAULT_LANGUAGE, catalogue, languages, text
 from quantviz.ui.shell.classroom import classroom
@@ -86,28 +89,37 @@ def say_error(error: QuantVizError) -> str:
     return plain(_worded(error).message(language()))
 
 
-#: Names of ids in an error's parameters, with the keys of their words.
+#: Names of ids in the parameters of errors and notes, with the keys of their words.
 _IDS = MappingProxyType(
     {"convention": "conventions", "format": "formats", "mode": "modes", "granularity": "granularities"}
 )
+#: The same of methods, and of chains of them.
+_CHAINS = frozenset({"method", "methods"})
 
 
 def _worded(error: QuantVizError) -> QuantVizError:
     """Return the error with names for people in the place of ids, which a page does not show."""
-    params = dict(error.params)
+    return QuantVizError(error.key, **_named(error.params))
+
+
+def _named(given: Mapping[str, object]) -> dict[str, object]:
+    """Return the parameters of an error or a note with names in the place of ids."""
+    params = dict(given)
     # The kind of an id is its parameter's name, or `what` for the ids in `got` and `offered`.
     kinds = {**{name: name for name in _IDS}, **dict.fromkeys(("got", "offered"), params.get("what"))}
     for name, value in params.items():
         kind = kinds.get(name)
         if isinstance(value, QuantVizError):
             params[name] = _worded(value)
+        elif name in _CHAINS and isinstance(value, str):
+            params[name] = method_name(value)
         elif kind == "size" and name == "got":
             params[name] = say("granularities.size", size=value)
         elif kind in _IDS and isinstance(value, str):
             params[name] = say("cell.then_comma").join(
                 _name_of(_IDS[str(kind)], each) for each in value.split(", ")
             )
-    return QuantVizError(error.key, **params)
+    return params
 
 
 def _name_of(registry: str, identifier: str) -> str:
@@ -117,8 +129,23 @@ def _name_of(registry: str, identifier: str) -> str:
 
 
 def say_note(note: Note) -> str:
-    """Return a note as Markdown."""
-    return plain(note.message(language()))
+    """Return a note as Markdown, with names for people in the place of ids."""
+    return plain(Note.of(note.key, **_named(note.params)).message(language()))
+
+
+def method_name(form: str) -> str:
+    """Return the name of a chain of methods for people, with the fields that differ from the usual ones."""
+    if form == NEAREST:
+        return say("layers.method.nearest")
+    names = []
+    for part in split_outside_parentheses(form, "+"):
+        name, fields = read_head(part.strip())
+        values = ", ".join(
+            say(f"layers.method.flags.{field}") if value == "true" else f"{field}={value}"
+            for field, value in fields.items()
+        )
+        names.append(_name_of("layers.methods", name) + (f" ({values})" if values else ""))
+    return " + ".join(names)
 
 
 def plain(words: object) -> str:
