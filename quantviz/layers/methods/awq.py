@@ -16,7 +16,6 @@ from quantviz.layers.methods.contract import (
     RoundingMethod,
     Scaled,
     Task,
-    as_quantized,
     between,
     one_of,
     relative,
@@ -96,7 +95,8 @@ class AWQ(BasisMethod):
         best = min(range(len(losses)), key=losses.__getitem__)
         ratio = ratios[best] if self.ratio is None else self.ratio
         scales = awq_scales(x_mean, w_mean, ratio, self.variant)
-        unscaled = _loss(task, torch.ones_like(scales))
+        # The paper's first exponent, 0, scales nothing.
+        unscaled = losses[0] if self.variant == "paper" else _loss(task, torch.ones_like(scales))
         return Scaled(scales, AwqTrace(ratios, tuple(losses), unscaled, best, x_mean, w_mean, scales))
 
 
@@ -132,7 +132,7 @@ def relative_magnitudes(w: torch.Tensor, scheme: Scheme) -> torch.Tensor:
 
 def _loss(task: Task, scales: torch.Tensor) -> float:
     """Return ‖error‖² / ‖XWᵀ‖² with the weights times scales rounded to nearest, and divided again."""
-    rounded = quantize(as_quantized(task.w * scales, task.scheme), task.scheme)
+    rounded = quantize((task.w * scales).to(torch.float32), task.scheme)
     w_hat = rounded.x_hat.to(torch.float64) / scales
     tokens, inputs, _ = task.shape
     if tokens >= inputs:
