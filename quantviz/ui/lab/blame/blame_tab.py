@@ -40,6 +40,8 @@ _MOST_NAMED = 4
 _MOST_TOGETHER = 8
 #: Least gain of a remedy to be offered.
 _LEAST_GAIN_DB = 0.05
+#: Products of a captured weight and its inputs that a search for scales makes at a time: some seconds' work.
+_MOST_PRODUCTS = 2**29
 #: Columns that a phone shows at first, and a tablet, beside the one that names the lines.
 _ON_PHONE = ("caused", "suffered", "gain", "runs")
 #: Most channels that are named as the place of the cells, where they hold half of them.
@@ -349,7 +351,8 @@ def _show_by_activations(state: LabState) -> None:
     inputs = None if state.large else inputs_of(state.source)
     if inputs is None:
         return
-    work = partial(column_scaling, inputs=inputs, scheme=state.scheme)
+    every = -(-inputs.numel() * state.source.shape[0] // _MOST_PRODUCTS)
+    work = partial(column_scaling, inputs=inputs[::every], scheme=state.scheme)
     found = heavy_fact(state.source, f"column scaling {state.scheme}", work)
     if found is None:
         return
