@@ -162,7 +162,8 @@ def test_steps_in_integers_follow_the_hand_as_the_server_writes_them(new_page, s
         assert live != before
         answer = page.locator(".st-key-layers_integer_answer")
         answered = None if answer.get_attribute("data-qv-waits") is not None else answer.inner_text()
-        assert (answered is None) == ("onednn" in more)
+        # With kernels whose pairs may saturate it waits for the server, which may have answered by now.
+        assert answered or "onednn" in more
         page.wait_for_function(
             "([name, word]) => new URLSearchParams(location.search).get(name).includes(word)",
             arg=[parameter, word],
