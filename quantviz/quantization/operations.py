@@ -89,7 +89,8 @@ _ARITHMETIC = (
 
 #: The words of lines besides Python's operators.
 _WORDS: dict[str, Any] = {
-    # torch imports a part of itself where a process first compares a tensor with a number. No line can.
+    # torch imports a part of itself where a process first compares a tensor with a number. Lines cannot use
+    # it: they have no name that begins with "_".
     "__builtins__": {"__import__": __import__},
     "abs": lambda x: x.abs(),
     "clamp": lambda x, low, high: x.clamp(low, high),

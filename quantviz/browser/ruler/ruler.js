@@ -98,8 +98,8 @@ export class Ruler {
     this.room = this.settings.wall ? roomOnScreen(this.root, this.observer) : 0;
   }
 
-  // Draw a picture now, and place the handles: without a hand on them once it was painted, as no eye sees
-  // them. `glides` says that the page chose it, not a hand: then teeth glide to their new places under the
+  // Draw a picture now, and place the handles, which are invisible: at once under a hand, otherwise after the
+  // frame. `glides` says that the page chose it, not a hand: then teeth glide to their new places under the
   // same values, also from a ruler that stood here before this one.
   show(picture, glides = false) {
     const before = this.gliding ?? this.picture ?? SHARED.ruled;
