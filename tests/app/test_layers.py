@@ -197,10 +197,16 @@ def test_typed_inputs_travel_in_the_link():
     at = own_inputs("typed")
     at.button(key="layers_own_open").click().run()
     assert "no numbers" in " ".join(each.value for each in at.warning)
+    # The layer before stays.
+    at.text_area(key="layers_own_text").set_value("1 2 3\nnan 1 2").run()
+    at.button(key="layers_own_open").click().run()
+    assert "NaN or Inf in 1 cell" in " ".join(each.value for each in healthy(at).warning)
+    assert address(at)["l"] == "builtin(name=course_w8a32)"
     x = [[0.5, -1.25, 3.0], [2.0, 0.75, -1.0], [1.0, 9.0, 0.125], [-4.0, 0.0, 1.0]]
     at.text_area(key="layers_own_text").set_value(str(x)).run()
     at.button(key="layers_own_open").click().run()
     assert error_shown(Normal(rows=5, cols=3).tensor(), x) in numbers(healthy(at))
+    assert not at.warning
     again = opened(PAGE, **address(at))
     assert numbers(healthy(again)) == numbers(at)
     assert address(again) == address(at)
