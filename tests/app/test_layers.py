@@ -337,7 +337,8 @@ def test_a_method_in_the_link_opens_its_picture_and_says_what_it_brings():
     layer = BuiltInLayer("loud_weight").open()
     error = qv.layer(layer.weight, layer.inputs, "int4_per_row", "int8_per_tensor", method="gptq").rel_out
     assert f"{percent(error.held_back)} held back · {percent(error.used)} used" in numbers(at)
-    assert any(percent(error.held_back) in each.value.replace("\\", "") for each in at.markdown)
+    said = percent(error.held_back).replace(" ", "\u00a0")
+    assert any(said in each.value.replace("\\", "") for each in at.markdown)
     assert address(at)["m"] == "gptq"
     assert any("The method GPTQ chose the codes" in each.value for each in at.caption)
     at.button(key="layers_method_rank").click().run()
@@ -378,7 +379,7 @@ def test_each_smaller_method_has_its_picture_and_its_sentence():
     for method, key, said in (
         ("double_quantization", "layers_double_change", "stored in 8 bits"),
         ("llm_int8", "layers_llm_int8", "float16"),
-        ("bias_correction", "layers_bias_errors", "taken off by its bias"),
+        ("bias_correction", "layers_bias_errors", "take off the mean"),
         ("equalization", "layers_equalization_channels", "as far in the inputs"),
         ("higgs", "layers_higgs", "lie close"),
         ("awq_clip", "layers_awq_clip_loss", "blocks are clipped"),
