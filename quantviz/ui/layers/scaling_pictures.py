@@ -242,7 +242,9 @@ def show_awq(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> None:
     words = {"best": f"{found:g}", "loss": percent(losses[found]), "unscaled": percent(trace.unscaled)}
 
     def said(each: float) -> str:
-        key = "found" if given is None and each == ratio else "given"
+        key = "given"
+        if given is None and each == ratio:
+            key = "found" if trace.scaled else "kept_whole"
         return say(f"layers.pictures.awq.{key}", ratio=f"{each:g}", **words)
 
     order = trace.x_mean.argsort(descending=True, stable=True)
