@@ -191,7 +191,7 @@ def _bar(end: float, place: _Layout, theme: Theme) -> dict[str, Any]:
         "xanchor": "left",
         "y": place.high + (1 - place.high) * _BAR[1],
         "yanchor": "middle",
-        "len": place.left * (1 - 2 * _BAR[0]),
+        "len": place.left * (1 - 3 * _BAR[0]),
         "thickness": 8,
         "outlinewidth": 0,
         "tickmode": "array",
