@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Any, cast
 import streamlit as st
 
 from quantviz.errors import QuantVizError
+from quantviz.ui.shell import streamlit_private
 from quantviz.ui.shell.heavy_work import heavily
 from quantviz.ui.shell.shared_cache import shared_fact
+from quantviz.ui.shell.startup import Turns
 
 if TYPE_CHECKING:
     from quantviz.models.layer_effects import LayerEffect
@@ -207,18 +209,27 @@ def effects_of(model: str, state: ModelState) -> tuple[LayerEffect, ...]:
     return shared_fact(key, lambda: heavily(key, partial(layer_effects, model, schemes)))
 
 
+@st.cache_resource(show_spinner=False)
+def _turns() -> Turns:
+    """Return the turns of models that run: one at a time, so that all other sessions go on."""
+    return Turns()
+
+
 def _run(model: str, schemes: ModelSchemes) -> Ran:
     from quantviz.models.running import run
 
-    found = run(model, schemes)
-    return Ran(
-        found.loss,
-        found.original_loss,
-        found.kl,
-        found.bits,
-        found.seed_text,
-        found.written,
-        found.original_written,
-        found.first_difference,
-        dict(found.depth),
-    )
+    with _turns().take():
+        # Its session may have moved on while it waited.
+        streamlit_private.end_if_asked()
+        found = run(model, schemes)
+        return Ran(
+            found.loss,
+            found.original_loss,
+            found.kl,
+            found.bits,
+            found.seed_text,
+            found.written,
+            found.original_written,
+            found.first_difference,
+            dict(found.depth),
+        )
