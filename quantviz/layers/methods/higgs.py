@@ -87,8 +87,7 @@ class Higgs(RoundingMethod):
 class KMeans(RoundingMethod):
     """Round to a codebook of the weight's own, with as many values as the weight's scheme has codes.
 
-    It takes the place of the scheme: one codebook for the whole weight, whatever shares a scale there. No
-    inputs are needed.
+    One codebook for the whole weight; the scheme's blocks have a scale each. No inputs are needed.
     """
 
     id: ClassVar[str] = "kmeans"
