@@ -34,7 +34,6 @@ def mse(x, scheme):
         "nf4,symmetric,per_tensor,min_max,course",
         "int3,symmetric,per_channel,min_max,course",
         "int2,symmetric,per_channel(axis=1),min_max,course",
-        "int3,symmetric,per_block(rows=2,cols=3),min_max,course",
     ],
 )
 def test_it_is_never_worse_than_the_scheme_it_starts_from(name, scheme):
