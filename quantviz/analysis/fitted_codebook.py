@@ -14,7 +14,7 @@ from quantviz.errors import QuantVizError
 from quantviz.quantization.quantizer import quantize
 from quantviz.schemes.calibration import Given
 from quantviz.schemes.formats import MOST_OWN_VALUES, own_codebook_id
-from quantviz.schemes.granularity import PerChannel, PerTensor
+from quantviz.schemes.granularity import PerTensor
 from quantviz.schemes.recipes import as_scheme
 from quantviz.schemes.scheme import Scheme
 from quantviz.tensors.blocks import expand
@@ -43,6 +43,7 @@ def fit_codebook(x: Any, scheme: Scheme | str = "int4_per_tensor") -> Scheme:
 
     >>> fit_codebook([[0.0, 0.25, 1.0, 1.25, 1.5]], Scheme("int1", "asymmetric")).format
     'codebook(0.125,1.25)'
+    >>> from quantviz.schemes.granularity import PerChannel
     >>> str(fit_codebook([[0.0, 0.5, 1.0], [0.0, 2.0, 4.0]], Scheme("int2", granularity=PerChannel(0))))
     'codebook(0.0,0.5,1.0),symmetric,per_channel,min_max,course'
     """
