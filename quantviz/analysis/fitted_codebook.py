@@ -12,6 +12,7 @@ from quantviz.analysis.source_bounds import Atoms, best_levels
 from quantviz.door import public
 from quantviz.errors import QuantVizError
 from quantviz.quantization.quantizer import quantize
+from quantviz.quantization.scale_search import column_weights
 from quantviz.schemes.calibration import Given
 from quantviz.schemes.formats import MOST_OWN_VALUES, own_codebook_id
 from quantviz.schemes.granularity import PerTensor
@@ -20,9 +21,12 @@ from quantviz.schemes.scheme import Scheme
 from quantviz.tensors.blocks import expand
 from quantviz.tensors.conversion import as_input
 
+#: The least weight of an error, as a share of the largest.
+_LEAST = 1e-12
+
 
 @public
-def fit_codebook(x: Any, scheme: Scheme | str = "int4_per_tensor") -> Scheme:
+def fit_codebook(x: Any, scheme: Scheme | str = "int4_per_tensor", *, importance: Any = None) -> Scheme:
     """Return the scheme whose codes stand for the values that fit a tensor best, found by k-means.
 
     One codebook for the whole tensor, of as many values as another scheme has codes (Lloyd 1957, Max 1960;
@@ -34,12 +38,15 @@ def fit_codebook(x: Any, scheme: Scheme | str = "int4_per_tensor") -> Scheme:
     Args:
         x: An input of `quantize`.
         scheme: The other scheme, of whose granularity the result is.
+        importance: The weight of the squared errors in each column, one number of 0 or more for each index of
+            the last axis, such as the mean squares of a layer's inputs (Kim et al. 2024, "SqueezeLLM").
 
     Returns:
         The scheme, whose format's text form holds the values.
 
     Raises:
-        QuantVizError: The scheme has too many codes, or `x` has no finite numbers.
+        QuantVizError: The scheme has too many codes, `x` has no finite numbers, or the importance does not
+            fit its columns.
 
     >>> fit_codebook([[0.0, 0.25, 1.0, 1.25, 1.5]], Scheme("int1", "asymmetric")).format
     'codebook(0.125,1.25)'
@@ -62,7 +69,7 @@ def fit_codebook(x: Any, scheme: Scheme | str = "int4_per_tensor") -> Scheme:
     with contextlib.suppress(QuantVizError):
         linear = quantize(units, scheme.replace(granularity=PerTensor()))
         starts.append(np.unique(linear.x_hat.to(torch.float64).numpy()))
-    atoms = Atoms.of(units.numpy(), scales[finite].square().numpy())
+    atoms = Atoms.of(units.numpy(), _weights(scales, importance)[finite].numpy())
     points = np.unique(
         best_levels(atoms, levels, *starts, largest=None if single else 1.0)[1].astype(np.float32)
     )
@@ -74,6 +81,15 @@ def fit_codebook(x: Any, scheme: Scheme | str = "int4_per_tensor") -> Scheme:
     if single:
         return Scheme(own, calibration=Given(1.0), nonfinite=scheme.nonfinite)
     return Scheme(own, granularity=scheme.granularity, nonfinite=scheme.nonfinite)
+
+
+def _weights(scales: torch.Tensor, importance: Any) -> torch.Tensor:
+    """Return the weight of each value's squared error in units of its scale, above 0, float64."""
+    weights = scales.to(torch.float64).square()
+    if importance is not None:
+        weights = weights * column_weights(importance, tuple(scales.shape))
+    least = _LEAST * weights.max()
+    return weights.clamp(min=least) if least else torch.ones_like(weights)
 
 
 def _magnitudes(values: torch.Tensor, scheme: Scheme) -> torch.Tensor:

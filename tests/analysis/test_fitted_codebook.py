@@ -57,6 +57,19 @@ def test_rows_of_other_sizes_share_a_codebook_in_units_of_their_scales():
     assert in_their_scales(fitted) < in_their_scales("int4_per_row") < whole
 
 
+@pytest.mark.parametrize("scheme", ["int3,symmetric,per_tensor,min_max,course", "int4_per_row"])
+def test_columns_of_more_weight_err_less(scheme):
+    x = TENSORS["loud"]
+    importance = torch.linspace(0, 1, 32) ** 8
+
+    def error(fitted):
+        return (qv.quantize(x, fitted).error.square() * importance).sum()
+
+    assert error(qv.fit_codebook(x, scheme, importance=importance)) < error(qv.fit_codebook(x, scheme))
+    with pytest.raises(qv.QuantVizError, match="0 or more"):
+        qv.fit_codebook(x, scheme, importance=-importance)
+
+
 def test_each_value_is_the_mean_of_its_numbers():
     x = TENSORS["gauss"]
     result = qv.quantize(x, qv.fit_codebook(x, "int3,symmetric,per_tensor,min_max,course"))

@@ -63,6 +63,12 @@ def test_each_layer_takes_a_codebook_of_its_own():
     assert len(set(weight.flatten().tolist())) > 8
 
 
+def test_a_codebook_for_loud_channels_needs_their_inputs():
+    methods = ("kmeans", "kmeans(weighting=activation)")
+    plain, weighed = (qv.run(TWIN, LayerSchemes(scheme_of_bits(4), None, each)) for each in methods)
+    assert weighed.kl < plain.kl / 3
+
+
 def test_kl_is_that_of_torch():
     found = qv.run(CHARACTER, "int4_per_row")
     tokens = tokens_of("held_back")[:, :-1]

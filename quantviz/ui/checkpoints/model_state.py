@@ -33,7 +33,10 @@ BITS = (16, 8, 7, 6, 5, 4, 3, 2)
 #: Which weights share a scale.
 SHARED = ("row", "g32")
 #: Chains of methods, as `LayerSchemes` takes them.
-METHODS = ("nearest", "gptq", "awq", "rotation", "rotation+gptq", "kmeans")
+METHODS = (
+    *("nearest", "gptq", "awq", "rotation", "rotation+gptq"),
+    *("kmeans", "kmeans(weighting=activation)"),
+)
 #: Schemes of the inputs of all linear layers, as `LayerSchemes` takes them.
 INPUTS: Mapping[str, str | None] = MappingProxyType(
     {"float": None, "int8_token": "int8_per_row", "int8_tensor": "int8_per_tensor"}
