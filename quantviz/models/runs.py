@@ -328,8 +328,8 @@ def _reason(each: TensorDifference, language: str) -> str:
 def _kl(value: float) -> str:
     """Return a divergence in a sentence, its exponent as people write it.
 
-    >>> _kl(0.012345), _kl(1.2345e-7), _kl(0.0)
-    ('0.01235', '1.234e−7', '0')
+    >>> _kl(0.25), _kl(1.25e-7), _kl(0.0)
+    ('0.25', '1.25e−7', '0')
     """
     digits, marked, exponent = f"{value + 0.0:.4g}".partition("e")
     return f"{digits}e{int(exponent)}".replace("-", "−") if marked else digits
