@@ -3,7 +3,9 @@
 Hypothesis tries the same examples in every run, so that a change passes or fails by what it changes. To look
 for more: `--hypothesis-profile random`, as often as one likes.
 
-Walks take a fixed sample of all combinations (`tests/helpers/sample.py`); `-m all` takes every one.
+Walks take a fixed sample of all combinations (`tests/helpers/sample.py`), and tests marked `nightly` are left
+out: they walk again, by touch, on a phone or after a restart, where others have walked, or start whole
+processes. `-m all` runs every test in every combination.
 
 Compiled kernels are kept for a run alone, in one folder for all its processes; where `QUANTVIZ_CACHE_DIR` is
 set, from run to run.
@@ -163,9 +165,9 @@ def pytest_ignore_collect(collection_path, config):
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config, items):
     # Marks take a tenth of the collection, and nothing asks for them where none is chosen.
-    for item in items if config.option.markexpr else ():
+    for item in items if config.option.markexpr in ("all", "quick") else ():
         item.add_marker(pytest.mark.all)
-        if is_quick(item.path) and not item.get_closest_marker("slow"):
+        if is_quick(item.path) and not any(item.iter_markers(name) for name in ("slow", "nightly")):
             item.add_marker(pytest.mark.quick)
     # They take longest, and each process that runs some starts a browser and servers of its own: first of
     # all, they are one process's until the others have nothing else left to take over.

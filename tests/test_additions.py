@@ -283,7 +283,7 @@ def in_chinese(lesson):
     return "\n".join(lines) + "\n"
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_each_addition_walks_by_the_words_of_the_guide(tmp_path):
     copy = Copy(tmp_path)
     add_alone(copy)

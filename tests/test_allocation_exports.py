@@ -56,6 +56,7 @@ PRESETS = {
 }
 
 
+@pytest.mark.nightly
 def test_modelopt_reads_its_configuration():
     config = pytest.importorskip("modelopt.torch.quantization.config")
     recipes = [name for name, scheme in ALL_RECIPES.items() if quantizer_attributes(scheme)]

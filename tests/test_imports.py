@@ -170,7 +170,7 @@ ALLOWED = {
     "analysis": "budget door errors evaluation quantization schemes streaming tensors",
     "layers": "analysis budget compiled door errors evaluation pickling quantization schemes sources"
     " streaming tensors text whole_files",
-    "checkpoints": "analysis compiled door errors evaluation own_process pickling quantization"
+    "checkpoints": "analysis compiled door errors evaluation layers own_process pickling quantization"
     " quoting schemes sources streaming tensors text whole_files",
     "models": "checkpoints door errors evaluation layers pickling quantization schemes sources streaming text"
     " whole_files",

@@ -81,6 +81,7 @@ def plain(cell):
     )
 
 
+@pytest.mark.nightly
 def test_it_prints_what_the_readme_says_and_the_notebooks_numbers(outputs):
     assert plain(outputs[0]) == blocks("text")[0]
     assert [plain(cell) for cell in outputs[1:4]] == ["", "(3.578823433670343, -77)", "tensor(1.5730)"]

@@ -125,6 +125,7 @@ def test_the_wheel_brings_its_licence(wheel):
     assert {"License-Expression: MIT", "License-File: LICENSE"} <= set(told)
 
 
+@pytest.mark.nightly
 def test_the_readmes_python_runs_from_the_wheel_alone(installed, tmp_path):
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     (code,), (printed,) = (
@@ -140,6 +141,7 @@ def test_the_readmes_python_runs_from_the_wheel_alone(installed, tmp_path):
     assert done.stdout == printed
 
 
+@pytest.mark.nightly
 def test_the_apps_pages_run_from_the_wheel_alone(installed, tmp_path):
     pages = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "pages").rglob("*.py"))
     code = f"""

@@ -127,12 +127,14 @@ def run(code, **environment):
 MEASURED = "qv.measure(torch.arange(2.0**21).view(64, -1), 'int4_g128', threads=4).metrics['mse']"
 
 
+@pytest.mark.nightly
 def test_without_numbas_compiler_the_reference_answers():
     without = run(f"import quantviz as qv, torch\nprint({MEASURED})", NUMBA_DISABLE_JIT="1")
     assert without.returncode == 0, without.stderr
     assert float(without.stdout) == pytest.approx(eval(MEASURED), rel=1e-6)
 
 
+@pytest.mark.nightly
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="nothing forks here")
 def test_a_forked_child_measures():
     code = f"""

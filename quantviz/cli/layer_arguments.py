@@ -13,7 +13,7 @@ from quantviz.cli.output import Bound, complain, language, say
 from quantviz.cli.tensors import open_tensor, written_source
 from quantviz.errors import Note, QuantVizError
 from quantviz.schemes.orientation import Orientation
-from quantviz.text import DEFAULT_LANGUAGE
+from quantviz.text import DEFAULT_LANGUAGE, text
 
 if TYPE_CHECKING:
     import torch
@@ -179,13 +179,15 @@ def moments_of(imatrix: str, name: str) -> torch.Tensor:
     return found.columns(0, ())
 
 
-def say_bound(name: str, rel_out: float, most: float | None, silent: Note | None = None) -> bool:
+def say_bound(name: str, rel_out: float, most: float | None, silent: Note | None = None) -> str:
     """Print the sentence for a layer whose error is above the bound, and the note on one whose tokens held
-    back cannot show an error; return whether a bound is not kept: by the latter neither.
+    back cannot show an error. Return why a bound is not kept, by the latter neither; "" where it is.
     """
     if silent is not None:
         complain(silent)
-    if most is not None and not rel_out <= most:
-        say("cli.above", layer=name, rel_out=rel_out, most=most)
-        return True
-    return most is not None and silent is not None
+    if most is None:
+        return ""
+    if rel_out <= most:
+        return "" if silent is None else silent.message(language())
+    say("cli.above", layer=name, rel_out=rel_out, most=most)
+    return text("cli.above", language(), layer=name, rel_out=rel_out, most=most)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,9 @@ import click
 from quantviz.cli.layer_arguments import open_layers, say_bound, scheme_named, takes_layer_schemes
 from quantviz.cli.output import FOUND, Output, language, put, say, with_output, write
 from quantviz.errors import QuantVizError
+from quantviz.export.scan_gate import Case, junit
 from quantviz.schemes.text_form import split_outside_parentheses
+from quantviz.text import text
 
 #: Columns of the table for people; all other forms have every column.
 _FOR_PEOPLE = (
@@ -36,17 +39,9 @@ _FOR_PEOPLE = (
     metavar="METHOD,…",
     help="Take for each layer the best of these methods and rounding to nearest, such as gptq,awq.",
 )
+@click.option("--junit", "junit_file", type=click.Path(), metavar="FILE", help="Write what failed as JUnit.")
 @with_output(html=".html")
-def layers(
-    capture: str,
-    weight_scheme: str,
-    input_scheme: str,
-    dynamic: bool,
-    fail_over: float | None,
-    include: tuple[str, ...],
-    methods: str | None,
-    output: Output,
-) -> None:
+def layers(**arguments: Any) -> None:
     """Print the output error of every layer of a capture.
 
     CAPTURE is a file of layers, as qv.collect(model, batches).save(FILE) writes it. The table for people has
@@ -54,34 +49,67 @@ def layers(
     beside the error of the outputs. With --methods a row has the method that leaves least on the tokens held
     back, and how many times less that is than by rounding to nearest.
     """
-    from quantviz.layers.layer_numbers import best_of_all, numbers_of_all
-    from quantviz.layers.methods.chain import as_chain
-
-    weights = scheme_named(weight_scheme, "weights")
-    inputs = scheme_named(input_scheme, "inputs")
-    opened = open_layers(capture)
-    wanted = [each for each in opened if not include or any(fnmatchcase(each.name, form) for form in include)]
-    if not wanted:
-        raise QuantVizError("capture.no_layer", got=", ".join(include), known=", ".join(opened.names))
-    if methods is None:
-        found = numbers_of_all(wanted, weights, inputs, static=not dynamic)
-    else:
-        chains = [as_chain(form) for form in split_outside_parentheses(methods)]
-        found = best_of_all(wanted, weights, inputs, chains, static=not dynamic)
-    rows = list(found)
+    request = _Request(**arguments)
+    rows = _measured(request)
     refused = [row for row in rows if row["status"] != "ok"]
     if len(refused) == len(rows):
         raise refused[0]["reason"]
-    _put_layers(output, rows, Path(capture).name)
+    _put_layers(request.output, rows, Path(request.capture).name)
     if refused:
         say("cli.layers.refused", count=len(refused), reason=refused[0]["reason"].message(language()))
-    above = [
-        say_bound(row["layer"], row["rel_out_held_back"], fail_over, row["reason"])
-        for row in rows
-        if row["status"] == "ok"
-    ]
-    if refused or any(above):
+    schemes = f"{request.weight_scheme}, {request.input_scheme}"
+    cases = [_case(row, schemes, request.fail_over) for row in rows]
+    if request.junit_file is not None:
+        put(Output("junit", Path(request.junit_file)), junit(cases))
+    if any(case.failure for case in cases):
         raise click.exceptions.Exit(FOUND)
+
+
+@dataclass(frozen=True)
+class _Request:
+    """Arguments of the command."""
+
+    capture: str
+    weight_scheme: str
+    input_scheme: str
+    dynamic: bool
+    fail_over: float | None
+    include: tuple[str, ...]
+    methods: str | None
+    junit_file: str | None
+    output: Output
+
+
+def _measured(request: _Request) -> list[dict[str, Any]]:
+    """Return the record of each layer.
+
+    Raises:
+        QuantVizError: The file has no layers, or none of these names.
+    """
+    from quantviz.layers.layer_numbers import best_of_all, numbers_of_all
+    from quantviz.layers.methods.chain import as_chain
+
+    weights = scheme_named(request.weight_scheme, "weights")
+    inputs = scheme_named(request.input_scheme, "inputs")
+    opened = open_layers(request.capture)
+    forms = request.include
+    wanted = [each for each in opened if not forms or any(fnmatchcase(each.name, form) for form in forms)]
+    if not wanted:
+        raise QuantVizError("capture.no_layer", got=", ".join(forms), known=", ".join(opened.names))
+    static = not request.dynamic
+    if request.methods is None:
+        return list(numbers_of_all(wanted, weights, inputs, static=static))
+    chains = [as_chain(form) for form in split_outside_parentheses(request.methods)]
+    return list(best_of_all(wanted, weights, inputs, chains, static=static))
+
+
+def _case(row: dict[str, Any], schemes: str, most: float | None) -> Case:
+    """Print the sentence on a layer that the bound does not pass, and return its outcome under the gate."""
+    if row["status"] != "ok":
+        return Case(schemes, row["layer"], row["reason"].message(language()))
+    rel_out = row["rel_out_held_back"]
+    failure = say_bound(row["layer"], rel_out, most, row["reason"])
+    return Case(schemes, row["layer"], failure, text("cli.layers.measured", language(), rel_out=rel_out))
 
 
 def _put_layers(output: Output, rows: list[dict[str, Any]], title: str) -> None:

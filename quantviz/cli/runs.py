@@ -117,12 +117,12 @@ def _side_by_side(comparison: RunComparison) -> list[dict[str, Any]]:
 
 def _is_found(request: _Request, comparison: RunComparison) -> bool:
     """Write JUnit, and return whether a tensor fails."""
-    from quantviz.export.scan_gate import Gate, junit
+    from quantviz.export.scan_gate import Gate, cases_of, junit
 
     gate = Gate(request.fail_under, request.allow_missing)
     cases = [_case(request, row) for row in comparison.rows(language()) if row["status"] != "extra"]
     if request.junit_file is not None:
-        put(Output("junit", Path(request.junit_file)), junit(cases, gate, language()))
+        put(Output("junit", Path(request.junit_file)), junit(cases_of(cases, gate, language())))
     least = request.fail_under
     low = sum(case["status"] == "ok" and bool(gate.failure(case)) for case in cases)
     if low and least is not None:

@@ -201,7 +201,7 @@ def _say_oddities(table: pandas.DataFrame, rows: list[dict[str, Any]]) -> bool:
 
 def _say_failures(request: _Request, table: pandas.DataFrame, rows: list[dict[str, Any]]) -> bool:
     """Print the numbers of tensors by outcome, and write JUnit; return whether a tensor failed."""
-    from quantviz.export.scan_gate import Gate, counts_of, junit
+    from quantviz.export.scan_gate import Gate, cases_of, counts_of, junit
 
     gate = Gate(request.fail_under, request.allow_refused)
     problems = int((table["status"] == "problem").sum())
@@ -215,7 +215,7 @@ def _say_failures(request: _Request, table: pandas.DataFrame, rows: list[dict[st
         if refused:
             say("cli.scan.refused", count=len(refused), reason=refused[0]["reason"])
     if request.junit_file is not None:
-        put(Output("junit", Path(request.junit_file)), junit(rows, gate, language()))
+        put(Output("junit", Path(request.junit_file)), junit(cases_of(rows, gate, language())))
     counts = counts_of(rows, gate)
     for each in counts:
         key = "cli.scan.counts_refused" if each.refused else "cli.scan.counts"

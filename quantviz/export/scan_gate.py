@@ -1,4 +1,4 @@
-"""A scan as a gate: how many tensors were measured and how many failed, and the same as JUnit."""
+"""A scan as a gate: how many tensors were measured and how many failed; and any gate as JUnit."""
 
 from __future__ import annotations
 
@@ -75,31 +75,58 @@ def counts_of(rows: Iterable[Mapping[str, Any]], gate: Gate) -> tuple[Counts, ..
     )
 
 
-def junit(rows: Iterable[Mapping[str, Any]], gate: Gate, language: str = DEFAULT_LANGUAGE) -> str:
-    """Return a scan's table as JUnit's XML: a suite for each recipe, a case for each tensor that is not left
-    aside, and its failure.
-    """
-    rows = list(rows)
+@dataclass(frozen=True)
+class Case:
+    """Outcome of one tensor, or of one layer, in a gate."""
+
+    #: The recipe, the run or the layers' schemes that its bound is for.
+    suite: str
+    name: str
+    #: Why it fails; "" where it does not.
+    failure: str
+    #: Its number in words.
+    measured: str = ""
+    #: Why it was not measured, where that need not fail; "" where it was.
+    skipped: str = ""
+
+
+def cases_of(rows: Iterable[Mapping[str, Any]], gate: Gate, language: str = DEFAULT_LANGUAGE) -> list[Case]:
+    """Return the outcome of each row of a scan's table that is not left aside."""
+    cases = []
+    for row in rows:
+        if row["status"] == "left_aside":
+            continue
+        failure = gate.failure(row, language)
+        skipped = str(row["reason"]) if row["status"] == "refused" else ""
+        number = text("report.named", language, tensor=row["recipe"], sqnr_db=f"{row['sqnr_db']:.4g}")
+        cases.append(Case(str(row["recipe"]), str(row["tensor"]), failure, number, skipped))
+    return cases
+
+
+def junit(cases: Iterable[Case]) -> str:
+    """Return the outcomes of a gate as JUnit's XML: a suite for each recipe, a case for each tensor."""
+    by_suite: dict[str, list[Case]] = {}
+    for case in cases:
+        by_suite.setdefault(case.suite, []).append(case)
     suites = []
-    for counts in counts_of(rows, gate):
-        own = [row for row in rows if row["recipe"] == counts.recipe and row["status"] != "left_aside"]
-        cases = "".join(_case(row, gate, language) for row in own)
+    for name, own in by_suite.items():
+        failures = sum(bool(case.failure) for case in own)
+        skipped = sum(bool(case.skipped and not case.failure) for case in own)
         suites.append(
-            f'<testsuite name={_quoted(counts.recipe)} tests="{len(own)}" failures="{counts.failed}"'
-            f' skipped="{counts.refused}">{cases}</testsuite>'
+            f'<testsuite name={_quoted(name)} tests="{len(own)}" failures="{failures}"'
+            f' skipped="{skipped}">{"".join(map(_written, own))}</testsuite>'
         )
     return f'<?xml version="1.0" encoding="UTF-8"?>\n<testsuites>{"".join(suites)}</testsuites>\n'
 
 
-def _case(row: Mapping[str, Any], gate: Gate, language: str) -> str:
-    opening = f"<testcase classname={_quoted(row['recipe'])} name={_quoted(row['tensor'])}"
-    if why := gate.failure(row, language):
-        return f"{opening}><failure message={_quoted(why)}/></testcase>"
-    if row["status"] == "refused":
-        return f"{opening}><skipped message={_quoted(row['reason'])}/></testcase>"
-    words = text("report.named", language, tensor=row["recipe"], sqnr_db=f"{row['sqnr_db']:.4g}")
-    return f"{opening}><system-out>{escape(words)}</system-out></testcase>"
+def _written(case: Case) -> str:
+    opening = f"<testcase classname={_quoted(case.suite)} name={_quoted(case.name)}"
+    if case.failure:
+        return f"{opening}><failure message={_quoted(case.failure)}/></testcase>"
+    if case.skipped:
+        return f"{opening}><skipped message={_quoted(case.skipped)}/></testcase>"
+    return f"{opening}><system-out>{escape(visible(case.measured))}</system-out></testcase>"
 
 
-def _quoted(words: object) -> str:
-    return quoteattr(visible(str(words)))
+def _quoted(words: str) -> str:
+    return quoteattr(visible(words))

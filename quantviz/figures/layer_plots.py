@@ -33,9 +33,9 @@ _LETTERS = {
 }
 #: Pixels around a letter that are free where it has room enough.
 _ROOM = 14.0
-#: Pixels of the pairs' plot: its margins beside and below the dots, and its usual width.
+#: Pixels of the pairs' plot: its margins beside and below the dots, and its width on a phone.
 _PAIRS_MARGIN = (48, 12, 8, 40)
-_PAIRS_WIDTH = 550
+_PAIRS_WIDTH = 350
 
 
 def part_colours(theme: str) -> dict[str, str]:

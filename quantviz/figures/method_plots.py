@@ -103,6 +103,8 @@ class Bars:
     axis: str = ""
     #: Whether the values are shares, each written above its bar in percent.
     percent: bool = False
+    #: Whether the names are numbers, of which every second is written where there are many.
+    numbers: bool = False
     #: A level to compare the bars with, and the key of its words under `[method_plots]`.
     level: tuple[float, str] | None = None
 
@@ -112,11 +114,12 @@ def bars_figure(shown: Bars, *, height: int, language: str = DEFAULT_LANGUAGE, t
     colours = THEMES[theme]
     places = list(range(len(shown.values)))
     named = len(places) <= _MOST_NAMED
+    unit = 100 if shown.percent else 1
     written = [f"{100 * value:.3g} %" if shown.percent else short_number(value) for value in shown.values]
     bars = {
         "type": "bar",
         "x": places,
-        "y": shown.values,
+        "y": [unit * value for value in shown.values],
         "marker": {
             "color": [colours.lit if at in shown.lit else colours.schemes[0] for at in places],
             "line": {"width": 0},
@@ -130,19 +133,24 @@ def bars_figure(shown: Bars, *, height: int, language: str = DEFAULT_LANGUAGE, t
     }
     traces = [bars]
     if shown.before:
-        line = {"color": colours.text, "width": 1, "shape": "hvh"}
-        traces.append(scatter("lines", places, shown.before, hoverinfo="skip", line=line))
+        line = {"color": colours.schemes[1], "width": 1.5, "shape": "hvh"}
+        traces.append(
+            scatter("lines", places, [unit * value for value in shown.before], hoverinfo="skip", line=line)
+        )
     layout = bare_layout(colours, height, (10, 10, 8, 36))
     layout |= {"bargap": 0.2}
     level = () if shown.level is None else (shown.level[0],)
     top = max((*shown.values, *shown.before, *level), default=0.0) or 1.0
-    layout["yaxis"] |= {"range": [0, 1.2 * top], "showticklabels": False, "showgrid": False}
+    layout["yaxis"] |= {"range": [0, 1.2 * unit * top], "showticklabels": not named, "showgrid": False}
+    layout["yaxis"] |= {"nticks": 4, "exponentformat": "none", "ticksuffix": " %" if shown.percent else ""}
     layout["xaxis"] |= {"showgrid": False, "title": _title(f"method_plots.{shown.axis}", language)}
-    ticks = places if named else []
-    layout["xaxis"] |= {"tickmode": "array", "tickvals": ticks, "ticktext": shown.names, "tickangle": 0}
+    layout["xaxis"] |= {"tickmode": "array", "tickangle": 0, "tickvals": [], "ticktext": []}
+    if named or shown.numbers:
+        step = 1 if named else 2
+        layout["xaxis"] |= {"tickvals": places[::step], "ticktext": shown.names[::step]}
     if shown.before:
         layout["annotations"] = [
-            _legend(text("method_plots.before", language), colours.text, 0),
+            _legend(text("method_plots.before", language), colours.schemes[1], 0),
             _legend(text("method_plots.after", language), colours.schemes[0], 1),
         ]
     if shown.level is not None:
@@ -204,8 +212,16 @@ def spread_figure(
     layout = bare_layout(colours, height, (10, 12, 8, 36))
     layout["bargap"] = 0
     layout["yaxis"] |= {"type": "log", "showticklabels": False, "nticks": 4}
-    layout["yaxis"]["range"] = [math.log10(least / 2), 0.0]
+    low = math.log10(least / 2)
+    peak = math.log10(max(*shown.before, *shown.after, *bell))
+    layout["yaxis"] |= {"title": _title("method_plots.share", language)}
+    # Names stand above the bars.
+    layout["yaxis"]["range"] = [low, low + (peak - low) / 0.7]
+    drawn = zip(middles, shown.after, shown.before or shown.after, strict=True)
+    filled = [abs(middle) for middle, *shares in drawn if any(shares)]
+    reach = max(3.0, *filled, *map(abs, shown.grid)) + width
     layout["xaxis"] |= {"title": _title(f"method_plots.{shown.axis}", language), "showgrid": False}
+    layout["xaxis"]["range"] = [-reach, reach]
     named = [("before", colours.schemes[1]), ("after", colours.schemes[0]), ("gaussian", colours.text)]
     if shown.grid:
         named = [("weights", colours.schemes[0]), ("gaussian", colours.text), ("grid", colours.accent)]
@@ -284,7 +300,8 @@ def _percent_ticks(low: float, high: float) -> dict[str, Any]:
     wide = [mark for mark in inside if round(math.log10(mark), 6).is_integer()]
     ticks = wide if len(wide) > 2 else inside[:: max(1, math.ceil(len(inside) / 5))]
     return {
-        "range": [math.log10(low), math.log10(high)],
+        # The lowest mark stands clear of the marks below the plot.
+        "range": [math.log10(low) - 0.1, math.log10(high)],
         "tickmode": "array",
         "tickvals": ticks,
         "ticktext": [f"{100 * tick:.3g} %" for tick in ticks],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -75,26 +76,45 @@ def multiplication_figure(
     axis = layout.pop("xaxis")
     layout.pop("yaxis")
     axis |= {"fixedrange": False, "showgrid": False, "automargin": False, "ticks": ""}
-    titles = [text(f"layer_picture.axes.{name}", language) for name in ("token", "input", "output")]
-    token, channel, output = titles
+    layout |= _axes(picture, place, axis, language)
+    layout["dragmode"] = "zoom"
+    layout["hovermode"] = False
+    layout["annotations"] = [*_names(picture, ends, place, language, colours)]
+    layout["uirevision"] = None
+    traces = [_trace(picture, name, getattr(ends, name), colours) for name in PARTS]
+    # Streamlit hands each figure to plotly twice, the second time as a copy, which plotly draws anew unless
+    # it names its content: and always where it has a template, even an empty one.
+    del layout["template"]
+    layout["datarevision"] = zlib.crc32(b"".join(trace["z"].tobytes() for trace in traces))
+    traces[0]["showscale"] = True
+    traces[0]["colorbar"] = _bar(ends.x, place, colours)
+    return Drawn({"data": traces, "layout": layout})
+
+
+def _axes(picture: LayerPicture, place: _Layout, axis: dict[str, Any], language: str) -> dict[str, Any]:
+    """Return the axes of the parts by their names: each is `axis` with the cells of its part."""
+    token, channel, output = (
+        text(f"layer_picture.axes.{name}", language) for name in ("token", "input", "output")
+    )
     across = {"x": (0.0, place.left), "w": (place.right, 1.0), "y": (place.right, 1.0)}
     up = {"x": (0.0, place.low), "w": (place.high, 1.0), "y": (0.0, place.low)}
     # The outputs of Wᵀ are those of Y below it, and the tokens of Y those of X beside it.
     words = {"x": (channel, token), "w": ("", channel), "y": (output, "")}
+    axes = {}
     for at, name in enumerate(PARTS):
         part: Pixels = getattr(picture, name)
         number = str(at + 1) if at else ""
         named_x, named_y = words[name]
         # The marks of tokens held back stand between the axis and its numbers.
         room = {"ticks": "outside", "ticklen": 6, "tickcolor": "rgba(0,0,0,0)"} if name == "x" else {}
-        layout[f"xaxis{number}"] = {
+        axes[f"xaxis{number}"] = {
             **axis,
             **_cells(part.col_edges, named_x, standoff=4),
             "domain": across[name],
             "anchor": f"y{number}",
             **({"matches": "x3"} if name == "w" else {}),
         }
-        layout[f"yaxis{number}"] = {
+        axes[f"yaxis{number}"] = {
             **axis,
             **_cells(part.row_edges, named_y, standoff=2),
             "range": [len(part.row_edges) - 1.5, -0.5],
@@ -103,14 +123,7 @@ def multiplication_figure(
             **({"matches": "y"} if name == "y" else {}),
             **room,
         }
-    layout["dragmode"] = "zoom"
-    layout["hovermode"] = False
-    layout["annotations"] = [*_names(picture, ends, place, language, colours)]
-    layout["uirevision"] = None
-    traces = [_trace(picture, name, getattr(ends, name), colours) for name in PARTS]
-    traces[0]["showscale"] = True
-    traces[0]["colorbar"] = _bar(ends.x, place, colours)
-    return Drawn({"data": traces, "layout": layout})
+    return axes
 
 
 def _layout_of(picture: LayerPicture) -> _Layout:
@@ -178,7 +191,7 @@ def _bar(end: float, place: _Layout, theme: Theme) -> dict[str, Any]:
         "xanchor": "left",
         "y": place.high + (1 - place.high) * _BAR[1],
         "yanchor": "middle",
-        "len": place.left * (1 - 2 * _BAR[0]),
+        "len": place.left * (1 - 3 * _BAR[0]),
         "thickness": 8,
         "outlinewidth": 0,
         "tickmode": "array",

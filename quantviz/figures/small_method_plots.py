@@ -78,6 +78,7 @@ def ends_figure(shown: Ends, *, height: int, language: str = DEFAULT_LANGUAGE, t
     layout = bare_layout(colours, height, (10, 10, 8, 36))
     layout["xaxis"] |= {
         "range": [grid[0] - 0.4, grid[-1] + 0.4],
+        "dtick": 2,
         "showgrid": False,
         "title": {"text": text("method_plots.over_scale", language), "font": {"size": 12}, "standoff": 6},
     }

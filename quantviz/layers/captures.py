@@ -178,6 +178,11 @@ def is_capture(catalog: Catalog) -> bool:
     return bool(catalog.names) and catalog.header_texts(catalog.names[0]).get("format") == FORMAT
 
 
+def is_inputs(catalog: Catalog, name: str) -> bool:
+    """Return whether a tensor of an open file has the inputs that a captured layer took."""
+    return name.endswith(".inputs") and catalog.header_texts(name).get("format") == FORMAT
+
+
 def captured_in(catalog: Catalog) -> tuple[Captured, ...]:
     """Return the layers of an open file of layers, in the order in which they ran.
 

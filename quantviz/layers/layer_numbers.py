@@ -22,7 +22,7 @@ from quantviz.pickling import Picklable
 from quantviz.schemes.scheme import Scheme
 from quantviz.sources.random import Normal
 from quantviz.streaming.threads import runs_between
-from quantviz.tensors.lazy import Stored
+from quantviz.tensors.lazy import Stored, as_stored
 
 #: Outputs of a weight that are read at a time.
 _AT_ONCE = 256
@@ -113,16 +113,22 @@ class ColumnScaling(Picklable):
     #: Numbers of tokens that the scaling was found on, and of those held back.
     used: int
     held_back: int
+    #: Number of outputs that were looked at: all, or of a large weight some, evenly spaced.
+    outputs: int
 
 
-def column_scaling(weight: Stored, *, inputs: torch.Tensor, scheme: Scheme) -> ColumnScaling | None:
+def column_scaling(
+    weight: Stored, *, inputs: torch.Tensor, scheme: Scheme, most: int = 2**18
+) -> ColumnScaling | None:
     """Return the effect of AWQ's scaling of a weight's columns by its inputs, which the layer before can do
-    for nothing: s_j = mean|x_j|^r, r from a grid. None where it does not fit, or leaves no less error.
+    for nothing: s_j = mean|x_j|^r, r from a grid. None where it does not fit, or leaves no less error, or
+    where a block of the scheme is too large for a sample of outputs.
 
     Args:
         weight: W, (outputs, inputs).
         inputs: X, float32 (tokens, inputs).
         scheme: The scheme of the weight.
+        most: Weights above which only some outputs are looked at, evenly spaced.
 
     >>> from quantviz.layers.built_in import BuiltInLayer
     >>> from quantviz.schemes.recipes import RECIPES
@@ -132,14 +138,38 @@ def column_scaling(weight: Stored, *, inputs: torch.Tensor, scheme: Scheme) -> C
     (True, 3, 1)
     """
     try:
-        nearest, scaled = (layer_of(weight, inputs, scheme, None, method=each) for each in (None, "awq"))
+        some = _some_outputs(weight, scheme, most)
+        if some is None:
+            return None
+        nearest, scaled = (layer_of(some, inputs, scheme, None, method=each) for each in (None, "awq"))
     except QuantVizError:
         return None
     before, after = nearest.rel_out.held_back, scaled.rel_out.held_back
     if not after < before < math.inf:
         return None
-    tokens = nearest.held_back.long().bincount(minlength=2).tolist()
-    return ColumnScaling(before, after, *tokens)
+    used, held_back = nearest.held_back.long().bincount(minlength=2).tolist()
+    return ColumnScaling(before, after, used, held_back, some.shape[0])
+
+
+def _some_outputs(weight: Stored | torch.Tensor, scheme: Scheme, most: int) -> Stored | torch.Tensor | None:
+    """Return a weight, or of a large one evenly spaced outputs in whole blocks of the scheme, with at most
+    so many elements; None where a block is larger.
+    """
+    stored = as_stored(weight)[0]
+    if stored.count <= most:
+        return weight
+    rows, width = stored.shape
+    layout = scheme.layout(stored.shape)
+    if len(layout.view_shape) == 2:
+        together = layout.block_shape[0]
+    else:
+        # Blocks of flat elements lie in the rows where these divide into them.
+        together = rows if width % layout.block_size else 1
+    bands = min(most // (together * width), rows // together)
+    if not bands:
+        return None
+    starts = [rows // together * band // bands * together for band in range(bands)]
+    return torch.cat([stored.rows_as_stored(start, start + together) for start in starts])
 
 
 @dataclass(frozen=True, eq=False)

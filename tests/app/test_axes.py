@@ -270,6 +270,7 @@ def test_the_view_changes_and_the_cell_stays_the_same_one(folder):
     assert (state(healthy(at)).source, state(at).cell) == (source("stem", matrix=True), (5, 123))
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("recipe", ["q4_0", "nvfp4", "int4_g32"])
 def test_what_engines_group_fits_a_matrix_and_not_its_kernels(folder, recipe):
     at = load(opened(), "wide")

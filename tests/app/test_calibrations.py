@@ -43,6 +43,7 @@ def codes_and_errors(at):
     return r
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(("tensor", "mode"), sample_of(itertools.product(TENSORS, qv.MODES), 1))
 def test_every_calibration_can_be_chosen_and_shared(tensor, mode):
     at = opened(t=tensor, s=f"int4,{mode},per_tensor,min_max,course")

@@ -6,12 +6,14 @@ import numpy as np
 import pytest
 import torch
 
+import quantviz as qv
 from quantviz.errors import Note
 from quantviz.lab.layer_state import read_link
 from quantviz.layers.captures import Captured, Layers
 from quantviz.layers.layer_numbers import output_sqnr_db
 from quantviz.sources import LocalTensor, Normal, write_source
 from quantviz.sources.local import FOLDER
+from quantviz.ui.lab.blame import blame_tab
 from quantviz.ui.layers.words import percent
 from tests.helpers.session import address, chart, healthy, opened, panels, result, turned
 
@@ -114,4 +116,18 @@ def test_blame_offers_scaling_by_the_inputs_of_a_captured_weight(file, monkeypat
     assert after > before + 1
     assert f"SQNR of the outputs from {before:.3g} to {after:.3g} dB" in said
     assert "scales are from 12 tokens of this capture, decibels from the 4 held back" in said
+    assert "evenly spaced" not in said
     assert "by the activations" not in sentence("normal(rows=6,cols=8,seed=5)")
+    # Of a large weight some outputs and tokens are tried, and that is said.
+    monkeypatch.setattr(blame_tab, "_MOST_WEIGHTS", 2 * 8)
+    monkeypatch.setattr(blame_tab, "_MOST_INPUTS", 8 * 8)
+    scheme = scheme.replace("int4", "int3")
+    said = sentence(write_source(LocalTensor.of(file.name, "h.1.up.weight")))
+    layer = layers()["h.1.up"]
+    nearest, scaled = (
+        qv.layer(layer.weight[::3], layer.inputs[::2], scheme, None, method=each) for each in (None, "awq")
+    )
+    before, after = (output_sqnr_db(each.rel_out.held_back) for each in (nearest, scaled))
+    assert f"SQNR of the outputs from {before:.3g} to {after:.3g} dB" in said
+    assert "scales are from 6 tokens of this capture, decibels from the 2 held back" in said
+    assert "Tried on 2 of the weight's 6 outputs" in said

@@ -280,6 +280,7 @@ def test_where_a_pixel_stands_for_many_cells_the_map_tells_how_many_differ():
         assert (0 if np.isnan(share) else share) == pytest.approx(cells.mean())
 
 
+@pytest.mark.nightly
 def test_too_many_places_to_frame_are_mapped_and_counted_instead():
     state = (
         opening()

@@ -77,6 +77,7 @@ def test_engines_are_listed_by_purpose_and_found_by_the_names_people_use(monkeyp
             assert set(engines_found(labels, typed)) == found
 
 
+@pytest.mark.nightly
 def test_each_engine_leaves_only_what_it_offers(monkeypatch):
     changed = 0
     for at, name, words in in_turn(
@@ -141,6 +142,7 @@ def test_what_an_engine_changes_is_said_and_what_it_cannot_take_is_refused(monke
     assert len(panels(at)) == 4
 
 
+@pytest.mark.nightly
 def test_each_recipe_sets_everything_and_is_recognized(monkeypatch):
     own = "uint3,asymmetric,per_tensor,percentile(p=99.0),course"
     assert opened(t=WIDE, s=own).selectbox(key="recipe").value == "own"
@@ -160,6 +162,7 @@ def test_each_recipe_sets_everything_and_is_recognized(monkeypatch):
     assert address(at)["s"] == "int4,symmetric,per_tensor,min_max,course"
 
 
+@pytest.mark.nightly
 def test_each_format_can_be_chosen():
     at = opened(t="normal(rows=2,cols=8)", s="int4,asymmetric,per_channel,min_max,course")
     for name, fmt in qv.FORMATS.items():
@@ -181,6 +184,7 @@ def with_rules(at):
     return healthy(at.run())
 
 
+@pytest.mark.nightly
 def test_each_rule_can_be_changed_and_stands_in_the_link():
     from quantviz.schemes.conventions import FIELDS
 

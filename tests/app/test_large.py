@@ -136,6 +136,7 @@ def gains(at):
     return next(each.value for each in at.dataframe if "gain" in each.value)["gain"].tolist()
 
 
+@pytest.mark.nightly
 def test_a_tensor_too_large_to_be_made_as_a_whole(monkeypatch, x):
     """The same page from streaming passes: what it says stays the same."""
     at = healthy(opened(t=LARGE, s=SCHEME, a="0.1_0.0_264.0.30.30", c="271.13"))

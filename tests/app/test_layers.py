@@ -36,6 +36,13 @@ def page(name="loud_input", **params):
     return opened(PAGE, l=f"builtin(name={name})", **({"lang": "en"} | params))
 
 
+def with_more(at):
+    """The list of more choices opened, which AppTest knows nothing of."""
+    assert "layers_seed" not in {each.key for each in at.number_input}
+    at.session_state["layers_more"] = True
+    return healthy(at.run())
+
+
 def numbers(at):
     line = next(each.proto.body for each in at.get("html") if "qv-layer-numbers" in each.proto.body)
     line = re.sub(r'<span class="qv-meaning".*?</span>', "", line)
@@ -150,7 +157,7 @@ def test_a_link_that_cannot_be_used_says_why_and_the_page_works():
 
 
 def test_a_layer_of_ones_own_opens_and_says_what_it_cannot_be():
-    at = page()
+    at = with_more(page())
     at.button_group(key="layers_own_inputs").set_value("after_gelu").run()
     at.number_input(key="layers_own_tokens").set_value(8).run()
     at.button(key="layers_own_open").click().run()
@@ -171,7 +178,7 @@ def give(at, key, filename, content):
 
 def own_inputs(way):
     """A page that asks for inputs of this origin, for a drawn weight of five outputs."""
-    at = page("course_w8a32", w="int8_per_row", a="int8_per_row")
+    at = with_more(page("course_w8a32", w="int8_per_row", a="int8_per_row"))
     at.button_group(key="layers_own_inputs").set_value(way).run()
     at.number_input(key="layers_own_outputs").set_value(5).run()
     return healthy(at)
@@ -190,10 +197,16 @@ def test_typed_inputs_travel_in_the_link():
     at = own_inputs("typed")
     at.button(key="layers_own_open").click().run()
     assert "no numbers" in " ".join(each.value for each in at.warning)
+    # The layer before stays.
+    at.text_area(key="layers_own_text").set_value("1 2 3\nnan 1 2").run()
+    at.button(key="layers_own_open").click().run()
+    assert "NaN or Inf in 1 cell" in " ".join(each.value for each in healthy(at).warning)
+    assert address(at)["l"] == "builtin(name=course_w8a32)"
     x = [[0.5, -1.25, 3.0], [2.0, 0.75, -1.0], [1.0, 9.0, 0.125], [-4.0, 0.0, 1.0]]
     at.text_area(key="layers_own_text").set_value(str(x)).run()
     at.button(key="layers_own_open").click().run()
     assert error_shown(Normal(rows=5, cols=3).tensor(), x) in numbers(healthy(at))
+    assert not at.warning
     again = opened(PAGE, **address(at))
     assert numbers(healthy(again)) == numbers(at)
     assert address(again) == address(at)
@@ -218,7 +231,7 @@ def test_inputs_from_a_file_stay_in_the_session():
 
 
 def test_a_weight_from_a_file_is_a_matrix_of_outputs_and_says_what_it_cannot_be():
-    at = page("course_w8a32", w="int8_per_row", a="int8_per_row")
+    at = with_more(page("course_w8a32", w="int8_per_row", a="int8_per_row"))
     at.button_group(key="layers_own_weight").set_value("file").run()
     kernel = drawn_inputs(5, 3, 2, 1)
     for weight, told in (
@@ -262,7 +275,7 @@ def test_a_layer_of_an_uploaded_capture_opens_with_its_inputs_and_bias(tmp_path)
     file = tmp_path / "layers.safetensors"
     second = Captured("b.down", "linear", drawn_inputs(3, 6), drawn_inputs(12, 6), drawn_inputs(3), 90)
     write_capture(file, [Captured("a.up", "linear", drawn_inputs(6, 4), drawn_inputs(12, 4)), second])
-    at = page("course_w8a32", w="int8_per_row", a="int8_per_row")
+    at = with_more(page("course_w8a32", w="int8_per_row", a="int8_per_row"))
     at.button_group(key="layers_own_weight").set_value("capture").run()
     at.button(key="layers_own_open").click().run()
     assert "Upload one" in " ".join(each.value for each in healthy(at).warning)
@@ -278,7 +291,7 @@ def test_a_layer_of_a_capture_in_the_servers_folder_travels_in_the_link(tmp_path
     write_capture(tmp_path / "layers.safetensors", [layer])
     save_file({"x": torch.ones(2, 2)}, tmp_path / "other.safetensors")
     monkeypatch.setenv(FOLDER, str(tmp_path))
-    at = page("course_w8a32", w="int8_per_row", a="int8_per_row")
+    at = with_more(page("course_w8a32", w="int8_per_row", a="int8_per_row"))
     at.button_group(key="layers_own_weight").set_value("capture").run()
     at.selectbox(key="layers_own_capture_file").set_value("other.safetensors").run()
     assert "no captured layers" in at.error[0].value
@@ -293,7 +306,7 @@ def test_a_layer_of_a_capture_in_the_servers_folder_travels_in_the_link(tmp_path
     [("file", "x.npz", "damaged"), ("imatrix", "x.dat", "importance matrix"), ("capture", "x.npy", "layers")],
 )
 def test_an_upload_that_is_something_else_says_so(way, file, told):
-    at = page()
+    at = with_more(page())
     control = "weight" if way == "capture" else "inputs"
     at.button_group(key=f"layers_own_{control}").set_value(way).run()
     array = io.BytesIO()
@@ -324,7 +337,8 @@ def test_a_method_in_the_link_opens_its_picture_and_says_what_it_brings():
     layer = BuiltInLayer("loud_weight").open()
     error = qv.layer(layer.weight, layer.inputs, "int4_per_row", "int8_per_tensor", method="gptq").rel_out
     assert f"{percent(error.held_back)} held back · {percent(error.used)} used" in numbers(at)
-    assert any(percent(error.held_back) in each.value.replace("\\", "") for each in at.markdown)
+    said = percent(error.held_back).replace(" ", "\u00a0")
+    assert any(said in each.value.replace("\\", "") for each in at.markdown)
     assert address(at)["m"] == "gptq"
     assert any("The method GPTQ chose the codes" in each.value for each in at.caption)
     at.button(key="layers_method_rank").click().run()
@@ -365,7 +379,7 @@ def test_each_smaller_method_has_its_picture_and_its_sentence():
     for method, key, said in (
         ("double_quantization", "layers_double_change", "stored in 8 bits"),
         ("llm_int8", "layers_llm_int8", "float16"),
-        ("bias_correction", "layers_bias_errors", "taken off by its bias"),
+        ("bias_correction", "layers_bias_errors", "take off the mean"),
         ("equalization", "layers_equalization_channels", "as far in the inputs"),
         ("higgs", "layers_higgs", "lie close"),
         ("awq_clip", "layers_awq_clip_loss", "blocks are clipped"),

@@ -33,6 +33,7 @@ def test_the_page_says_what_a_run_gives():
     assert {"bits": "16", "part": "depth"}.items() <= address(at).items()
 
 
+@pytest.mark.nightly
 def test_each_layer_has_its_cost_and_its_bits():
     at = session.opened(PAGE, f="model:character", part="mix", lang="zh")
     table = next(each.proto.body for each in at.get("html") if "qv-mixes" in each.proto.body)
@@ -42,6 +43,7 @@ def test_each_layer_has_its_cost_and_its_bits():
     assert chart(at, "models_map")
 
 
+@pytest.mark.nightly
 def test_salient_channels_have_their_cost():
     at = session.opened(PAGE, f="model:character_twin", bits="3", part="salient", lang="en")
     table = next(each.proto.body for each in at.get("html") if "qv-mixes" in each.proto.body)

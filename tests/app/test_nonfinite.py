@@ -155,6 +155,7 @@ def test_a_link_whose_scheme_refuses_its_tensor_offers_the_choice():
     assert x_hat[1, 1] == x_hat.max()
 
 
+@pytest.mark.nightly
 def test_a_recipe_and_a_baseline_keep_the_choice():
     x = np.random.default_rng(0).normal(size=(4, 32)).astype(np.float32)
     x[0, 0] = np.nan

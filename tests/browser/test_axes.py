@@ -64,6 +64,7 @@ def complaints(page):
     ).all_text_contents()
 
 
+@pytest.mark.nightly
 def test_a_click_after_other_tensors_does_what_it_says(new_page, serve, file):
     """Each select box in the browser holds the words of the tensor before, and sends them back with the next
     click.

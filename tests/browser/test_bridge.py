@@ -233,6 +233,7 @@ def test_a_pointer_and_keys_in_a_small_matrix(open_demo):
     a_narrowed_window_is_laid_out_anew(page)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("by", "block"), sample_of([("group", "4, 1"), ("row", "4"), ("tensor", "the whole tensor")], 1)
 )
@@ -251,6 +252,7 @@ def test_what_is_drawn_while_the_data_and_the_zoom_change(open_demo):
     no_frame_is_empty_while_the_data_changes(page)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("theme", sample_of(["light", "dark"], 1))
 def test_a_phone_shows_one_panel_and_a_switch_and_a_tap_selects(open_demo, shot, theme):
     page = open_demo("n=8", width=390, height=844, theme=theme, touch=True)

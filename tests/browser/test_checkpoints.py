@@ -1,5 +1,7 @@
 """The page of checkpoints in Chromium: a scan in a process of its own, and a square that leads to the Lab."""
 
+import pytest
+
 from tests.helpers import ROOT
 from tests.helpers.browser import wait_idle
 
@@ -24,10 +26,8 @@ NOTE_PLACES = f"""() => {{
 }}"""
 
 
-def test_a_scan_fills_the_map_and_a_square_leads_to_the_lab_and_back(new_page, serve, logs, shot):
-    url = serve(ROOT / "app.py")
-    earlier = logs[url].stat().st_size
-    page = new_page()
+def opened(page, url):
+    """The page with its example scanned: its button to scan again."""
     page.goto(f"{url}/checkpoints?lang=en")
     # The example is scanned at the first visit, if the cache of this machine has no results of it yet; a new
     # machine compiles the scan's kernels before, beside other tests.
@@ -35,21 +35,19 @@ def test_a_scan_fills_the_map_and_a_square_leads_to_the_lab_and_back(new_page, s
     again = page.get_by_role("button", name="Scan again", disabled=False).first
     again.wait_for()
     wait_idle(page)
-    page.evaluate(NOTE_PLACES)
-    again.click()
-    page.get_by_text("once all are measured").wait_for()
-    page.get_by_text("First fix:").wait_for()
-    again.wait_for()
-    wait_idle(page)
-    places = page.evaluate("[...window.places]")
-    assert len(places) == 1, f"the map moves while it fills: {places}"
+    return again
+
+
+def log_since(logs, url, earlier):
+    return logs[url].read_text(encoding="utf-8")[earlier:]
+
+
+def test_a_square_of_the_scanned_map_leads_to_the_lab_and_back(new_page, serve, logs, shot):
+    url = serve(ROOT / "app.py")
+    earlier = logs[url].stat().st_size
+    page = new_page()
+    opened(page, url)
     shot(page, "example")
-    # A part of the page runs alone here; the link to copy has what was chosen all the same.
-    page.locator(".st-key-checkpoints_allocate summary").click()
-    page.locator(".st-key-checkpoints_fused label").click()
-    page.wait_for_function("location.search.includes('u=1')")
-    page.locator(".st-key-checkpoints_allocate summary").click()
-    wait_idle(page)
     page.locator(MAP).first.scroll_into_view_if_needed()
     # The second row of eight, the first kind: layer 1, down_proj.
     box = page.locator(f"{MAP} .nsewdrag").first.bounding_box()
@@ -62,7 +60,35 @@ def test_a_scan_fills_the_map_and_a_square_leads_to_the_lab_and_back(new_page, s
     page.locator(".st-key-crumbs a").first.click()
     page.wait_for_selector(f"{MAP} .nsewdrag")
     assert "/checkpoints" in page.url
-    # A model that runs: the first square of its map is a layer with its inputs.
+    page.goto("about:blank")
+    assert "Traceback" not in log_since(logs, url, earlier)
+
+
+@pytest.mark.nightly
+def test_the_map_stands_still_while_a_scan_fills_it(new_page, serve, logs):
+    url = serve(ROOT / "app.py")
+    earlier = logs[url].stat().st_size
+    page = new_page()
+    again = opened(page, url)
+    page.evaluate(NOTE_PLACES)
+    again.click()
+    page.get_by_text("once all are measured").wait_for()
+    page.get_by_text("First fix:").wait_for()
+    again.wait_for()
+    wait_idle(page)
+    places = page.evaluate("[...window.places]")
+    assert len(places) == 1, f"the map moves while it fills: {places}"
+    # A part of the page runs alone here; the link to copy has what was chosen all the same.
+    page.locator(".st-key-checkpoints_allocate summary").click()
+    page.locator(".st-key-checkpoints_fused label").click()
+    page.wait_for_function("location.search.includes('u=1')")
+    page.goto("about:blank")
+    assert "Traceback" not in log_since(logs, url, earlier)
+
+
+def test_the_first_square_of_a_model_that_runs_is_a_layer(new_page, serve, shot):
+    url = serve(ROOT / "app.py")
+    page = new_page()
     page.goto(f"{url}/checkpoints?f=model:character_twin&lang=en")
     page.locator(f"{RUNS} .nsewdrag").first.scroll_into_view_if_needed()
     box = page.locator(f"{RUNS} .nsewdrag").first.bounding_box()
@@ -71,5 +97,3 @@ def test_a_scan_fills_the_map_and_a_square_leads_to_the_lab_and_back(new_page, s
     page.wait_for_function("location.pathname.endsWith('/layers')")
     page.get_by_role("heading", name="Twin with loud channels, layers.0.self_attn.q_proj").wait_for()
     page.wait_for_function("location.search.includes('int4_per_row')")
-    page.goto("about:blank")
-    assert "Traceback" not in logs[url].read_text(encoding="utf-8")[earlier:]

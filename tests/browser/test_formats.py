@@ -208,6 +208,7 @@ def test_pressing_and_dragging_on_a_laptop(new_page, serve, shot, language, them
         a_hand_moves_the_number_on_the_ruler(page, shot)
 
 
+@pytest.mark.nightly
 def test_looking_and_dragging_on_a_phone(new_page, serve, shot):
     page = opened(
         new_page(390, 844, touch=True),

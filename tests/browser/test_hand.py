@@ -135,7 +135,10 @@ def held_by(page, way, name):
     return {"mouse": by_mouse, "touch": by_touch}[way](page, *place(page, handle, across, down), dx)
 
 
-@pytest.mark.parametrize("way", ["mouse", "touch", "keys"])
+@pytest.mark.parametrize(
+    "way",
+    ["mouse", *(pytest.param(way, marks=pytest.mark.nightly) for way in ("touch", "keys"))],
+)
 def test_every_handle_moves_all_that_follows_and_is_one_step(way, url, new_page):
     """Panels, ruler and numbers follow without a message to the server; then it is one state, one link and
     one step to undo, and the server's numbers are the browser's.
@@ -373,6 +376,7 @@ def an_impossible_place_keeps_the_last_possible_one_and_says_why(page):
     )
 
 
+@pytest.mark.nightly
 def test_a_visit_of_the_first_example_with_a_mouse(url, new_page):
     page = new_page()
     open_lab(page, url)
@@ -386,6 +390,7 @@ def test_a_visit_of_the_first_example_with_a_mouse(url, new_page):
     every_step_opens_beside_the_picture(page)
 
 
+@pytest.mark.nightly
 def test_a_visit_with_a_zero_point(url, new_page):
     page = new_page()
     open_lab(page, url, FIRST.with_scheme(qv.Scheme("int4", "asymmetric", calibration=qv.Given(0.5, 7))))
@@ -405,6 +410,7 @@ def a_link_on_a_cold_server_opens_what_it_names(page, cold, shot):
     shot(page, "cold_deep_link")
 
 
+@pytest.mark.nightly
 def test_a_link_opens_on_a_cold_server_and_a_drag_works_when_it_is_gone(new_page, tmp_path, shot):
     first = new_page()
     with server(APP, tmp_path / "log") as cold:
@@ -443,6 +449,7 @@ def zero_points_that_were_searched_for_are_the_hands(page):
     assert figures(page)["mse"] == metric_texts(qv.metrics(r))["mse"]
 
 
+@pytest.mark.nightly
 def test_the_range_of_a_large_tensor_is_dragged_with_the_servers_sums(url, new_page):
     """The numbers while the hand holds still are those of all its values, and stay when it lets go."""
     source = Normal(2048, 1024)
@@ -503,6 +510,7 @@ def go_to(page, state):
     page.wait_for_function(ONE_DATA)
 
 
+@pytest.mark.nightly
 def test_a_visit_of_states_by_their_links(url, new_page):
     page = new_page()
     open_lab(page, url)

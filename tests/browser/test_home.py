@@ -286,6 +286,7 @@ def test_what_one_plays_with(new_page, url, shot):
     another_language_keeps_what_was_chosen(page)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(("door", "path", "there"), sample_of(DOORS, 1))
 def test_the_doors_and_who_returns(new_page, url, door, path, there):
     page = opened(new_page(), url)
@@ -299,6 +300,7 @@ def test_the_doors_and_who_returns(new_page, url, door, path, there):
     who_returns_goes_on_where_they_were(page, url)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("language", sample_of(["en", "zh"], 1))
 def test_a_phone_that_opens_it(new_page, url, language):
     page = opened(new_page(390, 844, touch=True), url, f"lang={language}", still=False)

@@ -298,6 +298,7 @@ KINDS = {
 }
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("kind", sample_of(KINDS, 1))
 def test_a_visit_in_two_languages(new_page, url, shot, kind):
     page = opened(new_page(language="zh-CN"), url, **KINDS[kind])
@@ -306,6 +307,7 @@ def test_a_visit_in_two_languages(new_page, url, shot, kind):
     the_zoom_is_kept_over_a_scheme_change_and_dropped_with_the_tensor(page, shot)
 
 
+@pytest.mark.nightly
 def test_a_visit_of_what_is_compared(new_page, url, shot):
     page = opened(new_page(), url, t="normal(rows=64,cols=128)", lang="en")
     a_recipe_is_loaded_by_a_click(page, shot)
@@ -422,6 +424,7 @@ def the_caption_of_the_engines_compared_lies_on_nothing(page, shot):
 EXACT = qv.Scheme("int8", calibration=qv.Given(0.1))
 
 
+@pytest.mark.nightly
 def test_a_visit_with_numbers_of_one_s_own(new_page, url, tmp_path, shot):
     page = opened(new_page(), url, t="builtin(name=course_3x3)", s=str(EXACT), lang="en")
     typed_cells_are_edited_in_place(page)
@@ -491,6 +494,7 @@ def an_upload_is_quantized(page, file, shot):
 # ---- a visit of a large tensor --------------------------------------------------------------------
 
 
+@pytest.mark.nightly
 def test_a_visit_of_a_large_tensor(new_page, url, shot):
     tensor = "one_outlier(rows=300,cols=260,row=200,col=31)"
     page = opened(new_page(1366, 1100), url, t=tensor, b=str(qv.RECIPES["int4_per_row"]), lang="en")
@@ -555,6 +559,7 @@ def the_whole_of_it_is_saved_while_a_window_is_seen(page):
 # ---- narrow pages ---------------------------------------------------------------------------------
 
 
+@pytest.mark.nightly
 def test_a_visit_of_a_narrow_page(new_page, url):
     page = opened(new_page(820, 900), url, x="percentile", r="half_step", lang="en")
     the_sidebar_is_closed_at_first_and_stays_as_it_was_put(page)

@@ -85,6 +85,7 @@ def answered_by_click(page, row, col):
     page.locator(".st-key-commit button").click()
 
 
+@pytest.mark.nightly
 def test_a_cell_is_answered_by_a_click_on_a_cold_server(new_page, tmp_path, shot):
     """Two first visitors of a process at once, as in a class: neither is told that the page was not found."""
     with server(ROOT / "app.py", tmp_path / "log") as cold:
@@ -284,6 +285,7 @@ def kept(page):
     )
 
 
+@pytest.mark.nightly
 def test_a_reload_and_another_link_keep_what_was_answered_until_it_is_cleared(new_page, url, shot):
     page = opened(new_page(), url, l="range_to_grid", p=3, lang="en", k="withheld")
     commit_number(page, "-128+184/3.5788")
@@ -352,6 +354,7 @@ def two_pages_of_a_browser_lose_nothing_of_each_other(one, url):
     two.get_by_role("button", name="My progress (2)").wait_for()
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     "broken",
     sample_of(
@@ -373,6 +376,7 @@ def test_a_browser_that_keeps_nothing_says_so_and_the_lesson_works(new_page, url
     shot(page, "not_kept")
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     "stored",
     sample_of(["{", "null", '{"quantviz": "lessons", "version": 9, "answers": []}', "x" * 300_000], 1),
@@ -658,6 +662,7 @@ def test_steps_that_are_dragged(new_page, url, shot):
     a_question_comes_where_it_has_its_room(page, 1)
 
 
+@pytest.mark.nightly
 def test_another_comb_glides(new_page, url):
     page = new_page()
     page.goto(f"{url}/lessons?{urlencode({'l': 'four_bits', 'p': 4, 'lang': 'en', 'k': 'shown'})}")
@@ -824,6 +829,7 @@ def the_way_on_is_in_reach_and_stays_where_it_is(page):
         assert last["y"] + last["height"] <= page.locator(bar).bounding_box()["y"]
 
 
+@pytest.mark.nightly
 def test_steps_on_a_phone(new_page, url, shot):
     page = opened(new_page(390, 844, touch=True), url, l="symmetric", p=1, lang="zh")
     a_drag_is_asked_above_its_ruler_and_nothing_moves_when_it_ends(page)
@@ -840,6 +846,7 @@ def test_steps_on_a_phone(new_page, url, shot):
     a_title_has_its_lines_in_large_letters(page)
 
 
+@pytest.mark.nightly
 def test_the_lessons_of_a_phone_in_their_list(new_page, url, shot):
     page = new_page(390, 844, touch=True)
     page.goto(f"{url}/lessons?lang=en")
@@ -871,6 +878,7 @@ def a_wall_has_room_for_what_was_committed(page):
     assert not any(each.evaluate(cut) for each in page.locator(".qv-whose").all())
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("room", "theme"), sample_of(itertools.product(["projector", "projector.shown"], ["light", "dark"]), 1)
 )

@@ -129,6 +129,7 @@ def is_not_told_by_streamlit(page):
     assert page.locator("[data-testid=stException], [data-testid=stDialog]").count() == 0
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("path", sample_of(["n%20o", "%3Cb%3E", "LAB"], 1))
 def test_the_tab_of_each_page_after_an_address_that_is_not_found(new_page, url, path):
     page = new_page()
@@ -206,6 +207,7 @@ def visited(page, url, places):
         yield name, language
 
 
+@pytest.mark.nightly
 def test_there_is_room_for_the_text_at_every_width_under_each_page_s_own_title(new_page, url, shot):
     page = new_page(1024, 900)
     for name, language in visited(page, url, sample_of(itertools.product(PAGES, languages()), 2)):
@@ -218,6 +220,7 @@ def test_there_is_room_for_the_text_at_every_width_under_each_page_s_own_title(n
         resize(page, 1024, 900)
 
 
+@pytest.mark.nightly
 def test_there_is_room_for_larger_letters_on_a_phone(new_page, url, shot):
     page = new_page(390, 844, touch=True)
     page.add_init_script(LARGER)

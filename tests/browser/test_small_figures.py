@@ -78,6 +78,7 @@ def figures(r, language):
     )
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("language", sample_of(languages(), 1))
 def test_the_plots_have_room_on_a_phone(new_page, shot, language):
     from plotly.offline import get_plotlyjs

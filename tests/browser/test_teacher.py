@@ -54,6 +54,7 @@ def smallest_text(page):
     )
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(("language", "theme"), sample_of([("en", "light"), ("zh", "dark")], 1))
 def test_the_projector_is_read_from_the_back(new_page, url, shot, language, theme):
     page = new_page(1280, 720, theme=theme)
@@ -104,6 +105,7 @@ def test_the_projector_is_read_from_the_back(new_page, url, shot, language, them
     page.wait_for_selector("[data-testid=stSidebar]:visible")
 
 
+@pytest.mark.nightly
 def test_the_lab_s_address_comes_back_with_its_page(new_page, url, shot):
     page = opened(new_page(theme="dark"), f"{url}/lab?lang=en&k=no-below")
     drawn(page)
@@ -223,6 +225,7 @@ def a_printed_page_is_what_is_handed_out(page, link):
     page.emulate_media(media="screen")
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("theme", sample_of(["light", "dark"], 1))
 def test_a_phone_in_class(new_page, url, shot, theme):
     """Large letters, a lost connection and paper, on a page of the Lab."""

@@ -258,6 +258,7 @@ def the_wheel_zooms_about_the_pointer_and_scrolls_where_all_is_seen(page):
     page.wait_for_function("old => document.querySelector('[data-testid=stMain]').scrollTop > old", arg=top)
 
 
+@pytest.mark.nightly
 def test_a_small_matrix_leaves_the_wheel_to_the_page(open_demo):
     page = open_demo("n=100.120")
     page.mouse.move(*middle(page, 0, 50, 60))
@@ -383,6 +384,7 @@ def test_a_pointer_in_a_large_matrix(open_demo):
         part(page)
 
 
+@pytest.mark.nightly
 def test_fingers_in_a_large_matrix(open_demo, shot):
     page = open_demo(width=390, height=844, touch=True)
     a_phone_shows_one_panel_of_the_window(page, shot)

@@ -60,6 +60,7 @@ def refused(call, *args, **named):
     return caught.value.key
 
 
+@pytest.mark.nightly
 def test_a_worker_is_killed_and_the_table_is_the_local_one(file, tmp_path, monkeypatch):
     local = scan(file, RECIPES, results=tmp_path / "local.sqlite")
     reports, bands, of_bands = [], [], cluster.ScanJobs._of_bands

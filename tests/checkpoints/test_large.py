@@ -138,6 +138,7 @@ def test_a_scan_is_cancelled_between_two_bands_and_goes_on(tmp_path, monkeypatch
     assert "changed" in found.reason[0]
 
 
+@pytest.mark.nightly
 def test_memory_stays_within_its_bound_whatever_the_tensor(tmp_path):
     x = torch.randn(1024, 1024, generator=torch.Generator().manual_seed(0)).bfloat16()
     write(tmp_path / "x.safetensors", x.repeat(80, 1))

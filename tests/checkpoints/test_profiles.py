@@ -20,6 +20,7 @@ from quantviz.checkpoints.scan.recipes import recipe_id, recipes_named
 from quantviz.checkpoints.scan.selection import QUANTIZED, Selection, selected
 from quantviz.cli import quantviz
 from quantviz.errors import QuantVizError
+from quantviz.layers.captures import Captured, Layers
 from quantviz.schemes.recipes import ALL_RECIPES
 from quantviz.sources.files.gguf_blocks import BLOCK_TYPES
 from quantviz.text import languages
@@ -234,6 +235,28 @@ def test_scales_of_codes_are_no_weights(tmp_path):
     safetensors.torch.save_file(scales | {"l.1.q.weight": values(8, 32)}, tmp_path / "m.safetensors")
     found = qv.scan(tmp_path / "m.safetensors", "int4_g32", results=tmp_path / "r")
     assert dict(zip(found.tensor, found.status, strict=True))["l.0.q.scales"] == "left_aside"
+
+
+def test_inputs_of_captured_layers_are_no_weights(tmp_path):
+    file = tmp_path / "capture.safetensors"
+    x = values(16, WIDE)
+    Layers(tuple(Captured(name, "linear", values(ROWS, WIDE), x) for name in ("up", "down"))).save(file)
+    done = CliRunner().invoke(quantviz, ["scan", str(file), "-rint8_g32", "--results", str(tmp_path / "r")])
+    assert "2 measured, 0 of them under a fallback; 2 left aside" in done.stderr
+    assert "Everything was read: 2 weights" in done.stderr
+    assert "2 tensors have the inputs that captured layers took (up.inputs, down.inputs)" in done.stderr
+    assert aside_of(qv.scan(file, "int8_g32", results=tmp_path / "r")) == {"up.inputs", "down.inputs"}
+    # Nor do they lack a partner in a quantized file.
+    weights = [(f"{name}.weight", values(ROWS, WIDE)) for name in ("up", "down")]
+    write_gptq(tmp_path / "gptq.safetensors", weights, nearest=True)
+    audit = qv.audit(tmp_path / "gptq.safetensors", file, results=tmp_path / "r")
+    assert {each.tensor: each.became for each in audit.account.tensors if each.side == "original"} == {
+        **dict.fromkeys(("up.weight", "down.weight"), "compared"),
+        **dict.fromkeys(("up.inputs", "down.inputs"), "left_aside"),
+    }
+    # In another file a name alone makes no inputs.
+    safetensors.torch.save_file({"up.inputs": x}, tmp_path / "m.safetensors")
+    assert qv.scan(tmp_path / "m.safetensors", "int8_g32", results=tmp_path / "r").status.tolist() == ["ok"]
 
 
 def test_a_folder_of_gptq_has_its_weights_and_none_of_their_parts(tmp_path):

@@ -2,6 +2,7 @@
 
 import json
 import math
+import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 from urllib.parse import parse_qsl, urlsplit
 
@@ -109,7 +110,13 @@ def test_all_layers_are_a_table_a_page_and_a_gate(folder):
     gate = ("layers", file, "-w", "int8_per_output", "--fail-over")
     above = run(*gate, (low + high) / 2, status=1)
     assert 1 <= above.stderr.count("above") <= 2
-    run(*gate, high)
+    run(*gate, high, "--junit", folder / "passed.xml")
+    run(*gate, (low + high) / 2, "--junit", folder / "gate.xml", status=1)
+    for report, failed in (("passed.xml", 0), ("gate.xml", above.stderr.count("above"))):
+        (suite,) = ElementTree.fromstring((folder / report).read_text(encoding="utf-8"))
+        assert suite.get("name") == "int8_per_output, int8_per_token"
+        assert (suite.get("tests"), suite.get("failures")) == ("3", str(failed))
+        assert sum(case.find("failure") is not None for case in suite) == failed
     for language in languages():
         page = folder / f"page_{language}.html"
         run("layers", file, "-w", "int8_per_output", "-o", page, "--lang", language)
@@ -121,7 +128,11 @@ def test_all_layers_are_a_table_a_page_and_a_gate(folder):
 
 def test_what_does_not_fit_is_found_and_what_cannot_be_used_refused(folder):
     file = folder / "capture.safetensors"
-    some = run("layers", file, "-w", "int4_g32", "--format", "jsonl", status=1)
+    gate = folder / "refused.xml"
+    some = run("layers", file, "-w", "int4_g32", "--format", "jsonl", "--junit", gate, status=1)
+    (suite,) = ElementTree.fromstring(gate.read_text(encoding="utf-8"))
+    assert [case.find("failure") is not None for case in suite] == [False, True, False]
+    assert "group size" in suite[1][0].get("message")
     assert [json.loads(line)["status"] for line in some.stdout.splitlines()] == ["ok", "refused", "ok"]
     assert "group size" in some.stderr
     assert ">×<" in run("layers", file, "-w", "int4_g32", "--format", "html", status=1).stdout

@@ -42,6 +42,7 @@ def run(code, cache):
     )
 
 
+@pytest.mark.nightly
 def test_a_later_process_needs_no_torch_for_the_front_door(tmp_path):
     refused = run(WITHOUT_TORCH + SHOW, tmp_path)
     assert "blocked" in refused.stderr, "nobody has written them"

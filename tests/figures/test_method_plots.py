@@ -37,8 +37,13 @@ def test_few_bars_have_names_and_shares_and_many_have_an_outline_alone():
     many = Bars(names, (0.5,) * 32, (1.0,) * 32, frozenset({3}), "group")
     bars, outline = bars_figure(many, height=100).to_dict()["data"]
     assert bars["text"] is None
-    assert outline["y"] == (1.0,) * 32
+    assert outline["y"] == [1.0] * 32
     assert bars["marker"]["color"][3] != bars["marker"]["color"][4]
+    numbers = bars_figure(
+        Bars(names, (0.5,) * 32, axis="clips", percent=True, numbers=True), height=100
+    ).to_dict()
+    assert numbers["data"][0]["y"] == [50.0] * 32
+    assert numbers["layout"]["xaxis"]["ticktext"] == names[::2]
 
 
 def test_a_histogram_has_the_gaussian_of_its_bins():

@@ -81,8 +81,8 @@ def test_the_sentences_have_the_figures(language):
     }
     assert list(of) == SLICES
     for name, schemes in of.items():
-        said = re.findall(r"\d\.\de-\d", BuiltInLayer(name).look(language))
-        assert said == [short(rel_out(name, *pair)) for pair in schemes]
+        said = re.findall(r"[\d.]+ %", BuiltInLayer(name).look(language))
+        assert said == [f"{100 * rel_out(name, *pair):.2g} %" for pair in schemes]
     loud, quiet = (
         rel_out("minilm_1_intermediate", "int8_per_output", f"int8_per_{x}") for x in ("tensor", "token")
     )

@@ -139,6 +139,7 @@ FORMS = (
 LAYOUTS = ("per_tensor", "per_channel(axis=0)", "per_channel(axis=1)", "per_group(size=32)", "flat(size=96)")
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(("form", "granularity"), sample_of(itertools.product(FORMS, LAYOUTS), 1))
 def test_bands_threads_and_the_absence_of_numba_change_nothing(monkeypatch, form, granularity):
     monkeypatch.setattr(limits, "BAND", 512)

@@ -351,6 +351,7 @@ def test_what_may_be_meant_as_a_number_is_refused_and_not_read_otherwise(text, k
         assert (problem.key, problem.params.get("got")) == (key, got)
 
 
+@pytest.mark.nightly
 def test_long_tables_of_quoted_cells_are_read_like_others():
     for line, row in (
         ('"1.5","-2"', [1.5, -2]),
@@ -507,6 +508,7 @@ def test_every_reader_reads_what_was_written(reader):
     )
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     "filename", ["x.npy", "x.npz", "x.csv", "named.json", "x.pt", "x.safetensors", "x.gguf"]
 )

@@ -118,7 +118,7 @@ print(json.dumps(done))
 """
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.skipif(sys.platform != "linux", reason="Linux bounds a process's memory")
 def test_bombs_in_little_memory():
     """Each is read in a process that may have 400 MB more than before, and is killed if that takes long."""

@@ -189,6 +189,7 @@ print(*read_image(data, "all")[0].shape)
 """
 
 
+@pytest.mark.nightly
 @pytest.mark.skipif(sys.platform != "linux", reason="Linux bounds a process's memory")
 @pytest.mark.parametrize("mode", sample_of(["RGB", "RGBA", "LA", "I;16"], 1))
 def test_the_largest_picture_takes_little_more_than_its_pixels(mode):

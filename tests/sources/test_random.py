@@ -164,7 +164,7 @@ def test_values_are_pinned():
     assert int(LoudChannels().tensor().square().sum(0).argmax()) == LOUDEST
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_processor_does_not_matter():
     program = (
         "import hashlib; from quantviz.sources import *;"

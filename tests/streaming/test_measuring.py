@@ -483,6 +483,7 @@ def test_what_is_refused_is_told_as_the_reference_tells_it():
         measuring.measure(x, qv.Scheme(granularity=qv.PerGroup(48)), path="fused")
 
 
+@pytest.mark.nightly
 def test_parameters_of_other_data():
     x, other = tensor(20, 256), tensor(20, 256, seed=9)
     for scheme in (
@@ -651,6 +652,7 @@ def test_kernels_are_there_while_another_thread_still_imports_numba(monkeypatch)
     assert kernel_cache.has_numba.__wrapped__()
 
 
+@pytest.mark.nightly
 def test_compiled_code_is_kept_in_a_folder_of_the_users_own(tmp_path):
     done = run_as(_KEPT, XDG_CACHE_HOME=str(tmp_path), HOME="/nowhere")
     assert done.returncode == 0, done.stderr
@@ -884,6 +886,7 @@ def walked_forms():
     return [first, *sample_of([*others, *ignoring], 0)]
 
 
+@pytest.mark.nightly
 def test_a_user_who_can_write_nowhere_finds_the_same_and_so_does_plain_numba(monkeypatch):
     """One process compiles everything anew, in plain numba: another of each would take as long again."""
     # Not in pytest's folder, which each run that begins on this machine closes to other users.

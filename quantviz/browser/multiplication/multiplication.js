@@ -81,6 +81,7 @@ export class Multiplication {
     );
     container.addEventListener("pointerdown", (event) => this.press(event), { ...options, capture: true });
     window.addEventListener("pointerup", (event) => this.release(event), { ...options, capture: true });
+    window.addEventListener("pointercancel", () => (this.down = null), options);
     // The browser counts clicks as the person's system does, however busy the page is.
     container.addEventListener("mousedown", (event) => this.down && (this.down.second = event.detail === 2), {
       ...options,
@@ -109,8 +110,13 @@ export class Multiplication {
     if (Math.abs(this.gd._fullLayout.height - room) <= 1) this.dropGhost();
     this.draw();
     SHARED.hands.get(this.known.chart)?.settle();
-    const tell = () => room === this.known.height || this.send("height", room);
-    if (room >= LEAST_HEIGHT) this.later("height", SETTLED, tell);
+    if (room >= LEAST_HEIGHT) this.later("height", SETTLED, () => this.tellHeight(room));
+  }
+
+  // Send the height of the chart's place. The answer is another chart: not while a pointer is down in this.
+  tellHeight(room) {
+    if (this.down) this.later("height", SETTLED, () => this.tellHeight(room));
+    else if (room !== this.known.height) this.send("height", room);
   }
 
   // Keep the old picture in sight until the new one is drawn: otherwise the page blinks at each change.

@@ -72,7 +72,7 @@ def _compared(
     weight = quantized.weights.get(item.name)
     if weight:
         layout = weight.layout
-    elif item.kind in ("plain", "whole"):
+    elif item.kind in ("plain", "whole", "inputs"):
         layout = "plain"
     else:
         layout = "unknown"

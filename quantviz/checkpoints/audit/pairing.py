@@ -270,6 +270,8 @@ class _Pairing:
     def _reason(self, others: _Twins, item: Item) -> Note | None:
         """Return the reason why a tensor needs no partner, or None. `others` are those with partners."""
         model = others.model
+        if item.kind == "inputs":
+            return Note.of("audit.aside.inputs")
         if _COMPUTED.fullmatch(item.name):
             return Note.of("audit.aside.computed")
         if item.kind == "plain" and not item.is_weight and model is self._quantized:

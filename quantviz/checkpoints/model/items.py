@@ -27,8 +27,9 @@ from quantviz.sources.files.file_data import clipped
 #: weight   quantized in a known layout, to be decoded
 #: plain    numbers as they are
 #: whole    indices, counts or masks
+#: inputs   what a captured layer took
 #: unread   a weight that cannot be read: an unknown layout or one that does not fit, a damaged file
-Kind = Literal["weight", "plain", "whole", "unread"]
+Kind = Literal["weight", "plain", "whole", "inputs", "unread"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +55,7 @@ class Item:
 
     @property
     def is_weight(self) -> bool:
-        """Return whether it counts as a weight: not a norm, a bias, an index or a mask."""
+        """Return whether it counts as a weight: not a norm, a bias, an index, a mask or inputs."""
         if self.kind == "weight":
             return len(self.shape) > 1
         return self.kind == "unread" or (self.kind == "plain" and counts_as_weight(self.name, self.shape))
@@ -107,6 +108,10 @@ def _plain(model: OpenModel, name: str) -> Item:
     if is_whole(info.dtype):
         return Item(name, "whole", (name,), info.shape, info.dtype, file, info.problem)
     kind: Kind = "unread" if info.problem else "plain"
+    if name.endswith(".inputs") and not info.problem:
+        from quantviz.layers.captures import is_inputs
+
+        kind = "inputs" if is_inputs(model.tensors.file, name) else kind
     return Item(name, kind, (name,), info.shape, info.dtype, file, info.problem)
 
 

@@ -34,7 +34,7 @@ _TINY = float(torch.finfo(torch.float32).tiny)
 _DRAWS = 5
 _GRIDS = {
     "paper": tuple(i / 20 for i in range(20)),
-    "llm_compressor": tuple(i / 20 for i in range(20)),
+    "llm_compressor": tuple(i / 18 for i in range(19)),
     "modelopt": tuple(torch.arange(0, 1.1, 0.1).tolist()),
 }
 
@@ -48,8 +48,10 @@ class AwqTrace:
     losses: tuple[float, ...]
     #: The same number without scaling.
     unscaled: float
-    #: The place of the best exponent.
+    #: The place of the best exponent, and whether it leaves less than no scaling, which llm-compressor tries
+    #: first.
     best: int
+    scaled: bool
     #: The mean |x| of each input channel, the mean of its weights' shares of their group's largest one, and
     #: its scale, float64 (inputs,).
     x_mean: torch.Tensor
@@ -62,7 +64,8 @@ class AWQ(BasisMethod):
     """Multiply the weights of channel j by s_j = mean|x_j|^r, and divide its inputs; r has the least error.
 
     The variants "llm_compressor" and "modelopt" divide by w̄_j^(1−r) besides, where w̄ is the mean share of a
-    weight in its group's largest one: with them r = 0 is not the identity.
+    weight in its group's largest one: with them r = 0 is not the identity, which llm-compressor
+    tries besides.
     """
 
     variant: Literal["paper", "llm_compressor", "modelopt"] = "paper"
@@ -97,7 +100,10 @@ class AWQ(BasisMethod):
         scales = awq_scales(x_mean, w_mean, ratio, self.variant)
         # The paper's first exponent, 0, scales nothing.
         unscaled = losses[0] if self.variant == "paper" else _loss(task, torch.ones_like(scales))
-        return Scaled(scales, AwqTrace(ratios, tuple(losses), unscaled, best, x_mean, w_mean, scales))
+        scaled = self.ratio is not None or self.variant != "llm_compressor" or losses[best] < unscaled
+        if not scaled:
+            scales = torch.ones_like(scales)
+        return Scaled(scales, AwqTrace(ratios, tuple(losses), unscaled, best, scaled, x_mean, w_mean, scales))
 
 
 def awq_scales(

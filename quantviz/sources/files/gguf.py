@@ -4,6 +4,7 @@ checked.
 
 from __future__ import annotations
 
+import bisect
 import functools
 import math
 import struct
@@ -215,7 +216,8 @@ class GgufCatalog(Catalog):
         self._body = -(-cursor.at // alignment) * alignment
         #: The offset of each tensor's bytes in the file, and its type.
         self._placed: dict[str, tuple[int, BlockType]] = {}
-        infos = {name: self._entry_info(name, entry) for name, entry in declared.items()}
+        starts = sorted({entry.offset for entry in declared.values()})
+        infos = {name: self._entry_info(name, entry, starts) for name, entry in declared.items()}
         return {name: _with_scale(info, scale_name(name), declared) for name, info in infos.items()}
 
     def _check_version(self, version: int) -> None:
@@ -225,19 +227,14 @@ class GgufCatalog(Catalog):
         if version not in VERSIONS:
             raise self._data.error("gguf_version", got=version, known=", ".join(map(str, VERSIONS)))
 
-    def _entry_info(self, name: str, entry: _Declared) -> TensorInfo:
+    def _entry_info(self, name: str, entry: _Declared, starts: list[int]) -> TensorInfo:
+        """Return the info of a tensor; `starts` are the offsets of all tensors, in order."""
         from quantviz.sources.files.gguf_blocks import BLOCK_TYPES, OTHER_TYPES
 
         shape = entry.shape
         kind = BLOCK_TYPES.get(entry.number)
         if kind is None:
-            stored = OTHER_TYPES.get(entry.number, str(entry.number))
-            known = ", ".join(each.name for each in BLOCK_TYPES.values() if not each.plain)
-            return TensorInfo(
-                stored,
-                shape,
-                problem=self._data.error("gguf_type", name=clipped(name), type=stored, known=known),
-            )
+            return self._unread_type(name, shape, OTHER_TYPES.get(entry.number, str(entry.number)))
         stored = kind.plain or kind.name
         if shape[-1] % kind.length:
             problem = self._data.error(
@@ -248,6 +245,12 @@ class GgufCatalog(Catalog):
         start = self._body + entry.offset
         if max(shape) >= 2**63 or entry.offset % self._alignment:
             return TensorInfo(stored, shape, problem=self._damaged(name))
+        following = bisect.bisect_right(starts, entry.offset)
+        if following < len(starts) and starts[following] < entry.offset + size:
+            # PrismML's fork of llama.cpp, where the type comes from, has twice as many values a block.
+            if kind.name == "Q2_0":
+                return self._unread_type(name, shape, "Q2_0 (128)")
+            return TensorInfo(stored, shape, problem=self._damaged(name))
         if start + size > self._data.size:
             return TensorInfo(stored, shape, problem=self._cut_short(name, start + size))
         self._placed[name] = start, kind
@@ -255,6 +258,13 @@ class GgufCatalog(Catalog):
             return self._info(name, stored, shape)
         note = Note.of("source.dequantized", type=kind.name, bits=kind.bits)
         return TensorInfo(stored, shape, source_type=kind.name, notes=(note,))
+
+    def _unread_type(self, name: str, shape: Shape, stored: str) -> TensorInfo:
+        from quantviz.sources.files.gguf_blocks import BLOCK_TYPES
+
+        known = ", ".join(each.name for each in BLOCK_TYPES.values() if not each.plain)
+        problem = self._data.error("gguf_type", name=clipped(name), type=stored, known=known)
+        return TensorInfo(stored, shape, problem=problem)
 
     @property
     def split(self) -> tuple[int, int] | None:

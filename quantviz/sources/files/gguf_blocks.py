@@ -1,7 +1,7 @@
 """GGML's tensor types: a block of bytes in a .gguf taken apart into codes, scales and minima, and its values.
 
 A quantized type packs `length` neighbours of a row into `size` bytes. Most quantized types are schemes too
-(the conventions `gguf…`); NVFP4 is read here only. Types of plain numbers have blocks of one.
+(the conventions `gguf…`); Q1_0 and Q2_0 are read here only. Types of plain numbers have blocks of one.
 
 A type is added here: one entry of `BLOCK_TYPES`. The layouts are those of ggml (`ggml-common.h`); each
 product and sum is rounded to float32 in the order in which `gguf.quants` takes them, so the values are the
@@ -484,16 +484,22 @@ BLOCK_TYPES: Mapping[int, BlockType] = MappingProxyType(
             ),
             _float4(39, "MXFP4", 32, 17, "gguf_mxfp4", half_mxfp4_scale, 16),
             _float4(40, "NVFP4", 64, 36, "nvfp4_one_level", half_nvfp4_scales, 8),
+            # A bit is the sign of the scale; two bits are -1, 0, 1 or 2 times the scale.
+            BlockType(
+                41, "Q1_0", 128, 18, lambda raw: _times(half(raw, 0), _int(2 * fields(raw[:, 2:], 1, 1), 1))
+            ),
+            BlockType(
+                42, "Q2_0", 64, 18, lambda raw: _times(half(raw, 0), _int(fields(raw[:, 2:], 2, 1), 1))
+            ),
         )
     }
 )
 
 #: Names of the types that are not read: types of intermediate products, old types that files may still have,
-#: and those of bitnet.cpp.
+#: and those of bitnet.cpp, which has its own under numbers that ggml gave to forms it never put into files.
 OTHER_TYPES: Mapping[int, str] = MappingProxyType(
     {
         **{4: "Q4_2", 5: "Q4_3", 9: "Q8_1", 15: "Q8_K", 31: "Q4_0_4_4", 32: "Q4_0_4_8", 33: "Q4_0_8_8"},
-        # bitnet.cpp writes its own types under numbers that ggml gave to forms it never put into files.
-        **{36: "I2_S", 37: "I8_S", 38: "TL1", 41: "Q1_0", 42: "Q2_0"},
+        **{36: "I2_S", 37: "I8_S", 38: "TL1"},
     }
 )

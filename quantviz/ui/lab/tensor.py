@@ -185,14 +185,21 @@ def study_of(state: LabState, scheme: Scheme | None = None) -> Study:
     )
 
 
-def inputs_of(source: Source) -> torch.Tensor | None:
-    """Return the inputs of a captured weight, float32 (tokens, inputs); None of any other tensor."""
+def inputs_of(source: Source, most: int | None = None) -> torch.Tensor | None:
+    """Return the inputs of a captured weight, float32 (tokens, inputs): of at most so many elements evenly
+    spaced tokens. None of any other tensor.
+    """
+    import torch
+
     from quantviz.layers.captures import inputs_beside
     from quantviz.streaming.regions import read_whole
 
     listed = source.unedited.listed(at_hand())
     inputs = inputs_beside(*listed) if listed else None
-    return None if inputs is None else read_whole(inputs)
+    if inputs is None or most is None or inputs.count <= most:
+        return None if inputs is None else read_whole(inputs)
+    every = -(-inputs.count // most)
+    return torch.cat([inputs.read((slice(k, k + 1), slice(None))) for k in range(0, inputs.shape[0], every)])
 
 
 def loudness_of(source: Source) -> npt.NDArray[np.float32] | None:

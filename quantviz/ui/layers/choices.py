@@ -19,6 +19,8 @@ from quantviz.ui.shell.words import language, say
 
 _SEED = "layers_seed"
 _STATIC = "layers_static"
+#: Whether the list of more choices was ever open.
+_OPENED = "layers_more_opened"
 #: More seeds than anybody tries.
 _MOST_SEED = 999_999_999
 
@@ -64,8 +66,14 @@ def show_choices(state: LayerState) -> None:
                 change_state(pair=current_state().pair.with_side(side, form))
 
             _choose(side, names, present, take)
-        with st.popover(say("layers.more"), key="layers_more", help=say("layers.more_help")):
-            _show_more(state)
+        more = st.popover(
+            say("layers.more"), key="layers_more", help=say("layers.more_help"), on_change="rerun"
+        )
+        # Once opened they stay, and with them an upload and a typed value.
+        if more.open or st.session_state.get(_OPENED):
+            st.session_state[_OPENED] = True
+            with more:
+                _show_more(state)
 
 
 def _choose(name: str, names: dict[str, str], now: str, take: Any) -> None:

@@ -15,9 +15,9 @@ from quantviz.ui.components.component import clicked_mark
 from quantviz.ui.components.phone_tables import Column, show_table
 from quantviz.ui.components.small_parts import show_plot
 from quantviz.ui.layers.state import SeenLayer, change_state, seen_layer
-from quantviz.ui.layers.words import both_bits, decibels, pair_name
+from quantviz.ui.layers.words import both_bits, decibels, pair_name, show_sentence
 from quantviz.ui.shell import errors
-from quantviz.ui.shell.words import language, plain, say, theme
+from quantviz.ui.shell.words import language, say, theme
 
 if TYPE_CHECKING:
     from quantviz.figures.layer_plots import PairPoint
@@ -52,7 +52,7 @@ def show_compare(state: LayerState) -> None:
         PairPoint(string.ascii_uppercase[at], pair_name(pair), seen.weight_db, seen.output_db)
         for at, (pair, seen) in enumerate(zip(pairs, found, strict=True))
     ]
-    st.markdown(plain(_lesson(points)))
+    show_sentence(_lesson(points))
     _show_buttons(state)
     figure = pairs_figure(points, 0, height=_HEIGHT, language=language(), theme=theme())
     show_plot(

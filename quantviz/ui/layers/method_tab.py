@@ -31,8 +31,8 @@ from quantviz.ui.layers.smaller_pictures import (
 )
 from quantviz.ui.layers.state import SeenLayer, change_state, seen_layer
 from quantviz.ui.layers.sweep_picture import show_sweep
-from quantviz.ui.layers.words import decibels, percent
-from quantviz.ui.shell.words import method_name, plain, say
+from quantviz.ui.layers.words import decibels, percent, show_sentence
+from quantviz.ui.shell.words import method_name, say
 
 _TABLE = "layers_methods_table"
 _RANKED = "layers_methods_ranked"
@@ -75,7 +75,7 @@ def show_method(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> No
             lambda form: change_state(method=form),
             help=say("layers.method.choice_help"),
         )
-    st.markdown(plain(_lesson(seen, state)))
+    show_sentence(_lesson(seen, state))
     for name in seen.result.trace:
         if name in PICTURES:
             PICTURES[name](seen, state, cell)

@@ -10,6 +10,7 @@ import streamlit as st
 
 from quantviz.errors import QuantVizError
 from quantviz.lab.layer_sources import LayerSource, OwnLayer
+from quantviz.lab.layer_state import NEAREST
 from quantviz.sources import SOURCES, Source
 from quantviz.ui.components.choice import show_button, switch
 from quantviz.ui.lab.tensor import keep_uploads
@@ -20,7 +21,7 @@ from quantviz.ui.layers.given_inputs import (
     show_weight_file,
     weight_in_file,
 )
-from quantviz.ui.layers.state import current_state, put_state
+from quantviz.ui.layers.state import current_state, put_state, seen_layer
 from quantviz.ui.shell import session
 from quantviz.ui.shell.words import say, shape_text
 
@@ -119,7 +120,10 @@ def _open(weight: str, inputs: str, sizes: dict[str, int]) -> None:
 
 def _take(layer: OwnLayer, uploads: Mapping[Source, Stored]) -> None:
     keep_layer(layer, uploads)
-    put_state(current_state().of_layer(layer))
+    new = current_state().of_layer(layer)
+    # With NaN or Inf in it, it raises an error while the layer before is still open.
+    seen_layer(new, method=NEAREST)
+    put_state(new)
 
 
 def keep_layer(layer: OwnLayer, uploads: Mapping[Source, Stored]) -> None:

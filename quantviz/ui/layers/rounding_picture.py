@@ -12,7 +12,7 @@ from quantviz.lab.layer_state import LayerState
 from quantviz.ui.components.choice import choose_among
 from quantviz.ui.components.small_parts import show_plot
 from quantviz.ui.layers.state import SeenLayer
-from quantviz.ui.layers.words import percent, share_of
+from quantviz.ui.layers.words import percent, share_of, show_sentence
 from quantviz.ui.shell.words import language, plain, say, say_error, theme
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def show_rounding(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> 
     from quantviz.figures.rounding_plots import learning_figure
 
     trace = next(seen.result.trace[name] for name in ("adaround", "signround") if name in seen.result.trace)
-    st.markdown(plain(_words(trace)))
+    show_sentence(_words(trace))
     _show_every(seen, cell[1])
     figure = learning_figure(trace, height=_HEIGHT, language=language(), theme=theme())
     show_plot(figure, "layers_learning", say("layers.pictures.rounding.alt"))

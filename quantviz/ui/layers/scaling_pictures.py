@@ -14,7 +14,7 @@ from quantviz.ui.components.choice import choose_among, show_button
 from quantviz.ui.components.small_parts import show_plot
 from quantviz.ui.layers.dial import curve_plot, mirrored_plot, show_dial
 from quantviz.ui.layers.state import SeenLayer, change_state, errors_of_chains, seen_layer
-from quantviz.ui.layers.words import percent
+from quantviz.ui.layers.words import percent, show_sentence
 from quantviz.ui.shell.words import language, plain, say, theme
 
 if TYPE_CHECKING:
@@ -242,7 +242,9 @@ def show_awq(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> None:
     words = {"best": f"{found:g}", "loss": percent(losses[found]), "unscaled": percent(trace.unscaled)}
 
     def said(each: float) -> str:
-        key = "found" if given is None and each == ratio else "given"
+        key = "given"
+        if given is None and each == ratio:
+            key = "found" if trace.scaled else "kept_whole"
         return say(f"layers.pictures.awq.{key}", ratio=f"{each:g}", **words)
 
     order = trace.x_mean.argsort(descending=True, stable=True)
@@ -280,7 +282,7 @@ def _show_bargain(seen: SeenLayer, nearest: SeenLayer) -> None:
 
     group, here = _loudest_group(seen, nearest)
     before, after = (_errors_of_channels(each, group) for each in (nearest, seen))
-    st.markdown(plain(_bargain(seen, group, here, before, after)))
+    show_sentence(_bargain(seen, group, here, before, after))
     every = slice(None)
     kept = kept_apart(
         nearest.result.weights.values(every),

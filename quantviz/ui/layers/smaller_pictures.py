@@ -23,8 +23,8 @@ from quantviz.ui.layers.scaling_pictures import (
     slide_field,
 )
 from quantviz.ui.layers.state import SeenLayer, seen_layer
-from quantviz.ui.layers.words import percent, share_of
-from quantviz.ui.shell.words import language, plain, say, theme
+from quantviz.ui.layers.words import percent, share_of, show_sentence
+from quantviz.ui.shell.words import language, say, theme
 
 if TYPE_CHECKING:
     import torch
@@ -45,7 +45,7 @@ _NVFP4 = 16
 
 def _say(key: str, **words: object) -> None:
     """Show the sentence of a picture."""
-    st.markdown(plain(say(f"layers.pictures.{key}", **words)))
+    show_sentence(say(f"layers.pictures.{key}", **words))
 
 
 def _choose(key: str, session: str, offered: Iterable[int]) -> int:
@@ -260,8 +260,10 @@ def show_clips(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> Non
     names = tuple(f"{share:g}" for share in trace.shares)
     left, right = st.columns(2, gap="small")
     with left:
-        bars = Bars(names, tuple(count / blocks for count in counts), axis="clips", percent=True)
+        bars = Bars(
+            names, tuple(count / blocks for count in counts), axis="clips", percent=True, numbers=True
+        )
         show_bars(bars, "awq_clip", say("layers.pictures.awq_clip.alt"))
     with right:
-        bars = Bars(names, trace.losses, axis="clip_loss", percent=True)
+        bars = Bars(names, trace.losses, axis="clip_loss", percent=True, numbers=True)
         show_bars(bars, "awq_clip_loss", say("layers.pictures.awq_clip.loss_alt"))

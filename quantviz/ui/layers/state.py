@@ -14,7 +14,7 @@ from quantviz.errors import Note, QuantVizError
 from quantviz.lab.layer_sources import ChangedLayer, LayerSource
 from quantviz.lab.layer_state import NEAREST, LayerState, Lines, Pair, read_link
 from quantviz.ui.lab.tensor import at_hand
-from quantviz.ui.shell import address
+from quantviz.ui.shell import address, errors
 from quantviz.ui.shell.bounds import HEAVY_PRODUCTS, SESSION_BYTES
 from quantviz.ui.shell.heavy_work import heavily
 from quantviz.ui.shell.shared_cache import Shared, shared_fact
@@ -66,6 +66,8 @@ def change_state(**changes: Any) -> None:
 def put_state(new: LayerState, *, step: bool = True) -> None:
     """Take another state, as a step that can be undone or as a correction of the present one."""
     old = current_state()
+    if step:
+        errors.clear()
     if step and new != old:
         st.session_state[_PAST] = (*_steps(_PAST), old)[-_MOST_STEPS:]
         st.session_state[_FUTURE] = ()
@@ -75,6 +77,7 @@ def put_state(new: LayerState, *, step: bool = True) -> None:
 
 def open_state(new: LayerState) -> None:
     """Take a state from another page, on whose address this page has no say."""
+    errors.clear()
     if _STATE in st.session_state:
         st.session_state[_PAST] = (*_steps(_PAST), st.session_state[_STATE])[-_MOST_STEPS:]
     st.session_state[_STATE] = new
@@ -93,6 +96,7 @@ def turn(*, back: bool) -> None:
     steps = _steps(here)
     if not steps:
         return
+    errors.clear()
     st.session_state[there] = (*_steps(there), current_state())
     st.session_state[here] = steps[:-1]
     # The open tab stays.

@@ -6,7 +6,6 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import streamlit as st
 
 from quantviz.browser.packing import pack
 from quantviz.figures.numbers import WRITING, short_number
@@ -16,7 +15,8 @@ from quantviz.text import templates
 from quantviz.ui.components.component import component
 from quantviz.ui.components.small_parts import show_plot
 from quantviz.ui.layers.state import SeenLayer
-from quantviz.ui.shell.words import language, plain, say, theme
+from quantviz.ui.layers.words import show_sentence
+from quantviz.ui.shell.words import language, say, theme
 
 if TYPE_CHECKING:
     import torch
@@ -99,7 +99,7 @@ def _show_likeness(trace: SweepTrace) -> None:
     channels = tuple(trace.order[order].tolist())
     words = {"one": channels[one], "other": channels[other]}
     cosine = short_number(float(cosines[one, other]))
-    st.markdown(plain(say("layers.pictures.likeness.found", cosine=cosine, **words)))
+    show_sentence(say("layers.pictures.likeness.found", cosine=cosine, **words))
     shown = Likeness(tuple(map(tuple, cosines.tolist())), channels)
     figure = likeness_figure(shown, height=_HEIGHT, language=language(), theme=theme())
     show_plot(figure, "layers_likeness", say("layers.pictures.likeness.alt"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import math
+import re
 from functools import lru_cache
 
 import streamlit as st
@@ -15,10 +16,12 @@ from quantviz.schemes.recipes import ALL_RECIPES, as_scheme
 from quantviz.text import text
 from quantviz.ui.components.small_parts import term
 from quantviz.ui.layers.state import SeenLayer
-from quantviz.ui.shell.words import language, say, share
+from quantviz.ui.shell.words import language, plain, say, share
 
 #: The axis that a recipe's row is of, for each side; a column is an input channel of both.
 _LINES = {"weights": "output", "inputs": "token"}
+#: The spaces of "20.4 %", "18.2 dB" and "r = 0.5".
+_WITHIN_NUMBERS = re.compile(r"(?<=[\d∞]) (?=%|dB\b)|(?<=\w) (?== )|(?<==) ")
 
 
 def scheme_name(form: str, side: str) -> str:
@@ -91,6 +94,11 @@ def _number(name: str, value: str, line: str = "") -> str:
     words = term(say(f"layers.numbers.{name}"), say(f"layers.numbers.{name}_help"), key=f"layer_{name}")
     small = f" <small>{html.escape(line)}</small>" if line else ""
     return f'<span class="qv-number" data-qv-layer="{name}">{words} <b>{html.escape(value)}</b>{small}</span>'
+
+
+def show_sentence(words: str) -> None:
+    """Show a sentence, in which no line ends between a number and its unit."""
+    st.markdown(plain(_WITHIN_NUMBERS.sub("\u00a0", words)))
 
 
 def percent(value: float) -> str:

@@ -140,12 +140,18 @@ def method_name(form: str) -> str:
     names = []
     for part in split_outside_parentheses(form, "+"):
         name, fields = read_head(part.strip())
-        values = ", ".join(
-            say(f"layers.method.flags.{field}") if value == "true" else f"{field}={value}"
-            for field, value in fields.items()
-        )
+        values = ", ".join(_said_field(field, value) for field, value in fields.items())
         names.append(_name_of("layers.methods", name) + (f" ({values})" if values else ""))
     return " + ".join(names)
+
+
+def _said_field(field: str, value: str) -> str:
+    """Return a method's field with its value for people; as a link has it where there are no words."""
+    for name in (f"{field}_{value}", field):
+        key = f"layers.method.flags.{name}"
+        if key in catalogue(language()):
+            return say(key, value=value.removesuffix(".0"))
+    return f"{field}={value}"
 
 
 def plain(words: object) -> str:

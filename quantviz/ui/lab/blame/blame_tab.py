@@ -24,7 +24,7 @@ from quantviz.ui.components.scheme_words import part_words
 from quantviz.ui.components.small_parts import show_plot
 from quantviz.ui.lab.picture.navigation import block_words
 from quantviz.ui.lab.picture.tensor_panels import BRIDGE_KEY
-from quantviz.ui.lab.tensor import ask_study_of, heavy_fact, inputs_of
+from quantviz.ui.lab.tensor import ask_study_of, heavy_fact, inputs_of, searches
 from quantviz.ui.shell import session
 from quantviz.ui.shell.classroom import enlarge, locked
 from quantviz.ui.shell.words import language, number, plain, say, sentences, shape_text, theme
@@ -40,8 +40,12 @@ _MOST_NAMED = 4
 _MOST_TOGETHER = 8
 #: Least gain of a remedy to be offered.
 _LEAST_GAIN_DB = 0.05
-#: Products of a captured weight and its inputs that a search for scales makes at a time: some seconds' work.
+#: Most weights, inputs and products of both in a search for scales of a captured weight's columns, and most
+#: weights where each block's range is a search too: some seconds' work of the process beside the server.
+_MOST_WEIGHTS = 2**18
+_MOST_INPUTS = 2**21
 _MOST_PRODUCTS = 2**29
+_MOST_SEARCHED = 2**16
 #: Columns that a phone shows at first, and a tablet, beside the one that names the lines.
 _ON_PHONE = ("caused", "suffered", "gain", "runs")
 #: Most channels that are named as the place of the cells, where they hold half of them.
@@ -348,18 +352,23 @@ def _show_by_activations(state: LabState) -> None:
     """Show the sentence on AWQ's scaling of columns by the inputs of a captured weight, if that helps."""
     from quantviz.layers.layer_numbers import column_scaling, output_sqnr_db
 
-    inputs = None if state.large else inputs_of(state.source)
+    source = state.source
+    most = _MOST_SEARCHED if searches(state.scheme) else _MOST_WEIGHTS
+    outputs = -(-min(math.prod(source.shape), most) // source.shape[-1])
+    inputs = inputs_of(source, most=min(_MOST_INPUTS, _MOST_PRODUCTS // outputs))
     if inputs is None:
         return
-    every = -(-inputs.numel() * state.source.shape[0] // _MOST_PRODUCTS)
-    work = partial(column_scaling, inputs=inputs[::every], scheme=state.scheme)
-    found = heavy_fact(state.source, f"column scaling {state.scheme}", work)
+    work = partial(column_scaling, inputs=inputs, scheme=state.scheme, most=most)
+    found = heavy_fact(source, f"column scaling {state.scheme}", work)
     if found is None:
         return
     before, after = output_sqnr_db(found.nearest), output_sqnr_db(found.scaled)
     if after - before >= _LEAST_GAIN_DB:
         tokens = {"used": found.used, "held": found.held_back}
-        st.markdown(plain(say("blame.by_activations", before=_db(before), after=_db(after), **tokens)))
+        answer = say("blame.by_activations", before=_db(before), after=_db(after), **tokens)
+        rows = source.shape[0]
+        of_some = say("blame.of_outputs", outputs=found.outputs, all=rows) if found.outputs < rows else ""
+        st.markdown(plain(sentences(answer, of_some)))
 
 
 def _take_line(remedies: Sequence[Remedy], line: int) -> None:
