@@ -190,7 +190,9 @@ def show_rotation(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> 
             if alone:
                 slide_field(state, "rotation", field, values, now)
             else:
-                stops = _thinned(sorted({*values, now}), now)
+                every = sorted(values, reverse=True)
+                step = math.ceil(len(every) / _MOST_TURNS)
+                stops = sorted({*every[::step], every[-1], now})
                 _show_turning(state, field, now, _traces_of_turns(seen, state, field, stops))
     if alone or not offered:
         _show_turning(state, "", 0, {0: trace})
@@ -216,12 +218,6 @@ def _turned_words(seen: SeenLayer, state: LayerState) -> str:
         x_kurtosis=short_number(activations[0].kurtosis),
         x_kurtosis_now=short_number(activations[1].kurtosis),
     )
-
-
-def _thinned(values: list[Any], now: Any) -> list[Any]:
-    """Return at most about eight values, with the ends and the present one."""
-    step = math.ceil(len(values) / _MOST_TURNS)
-    return sorted({*values[::-1][::step], values[0], now})
 
 
 def _traces_of_turns(
