@@ -76,21 +76,31 @@ class Atoms:
     spread: float
 
     @classmethod
-    def of(cls, values: Array) -> Atoms:
-        """Return the atoms of finite values, any number of them: of many, runs of neighbours are one."""
-        ordered = np.sort(np.asarray(values, dtype=np.float64).ravel())
+    def of(cls, values: Array, weights: Array | None = None) -> Atoms:
+        """Return the atoms of finite values, any number of them: of many, runs of neighbours are one.
+
+        `weights` are positive, of the shape of the values; without any, each value counts as much.
+        """
+        ordered = np.asarray(values, dtype=np.float64).ravel()
+        order = np.argsort(ordered)
+        ordered = ordered[order]
         count = len(ordered)
+        each = np.ones(count) if weights is None else np.asarray(weights, dtype=np.float64).ravel()[order]
+        each = each / each.sum()
         if count <= _ATOMS:
-            distinct, counts = np.unique(ordered, return_counts=True)
+            begins = np.flatnonzero(np.diff(ordered, prepend=-np.inf))
+            distinct = ordered[begins]
+            shares = np.add.reduceat(each, begins)
             within = 0.0
         else:
             inner = np.linspace(_AT_ENDS, count - _AT_ENDS, _ATOMS - 2 * _AT_ENDS + 1).astype(np.int64)
             begins = np.concatenate([np.arange(_AT_ENDS), inner[:-1], np.arange(count - _AT_ENDS, count)])
-            counts = np.diff(begins, append=count)
-            distinct = np.add.reduceat(ordered, begins) / counts
-            within = float(np.square(ordered - np.repeat(distinct, counts)).mean())
+            shares = np.add.reduceat(each, begins)
+            distinct = np.add.reduceat(each * ordered, begins) / shares
+            runs = np.repeat(distinct, np.diff(begins, append=count))
+            within = float(each @ np.square(ordered - runs))
         middle = ordered[count // 2]
-        return cls(distinct, counts / count, within, count, float(np.abs(ordered - middle).mean()))
+        return cls(distinct, shares, within, count, float(each @ np.abs(ordered - middle)))
 
     @property
     def mean(self) -> float:
@@ -143,9 +153,11 @@ def lloyd_max(atoms: Atoms, levels: int) -> float:
     return best_levels(atoms, levels)[0] + atoms.within
 
 
-def best_levels(atoms: Atoms, levels: int, *starts: Array) -> tuple[float, Array]:
+def best_levels(
+    atoms: Atoms, levels: int, *starts: Array, largest: float | None = None
+) -> tuple[float, Array]:
     """Return the mean squared error and the levels, ascending, of the quantizer of `lloyd_max`, without the
-    variance within atoms; `starts` are further starts.
+    variance within atoms; `starts` are further starts, and `largest` is a largest level that does not move.
 
     >>> best_levels(Atoms.of(np.array([0.0, 0.25, 1.0, 1.25, 1.5])), 2)[1].tolist()
     [0.125, 1.25]
@@ -155,7 +167,7 @@ def best_levels(atoms: Atoms, levels: int, *starts: Array) -> tuple[float, Array
     spread = np.cbrt(atoms.weights) * np.cbrt(np.square(np.maximum(widths, 0)))
     even = np.linspace(atoms.values[0], atoms.values[-1], 2 * levels + 1)[1::2]
     usual = [_at_shares(atoms.values, each, levels) for each in (atoms.weights, spread)] + [even]
-    found = [_lloyd(atoms.values, sums, start) for start in (*usual, *starts)]
+    found = [_lloyd(atoms.values, sums, start, largest) for start in (*usual, *starts)]
     return min(found, key=lambda each: each[0])
 
 
@@ -165,15 +177,19 @@ def _at_shares(values: Array, weights: Array, levels: int) -> Array:
     return np.asarray(values[np.searchsorted(total, (np.arange(levels) + 0.5) / levels * total[-1])])
 
 
-def _lloyd(values: Array, sums: list[Array], points: Array) -> tuple[float, Array]:
+def _lloyd(values: Array, sums: list[Array], points: Array, largest: float | None) -> tuple[float, Array]:
     """Return the error and the points that Lloyd's steps come to from some points."""
     known = math.inf
+    if largest is not None:
+        points = np.append(points[:-1], largest)
     for _ in range(_STEPS):
         ends = np.concatenate([[0], np.searchsorted(values, (points[1:] + points[:-1]) / 2), [len(values)]])
         weight, first, second = (np.diff(each[ends]) for each in sums)
         held = weight > 0
         points = np.where(held, first / np.where(held, weight, 1.0), points)
-        noise = float((second - weight * np.square(points))[held].sum())
+        if largest is not None:
+            points[-1] = largest
+        noise = float((second - 2 * points * first + weight * np.square(points))[held].sum())
         if noise >= known * (1 - _STILL):
             break
         known = noise

@@ -230,7 +230,7 @@ class _Page:
     def logits(self) -> Iterator[str]:
         """Yield KL and the share of equal first choices, where there are logits."""
         rows = [
-            [_name(each.name), escaped(each.run), number(each.kl, 4), f"{each.same_top:.2%}"]
+            [_name(each.name), escaped(each.run), number(each.kl, 4), f"{100 * each.same_top:.4g} %"]
             for each in self.comparison.differences
             if not math.isnan(each.kl)
         ]

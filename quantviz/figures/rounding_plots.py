@@ -83,6 +83,7 @@ def every_figure(
             ),
             "name": text(f"rounding_plots.{name}", language),
             "showlegend": True,
+            "cliponaxis": False,
         }
         for (name, (error, place)), shade, symbol in zip(
             marks.items(), shades[: len(marks)], ("circle", "diamond", "square"), strict=True

@@ -16,7 +16,7 @@ from types import MappingProxyType
 import torch
 
 from quantviz.evaluation.metric_formulas import bits_per_element
-from quantviz.layers.methods.applied import apply_chain
+from quantviz.layers.methods.applied import ChainWork
 from quantviz.layers.methods.chain import NEAREST, Chain, as_chain
 from quantviz.layers.methods.contract import Task
 from quantviz.layers.methods.llm_int8 import LLMInt8, in_half
@@ -164,7 +164,8 @@ def _by_methods(model: str, name: str, schemes: LayerSchemes) -> Rounded:
     weight = tensors[f"{name}.weight"]
     sides = (weight_operand(weight, None), input_operand(seen, None, seen.shape[1], 0, static=True))
     used = torch.zeros(len(seen), dtype=torch.bool)
-    rounded, _, applied = apply_chain(chain, sides, (weights, inputs), used, static=True, seed=0)
+    work = ChainWork(chain, sides, (weights, inputs), used, static=True, seed=0)
+    rounded, _, applied = work.done()
     bias = tensors.get(f"{name}.bias")
     if applied.bias_change is not None:
         bias = applied.bias_change.to(torch.float32) + (0 if bias is None else bias)
@@ -174,22 +175,17 @@ def _by_methods(model: str, name: str, schemes: LayerSchemes) -> Rounded:
         schemes,
         rounded.quantized(slice(None)),
         bias,
-        None if inputs is None else _in_bases(chain, weight, seen, schemes),
+        None if inputs is None else _in_bases(work, inputs),
         torch.inf if rounded.sqnr_db is None else rounded.sqnr_db,
         bits + applied.extra_bits,
     )
 
 
-def _in_bases(chain: Chain, weight: torch.Tensor, seen: torch.Tensor, schemes: LayerSchemes) -> Rounder:
+def _in_bases(work: ChainWork, inputs: Scheme) -> Rounder:
     """Return the rounding of inputs in the basis of a chain, taken back to their own."""
-    assert isinstance(schemes.inputs, Scheme)
-    weights = schemes.weights if isinstance(schemes.weights, Scheme) else None
-    task = Task(weight.to(torch.float64), seen.to(torch.float64), weights, schemes.inputs)
-    bases = []
-    for method in chain.bases:
-        bases.append(method.basis(task))
-        task = task.in_basis(bases[-1])
-    nearest = _without_loud(chain, task) or rounder(schemes.inputs, task.x.to(torch.float32))
+    nearest = _without_loud(work.chain, work.task) or rounder(inputs, work.task.x.to(torch.float32))
+    # The work itself is not kept: it holds the layer's inputs.
+    bases = tuple(work.bases)
 
     def rounded(x: torch.Tensor) -> torch.Tensor:
         changed = x.to(torch.float64)

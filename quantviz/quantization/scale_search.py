@@ -177,6 +177,15 @@ def importance_of(given: Any, scheme: Scheme, shape: Shape) -> torch.Tensor | No
     layout = scheme.layout(shape)
     if not scheme.weighs_columns or layout.block_shape[-1] == 1:
         raise QuantVizError("importance_not_heeded", convention=str(scheme.chosen))
+    return column_weights(given, shape)
+
+
+def column_weights(given: Any, shape: Shape) -> torch.Tensor:
+    """Return the weight of each column of a tensor of `shape`, float32.
+
+    Raises:
+        QuantVizError: The weights are not numbers of 0 or more, one for each column.
+    """
     numbers = (
         torch.as_tensor(given, dtype=torch.float32) if isinstance(given, list | tuple) else as_plain(given)
     )

@@ -32,6 +32,8 @@ def mse(x, scheme):
         "int2,symmetric,per_tensor,min_max,course",
         "uint3,asymmetric,per_tensor,mse,course",
         "nf4,symmetric,per_tensor,min_max,course",
+        "int3,symmetric,per_channel,min_max,course",
+        "int2,symmetric,per_channel(axis=1),min_max,course",
     ],
 )
 def test_it_is_never_worse_than_the_scheme_it_starts_from(name, scheme):
@@ -40,6 +42,32 @@ def test_it_is_never_worse_than_the_scheme_it_starts_from(name, scheme):
     assert mse(x, fitted) <= mse(x, scheme) * (1 + 1e-6)
     assert fitted.number_format.levels <= find_format(scheme.partition(",")[0]).levels
     assert qv.Scheme.parse(str(fitted)) == fitted
+
+
+def test_rows_of_other_sizes_share_a_codebook_in_units_of_their_scales():
+    x = TENSORS["gauss"] * torch.logspace(-2, 2, 16)[:, None]
+    fitted = qv.fit_codebook(x, "int4_per_row")
+    assert fitted.granularity == qv.Scheme.parse("int4,symmetric,per_channel,min_max,course").granularity
+    assert fitted.number_format.codebook[-1] == 1.0
+
+    def in_their_scales(scheme):
+        return (qv.quantize(x, scheme).error / x.abs().amax(1, keepdim=True)).square().mean()
+
+    whole = in_their_scales(qv.fit_codebook(x, "int4_per_tensor"))
+    assert in_their_scales(fitted) < in_their_scales("int4_per_row") < whole
+
+
+@pytest.mark.parametrize("scheme", ["int3,symmetric,per_tensor,min_max,course", "int4_per_row"])
+def test_columns_of_more_weight_err_less(scheme):
+    x = TENSORS["loud"]
+    importance = torch.linspace(0, 1, 32) ** 8
+
+    def error(fitted):
+        return (qv.quantize(x, fitted).error.square() * importance).sum()
+
+    assert error(qv.fit_codebook(x, scheme, importance=importance)) < error(qv.fit_codebook(x, scheme))
+    with pytest.raises(qv.QuantVizError, match="0 or more"):
+        qv.fit_codebook(x, scheme, importance=-importance)
 
 
 def test_each_value_is_the_mean_of_its_numbers():

@@ -1,7 +1,9 @@
 """The stage's tabs: each opens with a sentence that is true and a button that does what it says."""
 
 import html
+import json
 import re
+import struct
 from contextlib import nullcontext
 from types import SimpleNamespace
 
@@ -178,6 +180,30 @@ def test_the_line_of_python_that_a_tab_shows_gives_its_table(tab):
         kept = eval(beyond.split("`")[1], {"qv": qv, "x": x})
         assert torch.equal(kept[:, 5], x[:, 5].half().float())
         assert float((kept - x)[:, :5].abs().max()) < float(result(at).error[:, :5].abs().max()) / 5
+
+
+@pytest.mark.parametrize(
+    ("rule", "found"),
+    [("min_max,course", "ranges"), ("mse,course", "ranges"), ("given(scale=0.25,zero_point=0),course", None)],
+)
+def test_the_ruler_of_a_large_tensor_has_the_range_of_the_cells_own_block(rule, found):
+    """The browser has three of its values: the range that these would have is the whole tensor's."""
+    scheme = f"int4,symmetric,{'per_tensor' if found is None else 'per_group(size=65)'},{rule}"
+    at = opened(t="one_outlier(rows=300,cols=260,row=200,col=31)", s=scheme, c="100.7", lang="en")
+    packed = next(each for each in at.get("bidi_component") if each.proto.id.endswith("-hand")).proto.bytes
+    (length,) = struct.unpack("<I", packed[:4])
+    header = json.loads(packed[4 : 4 + length])
+    assert header["far"]
+    if found is None:
+        assert "found" not in header
+        return
+    assert header["found"] == {"id": found, "names": ["lo", "hi"]}
+    ends = []
+    for name in header["found"]["names"]:
+        kind, offset, count = header["arrays"][f"found_{name}"]
+        ends += np.frombuffer(packed, kind, count, 4 + length + offset).tolist()
+    block = qv.explain(result(at), (100, 7))
+    assert tuple(ends) == block.range
 
 
 def test_many_cells_are_named_by_what_they_cost_and_by_where_they_gather():

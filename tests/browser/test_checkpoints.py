@@ -13,6 +13,14 @@ COLOURED = f"""() => (document.querySelector("{MAP}")?._fullData ?? []).some(
         && Array.from(trace.z ?? []).some((row) => Array.from(row).some(Number.isFinite)))"""
 
 
+#: The text before the first difference, the character there, and all of a text.
+PARTS = """(pre) => {
+    const mark = pre.querySelector("mark");
+    const range = document.createRange();
+    range.selectNodeContents(pre);
+    range.setEndBefore(mark);
+    return [range.toString(), mark.textContent, pre.textContent];
+}"""
 #: Notes each place of the map from now on.
 NOTE_PLACES = f"""() => {{
     window.places = new Set();
@@ -86,14 +94,27 @@ def test_the_map_stands_still_while_a_scan_fills_it(new_page, serve, logs):
     assert "Traceback" not in log_since(logs, url, earlier)
 
 
-def test_the_first_square_of_a_model_that_runs_is_a_layer(new_page, serve, shot):
+def test_bits_under_the_thumb_change_the_text_and_a_square_opens_its_layer(new_page, serve, shot):
     url = serve(ROOT / "app.py")
     page = new_page()
-    page.goto(f"{url}/checkpoints?f=model:character_twin&lang=en")
+    page.goto(f"{url}/checkpoints?f=model:character_twin&bits=6&part=depth&lang=en")
+    original, own = (page.locator(".qv-texts pre").nth(n) for n in range(2))
+    own.locator("mark").wait_for()
+    # Up to the first difference both texts are the same, and their characters there are not.
+    before, after = (each.evaluate(PARTS) for each in (original, own))
+    assert before[0] == after[0]
+    assert before[1] != after[1]
+    page.locator(".st-key-models_bits").get_by_role("slider").focus()
+    page.keyboard.press("ArrowLeft")
+    page.keyboard.press("ArrowLeft")
+    page.wait_for_function("location.search.includes('bits=8')")
+    page.locator(".qv-texts mark").first.wait_for(state="detached")
+    assert original.text_content() == own.text_content() == before[2]
+    page.locator(".st-key-models_part button").first.click()
     page.locator(f"{RUNS} .nsewdrag").first.scroll_into_view_if_needed()
     box = page.locator(f"{RUNS} .nsewdrag").first.bounding_box()
     shot(page, "runs")
     page.mouse.click(box["x"] + box["width"] / 12, box["y"] + box["height"] / 8)
     page.wait_for_function("location.pathname.endsWith('/layers')")
     page.get_by_role("heading", name="Twin with loud channels, layers.0.self_attn.q_proj").wait_for()
-    page.wait_for_function("location.search.includes('int4_per_row')")
+    page.wait_for_function("location.search.includes('int8_per_row')")

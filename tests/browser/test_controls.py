@@ -9,6 +9,7 @@ from PIL import Image
 
 from quantviz.lab.state import opening, write_link
 from quantviz.schemes.calibration import Percentile
+from quantviz.sources.typed import Typed
 from tests.helpers import ROOT
 from tests.helpers.browser import choice_of, wait_idle
 from tests.helpers.picture import opened
@@ -58,17 +59,20 @@ CELL = """([row, col]) => {
     const { left, top } = gd.getBoundingClientRect();
     return [left + xaxis._offset + xaxis.l2p(col), top + yaxis._offset + yaxis.l2p(row)];
 }"""
-#: The panels on the screen without the line around each, whose ends lie between two pixels.
+#: The panels on the screen with all pixels that they have a share in.
 PANELS = """() => {
     const { gd } = window.__quantviz.bridges.get("panels"), { left, top } = gd.getBoundingClientRect();
     return [1, 2, 3, 4].map((n) => {
         const [x, y] = ["xaxis", "yaxis"].map((axis) => gd._fullLayout[n > 1 ? `${axis}${n}` : axis]);
-        const [width, height] = [x._length - 4, y._length - 4];
-        return { x: left + x._offset + 2, y: top + y._offset + 2, width, height };
+        const [from, down] = [Math.floor(left + x._offset), Math.floor(top + y._offset)];
+        const [to, foot] = [Math.ceil(left + x._offset + x._length), Math.ceil(top + y._offset + y._length)];
+        return { x: from, y: down, width: to - from, height: foot - down };
     });
 }"""
+#: 8×8, with a NaN and an Inf.
+WITH_NAN = Typed((*np.linspace(-1, 1, 62).round(3), np.nan, np.inf), (8, 8))
 #: How far two pixels of one colour may lie apart: plotly rounds its colours in another way.
-NEAR = 8
+NEAR = 4
 TWO_FRAMES = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
 
 
@@ -113,7 +117,10 @@ def panels(page):
 
 def choose(page, server, key, words):
     """What is shown right after a choice, and the pixels of the panels, while the server is silent."""
-    pressed = choice_of(page, key, words)
+    if key == "nonfinite":
+        pressed = page.locator(f".st-key-{key} label", has_text=words)
+    else:
+        pressed = choice_of(page, key, words)
     with server.silent():
         # A tooltip may lie over it.
         pressed.click(force=True)
@@ -149,8 +156,9 @@ def test_the_server_answers_what_the_browser_has_shown(url, new_page):
         assert page.evaluate(SHOWN) == at_once, (row, col)
     a_number_that_is_typed_is_shown_at_once(page, server, "cell_row", "2")
     # Colours that follow the error say so, and follow it before the server answers.
-    clipped = opening().scheme.replace(calibration=Percentile(99.9))
-    opened(page, url, **write_link(opening().replace(error_range="fit", scheme=clipped), "en"))
+    clipped = opening().scheme.replace(calibration=Percentile(99.9), nonfinite="clip")
+    fitting = opening().with_source(WITH_NAN).replace(error_range="fit", scheme=clipped)
+    opened(page, url, **write_link(fitting, "en"))
     before = page.evaluate(SHOWN)["colours"]
     try_controls(page, server, (("bits", "3"),))
     after = page.evaluate(SHOWN)["colours"]
@@ -158,12 +166,13 @@ def test_the_server_answers_what_the_browser_has_shown(url, new_page):
     assert all("fits this error" in colours[-2] for colours in (before, after))
     page.locator(".st-key-range_expander summary").click()
     a_number_that_is_typed_is_shown_at_once(page, server, "range_p", "75")
+    try_controls(page, server, (("nonfinite", "as the engine"),))
     page.locator(".st-key-rules button").first.click()
     page.wait_for_selector(".st-key-rule_ties")
     # Its list lies over the panels.
     at_once, _ = choose(page, server, "rule_ties", "cut off toward zero")
     the_server_agrees(page, at_once)
-    assert at_once["scheme"].endswith("course(ties=truncate)")
+    assert "course(ties=truncate)" in at_once["scheme"]
 
 
 def a_number_that_is_typed_is_shown_at_once(page, server, key, number):

@@ -60,7 +60,7 @@ def right_calls(folder: Path) -> dict[str, dict[str, Any]]:
         "dequantize": {"q": result.q, "scheme": scheme, "qparams": result.qparams},
         "explain": {"r": result, "index": (0, 1)},
         "export_allocation": {"allocation": qv.allocate(table, budget_bits=512), "form": "json"},
-        "fit_codebook": {"x": X, "scheme": "int4_per_tensor"},
+        "fit_codebook": {"x": X, "scheme": "int4_per_tensor", "importance": None},
         "integer_layer": {"W": qv.Codes([[1, 2]], 0.5), "X": qv.Codes([[3, 4]], 0.5), "outputs": params},
         "layer": {"W": X, "X": X, "weights": scheme, "inputs": scheme, "bias": [1.0, -1.0]},
         "leaderboard": {

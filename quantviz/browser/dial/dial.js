@@ -39,8 +39,8 @@ export class Dial {
     this.data = data;
     const figures = Object.entries(data.plots).map(
       ([at, plot]) =>
-        `<figure><canvas data-plot="${at}" role="img"></canvas><figcaption>${legend(plot, data.colors)}
-          ${plot.caption}</figcaption></figure>`,
+        `<figure><canvas data-plot="${at}" role="img"></canvas><figcaption>${legend(plot, data.colors)}` +
+        `</figcaption></figure>`,
     );
     this.root.innerHTML = `<style>${rules(data.colors)}</style><p aria-live="polite"></p>
       <label><span>${data.title}</span><b></b></label>
@@ -111,9 +111,15 @@ function paintCurve({ plot, now, context, width, height, colors, stops }) {
     );
     context.setLineDash([]);
     context.fillStyle = colors.muted;
-    context.textAlign = "right";
+    // Above the line on the half where the curve lies below it, else the other way round.
+    const half = Math.ceil(plot.errors.length / 2);
+    const halves = { right: plot.errors.slice(-half), left: plot.errors.slice(0, half) };
+    const isFree = (side, above) => halves[side].every((error) => error <= plot.without === above);
+    const above = y(plot.without) >= 16 && (isFree("right", true) || isFree("left", true));
+    context.textAlign = !isFree("right", above) && isFree("left", above) ? "left" : "right";
     const words = `${plot.withoutWords} ${plot.written.at(-1)}`;
-    context.fillText(words, width - 2, y(plot.without) - 4 < 12 ? y(plot.without) + 13 : y(plot.without) - 4);
+    const across = context.textAlign === "left" ? 2 : width - 2;
+    context.fillText(words, across, y(plot.without) + (above ? -4 : 13));
   }
   const places = plot.errors.flatMap((error, at) => (error > 0 ? [[x(at), y(error)]] : []));
   paintLine(context, places, colors.first, 2);
@@ -158,9 +164,10 @@ function paintMirrored({ plot, now, context, width, height, colors }) {
   context.fillRect(0, middle - 0.5, width, 1);
 }
 
-// The names of a picture's parts, each in its colour.
+// The names of a picture's parts, each in its colour, and the caption.
 function legend(plot, colors) {
-  return (plot.names ?? []).map(([name, color]) => `<b style="color:${colors[color]}">${name}</b>`).join(" ");
+  const names = (plot.names ?? []).map(([name, color]) => `<b style="color:${colors[color]}">${name}</b>`);
+  return [...names, plot.caption].join(" · ");
 }
 
 function rules(colors) {

@@ -31,14 +31,16 @@ function shadesOf(scale) {
   return shades;
 }
 
-// Write the colour of each value into `pixels`; what is no number stays clear.
+// Write the colour of each value into `pixels`; what is not finite stays clear.
 export function colourCells(values, scale, pixels) {
   const shades = shadesOf(scale);
   const { lo, hi } = scale;
   const factor = SHADES / (hi - lo || 1);
   for (let i = 0; i < values.length; i++) {
     const at = (values[i] - lo) * factor;
-    pixels[i] = at >= SHADES ? shades[SHADES] : at > 0 ? shades[Math.round(at)] : at <= 0 ? shades[0] : 0;
+    // Plotly has no colour for Inf either.
+    const place = Math.round(Math.min(Math.max(at, 0), SHADES));
+    pixels[i] = Number.isFinite(values[i]) ? shades[place] : 0;
   }
 }
 

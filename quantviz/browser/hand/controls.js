@@ -101,7 +101,9 @@ function chosenNow({ names }, state = "") {
   const found = {};
   for (const key of Object.keys(names)) {
     const control = document.querySelector(`.st-key-${key}`);
-    const radio = control?.querySelector("[role=radio][aria-checked=true]");
+    const radio =
+      control?.querySelector("[role=radio][aria-checked=true]") ??
+      control?.querySelector("input[type=radio]:checked")?.closest("label");
     const words = radio?.textContent ?? control?.querySelector(`input[role=combobox]${state}`)?.value;
     if (words !== undefined) found[key] = words;
   }

@@ -264,7 +264,10 @@ export class Hand {
   }
 
   domainNow() {
-    return domainAround(this.shown, this.data, this.showsRange() ? this.rangeOf(this.shown) : null);
+    const { data, shown } = this;
+    // The bars of a large tensor's block have its ends: those of the tensor are not in sight beside them.
+    const places = data.bar_edges ? Int32Array.of(data.selected) : shown.places;
+    return domainAround({ ...shown, places }, data, this.showsRange() ? this.rangeOf(shown) : null);
   }
 
   showsRange() {

@@ -27,8 +27,7 @@ export class Painting {
 
   // Draw the bridge's live cells over its chart.
   paint(bridge, colours) {
-    const frame = bridge.gd?.querySelector(".svg-container");
-    if (!frame || !bridge.overlay) return;
+    if (!bridge.gd || !bridge.overlay) return;
     const { width, height } = bridge.gd._fullLayout;
     const sharp = sharpen(this.canvas, width, height);
     // As large as its pixels are, or the page would draw them anew between its own.
@@ -41,12 +40,12 @@ export class Painting {
     const changed = panels.filter(({ name }) => name !== "x" || bridge.live.all);
     for (const panel of changed) {
       this.drawCells(panel, bridge);
-      this.drawBorders(panel, bridge.live, colours);
+      this.drawBorders(panel, bridge, colours);
       if (panel.name === "q") this.drawEdges(panel, bridge, colours);
       if (panel.name === "error" || panels.length === 1) this.drawPaying(panel, bridge.live, colours);
     }
     // Once it is drawn: on a canvas in the page each step would have the page laid out anew.
-    if (this.canvas.parentNode !== frame) frame.insertBefore(this.canvas, bridge.overlay);
+    if (this.canvas.parentNode !== bridge.slot) bridge.slot.append(this.canvas);
     writeEnds(bridge, bridge.live);
     // What stands until the server answers is printed as it will be then.
     if (bridge.live.still) return bridge.draw();
@@ -58,12 +57,18 @@ export class Painting {
 
   remove(bridge) {
     this.canvas.remove();
-    for (const picture of this.covered) picture.style.visibility = "";
+    for (const drawn of this.covered) drawn.style.visibility = "";
     this.covered.clear();
     for (const group of bridge?.layers?.values.children ?? []) group.style.visibility = "";
     if (!bridge?.gd) return;
     for (const axis of ["x", "y"]) for (const tick of ticksOf(bridge, "q", axis)) tick.style.visibility = "";
     writeEnds(bridge, null);
+  }
+
+  // Until the canvas is removed.
+  hide(drawn) {
+    drawn.style.visibility = "hidden";
+    this.covered.add(drawn);
   }
 
   // Where plotly's own picture of the cells lies, so that they do not move when it comes.
@@ -80,23 +85,30 @@ export class Painting {
     const picture = plot?.querySelector(".im image") ?? plot?.querySelector(".hm image");
     if (!picture) return;
     // It would show through at the edges, which lie between two pixels.
-    picture.style.visibility = "hidden";
-    this.covered.add(picture);
+    this.hide(picture);
     const { context } = this;
     const [x, y, width, height] = ["x", "y", "width", "height"].map((name) =>
       Number(picture.getAttribute(name)),
     );
+    const [left, top] = [panel.left + x, panel.top + y];
     context.save();
-    context.beginPath();
-    context.rect(panel.left, panel.top, panel.width, panel.height);
-    context.clip();
-    context.clearRect(panel.left, panel.top, panel.width, panel.height);
+    clipTo(context, panel);
+    clipTo(context, { left, top, width, height });
     context.imageSmoothingEnabled = picture.style.imageRendering === "auto";
-    context.drawImage(this.cells, panel.left + x, panel.top + y, width, height);
+    const size = 1 / context.getTransform().a;
+    for (const [line, at] of missedPixels(left, left + width, cols, size))
+      context.drawImage(this.cells, line, 0, 1, rows, at, top, size, height);
+    for (const [line, at] of missedPixels(top, top + height, rows, size))
+      context.drawImage(this.cells, 0, line, cols, 1, left, at, width, size);
+    context.drawImage(this.cells, left, top, width, height);
     context.restore();
   }
 
-  drawBorders(panel, live, colours) {
+  drawBorders(panel, { live, gd, meta }, colours) {
+    const number = meta.panels.indexOf(panel.name);
+    // Those of plotly's would show through at the edges too.
+    for (const line of gd.querySelectorAll(".shapelayer [data-index]"))
+      if (meta.shapes?.[line.dataset.index] === number) this.hide(line);
     const { rows, cols, blockOf } = live;
     if (!blockOf) return;
     this.drawAmongCells(panel, live, (context, across, down) => {
@@ -168,9 +180,7 @@ export class Painting {
     const { wide, high } = cellSize(panel);
     if (Math.min(wide, high) < 5) return;
     context.save();
-    context.beginPath();
-    context.rect(panel.left, panel.top, panel.width, panel.height);
-    context.clip();
+    clipTo(context, panel);
     context.beginPath();
     const across = (col) => panel.left + (left + col - 0.5 - panel.x[0]) * wide;
     const down = (row) => panel.top + (top + row - 0.5 - panel.y[1]) * high;
@@ -204,6 +214,23 @@ export class Painting {
         if (inkFor(scale, value) === ink) context.fillText(label, x, y + size * 0.35);
     }
   }
+}
+
+function clipTo(context, { left, top, width, height }) {
+  context.beginPath();
+  context.rect(left, top, width, height);
+  context.clip();
+}
+
+// A canvas draws a pixel of a picture wholly or not at all, by the pixel's middle: those that an edge crosses
+// before their middle, each with the line of cells that has a share in it.
+function missedPixels(from, to, count, size) {
+  const share = (edge) => edge / size - Math.floor(edge / size);
+  const pixel = (edge) => Math.floor(edge / size) * size;
+  const missed = [];
+  if (share(from) >= 0.5) missed.push([0, pixel(from)]);
+  if (share(to) > 0 && share(to) < 0.5) missed.push([count - 1, pixel(to)]);
+  return missed;
 }
 
 // Whether some block ends left of a column, or above a row.
@@ -283,5 +310,5 @@ function writeOver(node, words) {
   // Another text in the same node: who watches the page for new elements need not look.
   if (textContent !== text) node.firstChild.nodeValue = text;
   style.fontSize = words && size ? `${size}px` : drawn.size;
-  if (place) node.setAttribute("transform", place);
+  if (place && node.getAttribute("transform") !== place) node.setAttribute("transform", place);
 }

@@ -95,6 +95,8 @@ function adoptChart(bridge, gd) {
     gd.on(name, act);
   }
   bridge.heard = heard;
+  // A canvas of a hand's comes in here: beside plotly's own parts, the page would be styled anew for it.
+  bridge.slot = document.createElement("div");
   bridge.container.dataset.qvArrangement = bridge.meta?.arrangement ?? "";
   writeRules(bridge);
   (gd.closest(".stPlotlyChart") ?? gd).tabIndex = 0;
@@ -103,7 +105,7 @@ function adoptChart(bridge, gd) {
 
 function afterPlot(bridge) {
   const svgs = bridge.gd.querySelector(".svg-container");
-  if (svgs && bridge.overlay.parentNode !== svgs) svgs.append(bridge.overlay);
+  if (svgs && bridge.overlay.parentNode !== svgs) svgs.append(bridge.slot, bridge.overlay);
   const moving = restoreZoom(bridge);
   showSwitch(bridge);
   drawOverlay(bridge);

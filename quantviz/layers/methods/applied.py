@@ -57,11 +57,11 @@ def apply_chain(
     Raises:
         QuantVizError: A scheme does not fit, or a method cannot work on this layer.
     """
-    return _Work(chain, sides, schemes, held_back, static, seed).done()
+    return ChainWork(chain, sides, schemes, held_back, static, seed).done()
 
 
-class _Work:
-    """A layer on its way through a chain."""
+class ChainWork:
+    """A layer on its way through a chain: see `apply_chain`."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class _Work:
                 raise problem
         for problem in chain.problems_with(*schemes):
             raise problem
-        self._chain = chain
+        self.chain = chain
         self._sides = sides
         self._held_back = held_back
         self._static = static
@@ -89,22 +89,23 @@ class _Work:
             values, weights, self._said = on_stored(values, weights)
         w = read_whole(values).to(torch.float64)
         self._x = inputs.values(slice(None)).to(torch.float64)
-        self._task = Task(w, self._x[~held_back], weights, activations, seed)
-        self._bases: list[Basis] = []
+        #: The layer in the basis of `bases`.
+        self.task = Task(w, self._x[~held_back], weights, activations, seed)
+        self.bases: list[Basis] = []
         self._traces: dict[str, Any] = {}
         self._bits = 0.0
         self._notes: list[Note] = []
 
     def done(self) -> tuple[Operand, Operand, Applied]:
         """Return the operands and the other effects."""
-        for method in self._chain.bases:
-            basis = method.basis(self._task)
-            self._bases.append(basis)
-            self._task = self._task.in_basis(basis)
+        for method in self.chain.bases:
+            basis = method.basis(self.task)
+            self.bases.append(basis)
+            self.task = self.task.in_basis(basis)
             self._x = basis.of_inputs(self._x)
             self._keep(method.id, basis)
         rounded = self._rounded()
-        w_hat = self._task.w if rounded is None else rounded.w_hat
+        w_hat = self.task.w if rounded is None else rounded.w_hat
         study, x_hat = self._inputs(rounded)
         w_hat, bias = self._corrected(w_hat, x_hat[~self._held_back])
         return self._operands(rounded, w_hat, study, x_hat, bias)
@@ -117,22 +118,22 @@ class _Work:
         self._notes += found.notes
 
     def _rounded(self) -> Rounded | None:
-        method = self._chain.rounding
+        method = self.chain.rounding
         if method is not None:
-            rounded = method.round(self._task)
+            rounded = method.round(self.task)
             self._keep(method.id, rounded)
             return rounded
-        return None if self._task.weights is None else Rounded(self._task.nearest)
+        return None if self.task.weights is None else Rounded(self.task.nearest)
 
     def _inputs(self, rounded: Rounded | None) -> tuple[Study | None, torch.Tensor]:
         """Return the quantization of the inputs in the present basis, and their values after it, float64."""
         if rounded is not None and rounded.inputs is not None:
             return None, rounded.inputs(self._x)
-        scheme = self._task.inputs
+        scheme = self.task.inputs
         if scheme is None:
             return None, self._x
         own = self._sides[1].stored
-        stored = InMemory(self._x.to(torch.float32), dtype="float32" if self._bases else own.dtype)
+        stored = InMemory(self._x.to(torch.float32), dtype="float32" if self.bases else own.dtype)
         study = study_of_tokens(stored, scheme, self._held_back, static=self._static)
         return study, Operand(stored, study).quantized(slice(None)).to(torch.float64)
 
@@ -141,8 +142,8 @@ class _Work:
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
         """Return the weight after the last stage, and the change of the bias, if there is one."""
         bias = None
-        for method in self._chain.corrections:
-            correction = method.correct(self._task, w_hat, x_hat)
+        for method in self.chain.corrections:
+            correction = method.correct(self.task, w_hat, x_hat)
             self._keep(method.id, correction)
             if correction.weight is not None:
                 w_hat = w_hat + correction.weight
@@ -159,16 +160,16 @@ class _Work:
         bias: torch.Tensor | None,
     ) -> tuple[Operand, Operand, Applied]:
         weight, inputs = self._sides
-        for basis in reversed(self._bases):
+        for basis in reversed(self.bases):
             w_hat = basis.weights_back(w_hat)
             x_hat = basis.inputs_back(x_hat)
         of_weight = None if rounded is None else Study.of_result(rounded.result)
         own_weight = of_weight is not None and not (
-            self._bases or self._chain.corrections or (rounded is not None and rounded.values is not None)
+            self.bases or self.chain.corrections or (rounded is not None and rounded.values is not None)
         )
-        own_inputs = not self._bases and (study is not None or rounded is None or rounded.inputs is None)
+        own_inputs = not self.bases and (study is not None or rounded is None or rounded.inputs is None)
         notes = (*weight.notes, *self._said, *(of_weight.notes if of_weight is not None else ()))
-        unrounded = self._task.inputs is None and own_inputs
+        unrounded = self.task.inputs is None and own_inputs
         return (
             Operand(weight.stored, of_weight, notes, None if own_weight else w_hat.to(torch.float32)),
             Operand(
@@ -178,7 +179,7 @@ class _Work:
                 None if own_inputs or unrounded else x_hat.to(torch.float32),
             ),
             Applied(
-                self._chain,
+                self.chain,
                 MappingProxyType(self._traces),
                 self._bits,
                 bias,
@@ -189,11 +190,11 @@ class _Work:
     def _remarks(self, rounded: Rounded | None) -> tuple[Note, ...]:
         """Return the notes on what a chain does to the way from a weight to its rounded value."""
         notes = []
-        if rounded is not None and self._chain.rounding is not None:
+        if rounded is not None and self.chain.rounding is not None:
             key = "method_own_codes" if rounded.values is None else "method_own_values"
-            notes.append(Note.of(key, method=self._chain.rounding.id))
-        if self._bases:
-            names = " + ".join(each.id for each in self._chain.bases)
+            notes.append(Note.of(key, method=self.chain.rounding.id))
+        if self.bases:
+            names = " + ".join(each.id for each in self.chain.bases)
             notes.append(Note.of("method_in_basis", methods=names))
         return tuple(notes)
 

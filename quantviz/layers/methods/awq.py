@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
@@ -30,6 +30,8 @@ from quantviz.tensors.blocks import Blocks, block_sums, expand
 _LEAST = 1e-4
 _MOST = 1e4
 _TINY = float(torch.finfo(torch.float32).tiny)
+#: Weights of trials that are rounded together, at most: so many stay in the processor's cache.
+_AT_ONCE = 2**19
 #: Random choices of channels whose mean is taken.
 _DRAWS = 5
 _GRIDS = {
@@ -91,15 +93,13 @@ class AWQ(BasisMethod):
         x_mean = task.x.abs().mean(0)
         w_mean = relative_magnitudes(task.w, task.scheme)
         ratios = _GRIDS[self.variant]
-        losses = []
-        for ratio in ratios:
-            scales = awq_scales(x_mean, w_mean, ratio, self.variant)
-            losses.append(_loss(task, scales))
+        tried = [awq_scales(x_mean, w_mean, ratio, self.variant) for ratio in ratios]
+        losses = [_loss(task, w_hat) for w_hat in _rounded_trials(task, tried)]
         best = min(range(len(losses)), key=losses.__getitem__)
         ratio = ratios[best] if self.ratio is None else self.ratio
         scales = awq_scales(x_mean, w_mean, ratio, self.variant)
         # The paper's first exponent, 0, scales nothing.
-        unscaled = losses[0] if self.variant == "paper" else _loss(task, torch.ones_like(scales))
+        unscaled = losses[0] if self.variant == "paper" else _loss(task, task.nearest.x_hat)
         scaled = self.ratio is not None or self.variant != "llm_compressor" or losses[best] < unscaled
         if not scaled:
             scales = torch.ones_like(scales)
@@ -136,10 +136,37 @@ def relative_magnitudes(w: torch.Tensor, scheme: Scheme) -> torch.Tensor:
     return (w.abs() / (expand(largest, layout, tuple(w.shape)) + _TINY)).mean(0)
 
 
-def _loss(task: Task, scales: torch.Tensor) -> float:
-    """Return ‖error‖² / ‖XWᵀ‖² with the weights times scales rounded to nearest, and divided again."""
-    rounded = quantize((task.w * scales).to(torch.float32), task.scheme)
-    w_hat = rounded.x_hat.to(torch.float64) / scales
+def _rounded_trials(task: Task, tried: Sequence[torch.Tensor]) -> Iterator[torch.Tensor]:
+    """Yield the weights times the scales of each trial, rounded to nearest and divided again, float64.
+
+    Small weights whose rows are rounded apart are rounded together, as the rows of one matrix.
+    """
+    at_once = max(1, _AT_ONCE // task.w.numel()) if _has_rows_apart(task) else 1
+    for start, stop in runs_between(len(tried), at_once):
+        scales = torch.stack(tuple(tried[start:stop]))[:, None]
+        scaled = (task.w * scales).to(torch.float32)
+        rounded = quantize(scaled.flatten(0, 1), task.scheme)
+        yield from rounded.x_hat.view_as(scaled).to(torch.float64) / scales
+
+
+def _has_rows_apart(task: Task) -> bool:
+    """Return whether a row of the weight is rounded the same whatever the other rows are."""
+    scheme = task.scheme
+    shape = tuple(task.w.shape)
+    layout = scheme.layout(shape)
+    arithmetic = scheme.arithmetic
+    return (
+        layout.view_shape == shape
+        and layout.block_shape[0] == 1
+        and not arithmetic.scale.depends_on_tensor
+        and arithmetic.ties != "stochastic"
+        and not scheme.calibration.together
+    )
+
+
+def _loss(task: Task, w_hat: torch.Tensor) -> float:
+    """Return ‖error‖² / ‖XWᵀ‖² of rounded weights."""
+    w_hat = w_hat.to(torch.float64)
     tokens, inputs, _ = task.shape
     if tokens >= inputs:
         return task.output_error(w_hat)

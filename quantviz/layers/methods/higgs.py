@@ -12,14 +12,14 @@ import functools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import torch
 
 from quantviz.analysis.fitted_codebook import fit_codebook
 from quantviz.errors import QuantVizError
 from quantviz.evaluation.metric_formulas import bits_per_element
-from quantviz.layers.methods.contract import Rounded, RoundingMethod, Task
+from quantviz.layers.methods.contract import Rounded, RoundingMethod, Task, one_of
 from quantviz.layers.methods.rotation import shares_of_bins
 from quantviz.quantization.grids import nearest
 from quantviz.quantization.quantizer import quantize
@@ -87,12 +87,16 @@ class Higgs(RoundingMethod):
 class KMeans(RoundingMethod):
     """Round to a codebook of the weight's own, with as many values as the weight's scheme has codes.
 
-    It takes the place of the scheme: one codebook for the whole weight, whatever shares a scale there. No
-    inputs are needed.
+    One codebook for the whole weight; the scheme's blocks have a scale each. Squared errors count alike, or
+    by the mean square of their input (Kim et al. 2024, arXiv 2306.07629, "SqueezeLLM").
     """
 
+    weighting: Literal["none", "activation"] = "none"
     id: ClassVar[str] = "kmeans"
     cost: ClassVar[str] = "m n"
+
+    def problems(self) -> Iterator[QuantVizError]:
+        yield from one_of(self, "weighting", ("none", "activation"))
 
     def problems_with(self, weights: Scheme | None, inputs: Scheme | None) -> Iterator[QuantVizError]:
         yield from super().problems_with(weights, inputs)
@@ -101,7 +105,8 @@ class KMeans(RoundingMethod):
             yield QuantVizError("codebook_too_long", got=weights.format, levels=levels, most=MOST_OWN_VALUES)
 
     def round(self, task: Task) -> Rounded:
-        own = fit_codebook(task.values, task.scheme)
+        importance = task.x.square().mean(0) if self.weighting == "activation" else None
+        own = fit_codebook(task.values, task.scheme, importance=importance)
         bits = [bits_per_element(each, tuple(task.w.shape)) for each in (own, task.scheme)]
         return Rounded(quantize(task.values, own), extra_bits=bits[0] - bits[1])
 

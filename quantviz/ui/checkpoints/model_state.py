@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Any, cast
 import streamlit as st
 
 from quantviz.errors import QuantVizError
+from quantviz.ui.shell import streamlit_private
 from quantviz.ui.shell.heavy_work import heavily
 from quantviz.ui.shell.shared_cache import shared_fact
+from quantviz.ui.shell.startup import Turns
 
 if TYPE_CHECKING:
     from quantviz.models.layer_effects import LayerEffect
@@ -31,7 +33,10 @@ BITS = (16, 8, 7, 6, 5, 4, 3, 2)
 #: Which weights share a scale.
 SHARED = ("row", "g32")
 #: Chains of methods, as `LayerSchemes` takes them.
-METHODS = ("nearest", "gptq", "awq", "rotation", "rotation+gptq", "kmeans")
+METHODS = (
+    *("nearest", "gptq", "awq", "rotation", "rotation+gptq"),
+    *("kmeans", "kmeans(weighting=activation)"),
+)
 #: Schemes of the inputs of all linear layers, as `LayerSchemes` takes them.
 INPUTS: Mapping[str, str | None] = MappingProxyType(
     {"float": None, "int8_token": "int8_per_row", "int8_tensor": "int8_per_tensor"}
@@ -207,18 +212,27 @@ def effects_of(model: str, state: ModelState) -> tuple[LayerEffect, ...]:
     return shared_fact(key, lambda: heavily(key, partial(layer_effects, model, schemes)))
 
 
+@st.cache_resource(show_spinner=False)
+def _turns() -> Turns:
+    """Return the turns of models that run: one at a time, so that all other sessions go on."""
+    return Turns()
+
+
 def _run(model: str, schemes: ModelSchemes) -> Ran:
     from quantviz.models.running import run
 
-    found = run(model, schemes)
-    return Ran(
-        found.loss,
-        found.original_loss,
-        found.kl,
-        found.bits,
-        found.seed_text,
-        found.written,
-        found.original_written,
-        found.first_difference,
-        dict(found.depth),
-    )
+    with _turns().take():
+        # Its session may have moved on while it waited.
+        streamlit_private.end_if_asked()
+        found = run(model, schemes)
+        return Ran(
+            found.loss,
+            found.original_loss,
+            found.kl,
+            found.bits,
+            found.seed_text,
+            found.written,
+            found.original_written,
+            found.first_difference,
+            dict(found.depth),
+        )

@@ -309,6 +309,19 @@ def _searched(result: QuantResult) -> NamedTensors:
     return {"lo": result.range.lo, "hi": result.range.hi}
 
 
+def _found_in_block(study: Study, why: Explanation) -> Mapping[str, float]:
+    """Return the range of the selected cell's block, or its scale and zero point where these are searched
+    for: of a large tensor the browser has not the values that they follow from.
+    """
+    from quantviz.quantization.result import block_values
+
+    if isinstance(study.scheme.calibration, Given):
+        return {}
+    if why.range is not None:
+        return dict(zip(("lo", "hi"), why.range, strict=True))
+    return {name: float(grid[why.block]) for name, grid in block_values(study.qparams).items()}
+
+
 def _large_payload(ruler: HandRuler, why: Explanation) -> tuple[dict[str, Any], Arrays]:
     """Return the header and the arrays of a large tensor: its ends and the selected cell, as one block, which
     is enough for the comb that a range gives.
@@ -318,7 +331,7 @@ def _large_payload(ruler: HandRuler, why: Explanation) -> tuple[dict[str, Any], 
 
     study = ruler.study
     scheme = study.scheme
-    lo, hi = why.range or (study.facts.lo, study.facts.hi)
+    found = _found_in_block(study, why)
     program = program_of(scheme)
     assert program is not None
     header: dict[str, Any] = {
@@ -338,11 +351,12 @@ def _large_payload(ruler: HandRuler, why: Explanation) -> tuple[dict[str, Any], 
         },
         "curve": None,
     }
+    if found:
+        header["found"] = {"id": "ranges" if "lo" in found else "params", "names": list(found)}
     arrays: Arrays = {
         "x": np.array([study.facts.lo, study.facts.hi, why.x], np.float32),
         "places": np.zeros(0, np.int32),
-        "found_lo": np.array([lo], np.float64),
-        "found_hi": np.array([hi], np.float64),
+        **{f"found_{name}": np.array([value], np.float64) for name, value in found.items()},
     }
     if ruler.curve is not None:
         header["curve"], points = ruler.curve.payload(scheme.number_format.bits)

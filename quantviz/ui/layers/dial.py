@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     import torch
 
 _SCRIPT = "dial_component"
+#: How many times as far as in the middle of the values bars may reach inside of the picture.
+_BEYOND = 3
 
 
 @dataclass(frozen=True)
@@ -68,9 +70,11 @@ def mirrored_plot(
     """
     arrays = {}
     for at, name in enumerate(("up", "down")):
-        most = float(sides[at].max())
+        usual = [float(sides[at][len(sides[at]) // 2].max())]
         if before is not None:
-            most = max(most, float(before[at].max()))
+            usual.append(float(before[at].max()))
+        # At the ends of the values bars may leave the picture: else there would be nothing to see between.
+        most = max([*usual, min(_BEYOND * max(usual), float(sides[at].max()))])
         arrays[name] = sides[at] / (most or 1.0)
         arrays[f"{name}Before"] = sides[at][:0, 0] if before is None else before[at] / (most or 1.0)
     header = {

@@ -211,9 +211,11 @@ def _reached(changes: Mapping[str, Any]) -> Scheme:
     return scheme
 
 
-def reached(wanted: Scheme) -> Scheme:
-    """Return the session's scheme once `wanted` is chosen; `QuantVizError` where it cannot be."""
-    return _reached(_fields(wanted))
+def reached(wanted: Scheme, **changes: Any) -> Scheme:
+    """Return the session's scheme once `wanted` is chosen with `changes` of other parts; `QuantVizError`
+    where it cannot be.
+    """
+    return _reached(_fields(wanted) | changes)
 
 
 def _fields(scheme: Scheme) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import torch
 
 import quantviz as qv
 from quantviz.layers.built_in import BuiltInLayer
-from quantviz.layers.methods.awq import AWQ, relative_magnitudes
+from quantviz.layers.methods.awq import AWQ, awq_scales, relative_magnitudes
 from quantviz.layers.methods.chain import as_chain
 from quantviz.layers.methods.channel_scales import SmoothQuant, equalize, smooth_scales
 from quantviz.layers.methods.contract import Task
@@ -131,6 +131,13 @@ def test_a_channel_without_inputs_or_weights_keeps_scales_finite():
         assert math.isfinite(found(form, w=w, x=x).rel_out.held_back)
 
 
+#: Schemes by whose rows, by whose groups, and by whose whole tensor each trial is rounded.
+TRIED = (
+    *("int4_per_row", "int8_per_tensor", "nvfp4", "int4,symmetric,per_group(size=16),min_max,course"),
+    "int4,symmetric,per_channel,min_max,course(ties=stochastic)",
+)
+
+
 def test_awqs_first_exponent_is_the_identity_in_the_paper_alone():
     task = Task(W.double(), X.double(), as_scheme("int4_per_row"), None)
     for variant, identity in (("paper", True), ("llm_compressor", False), ("modelopt", False)):
@@ -140,6 +147,16 @@ def test_awqs_first_exponent_is_the_identity_in_the_paper_alone():
         assert len(trace.losses) == {"paper": 20, "llm_compressor": 19, "modelopt": 11}[variant]
     assert trace.losses[trace.best] < trace.unscaled
     assert relative_magnitudes(W.double(), task.scheme).shape == (48,)
+
+
+@pytest.mark.parametrize("scheme", TRIED)
+def test_each_trial_of_awq_is_rounded_as_it_is_alone(scheme):
+    task = Task(W.double(), X.double(), as_scheme(scheme), None)
+    trace = AWQ().basis(task).trace
+    for ratio, loss in zip(trace.ratios, trace.losses, strict=True):
+        scales = awq_scales(trace.x_mean, trace.w_mean, ratio)
+        alone = qv.quantize((task.w * scales).float(), scheme).x_hat.double() / scales
+        assert loss == task.output_error(alone), ratio
 
 
 def test_two_layers_with_equal_ranges_compute_the_same():

@@ -67,7 +67,10 @@ def _reached(key: str, words: Mapping[object, str], state: LabState) -> dict[str
             found[name] = state.scheme
             continue
         with contextlib.suppress(QuantVizError):
-            found[name] = session.reached(_scheme_after(key, choice, state))
+            if key == "nonfinite":
+                found[name] = session.reached(state.scheme, nonfinite=choice)
+            else:
+                found[name] = session.reached(_scheme_after(key, choice, state))
     return found
 
 
@@ -86,8 +89,6 @@ def _shown_under(scheme: Scheme, state: LabState, words: Mapping[str, Mapping[An
 def _scheme_after(key: str, choice: Any, state: LabState) -> Scheme:
     if key == "calibration":
         return with_calibration(state, choice, st.session_state.get(session.FACTS, {}))
-    if key == "nonfinite":
-        return state.scheme.replace(nonfinite=choice)
     if key in RULES:
         return state.scheme.replace(convention=with_rule(state.scheme.chosen, RULES[key], choice))
     return CONTROLS[_SAME.get(key, key)].scheme(state, choice)
