@@ -276,11 +276,14 @@ class Study:
             f"pooled {scheme.nonfinite} {seen}", lambda: overview.pooled(x, patch, pixels, how, view)
         )
         made = self.keep(
-            f"overview {scheme} {seen}{' weighted' if loudness else ''}",
-            lambda: overview.overview(
-                x, scheme, qparams, patch, pixels, how, view, known=known, loudness=loudness
-            ),
+            f"overview {scheme} {seen}",
+            lambda: overview.overview(x, scheme, qparams, patch, pixels, how, view, known=known),
         )
+        if loudness is not None:
+            made = self.keep(
+                f"weighted overview {scheme} {seen}",
+                lambda: overview.weighted(made, x, scheme, qparams, patch, view, loudness),
+            )
         return cast("Overview", made)
 
     def explain(self, index: Shape) -> Explanation:

@@ -375,11 +375,8 @@ def overview_panels(
         error_view: One of `POOLED_ERROR_VIEWS`, or "seen" of an overview with weights.
         error_range: The held end of the error's colours.
     """
-    quiet = None
-    if error_view == "seen" and overview.loudness is not None:
-        with np.errstate(divide="ignore"):
-            quiet = 1 / overview.loudness
-    elif error_view not in POOLED_ERROR_VIEWS:
+    quiet = overview.quiet if error_view == "seen" else None
+    if quiet is None and error_view not in POOLED_ERROR_VIEWS:
         raise QuantVizError("panels.pooled_error_view", got=error_view, known=", ".join(POOLED_ERROR_VIEWS))
     largest = overview.how == "largest"
     if overview.how == "rms":

@@ -5,6 +5,7 @@ Everything is read a part at a time: nothing as large as the tensor is allocated
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
 from collections.abc import Iterator
@@ -61,6 +62,12 @@ class Overview:
     #: The loudness of the cell whose error is shown, float32 (h, w); None where errors are not weighted.
     loudness: Array | None = None
 
+    @property
+    def quiet(self) -> Array | None:
+        """Return 1 over the loudness, inf where that is 0; None where errors are not weighted."""
+        with np.errstate(divide="ignore"):
+            return None if self.loudness is None else 1 / self.loudness
+
 
 def overview(
     x: Stored,
@@ -72,7 +79,6 @@ def overview(
     view: View | None = None,
     *,
     known: tuple[Array, Array] | None = None,
-    loudness: tuple[Array, int] | None = None,
 ) -> Overview:
     """Return the four panels of a patch of x in at most `pixels` (height, width): one pixel a cell where
     there are no more cells than that.
@@ -80,8 +86,7 @@ def overview(
     `qparams` are those of the whole tensor, as `choose_qparams` gives them; `view` names the two axes that
     are rows and columns and the indices at which the others are fixed (by default the last two, the others at
     0; its corner is ignored). `known` is the result of `pooled` for the same pixels, if it was computed
-    before: it is the same under every scheme. `loudness` has a number for each row (axis 0) or column (axis
-    1) of the patch, float32: with "largest", the error shown is that of largest magnitude times its number.
+    before: it is the same under every scheme.
 
     >>> from quantviz import choose_qparams
     >>> from quantviz.tensors.lazy import InMemory
@@ -94,18 +99,14 @@ def overview(
     frame = Frame.of(x.shape, patch, pixels, view)
     largest = how == "largest"
     coder = Coder(scheme, qparams, x.shape)
-    loud = None
     if largest:
-        if loudness is None:
-            errors, error_at = _largest_errors(x, frame, coder)
-        else:
-            errors, error_at, loud = _loudest_errors(x, frame, coder, *loudness)
+        errors, error_at = _largest_errors(x, frame, coder)
         chosen = quantize_cells(torch.tensor(x_values), scheme, qparams, x.shape, frame.places_in(x_at))
         q = chosen.q.numpy()
         x_hat = chosen.x_hat.numpy()
     else:
         q, x_hat, (errors, error_at) = _averages(x, frame, coder, scheme.number_format, how)
-    return Overview(x_values, q, x_hat, errors, x_at, error_at, frame.row_edges, frame.col_edges, how, loud)
+    return Overview(x_values, q, x_hat, errors, x_at, error_at, frame.row_edges, frame.col_edges, how)
 
 
 def _largest_errors(x: Stored, frame: Frame, coder: Coder) -> tuple[Array, Array]:
@@ -134,32 +135,33 @@ def _largest_errors(x: Stored, frame: Frame, coder: Coder) -> tuple[Array, Array
     return pool.result()
 
 
-def _loudest_errors(
-    x: Stored, frame: Frame, coder: Coder, loudness: Array, axis: int
-) -> tuple[Array, Array, Array]:
-    """Return the error of each pixel that is largest when weighted, its place in the pixel, and its weight.
+def weighted(
+    seen: Overview,
+    x: Stored,
+    scheme: Scheme,
+    qparams: QParams,
+    patch: Patch,
+    view: View,
+    loudness: tuple[Array, int],
+) -> Overview:
+    """Return a picture of "largest" cells whose errors are those of largest magnitude times a number, which
+    `loudness` has for each row (axis 0) or column (axis 1) of the patch, float32.
 
-    All cells of a line have the same weight: of each line the largest error is found as without weights.
+    All cells of a line have the same number: of each line the largest error is found as without numbers.
     """
-    lines = frame.split(axis)
-    errors, at = _largest_errors(x, lines, coder)
-    edges = (frame.row_edges, frame.col_edges)[axis] - (lines.row_edges, lines.col_edges)[axis][0]
+    numbers, axis = loudness
+    frame = Frame.of(x.shape, patch, (len(seen.row_edges) - 1, len(seen.col_edges) - 1), view)
+    errors, at = _largest_errors(x, frame.split(axis), Coder(scheme, qparams, x.shape))
+    edges = (seen.row_edges - patch.top, seen.col_edges - patch.left)[axis]
     of_lines, places = (np.moveaxis(each, axis, 0) for each in (errors, at))
-    seen = np.abs(of_lines) * loudness[:, None]
-    chosen = np.stack(
-        [
-            start + np.nan_to_num(seen[start:stop], nan=-1, posinf=np.inf).argmax(0)
-            for start, stop in itertools.pairwise(edges)
-        ]
-    )
+    sizes = np.nan_to_num(np.abs(of_lines) * numbers[:, None], nan=-1, posinf=np.inf)
+    chosen = np.stack([start + sizes[start:stop].argmax(0) for start, stop in itertools.pairwise(edges)])
     inside = chosen - edges[:-1, None]
     along = np.take_along_axis(places, chosen, 0).astype(np.int64)
-    rows, cols, wide = (
-        (along, inside, np.diff(edges)[:, None]) if axis else (inside, along, np.diff(frame.col_edges))
-    )
-    place = rows * wide + cols
-    found = (np.take_along_axis(of_lines, chosen, 0), place.astype(np.uint32), loudness[chosen])
-    return tuple(np.ascontiguousarray(np.moveaxis(each, 0, axis)) for each in found)  # type: ignore[return-value]
+    place = along * np.diff(edges)[:, None] + inside if axis else inside * np.diff(seen.col_edges) + along
+    found = (np.take_along_axis(of_lines, chosen, 0), place.astype(np.uint32), numbers[chosen])
+    error, error_at, loud = (np.ascontiguousarray(np.moveaxis(each, 0, axis)) for each in found)
+    return dataclasses.replace(seen, error=error, error_at=error_at, loudness=loud)
 
 
 def _averages(

@@ -18,7 +18,7 @@ from quantviz.quantization.grids import GRIDS
 from quantviz.quantization.result import steps_of_error
 from quantviz.streaming import limits, ranges, regions, surveying, value_distribution
 from quantviz.streaming.frames import Patch
-from quantviz.streaming.overview import overview, pooled
+from quantviz.streaming.overview import overview, pooled, weighted
 from quantviz.streaming.surveying import survey, worst_blocks, worst_cells, worst_lines
 from quantviz.streaming.threads import THREADS_VARIABLE
 from quantviz.tensors import blocks
@@ -452,9 +452,8 @@ def test_a_weighted_error_is_the_largest_of_its_pixel(rows, cols, axis, scheme):
     loudness = np.float32([0, 100, 0.01, 3] * 8)[: (patch.rows, patch.cols)[axis]]
     weights = loudness[:, None] if axis == 0 else loudness
     scheme = qv.RECIPES[scheme]
-    seen = overview(
-        InMemory(x), scheme, qv.choose_qparams(x, scheme), patch, (6, 7), view=view, loudness=(loudness, axis)
-    )
+    taken = (InMemory(x), scheme, qv.choose_qparams(x, scheme), patch)
+    seen = weighted(overview(*taken, (6, 7), view=view), *taken, view, (loudness, axis))
     window = np.zeros(error.shape)
     window[2:23, 5:35] = np.abs(error[2:23, 5:35]) * weights
     tops, lefts, pixels = pixel_blocks(window, patch, (6, 7))
