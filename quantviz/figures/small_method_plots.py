@@ -134,6 +134,7 @@ def likeness_figure(
     words = text("method_plots.loudest", language)
     layout["xaxis"] |= {
         "showticklabels": False,
+        "ticks": "",
         "showgrid": False,
         "constrain": "domain",
         "range": [-0.5, count - 0.5],
@@ -141,6 +142,7 @@ def likeness_figure(
     }
     layout["yaxis"] |= {
         "showticklabels": False,
+        "ticks": "",
         "showgrid": False,
         "scaleanchor": "x",
         "constrain": "domain",

@@ -351,8 +351,6 @@ def test_a_method_in_the_link_opens_its_picture_and_says_what_it_brings():
 @pytest.mark.parametrize(
     ("method", "field", "value"),
     [
-        ("rotation", "angle", 20.0),
-        ("low_rank", "rank", 2),
         ("llm_int8", "threshold", 4.0),
     ],
 )
@@ -363,7 +361,13 @@ def test_a_methods_slider_is_its_parameter_in_the_link(method, field, value):
 
 
 @pytest.mark.parametrize(
-    ("method", "stop", "chosen"), [("smoothquant", 2, "alpha=0.2"), ("awq", 3, "ratio=0.15")]
+    ("method", "stop", "chosen"),
+    [
+        ("smoothquant", 2, "alpha=0.2"),
+        ("awq", 3, "ratio=0.15"),
+        ("rotation", 0, "block=2"),
+        ("low_rank", 1, "rank=2"),
+    ],
 )
 def test_a_methods_dial_is_let_go_at_a_value_that_the_link_has(method, stop, chosen):
     at = page("loud_input", w="int4_per_row", m=method)

@@ -8,10 +8,8 @@ from quantviz.figures.method_plots import (
     Bars,
     Histogram,
     Mirrored,
-    Singular,
     bars_figure,
     mirrored_figure,
-    singular_figure,
     spread_figure,
 )
 from quantviz.figures.small_method_plots import Ends, Likeness, ends_figure, likeness_figure
@@ -54,14 +52,6 @@ def test_a_histogram_has_the_gaussian_of_its_bins():
     assert bars["x"][0] == -4.5
     assert outline["y"][0] is None
     assert max(gaussian["y"]) == pytest.approx(1 / math.sqrt(2 * math.pi))
-
-
-def test_ranks_have_their_bits_beside_them():
-    lines = (("of_weight", (1.0, 0.5, 0.0)), ("of_error", (1.0, 0.2, 0.0)))
-    figure = singular_figure(Singular(lines, 1, 0.25), height=100).to_dict()
-    assert figure["layout"]["shapes"][0]["x0"] == 1
-    assert "+0.5" in figure["layout"]["xaxis"]["ticktext"][-1]
-    assert len(figure["data"]) == 2
 
 
 def test_a_grid_stands_below_the_histogram_and_a_level_over_bars():

@@ -39,7 +39,7 @@ export class Dial {
     this.data = data;
     const figures = Object.entries(data.plots).map(
       ([at, plot]) =>
-        `<figure><canvas data-plot="${at}" role="img"></canvas><figcaption>${legend(plot, data.colors)}` +
+        `<figure><canvas data-plot="${at}" role="img"></canvas><figcaption>${legend(plot, data.colors, at)}` +
         `</figcaption></figure>`,
     );
     this.root.innerHTML = `<style>${rules(data.colors)}</style><p aria-live="polite"></p>
@@ -49,6 +49,8 @@ export class Dial {
         aria-hidden="true"></span></div><div class="qv-dial-plots">${figures.join("")}</div>`;
     for (const canvas of this.root.querySelectorAll("canvas"))
       canvas.setAttribute("aria-label", data.plots[canvas.dataset.plot].alt);
+    if (data.stops.length < 2)
+      for (const part of this.root.querySelectorAll("label, .qv-track")) part.hidden = true;
     this.input = this.root.querySelector("input");
     this.input.addEventListener("input", () => {
       this.held = true;
@@ -70,9 +72,13 @@ export class Dial {
   paint() {
     const { data, now } = this;
     if (!this.root.clientWidth || !data) return;
-    this.root.querySelector(".qv-track").style.setProperty("--at", now / (data.stops.length - 1));
+    this.root.querySelector(".qv-track").style.setProperty("--at", now / (data.stops.length - 1) || 0);
     this.root.querySelector("p").textContent = data.words[now];
     this.root.querySelector("label b").textContent = data.stops[now];
+    for (const caption of this.root.querySelectorAll("[data-caption]")) {
+      const { captions } = data.plots[caption.dataset.caption];
+      if (captions) caption.textContent = captions[now];
+    }
     this.input.setAttribute("aria-valuetext", `${data.stops[now]}. ${data.words[now]}`);
     for (const canvas of this.root.querySelectorAll("canvas")) {
       const [width, height] = [canvas.clientWidth, canvas.clientHeight];
@@ -88,7 +94,7 @@ export class Dial {
 }
 
 // What each kind of picture paints.
-const PAINTED = { curve: paintCurve, mirrored: paintMirrored };
+const PAINTED = { curve: paintCurve, mirrored: paintMirrored, spread: paintSpread, decay: paintDecay };
 
 // The error at every value on a logarithmic axis; a disc is the present one, a dashed line the error without.
 function paintCurve({ plot, now, context, width, height, colors, stops }) {
@@ -164,16 +170,92 @@ function paintMirrored({ plot, now, context, width, height, colors }) {
   context.fillRect(0, middle - 0.5, width, 1);
 }
 
+// The shares of values in bins between ±`reach` root mean squares on a logarithmic axis: bars at the present
+// value, a line before, and a Gaussian as a dashed line.
+function paintSpread({ plot, now, context, width, height, colors }) {
+  const count = plot.before.length;
+  const [size, foot] = [(2 * plot.reach) / count, 18];
+  const x = (value) => ((value + plot.reach) / (2 * plot.reach)) * width;
+  const deep = Math.log(plot.least / plot.most);
+  const y = (share) =>
+    ROOM + (Math.log(Math.max(share, plot.least) / plot.most) / deep) * (height - foot - ROOM);
+  const end = (k) => k * size - plot.reach;
+  const ground = y(0);
+  context.fillStyle = colors.first;
+  for (let k = 0; k < count; k++) {
+    const top = y(plot.after[now * count + k]);
+    context.fillRect(x(end(k)), top, Math.max(width / count - 0.6, 0.8), ground - top);
+  }
+  const steps = Array.from(plot.before).flatMap((share, k) => [
+    [x(end(k)), y(share)],
+    [x(end(k + 1)), y(share)],
+  ]);
+  paintLine(context, steps, colors.second, 2);
+  const bell = Array.from({ length: count }, (_, k) => end(k) + size / 2).map((middle) => [
+    x(middle),
+    y((size * Math.exp((-middle * middle) / 2)) / Math.sqrt(2 * Math.PI)),
+  ]);
+  context.setLineDash([4, 4]);
+  paintLine(
+    context,
+    bell.filter(([, down]) => down < ground),
+    colors.text,
+    1,
+  );
+  context.setLineDash([]);
+  context.fillStyle = colors.muted;
+  for (const value of [-6, -3, 0, 3, 6]) {
+    context.textAlign = "center";
+    context.fillText(value, x(value), height - 3);
+  }
+}
+
+// The energy that each rank leaves of several matrices on a logarithmic axis; the present rank is a line.
+function paintDecay({ plot, now, context, width, height, colors }) {
+  const { count, least, ranks } = plot;
+  const [left, foot, right] = [44, 18, 6];
+  const x = (rank) => left + (rank / (count - 1)) * (width - left - right);
+  const y = (share) => ROOM + (Math.log(Math.max(share, least)) / Math.log(least)) * (height - foot - ROOM);
+  context.fillStyle = colors.muted;
+  context.textAlign = "right";
+  for (let share = 1; share >= least * 0.99; share /= 10) {
+    context.fillText(`${Number((100 * share).toPrecision(1))} %`, left - 5, y(share) + 4);
+    context.globalAlpha = 0.25;
+    context.fillRect(left, y(share), width - left - right, 1);
+    context.globalAlpha = 1;
+  }
+  context.fillText(plot.foot[1], width, height - 3);
+  context.textAlign = "left";
+  context.fillText(plot.foot[0], left, height - 3);
+  const rank = ranks[now];
+  paintLine(
+    context,
+    [
+      [x(rank), ROOM],
+      [x(rank), height - foot],
+    ],
+    colors.accent,
+    2,
+  );
+  plot.names.forEach(([, color], at) => {
+    const shares = plot[`line${at}`];
+    const places = Array.from(shares).flatMap((share, k) => (share >= least ? [[x(k), y(share)]] : []));
+    paintLine(context, places, colors[color], 2);
+    if (shares[rank] >= least) paintDisc(context, x(rank), y(shares[rank]), 4, colors[color]);
+  });
+}
+
 // The names of a picture's parts, each in its colour, and the caption.
-function legend(plot, colors) {
+function legend(plot, colors, at) {
   const names = (plot.names ?? []).map(([name, color]) => `<b style="color:${colors[color]}">${name}</b>`);
-  return [...names, plot.caption].join(" · ");
+  return [...names, `<span data-caption="${at}">${plot.caption}</span>`].join(" · ");
 }
 
 function rules(colors) {
   return `${sliderRules({ line: colors.line, handle: colors.accent, text: colors.text })}
     .qv-dial { font: 14px ${colors.font}; color: ${colors.text}; font-variant-numeric: tabular-nums; }
     .qv-dial p { margin: 0 0 4px; line-height: 1.35; min-height: 2.7em; max-width: 78ch; }
+    .qv-dial p:empty, .qv-dial [hidden] { display: none; }
     .qv-dial label { display: flex; justify-content: space-between; gap: 1em; margin-bottom: -8px; }
     .qv-dial-plots { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(260px, 100%), 1fr));
       gap: 4px 16px; }

@@ -45,8 +45,8 @@ _QUIET_SECONDS = 0.5
 _FORMATS = {
     "weight_sqnr_db": "%.1f",
     "output_db": "%.1f",
-    "rel_out_held_back": "%.4g",
-    "rel_out_used": "%.4g",
+    "rel_out_held_back": "%.3g %%",
+    "rel_out_used": "%.3g %%",
     "loud_input_times": "%.1f",
 }
 _HEIGHT = 320
@@ -86,7 +86,8 @@ def show_capture(state: CheckpointsState) -> None:
         _show_sentence(state.chosen, rows, pair)
     _show_maps(state.chosen, rows, pair)
     _show_coverage(rows, notes)
-    _show_table(rows)
+    with st.container(key="checkpoints_capture_table"):
+        _show_table(rows)
     if state.chosen != CAPTURE_UPLOAD:
         st.caption(plain(say("checkpoints.capture.command")))
         command = ["quantviz", "layers", operand(state.chosen), "-w", pair.weights, "-a", pair.inputs]
@@ -243,6 +244,8 @@ def _show_table(rows: list[dict[str, Any]]) -> None:
     if any(row["reason"] for row in rows):
         names.append("reason")
     columns = {name: [row.get(name) for row in ordered] for name in names}
+    for name in ("rel_out_held_back", "rel_out_used"):
+        columns[name] = [None if each is None else 100 * each for each in columns[name]]
     columns["layer"] = [visible(row["layer"]) for row in ordered]
     st.dataframe(
         numbers_written(columns, _FORMATS),

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 _SCRIPT = "dial_component"
 #: How many times as far as in the middle of the values bars may reach inside of the picture.
 _BEYOND = 3
+#: The least share of the energy that is drawn.
+_LEAST_ENERGY = 1e-3
 
 
 @dataclass(frozen=True)
@@ -88,6 +90,63 @@ def mirrored_plot(
     return Plot(header, arrays)
 
 
+def spread_plot(
+    bins: tuple[torch.Tensor, torch.Tensor], reach: float, captions: tuple[str, ...], alt: str
+) -> Plot:
+    """Return the histogram before and at each value, beside a Gaussian.
+
+    Args:
+        bins: The share of values in each bin before, (bins,), and at each value, (values, bins).
+        reach: The end of the outermost bins in root mean squares.
+        captions: The words below the picture at each value.
+        alt: Describes the picture.
+    """
+    import torch
+
+    before, after = bins
+    known = torch.cat([before, after.flatten()])
+    header = {
+        "kind": "spread",
+        "caption": "",
+        "captions": list(captions),
+        "alt": alt,
+        "reach": reach,
+        "least": float(known[known > 0].min()) / 2,
+        "most": float(known.max()),
+        "names": [
+            [say("method_plots.before"), "second"],
+            [say("method_plots.after"), "first"],
+            [say("method_plots.gaussian"), "text"],
+        ],
+    }
+    return Plot(header, {"before": before, "after": after})
+
+
+def decay_plot(lines: Mapping[str, torch.Tensor], ranks: list[int], foot: tuple[str, str], alt: str) -> Plot:
+    """Return the energy that each rank leaves of some matrices, with a line at the rank of each value.
+
+    Args:
+        lines: The shares from rank 0 on by their words' keys under `[method_plots]`, at most three.
+        ranks: The rank of each value.
+        foot: The words at both ends of the axis of ranks.
+        alt: Describes the picture.
+    """
+    header = {
+        "kind": "decay",
+        "caption": say("method_plots.left"),
+        "alt": alt,
+        "count": len(next(iter(lines.values()))),
+        "least": _LEAST_ENERGY,
+        "ranks": ranks,
+        "foot": list(foot),
+        "names": [
+            [say(f"method_plots.{name}"), color]
+            for name, color in zip(lines, ("first", "second", "third"), strict=False)
+        ],
+    }
+    return Plot(header, {f"line{at}": values for at, values in enumerate(lines.values())})
+
+
 def show_dial(
     key: str,
     title: str,
@@ -95,6 +154,7 @@ def show_dial(
     now: Any,
     plots: tuple[Plot, ...],
     take: Callable[[Any], None],
+    labels: Mapping[Any, str] | None = None,
 ) -> None:
     """Show the slider with its pictures.
 
@@ -105,13 +165,14 @@ def show_dial(
         now: The present value, one of these.
         plots: The pictures.
         take: Gets the value at which the slider is let go.
+        labels: The words of each value beside the title; by default its digits.
     """
     values = list(stops)
     colours = THEMES[theme()]
     header = {
         "key": key,
         "title": title,
-        "stops": [f"{value:g}" for value in values],
+        "stops": [f"{value:g}" if labels is None else labels[value] for value in values],
         "words": list(stops.values()),
         "now": values.index(now),
         "plots": {str(at): dict(plot.header) for at, plot in enumerate(plots)},
@@ -120,6 +181,7 @@ def show_dial(
             **colours.named("text", "muted", "line", "accent", "font", "lit", "surface"),
             "first": colours.schemes[0],
             "second": colours.schemes[1],
+            "third": colours.schemes[2],
         },
     }
     arrays = {

@@ -5,7 +5,6 @@ A method's picture is added here: one entry in `PICTURES`, a function that shows
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from functools import partial
 from operator import setitem
@@ -119,18 +118,18 @@ def _show_ranking(state: LayerState) -> None:
         return
     rows, refused = _ranked(state)
     columns = (
-        Column("method", [method_name(form) for form, _, _ in rows], 184, on_phone=True, names_lines=True),
+        Column("method", [method_name(form) for form, _ in rows], 222, on_phone=True, names_lines=True),
         Column(
             "held_back",
-            [100 * seen.result.rel_out.held_back for _, seen, _ in rows],
-            86,
+            [100 * seen.result.rel_out.held_back for _, seen in rows],
+            78,
             "%.3g %%",
             on_phone=True,
         ),
-        Column("used", [100 * seen.result.rel_out.used for _, seen, _ in rows], 78, "%.3g %%"),
-        Column("weight_db", [seen.result.weights.sqnr_db for _, seen, _ in rows], 62, "%.1f"),
-        Column("bits", [seen.result.effective_bits for _, seen, _ in rows], 56, "%.3g", on_phone=True),
-        Column("seconds", [seconds for _, _, seconds in rows], 70, "%.2g"),
+        Column("used", [100 * seen.result.rel_out.used for _, seen in rows], 74, "%.3g %%"),
+        Column("weight_db", [seen.result.weights.sqnr_db for _, seen in rows], 58, "%.1f"),
+        Column("bits", [seen.result.effective_bits for _, seen in rows], 54, "%.3g", on_phone=True),
+        Column("seconds", [seen.seconds for _, seen in rows], 64, "%.2g"),
     )
     show_table(
         _TABLE,
@@ -145,7 +144,7 @@ def _show_ranking(state: LayerState) -> None:
 
 def _ranked(
     state: LayerState,
-) -> tuple[list[tuple[str, SeenLayer, float]], list[tuple[str, QuantVizError | None]]]:
+) -> tuple[list[tuple[str, SeenLayer]], list[tuple[str, QuantVizError | None]]]:
     """Return the offered chains that work on this layer, the one with the least error held back first, and
     the names of the others, each with its reason.
     """
@@ -155,11 +154,10 @@ def _ranked(
     refused: list[tuple[str, QuantVizError | None]] = []
     for at, form in enumerate(forms):
         bar.progress(at / len(forms), f"{say('layers.method.measuring')} {method_name(form)}")
-        began = time.perf_counter()
         try:
             seen = seen_layer(state, method=form)
             error = seen.result.rel_out.held_back
-            found.append((error, at, (form, seen, time.perf_counter() - began)))
+            found.append((error, at, (form, seen)))
         except QuantVizError as problem:
             refused.append((method_name(form), problem))
     bar.empty()

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
+from quantviz.errors import QuantVizError
 from quantviz.figures.numbers import short_number
 from quantviz.lab.layer_state import NEAREST, LayerState
 from quantviz.ui.components.choice import choose_among, show_button
 from quantviz.ui.components.small_parts import show_plot
-from quantviz.ui.layers.dial import curve_plot, mirrored_plot, show_dial
-from quantviz.ui.layers.state import SeenLayer, change_state, errors_of_chains, seen_layer
+from quantviz.ui.layers.dial import curve_plot, decay_plot, mirrored_plot, show_dial, spread_plot
+from quantviz.ui.layers.state import SeenLayer, change_state, errors_of_chains, kept_fact, seen_layer
 from quantviz.ui.layers.words import percent, show_sentence
 from quantviz.ui.shell.words import language, plain, say, theme
 
@@ -22,15 +24,18 @@ if TYPE_CHECKING:
 
     from quantviz.figures.method_plots import Bars
     from quantviz.layers.methods.channel_scales import SmoothTrace
+    from quantviz.layers.methods.rotation import RotationTrace, Spread
 
-#: CSS pixels of a plot, and of the wider one of ranks.
+#: CSS pixels of a plot.
 HEIGHT = 190
-_TALL = 220
 #: The loudest channels, of which maxima are drawn.
 MOST_CHANNELS = 48
 #: Values of α and of the angle that are offered.
 _TENTHS = tuple(step / 10 for step in range(11))
 _ANGLES = tuple(float(angle) for angle in range(0, 46, 5))
+#: Values of weights and inputs up to which every turn is computed, and about how many turns.
+_MOST_TURNED = 2**20
+_MOST_TURNS = 8
 #: Ranks that are offered.
 _RANKS = (1, 2, 4, 8, 16, 32, 64, 128)
 #: The share of input channels that AWQ calls salient.
@@ -165,61 +170,116 @@ def peak_of(values: torch.Tensor) -> float:
 
 
 def show_rotation(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> None:
-    """Show block and angle as sliders, and the histogram of weights and inputs before and after."""
-    from quantviz.figures.method_plots import Histogram, spread_figure
-    from quantviz.layers.methods.rotation import REACH, can_turn_by_angle, hadamard_blocks
+    """Show block and angle under the hand, with the histogram of weights and inputs before and after."""
+    from quantviz.layers.methods.rotation import can_turn_by_angle, hadamard_blocks
 
     trace = seen.result.trace["rotation"]
-    inputs = seen.result.shape[1]
-    without = seen_layer(state, method=NEAREST).result.rel_out.held_back
-    now = seen.result.rel_out.held_back
-    weights, activations = trace.weights, trace.inputs
-    small = seen.result.weights.study.layout.block_size if seen.result.weights.study is not None else 0
-    reason = "helps"
-    if now >= without:
-        reason = "small_blocks" if 0 < small <= 32 else "hurts"
-    st.markdown(
-        plain(
-            say(
-                f"layers.pictures.rotation.{reason}",
-                block=trace.block,
-                size=small,
-                peak=short_number(weights[0].peak),
-                peak_now=short_number(weights[1].peak),
-                x_peak=short_number(activations[0].peak),
-                x_peak_now=short_number(activations[1].peak),
-                x_kurtosis=short_number(activations[0].kurtosis),
-                x_kurtosis_now=short_number(activations[1].kurtosis),
-            )
-        )
-    )
-    left, right = st.columns(2, gap="small")
+    tokens, inputs, outputs = seen.result.shape
+    offered: dict[str, tuple[Iterable[Any], Any]] = {}
     blocks = hadamard_blocks(inputs)
     if len({*blocks, trace.block}) > 1:
-        with left:
-            slide_field(state, "rotation", "block", blocks, trace.block)
+        offered["block"] = (blocks, trace.block)
     if chain_field(state, "rotation", "kind") == "hadamard" and can_turn_by_angle(trace.block):
-        with right:
-            slide_field(state, "rotation", "angle", _ANGLES, chain_field(state, "rotation", "angle"))
-    sides = (("weights", trace.weight_bins, weights), ("inputs", trace.input_bins, activations))
-    for column, (name, bins, spreads) in zip((left, right), sides, strict=True):
+        offered["angle"] = (_ANGLES, chain_field(state, "rotation", "angle"))
+    st.markdown(plain(_turned_words(seen, state)))
+    columns = st.columns(max(len(offered), 1), gap="small")
+    # Of a large layer only the present state is computed.
+    alone = inputs * (tokens + outputs) > _MOST_TURNED
+    for column, (field, (values, now)) in zip(columns, offered.items(), strict=True):
         with column:
-            figure = spread_figure(
-                Histogram(numbers_of(bins[0]), numbers_of(bins[1]), REACH),
-                height=HEIGHT,
-                language=language(),
-                theme=theme(),
-            )
-            show_plot(figure, f"layers_rotation_{name}", say(f"layers.pictures.rotation.{name}_alt"))
-            st.caption(
-                say(
-                    f"layers.pictures.rotation.{name}_numbers",
-                    kurtosis=short_number(spreads[0].kurtosis),
-                    kurtosis_now=short_number(spreads[1].kurtosis),
-                    peak=short_number(spreads[0].peak),
-                    peak_now=short_number(spreads[1].peak),
-                )
-            )
+            if alone:
+                slide_field(state, "rotation", field, values, now)
+            else:
+                every = sorted(values, reverse=True)
+                step = math.ceil(len(every) / _MOST_TURNS)
+                stops = sorted({*every[::step], every[-1], now})
+                _show_turning(state, field, now, _traces_of_turns(seen, state, field, stops))
+    if alone or not offered:
+        _show_turning(state, "", 0, {0: trace})
+
+
+def _turned_words(seen: SeenLayer, state: LayerState) -> str:
+    """Return the sentence on what the rotation does to this layer."""
+    trace = seen.result.trace["rotation"]
+    without = seen_layer(state, method=NEAREST).result.rel_out.held_back
+    small = seen.result.weights.study.layout.block_size if seen.result.weights.study is not None else 0
+    reason = "helps"
+    if seen.result.rel_out.held_back >= without:
+        reason = "small_blocks" if 0 < small <= 32 else "hurts"
+    weights, activations = trace.weights, trace.inputs
+    return say(
+        f"layers.pictures.rotation.{reason}",
+        block=trace.block,
+        size=small,
+        peak=short_number(weights[0].peak),
+        peak_now=short_number(weights[1].peak),
+        x_peak=short_number(activations[0].peak),
+        x_peak_now=short_number(activations[1].peak),
+        x_kurtosis=short_number(activations[0].kurtosis),
+        x_kurtosis_now=short_number(activations[1].kurtosis),
+    )
+
+
+def _traces_of_turns(
+    seen: SeenLayer, state: LayerState, field: str, values: list[Any]
+) -> dict[Any, RotationTrace]:
+    """Return the trace of the rotation with each value of a field; a value that does not fit has none."""
+
+    def make() -> dict[Any, RotationTrace]:
+        from quantviz.layers.methods.chain import as_chain
+        from quantviz.layers.methods.contract import Task
+
+        result = seen.result
+        weights = result.weights.study.scheme if result.weights.study is not None else None
+        every = slice(None)
+        x = result.inputs.values(every)[~result.held_back]
+        task = Task(result.weights.values(every).double(), x.double(), weights, None, state.seed)
+        for method in as_chain(state.method).bases:
+            if method.id == "rotation":
+                break
+            task = task.in_basis(method.basis(task))
+        found = {}
+        for value in values:
+            turn = as_chain(state.method).with_field("rotation", **{field: value})
+            with suppress(QuantVizError):
+                found[value] = next(each for each in turn.bases if each.id == "rotation").basis(task).trace
+        return found
+
+    shared = all(part.shared for part in state.source.parts)
+    return kept_fact(f"turns {seen.key} {field} {values}", make, shared=shared)
+
+
+def _show_turning(state: LayerState, field: str, now: Any, traces: Mapping[Any, RotationTrace]) -> None:
+    """Show the histograms at each value of a field, under its slider if there are several."""
+    import torch
+
+    from quantviz.layers.methods.chain import as_chain
+    from quantviz.layers.methods.rotation import REACH
+
+    plots = []
+    for name, bins, spreads in (("weights", "weight_bins", "weights"), ("inputs", "input_bins", "inputs")):
+        shares = [getattr(each, bins) for each in traces.values()]
+        captions = tuple(_spread_words(name, *getattr(each, spreads)) for each in traces.values())
+        after = torch.stack([each[1] for each in shares])
+        alt = say(f"layers.pictures.rotation.{name}_alt")
+        plots.append(spread_plot((shares[0][0], after), REACH, captions, alt))
+
+    def take(value: Any) -> None:
+        change_state(method=str(as_chain(state.method).with_field("rotation", **{field: value})))
+
+    title = say(f"layers.pictures.rotation.{field}") if field else ""
+    show_dial(f"layers_rotation_{field}", title, dict.fromkeys(traces, ""), now, tuple(plots), take)
+
+
+def _spread_words(name: str, before: Spread, after: Spread) -> str:
+    """Return the numbers of weights or inputs before and after a rotation."""
+    return say(
+        f"layers.pictures.rotation.{name}_numbers",
+        kurtosis=short_number(before.kurtosis),
+        kurtosis_now=short_number(after.kurtosis),
+        peak=short_number(before.peak),
+        peak_now=short_number(after.peak),
+    )
 
 
 # ---- AWQ -----------------------------------------------------------------------------------------------
@@ -352,48 +412,58 @@ def _bargain(seen: SeenLayer, group: slice, here: int, before: torch.Tensor, aft
 
 
 def show_low_rank(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> None:
-    """Show the rank as a slider, and the energy that each rank leaves of W, E and ES."""
-    from quantviz.figures.method_plots import Singular, singular_figure
+    """Show the rank under the hand, on the energy that each rank leaves of W, E and ES, with its bits."""
     from quantviz.layers.methods.chain import as_chain
 
     trace = seen.result.trace["low_rank"]
+    chain = as_chain(state.method)
     most = len(trace.of_error)
-    rank = min(trace.rank, most)
     outputs, inputs = seen.result.shape[2], seen.result.shape[1]
     of_rank = 16 * (outputs + inputs) / (outputs * inputs)
-    without = str(as_chain(state.method).without("low_rank"))
-    before = errors_of_chains(state, (without,))[0]
-    left = _left(trace.of_error)[rank]
-    weighted = _left(trace.of_weighted)[rank]
-    st.markdown(
-        plain(
-            say(
-                "layers.pictures.low_rank.found",
-                rank=rank,
-                bits=short_number(of_rank * rank),
-                error=percent(seen.result.rel_out.held_back),
-                before=percent(before),
-                left=percent(left),
-                weighted=percent(weighted),
-            )
+    before = errors_of_chains(state, (str(chain.without("low_rank")),))[0]
+    lines = {name: _left(getattr(trace, name)) for name in ("of_weight", "of_error", "of_weighted")}
+    ranks = sorted({*(each for each in _RANKS if each <= most), trace.rank})
+    bits = {rank: short_number(of_rank * rank) for rank in ranks}
+
+    def words(rank: int) -> str:
+        return say(
+            f"layers.pictures.low_rank.{'found' if rank == trace.rank else 'other'}",
+            rank=rank,
+            bits=bits[rank],
+            error=percent(seen.result.rel_out.held_back),
+            before=percent(before),
+            left=percent(float(lines["of_error"][min(rank, most)])),
+            weighted=percent(float(lines["of_weighted"][min(rank, most)])),
         )
+
+    def with_bits(rank: int) -> str:
+        return say("layers.pictures.low_rank.stop", rank=rank, bits=short_number(of_rank * rank))
+
+    show_dial(
+        "layers_low_rank",
+        say("layers.pictures.low_rank.rank"),
+        {rank: words(rank) for rank in ranks},
+        trace.rank,
+        (
+            decay_plot(
+                lines,
+                [min(rank, most) for rank in ranks],
+                ("0", with_bits(most)),
+                say("layers.pictures.low_rank.alt"),
+            ),
+        ),
+        lambda rank: change_state(method=str(chain.with_field("low_rank", rank=rank))),
+        {rank: with_bits(rank) for rank in ranks},
     )
-    slide_field(state, "low_rank", "rank", [each for each in _RANKS if each <= most], trace.rank)
-    lines = (
-        ("of_weight", _left(trace.of_weight)),
-        ("of_error", _left(trace.of_error)),
-        ("of_weighted", _left(trace.of_weighted)),
-    )
-    figure = singular_figure(Singular(lines, rank, of_rank), height=_TALL, language=language(), theme=theme())
-    show_plot(figure, "layers_low_rank", say("layers.pictures.low_rank.alt"))
 
 
-def _left(values: torch.Tensor) -> tuple[float, ...]:
+def _left(values: torch.Tensor) -> torch.Tensor:
     """Return the share of the energy beyond each rank, from rank 0 on."""
+    import torch
+
     squares = values.square()
-    whole = float(squares.sum()) or 1.0
-    beyond = squares.flip(0).cumsum(0).flip(0) / whole
-    return (*beyond.tolist(), 0.0)
+    beyond = squares.flip(0).cumsum(0).flip(0) / (float(squares.sum()) or 1.0)
+    return torch.cat([beyond, beyond.new_zeros(1)])
 
 
 def numbers_of(values: torch.Tensor) -> tuple[float, ...]:

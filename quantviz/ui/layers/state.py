@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -118,6 +119,8 @@ class SeenLayer:
     key: str
     #: The layer before changes by hand.
     unchanged: Captured
+    #: Seconds that its quantization took, once.
+    seconds: float
 
     @property
     def nbytes(self) -> int:
@@ -231,18 +234,20 @@ def seen_layer(state: LayerState, pair: Pair | None = None, method: str | None =
             seed=state.seed,
         )
         try:
+            began = time.perf_counter()
             if is_long(chain, opened.shape):
                 with st.spinner(say("layers.method.working"), show_time=True):
                     result = heavily(key, work)
             else:
                 result = work()
+            seconds = time.perf_counter() - began
         except QuantVizError as problem:
             if chain == NEAREST or problem.key != "work.too_long":
                 raise
             # Its own way out is that of a range.
             raise QuantVizError("method.too_long", method=chain, **problem.params) from None
         unchanged = source.source.open(at_hand()) if isinstance(source, ChangedLayer) else opened
-        return SeenLayer(result, source, key, unchanged)
+        return SeenLayer(result, source, key, unchanged, seconds)
 
     return _kept(source, key, make)
 
