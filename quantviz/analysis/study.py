@@ -41,6 +41,9 @@ from quantviz.tensors.lazy import InMemory, OwnScales, Stored
 from quantviz.tensors.views import MOST_WHOLE, View
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
     from quantviz.streaming.frames import Patch
     from quantviz.streaming.measuring import Measured
     from quantviz.streaming.overview import Overview
@@ -254,8 +257,17 @@ class Study:
             return part(self.result, index)
         return quantize_part(self.x.read(index), self.scheme, self.qparams, self.shape, index)
 
-    def overview(self, patch: Patch, pixels: tuple[int, int], how: str, view: View) -> Overview:
-        """Return the pixels of a picture of a patch; see `streaming.overview.overview`."""
+    def overview(
+        self,
+        patch: Patch,
+        pixels: tuple[int, int],
+        how: str,
+        view: View,
+        loudness: tuple[npt.NDArray[np.float32], int] | None = None,
+    ) -> Overview:
+        """Return the pixels of a picture of a patch; see `streaming.overview.overview`. The `loudness` of a
+        tensor's lines is always the same.
+        """
         seen = f"{patch} {pixels} {how} {dataclasses.replace(view, top=0, left=0, height=None, width=None)}"
         x = self.x
         scheme = self.scheme
@@ -267,6 +279,11 @@ class Study:
             f"overview {scheme} {seen}",
             lambda: overview.overview(x, scheme, qparams, patch, pixels, how, view, known=known),
         )
+        if loudness is not None:
+            made = self.keep(
+                f"weighted overview {scheme} {seen}",
+                lambda: overview.weighted(made, x, scheme, qparams, patch, view, loudness),
+            )
         return cast("Overview", made)
 
     def explain(self, index: Shape) -> Explanation:

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 _LEAST_POWERS = 1.0
 #: The least KL divergence and error that a logarithmic axis shows.
 _LEAST = 1e-9
+#: The least number of ticks of such an axis, where there are so many of one digit.
+_TICKS = 3
 
 
 def effects_figure(
@@ -79,9 +81,13 @@ def predictions_figure(
     layout = bare_layout(colours, height, (52, 12, 8, 42))
     layout |= {"hovermode": "closest", "clickmode": "event+select"}
     layout["xaxis"] |= _titled(text(f"model_plots.{cheap}", language)) | (
-        {"autorange": "reversed"} if cheap == "weight_db" else {"type": "log", **_FEW_TICKS}
+        {"autorange": "reversed"}
+        if cheap == "weight_db"
+        else _logarithmic([getattr(effect, cheap) for effect in effects])
     )
-    layout["yaxis"] |= _titled(text("model_plots.kl_alone", language)) | {"type": "log", **_FEW_TICKS}
+    layout["yaxis"] |= _titled(text("model_plots.kl_alone", language)) | _logarithmic(
+        [effect.kl_alone for effect in effects]
+    )
     return Drawn({"data": traces, "layout": layout})
 
 
@@ -127,7 +133,9 @@ def depth_figure(
     layout = bare_layout(colours, height, (52, 12, 8, 60))
     layout["hovermode"] = "closest"
     layout["xaxis"] |= {"tickvals": list(range(len(names))), "ticktext": names, "showgrid": False}
-    layout["yaxis"] |= _titled(text("model_plots.stream", language)) | {"type": "log", **_FEW_TICKS}
+    layout["yaxis"] |= _titled(text("model_plots.stream", language)) | _logarithmic(
+        [error for errors in runs.values() for error in errors.values()]
+    )
     return Drawn({"data": traces, "layout": layout})
 
 
@@ -192,7 +200,25 @@ def place_words(name: str, language: str) -> str:
     return text(f"model_plots.after.{place.kind}", language, layer=place.layer)
 
 
-_FEW_TICKS: Mapping[str, Any] = {"dtick": "D2", "exponentformat": "power"}
+def _logarithmic(values: Sequence[float]) -> dict[str, Any]:
+    """Return a logarithmic axis for some values, each tick written in full.
+
+    Plotly writes 0.05 as 5, which means nothing where no power of ten is near.
+
+    >>> _logarithmic([0.03, 0.08])["ticktext"], _logarithmic([3e-7, 2e-3])["ticktext"]
+    (['0.03', '0.04', '0.05', '0.06', '0.07', '0.08'], ['1e−6', '1e−5', '0.0001', '0.001'])
+    """
+    shown = [max(value, _LEAST) for value in values if math.isfinite(value)] or [1.0]
+    low = min(shown)
+    high = max(shown)
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    ticks: list[float] = []
+    for digits in ((1,), (1, 2, 5), tuple(range(1, 10))):
+        ticks = [float(f"{digit}e{power}") for power in powers for digit in digits]
+        ticks = [tick for tick in ticks if 0.99 * low <= tick <= 1.01 * high]
+        if len(ticks) >= _TICKS:
+            break
+    return {"type": "log", "tickvals": ticks, "ticktext": [short_number(tick) for tick in ticks]}
 
 
 def _titled(title: str) -> dict[str, Any]:

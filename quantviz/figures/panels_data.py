@@ -372,15 +372,16 @@ def overview_panels(
         matrix: Rows and columns of the whole matrix.
         value_range: The least and greatest value of the whole tensor; the colours of means, which lie closer
             together, reach to their own ends instead.
-        error_view: One of `POOLED_ERROR_VIEWS`.
+        error_view: One of `POOLED_ERROR_VIEWS`, or "seen" of an overview with weights.
         error_range: The held end of the error's colours.
     """
-    if error_view not in POOLED_ERROR_VIEWS:
+    quiet = overview.quiet if error_view == "seen" else None
+    if quiet is None and error_view not in POOLED_ERROR_VIEWS:
         raise QuantVizError("panels.pooled_error_view", got=error_view, known=", ".join(POOLED_ERROR_VIEWS))
     largest = overview.how == "largest"
     if overview.how == "rms":
         error_view = "absolute"  # it has no sign
-    shown = overview.error if ERROR_VIEWS[error_view].signed else np.abs(overview.error)
+    shown = shown_error(overview.error, overview.x, None, error_view, quiet)
     if largest:
         code_range = range_of_codes(overview.q, scheme)
     else:
@@ -402,6 +403,7 @@ def overview_panels(
         matrix=matrix,
         top=place[0],
         left=place[1],
+        quiet=quiet,
         pixels=Pixels(
             overview.row_edges,
             overview.col_edges,

@@ -24,7 +24,10 @@ from quantviz.sources.base import AtHand, Source
 from quantviz.text import text
 
 if TYPE_CHECKING:
+    import torch
+
     from quantviz.layers.captures import Captured
+    from quantviz.tensors.lazy import Stored
 
 
 @dataclass(frozen=True)
@@ -164,6 +167,89 @@ class ChangedLayer:
 
 
 LayerSource: TypeAlias = BuiltInLayer | ModelLayer | OwnLayer | ChangedLayer
+
+
+@dataclass(frozen=True)
+class LayerWeight(Source):
+    """The weight of a layer as a tensor of the Lab, which weights its error by the layer's inputs.
+
+    >>> weight = parse_weight("weight_of(builtin(name=loud_weight))")
+    >>> weight.shape, weight.tensor()[1, 2].item()
+    ((4, 4), 7.0)
+    >>> weight.own_edit((0, 1), 2.5).link_text()
+    'weight_of(changed(builtin(name=loud_weight),w0.1=2.5))'
+    """
+
+    layer: LayerSource
+    id: ClassVar[str] = "weight_of"
+    kind: ClassVar[str] = "file"
+    finite: ClassVar[bool] = False
+
+    @property
+    def shape(self) -> Shape:
+        _, inputs, outputs = self.layer.shape
+        return outputs, inputs
+
+    def problems(self) -> Iterator[QuantVizError]:
+        yield from self.layer.problems()
+
+    def tensor(self) -> torch.Tensor:
+        from quantviz.streaming.regions import read_whole
+        from quantviz.tensors.conversion import torch_dtype
+
+        stored = self.open()
+        return read_whole(stored).to(torch_dtype(stored.dtype))
+
+    def open(self, at_hand: AtHand = AtHand()) -> Stored:  # noqa: B008 (it holds nothing)
+        from quantviz.tensors.lazy import as_stored
+
+        return as_stored(self.layer.open(at_hand).weight)[0]
+
+    def title(self, language: str) -> str:
+        return text("layers.weight_of", language, name=self.layer.title(language))
+
+    @property
+    def key(self) -> str:
+        return f"{self.id}({self.layer.key})"
+
+    @property
+    def shared(self) -> bool:
+        return all(part.shared for part in self.layer.parts)
+
+    def link_text(self) -> str:
+        return f"{self.id}({write_layer(self.layer)})"
+
+    def link_problem(self) -> QuantVizError | None:
+        return next(filter(None, (part.link_problem() for part in self.layer.parts)), None)
+
+    def code(self, large: bool, language: str) -> list[str] | None:
+        if self.link_problem():
+            return None
+        form = write_layer(self.layer)
+        return [
+            "from quantviz.lab.layer_sources import parse_layer",
+            f"x = parse_layer({form!r}).open().weight",
+        ]
+
+    def own_edit(self, cell: Shape, value: float | None) -> Source:
+        changes = self.layer.changes if isinstance(self.layer, ChangedLayer) else Changes()
+        others = tuple(each for each in changes.weights if each[:2] != cell)
+        changes = replace(changes, weights=others)
+        if value is not None:
+            changes = changes.with_weight(cell[0], cell[1], value)
+        return LayerWeight(ChangedLayer.of(self.layer, changes))
+
+
+def parse_weight(form: str, *, present: bool = True) -> Source:
+    """Return the source written as `form`: a layer's weight, or a tensor as `parse_source` reads it.
+
+    Raises:
+        QuantVizError: As there, or the form of the layer is none.
+    """
+    name, _, inner = form.partition("(")
+    if name == LayerWeight.id and inner.endswith(")"):
+        return LayerWeight(parse_layer(inner[:-1], present=present))
+    return parse_source(form, present=present)
 
 
 def parse_layer(form: str, *, present: bool = True) -> LayerSource:

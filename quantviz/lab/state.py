@@ -15,13 +15,14 @@ from types import MappingProxyType
 from typing import Any, TypeVar
 
 from quantviz.errors import Note, QuantVizError
+from quantviz.lab.layer_sources import parse_weight
 from quantviz.lab.scenarios import FIRST, SCENARIOS
 from quantviz.schemes import text_form
 from quantviz.schemes.conventions import CONVENTIONS
 from quantviz.schemes.granularity import Shape
 from quantviz.schemes.mended import AboutTensor, mends_since
 from quantviz.schemes.scheme import Scheme
-from quantviz.sources import Source, parse_source, write_source
+from quantviz.sources import Source, write_source
 from quantviz.tensors.views import ERROR_RANGES, ERROR_VIEWS, MOST_WHOLE, POOLS, SCOPES, VALUE_SCALES, View
 
 #: Conventions that the present one is compared with: every other one, or one by its id.
@@ -231,7 +232,7 @@ def read_link(
     first = opening()
     if params.get("v", VERSION) not in VERSIONS:
         parts.problems.append(QuantVizError("link.version", got=params["v"], known=", ".join(VERSIONS)))
-    source = parts.read("t", lambda form: parse_source(form, present=present), first.source)
+    source = parts.read("t", lambda form: parse_weight(form, present=present), first.source)
     shape = source.shape
     same = source.unedited == first.source
     lost = bool(parts.problems)

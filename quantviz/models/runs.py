@@ -195,7 +195,7 @@ class RunComparison(Picklable):
                     "runs.logits",
                     run=label,
                     tensor=each.name,
-                    kl=_kl(each.kl),
+                    kl=f"{each.kl:.4g}".replace("e-0", "e-").replace("-", "−"),
                     same=f"{100 * each.same_top:.4g} %",
                 )
         for status in STATUSES[1:]:
@@ -323,16 +323,6 @@ def _reason(each: TensorDifference, language: str) -> str:
         return ""
     shapes = {"shape": each.shape, "run_shape": each.run_shape, "count": each.not_finite}
     return text(f"runs.reasons.{each.status}", language, **shapes)
-
-
-def _kl(value: float) -> str:
-    """Return a divergence in a sentence, its exponent as people write it.
-
-    >>> _kl(0.25), _kl(1.25e-7), _kl(0.0)
-    ('0.25', '1.25e−7', '0')
-    """
-    digits, marked, exponent = f"{value + 0.0:.4g}".partition("e")
-    return f"{digits}e{int(exponent)}".replace("-", "−") if marked else digits
 
 
 def _db(value: float) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
 from collections.abc import Iterator
@@ -79,6 +80,14 @@ class Frame:
     @property
     def col_edges(self) -> Array:
         return self.line_edges if self.turned else self.cell_edges
+
+    def split(self, axis: int) -> Frame:
+        """Return the frame with a pixel for each row (axis 0) or each column (axis 1) of the patch."""
+        edges = (self.row_edges, self.col_edges)[axis]
+        along = np.arange(edges[0], edges[-1] + 1)
+        if (axis == 0) == self.turned:
+            return dataclasses.replace(self, cell_edges=along)
+        return dataclasses.replace(self, line_edges=along)
 
     @property
     def strides(self) -> tuple[int, int, int]:

@@ -5,12 +5,14 @@ Everything is read a part at a time: nothing as large as the tensor is allocated
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 import torch
 
@@ -57,6 +59,14 @@ class Overview:
     row_edges: Array
     col_edges: Array
     how: str
+    #: The loudness of the cell whose error is shown, float32 (h, w); None where errors are not weighted.
+    loudness: Array | None = None
+
+    @property
+    def quiet(self) -> Array | None:
+        """Return 1 over the loudness, inf where that is 0; None where errors are not weighted."""
+        with np.errstate(divide="ignore"):
+            return None if self.loudness is None else 1 / self.loudness
 
 
 def overview(
@@ -123,6 +133,35 @@ def _largest_errors(x: Stored, frame: Frame, coder: Coder) -> tuple[Array, Array
 
     shared_out(add, frame.parts(at_once))
     return pool.result()
+
+
+def weighted(
+    seen: Overview,
+    x: Stored,
+    scheme: Scheme,
+    qparams: QParams,
+    patch: Patch,
+    view: View,
+    loudness: tuple[Array, int],
+) -> Overview:
+    """Return a picture of "largest" cells whose errors are those of largest magnitude times a number, which
+    `loudness` has for each row (axis 0) or column (axis 1) of the patch, float32.
+
+    All cells of a line have the same number: of each line the largest error is found as without numbers.
+    """
+    numbers, axis = loudness
+    frame = Frame.of(x.shape, patch, (len(seen.row_edges) - 1, len(seen.col_edges) - 1), view)
+    errors, at = _largest_errors(x, frame.split(axis), Coder(scheme, qparams, x.shape))
+    edges = (seen.row_edges - patch.top, seen.col_edges - patch.left)[axis]
+    of_lines, places = (np.moveaxis(each, axis, 0) for each in (errors, at))
+    sizes = np.nan_to_num(np.abs(of_lines) * numbers[:, None], nan=-1, posinf=np.inf)
+    chosen = np.stack([start + sizes[start:stop].argmax(0) for start, stop in itertools.pairwise(edges)])
+    inside = chosen - edges[:-1, None]
+    along = np.take_along_axis(places, chosen, 0).astype(np.int64)
+    place = along * np.diff(edges)[:, None] + inside if axis else inside * np.diff(seen.col_edges) + along
+    found = (np.take_along_axis(of_lines, chosen, 0), place.astype(np.uint32), numbers[chosen])
+    error, error_at, loud = (np.ascontiguousarray(np.moveaxis(each, 0, axis)) for each in found)
+    return dataclasses.replace(seen, error=error, error_at=error_at, loudness=loud)
 
 
 def _averages(

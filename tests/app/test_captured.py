@@ -43,6 +43,11 @@ def layers():
 def file(tmp_path_factory):
     path = tmp_path_factory.mktemp("captures") / "layers.safetensors"
     layers().save(path)
+    loud = drawn(16, 600, seed=8)
+    loud[:, 401] *= 50
+    Layers((Captured("wide", "linear", drawn(500, 600, seed=7), loud, None, 16),), ()).save(
+        path.with_name("wide.safetensors")
+    )
     return path
 
 
@@ -95,6 +100,15 @@ def test_the_lab_weights_the_error_of_a_captured_weight_by_its_inputs(file, monk
     rms = layer.inputs.double().square().mean(0).sqrt()
     np.testing.assert_allclose(panels(at)[3], result(at).error * rms, rtol=1e-5)
     assert "√H" in " ".join(each.value for each in at.caption)
+    # So it is where a pixel stands for many cells.
+    at = opened(
+        t=write_source(LocalTensor.of("wide.safetensors", "wide.weight")), s=scheme, e="seen", lang="en"
+    )
+    assert "rms of its inputs, largest of" in chart(at, "panels_chart").proto.spec
+    assert "√H" in " ".join(each.value for each in at.caption)
+    at = opened(**address(at), p="rms")
+    assert "error |x" in chart(at, "panels_chart").proto.spec
+    assert "can only show the error itself" in " ".join(each.value for each in at.caption)
     # Of a tensor without inputs the error is shown as it is.
     at = opened(t="normal(rows=4,cols=4,seed=1)", s=scheme, e="seen", lang="en")
     np.testing.assert_array_equal(panels(at)[3], result(at).error)

@@ -27,7 +27,7 @@ from quantviz.ui.layers.words import percent
 from tests.helpers.importance_file import write_dat
 from tests.helpers.messages import components, events_of, send
 from tests.helpers.sample import sample_of
-from tests.helpers.session import address, chart, decoded, healthy, opened
+from tests.helpers.session import address, chart, decoded, healthy, opened, panels
 
 PAGE = "pages/explore/layers.py"
 
@@ -455,3 +455,33 @@ def test_smoothquant_leads_to_a_layer_that_it_makes_worse():
     assert not problems
     assert worse.source == BuiltInLayer("minilm_0_output")
     assert worse.pair.schemes() == (RECIPES["int8_per_row"], RECIPES["int8_per_tensor"])
+
+
+def test_the_lab_weights_the_error_of_any_layers_weight_by_its_inputs(tmp_path):
+    at = page()
+    at.segmented_control(key="layers_tab_choice").set_value("channels").run()
+    layer = BuiltInLayer("loud_input").open()
+    rms = layer.inputs.double().square().mean(0).sqrt()
+
+    def weighted(at):
+        at.button(key="layers_in_lab").click().run()
+        assert "√H" in " ".join(each.value for each in healthy(at).caption)
+        return panels(at)[3]
+
+    expected = result_of("loud_input").weights.changes(slice(None)) * rms
+    np.testing.assert_allclose(weighted(at), expected, rtol=1e-5)
+    assert address(at)["t"] == "weight_of(builtin(name=loud_input))"
+    again = opened(**address(at))
+    np.testing.assert_array_equal(panels(again)[3], panels(at)[3])
+    # Those of an upload stay in the session.
+    file = tmp_path / "layers.safetensors"
+    write_capture(file, [Captured("up", "linear", drawn_inputs(6, 4), drawn_inputs(12, 4))])
+    at = with_more(page("course_w8a32", w="int8_per_row", a="int8_per_row"))
+    at.button_group(key="layers_own_weight").set_value("capture").run()
+    give(at, "capture", "layers.safetensors", file.read_bytes())
+    at.button(key="layers_own_open").click().run()
+    at.segmented_control(key="layers_tab_choice").set_value("channels").run()
+    rms = drawn_inputs(12, 4).double().square().mean(0).sqrt()
+    error = qv.quantize(drawn_inputs(6, 4), "int8_per_row").error
+    np.testing.assert_allclose(weighted(at), error * rms, rtol=1e-5)
+    assert address(at)["t"] == "upload"

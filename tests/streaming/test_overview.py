@@ -18,7 +18,7 @@ from quantviz.quantization.grids import GRIDS
 from quantviz.quantization.result import steps_of_error
 from quantviz.streaming import limits, ranges, regions, surveying, value_distribution
 from quantviz.streaming.frames import Patch
-from quantviz.streaming.overview import overview, pooled
+from quantviz.streaming.overview import overview, pooled, weighted
 from quantviz.streaming.surveying import survey, worst_blocks, worst_cells, worst_lines
 from quantviz.streaming.threads import THREADS_VARIABLE
 from quantviz.tensors import blocks
@@ -438,3 +438,28 @@ def test_the_spread_is_that_of_the_sorted_magnitudes(count):
 
 def test_a_tensor_of_zeros_has_no_spread():
     assert value_distribution.spread(InMemory(torch.zeros(5, 5))) == value_distribution.Spread(0.0, 0.0)
+
+
+@pytest.mark.parametrize(("rows", "cols"), [(0, 1), (1, 0)])
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("scheme", ["int4_per_tensor", "int8_per_row", "nf4_64"])
+def test_a_weighted_error_is_the_largest_of_its_pixel(rows, cols, axis, scheme):
+    x = normal(37, 64, seed=3, ties=False)
+    view = View(rows, cols, (0, 0))
+    error = qv.quantize(x, scheme).error
+    error = (error if rows == 0 else error.T).numpy()
+    patch = Patch(2, 5, 21, 30)
+    loudness = np.float32([0, 100, 0.01, 3] * 8)[: (patch.rows, patch.cols)[axis]]
+    weights = loudness[:, None] if axis == 0 else loudness
+    scheme = qv.RECIPES[scheme]
+    taken = (InMemory(x), scheme, qv.choose_qparams(x, scheme), patch)
+    seen = weighted(overview(*taken, (6, 7), view=view), *taken, view, (loudness, axis))
+    window = np.zeros(error.shape)
+    window[2:23, 5:35] = np.abs(error[2:23, 5:35]) * weights
+    tops, lefts, pixels = pixel_blocks(window, patch, (6, 7))
+    for i, j in itertools.product(range(6), range(7)):
+        row, col = divmod(int(seen.error_at[i, j]), lefts[j + 1] - lefts[j])
+        at = (tops[i] + row, lefts[j] + col)
+        assert window[at] == pixels[i][j].max()
+        assert seen.error[i, j] == error[at]
+        assert seen.loudness[i, j] == loudness[at[axis] - (2, 5)[axis]]

@@ -357,7 +357,8 @@ export class Hand {
     if (!bridge?.gd || !data.places) return;
     const sent = bridge.cells?.sent ?? bridge.cells;
     // A mean of cells is not made here.
-    const pooled = sent?.how === "largest";
+    // A weighted error is not that of the largest one: the server finds it.
+    const pooled = sent?.how === "largest" && !sent.quiet;
     if (!sent || (sent.how && !pooled)) return;
     if (!pooled && sent.rows * sent.cols !== data.places.length) return;
     const live = pooled

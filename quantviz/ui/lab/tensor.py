@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 import streamlit as st
 
 from quantviz.errors import Note, QuantVizError
+from quantviz.lab.layer_sources import LayerWeight
 from quantviz.lab.state import LabState
 from quantviz.schemes.arithmetic import HALVES
 from quantviz.schemes.scheme import Scheme
@@ -186,16 +187,20 @@ def study_of(state: LabState, scheme: Scheme | None = None) -> Study:
 
 
 def inputs_of(source: Source, most: int | None = None) -> torch.Tensor | None:
-    """Return the inputs of a captured weight, float32 (tokens, inputs): of at most so many elements evenly
-    spaced tokens. None of any other tensor.
+    """Return the inputs of the weight of a layer, captured or not, float32 (tokens, inputs): of at most so
+    many elements evenly spaced tokens. None of any other tensor.
     """
     import torch
 
     from quantviz.layers.captures import inputs_beside
     from quantviz.streaming.regions import read_whole
+    from quantviz.tensors.lazy import as_stored
 
-    listed = source.unedited.listed(at_hand())
+    weight = source.unedited
+    listed = weight.listed(at_hand())
     inputs = inputs_beside(*listed) if listed else None
+    if isinstance(weight, LayerWeight):
+        inputs, _ = as_stored(weight.layer.open(at_hand()).inputs)
     if inputs is None or most is None or inputs.count <= most:
         return None if inputs is None else read_whole(inputs)
     every = -(-inputs.count // most)
@@ -203,11 +208,11 @@ def inputs_of(source: Source, most: int | None = None) -> torch.Tensor | None:
 
 
 def loudness_of(source: Source) -> npt.NDArray[np.float32] | None:
-    """Return the root mean square of each input channel of a captured weight, float32 (inputs,); None of any
-    other tensor.
+    """Return the root mean square of each input channel of the weight of a layer, captured or not, float32
+    (inputs,); None of any other tensor.
     """
     weight = source.unedited
-    if weight.checkpoint is None:
+    if weight.checkpoint is None and not isinstance(weight, LayerWeight):
         return None
 
     def make() -> npt.NDArray[np.float32] | None:

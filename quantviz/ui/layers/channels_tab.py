@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING
 import streamlit as st
 
 from quantviz.figures.numbers import short_number
-from quantviz.lab.layer_sources import OwnLayer
+from quantviz.lab.layer_sources import LayerWeight
 from quantviz.lab.layer_state import LayerState
-from quantviz.sources import Source, write_source
+from quantviz.lab.state import LabState
+from quantviz.schemes.scheme import Scheme
+from quantviz.tensors.views import View
 from quantviz.ui.components.choice import show_button, switch
 from quantviz.ui.components.small_parts import show_plot
 from quantviz.ui.layers.words import share_of
+from quantviz.ui.shell import session
 from quantviz.ui.shell.address import turn_to
 from quantviz.ui.shell.words import language, plain, say, sentences, theme
 
@@ -47,20 +50,16 @@ def show_channels(seen: SeenLayer, state: LayerState) -> None:
     )
     show_plot(figure, "layers_channels", say(f"layers.channels.{mirrored}_alt"))
     st.caption(say(f"layers.channels.{mirrored}_help"))
-    source = state.source
-    if isinstance(source, OwnLayer) and source.weight.checkpoint is not None:
-        _show_door(source.weight, state)
+    show_button(say("layers.channels.in_lab"), "layers_in_lab", lambda: _open_in_lab(state))
 
 
-def _show_door(weight: Source, state: LayerState) -> None:
-    """Show the way into the Lab, where the weight's error is weighted by what the layer sees."""
-
-    def open_in_lab() -> None:
-        scheme, _ = state.pair.schemes()
-        place = {"t": write_source(weight), "e": "seen"}
-        turn_to(_LAB, place if scheme is None else {**place, "s": str(scheme)})
-
-    show_button(say("layers.channels.in_lab"), "layers_in_lab", open_in_lab)
+def _open_in_lab(state: LayerState) -> None:
+    """Open the weight in the Lab, where its error is weighted by what the layer sees."""
+    scheme, _ = state.pair.schemes()
+    weight = LayerWeight(state.source)
+    view = View.of(weight.shape)
+    session.put_in_lab(LabState(weight, scheme or Scheme("int8"), view, (0, 0), error_view="seen"))
+    turn_to(_LAB)
 
 
 def _loud_words(channels: Channels) -> str:

@@ -121,7 +121,7 @@ def panels_of(study: Study, state: LabState, end: float | None, width: float) ->
 
 def _linear_panels(study: Study, state: LabState, end: float | None, width: float) -> PanelsData:
     from quantviz.figures.arrangement import pixels_for
-    from quantviz.figures.panels_data import POOLED_ERROR_VIEWS, overview_panels, result_panels
+    from quantviz.figures.panels_data import overview_panels, result_panels
     from quantviz.streaming.frames import Patch
 
     view = state.view
@@ -130,46 +130,58 @@ def _linear_panels(study: Study, state: LabState, end: float | None, width: floa
     seen = view.size(shape)
     ends = (study.facts.lo, study.facts.hi)
     pixels = pixels_for(width, matrix, seen)
+    error_view = error_view_of(state, pooled=pixels != seen)
+    loudness = _loudness_in_view(state) if error_view == "seen" else None
     if pixels == seen:
         return result_panels(
             study.result or study.part(view.index_of(shape)),
             view=view,
-            error_view=error_view_of(state),
+            error_view=error_view,
             error_range=end,
             whole=None if study.result else shape,
             value_range=ends,
-            quiet=_quiet_cells(state),
+            quiet=None if loudness is None else _quiet_cells(*loudness, seen),
         )
-    pooled = study.overview(Patch(view.top, view.left, *seen), pixels, state.pool, view)
-    error_view = error_view_of(state)
-    error_view = error_view if error_view in POOLED_ERROR_VIEWS else POOLED_ERROR_VIEWS[0]
+    pooled = study.overview(Patch(view.top, view.left, *seen), pixels, state.pool, view, loudness)
     return overview_panels(
         pooled, scheme=state.scheme, matrix=matrix, value_range=ends, error_view=error_view, error_range=end
     )
 
 
-def error_view_of(state: LabState) -> str:
-    """Return how the error is shown: weighted by its inputs only where these are known."""
-    without_inputs = state.error_view == "seen" and loudness_of(state.source) is None
-    return "signed" if without_inputs else state.error_view
+def error_view_of(state: LabState, *, pooled: bool) -> str:
+    """Return how the error is shown: weighted by its inputs only where these are known, and of a pixel that
+    stands for many cells only in a way that it has.
+    """
+    view = state.error_view
+    possible = not pooled or ERROR_VIEWS[view].pooled
+    if view == "seen":
+        possible = loudness_of(state.source) is not None and (not pooled or state.pool == "largest")
+    return view if possible else "signed"
 
 
-def _quiet_cells(state: LabState) -> npt.NDArray[np.float32] | None:
-    """Return 1 over the root mean square of the inputs of each cell in view, float32; None where it is not
-    shown. An input channel that is always 0 makes no error: its cells are infinitely quiet.
+def _loudness_in_view(state: LabState) -> tuple[npt.NDArray[np.float32], int]:
+    """Return the root mean square of the inputs of each line of cells in view, float32, and which lines these
+    are: 0 for rows, 1 for columns.
+    """
+    view = state.view
+    rows, cols = view.size(state.source.shape)
+    across = view.cols == 1
+    first, count = (view.left, cols) if across else (view.top, rows)
+    loudness = cast("npt.NDArray[np.float32]", loudness_of(state.source))
+    return loudness[first : first + count], int(across)
+
+
+def _quiet_cells(
+    loudness: npt.NDArray[np.float32], axis: int, seen: tuple[int, int]
+) -> npt.NDArray[np.float32]:
+    """Return 1 over the root mean square of the inputs of each cell in view, float32. An input channel that
+    is always 0 makes no error: its cells are infinitely quiet.
     """
     import numpy as np
 
-    if error_view_of(state) != "seen":
-        return None
-    view = state.view
-    rows, cols = view.size(state.source.shape)
     with np.errstate(divide="ignore"):
-        quiet = 1 / cast("npt.NDArray[np.float32]", loudness_of(state.source))
-    across = view.cols == 1
-    first, count = (view.left, cols) if across else (view.top, rows)
-    line = quiet[first : first + count]
-    return np.ascontiguousarray(np.broadcast_to(line if across else line[:, None], (rows, cols)))
+        quiet = 1 / loudness
+    return np.ascontiguousarray(np.broadcast_to(quiet if axis else quiet[:, None], seen))
 
 
 def linked_place(key: str, bridge: Any, panels: Any, group: str | None = None) -> PanelsPlace:
@@ -196,7 +208,7 @@ def linked_place(key: str, bridge: Any, panels: Any, group: str | None = None) -
 def error_end(study: Study, state: LabState) -> float | None:
     """Return the end of the error's colours; none to fit them to this error."""
     if _has_fixed_end(state):
-        return ERROR_VIEWS[error_view_of(state)].end
+        return ERROR_VIEWS[error_view_of(state, pooled=is_pooled(state))].end
     if state.error_range == "fit":
         return None
     if state.error_range == "half_step":
@@ -210,7 +222,7 @@ def error_end(study: Study, state: LabState) -> float | None:
 
 
 def _has_fixed_end(state: LabState) -> bool:
-    return not ERROR_VIEWS[error_view_of(state)].pooled and not is_pooled(state)
+    return not ERROR_VIEWS[error_view_of(state, pooled=is_pooled(state))].pooled
 
 
 def is_pooled(state: LabState) -> bool:
@@ -231,10 +243,12 @@ def show_error_choices(state: LabState) -> None:
     known = loudness_of(state.source) is not None
     offered = [name for name in ERROR_VIEWS if name != "seen" or known or state.error_view == name]
     choose_field(state, "error_view", say("error.view"), offered, "error.views")
-    if not ERROR_VIEWS[state.error_view].pooled and is_pooled(state):
+    if state.error_view == "seen" and not known:
+        st.caption(say("error.seen_unknown"))
+    elif error_view_of(state, pooled=is_pooled(state)) != state.error_view:
         st.caption(say("error.of_one_cell"))
     elif state.error_view == "seen":
-        st.caption(say("error.seen" if known else "error.seen_unknown"))
+        st.caption(say("error.seen"))
     fixed = _has_fixed_end(state)
     about = say("error.range_fixed") if fixed else None
     label = say("error.range")
