@@ -115,7 +115,7 @@ class ChainWork:
         if found.trace is not None:
             self._traces[method] = found.trace
         self._bits += found.extra_bits
-        self._notes += found.notes
+        self._notes += [note for note in found.notes if note not in self._notes]
 
     def _rounded(self) -> Rounded | None:
         method = self.chain.rounding

@@ -71,6 +71,12 @@ class Task:
             raise QuantVizError("method.no_weight_scheme")
         return self.weights
 
+    @property
+    def few_tokens(self) -> tuple[Note, ...]:
+        """Return the note that the tokens are fewer than the inputs, so that fitting them says little."""
+        tokens, inputs, _ = self.shape
+        return (Note.of("method_few_tokens", tokens=tokens, inputs=inputs),) if tokens < inputs else ()
+
     @cached_property
     def values(self) -> torch.Tensor:
         """Return W as the reference quantizes it, float32."""

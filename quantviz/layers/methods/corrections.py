@@ -89,7 +89,8 @@ class LowRank(CorrectionMethod):
         outputs, inputs = task.w.shape
         bits = rank * (outputs + inputs) * FACTOR_BITS / (outputs * inputs)
         trace = LowRankTrace(task.w, error, weighting, rank, weighted, signal)
-        return Correction(product, extra_bits=bits, trace=trace)
+        notes = task.few_tokens if self.weighting == "optimum" else ()
+        return Correction(product, extra_bits=bits, trace=trace, notes=notes)
 
     def _weighting(self, task: Task) -> tuple[torch.Tensor, torch.Tensor]:
         """Return S and its inverse: a number for each input channel, or a matrix, float64."""

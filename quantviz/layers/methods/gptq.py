@@ -294,10 +294,7 @@ def _result(
 
 
 def _notes(task: Task, dead: torch.Tensor) -> tuple[Note, ...]:
-    tokens, inputs, _ = task.shape
-    notes = []
-    if tokens < inputs:
-        notes.append(Note.of("method_few_tokens", tokens=tokens, inputs=inputs))
+    notes = list(task.few_tokens)
     if bool(dead.any()):
         notes.append(Note.of("method_dead_channels", count=int(dead.sum())))
     return tuple(notes)

@@ -252,7 +252,8 @@ class _Best:
         steps, errors, undecided = (torch.tensor(each, dtype=torch.float64) for each in looks)
         flipped = self._kept.q != self._choices.nearest.q
         trace = LearningTrace(steps.to(torch.int64), errors, undecided, flipped)
-        return Rounded(dataclasses.replace(self._kept, own_codes=True), trace)
+        found = dataclasses.replace(self._kept, own_codes=True)
+        return Rounded(found, trace, notes=self._choices.task.few_tokens)
 
     def _take(self, step: int, result: QuantResult, undecided: float) -> None:
         error = self._choices.task.output_error(result.x_hat)

@@ -140,8 +140,9 @@ def method_name(form: str) -> str:
     names = []
     for part in split_outside_parentheses(form, "+"):
         name, fields = read_head(part.strip())
-        values = ", ".join(_said_field(field, value) for field, value in fields.items())
-        names.append(_name_of("layers.methods", name) + (f" ({values})" if values else ""))
+        values = say("cell.then_comma").join(_said_field(field, value) for field, value in fields.items())
+        name = _name_of("layers.methods", name)
+        names.append(say("layers.method.with_fields", name=name, fields=values) if values else name)
     return " + ".join(names)
 
 

@@ -76,6 +76,18 @@ def test_without_a_move_the_rounding_is_the_references_to_the_bit(scheme):
     assert torch.equal(same.x_hat, start.x_hat)
 
 
+@pytest.mark.parametrize(
+    "name", ["gptq", "adaround(steps=2)", "signround(steps=2)", "gptq+low_rank", "low_rank"]
+)
+def test_a_fit_to_fewer_tokens_than_inputs_is_said_once(name):
+    def said(x, method):
+        return [note.key for note in qv.layer(W, x, "int4_g32", None, method=method).applied.notes]
+
+    assert said(X[:20], name).count("method_few_tokens") == 1
+    assert "method_few_tokens" not in said(X, name)
+    assert "method_few_tokens" not in said(X[:20], "low_rank(weighting=none)")
+
+
 @pytest.mark.parametrize("name", ["adaround", "signround"])
 def test_a_format_without_whole_codes_is_refused(name):
     with pytest.raises(qv.QuantVizError) as caught:
