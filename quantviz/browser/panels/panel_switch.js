@@ -50,12 +50,13 @@ function showPressed(bridge) {
   }
 }
 
-function switchRules({ line, font, text }, enlarged) {
+// The page's own colours change with its theme at once.
+function switchRules({ font }, enlarged) {
   return `
-    .qv-panel-switch { display: flex; border: 1px solid ${line}; border-radius: 8px; overflow: hidden;
+    .qv-panel-switch { display: flex; border: 1px solid var(--qv-line); border-radius: 8px; overflow: hidden;
       font: ${14 * enlarged}px ${font}; }
     .qv-panel-switch button { flex: 1; min-height: 44px; border: 0; font: inherit; cursor: pointer;
-      background: transparent; color: ${text}; }
+      background: transparent; color: var(--qv-text); }
     .qv-panel-switch button[aria-pressed=true] { background: var(--qv-tint); color: var(--qv-on-tint);
       box-shadow: inset 0 0 0 1px var(--qv-accent); font-weight: 600; }
     .qv-panel-switch button:disabled { opacity: 0.55; }

@@ -21,7 +21,7 @@ from quantviz.schemes.granularity import Shape
 from quantviz.schemes.scheme import Scheme
 from quantviz.sources.layouts import QuantizedWeight
 from quantviz.streaming.comparing import Added, Band, Compared, Scales, compared, scales_of_rows
-from quantviz.streaming.threads import InOrder, default_threads, shared_out
+from quantviz.streaming.threads import InOrder, default_threads, runs_between, shared_out
 
 #: Outcome in the account by the status of a tensor's audit: a quantized one was compared; it is not the same
 #: weight; one that is not quantized is the original, rounded to its dtype, or is not; it has a problem, or
@@ -41,6 +41,8 @@ BECAME_OF: Mapping[str, Became] = MappingProxyType(
 STATUSES = tuple(BECAME_OF)
 #: Elements of a weight that is read as a whole, where a band's parts of it lie far apart.
 _MOST_HELD = 2**26
+#: Elements whose errors are summed together without codes: in float64 they take some twelve times as much.
+_TOGETHER = 2**18
 #: Threads that compare one tensor: each has a band with its codes and values, some 100 MB.
 _THREADS = 4
 #: Ways in which codes can have been chosen.
@@ -222,7 +224,10 @@ class _Errors:
         """Join the next rows of the original and of the tensor."""
         self._originals.take(x)
         self._values.take(x_hat)
-        self.add(_moments(x, x_hat))
+        own = x.flatten()
+        other = x_hat.flatten()
+        for start, stop in runs_between(own.numel(), _TOGETHER):
+            self.add(_moments(own[start:stop], other[start:stop]))
 
     def add(self, moments: Moments) -> None:
         """Join the moments of the next rows."""
