@@ -91,8 +91,10 @@ class OwnLayer:
         return Captured(self.weight.stem, "linear", weight, inputs, bias, self.inputs.shape[0])
 
     def title(self, language: str) -> str:
-        """Return the layer's name for people: those of its weight and its inputs."""
-        return f"{self.weight.title(language)} × {self.inputs.title(language)}"
+        """Return the layer's name for people: that of a captured one, else those of its weight and inputs."""
+        weight, inputs = (part.title(language) for part in (self.weight, self.inputs))
+        layer = weight.removesuffix(".weight")
+        return layer if inputs == f"{layer}.inputs" else f"{weight} × {inputs}"
 
 
 @dataclass(frozen=True)

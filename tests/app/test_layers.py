@@ -298,6 +298,7 @@ def test_a_layer_of_a_capture_in_the_servers_folder_travels_in_the_link(tmp_path
     at.selectbox(key="layers_own_capture_file").set_value("layers.safetensors").run()
     at.button(key="layers_own_open").click().run()
     assert error_shown(layer.weight, layer.inputs) in numbers(healthy(at))
+    assert at.selectbox(key="layers_layer").options[-1] == "layers.safetensors · b.down"
     assert numbers(healthy(opened(PAGE, **address(at)))) == numbers(at)
 
 

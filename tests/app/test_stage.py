@@ -88,12 +88,12 @@ def test_finer_scales_that_bring_less_than_their_bits_are_not_offered():
     )
     assert at.button(key="range_use").label == "Use this range"
     assert len(told(at)) == 1
-    # A codebook fitted to the weight, and from there to a format with a scale of its own again.
-    x = result(at).x
+    # A codebook fitted to the weight in units of each column's scale, and from there to another format.
+    before = result(at)
     healthy(at.button(key="range_codebook").click().run())
-    assert result(at).scheme == qv.fit_codebook(x, "int4_per_tensor")
+    assert result(at).scheme == qv.fit_codebook(before.x, before.scheme)
     healthy(at.selectbox(key="format").set_value("nf4").run())
-    assert str(result(at).scheme) == "nf4,symmetric,per_tensor,min_max,course"
+    assert str(result(at).scheme) == "nf4,symmetric,per_channel(axis=1),min_max,course"
 
 
 def test_the_opening_says_that_a_scale_for_each_column_brings_most_and_offers_what_a_kernel_runs():

@@ -206,7 +206,7 @@ function paintSpread({ plot, now, context, width, height, colors }) {
   context.fillStyle = colors.muted;
   for (const value of [-6, -3, 0, 3, 6]) {
     context.textAlign = "center";
-    context.fillText(value, x(value), height - 3);
+    context.fillText(String(value).replace("-", "−"), x(value), height - 3);
   }
 }
 

@@ -17,7 +17,7 @@ from quantviz.ui.components.small_parts import show_plot
 from quantviz.ui.layers.dial import curve_plot, decay_plot, mirrored_plot, show_dial, spread_plot
 from quantviz.ui.layers.state import SeenLayer, change_state, errors_of_chains, kept_fact, seen_layer
 from quantviz.ui.layers.words import percent, show_sentence
-from quantviz.ui.shell.words import language, plain, say, theme
+from quantviz.ui.shell.words import language, say, theme
 
 if TYPE_CHECKING:
     import torch
@@ -181,19 +181,17 @@ def show_rotation(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> 
         offered["block"] = (blocks, trace.block)
     if chain_field(state, "rotation", "kind") == "hadamard" and can_turn_by_angle(trace.block):
         offered["angle"] = (_ANGLES, chain_field(state, "rotation", "angle"))
-    st.markdown(plain(_turned_words(seen, state)))
-    columns = st.columns(max(len(offered), 1), gap="small")
+    show_sentence(_turned_words(seen, state))
     # Of a large layer only the present state is computed.
     alone = inputs * (tokens + outputs) > _MOST_TURNED
-    for column, (field, (values, now)) in zip(columns, offered.items(), strict=True):
-        with column:
-            if alone:
-                slide_field(state, "rotation", field, values, now)
-            else:
-                every = sorted(values, reverse=True)
-                step = math.ceil(len(every) / _MOST_TURNS)
-                stops = sorted({*every[::step], every[-1], now})
-                _show_turning(state, field, now, _traces_of_turns(seen, state, field, stops))
+    for field, (values, now) in offered.items():
+        if alone:
+            slide_field(state, "rotation", field, values, now)
+        else:
+            every = sorted(values, reverse=True)
+            step = math.ceil(len(every) / _MOST_TURNS)
+            stops = sorted({*every[::step], every[-1], now})
+            _show_turning(state, field, now, _traces_of_turns(seen, state, field, stops))
     if alone or not offered:
         _show_turning(state, "", 0, {0: trace})
 
