@@ -79,6 +79,7 @@ def buttons(at):
 # ---- whose words choices have -------------------------------------------------------------------
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     "scheme",
     sample_of(

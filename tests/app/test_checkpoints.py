@@ -545,6 +545,7 @@ def compared(at, paths):
     return at.run()
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("language", ["en", "zh"])
 def test_two_files_have_one_verdict_and_a_map_of_what_was_not_read(audited, language):
     at = compared(opened(**PAIR, lang=language).run(), audited)

@@ -177,6 +177,7 @@ def compare_pills(at, purpose):
     return [each for each in at.pills if each.key == f"compare_chosen_{purpose}"]
 
 
+@pytest.mark.nightly
 def test_engines_can_be_left_out():
     state, at = comparing(SCHEMES[0])
     kept = {"course": [], "integer_inference": ["litert"], "microscaling": ["microxcaling"]}
@@ -257,6 +258,7 @@ def maps(at):
     return [decoded(trace["z"]) for trace in spec["data"] if "colorscale" in trace]
 
 
+@pytest.mark.nightly
 def test_where_a_pixel_stands_for_many_cells_the_map_tells_how_many_differ():
     state = (
         opening()
@@ -305,6 +307,7 @@ def test_too_many_places_to_frame_are_mapped_and_counted_instead():
     assert any(f"{int(mask.sum()):,} cells differ" in caption.value for caption in at.caption)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("other", "light", "ways"),
     [
@@ -330,6 +333,7 @@ def test_the_advice_on_too_many_cells_is_what_helps_and_was_not_followed(other, 
     ] == ways
 
 
+@pytest.mark.nightly
 def test_pixels_of_many_cells_say_why_none_is_framed():
     at = opened(opening().with_source(Normal(200, 80)).replace(compared=ALL))
     assert frames(at) is None

@@ -3,12 +3,14 @@
 import io
 
 import numpy as np
+import pytest
 
 from quantviz.ui.lab import tensor
 from quantviz.ui.shell import undo as undo_steps
 from tests.helpers.session import address, healthy, opened, panels
 
 
+@pytest.mark.nightly
 def test_undo_finds_uploads_again(monkeypatch):
     at = opened()
     at.selectbox(key="kind").set_value("file").run()
@@ -49,6 +51,7 @@ def test_undo_finds_uploads_again(monkeypatch):
     redo(6)
 
 
+@pytest.mark.nightly
 def test_undo_reaches_back_many_steps_and_forward_again(monkeypatch):
     assert undo_steps.MOST_STEPS == 50
     monkeypatch.setattr(undo_steps, "MOST_STEPS", 4)

@@ -50,6 +50,7 @@ def log_since(logs, url, earlier):
     return logs[url].read_text(encoding="utf-8")[earlier:]
 
 
+@pytest.mark.nightly
 def test_a_square_of_the_scanned_map_leads_to_the_lab_and_back(new_page, serve, logs, shot):
     url = serve(ROOT / "app.py")
     earlier = logs[url].stat().st_size

@@ -140,11 +140,12 @@ def select(page, server, row, col):
         return page.evaluate(SHOWN)
 
 
-def test_the_server_answers_what_the_browser_has_shown(url, new_page):
+@pytest.mark.parametrize("choices", [CHOICES[:6], pytest.param(CHOICES[6:], marks=pytest.mark.nightly)])
+def test_the_server_answers_what_the_browser_has_shown(url, new_page, choices):
     page = new_page()
     server = HeldServer(page)
     opened(page, url, **write_link(opening(), "en"))
-    try_controls(page, server, CHOICES)
+    try_controls(page, server, choices)
     # In another block, and in that block.
     for row, col in ((5, 2), (5, 3)):
         before = page.evaluate(SHOWN)
@@ -155,6 +156,12 @@ def test_the_server_answers_what_the_browser_has_shown(url, new_page):
         wait_idle(page)
         assert page.evaluate(SHOWN) == at_once, (row, col)
     a_number_that_is_typed_is_shown_at_once(page, server, "cell_row", "2")
+
+
+@pytest.mark.nightly
+def test_so_it_does_with_nan_and_by_rules(url, new_page):
+    page = new_page()
+    server = HeldServer(page)
     # Colours that follow the error say so, and follow it before the server answers.
     clipped = opening().scheme.replace(calibration=Percentile(99.9), nonfinite="clip")
     fitting = opening().with_source(WITH_NAN).replace(error_range="fit", scheme=clipped)

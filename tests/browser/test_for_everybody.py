@@ -102,7 +102,7 @@ LOOKS = sample_of(
         for width in SIZES
         for theme in THEMES
     ),
-    14,
+    10,
 )
 
 

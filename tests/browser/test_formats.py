@@ -195,6 +195,7 @@ def a_format_of_more_than_8_bits_has_too_many_values_for_teeth(page):
     assert not page.locator(".st-key-formats_ruler").count()
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(("language", "theme"), sample_of([("en", "light"), ("zh", "dark")], 1))
 def test_pressing_and_dragging_on_a_laptop(new_page, serve, shot, language, theme):
     page = opened(new_page(1366, 625, theme=theme), f"{serve(APP)}/formats?lang={language}")

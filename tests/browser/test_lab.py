@@ -592,6 +592,7 @@ def choices_in_a_closed_popover_show_the_state_after_later_runs(page):
         assert [radio.is_checked() for radio in radios.all()].index(True) == chosen
 
 
+@pytest.mark.nightly
 def test_a_visit_on_a_phone(new_page, url, shot):
     page = opened(new_page(390, 844, touch=True), url, lang="en")
     a_phone_saves_the_panel_it_shows(page)

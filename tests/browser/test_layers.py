@@ -162,7 +162,13 @@ def test_a_pointer_lights_the_lines_of_an_output_and_a_click_opens_it(new_page, 
     move_a_dial(page, fingers(page) if width < 640 else mouse(page))
 
 
-@pytest.mark.parametrize("more", ["", "&g=litert_ruy&r=relu6&f=uint8", "&g=onednn_avx2"])
+@pytest.mark.parametrize(
+    "more",
+    [
+        "&g=litert_ruy&r=relu6&f=uint8",
+        *(pytest.param(more, marks=pytest.mark.nightly) for more in ("", "&g=onednn_avx2")),
+    ],
+)
 def test_steps_in_integers_follow_the_hand_as_the_server_writes_them(new_page, serve, more):
     page = new_page(1366, 625)
     opened(page, serve(APP), f"&lang=en&w=int8_per_row&a=int8_per_tensor&t=integer&c=2.1{more}")

@@ -639,6 +639,7 @@ def another_comb_glides_to_its_places(page):
         wait_idle(page)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(("width", "theme"), sample_of([(1920, "dark"), (390, "light")], 1))
 def test_from_a_step_to_the_lab_and_back_and_on_paper(new_page, url, shot, width, theme):
     page = opened(new_page(theme=theme), url, l="symmetric", p=1, lang="en", k="shown")

@@ -142,6 +142,7 @@ def test_the_tab_of_each_page_after_an_address_that_is_not_found(new_page, url, 
     a_puzzle_s_tab_does_not_tell_the_bug(page)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("visitors", sample_of(itertools.permutations(("en", "zh")), 1), ids="-".join)
 def test_a_wrong_address_says_so_and_leads_home(new_page, tmp_path, shot, visitors):
     # The first visitor of a process, whom Streamlit tells it in another way, and the second.

@@ -660,8 +660,8 @@ def test_an_audit_goes_on_where_it_was_and_reads_only_what_is_missing(tmp_path, 
         run(report=stopped)
     first, told = compared[:], []
     found, again = run(report=lambda done, count: told.append(done))
-    # Pairs that were begun ahead when it was stopped are not stored.
-    assert 3 <= len(first) <= 5
+    # Pairs that were begun ahead until it was stopped are not stored.
+    assert 3 <= len(first) < len(every)
     assert (told[0], len(again), sorted({*first, *again})) == (3, len(every) - 3, every)
     assert run() == (found, [])
     assert run(outputs_axis={}) == (found, []), "as the command names none"

@@ -334,6 +334,7 @@ for name in sys.argv[1:]:
 """
 
 
+@pytest.mark.nightly
 def test_every_script_runs_in_a_plain_interpreter(tmp_path):
     """Outside the server, from another folder, with nothing but the repository to import from and the file
     that the script asks for.

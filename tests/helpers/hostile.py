@@ -973,7 +973,7 @@ for count in (500_001, 2**63, 2**64 - 1):
     add(f"tensors{count}.gguf", gguf_file([ONE], tensors=count), TOO_MANY)
 for count in (1, 2**32, 2**64 - 1):
     add(f"pairs{count}.gguf", gguf_file([ONE], pairs=count), DAMAGED)
-for kind in (4, 36, 42, 2**31, 2**32 - 1):
+for kind in (4, 36, 43, 2**31, 2**32 - 1):
     add(f"type{kind}.gguf", gguf_file([ONE._replace(kind=kind)]), "file.gguf_type")
 for axes in ((), (1,) * 5, (1,) * 1000):
     add(f"axes{len(axes)}.gguf", gguf_file([ONE._replace(axes=axes)]), DAMAGED)

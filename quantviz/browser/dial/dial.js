@@ -204,10 +204,8 @@ function paintSpread({ plot, now, context, width, height, colors }) {
   );
   context.setLineDash([]);
   context.fillStyle = colors.muted;
-  for (const value of [-6, -3, 0, 3, 6]) {
-    context.textAlign = "center";
-    context.fillText(String(value).replace("-", "−"), x(value), height - 3);
-  }
+  context.textAlign = "center";
+  for (const [value, words] of plot.ticks) context.fillText(words, x(value), height - 3);
 }
 
 // The energy that each rank leaves of several matrices on a logarithmic axis; the present rank is a line.

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from quantviz.browser.packing import pack
+from quantviz.figures.numbers import number
 from quantviz.figures.theme import THEMES
 from quantviz.ui.components.component import component, last_message
 from quantviz.ui.layers.words import percent
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 _SCRIPT = "dial_component"
 #: How many times as far as in the middle of the values bars may reach inside of the picture.
 _BEYOND = 3
+#: Root mean squares that are named below a histogram.
+_TICKS = (-6, -3, 0, 3, 6)
 #: The least share of the energy that is drawn.
 _LEAST_ENERGY = 1e-3
 
@@ -111,6 +114,7 @@ def spread_plot(
         "captions": list(captions),
         "alt": alt,
         "reach": reach,
+        "ticks": [(value, number(value)) for value in _TICKS],
         "least": float(known[known > 0].min()) / 2,
         "most": float(known.max()),
         "names": [
