@@ -2,6 +2,7 @@
 
 import contextlib
 import http.client
+import os
 import socket
 import time
 from pathlib import Path
@@ -39,6 +40,18 @@ def test_a_file_arrives_without_a_pause_before_anybody_has_come():
                 connection.getresponse().read()
                 seconds.append(time.monotonic() - start)
     assert min(seconds[1:]) < 0.02
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="asks Linux what a process has open")
+def test_nothing_else_is_held_open():
+    """Who reads from a pipe waited for ever for its end: the server held a second number of it."""
+    ours, theirs = os.pipe()
+    send_at_once.clear()
+    send_at_once()
+    os.close(theirs)
+    os.set_blocking(ours, False)
+    assert os.read(ours, 1) == b"", "the pipe has ended"
+    os.close(ours)
 
 
 @pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="asks Linux what a process has loaded")

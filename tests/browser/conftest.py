@@ -40,11 +40,12 @@ def browser():
     path = chromium_of_tests()
     from playwright.sync_api import sync_playwright
 
-    # Playwright's end closes it, and within half a minute in any case; its own `close` once waited for ever.
     with sync_playwright() as playwright:
-        yield playwright.chromium.launch(
+        chromium = playwright.chromium.launch(
             executable_path=path, args=[*FLAGS, SHORT_VISITS, "--process-per-site"]
         )
+        yield chromium
+        chromium.close()
 
 
 class Shelf:

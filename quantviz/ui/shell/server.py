@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
+import stat
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
 from functools import cache
@@ -63,14 +64,17 @@ def send_at_once() -> bool:
     the first, which takes 40 ms; a page's ninety scripts take 4 times as long
     (`tests/bench/private_parts.py`). Connections take the setting from the socket that they come in by.
     """
-    for number in os.listdir(_OPEN) if os.path.isdir(_OPEN) else ():
-        # Some of them are no sockets, or closed by now.
-        with contextlib.suppress(OSError), socket.socket(fileno=os.dup(int(number))) as connection:
-            if (
-                connection.family in (socket.AF_INET, socket.AF_INET6)
-                and connection.type == socket.SOCK_STREAM
-            ):
-                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    for number in map(int, os.listdir(_OPEN) if os.path.isdir(_OPEN) else ()):
+        # Some are closed by now. A second number of a pipe would keep it open for who waits for its end.
+        with contextlib.suppress(OSError):
+            if not stat.S_ISSOCK(os.fstat(number).st_mode):
+                continue
+            with socket.socket(fileno=os.dup(number)) as connection:
+                if (
+                    connection.family in (socket.AF_INET, socket.AF_INET6)
+                    and connection.type == socket.SOCK_STREAM
+                ):
+                    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return True
 
 
