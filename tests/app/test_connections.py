@@ -44,7 +44,7 @@ def test_a_file_arrives_without_a_pause_before_anybody_has_come():
 
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="asks Linux what a process has open")
 def test_nothing_else_is_held_open():
-    """Who reads from a pipe waited for ever for its end: the server held a second number of it."""
+    """A pipe ends when its writer closes it: no duplicate of its descriptor stays open."""
     ours, theirs = os.pipe()
     send_at_once.clear()
     send_at_once()

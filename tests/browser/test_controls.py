@@ -159,7 +159,7 @@ def test_the_server_answers_what_the_browser_has_shown(url, new_page, choices):
 
 
 @pytest.mark.nightly
-def test_so_it_does_with_nan_and_by_rules(url, new_page):
+def test_the_server_answers_the_same_for_nan_colours_and_rules(url, new_page):
     page = new_page()
     server = HeldServer(page)
     # Colours that follow the error say so, and follow it before the server answers.

@@ -65,7 +65,7 @@ def send_at_once() -> bool:
     (`tests/bench/private_parts.py`). Connections take the setting from the socket that they come in by.
     """
     for number in map(int, os.listdir(_OPEN) if os.path.isdir(_OPEN) else ()):
-        # Some are closed by now. A second number of a pipe would keep it open for who waits for its end.
+        # Some are closed by now. A duplicate of a pipe would stay open, and its reader never see the end.
         with contextlib.suppress(OSError):
             if not stat.S_ISSOCK(os.fstat(number).st_mode):
                 continue
