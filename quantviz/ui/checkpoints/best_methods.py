@@ -27,7 +27,7 @@ from quantviz.ui.shell.heavy_work import heavily
 from quantviz.ui.shell.words import method_name, plain, say, sentences
 
 if TYPE_CHECKING:
-    from quantviz.layers.captures import Captured
+    from quantviz.layers.captures import Captured, Layers
 
 _CHOICE = "checkpoints_methods"
 _SEARCH = "checkpoints_methods_search"
@@ -47,7 +47,7 @@ class Capture:
 
     #: Names the file and its version.
     key: str
-    layers: Sequence[Captured]
+    layers: Layers
     pair: Pair
     #: Whether its numbers are shared by all sessions.
     shared: bool

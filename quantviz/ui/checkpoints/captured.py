@@ -41,7 +41,7 @@ from quantviz.ui.shell.address import turn_to
 from quantviz.ui.shell.words import language, plain, say, theme
 
 if TYPE_CHECKING:
-    from quantviz.layers.captures import Captured
+    from quantviz.layers.captures import Layers
 
 _LAYERS = "pages/explore/layers.py"
 _UPLOADED = "checkpoints_capture"
@@ -88,13 +88,13 @@ def show_capture(state: CheckpointsState) -> None:
         if st.session_state.get(_UPLOADED) is None:
             st.caption(plain(say("layers.own.capture.about")))
             return
-    key, layers, notes = _opened(state.chosen)
+    key, layers = _opened(state.chosen)
     capture = Capture(key, layers, pair, shared=state.chosen != CAPTURE_UPLOAD)
     with st.container(key="checkpoints_capture_sentence"):
         rows = _numbers(capture)
         _show_sentence(state.chosen, rows, pair)
     _show_maps(state.chosen, rows, pair)
-    _show_coverage(rows, notes)
+    _show_coverage(rows, layers.notes)
     forms = show_best_methods(capture, rows, lambda name, form: _open(state.chosen, name, pair, method=form))
     st.markdown(f"## {say('checkpoints.capture.table')}")
     with st.container(key="checkpoints_capture_table"):
@@ -141,25 +141,26 @@ def _choose(name: str, names: dict[str, str], now: str, take: Any) -> None:
 # ---- the numbers -------------------------------------------------------------------------------------
 
 
-def _opened(chosen: str) -> tuple[str, tuple[Captured, ...], tuple[Note, ...]]:
-    """Return the key of a capture, its layers, and its notes on those that it leaves aside."""
-    from quantviz.layers.captures import captured_in, left_aside_in
+def _opened(chosen: str) -> tuple[str, Layers]:
+    """Return the key of a capture, and its layers."""
+    from quantviz.layers.captures import captured_in
     from quantviz.sources.files import open_tensors
 
     if chosen != CAPTURE_UPLOAD:
-        catalog = catalog_of(chosen)
-        return f"{chosen!a} {local_version(chosen)}", captured_in(catalog), left_aside_in(catalog)
+        return f"{chosen!a} {local_version(chosen)}", captured_in(catalog_of(chosen))
     uploaded = st.session_state[_UPLOADED]
     read = st.session_state.get(_READ)
     if read is None or read[0] != uploaded.file_id:
         with open_tensors(uploaded.getvalue(), uploaded.name) as catalog:
-            read = uploaded.file_id, captured_in(catalog), left_aside_in(catalog)
+            read = uploaded.file_id, captured_in(catalog)
         st.session_state[_READ] = read
-    return cast("tuple[str, tuple[Captured, ...], tuple[Note, ...]]", read)
+    return cast("tuple[str, Layers]", read)
 
 
 def _numbers(capture: Capture) -> list[dict[str, Any]]:
     """Return the record of each layer under a pair, with reasons as text; say how far it is meanwhile."""
+    from quantviz.layers.layer_numbers import record_unread
+
     place = st.empty()
     begun = time.monotonic()
     rows = []
@@ -167,11 +168,10 @@ def _numbers(capture: Capture) -> list[dict[str, Any]]:
         if time.monotonic() - begun > _QUIET_SECONDS:
             words = say("checkpoints.capture.progress", done=done, all=len(capture.layers))
             place.progress(done / len(capture.layers), words)
-        row = capture.record(layer)
-        reason = row["reason"]
-        rows.append({**row, "reason": reason and reason.message(language())})
+        rows.append(capture.record(layer))
     place.empty()
-    return rows
+    rows += map(record_unread, capture.layers.unread)
+    return [{**row, "reason": row["reason"] and row["reason"].message(language())} for row in rows]
 
 
 # ---- what is shown -----------------------------------------------------------------------------------
