@@ -94,6 +94,21 @@ def test_on_a_phone_nothing_is_off_the_screen(new_page, url, shot):
     assert broken["y"] + broken["height"] <= 844
 
 
+def the_board_turns_dark_with_its_page(page):
+    """No server is asked: the colours of both brightnesses are there."""
+    colours = """(board, scheme) => {
+        board.style.colorScheme = scheme;
+        const parts = [board, board.querySelector("tbody td"), board.querySelector(".qv-bar i")];
+        const names = ["color", "backgroundColor", "backgroundImage"];
+        const found = parts.map((part, i) => getComputedStyle(part)[names[i]]);
+        board.style.colorScheme = "";
+        return found;
+    }"""
+    board = page.locator(".qv-board")
+    light, dark = (board.evaluate(colours, scheme) for scheme in ("light", "dark"))
+    assert all(now != then for now, then in zip(light, dark, strict=True)), (light, dark)
+
+
 def a_puzzle_is_solved(page, shot):
     bug = puzzle(2)
     lines = [line.key for line in bug.program(bug.cases[0], True)]
@@ -116,4 +131,5 @@ def a_puzzle_is_solved(page, shot):
 def test_a_bug_is_dragged_into_view_and_a_puzzle_is_solved(new_page, url, shot):
     page = opened(new_page(), url, lang="en")
     a_bug_is_dragged_into_view(page, shot)
+    the_board_turns_dark_with_its_page(page)
     a_puzzle_is_solved(page, shot)

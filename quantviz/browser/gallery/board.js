@@ -115,13 +115,14 @@ export class Board {
 
   // The colours of a column, which both rows share, and the values at their ends.
   bar(name) {
-    const { ramp, stops, lo, hi } = this.data.scales[name];
+    const [{ ramp, stops, lo, hi }, { ramp: inTheDark }] = this.data.scales[name];
     const bar = document.createElement("div");
     bar.className = "qv-bar";
     bar.dataset.panel = name;
     bar.setAttribute("aria-hidden", "true");
-    const colours = ramp.map((colour, i) => `${colour} ${(100 * stops[i]).toFixed(1)}%`).join(", ");
-    bar.innerHTML = `<i style="background: linear-gradient(to right, ${colours})"></i><span></span>`;
+    const place = (stop) => `${(100 * stop).toFixed(1)}%`;
+    const colours = ramp.map((colour, i) => `light-dark(${colour}, ${inTheDark[i]}) ${place(stops[i])}`);
+    bar.innerHTML = `<i style="background: linear-gradient(to right, ${colours.join(", ")})"></i><span></span>`;
     const [style] = this.data.styles[name];
     for (const end of [lo, hi])
       bar.lastChild.appendChild(document.createElement("span")).textContent = numberText(

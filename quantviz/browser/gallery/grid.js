@@ -25,8 +25,9 @@ export class Grid {
     this.table = figure.querySelector("table");
     this.table.setAttribute("aria-label", label);
     this.cells = [...figure.querySelectorAll("tbody td")];
-    this.pixels = new Uint32Array(this.count);
-    this.bytes = new Uint8Array(this.pixels.buffer);
+    // On a light page and on a dark one.
+    this.pixels = data.scales[name].map(() => new Uint32Array(this.count));
+    this.bytes = this.pixels.map(({ buffer }) => new Uint8Array(buffer));
   }
 
   // How the values of a frame are printed where cells are as large as now, and how large; null where they do
@@ -48,13 +49,16 @@ export class Grid {
     const values = this.valuesAt(frame);
     const print = this.fit(frame);
     if (print) this.table.style.setProperty("--type", `${print.size.toFixed(1)}px`);
-    const scale = data.scales[this.name];
-    colourCells(values, scale, pixels);
+    const scales = data.scales[this.name];
+    scales.forEach((scale, dark) => colourCells(values, scale, pixels[dark]));
     for (let i = 0; i < count; i++) {
       const { style, classList } = cells[i];
+      const colours = bytes.map((each) => `rgb(${each.subarray(4 * i, 4 * i + 3).join(" ")})`);
+      const inks = scales.map((scale) => inkFor(scale, values[i]));
       // What is no number has no colour.
-      style.background = bytes[4 * i + 3] ? `rgb(${bytes.subarray(4 * i, 4 * i + 3).join(" ")})` : "";
-      style.color = bytes[4 * i + 3] ? inkFor(scale, values[i]) : "";
+      const isNumber = bytes[0][4 * i + 3];
+      style.background = isNumber ? `light-dark(${colours})` : "";
+      style.color = isNumber ? `light-dark(${inks})` : "";
       const label = print ? numberText(values[i], print.style, data.writing) : "";
       if (cells[i].textContent !== label) cells[i].textContent = label;
       classList.toggle("qv-lit", Boolean(lit?.[i]));

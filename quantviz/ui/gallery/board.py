@@ -21,9 +21,9 @@ from quantviz.ui.gallery.both_ways import Shown, as_matrix, farthest
 from quantviz.ui.gallery.program import given_words, mse_words
 from quantviz.ui.gallery.state import change_state
 from quantviz.ui.shell import errors
-from quantviz.ui.shell.classroom import enlarge
+from quantviz.ui.shell.classroom import classroom, enlarge
 from quantviz.ui.shell.shared_cache import shared_fact
-from quantviz.ui.shell.words import language, say, theme
+from quantviz.ui.shell.words import language, say
 
 if TYPE_CHECKING:
     import torch
@@ -56,7 +56,7 @@ def show_board(shown: Shown, *, telling: bool = True) -> None:
     """
     rows = ROWS if telling else ROWS[1:]
     # A class opens the same bugs, and the message with all places of a handle takes longer than the rest.
-    key = ("gallery board", shown.key, rows, language(), theme(), enlarge())
+    key = ("gallery board", shown.key, rows, language(), classroom().projector, enlarge())
     component("quantviz_gallery", _SCRIPT)(
         key=_BOARD,
         data=shared_fact(key, lambda: _packed(shown, rows)),
@@ -84,7 +84,17 @@ def _clicked(shown: Shown) -> None:
 def _packed(shown: Shown, rows: Sequence[str]) -> bytes:
     outcomes = [[getattr(frame, row) for frame in shown.frames] for row in rows]
     every = _all_frames(shown, [outcome for each in outcomes for outcome in each])
-    colours = THEMES[theme()]
+    # A page may turn dark before the server hears of it: the browser has the colours of both.
+    suffix = "_projected" if classroom().projector else ""
+    both = [THEMES[f"{brightness}{suffix}"] for brightness in ("light", "dark")]
+    named = [
+        {
+            **colours.named("text", "muted", "line", "surface", "mark", "lit"),
+            "halo": colours.mark_halo,
+            "handle": colours.accent,
+        }
+        for colours in both
+    ]
     alone = len(rows) == 1
     names = ("x", "q", "x_hat", "error")
     arrays = {"x": _stacked([frame.correct.x for frame in shown.frames])}
@@ -99,7 +109,6 @@ def _packed(shown: Shown, rows: Sequence[str]) -> bytes:
             zlib.crc32(arrays["x"].tobytes()),
             *(() if alone else (shown.bug.id, shown.case.id)),
             language(),
-            theme(),
         ],
         "handle": handle,
         "rows": [
@@ -111,16 +120,12 @@ def _packed(shown: Shown, rows: Sequence[str]) -> bytes:
             for row in rows
         ],
         "titles": {name: say(f"panels.title.{_TITLES.get(name, name)}") for name in names},
-        "scales": {name: color_scale(name, every, colours) for name in names},
+        "scales": {name: [color_scale(name, every, colours) for colours in both] for name in names},
         "styles": {name: [asdict(style) for style in _styles(shown, every, name)] for name in names},
         "legend": "" if alone else say(legend),
         "writing": asdict(WRITING),
         "enlarge": enlarge(),
-        "colors": {
-            **colours.named("text", "muted", "line", "surface", "mark", "lit"),
-            "halo": colours.mark_halo,
-            "handle": colours.accent,
-        },
+        "colors": {name: f"light-dark({light}, {named[1][name]})" for name, light in named[0].items()},
     }
     for i, each in enumerate(outcomes):
         arrays[f"rows.{i}.q"] = _stacked([outcome.q for outcome in each])
