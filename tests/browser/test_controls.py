@@ -30,7 +30,7 @@ CHOICES = (
     ("format", "FP16"),
 )
 #: All that a choice changes: the numbers with their second lines, the sentence, the title of the codes, the
-#: ruler's handles and picture, and what the controls show as chosen.
+#: ruler's handles and picture, what the controls show as chosen, and the range and a note in words.
 SHOWN = """() => {
     const texts = (selector) => [...document.querySelectorAll(selector)].map((each) => each.innerText);
     const { data, ruler } = window.__quantviz.hands.get("panels");
@@ -49,6 +49,7 @@ SHOWN = """() => {
         inputs: ["recipe", "format", "cell_row", "cell_col"]
             .map((key) => document.querySelector(`.st-key-${key} input`).value),
         block: texts(".qv-block"),
+        told: texts(".st-key-range_expander summary, .st-key-nonfinite_note"),
         colours: [...document.querySelectorAll(".st-key-panels [class*=xcbcoloraxis] text")]
             .map((each) => each.textContent),
         frames: [...document.querySelectorAll(".qv-mark")].map((each) => each.outerHTML),
@@ -173,7 +174,11 @@ def test_the_server_answers_the_same_for_nan_colours_and_rules(url, new_page):
     assert all("fits this error" in colours[-2] for colours in (before, after))
     page.locator(".st-key-range_expander summary").click()
     a_number_that_is_typed_is_shown_at_once(page, server, "range_p", "75")
+    told = page.evaluate(SHOWN)["told"]
     try_controls(page, server, (("nonfinite", "as the engine"),))
+    assert told[0] == page.evaluate(SHOWN)["told"][0].replace("as the engine", "clip")
+    assert "NaN became 0" in told[1]
+    assert "are left out" in page.evaluate(SHOWN)["told"][1]
     page.locator(".st-key-rules button").first.click()
     page.wait_for_selector(".st-key-rule_ties")
     # Its list lies over the panels.
@@ -183,7 +188,7 @@ def test_the_server_answers_the_same_for_nan_colours_and_rules(url, new_page):
 
 
 def a_number_that_is_typed_is_shown_at_once(page, server, key, number):
-    """The server's answer changes nothing; it alone has a name for a scheme of other numbers."""
+    """The server's answer changes nothing; it alone has names for a scheme and a range of other numbers."""
     before = page.evaluate(SHOWN)
     field = page.locator(f".st-key-{key} input")
     field.fill(number)
@@ -194,7 +199,8 @@ def a_number_that_is_typed_is_shown_at_once(page, server, key, number):
         at_once = page.evaluate(SHOWN)
     assert at_once["sentence"] != before["sentence"]
     page.wait_for_function("!window.__quantviz.hands.get('panels').pageChoice.waits")
-    the_server_agrees(page, at_once | {"scheme": page.evaluate(SHOWN)["scheme"]})
+    named = {name: page.evaluate(SHOWN)[name] for name in ("scheme", "told")}
+    the_server_agrees(page, at_once | named)
 
 
 def the_server_agrees(page, at_once):

@@ -2,6 +2,9 @@
 
 import { SHARED } from "../page/component.js";
 
+// Where what is chosen is told in words: the range in the sidebar, and a note.
+const TOLD = "summary strong, [data-testid=stAlertContainer] p";
+
 // Have the controls show a scheme as they will once the server has answered.
 export function showOnControls(scheme) {
   const { granularity, ...words } = SHARED.known?.schemes.get(scheme)?.shown ?? {};
@@ -11,6 +14,8 @@ export function showOnControls(scheme) {
       markRadio(radio, radio.textContent === chosen);
     const list = control?.querySelector("input[role=combobox][aria-expanded=false]");
     if (list && list.value !== chosen) list.value = chosen;
+    const told = control?.querySelector(TOLD)?.firstChild;
+    if (told && told.nodeValue !== chosen) told.nodeValue = chosen;
   }
   if (granularity) pressButton(granularity);
 }

@@ -11,8 +11,8 @@ After a click the browser shows by itself what the server is going to answer, in
     setting, schemes, texts: the variant and the program of each scheme, with what controls show under it, and
     the texts of programs by number.
 
-Schemes and texts are sent once for each `setting`: the shape, the dtype and the language. A browser that
-lacks some of them says so, and gets them again.
+Schemes and texts are sent once for each `setting`: the shape, the dtype, NaN and Inf, and the language. A
+browser that lacks some of them says so, and gets them again.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def show_choices(study: Study, scheme: Scheme, chart: str, reached: ReachedSchem
     """Have the browser show in `chart` by itself the schemes that controls lead to from a `scheme`."""
     dtype = study.x.dtype
     variants = {each: made for each in reached.schemes if (made := _variant_on(each, study.shape, dtype))}
-    setting = f"{study.shape} {dtype} {language()}"
+    setting = f"{study.shape} {dtype} {language()} {study.nonfinite}"
     schemes, texts = _unsent(_sent(setting), variants, reached.shown)
     header = {
         "chart": chart,

@@ -39,7 +39,7 @@ from quantviz.ui.lab.picture.tensor_panels import (
     show_value_choices,
     whole_panels,
 )
-from quantviz.ui.lab.sidebar.nonfinite import found_in, show_choice
+from quantviz.ui.lab.sidebar.nonfinite import found_in, show_choice, show_note
 from quantviz.ui.lab.sidebar.sidebar import show_sidebar
 from quantviz.ui.lab.stage import Stage, comparing, fill_stage, has_hand, lit_in_view, show_stage
 from quantviz.ui.lab.tensor import notes_of, stored_of, study_of
@@ -50,7 +50,7 @@ from quantviz.ui.shell.classroom import classroom, visible
 from quantviz.ui.shell.heavy_work import prepare
 from quantviz.ui.shell.imports import warm_up
 from quantviz.ui.shell.tab import name_tab
-from quantviz.ui.shell.words import say, say_error, say_note
+from quantviz.ui.shell.words import say, say_error
 
 if TYPE_CHECKING:
     from quantviz.analysis.study import Study
@@ -145,7 +145,7 @@ def show_result(state: LabState, areas: Areas) -> Study:
     fill_stage(study, why, state, areas.stage, compared, panels)
     tensor = AboutTensor(study.x.dtype, finite=not study.facts.nonfinite)
     for note in (*session.mended_since(tensor), *study.notes, *notes_of(state.source)):
-        st.info(say_note(note))
+        show_note(note)
     return study
 
 

@@ -19,10 +19,12 @@ from quantviz.schemes.scheme import Scheme
 from quantviz.ui.components.hand_choices import ReachedSchemes, opened_list, show_choices
 from quantviz.ui.lab.bars.engine_controls import RULES, with_rule
 from quantviz.ui.lab.picture.tensor_panels import PANELS_KEY
+from quantviz.ui.lab.sidebar.nonfinite import NOTE, note_of
+from quantviz.ui.lab.sidebar.sidebar import range_words
 from quantviz.ui.shell import session, undo, widgets
 from quantviz.ui.shell.classroom import locked, visible
 from quantviz.ui.shell.runs import fragment
-from quantviz.ui.shell.words import say, say_recipe
+from quantviz.ui.shell.words import language, say, say_recipe
 
 if TYPE_CHECKING:
     from quantviz.analysis.study import Study
@@ -75,14 +77,21 @@ def _reached(key: str, words: Mapping[object, str], state: LabState) -> dict[str
 
 
 def _shown_under(scheme: Scheme, state: LabState, words: Mapping[str, Mapping[Any, str]]) -> dict[str, str]:
-    """Return the words that controls show under a scheme, and of the granularity the button's key."""
+    """Return the words that the page shows under a scheme beside the numbers: its controls, of the
+    granularity the button's key, the range in a line, and the note on NaN and Inf.
+    """
     fmt = scheme.number_format
-    pressed = chosen_granularity(state.replace(scheme=scheme))
+    there = state.replace(scheme=scheme)
+    pressed = chosen_granularity(there)
     ids = {"format": choice_of(fmt), "bits": fmt.bits, "mode": scheme.mode, "phone_scale": pressed}
     shown = {key: words[key][each] for key, each in ids.items() if each in words.get(key, ())}
     if "recipe" in words:
         recipe = current_recipe(scheme, state.source.shape)
         shown["recipe"] = say_recipe(recipe, state.source) if recipe else say("recipe.own")
+    if visible("range"):
+        shown["range_expander"] = range_words(there)
+    if note := note_of(there):
+        shown[NOTE] = note.message(language())
     return shown | ({"granularity": f"per_{pressed}"} if pressed else {})
 
 

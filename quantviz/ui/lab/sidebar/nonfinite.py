@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
+from quantviz.errors import Note
 from quantviz.lab.state import LabState
 from quantviz.schemes.scheme import NONFINITE
 from quantviz.sources import Source
@@ -19,10 +20,13 @@ from quantviz.ui.components.classroom_signs import show_lock
 from quantviz.ui.components.refusals import show_error_beside
 from quantviz.ui.lab.tensor import facts_of
 from quantviz.ui.shell import errors, session
-from quantviz.ui.shell.words import say
+from quantviz.ui.shell.words import say, say_note
 
 if TYPE_CHECKING:
     from quantviz.tensors.conversion import NonFinite
+
+#: The key of the place of the note on NaN and Inf.
+NOTE = "nonfinite_note"
 
 
 def found_in(source: Source) -> NonFinite | None:
@@ -62,6 +66,19 @@ def _choose(choice: str) -> None:
 def heeded(state: LabState) -> bool:
     """Return whether there is a choice to be shown: there are NaN or Inf, or it was made."""
     return state.scheme.nonfinite != "refuse" or found_in(state.source) is not None
+
+
+def note_of(state: LabState) -> Note | None:
+    """Return the note on what the scheme does with the NaN and Inf of the tensor; None without any."""
+    found = found_in(state.source)
+    choice = state.scheme.nonfinite
+    return found.note(choice) if found and choice != "refuse" else None
+
+
+def show_note(note: Note) -> None:
+    """Show a note of a result; that on NaN and Inf in a place that the browser finds."""
+    place = st.container(key=NOTE) if note.key.startswith("nonfinite_") else st
+    place.info(say_note(note))
 
 
 def show_nonfinite(state: LabState) -> None:

@@ -358,12 +358,18 @@ def _look(view: View) -> None:
 # ---- range --------------------------------------------------------------------------------------
 
 
+def range_words(state: LabState) -> str:
+    """Return the range in one line, with the choice for NaN and Inf where there is one."""
+    chosen = calibration_words(state.scheme.calibration)
+    if not heeded(state):
+        return chosen
+    return say("nonfinite.beside", range=chosen, choice=say(f"nonfinite.{state.scheme.nonfinite}.name"))
+
+
 def show_range(state: LabState) -> None:
     """Show the range, which unfolds into its controls."""
     calibration = state.scheme.calibration
-    chosen = plain(calibration_words(calibration))
-    if heeded(state):
-        chosen = say("nonfinite.beside", range=chosen, choice=say(f"nonfinite.{state.scheme.nonfinite}.name"))
+    chosen = plain(range_words(state))
     with st.expander(
         say("app.labelled", name=say("sidebar.range"), value=f"**{chosen}**"), key="range_expander"
     ):
