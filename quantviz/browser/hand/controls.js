@@ -2,11 +2,13 @@
 // that each choice leads to; what a person has chosen is read from the control, whichever way it was done.
 
 import { SHARED } from "../page/component.js";
-import { canBeHeld, holdUntilPainted, isRepeated } from "./held_click.js";
+import { HeldPress, isRepeated } from "./held_click.js";
 import { hearNumbers } from "./number_fields.js";
 
 // What may change a control.
 const EVENTS = ["click", "pointerup", "keydown", "keyup"];
+
+const press = new HeldPress();
 
 // Take what the server says of the controls, and say what is missing.
 export function learnControls({ setting, schemes, texts, ...controls }, send) {
@@ -53,7 +55,9 @@ export function listenToControls() {
   if (SHARED.listening) return;
   SHARED.listening = true;
   const options = { capture: true, passive: true };
+  window.addEventListener("pointerdown", begins, options);
   for (const name of EVENTS) window.addEventListener(name, heard, options);
+  document.addEventListener("pointerup", (event) => press.hold(event), { capture: true });
   for (const name of ["change", "keydown"]) window.addEventListener(name, hearNumbers, options);
   window.addEventListener("focusin", opened, options);
 }
@@ -67,20 +71,34 @@ function opened({ target }) {
   send("opened", key);
 }
 
+// What takes a look at the page is looked at before a press ends: its answer is waited for.
+function begins({ target }) {
+  const { controls } = SHARED;
+  const clicked = controls && clickedIn(target, controls);
+  const isKnown = clicked && variantOf(clicked.scheme);
+  press.begin(isKnown ? clicked.pressed : null);
+  if (!controls) return;
+  SHARED.before = chosenNow(controls, "[aria-expanded=false]");
+  if (isKnown) SHARED.hands.get(controls.chart)?.ruler?.lookWhetherSeen();
+}
+
 function heard(event) {
   const { controls } = SHARED;
   // What is typed into a list only looks for a choice.
   if (!controls || isRepeated(event) || (event.key?.length === 1 && event.key !== " ")) return;
   opened(event);
   const clicked = event.type === "click" ? clickedIn(event.target, controls) : null;
-  if (clicked && canBeHeld(event) && choose(clicked.key, clicked.scheme)) {
+  if (clicked && press.canHold(event) && choose(clicked.key, clicked.scheme)) {
     if (SHARED.heard) SHARED.heard.answered = true;
-    return holdUntilPainted(event);
+    return press.holdUntilPainted(event);
   }
+  if (event.type === "click") press.letGo();
   const pressed = clicked?.isButton ? clicked.key : null;
   // Several events of one press are answered once.
   if (SHARED.heard) return (SHARED.heard.pressed ??= pressed);
-  const found = (SHARED.heard = { pressed, before: chosenNow(controls, "[aria-expanded=false]") });
+  const before = SHARED.before ?? chosenNow(controls, "[aria-expanded=false]");
+  SHARED.before = null;
+  const found = (SHARED.heard = { pressed, before });
   requestAnimationFrame(() => {
     SHARED.heard = null;
     if (!found.answered) answer(found);
@@ -119,9 +137,9 @@ function clickedIn(target, { buttons, names }) {
   const own = isOption ? document.querySelector("input[role=combobox][aria-expanded=true]") : pressed;
   const keyIn = (table) => own && Object.keys(table).find((key) => own.closest(`.st-key-${key}`));
   const key = keyIn(names);
-  if (key) return { key, scheme: names[key][pressed.textContent] };
+  if (key) return { key, pressed, scheme: names[key][pressed.textContent] };
   const button = keyIn(buttons);
-  return button ? { key: button, scheme: buttons[button], isButton: true } : null;
+  return button ? { key: button, pressed, scheme: buttons[button], isButton: true } : null;
 }
 
 // Show a scheme that a control has chosen, and return whether it is shown; null where it was before. The

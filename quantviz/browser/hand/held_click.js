@@ -1,25 +1,61 @@
-// A click that was answered before Streamlit hears of it: drawing the control and asking the server takes as
-// long as the answer, which is painted first.
+// A press that was answered before Streamlit hears of its end: drawing the control and asking the server takes
+// as long as the answer, which is painted first.
 
 import { oncePainted } from "../page/motion.js";
 
-// Clicks that are given to the page for the second time.
+// Events that are given to the page for the second time.
 const REPEATED = new WeakSet();
+// Milliseconds after which no click follows the end of a press any more.
+const PATIENCE = 60;
 
-// Keep a click from the page, and repeat it once the answer was painted.
-export function holdUntilPainted(event) {
-  event.stopImmediatePropagation();
-  // An open list would lie over the answer; it closes by the click.
-  const list = event.target.closest("[data-testid=stSelectboxVirtualDropdown]");
-  if (list) list.style.opacity = "0";
-  const again = new PointerEvent(event.type, event);
-  REPEATED.add(again);
-  oncePainted(() => event.target.dispatchEvent(again));
+export class HeldPress {
+  // A press begins, on a choice that can be answered or on anything else: null.
+  begin(choice) {
+    this.letGo();
+    this.choice = choice;
+  }
+
+  // Keep the end of a press on the choice that it began on: a click follows.
+  hold(event) {
+    if (!event.isTrusted || event.button || !this.choice?.contains(event.target)) return;
+    event.stopPropagation();
+    this.end = event;
+    this.timer = setTimeout(() => this.letGo(), PATIENCE);
+  }
+
+  // Give its end to the page: what follows is the page's own.
+  letGo() {
+    clearTimeout(this.timer);
+    const { end } = this;
+    this.end = this.choice = null;
+    if (end) repeat(end);
+  }
+
+  // Whether a click may be held: a person's, for the first time.
+  canHold(event) {
+    return event.type === "click" && event.isTrusted;
+  }
+
+  // Keep a click from the page, and repeat the press's end and the click once the answer was painted.
+  holdUntilPainted(event) {
+    event.stopImmediatePropagation();
+    clearTimeout(this.timer);
+    // An open list would lie over the answer; it closes by the click.
+    const list = event.target.closest("[data-testid=stSelectboxVirtualDropdown]");
+    if (list) list.style.opacity = "0";
+    const { end } = this;
+    this.end = this.choice = null;
+    oncePainted(() => {
+      if (end) repeat(end);
+      repeat(event);
+    });
+  }
 }
 
-// Whether an event may be held: a click of a person's, for the first time.
-export function canBeHeld(event) {
-  return event.type === "click" && event.isTrusted;
+function repeat(event) {
+  const again = new PointerEvent(event.type, event);
+  REPEATED.add(again);
+  event.target.dispatchEvent(again);
 }
 
 export function isRepeated(event) {

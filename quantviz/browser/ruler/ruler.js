@@ -44,6 +44,7 @@ export class Ruler {
       takes: [],
       motion: new Motion(),
       gliding: null,
+      unseen: false,
     });
     this.root = document.createElement("div");
     this.root.className = "qv-ruler";
@@ -98,8 +99,17 @@ export class Ruler {
     this.room = this.settings.wall ? roomOnScreen(this.root, this.observer) : 0;
   }
 
-  // Draw a picture now, and place the handles, which are invisible: at once under a hand, otherwise after the
-  // frame. `glides` says that the page chose it, not a hand: then teeth glide to their new places under the
+  // Note whether nothing of it is in sight: it is below the fold, or a sheet lies over it. Looked at when a
+  // press begins, for what the press leads to is waited for.
+  lookWhetherSeen() {
+    const { left, top, width, height } = this.root.getBoundingClientRect();
+    const host = this.root.getRootNode().host ?? this.root;
+    const isThere = (y) => host.contains(document.elementFromPoint(left + width / 2, y));
+    this.unseen = ![top + 1, top + height / 2, top + height - 1].some(isThere);
+  }
+
+  // Draw a picture now, or if it is out of sight after the frame; and place the handles, which are invisible:
+  // at once under a hand, otherwise after the frame. `glides` says that the page chose it, not a hand: then teeth glide to their new places under the
   // same values, also from a ruler that stood here before this one.
   show(picture, glides = false) {
     const before = this.gliding ?? this.picture ?? SHARED.ruled;
@@ -108,6 +118,9 @@ export class Ruler {
     this.shown += 1;
     this.stopGliding();
     this.measureRoom();
+    const waits = this.unseen && !glides && !this.grasp.hand;
+    this.unseen = false;
+    if (waits) return oncePainted(() => this.picture === picture && this.repaint());
     this.repaint(!glides && !this.grasp.hand);
     if (glides && !this.grasp.hand && this.width && isAnotherComb(before, picture) && !isStill())
       this.glideFrom(before);
