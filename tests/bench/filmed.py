@@ -1,12 +1,14 @@
-"""Ten changes in the Lab, frame by frame: what each frame shows, and what is missing in it.
+"""Fourteen changes in the Lab, frame by frame: what each frame shows, and what is missing in it.
 
     python -m tests.bench.filmed [--width 1366] [--slowed 1] [--only bits mode] [--film FOLDER]
 
-Each change is one press in the opening example: bits, mode, granularity, format, recipe, undo, redo, another
-cell, a drag of the range by one move, another tab. Below 600 px bits are changed by the bottom bar's slider,
-and the rest of the scheme on the sheet of all settings. After each frame was painted, its panels' values, the
-numbers with their second lines, the sentence, the frame of the selected cell and the ruler's comb are read
-from what was drawn. Prints for each change the milliseconds from the press to the first frame that shows
+Each change is one press in the opening example: bits, mode, granularity, the size of groups, format,
+recipe, convention, calibration, undo, redo, another cell, a drag of the range by one move, another tab; and
+the treatment of NaN in a tensor that has one. Below 600 px bits are changed by the bottom bar's slider, the
+rest of the scheme on the sheet of all settings, and what the sidebar has in the sidebar, which lies over the
+page. After each frame was painted, its panels' values, the numbers with their second lines, the sentence, the
+frame of the selected cell, the ruler's comb, and the range and the note on NaN in words are read from what
+was drawn. Prints for each change the milliseconds from the press to the first frame that shows
 something else; the stages, which are the different frames that follow, one where all changes at once; the
 frames without a picture, and those in which a panel lacks its digits; and by how many pixels a part of the
 page moved up or down on the way. Then each stage with its parts.
@@ -22,9 +24,11 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from playwright.sync_api import Page, sync_playwright
 
 from quantviz.lab.state import opening
+from quantviz.sources.typed import Typed
 from tests.bench.frames import opened
 from tests.bench.servers import ROOT, serving
 from tests.helpers.browser import FLAGS, IDLE, chromium_of_benchmarks
@@ -34,7 +38,12 @@ STILL_MS = 2500
 #: The width below which the Lab is a phone's, and the height of a laptop's window and of a phone's.
 PHONE, HEIGHTS = 600, (625, 844)
 #: The changes that a phone has on its sheet of all settings.
-ON_SHEET = ("mode", "granularity", "format", "recipe")
+ON_SHEET = ("mode", "granularity", "size", "format", "recipe")
+#: Those in the sidebar's expander of the range, and all that are in the sidebar.
+IN_RANGE = ("calibration", "nan")
+IN_SIDEBAR = (*IN_RANGE, "convention")
+#: The values of a tensor for the change of NaN.
+WITH_NAN = (*np.linspace(-1, 1, 63).round(3), np.nan)
 #: Reads each frame, once it was painted, until nothing has changed for a while.
 _RECORD = """
 () => {
@@ -103,6 +112,7 @@ _RECORD = """
         panels: picture,
         numbers: texts("[data-qv-metric], [data-qv-line], [data-qv-change]").join("|"),
         sentence: texts(".st-key-sentence p").join("|"),
+        told: texts(".st-key-range_expander summary, .st-key-nonfinite_note").join("|"),
         frame: [...document.querySelectorAll(".st-key-panels .qv-mark")]
           .map((each) => `${each.getAttribute("x")} ${each.getAttribute("y")}`).join("|"),
         ruler: comb && [
@@ -180,14 +190,18 @@ def cell(page: Page) -> None:
 CHANGES: dict[str, Callable[[Page], None]] = {
     "bits": press(".st-key-bits button", "3"),
     "mode": press(".st-key-mode button", "asymmetric"),
-    "granularity": press(".st-key-per_row button"),
+    "granularity": press(".st-key-per_group button"),
+    "size": option("group_size", "2"),
     "format": option("format", "FP8 E4M3"),
     "recipe": option("recipe", "int8"),
+    "convention": option("convention", "GGUF"),
+    "calibration": option("calibration", "Percentile"),
     "undo": press("button[aria-label=Undo], .st-key-undo button"),
     "redo": press("button[aria-label=Redo], .st-key-redo button"),
     "cell": cell,
     "drag": drag,
     "tab": press(".st-key-stage_tab button", "Range"),
+    "nan": press(".st-key-nonfinite label", "as the engine"),
 }
 
 
@@ -199,12 +213,25 @@ def show_sheet(page: Page, *, is_open: bool) -> None:
         sheet.wait_for(state="attached" if is_open else "detached")
 
 
+def show_sidebar(page: Page, *, is_open: bool) -> None:
+    """Open the sidebar over a phone's page, or close it."""
+    sidebar = page.locator("[data-testid=stSidebar]")
+    if (sidebar.get_attribute("aria-expanded") == "true") != is_open:
+        way = "stExpandSidebarButton" if is_open else "stSidebarCollapseButton"
+        page.locator(f"[data-testid={way}], [data-testid={way}] button").last.click(force=True)
+        page.wait_for_timeout(600)
+
+
 def filmed(page: Page, name: str, folder: Path | None) -> dict[str, Any]:
     """Make a change and return its frames; save pictures of them in a folder."""
     change = CHANGES[name]
     if page.evaluate("innerWidth") < PHONE:
-        show_sheet(page, is_open=name in ON_SHEET)
+        show_sidebar(page, is_open=name in IN_SIDEBAR)
+        if name not in IN_SIDEBAR:
+            show_sheet(page, is_open=name in ON_SHEET)
         change = slide if name == "bits" else change
+    if name in IN_RANGE and not page.locator(".st-key-calibration").is_visible():
+        page.locator(".st-key-range_expander summary").click(force=True)
     opens = getattr(change, "opens", None)
     if opens:
         page.locator(opens).first.click(force=True)
@@ -293,13 +320,19 @@ def main() -> None:
         browser = stack.enter_context(sync_playwright()).chromium.launch(
             executable_path=chromium_of_benchmarks(), args=list(FLAGS)
         )
-        page = opened(browser, url, opening(), args.width, HEIGHTS[args.width < PHONE])
-        if args.slowed > 1:
-            slow = page.context.new_cdp_session(page)
-            slow.send("Emulation.setCPUThrottlingRate", {"rate": args.slowed})
-        for name in args.only:
-            record = filmed(page, name, args.film and args.film / name)
-            print(told(name, record), flush=True)
+        clipped = opening().with_source(Typed(WITH_NAN, (8, 8)))
+        clipped = clipped.replace(scheme=clipped.scheme.replace(nonfinite="clip"))
+        for state, names in ((opening(), [*CHANGES][:-1]), (clipped, ["nan"])):
+            if not {*names} & {*args.only}:
+                continue
+            page = opened(browser, url, state, args.width, HEIGHTS[args.width < PHONE])
+            if args.slowed > 1:
+                slow = page.context.new_cdp_session(page)
+                slow.send("Emulation.setCPUThrottlingRate", {"rate": args.slowed})
+            for name in (each for each in names if each in args.only):
+                record = filmed(page, name, args.film and args.film / name)
+                print(told(name, record), flush=True)
+            page.close()
 
 
 if __name__ == "__main__":
