@@ -28,7 +28,7 @@ import { PhoneBits } from "./phone_bits.js";
 import { combOf, domainAround, histogramOf, placesOf } from "./ruler_picture.js";
 import { reasonOf, Status } from "./status.js";
 import { writeTexts } from "./texts.js";
-import { dimWaiting } from "./words.js";
+import { dimWaiting, whenSentenceIsThere } from "./words.js";
 
 // With more cells the error's curve waits for the hand to let go.
 const MOST_CURVE = 1100;
@@ -57,9 +57,12 @@ export class Hand {
   }
 
   // Take what the server knows now; what a hand has not let go of stays, and what a control has chosen stays
-  // until the server knows it.
+  // until the server knows it. Another tab's ruler is shown with its sentence, which comes a little later.
   update(data, send) {
     this.send = send;
+    this.sentence?.disconnect();
+    this.sentence = whenSentenceIsThere(() => this.update(data, send));
+    if (this.sentence) return;
     if (data.tried) this.hearOf(data.tried);
     if (this.moving || this.pageChoice.isAhead(data)) return (this.waiting = data);
     this.waiting = null;
@@ -382,6 +385,7 @@ export class Hand {
   }
 
   close() {
+    this.sentence?.disconnect();
     this.cellDrag.close();
     this.phoneBits.close();
     this.payers.close();

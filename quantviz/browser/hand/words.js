@@ -314,6 +314,17 @@ export function writeSentence(text, cell) {
     writeWords(place, text !== null && place.dataset.qvSentence === cell.join(",") ? ` ${text}` : null);
 }
 
+// Call `act` once the sentence of the tab that was turned to has come, in the frame in which it is shown;
+// null where it is there.
+export function whenSentenceIsThere(act) {
+  const sentence = document.querySelector(".st-key-stage[data-qv-turned] .st-key-sentence");
+  const isOld = () => sentence.querySelector("[data-stale=true]");
+  if (!sentence || !isOld()) return null;
+  const observer = new MutationObserver(() => isOld() || act());
+  observer.observe(sentence, { attributeFilter: ["data-stale"], childList: true, subtree: true });
+  return observer;
+}
+
 // Write another cell's place where the page has it: before its sentence, and in the title.
 export function writePlace(cell, template) {
   for (const place of document.querySelectorAll("[data-qv-sentence]")) {
