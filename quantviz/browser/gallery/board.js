@@ -121,8 +121,8 @@ export class Board {
     bar.dataset.panel = name;
     bar.setAttribute("aria-hidden", "true");
     const place = (stop) => `${(100 * stop).toFixed(1)}%`;
-    const colours = ramp.map((colour, i) => `light-dark(${colour}, ${inTheDark[i]}) ${place(stops[i])}`);
-    bar.innerHTML = `<i style="background: linear-gradient(to right, ${colours.join(", ")})"></i><span></span>`;
+    const shades = ramp.map((colour, i) => `light-dark(${colour}, ${inTheDark[i]}) ${place(stops[i])}`);
+    bar.innerHTML = `<i style="background: linear-gradient(to right, ${shades})"></i><span></span>`;
     const [style] = this.data.styles[name];
     for (const end of [lo, hi])
       bar.lastChild.appendChild(document.createElement("span")).textContent = numberText(

@@ -1,5 +1,5 @@
-// A press that was answered before Streamlit hears of its end: drawing the control and asking the server takes
-// as long as the answer, which is painted first.
+// A press that was answered before Streamlit hears of its end: drawing the control and asking the server
+// takes as long as the answer, which is painted first.
 
 import { oncePainted } from "../page/motion.js";
 

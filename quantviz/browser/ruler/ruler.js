@@ -109,8 +109,8 @@ export class Ruler {
   }
 
   // Draw a picture now, or if it is out of sight after the frame; and place the handles, which are invisible:
-  // at once under a hand, otherwise after the frame. `glides` says that the page chose it, not a hand: then teeth glide to their new places under the
-  // same values, also from a ruler that stood here before this one.
+  // at once under a hand, otherwise after the frame. `glides` says that the page chose it, not a hand: then
+  // teeth glide to their new places under the same values, also from a ruler that stood here before this one.
   show(picture, glides = false) {
     const before = this.gliding ?? this.picture ?? SHARED.ruled;
     this.picture = SHARED.ruled = picture;
