@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Literal
@@ -93,13 +93,20 @@ class Task:
 
     def output_error(self, w_hat: torch.Tensor) -> float:
         """Return ‖(Ŵ − W)Xᵀ‖² / ‖WXᵀ‖² on the tokens that may be used, as `relative` does."""
-        error = float(squared_outputs(w_hat.to(torch.float64) - self.w, self.hessian).sum())
-        return relative(error, self._signal)
+        return relative(self._squares(w_hat.to(torch.float64) - self.w), self.signal)
 
     @cached_property
-    def _signal(self) -> float:
+    def signal(self) -> float:
         """Return ‖WXᵀ‖² / N."""
-        return float(squared_outputs(self.w, self.hessian).sum())
+        return self._squares(self.w)
+
+    def _squares(self, w: torch.Tensor) -> float:
+        """Return ‖wXᵀ‖² / N of weights, float64 (outputs, inputs)."""
+        tokens, inputs, _ = self.shape
+        if tokens < inputs:
+            # Their outputs are cheaper than H.
+            return float((self.x @ w.T).square().sum()) / tokens
+        return float(squared_outputs(w, self.hessian).sum())
 
 
 def relative(error: float, signal: float) -> float:
@@ -275,6 +282,10 @@ class RoundingMethod(Method):
     @abstractmethod
     def round(self, task: Task) -> Rounded:
         """Return the rounded weight."""
+
+    def round_together(self, tasks: Sequence[Task]) -> list[Rounded]:
+        """Return the rounded weights of layers under the same schemes, each as it would be alone."""
+        return [self.round(task) for task in tasks]
 
     def problems_with(self, weights: Scheme | None, inputs: Scheme | None) -> Iterator[QuantVizError]:
         if weights is None:
