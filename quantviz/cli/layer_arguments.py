@@ -91,8 +91,9 @@ def open_layer(file: str, name: str | None) -> Captured:
 
         return parse_layer(file).open()
     layers = open_layers(file)
-    if name is None and len(layers) > 1:
-        raise QuantVizError("cli.which_layer", file=file, count=len(layers), names=", ".join(layers.names))
+    names = layers.names_listed
+    if name is None and len(names) > 1:
+        raise QuantVizError("cli.which_layer", file=file, count=len(names), names=", ".join(names))
     return layers[name or layers.names[0]]
 
 

@@ -51,12 +51,14 @@ def layers(**arguments: Any) -> None:
     """
     request = _Request(**arguments)
     rows = _measured(request)
-    refused = [row for row in rows if row["status"] != "ok"]
-    if len(refused) == len(rows):
-        raise refused[0]["reason"]
+    missing = [row for row in rows if row["status"] != "ok"]
+    if len(missing) == len(rows):
+        raise missing[0]["reason"]
     _put_layers(request.output, rows, Path(request.capture).name)
-    if refused:
-        say("cli.layers.refused", count=len(refused), reason=refused[0]["reason"].message(language()))
+    if missing:
+        first = missing[0]
+        reason = first["reason"].message(language())
+        say("cli.layers.missing", count=len(missing), all=len(rows), layer=first["layer"], reason=reason)
     schemes = f"{request.weight_scheme}, {request.input_scheme}"
     cases = [_case(row, schemes, request.fail_over) for row in rows]
     if request.junit_file is not None:
@@ -86,21 +88,24 @@ def _measured(request: _Request) -> list[dict[str, Any]]:
     Raises:
         QuantVizError: The file has no layers, or none of these names.
     """
-    from quantviz.layers.layer_numbers import best_of_all, numbers_of_all
+    from quantviz.layers.layer_numbers import best_of_all, numbers_of_all, record_unread
     from quantviz.layers.methods.chain import as_chain
 
     weights = scheme_named(request.weight_scheme, "weights")
     inputs = scheme_named(request.input_scheme, "inputs")
     opened = open_layers(request.capture)
-    forms = request.include
-    wanted = [each for each in opened if not forms or any(fnmatchcase(each.name, form) for form in forms)]
-    if not wanted:
-        raise QuantVizError("capture.no_layer", got=", ".join(forms), known=", ".join(opened.names))
+    forms = request.include or ("*",)
+    named = {name for name in opened.names_listed if any(fnmatchcase(name, form) for form in forms)}
+    wanted = [each for each in opened if each.name in named]
+    unread = [each for each in opened.unread if each.name in named]
+    if not wanted and not unread:
+        raise QuantVizError("capture.no_layer", got=", ".join(forms), known=", ".join(opened.names_listed))
     static = not request.dynamic
+    missing = list(map(record_unread, unread))
     if request.methods is None:
-        return list(numbers_of_all(wanted, weights, inputs, static=static))
+        return [*numbers_of_all(wanted, weights, inputs, static=static), *missing]
     chains = [as_chain(form) for form in split_outside_parentheses(request.methods)]
-    return list(best_of_all(wanted, weights, inputs, chains, static=static))
+    return [*best_of_all(wanted, weights, inputs, chains, static=static), *missing]
 
 
 def _case(row: dict[str, Any], schemes: str, most: float | None) -> Case:

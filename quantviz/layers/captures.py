@@ -100,6 +100,16 @@ class Captured(Picklable):
         return layer(*sides, weights, inputs, self.bias, method=method, static=static, seed=seed)
 
 
+@dataclass(frozen=True, eq=False)
+class UnreadLayer(Picklable):
+    """A layer that a file lists but does not have: its name and kind there, and the reason."""
+
+    name: str
+    #: One of `KINDS`.
+    kind: str
+    reason: QuantVizError
+
+
 @checked_fields
 @public_class
 @dataclass(frozen=True, eq=False)
@@ -109,17 +119,25 @@ class Layers(Picklable):
     layers: tuple[Captured, ...]
     #: Remarks for the user, such as on layers that were left aside.
     notes: tuple[Note, ...] = ()
+    #: The layers of a file that cannot be read.
+    unread: tuple[UnreadLayer, ...] = ()
 
     def __post_init__(self) -> None:
         check_fields(self)
 
     def __repr__(self) -> str:
-        return f"Layers({len(self.layers)}: {', '.join(self.names)})"
+        unread = ", ".join(each.name for each in self.unread)
+        return f"Layers({len(self.layers)}: {', '.join(self.names)}{unread and f'; not read: {unread}'})"
 
     @property
     def names(self) -> tuple[str, ...]:
         """Return the names of the layers."""
         return tuple(each.name for each in self.layers)
+
+    @property
+    def names_listed(self) -> tuple[str, ...]:
+        """Return the names of the layers, and of those that cannot be read."""
+        return (*self.names, *(each.name for each in self.unread))
 
     def __len__(self) -> int:
         return len(self.layers)
@@ -128,11 +146,14 @@ class Layers(Picklable):
         return iter(self.layers)
 
     def __getitem__(self, name: str) -> Captured:
-        """Return the layer of that name; raise `QuantVizError` if there is none."""
+        """Return the layer of that name; raise `QuantVizError` if there is none, or it cannot be read."""
         for each in self.layers:
             if each.name == name:
                 return each
-        raise QuantVizError("capture.no_layer", got=name, known=", ".join(self.names))
+        for unread in self.unread:
+            if unread.name == name:
+                raise unread.reason
+        raise QuantVizError("capture.no_layer", got=name, known=", ".join(self.names_listed))
 
     def save(self, path: str | PurePath) -> None:
         """Write the layers into one .safetensors, which `open`, the command and the app read.
@@ -147,10 +168,10 @@ class Layers(Picklable):
         """Return the layers of such a file, and its notes on those left aside; their values stay in it.
 
         Raises:
-            QuantVizError: It cannot be read, or has no layers in it.
+            QuantVizError: It cannot be read, or has no layer that can be.
         """
         with open_tensors(path) as catalog:
-            return cls(captured_in(catalog), left_aside_in(catalog))
+            return captured_in(catalog)
 
 
 def write_capture(
@@ -183,18 +204,24 @@ def is_inputs(catalog: Catalog, name: str) -> bool:
     return name.endswith(".inputs") and catalog.header_texts(name).get("format") == FORMAT
 
 
-def captured_in(catalog: Catalog) -> tuple[Captured, ...]:
+def captured_in(catalog: Catalog) -> Layers:
     """Return the layers of an open file of layers, in the order in which they ran.
 
     Their weights and inputs stay in the file, also once it is closed.
 
     Raises:
-        QuantVizError: The file has no captured layers, or is damaged.
+        QuantVizError: The file has no captured layers, its lists are damaged, or none of its layers can be
+            read.
     """
     if not is_capture(catalog):
         raise QuantVizError("capture.no_layers", wanted=FORMAT)
     listed = catalog.header_texts(catalog.names[0]).get("layers", "")
-    return tuple(_layer_in(catalog, entry) for entry in _entries(listed))
+    found = [_layer_in(catalog, entry) for entry in _entries(listed)]
+    unread = tuple(each for each in found if isinstance(each, UnreadLayer))
+    if len(unread) == len(found):
+        raise unread[0].reason
+    read = tuple(each for each in found if isinstance(each, Captured))
+    return Layers(read, _left_aside_in(catalog), unread)
 
 
 def inputs_beside(catalog: Catalog, name: str) -> Stored | None:
@@ -207,12 +234,8 @@ def inputs_beside(catalog: Catalog, name: str) -> Stored | None:
     return inputs if len(shape) == len(inputs.shape) == 2 and shape[1] == inputs.shape[1] else None
 
 
-def left_aside_in(catalog: Catalog) -> tuple[Note, ...]:
-    """Return the notes on layers of the model that an open file of layers leaves aside.
-
-    Raises:
-        QuantVizError: They are damaged.
-    """
+def _left_aside_in(catalog: Catalog) -> tuple[Note, ...]:
+    """Return the notes on layers of the model that a file leaves aside; raise `QuantVizError` for others."""
     written = catalog.header_texts(catalog.names[0]).get("left_aside", "[]")
     try:
         notes = [
@@ -274,13 +297,25 @@ def _entries(listed: str) -> list[dict[str, Any]]:
     return entries
 
 
-def _layer_in(catalog: Catalog, entry: dict[str, Any]) -> Captured:
-    name = entry["name"]
-    weight = catalog.stored(f"{name}.weight")
-    inputs = catalog.stored(f"{name}.inputs")
-    if len(weight.shape) != 2 or len(inputs.shape) != 2 or weight.shape[1] != inputs.shape[1]:
-        raise QuantVizError("capture.damaged", entry=name)
-    bias = catalog.load(f"{name}.bias") if f"{name}.bias" in catalog else None
-    if bias is not None and tuple(bias.shape) != weight.shape[:1]:
-        raise QuantVizError("capture.damaged", entry=name)
-    return Captured(name, entry["kind"], weight, inputs, bias, entry["seen"])
+def _layer_in(catalog: Catalog, entry: dict[str, Any]) -> Captured | UnreadLayer:
+    name, kind = entry["name"], entry["kind"]
+    try:
+        weight = catalog.stored(f"{name}.weight")
+        inputs = catalog.stored(f"{name}.inputs")
+        bias = catalog.load(f"{name}.bias") if f"{name}.bias" in catalog else None
+        _check_shapes(weight.shape, inputs.shape, None if bias is None else tuple(bias.shape))
+    except QuantVizError as problem:
+        return UnreadLayer(name, kind, problem)
+    return Captured(name, kind, weight, inputs, bias, entry["seen"])
+
+
+def _check_shapes(weight: Shape, inputs: Shape, bias: Shape | None) -> None:
+    """Raise `QuantVizError` for shapes that are not those of one layer."""
+    if len(weight) != 2:
+        raise QuantVizError("layer.weight_axes", shape=weight)
+    if len(inputs) != 2:
+        raise QuantVizError("layer.input_axes", shape=inputs)
+    if weight[1] != inputs[1]:
+        raise QuantVizError("layer.width", got=inputs[1], wanted=weight[1], shape=inputs)
+    if bias not in (None, weight[:1]):
+        raise QuantVizError("layer.bias", shape=bias, outputs=weight[0])

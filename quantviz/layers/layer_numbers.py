@@ -12,7 +12,7 @@ import torch
 from quantviz.errors import Note, QuantVizError
 from quantviz.evaluation.metric_formulas import METRICS
 from quantviz.evaluation.moments import Moments
-from quantviz.layers.captures import Captured
+from quantviz.layers.captures import Captured, UnreadLayer
 from quantviz.layers.causes import Channels
 from quantviz.layers.layer_result import LayerResult
 from quantviz.layers.layer_result import layer as layer_of
@@ -72,6 +72,11 @@ def numbers_or_reason(
         return numbers_of(layer, layer.result(weights, inputs, static=static))
     except QuantVizError as problem:
         return {**_sizes(layer, weights, inputs), "status": "refused", "reason": problem}
+
+
+def record_unread(layer: UnreadLayer) -> dict[str, Any]:
+    """Return the record of a layer without numbers: its status is "not_read", with the reason."""
+    return {"layer": layer.name, "kind": layer.kind, "status": "not_read", "reason": layer.reason}
 
 
 def best_of_all(

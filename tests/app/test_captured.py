@@ -14,7 +14,9 @@ from quantviz.layers.layer_numbers import output_sqnr_db
 from quantviz.sources import LocalTensor, Normal, write_source
 from quantviz.sources.local import FOLDER
 from quantviz.ui.lab.blame import blame_tab
+from quantviz.ui.layers import own_layer
 from quantviz.ui.layers.words import percent
+from tests.helpers.bad_capture import FAULTS, write_bad_capture
 from tests.helpers.session import address, chart, healthy, opened, panels, result, turned
 
 PAGE = "pages/explore/checkpoints.py"
@@ -85,6 +87,30 @@ def test_an_uploaded_capture_opens_with_its_inputs(file):
     at.button(key="checkpoints_capture_open").click().run()
     assert address(healthy(at))["l"] == "layer(upload,upload)"
     assert address(at)["w"] == "int4_per_row"
+
+
+def test_the_page_names_faulty_layers_and_clears_an_error_once_it_is_left_behind(tmp_path, monkeypatch):
+    monkeypatch.setenv(FOLDER, str(tmp_path))
+    write_bad_capture(tmp_path / "bad.safetensors")
+    at = opened(PAGE, f="bad.safetensors", pair="int8_per_row!int8_per_row", lang="en")
+    assert f"1 of the file's {1 + len(FAULTS)} layers have a number" in " ".join(
+        each.value.replace("\\", "") for each in at.caption
+    )
+    table = dict(zip(at.dataframe[0].value["layer"], at.dataframe[0].value["reason"], strict=True))
+    for name, part in FAULTS.items():
+        assert part in table[name]
+    with monkeypatch.context() as small:
+        small.setattr(own_layer, "MOST_WORK", 1)
+        at.button(key="checkpoints_capture_open").click().run()
+    (refused,) = (each.value for each in at.warning)
+    assert "multiplications" in refused
+    # The error is of this page, and of that click alone.
+    at.switch_page("pages/explore/layers.py").run()
+    assert refused not in [each.value for each in healthy(at).warning]
+    at.switch_page(PAGE).run()
+    assert [each.value for each in at.warning] == [refused]
+    at.selectbox(key="checkpoints_capture_weights").set_value("int4_per_row").run()
+    assert not healthy(at).warning
 
 
 def test_a_file_of_layers_keeps_the_notes_on_those_left_aside(file):

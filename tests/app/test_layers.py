@@ -333,6 +333,32 @@ def test_a_link_to_tensors_that_are_no_layer_says_why(form, told):
     assert told in " ".join(each.value for each in at.warning).replace("\\", "")
 
 
+def test_a_message_from_an_older_address_takes_no_change_back():
+    """One that the browser sent before the last answer came: the picture's height, or a second click."""
+    at = page(w="int4_per_row", a="none")
+    first = address(at)
+
+    def show(parameters):
+        at.query_params.clear()
+        for name, value in parameters.items():
+            at.query_params[name] = value
+
+    at.selectbox(key="layers_weights").set_value("int8_per_row").run()
+    second = address(at)
+    show(first)
+    assert address(healthy(at.run())) == second
+    show(first)
+    at.button(key="layers_undo").click().run()
+    assert address(healthy(at))["w"] == "int4_per_row"
+    show(second)
+    at.button(key="layers_redo").click().run()
+    assert address(healthy(at))["w"] == "int8_per_row"
+    # Once it has the newest address, an older one is what the person goes back to.
+    at.run()
+    show(first)
+    assert address(healthy(at.run()))["w"] == "int4_per_row"
+
+
 def test_a_method_in_the_link_opens_its_picture_and_says_what_it_brings():
     at = page("loud_weight", w="int4_per_row", m="gptq")
     layer = BuiltInLayer("loud_weight").open()

@@ -21,6 +21,7 @@ from quantviz.layers.captures import Captured, Layers
 from quantviz.layers.layer_numbers import errors_by_moments
 from quantviz.layers.methods.chain import METHODS
 from quantviz.text import languages
+from tests.helpers.bad_capture import FAULTS, write_bad_capture
 from tests.helpers.importance_file import write_dat
 
 HOSTILE = "layers.1.<script>\x1b[31m"
@@ -271,6 +272,33 @@ def test_outputs_that_are_all_0_pass_no_gate(tmp_path, language):
     assert "0 %" not in run(*one, "--lang", language, status=1).stderr
     page = run("layers", file, "-w", "binary_absmean", "--format", "html").stdout
     assert '<td style="--w:60" title="0.alone">∞</td>' in page
+
+
+def test_faulty_layers_are_named_and_counted_and_pass_no_gate(tmp_path):
+    file = tmp_path / "bad.safetensors"
+    write_bad_capture(file)
+    gate = tmp_path / "gate.xml"
+    schemes = ("-w", "int8_per_output", "-a", "int8_per_token")
+    done = run("layers", file, *schemes, "--format", "json", "--junit", gate, "--fail-over", 1, status=1)
+    rows = {row["layer"]: row for row in json.loads(done.stdout)}
+    assert {name for name, row in rows.items() if row["status"] == "ok"} == {"h.0.whole"}
+    (suite,) = ElementTree.fromstring(gate.read_text(encoding="utf-8"))
+    failed = {case.get("name"): case.find("failure") for case in suite}
+    page = run("layers", file, *schemes, "--format", "html", status=1).stdout.replace("<wbr>", "")
+    for name, part in FAULTS.items():
+        assert part in rows[name]["reason"], name
+        assert any(
+            name in case and part in found.get("message")
+            for case, found in failed.items()
+            if found is not None
+        )
+        assert f'title="{name}">×<' in page
+    assert sum(found is not None for found in failed.values()) == len(FAULTS) == len(rows) - 1
+    assert f"{len(FAULTS)} of {len(rows)}" in done.stderr
+    run("layers", file, *schemes, "--include", "*.whole", "--fail-over", 1)
+    assert FAULTS["h.0.empty"] in run("layers", file, *schemes, "--include", "*.empty", status=2).stderr
+    assert FAULTS["h.0.wide"] in run("layer", file, "h.0.wide", *schemes, status=2).stderr
+    assert "has 8 layers" in run("layer", file, *schemes, status=2).stderr
 
 
 def test_moments_that_miss_the_weight_hide_no_error():

@@ -33,7 +33,7 @@ from quantviz.ui.shell.heavy_work import heavily
 from quantviz.ui.shell.words import language, plain, say, theme
 
 if TYPE_CHECKING:
-    from quantviz.layers.captures import Captured
+    from quantviz.layers.captures import Captured, Layers
 
 _LAYERS = "pages/explore/layers.py"
 _UPLOADED = "checkpoints_capture"
@@ -80,12 +80,12 @@ def show_capture(state: CheckpointsState) -> None:
         if st.session_state.get(_UPLOADED) is None:
             st.caption(plain(say("layers.own.capture.about")))
             return
-    key, layers, notes = _opened(state.chosen)
+    key, layers = _opened(state.chosen)
     with st.container(key="checkpoints_capture_sentence"):
         rows = _numbers(key, layers, pair, shared=state.chosen != CAPTURE_UPLOAD)
         _show_sentence(state.chosen, rows, pair)
     _show_maps(state.chosen, rows, pair)
-    _show_coverage(rows, notes)
+    _show_coverage(rows, layers.notes)
     with st.container(key="checkpoints_capture_table"):
         _show_table(rows)
     if state.chosen != CAPTURE_UPLOAD:
@@ -129,25 +129,26 @@ def _choose(name: str, names: dict[str, str], now: str, take: Any) -> None:
 # ---- the numbers -------------------------------------------------------------------------------------
 
 
-def _opened(chosen: str) -> tuple[str, tuple[Captured, ...], tuple[Note, ...]]:
-    """Return the key of a capture, its layers, and its notes on those that it leaves aside."""
-    from quantviz.layers.captures import captured_in, left_aside_in
+def _opened(chosen: str) -> tuple[str, Layers]:
+    """Return the key of a capture, and its layers."""
+    from quantviz.layers.captures import captured_in
     from quantviz.sources.files import open_tensors
 
     if chosen != CAPTURE_UPLOAD:
-        catalog = catalog_of(chosen)
-        return f"{chosen!a} {local_version(chosen)}", captured_in(catalog), left_aside_in(catalog)
+        return f"{chosen!a} {local_version(chosen)}", captured_in(catalog_of(chosen))
     uploaded = st.session_state[_UPLOADED]
     read = st.session_state.get(_READ)
     if read is None or read[0] != uploaded.file_id:
         with open_tensors(uploaded.getvalue(), uploaded.name) as catalog:
-            read = uploaded.file_id, captured_in(catalog), left_aside_in(catalog)
+            read = uploaded.file_id, captured_in(catalog)
         st.session_state[_READ] = read
-    return cast("tuple[str, tuple[Captured, ...], tuple[Note, ...]]", read)
+    return cast("tuple[str, Layers]", read)
 
 
-def _numbers(key: str, layers: tuple[Captured, ...], pair: Pair, *, shared: bool) -> list[dict[str, Any]]:
+def _numbers(key: str, layers: Layers, pair: Pair, *, shared: bool) -> list[dict[str, Any]]:
     """Return the record of each layer under a pair, with reasons as text; say how far it is meanwhile."""
+    from quantviz.layers.layer_numbers import record_unread
+
     place = st.empty()
     begun = time.monotonic()
     rows = []
@@ -156,11 +157,10 @@ def _numbers(key: str, layers: tuple[Captured, ...], pair: Pair, *, shared: bool
             words = say("checkpoints.capture.progress", done=done, all=len(layers))
             place.progress(done / len(layers), words)
         of_layer = f"capture {key} {layer.name} {pair}"
-        row = kept_fact(of_layer, partial(_measured, of_layer, layer, pair), shared=shared, aside=True)
-        reason = row["reason"]
-        rows.append({**row, "reason": reason and reason.message(language())})
+        rows.append(kept_fact(of_layer, partial(_measured, of_layer, layer, pair), shared=shared, aside=True))
     place.empty()
-    return rows
+    rows += map(record_unread, layers.unread)
+    return [{**row, "reason": row["reason"] and row["reason"].message(language())} for row in rows]
 
 
 def _measured(key: str, layer: Captured, pair: Pair) -> dict[str, Any]:

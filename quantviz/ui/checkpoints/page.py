@@ -82,7 +82,7 @@ def show_page() -> None:
     if has_sessions():
         scan_process().prepare()
     with answer:
-        for problem in problems() or errors.page_errors():
+        for problem in (*problems(), *errors.page_errors()):
             st.warning(say_error(problem))
         try:
             for problem in scan_problems(state.chosen):
@@ -100,7 +100,7 @@ def show_page() -> None:
 
 def _show_capture(state: CheckpointsState) -> None:
     """Show the layers of a capture, or the error in their place; only what is theirs is in the address."""
-    for problem in problems() or errors.page_errors():
+    for problem in (*problems(), *errors.page_errors()):
         st.warning(say_error(problem))
     try:
         show_capture(state)

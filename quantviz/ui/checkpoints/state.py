@@ -18,7 +18,7 @@ from quantviz.lab.layer_state import read_pair
 from quantviz.lab.typed_numbers import read_number
 from quantviz.schemes.recipes import RECIPES, as_scheme
 from quantviz.ui.checkpoints.model_state import take_address
-from quantviz.ui.shell import address
+from quantviz.ui.shell import address, errors
 
 STATE = "checkpoints_state"
 PROBLEMS = "checkpoints_problems"
@@ -94,6 +94,7 @@ def change_state(**changes: Any) -> None:
     """Take other choices; another checkpoint begins afresh."""
     st.session_state[STATE] = dataclasses.replace(current_state(), **changes)
     st.session_state[PROBLEMS] = ()
+    errors.clear()
 
 
 def put_state(new: CheckpointsState) -> None:

@@ -173,7 +173,10 @@ def _layers_in_upload(uploaded: Any) -> dict[str, str]:
 def _layers_in(catalog: Catalog) -> dict[str, str]:
     from quantviz.layers.captures import captured_in
 
-    return {each.name: f"{visible(each.name)}  [{shape_text(each.shape)}]" for each in captured_in(catalog)}
+    found = captured_in(catalog)
+    labels = {each.name: f"{visible(each.name)}  [{shape_text(each.shape)}]" for each in found}
+    unread = say("layers.own.capture.unread")
+    return labels | {each.name: f"{visible(each.name)}  [{unread}]" for each in found.unread}
 
 
 def captured_layer() -> tuple[OwnLayer, Uploads]:
@@ -203,7 +206,7 @@ def layer_of_upload(uploaded: Any, name: str) -> tuple[OwnLayer, Uploads]:
 
     content = uploaded.getvalue()
     with open_tensors(content, uploaded.name) as catalog:
-        layer = next(each for each in captured_in(catalog) if each.name == name)
+        layer = captured_in(catalog)[name]
     uploads: dict[Source, Stored] = {}
     for end in _PARTS:
         part = getattr(layer, end)

@@ -10,6 +10,8 @@ from typing import Any, cast
 
 import streamlit as st
 
+from quantviz.ui.shell.streamlit_private import went_back
+
 #: The path of the page on the screen, and of the one before it where this run shows another.
 _PAGE = "page_shown"
 _FROM = "page_before"
@@ -17,6 +19,10 @@ _FROM = "page_before"
 _ANSWERED = "page_answered"
 #: The last parameters that each page wrote to the address, by its path.
 _WRITTEN = "addresses_written"
+#: Those that the page on the screen has replaced since the browser last sent the newest one.
+_OLDER = "addresses_older"
+#: More than a browser has not received at a time.
+_MOST_OLDER = 32
 #: The page that is to be shown next, as its script, and its parameters.
 _GOAL = "page_goal"
 #: Key of the places in the browser. Another form of them gets another number, and leaves these alone.
@@ -37,6 +43,8 @@ def arrive(page: str) -> None:
     before = st.session_state.get(_PAGE)
     st.session_state[_FROM] = before if before != page else None
     st.session_state[_PAGE] = page
+    if before != page or st.query_params.to_dict() == _written(page):
+        st.session_state[_OLDER] = ()
     st.session_state[_ANSWERED] = False
 
 
@@ -69,6 +77,9 @@ def asks_anew() -> bool:
     # The address of the page before may still be there.
     if not present or present in (_written(page_shown()), _written(st.session_state.get(_FROM))):
         return False
+    # A message that was sent before the last address came has an older one.
+    if present in st.session_state.get(_OLDER, ()) and not went_back():
+        return False
     _remember(present)
     return True
 
@@ -82,6 +93,9 @@ def is_behind() -> bool:
 
 
 def _remember(address: dict[str, str]) -> None:
+    before = _written(page_shown())
+    if before not in (None, address):
+        st.session_state[_OLDER] = (*st.session_state.get(_OLDER, ()), before)[-_MOST_OLDER:]
     st.session_state[_WRITTEN] = {**st.session_state.get(_WRITTEN, {}), page_shown(): address}
 
 

@@ -13,14 +13,17 @@ import streamlit as st
 from quantviz.errors import QuantVizError
 from quantviz.lab.state import LabState
 from quantviz.streaming.compile_ahead import at_once
+from quantviz.ui.shell.address import page_shown
 
 #: Errors above the page.
 _PAGE = "lab_named"
 #: Errors beside controls, by control.
 _INPUTS = "lab_complaints"
 _WAITING = "lab_waiting"
+#: The page to which the errors above it belong; None for the one that is shown next.
+_RAISED_ON = "lab_named_on"
 #: The session's keys of all of them.
-KEYS = (_PAGE, _INPUTS, _WAITING)
+KEYS = (_PAGE, _INPUTS, _WAITING, _RAISED_ON)
 
 
 @contextlib.contextmanager
@@ -42,6 +45,7 @@ def clear() -> None:
 def show_above(*errors: QuantVizError) -> None:
     """Show errors above the page until another state is taken."""
     st.session_state[_PAGE] = errors
+    st.session_state[_RAISED_ON] = None
 
 
 def safely(callback: Callable[..., None]) -> Callable[..., None]:
@@ -55,11 +59,13 @@ def safely(callback: Callable[..., None]) -> Callable[..., None]:
         try:
             with at_once():
                 callback(*args)
+            return
         except QuantVizError as error:
-            st.session_state[_PAGE] = (error,)
+            show_above(error)
         except Exception:
             logging.getLogger("quantviz").exception("a callback failed")
-            st.session_state[_PAGE] = (QuantVizError("callback_failed"),)
+            show_above(QuantVizError("callback_failed"))
+        st.session_state[_RAISED_ON] = page_shown()
 
     return guarded
 
@@ -71,6 +77,8 @@ def input_errors() -> Mapping[str, QuantVizError]:
 
 def page_errors() -> tuple[QuantVizError, ...]:
     """Return the errors above the page: of the link's parameters, of a refused state, of a callback."""
+    if st.session_state.get(_RAISED_ON) not in (None, page_shown()):
+        return ()
     return cast(tuple[QuantVizError, ...], st.session_state.get(_PAGE, ()))
 
 
