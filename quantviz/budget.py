@@ -47,8 +47,15 @@ class Spending:
     smaller part of the tensor, or a range without a search, such as min_max; a script has no such limit.
     """
 
-    def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        seconds: float,
+        clock: Callable[[], float] = time.monotonic,
+        on_share: Callable[[float], None] = lambda share: None,
+    ) -> None:
         self.seconds = seconds
+        #: Gets the share of the work that is done, 0 to 1, whenever that is known.
+        self.on_share = on_share
         self._clock = clock
         self._begun = clock()
         self._dropped = threading.Event()
@@ -104,16 +111,25 @@ def too_long(end: Ended) -> QuantVizError:
 
 
 class Progress:
-    """A counter of the finished steps of a part of the work, checked against the budget at each step."""
+    """A counter of the finished steps of a part of the work, checked against the budget at each step.
 
-    def __init__(self, count: int) -> None:
+    Args:
+        count: The number of steps.
+        is_whole: Whether this part is nearly all of the work, so that its share may be shown for it.
+    """
+
+    def __init__(self, count: int, *, is_whole: bool = False) -> None:
         self._budget = _SPENDING.get()
         self._count = count
+        self._is_whole = is_whole
         self._done = 0
         self._since = self._budget.now if self._budget else 0.0
 
     def step(self) -> None:
         """Count a step that begins; raise `Ended` if the budget is spent or will be."""
         if self._budget:
-            self._budget.check(self._done / self._count, self._since)
+            share = self._done / self._count
+            self._budget.check(share, self._since)
+            if self._is_whole:
+                self._budget.on_share(share)
             self._done += 1

@@ -22,7 +22,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Iterable
-from typing import Any, TypeVar, cast
+from typing import Any, BinaryIO, TypeVar, cast
 
 from quantviz import own_process
 from quantviz.budget import Ended, Spending, spending
@@ -39,8 +39,12 @@ _GRACE = 3.0
 _LATE = 60.0
 #: Seconds after which an idle process ends.
 _PATIENCE = 900.0
+#: Seconds between two answers that say how much of the work is done.
+_BETWEEN_SHARES = 0.2
 #: The answer that stands for a process that has ended.
 _LOST = "lost", None
+#: The kind of an answer that says how much of the work is done.
+_SHARE = "share"
 
 
 class WorkProcess:
@@ -72,13 +76,20 @@ class WorkProcess:
                 self._end()
                 self._running = _Running(self._ready_for, settings)
 
-    def ask(self, work: Callable[[], T], seconds: float, is_wanted: Callable[[], bool] = lambda: True) -> T:
+    def ask(
+        self,
+        work: Callable[[], T],
+        seconds: float,
+        is_wanted: Callable[[], bool] = lambda: True,
+        on_share: Callable[[float], None] = lambda share: None,
+    ) -> T:
         """Return the result of a function that runs in the process after all earlier calls are done.
 
         Args:
             work: The function; it and its result can be pickled.
             seconds: Seconds of processor time that it may take.
             is_wanted: Whether the caller still waits for the result.
+            on_share: Gets the share of the work that is done now and then, where the work knows it.
 
         Raises:
             Ended: The work exceeds its seconds, nobody waits for it any more, or its process has ended.
@@ -87,7 +98,7 @@ class WorkProcess:
             if not is_wanted():
                 raise Ended("work.dropped")
         try:
-            kind, found = self._answer(work, seconds, is_wanted)
+            kind, found = self._answer(work, seconds, is_wanted, on_share)
         finally:
             self._asking.release()
         if kind == "raised":
@@ -102,13 +113,20 @@ class WorkProcess:
             self._end()
 
     def _answer(
-        self, work: Callable[[], object], seconds: float, is_wanted: Callable[[], bool]
+        self,
+        work: Callable[[], object],
+        seconds: float,
+        is_wanted: Callable[[], bool],
+        on_share: Callable[[float], None],
     ) -> tuple[str, Any]:
         running = self._send((work, seconds))
         until = time.monotonic() + seconds + _LATE
         while True:
             with contextlib.suppress(queue.Empty):
                 answer = running.answers.get(timeout=_LOOK)
+                if answer[0] == _SHARE:
+                    self._say(running, on_share, answer[1])
+                    continue
                 if answer == _LOST:
                     self.close()
                 return answer
@@ -133,11 +151,20 @@ class WorkProcess:
             raise
         return running
 
+    def _say(self, running: _Running, on_share: Callable[[float], None], share: float) -> None:
+        """Pass on how much of the work is done; it is dropped if the caller leaves at that."""
+        try:
+            on_share(share)
+        except BaseException:
+            self._drop(running)
+            raise
+
     def _drop(self, running: _Running) -> None:
         """Make the work end at its next check; kill a process that does not reach one."""
         try:
             running.send(None)
-            running.answers.get(timeout=_GRACE)
+            while running.answers.get(timeout=_GRACE)[0] == _SHARE:
+                pass
         except (BrokenPipeError, queue.Empty):
             self.close()
 
@@ -195,7 +222,8 @@ def serve(ready_for: Iterable[str]) -> None:
     # Keep what the work prints out of the stream of answers.
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     requests: queue.SimpleQueue[tuple[Callable[[], object], Spending]] = queue.SimpleQueue()
-    threading.Thread(target=_hear, args=(requests,), daemon=True).start()
+    shares = _Shares(answers)
+    threading.Thread(target=_hear, args=(requests, shares.tell), daemon=True).start()
     for module in ready_for:
         importlib.import_module(module)
     while True:
@@ -208,7 +236,24 @@ def serve(ready_for: Iterable[str]) -> None:
         del work
 
 
-def _hear(requests: queue.SimpleQueue[tuple[Callable[[], object], Spending]]) -> None:
+class _Shares:
+    """Tells the server how much of the work is done, now and then. For the thread that does the work."""
+
+    def __init__(self, answers: BinaryIO) -> None:
+        self._answers = answers
+        self._told = 0.0
+
+    def tell(self, share: float) -> None:
+        now = time.monotonic()
+        if now - self._told >= _BETWEEN_SHARES:
+            self._told = now
+            pickle.dump((_SHARE, share), self._answers, protocol=5)
+            self._answers.flush()
+
+
+def _hear(
+    requests: queue.SimpleQueue[tuple[Callable[[], object], Spending]], on_share: Callable[[float], None]
+) -> None:
     budget = Spending(0.0)
     while True:
         try:
@@ -223,7 +268,7 @@ def _hear(requests: queue.SimpleQueue[tuple[Callable[[], object], Spending]]) ->
         else:
             work, seconds = message
             # Processor time of this work alone: earlier work uses up none of it.
-            budget = Spending(seconds, clock=time.process_time)
+            budget = Spending(seconds, time.process_time, on_share)
             requests.put((work, budget))
 
 

@@ -46,9 +46,21 @@ def priority():
 
 
 def endless():
-    progress = Progress(10**9)
+    progress = Progress(10**9, is_whole=True)
     while True:
         progress.step()
+
+
+def slow():
+    progress = Progress(40, is_whole=True)
+    for _ in range(40):
+        progress.step()
+        time.sleep(0.01)
+    return "done"
+
+
+class Left(BaseException):
+    """The end of a caller's run while it is told how far the work is."""
 
 
 def stuck():
@@ -106,6 +118,25 @@ def test_work_ends_at_its_budget_and_where_nobody_waits(work, monkeypatch):
     pid = work.ask(os.getpid, 60.0)
     assert ended(lambda: work.ask(endless, 0.05)) == "work.too_long"
     assert ended(lambda: work.ask(endless, 1e9, asked(1))) == "work.dropped"
+    assert work.ask(os.getpid, 60.0) == pid
+
+
+def test_how_much_is_done_is_told_meanwhile_and_work_is_dropped_where_the_caller_leaves_at_that(
+    work, monkeypatch
+):
+    monkeypatch.setattr(work_process, "_GRACE", 600.0)
+    pid = work.ask(os.getpid, 60.0)
+    shares = []
+    assert work.ask(slow, 60.0, on_share=shares.append) == "done"
+    assert len(shares) > 1
+    assert shares == sorted(set(shares))
+    assert 0 <= shares[0] < shares[-1] < 1
+
+    def leave(share):
+        raise Left
+
+    with pytest.raises(Left):
+        work.ask(endless, 1e9, on_share=leave)
     assert work.ask(os.getpid, 60.0) == pid
 
 

@@ -221,6 +221,8 @@ def _watched(
     kinds = {name: kind for name, module in model.named_modules() if (kind := _kind_of(module))}
     if not kinds:
         raise QuantVizError("collect.no_layers")
+    if names is not None and not names:
+        raise QuantVizError("collect.unknown", got="", known=", ".join(kinds))
     for pattern in names or ():
         if not any(fnmatch.fnmatchcase(name, pattern) for name in kinds):
             raise QuantVizError("collect.unknown", got=pattern, known=", ".join(kinds))

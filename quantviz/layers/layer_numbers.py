@@ -65,11 +65,18 @@ def numbers_of_all(
 
 
 def numbers_or_reason(
-    layer: Captured, weights: Scheme | None, inputs: Scheme | None, *, static: bool = True
+    layer: Captured,
+    weights: Scheme | None,
+    inputs: Scheme | None,
+    *,
+    method: Chain | None = None,
+    static: bool = True,
 ) -> dict[str, Any]:
-    """Return the record of a layer; where a scheme does not fit, its status is "refused", with a reason."""
+    """Return the record of a layer; where a scheme or a method does not fit, its status is "refused", with a
+    reason.
+    """
     try:
-        return numbers_of(layer, layer.result(weights, inputs, static=static))
+        return numbers_of(layer, layer.result(weights, inputs, method=method, static=static))
     except QuantVizError as problem:
         return {**_sizes(layer, weights, inputs), "status": "refused", "reason": problem}
 
@@ -87,26 +94,30 @@ def best_of_all(
     *,
     static: bool = True,
 ) -> Iterator[dict[str, Any]]:
-    """Yield the record of each layer under the method with the least error held back.
+    """Yield the record of each layer under the method with the least error held back, see `best_of`."""
+    for layer in layers:
+        nearest = numbers_or_reason(layer, weights, inputs, static=static)
+        tried = methods if nearest["status"] == "ok" else ()
+        yield best_of(
+            nearest,
+            [numbers_or_reason(layer, weights, inputs, method=each, static=static) for each in tried],
+        )
+
+
+def best_of(nearest: dict[str, Any], others: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return the record of a layer with the least error held back: of rounding to nearest, and of methods.
 
     It also has that error of rounding to nearest, `rel_out_nearest`, and how many times less the method
-    leaves, `times_less`. Methods that cannot work on a layer are left out there.
+    leaves, `times_less`. Methods that cannot work on the layer are left out; where the schemes do not fit
+    it, the record is that of rounding to nearest.
     """
-    for layer in layers:
-        found = []
-        for chain in (Chain(), *methods):
-            try:
-                found.append(layer.result(weights, inputs, method=chain, static=static))
-            except QuantVizError as problem:
-                if not chain:
-                    yield {**_sizes(layer, weights, inputs), "status": "refused", "reason": problem}
-                    break
-        if not found:
-            continue
-        best = min(found, key=lambda result: result.rel_out.held_back)
-        nearest, error = (result.rel_out.held_back for result in (found[0], best))
-        more = {"rel_out_nearest": nearest, "times_less": nearest / error if 0 < error < math.inf else None}
-        yield {**numbers_of(layer, best), **more}
+    if nearest["status"] != "ok":
+        return nearest
+    known = [nearest, *(each for each in others if each["status"] == "ok")]
+    best = min(known, key=lambda each: each["rel_out_held_back"])
+    before, after = nearest["rel_out_held_back"], best["rel_out_held_back"]
+    times = before / after if 0 < after < math.inf else None
+    return {**best, "rel_out_nearest": before, "times_less": times}
 
 
 @dataclass(frozen=True)

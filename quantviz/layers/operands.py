@@ -37,6 +37,8 @@ from quantviz.tensors.lazy import InMemory, Stored, as_stored
 
 #: The share of the tokens that are held back: scales are never chosen on them.
 HELD_BACK = 1 / 4
+#: The letter of each operand.
+_LETTERS = MappingProxyType({"weights": "W", "inputs": "X", "outputs": "Y"})
 #: The words for a recipe's lines, by those for the axes of each operand: a recipe's row is an output of the
 #: weight and a token of the inputs.
 _LINES: Mapping[str, Mapping[str, str]] = MappingProxyType(
@@ -53,6 +55,9 @@ def scheme_of(named: Scheme | str | None, operand: str) -> Scheme | None:
 
     A recipe may be called by the operand's axes, as in "int8_per_token".
 
+    Raises:
+        QuantVizError: There is no such scheme, or it is called by an axis that the operand does not have.
+
     >>> str(scheme_of("int8_per_token", "inputs")) == str(as_scheme("int8_per_row"))
     True
     >>> scheme_of("int8 per channel", "inputs") == as_scheme("int8_per_column")
@@ -61,8 +66,15 @@ def scheme_of(named: Scheme | str | None, operand: str) -> Scheme | None:
     if not isinstance(named, str) or "," in named:
         return None if named is None else as_scheme(named)
     axes = _LINES[operand]
-    called = rf"(?i)(per[\s_-]*)({'|'.join(axes)})\b"
-    return as_scheme(re.sub(called, lambda found: found[1] + axes[found[2].lower()], named))
+
+    def line(found: re.Match[str]) -> str:
+        axis = found[2].lower()
+        if axis not in axes:
+            known = ", ".join(axes)
+            raise QuantVizError("layer.axis", got=named, name=_LETTERS[operand], axis=axis, known=known)
+        return found[1] + axes[axis]
+
+    return as_scheme(re.sub(r"(?i)(per[\s_-]*)(token|input|output|channel)\b", line, named))
 
 
 def held_back_tokens(tokens: int, seed: int) -> torch.Tensor:

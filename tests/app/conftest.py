@@ -61,7 +61,7 @@ def long_work_done_here():
     from quantviz import work_process
     from quantviz.budget import Spending
 
-    def answered(process, work, seconds, is_wanted):
+    def answered(process, work, seconds, is_wanted, on_share):
         return pickle.loads(pickle.dumps(work_process._done(pickle.loads(pickle.dumps(work)), Spending(1e9))))
 
     with pytest.MonkeyPatch.context() as patch:

@@ -10,7 +10,9 @@ import quantviz as qv
 from quantviz.errors import Note
 from quantviz.lab.layer_state import read_link
 from quantviz.layers.captures import Captured, Layers
-from quantviz.layers.layer_numbers import output_sqnr_db
+from quantviz.layers.layer_numbers import best_of_all, output_sqnr_db
+from quantviz.layers.methods.chain import as_chain
+from quantviz.schemes.recipes import as_scheme
 from quantviz.sources import LocalTensor, Normal, write_source
 from quantviz.sources.local import FOLDER
 from quantviz.ui.lab.blame import blame_tab
@@ -77,6 +79,40 @@ def test_a_capture_is_two_maps_and_opens_its_layers(file, monkeypatch):
     state, problems = read_link(address(healthy(at)))
     assert (str(state.pair), problems) == ("!".join(PAIR), ())
     assert state.source.weight.name == f"{worst}.weight"
+
+
+def test_the_best_method_of_each_layer_is_found_on_request_and_opens_its_layer(file, monkeypatch):
+    monkeypatch.setenv(FOLDER, str(file.parent))
+    at = opened(PAGE, f=file.name, pair="!".join(PAIR), lang="en")
+    count = len(at.dataframe)
+    at.multiselect(key="checkpoints_methods_choice").set_value(["gptq", "awq"]).run()
+    assert "--methods gptq,awq" in healthy(at).code[0].value
+    at.button(key="checkpoints_methods_begin").click().run()
+    assert len(healthy(at).dataframe) == count + 1
+    chains = [as_chain(each) for each in ("gptq", "awq")]
+    best = {row["layer"]: row for row in best_of_all(layers(), *map(as_scheme, PAIR), chains)}
+    names = ["h.1.up", "h.0.up"]
+    names.sort(key=lambda name: best[name]["times_less"], reverse=True)
+    found = at.dataframe[0].value
+    assert list(found["layer"]) == names
+    for name, times, error in zip(names, found["times_less"], found["best"], strict=True):
+        assert times == pytest.approx(best[name]["times_less"])
+        assert error == pytest.approx(100 * best[name]["rel_out_held_back"])
+        assert best[name]["method"] in ("nearest", "gptq", "awq")
+    # Where it is cancelled, it is said how many layers are measured, and one can go on.
+    search = at.session_state["checkpoints_methods_search"]
+    del search.found["h.0.up", "awq"]
+    at.run()
+    said = " ".join(each.value for each in healthy(at).markdown).replace("\\", "")
+    assert "Cancelled: 1 of 2 layers are measured" in said
+    assert list(at.dataframe[0].value["layer"]) == ["h.1.up"]
+    at.button(key="checkpoints_methods_go_on").click().run()
+    assert len(healthy(at).dataframe[0].value) == 2
+    # Other methods, another search.
+    at.multiselect(key="checkpoints_methods_choice").set_value(["gptq"]).run()
+    assert healthy(at).button(key="checkpoints_methods_begin")
+    at.multiselect(key="checkpoints_methods_choice").set_value([]).run()
+    assert healthy(at).button(key="checkpoints_methods_begin").disabled
 
 
 def test_an_uploaded_capture_opens_with_its_inputs(file):

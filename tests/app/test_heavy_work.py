@@ -118,7 +118,7 @@ def test_others_have_the_turn_meanwhile_and_one_piece_is_done_at_a_time(turns):
     """A process of its own does it, which is tried in `tests/test_work_process.py`."""
     heavy, begun, others = HeavyWork(), [], threading.Event()
 
-    def answered(work, seconds, is_wanted):
+    def answered(work, seconds, is_wanted, on_share):
         begun.append(work)
         assert not turns.held
         assert others.wait(20)
@@ -151,7 +151,7 @@ def test_others_have_the_turn_meanwhile_and_one_piece_is_done_at_a_time(turns):
 def test_what_took_too_long_is_not_tried_again_for_a_while(turns, key, tried):
     heavy, tries = HeavyWork(), []
 
-    def ended(work, seconds, is_wanted):
+    def ended(work, seconds, is_wanted, on_share):
         tries.append(work)
         raise Ended(key, seconds="20")
 
@@ -167,7 +167,7 @@ def test_a_search_in_the_lab_is_long_work_and_what_is_no_search_is_not(monkeypat
     asked = []
     heavy = HeavyWork()
     monkeypatch.setattr(heavy_work, "_heavy", lambda: heavy)
-    monkeypatch.setattr(heavy, "run", lambda name, work, is_wanted: asked.append(name) or work())
+    monkeypatch.setattr(heavy, "run", lambda name, work, is_wanted, on_share: asked.append(name) or work())
     source = parse_source("normal(rows=64,cols=65,seed=99)")
     searched = qv.Scheme.parse("int4,symmetric,per_tensor,mse,course")
     state = opening().with_source(source).replace(scheme=searched)

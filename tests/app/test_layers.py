@@ -371,6 +371,16 @@ def test_a_method_in_the_link_opens_its_picture_and_says_what_it_brings():
     at.button(key="layers_method_rank").click().run()
     ranked = healthy(at).dataframe[-1].value
     assert "GPTQ" in list(ranked["method"])
+    # Where it is cancelled, what was measured stays, and it is said how much that is.
+    ranking = at.session_state["layers_methods_ranked"]
+    every = len(ranking.found)
+    del ranking.found["signround"]
+    at.run()
+    said = " ".join(each.value for each in healthy(at).markdown).replace("\\", "")
+    assert f"Cancelled: {every - 1} of {every} methods are measured" in said
+    assert len(at.dataframe[-1].value) == len(ranked) - 1
+    at.button(key="layers_method_go_on").click().run()
+    assert len(healthy(at).dataframe[-1].value) == len(ranked)
     at.selectbox(key="layers_method_choice").set_value("nearest").run()
     assert "m" not in address(healthy(at))
 
@@ -405,6 +415,16 @@ def test_a_methods_dial_is_let_go_at_a_value_that_the_link_has(method, stop, cho
     assert address(healthy(at))["m"] == f"{method}({chosen})"
 
 
+def test_one_knob_of_a_rotation_is_under_the_hand_at_a_time():
+    at = page("loud_input", w="int4_per_row", m="rotation")
+    dials = [name for name in components(at).values() if name.startswith("quantviz_dial")]
+    assert len(dials) == 1
+    at.segmented_control(key="layers_rotation_knob").set_value("angle").run()
+    [dial] = [place for place, name in components(healthy(at)).items() if name.startswith("quantviz_dial")]
+    send(at, events_of(dial, json.dumps([{"event": "stop", "value": 1}])))
+    assert address(healthy(at))["m"] == "rotation(angle=5.0)"
+
+
 def test_each_smaller_method_has_its_picture_and_its_sentence():
     at = page("loud_input", w="int4_per_row", m="smoothquant")
     for method, key, said in (
@@ -413,6 +433,7 @@ def test_each_smaller_method_has_its_picture_and_its_sentence():
         ("bias_correction", "layers_bias_errors", "take off the mean"),
         ("equalization", "layers_equalization_channels", "as far in the inputs"),
         ("higgs", "layers_higgs", "lie close"),
+        ("kmeans", "layers_kmeans", "where the weights are"),
         ("awq_clip", "layers_awq_clip_loss", "blocks are clipped"),
         ("gptq", "layers_likeness", "most alike"),
     ):
@@ -438,7 +459,7 @@ def test_a_weights_sqnr_is_named_where_the_method_rounds_it(name, method, by_the
 def test_a_method_that_takes_long_works_in_another_process(monkeypatch):
     keys = []
 
-    def far(key, work):
+    def far(key, work, on_share):
         keys.append(key)
         return pickle.loads(pickle.dumps(pickle.loads(pickle.dumps(work))()))
 
@@ -452,7 +473,7 @@ def test_a_method_that_takes_long_works_in_another_process(monkeypatch):
     assert len(keys) == 1
     assert form in keys[0]
 
-    def too_long(key, work):
+    def too_long(key, work, on_share):
         raise qv.QuantVizError("work.too_long", seconds="20")
 
     monkeypatch.setattr(state, "heavily", too_long)

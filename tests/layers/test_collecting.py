@@ -192,6 +192,7 @@ def test_wrong_inputs_get_sentences(model):
     model.eval()
     refused(model, [x], rows=1, key="collect.rows")
     assert "'down'" in refused(model, [x], ["dwn"], key="collect.unknown").message("en")
+    assert "down" in refused(model, [x], [], key="collect.unknown").message("en")
     for one in (x, {"x": x}, "text", 7):
         refused(model, one, key="collect.one_batch")
     refused(model, [], key="collect.nothing_ran")

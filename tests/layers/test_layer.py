@@ -283,6 +283,8 @@ def test_a_result_travels_between_processes():
         ({"bias": BIAS / 0}, "layer.nonfinite_bias"),
         ({"weights": "int4_g48"}, "unknown_recipe"),
         ({"inputs": "no such"}, "unknown_recipe"),
+        ({"inputs": "int8_per_output"}, "layer.axis"),
+        ({"weights": "int8 per token"}, "layer.axis"),
         ({"outputs": "int4,symmetric,per_group(size=9),min_max,course"}, "group_does_not_divide"),
         ({"seed": "a"}, "argument"),
     ],

@@ -94,12 +94,12 @@ class AWQ(BasisMethod):
         w_mean = relative_magnitudes(task.w, task.scheme)
         ratios = _GRIDS[self.variant]
         tried = [awq_scales(x_mean, w_mean, ratio, self.variant) for ratio in ratios]
-        losses = [_loss(task, w_hat) for w_hat in _rounded_trials(task, tried)]
+        losses = [task.output_error(w_hat) for w_hat in _rounded_trials(task, tried)]
         best = min(range(len(losses)), key=losses.__getitem__)
         ratio = ratios[best] if self.ratio is None else self.ratio
         scales = awq_scales(x_mean, w_mean, ratio, self.variant)
         # The paper's first exponent, 0, scales nothing.
-        unscaled = losses[0] if self.variant == "paper" else _loss(task, task.nearest.x_hat)
+        unscaled = losses[0] if self.variant == "paper" else task.output_error(task.nearest.x_hat)
         scaled = self.ratio is not None or self.variant != "llm_compressor" or losses[best] < unscaled
         if not scaled:
             scales = torch.ones_like(scales)
@@ -162,17 +162,6 @@ def _has_rows_apart(task: Task) -> bool:
         and arithmetic.ties != "stochastic"
         and not scheme.calibration.together
     )
-
-
-def _loss(task: Task, w_hat: torch.Tensor) -> float:
-    """Return ‖error‖² / ‖XWᵀ‖² of rounded weights."""
-    w_hat = w_hat.to(torch.float64)
-    tokens, inputs, _ = task.shape
-    if tokens >= inputs:
-        return task.output_error(w_hat)
-    # Fewer tokens than inputs: their outputs are cheaper than H.
-    error = float((task.x @ (w_hat - task.w).T).square().sum())
-    return relative(error, float((task.x @ task.w.T).square().sum()))
 
 
 @dataclass(frozen=True)

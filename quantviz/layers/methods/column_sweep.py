@@ -11,6 +11,7 @@ import torch
 from quantviz.budget import Progress
 from quantviz.layers.methods.contract import as_quantized
 from quantviz.quantization.cells import quantize_with
+from quantviz.quantization.input_dtype import rounded_to
 from quantviz.quantization.operations import NamedTensors
 from quantviz.schemes.scheme import Scheme
 from quantviz.streaming.threads import runs_between
@@ -119,8 +120,10 @@ def sweep(
     # Columns are rows here, so that each lies together in memory.
     columns = w.T.contiguous()
     pushed = torch.empty_like(columns)
+    # Looking for NaN in every column takes longer than rounding it: here all come from finite ones.
+    plain = rounded_to(scheme) is None
     rounded = []
-    progress = Progress(-(-count // block))
+    progress = Progress(-(-count // block), is_whole=True)
     for start, stop in runs_between(count, block):
         progress.step()
         # `columns` is not corrected inside of a block: dynamic groups take their scales from it.
@@ -128,7 +131,7 @@ def sweep(
         for first, last in runs_between(stop, _RUN, start):
             for at in range(first, last):
                 column = here[at - start]
-                values = as_quantized(column, scheme).unsqueeze(1)
+                values = (column.float() if plain else as_quantized(column, scheme)).unsqueeze(1)
                 q, x_hat, _, clipped = quantize_with(values, scheme, cells_of(at, columns.T))
                 rounded.append((q[:, 0], x_hat[:, 0], clipped[:, 0]))
                 torch.div(column - x_hat[:, 0], factor[at, at], out=pushed[at])

@@ -93,13 +93,20 @@ class Task:
 
     def output_error(self, w_hat: torch.Tensor) -> float:
         """Return ‖(Ŵ − W)Xᵀ‖² / ‖WXᵀ‖² on the tokens that may be used, as `relative` does."""
-        error = float(squared_outputs(w_hat.to(torch.float64) - self.w, self.hessian).sum())
-        return relative(error, self._signal)
+        return relative(self._squares(w_hat.to(torch.float64) - self.w), self.signal)
 
     @cached_property
-    def _signal(self) -> float:
+    def signal(self) -> float:
         """Return ‖WXᵀ‖² / N."""
-        return float(squared_outputs(self.w, self.hessian).sum())
+        return self._squares(self.w)
+
+    def _squares(self, w: torch.Tensor) -> float:
+        """Return ‖wXᵀ‖² / N of weights, float64 (outputs, inputs)."""
+        tokens, inputs, _ = self.shape
+        if tokens < inputs:
+            # Their outputs are cheaper than H.
+            return float((self.x @ w.T).square().sum()) / tokens
+        return float(squared_outputs(w, self.hessian).sum())
 
 
 def relative(error: float, signal: float) -> float:

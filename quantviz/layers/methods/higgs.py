@@ -19,10 +19,11 @@ import torch
 from quantviz.analysis.fitted_codebook import fit_codebook
 from quantviz.errors import QuantVizError
 from quantviz.evaluation.metric_formulas import bits_per_element
-from quantviz.layers.methods.contract import Rounded, RoundingMethod, Task, one_of
+from quantviz.layers.methods.contract import Rounded, RoundingMethod, Task, one_of, relative
 from quantviz.layers.methods.rotation import shares_of_bins
 from quantviz.quantization.grids import nearest
 from quantviz.quantization.quantizer import quantize
+from quantviz.quantization.result import QuantResult
 from quantviz.schemes.formats import MOST_OWN_VALUES, NumberFormat
 from quantviz.schemes.scheme import Scheme
 from quantviz.tensors.blocks import block_sizes, block_sums, expand
@@ -46,6 +47,22 @@ class GridTrace:
     gaussian: float
     weights: float
     #: The share of weights in each of `BINS` bins between ±`REACH` scales, float64 (BINS,).
+    bins: torch.Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class CodebookTrace:
+    """The codebook of a weight's own, and its error beside that of the scheme's values.
+
+    Weights and values are in units of the root mean square of the weights over their scales.
+    """
+
+    #: The codebook, smallest first.
+    values: tuple[float, ...]
+    #: ‖Ŵ − W‖² / ‖W‖² under the scheme, and under the codebook.
+    nearest: float
+    fitted: float
+    #: The share of weights in each of `BINS` bins between ±`REACH` units, float64 (BINS,).
     bins: torch.Tensor
 
 
@@ -108,7 +125,22 @@ class KMeans(RoundingMethod):
         importance = task.x.square().mean(0) if self.weighting == "activation" else None
         own = fit_codebook(task.values, task.scheme, importance=importance)
         bits = [bits_per_element(each, tuple(task.w.shape)) for each in (own, task.scheme)]
-        return Rounded(quantize(task.values, own), extra_bits=bits[0] - bits[1])
+        result = quantize(task.values, own)
+        return Rounded(result, _codebook_trace(task, result), bits[0] - bits[1])
+
+
+def _codebook_trace(task: Task, result: QuantResult) -> CodebookTrace:
+    """Return the trace of a weight that is rounded to a codebook of its own."""
+    scales = expand(result.qparams.scale.to(torch.float64), result.layout, result.shape)
+    units = task.values / torch.where(scales == 0, 1.0, scales)
+    rms = float(units.square().mean().sqrt()) or 1.0
+    signal = float(task.w.square().sum())
+    nearest, fitted = (
+        relative(float((each.x_hat.to(torch.float64) - task.w).square().sum()), signal)
+        for each in (task.nearest, result)
+    )
+    values = tuple(value / rms for value in result.scheme.number_format.codebook)
+    return CodebookTrace(values, nearest, fitted, shares_of_bins(units))
 
 
 @functools.cache

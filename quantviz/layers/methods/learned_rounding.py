@@ -7,7 +7,8 @@ one; both methods learn which one serves the outputs better, and keep the best r
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
@@ -22,11 +23,12 @@ from quantviz.layers.methods.contract import (
     Task,
     as_quantized,
     between,
-    squared_outputs,
+    relative,
 )
+from quantviz.quantization.cells import cell_index, quantize_with
 from quantviz.quantization.qparams import largest_magnitude, stored_qparams
-from quantviz.quantization.quantizer import quantize, values_of_codes
-from quantviz.quantization.result import QParams, QuantResult
+from quantviz.quantization.quantizer import values_of_codes
+from quantviz.quantization.result import QParams, QuantResult, block_values
 from quantviz.schemes.scheme import Scheme
 from quantviz.tensors import blocks
 
@@ -129,24 +131,26 @@ class AdaRound(_Learned):
 
     def round(self, task: Task) -> Rounded:
         choices = Choices.of(task)
-        hessian = task.hessian.to(torch.float32)
+        times_hessian = _product_with_hessian(task)
         gap = choices.gap.to(torch.float32)
         change = choices.nearest.error.to(torch.float32)
         share = torch.where(gap == 0, 0.0, (-change / gap)).clamp(0.01, 0.99)
         v = -torch.log(_STRETCH / (share + _SHIFT) - 1)
-        whole = float(squared_outputs(change, hessian).sum()) or 1.0
+        whole = float((times_hessian(change) * change).sum()) or 1.0
         moments = torch.zeros(2, *v.shape)
         found = _Best(choices)
-        progress = Progress(self.steps)
+        progress = Progress(self.steps, is_whole=True)
         for step in range(1, self.steps + 1):
             progress.step()
             sigmoid = torch.sigmoid(v)
             h = (_STRETCH * sigmoid - _SHIFT).clamp(0, 1)
             if step % _LOOKED_AT == 0 or step == self.steps:
-                found.look(step, h > 0.5, h)
-            slope = 2 / whole * ((change + gap * h) @ hessian) * gap + self._slope(h, step)
-            slope *= _STRETCH * sigmoid * (1 - sigmoid) * ((h > 0) & (h < 1))
-            v = v - self.rate * _adam(slope, moments, step)
+                result = choices.chosen(h > 0.5)
+                found.meet(step, result, times_hessian(result.error), torch.minimum(h, 1 - h).mean())
+            slope = times_hessian(torch.addcmul(change, gap, h)).mul_(gap).mul_(2 / whole)
+            slope += self._slope(h, step)
+            slope *= (sigmoid - sigmoid.square()).mul_(_STRETCH).mul_((h > 0) & (h < 1))
+            v = v.sub_(_adam(slope, moments, step), alpha=self.rate)
         return found.rounded()
 
     def _slope(self, h: torch.Tensor, step: int) -> torch.Tensor | float:
@@ -159,12 +163,24 @@ class AdaRound(_Learned):
         return -self.penalty / h.numel() * beta * 2 * far.sign() * far.abs() ** (beta - 1)
 
 
+def _product_with_hessian(task: Task) -> Callable[[torch.Tensor], torch.Tensor]:
+    """Return the function that multiplies weights by H, float32."""
+    tokens, inputs, _ = task.shape
+    if 2 * tokens < inputs:
+        # By the tokens, twice, it takes fewer multiplications than by H.
+        root = (task.x / math.sqrt(tokens)).to(torch.float32)
+        return lambda w: (w @ root.T) @ root
+    hessian = task.hessian.to(torch.float32)
+    return lambda w: w @ hessian
+
+
 def _adam(slope: torch.Tensor, moments: torch.Tensor, step: int) -> torch.Tensor:
     """Return Adam's step for a slope; its two moments are updated in place."""
     first, second = _DECAY
     moments[0].mul_(first).add_(slope, alpha=1 - first)
     moments[1].mul_(second).addcmul_(slope, slope, value=1 - second)
-    return (moments[0] / (1 - first**step)) / ((moments[1] / (1 - second**step)).sqrt() + _TINY)
+    spread = (moments[1] / (1 - second**step)).sqrt_().add_(_TINY)
+    return moments[0].div(1 - first**step).div_(spread)
 
 
 @dataclass(frozen=True)
@@ -185,18 +201,18 @@ class SignRound(_Learned):
 
     def round(self, task: Task) -> Rounded:
         choices = Choices.of(task)
-        hessian = task.hessian.to(torch.float32)
+        times_hessian = _product_with_hessian(task)
         start = choices.nearest
         w = task.values
         v = torch.zeros_like(w)
         factor = torch.ones_like(start.qparams.scale, dtype=torch.float32)
         found = _Best(choices)
-        progress = Progress(self.steps)
+        progress = Progress(self.steps, is_whole=True)
         for step in range(1, self.steps + 1):
             progress.step()
             result = moved_rounding(start, v, factor)
-            found.meet(step, result)
-            slope = result.error @ hessian
+            slope = times_hessian(result.error)
+            found.meet(step, result, slope)
             scale = blocks.expand(result.qparams.scale.to(torch.float32), start.layout, start.shape)
             inside = ~result.clipped
             rate = (1 - (step - 1) / self.steps) / self.steps
@@ -221,11 +237,21 @@ def moved_rounding(start: QuantResult, v: torch.Tensor, factor: torch.Tensor) ->
     if bool((factor != 1).any()):
         given = QParams(params.scale * factor, params.zero_point, zero_domain=params.zero_domain)
         params = stored_qparams(given, largest_magnitude(start.x), scheme, start.layout)
-    scale = blocks.expand(params.scale.to(torch.float32), start.layout, start.shape)
-    stored = dataclasses.replace(params, stored=True)
-    moved = quantize(as_quantized(start.x + v * scale, scheme), scheme, qparams=stored)
+    cells = {
+        name: blocks.expand(grid, start.layout, start.shape) for name, grid in block_values(params).items()
+    }
+    values = as_quantized(start.x + v * cells["scale"].to(torch.float32), scheme)
+    cells |= cell_index(scheme, start.shape)
+    q, x_hat, _, clipped = quantize_with(values, scheme, cells)
     return dataclasses.replace(
-        moved, scheme=scheme, x=start.x, error=moved.x_hat - start.x, own_codes=True, range=None
+        start,
+        qparams=params,
+        q=q,
+        x_hat=x_hat,
+        error=x_hat - start.x,
+        clipped=clipped,
+        own_codes=True,
+        range=None,
     )
 
 
@@ -233,30 +259,42 @@ class _Best:
     """The best rounding met so far, and the errors of all of them."""
 
     def __init__(self, choices: Choices) -> None:
-        self._choices = choices
+        self._task = choices.task
+        self._nearest = choices.nearest
         self._kept = choices.nearest
-        error = choices.task.output_error(choices.nearest.x_hat)
-        self._looks = [(0, error, 0.5)]
+        self._began = self._task.output_error(choices.nearest.x_hat)
+        self._looks = [(0, self._began, 0.5)]
+        #: The least error so far, in float32 as `meet` measures it.
+        self._least = math.inf
 
-    def look(self, step: int, flipped: torch.Tensor, h: torch.Tensor) -> None:
-        """Take the rounding whose codes are the other ones where `flipped`, if it is better."""
-        self._take(step, self._choices.chosen(flipped), float(torch.minimum(h, 1 - h).mean()))
+    def meet(
+        self, step: int, result: QuantResult, slope: torch.Tensor, undecided: torch.Tensor | float = 0.0
+    ) -> None:
+        """Take a rounding if it is better.
 
-    def meet(self, step: int, result: QuantResult) -> None:
-        """Take a rounding if it is better."""
-        self._take(step, result, 0.0)
+        Args:
+            step: The number of the step.
+            result: The rounding.
+            slope: Its error times H, from which its output error follows.
+            undecided: How far the choices are from settled.
+        """
+        error = relative(float((slope * result.error).sum(dtype=torch.float64)), self._task.signal)
+        if error < self._least:
+            self._least = error
+            self._kept = result
+        self._looks.append((step, error, float(undecided)))
 
     def rounded(self) -> Rounded:
-        """Return the best rounding with its trace."""
+        """Return the best rounding with its trace; rounding to nearest where none is better."""
+        least = self._task.output_error(self._kept.x_hat)
+        if least >= self._began:
+            self._kept, least = self._nearest, self._began
         looks = zip(*self._looks, strict=True)
         steps, errors, undecided = (torch.tensor(each, dtype=torch.float64) for each in looks)
-        flipped = self._kept.q != self._choices.nearest.q
-        trace = LearningTrace(steps.to(torch.int64), errors, undecided, flipped)
+        # In float64 the best error may be above one that float32 has measured.
+        errors[errors.argmin()] = least
+        trace = LearningTrace(
+            steps.to(torch.int64), errors.clamp(min=least), undecided, self._kept.q != self._nearest.q
+        )
         found = dataclasses.replace(self._kept, own_codes=True)
-        return Rounded(found, trace, notes=self._choices.task.few_tokens)
-
-    def _take(self, step: int, result: QuantResult, undecided: float) -> None:
-        error = self._choices.task.output_error(result.x_hat)
-        if error < min(each for _, each, _ in self._looks):
-            self._kept = result
-        self._looks.append((step, error, undecided))
+        return Rounded(found, trace, notes=self._task.few_tokens)

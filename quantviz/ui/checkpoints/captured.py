@@ -6,16 +6,26 @@ from __future__ import annotations
 
 import math
 import time
-from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 import streamlit as st
 
 from quantviz.errors import Note, QuantVizError
-from quantviz.lab.layer_state import AS_IT_IS, INPUTS, PAIRS, WEIGHTS, Pair, name_of_pair, opening, read_pair
+from quantviz.lab.layer_state import (
+    AS_IT_IS,
+    INPUTS,
+    NEAREST,
+    PAIRS,
+    WEIGHTS,
+    Pair,
+    name_of_pair,
+    opening,
+    read_pair,
+)
 from quantviz.quoting import operand, shell_command
 from quantviz.sources.local import local_version
 from quantviz.text import visible
+from quantviz.ui.checkpoints.best_methods import Capture, show_best_methods
 from quantviz.ui.checkpoints.state import CAPTURE_UPLOAD, CheckpointsState, change_state
 from quantviz.ui.components.choice import choose_among, show_button
 from quantviz.ui.components.component import clicked_mark
@@ -24,16 +34,14 @@ from quantviz.ui.components.small_parts import show_plot
 from quantviz.ui.lab.tensor import catalog_of
 from quantviz.ui.layers.given_inputs import layer_in_folder, layer_of_upload
 from quantviz.ui.layers.own_layer import keep_layer
-from quantviz.ui.layers.state import kept_fact, open_state
+from quantviz.ui.layers.state import open_state
 from quantviz.ui.layers.words import pair_names, percent, scheme_name
 from quantviz.ui.shell import errors
 from quantviz.ui.shell.address import turn_to
-from quantviz.ui.shell.bounds import HEAVY_PRODUCTS
-from quantviz.ui.shell.heavy_work import heavily
 from quantviz.ui.shell.words import language, plain, say, theme
 
 if TYPE_CHECKING:
-    from quantviz.layers.captures import Captured, Layers
+    from quantviz.layers.captures import Layers
 
 _LAYERS = "pages/explore/layers.py"
 _UPLOADED = "checkpoints_capture"
@@ -81,18 +89,22 @@ def show_capture(state: CheckpointsState) -> None:
             st.caption(plain(say("layers.own.capture.about")))
             return
     key, layers = _opened(state.chosen)
+    capture = Capture(key, layers, pair, shared=state.chosen != CAPTURE_UPLOAD)
     with st.container(key="checkpoints_capture_sentence"):
-        rows = _numbers(key, layers, pair, shared=state.chosen != CAPTURE_UPLOAD)
+        rows = _numbers(capture)
         _show_sentence(state.chosen, rows, pair)
     _show_maps(state.chosen, rows, pair)
     _show_coverage(rows, layers.notes)
+    forms = show_best_methods(capture, rows, lambda name, form: _open(state.chosen, name, pair, method=form))
+    st.markdown(f"## {say('checkpoints.capture.table')}")
     with st.container(key="checkpoints_capture_table"):
         _show_table(rows)
-    if state.chosen != CAPTURE_UPLOAD:
+    if capture.shared:
         st.caption(plain(say("checkpoints.capture.command")))
         command = ["quantviz", "layers", operand(state.chosen), "-w", pair.weights, "-a", pair.inputs]
         dynamic = [] if pair.static else ["--dynamic"]
-        st.code(shell_command([*command, *dynamic, "-o", "layers.html"]), language="sh")
+        methods = ["--methods", ",".join(forms)] if forms else []
+        st.code(shell_command([*command, *dynamic, *methods, "-o", "layers.html"]), language="sh")
 
 
 # ---- the schemes -------------------------------------------------------------------------------------
@@ -145,38 +157,21 @@ def _opened(chosen: str) -> tuple[str, Layers]:
     return cast("tuple[str, Layers]", read)
 
 
-def _numbers(key: str, layers: Layers, pair: Pair, *, shared: bool) -> list[dict[str, Any]]:
+def _numbers(capture: Capture) -> list[dict[str, Any]]:
     """Return the record of each layer under a pair, with reasons as text; say how far it is meanwhile."""
     from quantviz.layers.layer_numbers import record_unread
 
     place = st.empty()
     begun = time.monotonic()
     rows = []
-    for done, layer in enumerate(layers):
+    for done, layer in enumerate(capture.layers):
         if time.monotonic() - begun > _QUIET_SECONDS:
-            words = say("checkpoints.capture.progress", done=done, all=len(layers))
-            place.progress(done / len(layers), words)
-        of_layer = f"capture {key} {layer.name} {pair}"
-        rows.append(kept_fact(of_layer, partial(_measured, of_layer, layer, pair), shared=shared, aside=True))
+            words = say("checkpoints.capture.progress", done=done, all=len(capture.layers))
+            place.progress(done / len(capture.layers), words)
+        rows.append(capture.record(layer))
     place.empty()
-    rows += map(record_unread, layers.unread)
+    rows += map(record_unread, capture.layers.unread)
     return [{**row, "reason": row["reason"] and row["reason"].message(language())} for row in rows]
-
-
-def _measured(key: str, layer: Captured, pair: Pair) -> dict[str, Any]:
-    """Return the record of a layer, with its SQNR; a large one is long work."""
-    from quantviz.layers.layer_numbers import numbers_or_reason, output_sqnr_db
-
-    work = partial(numbers_or_reason, layer, *pair.schemes(), static=pair.static)
-    try:
-        row = heavily(key, work) if math.prod(layer.shape) >= HEAVY_PRODUCTS else work()
-    except QuantVizError as problem:
-        if problem.key != "work.too_long":
-            raise
-        row = {"layer": layer.name, "status": "refused", "reason": problem}
-    if row["status"] == "ok":
-        row["output_db"] = output_sqnr_db(row["rel_out_held_back"])
-    return row
 
 
 # ---- what is shown -----------------------------------------------------------------------------------
@@ -256,12 +251,12 @@ def _show_table(rows: list[dict[str, Any]]) -> None:
     )
 
 
-def _open(chosen: str, name: str, pair: Pair) -> None:
-    """Open a layer of the capture on the page of layers, under the same schemes."""
+def _open(chosen: str, name: str, pair: Pair, method: str = NEAREST) -> None:
+    """Open a layer of the capture on the page of layers, under the same schemes and a chain of methods."""
     if chosen == CAPTURE_UPLOAD:
         layer, uploads = layer_of_upload(st.session_state[_UPLOADED], name)
     else:
         layer, uploads = layer_in_folder(chosen, name), {}
     keep_layer(layer, uploads)
-    open_state(opening().of_layer(layer).replace(pair=pair).fitting())
+    open_state(opening().of_layer(layer).replace(pair=pair, method=method).fitting())
     turn_to(_LAYERS)

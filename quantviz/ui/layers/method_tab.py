@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from operator import setitem
 from types import MappingProxyType
+from typing import NamedTuple, cast
 
 import streamlit as st
 
@@ -17,11 +18,13 @@ from quantviz.lab.layer_state import NEAREST, OFFERED_METHODS, LayerState
 from quantviz.ui.components.choice import choose_among, show_button
 from quantviz.ui.components.phone_tables import Column, show_table
 from quantviz.ui.components.refusals import show_refused
+from quantviz.ui.components.walk import Walk
 from quantviz.ui.layers.rounding_picture import show_rounding
 from quantviz.ui.layers.scaling_pictures import show_awq, show_low_rank, show_rotation, show_smoothquant
 from quantviz.ui.layers.smaller_pictures import (
     show_bias,
     show_clips,
+    show_codebook,
     show_double,
     show_ends,
     show_equalization,
@@ -31,7 +34,7 @@ from quantviz.ui.layers.smaller_pictures import (
 from quantviz.ui.layers.state import SeenLayer, change_state, seen_layer
 from quantviz.ui.layers.sweep_picture import show_sweep
 from quantviz.ui.layers.words import decibels, percent, show_sentence
-from quantviz.ui.shell.words import method_name, say
+from quantviz.ui.shell.words import method_name, plain, say
 
 _TABLE = "layers_methods_table"
 _RANKED = "layers_methods_ranked"
@@ -56,6 +59,7 @@ PICTURES: Mapping[str, Picture] = MappingProxyType(
         "double_quantization": show_double,
         "four_over_six": show_ends,
         "higgs": show_grid,
+        "kmeans": show_codebook,
         "awq_clip": show_clips,
     }
 )
@@ -110,26 +114,37 @@ def _lesson(seen: SeenLayer, state: LayerState) -> str:
 def _show_ranking(state: LayerState) -> None:
     """Show the methods that were measured as a table, and the button that measures all."""
     key = f"{state.source.key} {state.pair} {state.seed}"
-    measured = st.session_state.get(_RANKED) == key
-    if not measured:
-        show_button(
-            say("layers.method.rank"), "layers_method_rank", partial(setitem, st.session_state, _RANKED, key)
-        )
+    ranking = cast("Walk | None", st.session_state.get(_RANKED))
+    if ranking is None or ranking.of != key:
+        begin = partial(setitem, st.session_state, _RANKED, Walk(key))
+        show_button(say("layers.method.rank"), "layers_method_rank", begin)
         return
-    rows, refused = _ranked(state)
+    forms = list(dict.fromkeys((*OFFERED_METHODS, state.method)))
+    ranking.go_through(
+        forms,
+        lambda form, on_share: _tried(state, form, on_share),
+        lambda form: say("layers.method.measuring", name=method_name(form)),
+        "layers_method",
+    )
+    left = ranking.missing(forms)
+    if left:
+        words = say("layers.method.cancelled", done=len(forms) - len(left), all=len(forms))
+        with st.container(key="layers_method_rest", horizontal=True, vertical_alignment="center"):
+            st.markdown(plain(words), width="content")
+            show_button(say("checkpoints.methods.go_on"), "layers_method_go_on", ranking.go_on)
+    tried = [(form, ranking.found[form]) for form in forms if form not in left]
+    rows = [(form, found) for form, found in tried if isinstance(found, _Numbers)]
+    rows.sort(key=lambda row: row[1].held_back)
+    if not rows:
+        return
+    numbers = [found for _, found in rows]
     columns = (
         Column("method", [method_name(form) for form, _ in rows], 222, on_phone=True, names_lines=True),
-        Column(
-            "held_back",
-            [100 * seen.result.rel_out.held_back for _, seen in rows],
-            78,
-            "%.3g %%",
-            on_phone=True,
-        ),
-        Column("used", [100 * seen.result.rel_out.used for _, seen in rows], 74, "%.3g %%"),
-        Column("weight_db", [seen.result.weights.sqnr_db for _, seen in rows], 58, "%.1f"),
-        Column("bits", [seen.result.effective_bits for _, seen in rows], 54, "%.3g", on_phone=True),
-        Column("seconds", [seen.seconds for _, seen in rows], 64, "%.2g"),
+        Column("held_back", [100 * each.held_back for each in numbers], 78, "%.3g %%", on_phone=True),
+        Column("used", [100 * each.used for each in numbers], 74, "%.3g %%"),
+        Column("weight_db", [each.weight_db for each in numbers], 58, "%.1f"),
+        Column("bits", [each.bits for each in numbers], 54, "%.3g", on_phone=True),
+        Column("seconds", [each.seconds for each in numbers], 64, "%.2g"),
     )
     show_table(
         _TABLE,
@@ -139,26 +154,26 @@ def _show_ranking(state: LayerState) -> None:
         alt=say("layers.method.table_alt"),
         take=lambda line: change_state(method=rows[line][0]),
     )
+    refused = ((method_name(form), found) for form, found in tried if isinstance(found, QuantVizError))
     show_refused(refused, "layers.method.do_not_fit")
 
 
-def _ranked(
-    state: LayerState,
-) -> tuple[list[tuple[str, SeenLayer]], list[tuple[str, QuantVizError | None]]]:
-    """Return the offered chains that work on this layer, the one with the least error held back first, and
-    the names of the others, each with its reason.
-    """
-    forms = list(dict.fromkeys((*OFFERED_METHODS, state.method)))
-    bar = st.progress(0.0, say("layers.method.measuring"))
-    found = []
-    refused: list[tuple[str, QuantVizError | None]] = []
-    for at, form in enumerate(forms):
-        bar.progress(at / len(forms), f"{say('layers.method.measuring')} {method_name(form)}")
-        try:
-            seen = seen_layer(state, method=form)
-            error = seen.result.rel_out.held_back
-            found.append((error, at, (form, seen)))
-        except QuantVizError as problem:
-            refused.append((method_name(form), problem))
-    bar.empty()
-    return [row for _, _, row in sorted(found, key=lambda each: each[:2])], refused
+class _Numbers(NamedTuple):
+    """The numbers of a chain in the ranking."""
+
+    held_back: float
+    used: float
+    weight_db: float | None
+    bits: float
+    seconds: float
+
+
+def _tried(state: LayerState, form: str, on_share: Callable[[float], None]) -> _Numbers | QuantVizError:
+    """Return the numbers of a chain on the layer, or the reason why it cannot work here."""
+    try:
+        seen = seen_layer(state, method=form, on_share=on_share)
+    except QuantVizError as problem:
+        return problem
+    result = seen.result
+    used, held_back = result.rel_out
+    return _Numbers(held_back, used, result.weights.sqnr_db, result.effective_bits, seen.seconds)

@@ -12,11 +12,11 @@ import streamlit as st
 from quantviz.errors import QuantVizError
 from quantviz.figures.numbers import short_number
 from quantviz.lab.layer_state import NEAREST, LayerState
-from quantviz.ui.components.choice import choose_among, show_button
+from quantviz.ui.components.choice import choose_among, show_button, switch
 from quantviz.ui.components.small_parts import show_plot
 from quantviz.ui.layers.dial import curve_plot, decay_plot, mirrored_plot, show_dial, spread_plot
 from quantviz.ui.layers.state import SeenLayer, change_state, errors_of_chains, kept_fact, seen_layer
-from quantviz.ui.layers.words import percent, show_sentence
+from quantviz.ui.layers.words import percent, show_sentence, show_terms
 from quantviz.ui.shell.words import language, say, theme
 
 if TYPE_CHECKING:
@@ -182,18 +182,26 @@ def show_rotation(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> 
     if chain_field(state, "rotation", "kind") == "hadamard" and can_turn_by_angle(trace.block):
         offered["angle"] = (_ANGLES, chain_field(state, "rotation", "angle"))
     show_sentence(_turned_words(seen, state))
+    # Both move the same histograms: one of them is under the hand at a time.
+    fields = {name: say(f"layers.pictures.rotation.{name}") for name in offered}
+    field = ""
+    if len(fields) > 1:
+        field = switch("layers_rotation_knob", say("layers.pictures.rotation.knob"), fields)
+    elif fields:
+        [field] = fields
+    values, now = offered.get(field, ((), 0))
     # Of a large layer only the present state is computed.
-    alone = inputs * (tokens + outputs) > _MOST_TURNED
-    for field, (values, now) in offered.items():
-        if alone:
-            slide_field(state, "rotation", field, values, now)
-        else:
-            every = sorted(values, reverse=True)
-            step = math.ceil(len(every) / _MOST_TURNS)
-            stops = sorted({*every[::step], every[-1], now})
-            _show_turning(state, field, now, _traces_of_turns(seen, state, field, stops))
-    if alone or not offered:
-        _show_turning(state, "", 0, {0: trace})
+    if inputs * (tokens + outputs) > _MOST_TURNED and field:
+        slide_field(state, "rotation", field, values, now)
+        field = ""
+    traces = {0: trace}
+    if field:
+        every = sorted(values, reverse=True)
+        step = math.ceil(len(every) / _MOST_TURNS)
+        stops = sorted({*every[::step], every[-1], now})
+        traces = _traces_of_turns(seen, state, field, stops)
+    _show_turning(state, field, now if field else 0, traces)
+    show_terms("kurtosis", "rms")
 
 
 def _turned_words(seen: SeenLayer, state: LayerState) -> str:
@@ -453,6 +461,7 @@ def show_low_rank(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> 
         lambda rank: change_state(method=str(chain.with_field("low_rank", rank=rank))),
         {rank: with_bits(rank) for rank in ranks},
     )
+    show_terms("energy", "rank", "weighted")
 
 
 def _left(values: torch.Tensor) -> torch.Tensor:

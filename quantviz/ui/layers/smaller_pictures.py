@@ -23,7 +23,7 @@ from quantviz.ui.layers.scaling_pictures import (
     slide_field,
 )
 from quantviz.ui.layers.state import SeenLayer, seen_layer
-from quantviz.ui.layers.words import percent, share_of, show_sentence
+from quantviz.ui.layers.words import percent, share_of, show_sentence, show_terms
 from quantviz.ui.shell.words import language, say, theme
 
 if TYPE_CHECKING:
@@ -240,6 +240,25 @@ def show_grid(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> None
     shown = Histogram((), numbers_of(trace.bins), REACH, grid=trace.values, axis="over_scale")
     figure = spread_figure(shown, height=HEIGHT, language=language(), theme=theme())
     show_plot(figure, "layers_higgs", say("layers.pictures.higgs.alt"))
+
+
+def show_codebook(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> None:
+    """Show the weights over their scales, and the values of the codebook that fits them."""
+    from quantviz.figures.method_plots import Histogram, spread_figure
+    from quantviz.layers.methods.rotation import REACH
+
+    trace = seen.result.trace["kmeans"]
+    _say(
+        "kmeans.found",
+        values=len(trace.values),
+        nearest=percent(trace.nearest),
+        fitted=percent(trace.fitted),
+    )
+    grid = tuple(value for value in trace.values if abs(value) <= REACH)
+    shown = Histogram((), numbers_of(trace.bins), REACH, grid=grid, axis="over_rms")
+    figure = spread_figure(shown, height=HEIGHT, language=language(), theme=theme())
+    show_plot(figure, "layers_kmeans", say("layers.pictures.kmeans.alt"))
+    show_terms("rms")
 
 
 def show_clips(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> None:

@@ -14,12 +14,13 @@ import streamlit as st
 from quantviz.errors import Note, QuantVizError
 from quantviz.lab.layer_sources import ChangedLayer, LayerSource
 from quantviz.lab.layer_state import NEAREST, LayerState, Lines, Pair, read_link
+from quantviz.ui.components.walk import show_progress
 from quantviz.ui.lab.tensor import at_hand
 from quantviz.ui.shell import address, errors
 from quantviz.ui.shell.bounds import HEAVY_PRODUCTS, SESSION_BYTES
 from quantviz.ui.shell.heavy_work import heavily
 from quantviz.ui.shell.shared_cache import Shared, shared_fact
-from quantviz.ui.shell.words import say
+from quantviz.ui.shell.words import method_name, plain, say
 
 if TYPE_CHECKING:
     from quantviz.layers.captures import Captured
@@ -201,13 +202,20 @@ class SeenLayer:
         return _kept(self.source, f"picture {self.key} {lines} {shown}", make)
 
 
-def seen_layer(state: LayerState, pair: Pair | None = None, method: str | None = None) -> SeenLayer:
+def seen_layer(
+    state: LayerState,
+    pair: Pair | None = None,
+    method: str | None = None,
+    on_share: Callable[[float], None] | None = None,
+) -> SeenLayer:
     """Return the layer of the state under a pair of schemes and a chain of methods.
 
     Args:
         state: The state.
         pair: Another pair of schemes than its own; rounded to nearest unless a `method` is given.
         method: Another chain than its own.
+        on_share: Gets the share of long work that is done; without it this shows it, with a button that
+            cancels.
 
     Raises:
         QuantVizError: The layer cannot be opened, a scheme does not fit it, or a method cannot work on it.
@@ -235,11 +243,7 @@ def seen_layer(state: LayerState, pair: Pair | None = None, method: str | None =
         )
         try:
             began = time.perf_counter()
-            if is_long(chain, opened.shape):
-                with st.spinner(say("layers.method.working"), show_time=True):
-                    result = heavily(key, work)
-            else:
-                result = work()
+            result = _at_work(key, chain, work, on_share) if is_long(chain, opened.shape) else work()
             seconds = time.perf_counter() - began
         except QuantVizError as problem:
             if chain == NEAREST or problem.key != "work.too_long":
@@ -250,6 +254,25 @@ def seen_layer(state: LayerState, pair: Pair | None = None, method: str | None =
         return SeenLayer(result, source, key, unchanged, seconds)
 
     return _kept(source, key, make)
+
+
+def _at_work(key: str, chain: str, work: Callable[[], T], on_share: Callable[[float], None] | None) -> T:
+    """Return the result of a chain's long work; see `seen_layer`."""
+    if on_share is not None:
+        return heavily(key, work, on_share)
+    words = say("layers.method.working", name=method_name(chain))
+    place, bar = show_progress(f"layers_working_{chain}", _cancel, chain)
+    bar.progress(0.0, plain(words))
+    try:
+        return heavily(key, work, lambda share: bar.progress(share, plain(words)))
+    finally:
+        place.empty()
+
+
+def _cancel(chain: str) -> None:
+    """Round to nearest again instead of by a chain that is at work."""
+    if current_state().method == chain:
+        change_state(method=NEAREST)
 
 
 def is_long(form: str, shape: Shape) -> bool:

@@ -15,7 +15,7 @@ from quantviz.text import templates
 from quantviz.ui.components.component import component
 from quantviz.ui.components.small_parts import show_plot
 from quantviz.ui.layers.state import SeenLayer
-from quantviz.ui.layers.words import show_sentence
+from quantviz.ui.layers.words import show_sentence, show_terms
 from quantviz.ui.shell.words import language, say, theme
 
 if TYPE_CHECKING:
@@ -103,6 +103,7 @@ def _show_likeness(trace: SweepTrace) -> None:
     shown = Likeness(tuple(map(tuple, cosines.tolist())), channels)
     figure = likeness_figure(shown, height=_HEIGHT, language=language(), theme=theme())
     show_plot(figure, "layers_likeness", say("layers.pictures.likeness.alt"))
+    show_terms("hessian", "cosine")
 
 
 def _single(values: torch.Tensor) -> np.ndarray[Any, Any]:

@@ -96,6 +96,15 @@ def _number(name: str, value: str, line: str = "") -> str:
     return f'<span class="qv-number" data-qv-layer="{name}">{words} <b>{html.escape(value)}</b>{small}</span>'
 
 
+def show_terms(*names: str) -> None:
+    """Show words of a picture that explain themselves when they are pointed at or touched."""
+    words = (
+        term(say(f"layers.terms.{name}"), say(f"layers.terms.{name}_help"), key=f"layers_{name}")
+        for name in names
+    )
+    st.html(f'<p class="qv-small">{html.escape(say("layers.terms.lead"))} {" · ".join(words)}</p>')
+
+
 def show_sentence(words: str) -> None:
     """Show a sentence, in which no line ends between a number and its unit."""
     st.markdown(plain(_WITHIN_NUMBERS.sub("\u00a0", words)))

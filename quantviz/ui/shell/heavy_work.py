@@ -36,13 +36,20 @@ class HeavyWork:
         self._refused: OrderedDict[str, tuple[float, QuantVizError]] = OrderedDict()
         self._lock = threading.Lock()
 
-    def run(self, name: str, work: Callable[[], T], is_wanted: Callable[[], bool]) -> T:
+    def run(
+        self,
+        name: str,
+        work: Callable[[], T],
+        is_wanted: Callable[[], bool],
+        on_share: Callable[[float], None] = lambda share: None,
+    ) -> T:
         """Return the result of the work.
 
         Args:
             name: Its key; under it a refusal is cached for a while.
             work: A function that can be pickled.
             is_wanted: Whether a run still waits for it.
+            on_share: Gets the share of it that is done now and then, where the work knows it.
 
         Raises:
             QuantVizError: It takes too long, or no run waits for it any more.
@@ -50,7 +57,7 @@ class HeavyWork:
         self._refuse_again(name)
         try:
             with turns().leave():
-                return self.process.ask(work, self._seconds, is_wanted)
+                return self.process.ask(work, self._seconds, is_wanted, on_share)
         except Ended as end:
             if end.problem.key != "work.dropped":
                 self._note(name, end.problem)
@@ -80,10 +87,13 @@ def prepare() -> None:
         _heavy().process.prepare()
 
 
-def heavily(name: str, work: Callable[[], T]) -> T:
-    """Return the result of long work for this session; `QuantVizError` where it takes too long."""
+def heavily(name: str, work: Callable[[], T], on_share: Callable[[float], None] = lambda share: None) -> T:
+    """Return the result of long work for this session; `QuantVizError` where it takes too long.
+
+    `on_share` gets the share of it that is done now and then, where the work knows it.
+    """
     try:
-        return _heavy().run(name, work, streamlit_private.is_awaited())
+        return _heavy().run(name, work, streamlit_private.is_awaited(), on_share)
     except QuantVizError as problem:
         if problem.key == "work.dropped":
             streamlit_private.end_if_asked()
