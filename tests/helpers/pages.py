@@ -43,9 +43,9 @@ LOOK = """() => {
     }
     const kinds = ["primary", "secondary", "segmented_control", "pills"].map((kind) => `-${kind}]`);
     const buttons = kinds.map((kind) => `[data-testid=stMain] [data-testid=stBaseButton${kind}`).join();
-    for (const button of document.querySelectorAll(`${buttons}, [data-testid=stPopoverButton]`))
-        // A tensor of the worst is a card.
-        if (seen(button) && button.closest("[data-testid=stMain]") && !button.closest("[class*=worst_]"))
+    for (const button of document.querySelectorAll(`${buttons}, [data-testid=stMain] [data-testid=stPopoverButton]`))
+        // A tensor of the worst is a card, and a line of a program as high as its words on a phone.
+        if (seen(button) && !button.closest("[class*=worst_], .st-key-gallery_lines"))
             heights[Math.round(button.getBoundingClientRect().height)] = button.innerText;
     const line = document.querySelector(".st-key-header, .st-key-title");
     const actions = document.querySelectorAll(".st-key-actions > :has(button, input)");
