@@ -44,7 +44,7 @@ def effects_figure(
     """
     strengths = _strengths([float(getattr(effect, colour)) for effect in effects], colour)
     squares = [
-        LayerSquare(effect.name, strength, _written(getattr(effect, colour), colour), _card(effect, language))
+        LayerSquare(effect.name, strength, written(getattr(effect, colour), colour), _card(effect, language))
         for effect, strength in zip(effects, strengths, strict=True)
     ]
     return layer_map(squares, language=language, theme=theme)
@@ -241,14 +241,15 @@ def _strengths(values: Sequence[float], number: str) -> list[float]:
     return [(value - low) / span for value in scaled]
 
 
-def _written(value: float, number: str) -> str:
+def written(value: float, number: str) -> str:
+    """Return a number of an effect, its field `number`, as it is printed."""
     return decibels(value) if number == "weight_db" else short_number(value)
 
 
 def _card(effect: LayerEffect, language: str) -> str:
     """Return the words of a layer on hover: its name and its four numbers."""
     lines = [
-        text(f"model_plots.card.{name}", language, value=_written(getattr(effect, name), name))
+        text(f"model_plots.card.{name}", language, value=written(getattr(effect, name), name))
         for name in ("weight_db", "rel_out", "kl_alone", "kl_others")
     ]
     return "<br>".join((f"<b>{effect.name}</b>", *lines))

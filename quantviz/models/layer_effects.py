@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
 import torch
 
+from quantviz.checkpoints.model.tensor_names import place_of_name
 from quantviz.models.character_model import network_of, tokens_of
 from quantviz.models.model_schemes import ModelSchemes
-from quantviz.models.network import Network
-from quantviz.models.quantizing import quantized_network, with_layers
-from quantviz.models.running import divergence, layer_numbers, original, scores_of
+from quantviz.models.quantizing import Rounded, quantized_network, with_layers
+from quantviz.models.running import Scores, divergence, layer_numbers, original, scores_of
 
 #: Excerpts of the text that is held back on which a layer's effect is measured.
 PIECES = 4
@@ -56,15 +56,25 @@ def layer_effects(model: str, schemes: ModelSchemes) -> tuple[LayerEffect, ...]:
         if each.schemes.weights is not None or each.schemes.inputs is not None
     }
 
-    def kl(changed: Network) -> float:
-        return divergence(before, scores_of(changed, pieces))
+    all_rounded = scores_of(with_layers(network, rounded.values()), pieces)
+
+    def kl(layers: Iterable[Rounded], name: str, as_before: Scores) -> float:
+        """Return the KL divergence where some layers are rounded; before the named one it runs as before."""
+        number = place_of_name(name).layer
+        # The head comes after all layers.
+        count = number if number >= 0 else network.sizes.layers
+        done = None
+        if count:
+            stream = as_before.streams[f"model.layers.{count - 1}.feed_forward"]
+            done = (count, torch.stack(stream.chunk(len(pieces))))
+        return divergence(before, scores_of(with_layers(network, layers), pieces, done=done))
 
     found = []
     for name, each in rounded.items():
         numbers = layer_numbers(model, each, inputs[name])
         others = [other for other in rounded.values() if other.name != name]
-        alone = kl(with_layers(network, [each]))
-        without = kl(with_layers(network, others))
+        alone = kl([each], name, before)
+        without = kl(others, name, all_rounded)
         found.append(LayerEffect(name, numbers.weight_db, numbers.rel_out, alone, without))
     return tuple(found)
 

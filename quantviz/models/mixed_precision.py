@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from quantviz.checkpoints.allocation.allocating import allocate
-from quantviz.models.character_model import network_of
 from quantviz.models.layer_effects import LayerEffect
 from quantviz.models.model_schemes import LayerSchemes, ModelSchemes, scheme_of_bits
 from quantviz.models.quantizing import rounded_layer
@@ -22,7 +21,7 @@ class Mix:
     """A choice of bits for each layer, and its cost for the whole model."""
 
     bits: Mapping[str, int]
-    #: Mean bits a weight of the layers, with scales.
+    #: Mean bits a weight with scales, as a run has them.
     mean_bits: float
     #: KL divergence in bits a character.
     kl: float
@@ -60,11 +59,10 @@ def mixes(model: str, schemes: LayerSchemes, effects: Sequence[LayerEffect]) -> 
         "proxy": allocate(table, budget_bits=budget).choice,
         "measured": allocate(table, budget_bits=budget, sensitivities=alpha).choice,
     }
-    count = sum(network_of(model).tensors[f"{name}.weight"].numel() for name in names)
     mixed = {}
     for each, choice in chosen.items():
         by_name = {name: int(choice[name]) for name in names}
         own = tuple((name, LayerSchemes(scheme_of_bits(by_name[name], granularity))) for name in names)
-        mean = sum(sizes[name, by_name[name]] for name in names) / count
-        mixed[each] = Mix(by_name, mean, run(model, ModelSchemes(own=own)).kl)
+        found_mix = run(model, ModelSchemes(own=own))
+        mixed[each] = Mix(by_name, found_mix.bits, found_mix.kl)
     return mixed

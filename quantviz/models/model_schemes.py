@@ -67,7 +67,8 @@ class ModelSchemes(Picklable):
 
     #: The linear layers within the network.
     layers: LayerSchemes = LayerSchemes()
-    #: Layers that have schemes of their own, by name: the head "lm_head" has those of the others only here.
+    #: Layers that have schemes of their own, by name, or a dict of them: the head "lm_head" has those of the
+    #: others only here.
     own: tuple[tuple[str, LayerSchemes], ...] = ()
     #: The table of characters.
     embedding: Scheme | str | None = None
@@ -76,6 +77,8 @@ class ModelSchemes(Picklable):
     values: Scheme | str | None = None
 
     def __post_init__(self) -> None:
+        if isinstance(self.own, Mapping):
+            object.__setattr__(self, "own", tuple(self.own.items()))
         check_fields(self)
         # A recipe's row is a character of the table, and a token of the cache.
         for name, operand in (("embedding", "weights"), ("keys", "inputs"), ("values", "inputs")):

@@ -114,7 +114,11 @@ class Cache:
 
 
 def logits(
-    network: Network, tokens: torch.Tensor, cache: Cache | None = None, watch: Watcher | None = None
+    network: Network,
+    tokens: torch.Tensor,
+    cache: Cache | None = None,
+    watch: Watcher | None = None,
+    done: tuple[int, torch.Tensor] | None = None,
 ) -> torch.Tensor:
     """Return the scores of the next character after each token, (batch, tokens, characters).
 
@@ -125,9 +129,11 @@ def logits(
             first of its text.
         watch: Receives each linear layer's inputs by its name, each layer's "keys", "values" and "weights"
             of attention, and the residual stream after each of its `PARTS`, as "model.layers.0.attention".
+        done: The number of layers that are done, and the residual stream after them, (batch, tokens, width).
     """
     run = _Run(network, cache or Cache(), watch or (lambda name, value: None))
-    return run.logits(tokens)
+    first, stream = done or (0, network.tensors[f"{EMBEDDING}.weight"][tokens])
+    return run.logits(first, stream)
 
 
 @lru_cache(maxsize=8)
@@ -156,10 +162,8 @@ class _Run:
     cache: Cache
     watch: Watcher
 
-    def logits(self, tokens: torch.Tensor) -> torch.Tensor:
-        weights = self.network.tensors
-        stream = weights[f"{EMBEDDING}.weight"][tokens]
-        for layer in range(self.network.sizes.layers):
+    def logits(self, first: int, stream: torch.Tensor) -> torch.Tensor:
+        for layer in range(first, self.network.sizes.layers):
             at = f"model.layers.{layer}"
             stream = stream + self.attention(at, self.norm(f"{at}.self_attn_layer_norm", stream))
             self.watch(f"{at}.attention", stream)

@@ -8,7 +8,7 @@ token.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from types import MappingProxyType
@@ -16,11 +16,12 @@ from types import MappingProxyType
 import torch
 
 from quantviz.evaluation.metric_formulas import bits_per_element
-from quantviz.layers.methods.applied import ChainWork
+from quantviz.layers.methods.applied import Applied, ChainWork, done_together
 from quantviz.layers.methods.chain import NEAREST, Chain, as_chain
 from quantviz.layers.methods.contract import Task
+from quantviz.layers.methods.gptq import GPTQ
 from quantviz.layers.methods.llm_int8 import LLMInt8, in_half
-from quantviz.layers.operands import input_operand, weight_operand
+from quantviz.layers.operands import Operand, input_operand, weight_operand
 from quantviz.models.character_model import network_of, tokens_of
 from quantviz.models.model_schemes import LayerSchemes, ModelSchemes, check_names
 from quantviz.models.network import EMBEDDING, Network, Rounder, logits
@@ -37,6 +38,8 @@ from quantviz.streaming.result_metrics import metrics
 _EVERY = 4
 #: Rounded layers that are kept for all sessions: those of about eight schemes of the model.
 _MOST_LAYERS = 200
+#: Groups of layers that a chain has rounded together, and that are kept.
+_MOST_TOGETHER = 8
 #: Bits of a weight that is not quantized.
 STORED_BITS = 16.0
 
@@ -101,7 +104,8 @@ def quantized_network(model: str, schemes: ModelSchemes) -> Quantized:
     network = network_of(model)
     names = network.sizes.linear_layers()
     check_names(schemes, names)
-    layers = {name: rounded_layer(model, name, schemes.of(name)) for name in names}
+    rounded = {each.name: each for each in rounded_layers(model, schemes)}
+    layers = {name: rounded[name] for name in names}
     changed = with_layers(network, layers.values())
     tensors = dict(changed.tensors)
     if isinstance(schemes.embedding, Scheme):
@@ -124,6 +128,19 @@ def with_layers(network: Network, layers: Iterable[Rounded]) -> Network:
     return dataclasses.replace(network, tensors=tensors, inputs=inputs)
 
 
+def rounded_layers(model: str, schemes: ModelSchemes) -> Iterator[Rounded]:
+    """Yield the linear layers of a built-in model under their schemes, as each is ready."""
+    swept: dict[LayerSchemes, list[str]] = {}
+    for name in network_of(model).sizes.linear_layers():
+        own = schemes.of(name)
+        if isinstance(as_chain(own.method).rounding, GPTQ):
+            swept.setdefault(own, []).append(name)
+        else:
+            yield rounded_layer(model, name, own)
+    for own, together in swept.items():
+        yield from _kept_together(model, tuple(together), own)
+
+
 @lru_cache(maxsize=_MOST_LAYERS)
 def rounded_layer(model: str, name: str, schemes: LayerSchemes) -> Rounded:
     """Return a linear layer of a built-in model under its schemes.
@@ -135,7 +152,7 @@ def rounded_layer(model: str, name: str, schemes: LayerSchemes) -> Rounded:
     weight = tensors[f"{name}.weight"]
     bias = tensors.get(f"{name}.bias")
     if schemes.method != NEAREST:
-        return _by_methods(model, name, schemes)
+        return _by_methods(model, (name,), schemes)[0]
     inputs = None
     if isinstance(schemes.inputs, Scheme):
         inputs = rounder(schemes.inputs, watched_on_calibration(model)[name])
@@ -153,29 +170,52 @@ def rounded_layer(model: str, name: str, schemes: LayerSchemes) -> Rounded:
     )
 
 
-def _by_methods(model: str, name: str, schemes: LayerSchemes) -> Rounded:
-    """Return a linear layer under a chain of methods, which sees the text for calibration alone."""
+def _by_methods(model: str, names: tuple[str, ...], schemes: LayerSchemes) -> tuple[Rounded, ...]:
+    """Return linear layers under a chain of methods, which sees the text for calibration alone."""
     tensors = network_of(model).tensors
-    seen = watched_on_calibration(model)[name]
-    chain = as_chain(schemes.method)
     weights, inputs = (
         each if isinstance(each, Scheme) else None for each in (schemes.weights, schemes.inputs)
     )
-    weight = tensors[f"{name}.weight"]
-    sides = (weight_operand(weight, None), input_operand(seen, None, seen.shape[1], 0, static=True))
-    used = torch.zeros(len(seen), dtype=torch.bool)
-    work = ChainWork(chain, sides, (weights, inputs), used, static=True, seed=0)
-    rounded, _, applied = work.done()
-    bias = tensors.get(f"{name}.bias")
+    works = []
+    for name in names:
+        seen = watched_on_calibration(model)[name]
+        sides = (
+            weight_operand(tensors[f"{name}.weight"], None),
+            input_operand(seen, None, seen.shape[1], 0, static=True),
+        )
+        used = torch.zeros(len(seen), dtype=torch.bool)
+        chain = as_chain(schemes.method)
+        works.append(ChainWork(chain, sides, (weights, inputs), used, static=True, seed=0))
+    done = zip(names, works, done_together(works), strict=True)
+    return tuple(
+        _rounded_by(work, name, schemes, (rounded, applied), tensors.get(f"{name}.bias"))
+        for name, work, (rounded, _, applied) in done
+    )
+
+
+_kept_together = lru_cache(maxsize=_MOST_TOGETHER)(_by_methods)
+
+
+def _rounded_by(
+    work: ChainWork,
+    name: str,
+    schemes: LayerSchemes,
+    done: tuple[Operand, Applied],
+    bias: torch.Tensor | None,
+) -> Rounded:
+    """Return a linear layer that a chain is done with: its weight, and the chain's other effects."""
+    rounded, applied = done
+    weights = schemes.weights
+    inputs = schemes.inputs
     if applied.bias_change is not None:
         bias = applied.bias_change.to(torch.float32) + (0 if bias is None else bias)
-    bits = STORED_BITS if weights is None else bits_per_element(weights, tuple(weight.shape))
+    bits = bits_per_element(weights, rounded.shape) if isinstance(weights, Scheme) else STORED_BITS
     return Rounded(
         name,
         schemes,
         rounded.quantized(slice(None)),
         bias,
-        None if inputs is None else _in_bases(work, inputs),
+        _in_bases(work, inputs) if isinstance(inputs, Scheme) else None,
         torch.inf if rounded.sqnr_db is None else rounded.sqnr_db,
         bits + applied.extra_bits,
     )

@@ -184,15 +184,16 @@ def _moments(x: torch.Tensor, y: torch.Tensor, size: torch.Tensor, count: int) -
 
 def _divergence(x: torch.Tensor, y: torch.Tensor) -> tuple[float, int, int]:
     """Return the sum over rows of KL(softmax(x) ‖ softmax(y)), the rows of the same largest logit, and the
-    number of rows.
+    number of rows; rows with NaN are left out.
 
     >>> _divergence(torch.tensor([[0.0, 0.0]]).double(), torch.tensor([[0.0, 0.0]]).double())
     (0.0, 1, 1)
     """
     p = torch.log_softmax(x, -1)
     q = torch.log_softmax(y, -1)
+    known = ~(p.isnan() | q.isnan()).any(-1)
     # A logit of −Inf has no part in its row.
-    each = torch.where(p > -math.inf, p.exp() * (p - q), 0.0).sum(-1)
-    same = x.argmax(-1) == y.argmax(-1)
+    each = torch.where(p > -math.inf, p.exp() * (p - q), 0.0).sum(-1)[known]
+    same = (x.argmax(-1) == y.argmax(-1))[known]
     # Rounding can leave a little less than 0.
     return float(each.clamp_min(0).sum()), int(same.sum()), same.numel()

@@ -13,7 +13,7 @@ import torch
 
 from quantviz.door import check_fields, checked_fields, public, public_class
 from quantviz.models.character_model import CHARACTER, SEED_TEXT, excerpts_of, network_of, tokens_of
-from quantviz.models.model_schemes import LayerSchemes, ModelSchemes, as_schemes
+from quantviz.models.model_schemes import LayerSchemes, ModelSchemes, as_schemes, check_names
 from quantviz.models.network import PARTS, Network, logits
 from quantviz.models.quantizing import Quantized, Rounded, quantized_network
 from quantviz.models.texts import first_difference, written
@@ -47,8 +47,16 @@ class Scores:
         return -of_target.mean().item() / math.log(2)
 
 
-def scores_of(network: Network, pieces: torch.Tensor, *, keep_inputs: bool = False) -> Scores:
-    """Return the scores of pieces of a text, int64 (pieces, characters), under a network."""
+def scores_of(
+    network: Network,
+    pieces: torch.Tensor,
+    *,
+    keep_inputs: bool = False,
+    done: tuple[int, torch.Tensor] | None = None,
+) -> Scores:
+    """Return the scores of pieces of a text, int64 (pieces, characters), under a network; `done` is as
+    `logits` takes it.
+    """
     streams: dict[str, torch.Tensor] = {}
     inputs: dict[str, torch.Tensor] = {}
     linear = set(network.sizes.linear_layers())
@@ -60,7 +68,7 @@ def scores_of(network: Network, pieces: torch.Tensor, *, keep_inputs: bool = Fal
             inputs[name] = value.flatten(0, 1)[::_EVERY].clone()
 
     with torch.inference_mode():
-        scores = logits(network, pieces[:, :-1], watch=watch).flatten(0, 1)
+        scores = logits(network, pieces[:, :-1], watch=watch, done=done).flatten(0, 1)
         found = scores.to(torch.float64).log_softmax(-1)
     return Scores(found, pieces[:, 1:].flatten(), MappingProxyType(streams), MappingProxyType(inputs))
 
@@ -112,7 +120,7 @@ class RunResult:
 
     def __post_init__(self) -> None:
         check_fields(self)
-        network_of(self.model)
+        check_names(self.schemes, network_of(self.model).sizes.linear_layers())
         pieces_of(self.text)
 
     def __repr__(self) -> str:
@@ -256,6 +264,7 @@ def run(
             channels that were made; or "character_qk_norm", the same with QK-norm.
         schemes: Schemes of the model; one scheme, or a recipe, is that of the weights of the layers.
         text: The text to measure the loss on; None for an excerpt of the library that is held back.
+            Characters that the model does not have, all but printable ASCII and ends of lines, are left out.
         seed_text: The text that it goes on from when it writes.
         draw: Draws the characters that it writes, the same for every scheme.
 

@@ -303,15 +303,17 @@ def _labels(paths: Sequence[str]) -> tuple[str, ...]:
 
     >>> _labels(["a/float.safetensors", "int8.safetensors"]), _labels(["a/x.npz", "b/x.npz", "b/x.npz"])
     (('float', 'int8'), ('a/x.npz', 'b/x.npz', 'b/x.npz (2)'))
+    >>> _labels(["a/x.npz", "a/x.npz"])
+    ('x', 'x (2)')
     """
-    stems = [PurePath(path).stem for path in paths]
-    if len(set(stems)) == len(stems):
-        return tuple(stems)
+    stems = {path: PurePath(path).stem for path in paths}
+    apart = len(set(stems.values())) == len(stems)
     seen: Counter[str] = Counter()
     labels = []
     for path in paths:
         seen[path] += 1
-        labels.append(path if seen[path] == 1 else f"{path} ({seen[path]})")
+        label = stems[path] if apart else path
+        labels.append(label if seen[path] == 1 else f"{label} ({seen[path]})")
     return tuple(labels)
 
 

@@ -6,11 +6,13 @@ import ast
 import re
 from importlib.metadata import version
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import streamlit
 from streamlit.runtime.memory_session_storage import MemorySessionStorage
 from streamlit.runtime.pages_manager import PagesManager
+from streamlit.runtime.scriptrunner_utils.script_requests import RerunData, ScriptRequests
 from streamlit.runtime.session_manager import SessionManager
 from streamlit.runtime.state import SafeSessionState
 from streamlit.runtime.websocket_session_manager import WebsocketSessionManager
@@ -191,3 +193,25 @@ def test_nothing_private_of_streamlit_is_used_elsewhere():
                 and not node.attr.startswith("__")
             )
             assert not (private and getattr(node.value, "id", "") in ("st", "runtime")), path.name
+
+
+@pytest.mark.parametrize(
+    ("own", "asked", "ends"),
+    [
+        (["part"], {"fragment_id": "part"}, True),
+        (["part"], {}, True),
+        # What another part is asked, what the whole page is at, and a timer's look can wait.
+        (["part"], {"fragment_id": "other"}, False),
+        (None, {"fragment_id": "part"}, False),
+        (["part"], {"fragment_id": "part", "is_auto_rerun": True}, False),
+    ],
+)
+def test_long_work_of_a_part_ends_where_the_part_is_asked_to_run_again(monkeypatch, own, asked, ends):
+    requests = ScriptRequests()
+    requests.request_rerun(RerunData(**asked))
+    answers = []
+    state = SimpleNamespace(_yield_callback=lambda: answers.append(requests.on_scriptrunner_yield()))
+    context = SimpleNamespace(fragment_ids_this_run=own, script_requests=requests, session_state=state)
+    monkeypatch.setattr(streamlit_private, "get_script_run_ctx", lambda **_: context)
+    streamlit_private.end_if_asked()
+    assert [answer is not None for answer in answers] == [ends]

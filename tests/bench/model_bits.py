@@ -1,6 +1,7 @@
 """A class before a model that runs: thirty people who all move its bits at once.
 
     python -m tests.bench.model_bits [--rounds 5] [--own]
+    python -m tests.bench.model_bits --changes
 
 Sessions as in `tests.bench.classroom`, on one server that has just started. In each round all thirty choose
 other bits within one second, by chance. All have the same other schemes, or with `--own` each those of its
@@ -8,6 +9,9 @@ own, so that no answer was computed for another. An answer counts from when the 
 it has come; the bar is that 95 % take at most 5 s. Others have the Lab open and change something every three
 seconds, alone at first and then beside each round: the bar is that 95 % of their answers take at most 1 s.
 Prints each round with the seconds of the server's processor an answer, and then all of them.
+
+With `--changes` it prints, without a server, the seconds of a processor that one change to each method takes
+on each model when no layer was rounded so before; the bar is 2 s.
 """
 
 from __future__ import annotations
@@ -22,6 +26,8 @@ from collections.abc import Sequence
 
 from streamlit.proto.WidgetStates_pb2 import WidgetState
 
+from quantviz.models.model_schemes import LayerSchemes, scheme_of_bits
+from quantviz.models.running import run
 from quantviz.ui.checkpoints.model_state import CACHES, INPUTS, METHODS, RUNNING, SHARED
 from tests.bench.classroom import Answers, Session, processor, steady
 from tests.bench.servers import ROOT, server_process
@@ -32,6 +38,8 @@ PEOPLE, WITHIN = 30, 1.0
 P95 = 5.0
 #: People on the Lab, the seconds for which they change something, and the bar of 95 % of their answers.
 OTHERS, BESIDE, P95_OTHERS = 4, 9.0, 1.0
+#: The most seconds of a processor that a change takes.
+A_CHANGE = 2.0
 #: The part of the page that is open: the error through depth, which takes no more runs.
 _PART = "depth"
 
@@ -62,8 +70,24 @@ def queries(own: bool) -> list[str]:
     ]
     if not own:
         return [f"f={next(iter(RUNNING))}&part={_PART}"] * PEOPLE
-    # Seven steps on each time: some of every method, none twice.
-    return [found[7 * number % len(found)] for number in range(PEOPLE)]
+    # Evenly spaced: some of every method, none twice.
+    return [found[number * len(found) // PEOPLE] for number in range(PEOPLE)]
+
+
+def changes() -> bool:
+    """Print the seconds of a change to each method, and return whether one takes longer than the bar."""
+    slowest = 0.0
+    for model in RUNNING.values():
+        # What the original writes, and what it is calibrated on, is there.
+        assert run(model, LayerSchemes(scheme_of_bits(4), "int8_per_row", "gptq")).written
+        for method, inputs in itertools.product(METHODS, INPUTS.values()):
+            start = time.process_time()
+            found = run(model, LayerSchemes(scheme_of_bits(3), inputs, method))
+            words = f"loss {found.loss:.2f}, KL {found.kl:.3g}, differs at {found.first_difference}"
+            taken = time.process_time() - start
+            slowest = max(slowest, taken)
+            print(f"{model}, {method}, inputs {inputs}: {taken:.2f} s   ({words})", flush=True)
+    return slowest > A_CHANGE
 
 
 async def moved(sessions: Sequence[Session]) -> Answers:
@@ -113,7 +137,10 @@ def main() -> None:
     )
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--own", action="store_true", help="each session has schemes of its own")
+    parser.add_argument("--changes", action="store_true", help="seconds of one change, without a server")
     options = parser.parse_args()
+    if options.changes:
+        sys.exit(changes())
     missed = False
     for answers, bar in zip(
         asyncio.run(measure(options.rounds, options.own)), (P95, P95_OTHERS), strict=True

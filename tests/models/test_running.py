@@ -8,10 +8,11 @@ import torch
 
 import quantviz as qv
 from quantviz.models.character_model import CHARACTER, MODELS, TWIN, network_of, tokens_of
+from quantviz.models.layer_effects import PIECES, layer_effects
 from quantviz.models.model_schemes import BITS, LayerSchemes, ModelSchemes, scheme_of_bits
 from quantviz.models.network import HEAD, logits
 from quantviz.models.quantizing import quantized_network, rounder
-from quantviz.models.texts import first_difference, written
+from quantviz.models.texts import as_text, first_difference, written
 
 
 def of_bits(bits, **more):
@@ -100,6 +101,19 @@ def test_schemes_of_one_layer_are_its_own():
     assert changed == {f"{name}.weight"}
     with pytest.raises(qv.QuantVizError, match="fc3"):
         quantized_network(CHARACTER, ModelSchemes(own=(("fc3", LayerSchemes()),)))
+
+
+def test_the_effect_of_a_layer_is_that_of_whole_runs():
+    names = ("model.layers.0.self_attn.k_proj", "model.layers.2.fc1", HEAD)
+    own = {name: LayerSchemes(scheme_of_bits(3), "int8_per_row") for name in names}
+    text = as_text(tokens_of("held_back")[:PIECES].flatten())
+
+    def kl(*rounded):
+        return qv.run(TWIN, ModelSchemes(own=tuple((name, own[name]) for name in rounded)), text).kl
+
+    for effect in layer_effects(TWIN, ModelSchemes(own=tuple(own.items()))):
+        assert effect.kl_alone == kl(effect.name) > 0
+        assert effect.kl_others == kl(*(name for name in names if name != effect.name))
 
 
 def test_the_cache_rounds_keys_and_values():

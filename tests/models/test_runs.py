@@ -16,6 +16,7 @@ import quantviz as qv
 from quantviz.models import run_difference
 from quantviz.models.worst_part import worst_part
 from quantviz.text import languages
+from tests.helpers.onnx_pair import drawn, write_onnx_pair
 
 
 class Block(nn.Module):
@@ -49,10 +50,6 @@ def model():
     with torch.random.fork_rng():
         torch.manual_seed(0)
         return Model().eval()
-
-
-def drawn(*shape, seed=0):
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
 
 
 def stored(path):
@@ -277,6 +274,19 @@ def test_no_tensor_is_dropped(tmp_path):
     assert qv.compare_runs(tmp_path / "x.safetensors", cut).counts("cut")["not_read"] >= 5
 
 
+def test_a_row_of_logits_with_nan_in_both_leaves_the_others_their_kl(tmp_path):
+    x = drawn(4, 6)
+    y = x + 0.1 * drawn(4, 6, seed=1)
+    expected = torch.nn.functional.kl_div(
+        y[1:].double().log_softmax(-1), x[1:].double().log_softmax(-1), log_target=True, reduction="none"
+    )
+    x[0, 2] = y[0, 2] = math.nan
+    files = [write_run(tmp_path / f"{k}.safetensors", {"logits": each}) for k, each in enumerate((x, y))]
+    found = qv.compare_runs(*files).of("1")[0]
+    assert found.kl == pytest.approx(float(expected.sum(-1).mean()), rel=1e-9)
+    assert (found.status, found.left_out) == ("compared", 1)
+
+
 def level(sqnr_db):
     """Return values of a tensor whose error against ones has this SQNR."""
     return torch.ones(4) * (1 + 10 ** (-sqnr_db / 20)) if sqnr_db < math.inf else torch.ones(4)
@@ -352,39 +362,7 @@ def test_each_pixel_shows_its_cell_of_largest_error(tmp_path, shape, monkeypatch
 
 @pytest.fixture(scope="module")
 def qdq(tmp_path_factory):
-    """Return the paths of an ONNX model with its weight beside it, and of the same one quantized."""
-    onnx = pytest.importorskip("onnx")
-    quantization = pytest.importorskip("onnxruntime.quantization")
-    folder = tmp_path_factory.mktemp("onnx")
-    helper = onnx.helper
-    weights = [
-        onnx.numpy_helper.from_array(drawn(*shape, seed=seed).numpy(), name)
-        for name, shape, seed in (("W", (8, 16), 1), ("V", (16, 4), 2))
-    ]
-    graph = helper.make_graph(
-        [
-            helper.make_node("MatMul", ["x", "W"], ["hidden"]),
-            helper.make_node("Relu", ["hidden"], ["act"]),
-            helper.make_node("MatMul", ["act", "V"], ["logits"]),
-        ],
-        "g",
-        [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, ["n", 8])],
-        [helper.make_tensor_value_info("logits", onnx.TensorProto.FLOAT, ["n", 4])],
-        weights,
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    onnx.save(model, folder / "float.onnx", save_as_external_data=True, location="w.bin", size_threshold=0)
-
-    class Reader(quantization.CalibrationDataReader):
-        given = iter([{"x": drawn(32, 8).numpy()}])
-
-        def get_next(self):
-            return next(self.given, None)
-
-    quantization.quantize_static(
-        folder / "float.onnx", folder / "int8.onnx", Reader(), quant_format=quantization.QuantFormat.QDQ
-    )
-    return folder
+    return write_onnx_pair(tmp_path_factory.mktemp("onnx"))
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")

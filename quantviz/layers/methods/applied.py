@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
@@ -98,13 +98,21 @@ class ChainWork:
 
     def done(self) -> tuple[Operand, Operand, Applied]:
         """Return the operands and the other effects."""
+        return done_together([self])[0]
+
+    def begin(self) -> None:
+        """Take the layer into the basis in which it is rounded."""
         for method in self.chain.bases:
             basis = method.basis(self.task)
             self.bases.append(basis)
             self.task = self.task.in_basis(basis)
             self._x = basis.of_inputs(self._x)
             self._keep(method.id, basis)
-        rounded = self._rounded()
+
+    def end(self, rounded: Rounded | None) -> tuple[Operand, Operand, Applied]:
+        """Return the operands and the other effects of a layer that is rounded, or stays as it is."""
+        if rounded is not None and self.chain.rounding is not None:
+            self._keep(self.chain.rounding.id, rounded)
         w_hat = self.task.w if rounded is None else rounded.w_hat
         study, x_hat = self._inputs(rounded)
         w_hat, bias = self._corrected(w_hat, x_hat[~self._held_back])
@@ -116,14 +124,6 @@ class ChainWork:
             self._traces[method] = found.trace
         self._bits += found.extra_bits
         self._notes += [note for note in found.notes if note not in self._notes]
-
-    def _rounded(self) -> Rounded | None:
-        method = self.chain.rounding
-        if method is not None:
-            rounded = method.round(self.task)
-            self._keep(method.id, rounded)
-            return rounded
-        return None if self.task.weights is None else Rounded(self.task.nearest)
 
     def _inputs(self, rounded: Rounded | None) -> tuple[Study | None, torch.Tensor]:
         """Return the quantization of the inputs in the present basis, and their values after it, float64."""
@@ -197,6 +197,19 @@ class ChainWork:
             names = " + ".join(each.id for each in self.chain.bases)
             notes.append(Note.of("method_in_basis", methods=names))
         return tuple(notes)
+
+
+def done_together(works: Sequence[ChainWork]) -> list[tuple[Operand, Operand, Applied]]:
+    """Return the operands and the other effects of layers under the same chain and the same schemes."""
+    for work in works:
+        work.begin()
+    method = works[0].chain.rounding
+    rounded: list[Rounded | None] = []
+    if method is None:
+        rounded += [None if work.task.weights is None else Rounded(work.task.nearest) for work in works]
+    else:
+        rounded += method.round_together([work.task for work in works])
+    return [work.end(each) for work, each in zip(works, rounded, strict=True)]
 
 
 def refuse_applied(applied: Applied) -> None:

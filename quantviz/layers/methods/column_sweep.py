@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -104,37 +104,83 @@ def _corners(products: torch.Tensor) -> torch.Tensor:
     return torch.cat((torch.zeros(1, dtype=products.dtype), steps.cumsum(0)))
 
 
-def sweep(
-    w: torch.Tensor, factor: torch.Tensor, scheme: Scheme, cells_of: CellsOfColumn, block: int
-) -> Swept:
+@dataclass(frozen=True, eq=False)
+class Columns:
+    """The columns of one layer that are swept."""
+
+    #: The weights, (outputs, inputs), in the order of the sweep.
+    w: torch.Tensor
+    #: Row j spreads the error of column j: upper triangular (inputs, inputs), in the dtype of `w`.
+    factor: torch.Tensor
+    #: Returns the scale, zero point and other values of a column's cells.
+    cells_of: CellsOfColumn
+
+
+def sweep(layers: Sequence[Columns], scheme: Scheme, block: int) -> list[Swept]:
     """Round columns one after the other, and push the error of each onto those at its right.
 
     Args:
-        w: The weights, (outputs, inputs), in the order of the sweep.
-        factor: Row j spreads the error of column j: upper triangular (inputs, inputs), in the dtype of `w`.
+        layers: The layers, each swept by itself. Columns at one place are rounded together: of small layers
+            that takes hardly longer than of one.
         scheme: The scheme of the weights.
-        cells_of: Returns the scale, zero point and other values of a column's cells.
         block: Columns beyond the present block of so many are corrected when it is done, all at once.
     """
-    count = w.shape[1]
-    # Columns are rows here, so that each lies together in memory.
-    columns = w.T.contiguous()
-    pushed = torch.empty_like(columns)
+    progress = Progress(sum(-(-each.w.shape[1] // block) for each in layers), is_whole=True)
+    sweeps = [_swept(each, block, progress) for each in layers]
+    found: dict[int, Swept] = {}
+    asked = {number: next(each) for number, each in enumerate(sweeps)}
+    while asked:
+        for number, answer in zip(tuple(asked), _rounded(tuple(asked.values()), scheme), strict=True):
+            try:
+                asked[number] = sweeps[number].send(answer)
+            except StopIteration as end:
+                found[number] = end.value
+                del asked[number]
+    return [found[number] for number in range(len(layers))]
+
+
+#: Codes, values, and whether saturation changed the code, of a column.
+_Answer = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
+#: A column, and the values of its cells.
+_Asked = tuple[torch.Tensor, NamedTensors]
+
+
+def _rounded(asked: Sequence[_Asked], scheme: Scheme) -> Iterator[_Answer]:
+    """Yield the codes and values of columns, (outputs,) each."""
+    if len(asked) > 1 and all(grid.dim() == 2 for _, cells in asked for grid in cells.values()):
+        counts = [len(column) for column, _ in asked]
+        cells = {
+            name: torch.cat([own[name].expand(len(column), 1) for column, own in asked])
+            for name in asked[0][1]
+        }
+        joined = next(_rounded([(torch.cat([column for column, _ in asked]), cells)], scheme))
+        yield from zip(*(torch.split(each, counts) for each in joined), strict=True)
+        return
     # Looking for NaN in every column takes longer than rounding it: here all come from finite ones.
     plain = rounded_to(scheme) is None
+    for column, cells in asked:
+        values = (column.float() if plain else as_quantized(column, scheme)).unsqueeze(1)
+        q, x_hat, _, clipped = quantize_with(values, scheme, cells)
+        yield q[:, 0], x_hat[:, 0], clipped[:, 0]
+
+
+def _swept(layer: Columns, block: int, progress: Progress) -> Generator[_Asked, _Answer, Swept]:
+    """Sweep one layer; yield each column that is to be rounded."""
+    factor = layer.factor
+    # Columns are rows here, so that each lies together in memory.
+    columns = layer.w.T.contiguous()
+    pushed = torch.empty_like(columns)
     rounded = []
-    progress = Progress(-(-count // block), is_whole=True)
-    for start, stop in runs_between(count, block):
+    for start, stop in runs_between(len(columns), block):
         progress.step()
         # `columns` is not corrected inside of a block: dynamic groups take their scales from it.
         here = columns[start:stop].clone()
         for first, last in runs_between(stop, _RUN, start):
             for at in range(first, last):
                 column = here[at - start]
-                values = (column.float() if plain else as_quantized(column, scheme)).unsqueeze(1)
-                q, x_hat, _, clipped = quantize_with(values, scheme, cells_of(at, columns.T))
-                rounded.append((q[:, 0], x_hat[:, 0], clipped[:, 0]))
-                torch.div(column - x_hat[:, 0], factor[at, at], out=pushed[at])
+                answer = yield column, layer.cells_of(at, columns.T)
+                rounded.append(answer)
+                torch.div(column - answer[1], factor[at, at], out=pushed[at])
                 here[at + 1 - start : last - start].addr_(factor[at, at + 1 : last], pushed[at], alpha=-1)
             later = here[last - start :]
             later.addmm_(factor[first:last, last:stop].T, pushed[first:last], alpha=-1)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Literal
@@ -282,6 +282,10 @@ class RoundingMethod(Method):
     @abstractmethod
     def round(self, task: Task) -> Rounded:
         """Return the rounded weight."""
+
+    def round_together(self, tasks: Sequence[Task]) -> list[Rounded]:
+        """Return the rounded weights of layers under the same schemes, each as it would be alone."""
+        return [self.round(task) for task in tasks]
 
     def problems_with(self, weights: Scheme | None, inputs: Scheme | None) -> Iterator[QuantVizError]:
         if weights is None:

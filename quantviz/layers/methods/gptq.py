@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import ClassVar, Literal
@@ -11,7 +11,7 @@ from typing import ClassVar, Literal
 import torch
 
 from quantviz.errors import Note, QuantVizError
-from quantviz.layers.methods.column_sweep import SweepTrace, Swept, sweep
+from quantviz.layers.methods.column_sweep import Columns, SweepTrace, Swept, sweep
 from quantviz.layers.methods.contract import (
     Rounded,
     RoundingMethod,
@@ -89,8 +89,17 @@ class GPTQ(RoundingMethod):
             yield QuantVizError("method.dynamic_groups", scheme=str(weights))
 
     def round(self, task: Task) -> Rounded:
+        return self.round_together([task])[0]
+
+    def round_together(self, tasks: Sequence[Task]) -> list[Rounded]:
         if self.variant == "sliced_scale":
-            return Rounded(task.nearest)
+            return [Rounded(task.nearest) for task in tasks]
+        begun = [self._begun(task) for task in tasks]
+        swept = sweep([each.columns for each in begun], tasks[0].scheme, self.block)
+        return [self._ended(each, columns) for each, columns in zip(begun, swept, strict=True)]
+
+    def _begun(self, task: Task) -> _Begun:
+        """Return a layer with its scales and the factor that spreads its errors."""
         exact = task.w.shape[1] <= EXACT
         dtype = torch.float64 if exact else torch.float32
         x = task.x.to(dtype)
@@ -106,18 +115,38 @@ class GPTQ(RoundingMethod):
         if self.cleared == "before" and bool(dead.any()):
             start = quantize(as_quantized(w, task.scheme), task.scheme)
         scales = _Static(start, channels) if self.groups == "static" else _Dynamic(task.scheme, channels)
-        moved = w[:, channels].to(dtype)
-        swept = sweep(moved, factor, task.scheme, scales.of_column, self.block)
+        columns = Columns(w[:, channels].to(dtype), factor, scales.of_column)
+        return _Begun(task, start, scales, columns, channels, dead)
+
+    def _ended(self, begun: _Begun, swept: Swept) -> Rounded:
+        """Return a layer's codes after its sweep."""
+        task = begun.task
+        channels = begun.channels
         trace = None
-        if exact:
+        if len(channels) <= EXACT:
             nearest = task.nearest.x_hat[:, channels].to(torch.float64)
             plain = task.hessian[channels][:, channels]
-            trace = SweepTrace(channels, moved, nearest, plain, factor, swept.pushed.T)
-        result = _result(task, start, scales, swept, channels)
+            columns = begun.columns
+            trace = SweepTrace(channels, columns.w, nearest, plain, columns.factor, swept.pushed.T)
+        result = _result(task, begun.start, begun.scales, swept, channels)
         if self.variant == "last_scale":
             result = _with_last_scale(result)
-        indices = _INDEX_BITS / len(task.w) if scales.scattered else 0.0
-        return Rounded(result, trace, indices, _notes(task, dead))
+        indices = _INDEX_BITS / len(task.w) if begun.scales.scattered else 0.0
+        return Rounded(result, trace, indices, _notes(task, begun.dead))
+
+
+@dataclass(frozen=True, eq=False)
+class _Begun:
+    """A layer before its sweep."""
+
+    task: Task
+    #: Its codes rounded to nearest, whose scales static groups have.
+    start: QuantResult
+    scales: _Static | _Dynamic
+    columns: Columns
+    #: The input channel of each column, and whether each channel is dead, (inputs,).
+    channels: torch.Tensor
+    dead: torch.Tensor
 
 
 class _Static:

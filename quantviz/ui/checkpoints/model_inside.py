@@ -19,6 +19,7 @@ from quantviz.ui.checkpoints.model_state import (
     ModelState,
     change_model_state,
     effects_of,
+    working,
 )
 from quantviz.ui.components.choice import choose_among
 from quantviz.ui.components.small_parts import show_plot, table_html
@@ -60,9 +61,10 @@ def show_attention(chosen: str, state: ModelState) -> None:
     for column, part in zip(st.columns(2, gap="small"), ("keys", "values"), strict=True):
         with column:
             loud = view.loud(part)
-            words = say("models.loud", channels=", ".join(map(str, loud))) if loud else say("models.not_loud")
-            st.html(f'<p class="qv-small"><b>{say(f"models.{part}")}</b> {words}</p>')
             values = getattr(view, part).abs().numpy()
+            key = "models.loud" if loud else "models.not_loud"
+            words = say(key, most=short_number(float(values.max())), channels=", ".join(map(str, loud)))
+            st.html(f'<p class="qv-small"><b>{say(f"models.{part}")}</b> {words}</p>')
             figure = matrix_figure(
                 values,
                 ("channel", "token"),
@@ -169,7 +171,8 @@ def _salient(model: str, state: ModelState) -> Mapping[str, SalientCost]:
     weights = state.schemes().layers.weights
     assert isinstance(weights, Scheme)
     key = f"salient channels of {model} {weights}"
-    return shared_fact(key, lambda: heavily(key, partial(salient_costs, model, weights)))
+    with working("choices"):
+        return shared_fact(key, lambda: heavily(key, partial(salient_costs, model, weights)))
 
 
 def _mixes(model: str, state: ModelState) -> Mapping[str, Mix]:
@@ -179,4 +182,5 @@ def _mixes(model: str, state: ModelState) -> Mapping[str, Mix]:
     schemes = LayerSchemes(state.schemes().layers.weights)
     effects = effects_of(model, state.plain())
     key = f"mixes of {model} {schemes}"
-    return shared_fact(key, lambda: heavily(key, partial(mixes, model, schemes, effects)))
+    with working("choices"):
+        return shared_fact(key, lambda: heavily(key, partial(mixes, model, schemes, effects)))

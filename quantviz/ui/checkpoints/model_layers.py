@@ -5,8 +5,10 @@ the error through depth.
 from __future__ import annotations
 
 import dataclasses
+import html
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
+from urllib.parse import urlencode
 
 import streamlit as st
 
@@ -29,9 +31,10 @@ from quantviz.ui.checkpoints.model_state import (
 )
 from quantviz.ui.components.choice import choose_among
 from quantviz.ui.components.component import clicked_mark
-from quantviz.ui.components.small_parts import legend_html, show_plot
+from quantviz.ui.components.small_parts import legend_html, show_plot, table_html
 from quantviz.ui.shell import errors
 from quantviz.ui.shell.address import turn_to
+from quantviz.ui.shell.classroom import parameters
 from quantviz.ui.shell.words import language, plain, say, sentences, theme
 
 if TYPE_CHECKING:
@@ -79,6 +82,25 @@ def show_layers(model: str, state: ModelState) -> None:
                 )
                 words = say("models.predicts_alt", number=say(f"models.colours.{cheap}"))
                 _show_clickable(figure, f"models_predicts_{cheap}", words, model, effects)
+    opened = st.expander(say("models.table"), key="models_table", on_change="rerun")
+    if opened.open:
+        with opened:
+            st.html(f'<div class="qv-mixes">{_table(model, state, effects)}</div>')
+
+
+def _table(model: str, state: ModelState, effects: Sequence[LayerEffect]) -> str:
+    """Return the numbers of each layer as HTML: its name leads to its page."""
+    from quantviz.figures.model_run_plots import written
+
+    heads = [say("models.choice.layer"), *(say(f"models.colours.{name}") for name in COLOURS)]
+    rows = []
+    for effect in effects:
+        link = layer_state.write_link(state_of_layer(model, effect.name, state))
+        place = html.escape(urlencode({**link, "lang": language(), **parameters()}))
+        name = html.escape(effect.name.removeprefix("model."))
+        numbers = "".join(f"<td>{written(getattr(effect, each), each)}</td>" for each in COLOURS)
+        rows.append(f'<tr><th><a href="layers?{place}" target="_self">{name}</a></th>{numbers}</tr>')
+    return table_html(heads, rows)
 
 
 def _show_clickable(figure: Drawn, key: str, alt: str, model: str, effects: Sequence[LayerEffect]) -> None:
@@ -125,6 +147,7 @@ def show_depth(chosen: str) -> None:
     _show_legend(coloured(runs, theme()))
     figure = depth_figure(runs, height=_HEIGHT, language=language(), theme=theme())
     show_plot(figure, "models_depth", say("models.depth_alt"))
+    st.caption(plain(say("models.tries")))
 
 
 def _show_legend(colours: Iterable[tuple[str, str]]) -> None:

@@ -28,6 +28,7 @@ from quantviz.ui.checkpoints.model_state import (
     model_address,
     model_problems,
     ran,
+    working,
 )
 from quantviz.ui.components.choice import choose_among, show_button
 from quantviz.ui.components.small_parts import term
@@ -52,7 +53,8 @@ def _show_answer(chosen: str) -> None:
         st.warning(say_error(problem))
     _show_choices(state)
     try:
-        found = ran(RUNNING[chosen], state)
+        with working("run"):
+            found = ran(RUNNING[chosen], state)
         _show_numbers(found, state)
         _show_texts(found)
         _show_part(chosen, state)

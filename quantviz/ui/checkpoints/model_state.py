@@ -4,8 +4,9 @@ each computed once for all sessions.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
@@ -18,6 +19,7 @@ from quantviz.ui.shell import streamlit_private
 from quantviz.ui.shell.heavy_work import heavily
 from quantviz.ui.shell.shared_cache import shared_fact
 from quantviz.ui.shell.startup import Turns
+from quantviz.ui.shell.words import say
 
 if TYPE_CHECKING:
     from quantviz.models.layer_effects import LayerEffect
@@ -34,7 +36,7 @@ BITS = (16, 8, 7, 6, 5, 4, 3, 2)
 SHARED = ("row", "g32")
 #: Chains of methods, as `LayerSchemes` takes them.
 METHODS = (
-    *("nearest", "gptq", "awq", "rotation", "rotation+gptq"),
+    *("nearest", "gptq", "awq", "smoothquant", "rotation", "rotation+gptq"),
     *("kmeans", "kmeans(weighting=activation)"),
 )
 #: Schemes of the inputs of all linear layers, as `LayerSchemes` takes them.
@@ -197,6 +199,13 @@ def ran(model: str, state: ModelState) -> Ran:
     return shared_fact(("model that runs", model, schemes), partial(_run, model, schemes), aside=True)
 
 
+@contextlib.contextmanager
+def working(work: str) -> Iterator[None]:
+    """Show the name of the work, where that takes longer than half a second."""
+    with st.container(key=f"working_{work}"), st.spinner(say(f"models.working.{work}"), show_time=True):
+        yield
+
+
 def effects_of(model: str, state: ModelState) -> tuple[LayerEffect, ...]:
     """Return the effect of each layer of a model under the schemes of a state.
 
@@ -209,7 +218,8 @@ def effects_of(model: str, state: ModelState) -> tuple[LayerEffect, ...]:
     # The cache is no layer.
     schemes = ModelSchemes(state.schemes().layers)
     key = f"layers of {model} {schemes}"
-    return shared_fact(key, lambda: heavily(key, partial(layer_effects, model, schemes)))
+    with working("layers"):
+        return shared_fact(key, lambda: heavily(key, partial(layer_effects, model, schemes)))
 
 
 @st.cache_resource(show_spinner=False)
@@ -219,14 +229,18 @@ def _turns() -> Turns:
 
 
 def _run(model: str, schemes: ModelSchemes) -> Ran:
+    from quantviz.models.quantizing import rounded_layers
     from quantviz.models.running import run
 
     with _turns().take():
-        # Its session may have moved on while it waited.
-        streamlit_private.end_if_asked()
         found = run(model, schemes)
+        # Its session may move on while it waits. Rounded layers stay for whoever asks for them next.
+        for _ in rounded_layers(model, schemes):
+            streamlit_private.end_if_asked()
+        loss = found.loss
+        streamlit_private.end_if_asked()
         return Ran(
-            found.loss,
+            loss,
             found.original_loss,
             found.kl,
             found.bits,

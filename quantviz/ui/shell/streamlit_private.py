@@ -6,6 +6,7 @@ Tried on Streamlit `TRIED`. A test names the parts that another release has chan
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -99,10 +100,22 @@ def is_awaited() -> Callable[[], bool]:
 
 
 def end_if_asked() -> None:
-    """End this run where its session has left or asks for something else."""
+    """End this run where its session has left or asks for something else.
+
+    Streamlit has a part of the page come to its end before it runs again: long work need not.
+    """
     context = get_script_run_ctx(suppress_warning=True)
-    if context is not None:
-        context.session_state._yield_callback()
+    if context is None:
+        return
+    requests = context.script_requests
+    own = context.fragment_ids_this_run
+    if own and requests is not None:
+        with requests._lock:
+            asked = requests._rerun_data
+            waits = requests._state is ScriptRequestType.RERUN and not asked.is_auto_rerun
+            if waits and set(own) <= set(asked.fragment_id_queue):
+                requests._rerun_data = dataclasses.replace(asked, is_fragment_scoped_rerun=True)
+    context.session_state._yield_callback()
 
 
 @contextlib.contextmanager

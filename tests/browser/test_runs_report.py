@@ -1,0 +1,97 @@
+"""The page that `quantviz runs` writes of an ONNX model and its quantized one: from the file, offline."""
+
+import re
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from safetensors.numpy import load_file
+
+import quantviz as qv
+from quantviz.cli import quantviz
+from quantviz.figures.numbers import number
+from quantviz.figures.raster import coloured
+from quantviz.figures.theme import THEMES, one_sided
+from tests.helpers.onnx_pair import drawn, write_onnx_pair
+
+#: Width × height of each panel's picture, and the colours of its pixels as numbers.
+PICTURES = """() => [...document.querySelectorAll(".panels img")].map(img => {
+    const canvas = Object.assign(document.createElement("canvas"), {
+        width: img.naturalWidth, height: img.naturalHeight,
+    });
+    const context = canvas.getContext("2d");
+    context.drawImage(img, 0, 0);
+    const { data } = context.getImageData(0, 0, canvas.width, canvas.height);
+    const pixels = Array.from({ length: data.length / 4 }, (_, n) => [...data.slice(4 * n, 4 * n + 3)]);
+    return { width: canvas.width, height: canvas.height, shown: img.getBoundingClientRect().width, pixels };
+})"""
+#: The rows of the table of all tensors.
+ROWS = """() => [...document.querySelectorAll(".tensors tbody tr")].map(
+    row => [...row.cells].map(cell => cell.textContent))"""
+#: Whether the page is wider than its window.
+WIDE = "() => document.documentElement.scrollWidth > document.documentElement.clientWidth"
+
+
+@pytest.mark.nightly
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_the_page_of_a_quantized_onnx_model_shows_numpys_numbers_offline(new_page, tmp_path, shot):
+    folder = write_onnx_pair(tmp_path)
+    files = [folder / f"{name}.safetensors" for name in ("float", "int8")]
+    for file in files:
+        qv.capture(file.with_suffix(".onnx"), [{"x": drawn(6, 8, seed=5).numpy()}], file)
+    done = CliRunner().invoke(quantviz, ["runs", *map(str, files), "-o", str(folder / "report.html")])
+    # The quantizer left the first product's own output away: that tensor is not compared.
+    assert done.exit_code == 1, done.output
+    x, y = map(load_file, files)
+
+    page = new_page()
+    asked = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.route(re.compile(r"^(?!file:|data:)"), lambda route: route.abort())
+    page.goto((folder / "report.html").as_uri())
+    assert {url.partition(":")[0] for url in asked} <= {"file", "data"}
+
+    rows = {row[0]: row[1:] for row in page.evaluate(ROWS)}
+    assert list(rows) == ["hidden", "act", "logits"]
+    assert rows["hidden"][2] == "the run has no tensor of this name"
+    for name in ("act", "logits"):
+        one, two = (run[name].astype(np.float64) for run in (x, y))
+        error = two - one
+        cosine = (one * two).sum() / np.sqrt((one**2).sum() * (two**2).sum())
+        assert rows[name] == [
+            {"act": "Relu", "logits": "MatMul"}[name],
+            " × ".join(map(str, one.shape)),
+            number(10 * np.log10((one**2).sum() / (error**2).sum()), 3),
+            number(cosine, 5),
+            number(np.abs(error).max(), 3),
+        ]
+
+    noise = {
+        name: np.square(y[name] - x[name]).sum() / np.square(x[name]).sum() for name in ("act", "logits")
+    }
+    worst = max(noise, key=noise.get)
+    assert page.get_by_role("heading", name=f"int8: the worst tensor, {worst}").is_visible()
+    error = y[worst] - x[worst]
+    far = np.abs(error).max()
+    with np.errstate(divide="ignore", invalid="ignore"):
+        relative = np.where(error == 0, 0, np.minimum(np.abs(error / x[worst]), 1))
+    # A share of 0 is none: transparent, which a canvas reads as black.
+    relative[(x[worst] == 0) & (error != 0)] = np.nan
+    for theme in ("light", "dark"):
+        page.emulate_media(color_scheme=theme)
+        page.wait_for_function("[...document.querySelectorAll('.panels img')].every(img => img.complete)")
+        pictures = page.evaluate(PICTURES)
+        assert [(each["height"], each["width"]) for each in pictures] == [error.shape] * 4
+        assert all(each["shown"] > 50 for each in pictures)
+        drawn_pixels = [np.reshape(each["pixels"], (*error.shape, 3)) for each in pictures]
+        ramp = THEMES[theme].errors
+        np.testing.assert_array_equal(drawn_pixels[2], coloured(error, -far, far, ramp))
+        np.testing.assert_array_equal(
+            drawn_pixels[3], coloured(relative, 0, 1, one_sided(ramp), missing="#000000")
+        )
+        # The run differs from the reference by less than a colour in most cells, and both have several.
+        assert len(np.unique(drawn_pixels[0].reshape(-1, 3), axis=0)) > 10
+        for width in (390, 820, 1366, 1920):
+            page.set_viewport_size({"width": width, "height": 844 if width == 390 else 625})
+            assert not page.evaluate(WIDE), (theme, width)
+            shot(page, f"{theme}_{width}")
