@@ -41,9 +41,10 @@ LOOK = """() => {
             if (walk.currentNode.shadowRoot) roots.push(walk.currentNode.shadowRoot);
             else if (walk.currentNode.nodeType === Node.TEXT_NODE) note(walk.currentNode);
     }
-    const kinds = ["primary", "secondary", "segmented_control", "pills"].map((kind) => `-${kind}]`);
-    const buttons = kinds.map((kind) => `[data-testid=stMain] [data-testid=stBaseButton${kind}`).join();
-    for (const button of document.querySelectorAll(`${buttons}, [data-testid=stMain] [data-testid=stPopoverButton]`))
+    const kinds = ["primary", "secondary", "segmented_control", "pills"];
+    const names = [...kinds.map((kind) => `stBaseButton-${kind}`), "stPopoverButton"];
+    const buttons = names.map((name) => `[data-testid=stMain] [data-testid=${name}]`).join();
+    for (const button of document.querySelectorAll(buttons))
         // A tensor of the worst is a card, and a line of a program as high as its words on a phone.
         if (seen(button) && !button.closest("[class*=worst_], .st-key-gallery_lines"))
             heights[Math.round(button.getBoundingClientRect().height)] = button.innerText;
