@@ -78,12 +78,13 @@ def offered_of(listing: Listing) -> Offered:
         else:
             found[file] = None
     results = tuple(file for file in listing.files if file.endswith(RESULTS))
-    imatrices = tuple(file for file in listing.files if _is_imatrix(PurePosixPath(file).name.lower()))
+    names = {file: PurePosixPath(file).name.lower() for file in listing.files}
+    imatrices = tuple(
+        file
+        for file, name in names.items()
+        if name.endswith(IMATRICES) or (name.endswith(".gguf") and "imatrix" in name)
+    )
     return Offered(tuple(found), results, imatrices, listing.cut_short)
-
-
-def _is_imatrix(name: str) -> bool:
-    return name.endswith(IMATRICES) or (name.endswith(".gguf") and "imatrix" in name)
 
 
 def holder_of(file: str, checkpoints: Collection[str]) -> str:

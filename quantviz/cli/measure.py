@@ -70,7 +70,10 @@ def measure(
     for row in shown if refused else ():
         if row["reason"]:
             say("cli.refused", scheme=row["recipe"], reason=row["reason"])
-    low = [] if fail_under is None else [row for row in rows if not _reaches(row.get("sqnr_db"), fail_under)]
+    low = []
+    if fail_under is not None:
+        numbered = [row for row in rows if row.get("sqnr_db") is not None]
+        low = [row for row in numbered if not row["sqnr_db"] >= fail_under]
     for row in low:
         say("cli.below", scheme=row["recipe"], sqnr_db=row.get("sqnr_db", math.nan), least=fail_under)
     if refused or low:
@@ -89,10 +92,6 @@ def _with_codebooks(chosen: Chosen, named: Mapping[str, Scheme]) -> dict[str, Sc
         found |= {form: scheme, f"fit({form})": fitted}
         say("cli.fitted", scheme=form, codebook=str(fitted))
     return found
-
-
-def _reaches(sqnr_db: float | None, least: float) -> bool:
-    return sqnr_db is None or sqnr_db >= least
 
 
 def _row(chosen: Chosen, form: str, scheme: Any) -> dict[str, Any]:

@@ -75,7 +75,8 @@ def every_figure(
                 [error],
                 hover=[f"{text(f'rounding_plots.{name}', language)}: {short_number(error)} %"],
                 marker={
-                    "size": 13,
+                    # Methods that end at the same rounding lie inside of each other.
+                    "size": size,
                     "symbol": symbol,
                     "color": shade,
                     "line": {"width": 1.5, "color": colours.surface},
@@ -85,8 +86,12 @@ def every_figure(
             "showlegend": True,
             "cliponaxis": False,
         }
-        for (name, (error, place)), shade, symbol in zip(
-            marks.items(), shades[: len(marks)], ("circle", "diamond", "square"), strict=True
+        for (name, (error, place)), shade, symbol, size in zip(
+            marks.items(),
+            shades[: len(marks)],
+            ("circle", "diamond", "square"),
+            (19, 15, 9),
+            strict=True,
         )
     ]
     layout = bare_layout(colours, height, (10, 10, 8, 36))

@@ -80,14 +80,20 @@ def _bits(state: LabState) -> tuple[int, ...]:
     fmt = state.scheme.number_format
     if fmt.family != "integer":
         return ()
-    offered = offered_formats(state.scheme.arithmetic.offer)
-    return tuple(each.bits for each in offered if choice_of(each) == choice_of(fmt))
+    return tuple(
+        each.bits for each in offered_formats(state.scheme.arithmetic.offer) if _are_alike(each, fmt)
+    )
 
 
 def _with_bits(state: LabState, bits: int) -> Scheme:
-    now = choice_of(state.scheme.number_format)
-    alike = (fmt for fmt in FORMATS.values() if choice_of(fmt) == now)
-    return state.scheme.with_format(next(fmt.id for fmt in alike if fmt.bits == bits))
+    now = state.scheme.number_format
+    alike = (fmt for fmt in FORMATS.values() if fmt.bits == bits and _are_alike(fmt, now))
+    return state.scheme.with_format(next(alike).id)
+
+
+def _are_alike(one: NumberFormat, other: NumberFormat) -> bool:
+    """Return whether two formats are integers with or without a sign, both of them."""
+    return one.family == other.family == "integer" and one.signed == other.signed
 
 
 def possible_modes(scheme: Scheme) -> tuple[str, ...]:

@@ -241,7 +241,10 @@ def read_link(
 
     def fitting(form: str) -> Scheme:
         # A scheme for the tensor that could not be opened need not fit this one.
-        return Scheme.parse(form) if lost else _fitting(Scheme.parse(form), shape)
+        scheme = Scheme.parse(form)
+        for problem in () if lost else scheme.problems(shape):
+            raise problem
+        return scheme
 
     scale = _SCALE_OF_OLD_LINKS
     if lost or parts.params.keys().isdisjoint(_PARTS):
@@ -363,9 +366,3 @@ def _one_of(form: str, known: Collection[str]) -> str:
     if form not in known:
         raise QuantVizError("link.choice", got=form, known=", ".join(known))
     return form
-
-
-def _fitting(scheme: Scheme, shape: Shape) -> Scheme:
-    for problem in scheme.problems(shape):
-        raise problem
-    return scheme

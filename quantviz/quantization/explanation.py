@@ -299,7 +299,10 @@ class _Derivation:
 
     def _record(self, operation: Operation, values: NamedTensors, result: torch.Tensor) -> None:
         before = values.get(operation.name)
-        step = _step(operation, values, result)
+        reads = operation.reads
+        read = {name: value.item() for name, value in values.items() if name in reads}
+        dtype = dtype_name(result.dtype)
+        step = Step(operation.key, MappingProxyType(read), result.item(), dtype, operation.line)
         # Leave out silent steps that change nothing or repeat a line: the scale is cast on the way to the
         # code and once more on the way back.
         if operation.silent and before is not None and _same(before.item(), result.item()):
@@ -506,12 +509,6 @@ def block_of_cell(r: QuantResult, index: Shape | int) -> torch.Tensor:
 def _same(one: float, other: float) -> bool:
     """Return whether two numbers are one, the sign of 0 included."""
     return one == other and math.copysign(1, one) == math.copysign(1, other)
-
-
-def _step(operation: Operation, values: NamedTensors, given: torch.Tensor) -> Step:
-    reads = operation.reads
-    read = {name: value.item() for name, value in values.items() if name in reads}
-    return Step(operation.key, MappingProxyType(read), given.item(), dtype_name(given.dtype), operation.line)
 
 
 def _checked(index: Shape | int, shape: Shape) -> Shape:

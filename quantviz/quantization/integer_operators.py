@@ -70,7 +70,7 @@ def requantize(
     way = REQUANTIZATIONS[arithmetic]
     values = {"acc": sums.to(torch.int32), "m": torch.tensor(multiplier, dtype=torch.float64)}
     rounded = run_operations((*multiply_operations(way), *round_operations(way)), values)["y"]
-    return _saturated(rounded + zero_point, fmt)
+    return (rounded + zero_point).clamp(fmt.code_min, fmt.code_max).to(torch_dtype(fmt.code_dtype))
 
 
 @public
@@ -225,7 +225,3 @@ def _integer_format(number_format: str) -> NumberFormat:
     if fmt.kind != "integer":
         raise QuantVizError("operator_needs_integers", got=number_format)
     return fmt
-
-
-def _saturated(codes: torch.Tensor, fmt: NumberFormat) -> torch.Tensor:
-    return codes.clamp(fmt.code_min, fmt.code_max).to(torch_dtype(fmt.code_dtype))

@@ -57,7 +57,10 @@ def octav(calibration: OCTAV, blocks: BlockValues, context: Context) -> Range:
         errors = part.added_up(error, before, clip)
         return (torch.where(errors[:, 0] < errors[:, 1], before, clip),)
 
-    return _around_zero(blocks, *blocks.by_parts(answer, 1, _BLOCKS))
+    extreme = blocks.extreme()
+    (clip,) = blocks.by_parts(answer, 1, _BLOCKS)
+    clip = clip.to(extreme.dtype)
+    return Range(-clip, clip, extreme)
 
 
 def aciq(calibration: ACIQGauss | ACIQLaplace, blocks: BlockValues, context: Context) -> Range:
@@ -132,9 +135,3 @@ def _root(rising: Callable[[float], float]) -> float:
 def _largest(part: Part) -> torch.Tensor:
     lo, hi = part.ends
     return torch.maximum(-lo, hi).to(torch.float64)
-
-
-def _around_zero(blocks: BlockValues, clip: torch.Tensor) -> Range:
-    extreme = blocks.extreme()
-    clip = clip.to(extreme.dtype)
-    return Range(-clip, clip, extreme)

@@ -26,7 +26,9 @@ def power_of_two(
     """
 
     def operations(scheme: Scheme) -> Operations:
-        largest = _largest_exponent(scheme)
+        largest = 0  # integers are fixed-point numbers below 2 (OCP Microscaling 1.0, 5.3.5)
+        if scheme.number_format.kind != "integer":
+            largest = math.frexp(scheme.range_value_max)[1] - 1
         line = f"exponent = {expression} - {largest}" if largest else f"exponent = {expression}"
         return (
             Operation(key, line, lambda v: exponent(v["absmax"]) - largest),
@@ -42,14 +44,6 @@ def _scale_of_exponent(scheme: Scheme) -> Operations:
         return (scale,)
     wrapped = "exponent = where((exponent < -127) & (absmax > 0), exponent + 256, exponent)"
     return silent("exponent_wraps", wrapped), scale
-
-
-def _largest_exponent(scheme: Scheme) -> int:
-    """Return the exponent of the format's largest value.
-
-    Integers are fixed-point numbers below 2 here (OCP Microscaling 1.0, 5.3.5).
-    """
-    return 0 if scheme.number_format.kind == "integer" else math.frexp(scheme.range_value_max)[1] - 1
 
 
 def power_of_two_even(scheme: Scheme, digits: int | None = None) -> Operations:

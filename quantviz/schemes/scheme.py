@@ -605,9 +605,10 @@ class Scheme:
         no_positive = fmt.kind == "integer" and fmt.code_max < 1
         if no_positive and rule in ("absmax_over_code_max", "without_clipping"):
             yield QuantVizError("symmetric_needs_positive_code", format=self.format)
-        wide = [each.id for each in FORMATS.values() if each.kind == "integer" and each.levels > 2]
-        if rule in BY_WIDTH and fmt.id not in wide:
-            yield self._lacks("scale.rule", "format", ", ".join(wide))
+        if rule in BY_WIDTH:
+            wide = [each.id for each in FORMATS.values() if each.kind == "integer" and each.levels > 2]
+            if fmt.id not in wide:
+                yield self._lacks("scale.rule", "format", ", ".join(wide))
 
     def _lacks(self, field: str, other: str, allowed: str) -> QuantVizError:
         """Return the error of a field of the convention that needs `other` to be one of `allowed`."""

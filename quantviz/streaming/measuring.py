@@ -202,7 +202,10 @@ def _by_passes(job: Measurement, ids: tuple[str, ...], notes: tuple[Note, ...]) 
         # Search for NaN and Inf only if the sums show that there are any.
         notes = (*notes, *nonfinite_notes(job.source, scheme, job.facts))
     if not tally.finite:
-        raise _infinite_value(job, tally.largest_at)
+        at = tally.largest_at
+        value = float(codes(job.x, job.scheme, job.params, at, at + 1)[1][0])
+        layout = scheme.layout(job.shape)
+        raise infinite_value(value, place_of(at, job.shape), job.shape, job.params, job.scheme, layout)
     moments = _with_fields(job, tally.moments(), reads)
     return Measured(
         scheme,
@@ -242,13 +245,6 @@ def metrics_named(ids: Iterable[str] | None) -> tuple[str, ...]:
         if name not in METRICS:
             raise QuantVizError("unknown_metric", got=name, known=", ".join(METRICS))
     return wanted
-
-
-def _infinite_value(job: Measurement, at: int) -> QuantVizError:
-    """Return the error of a value that is infinite, at a flat index."""
-    value = float(codes(job.x, job.scheme, job.params, at, at + 1)[1][0])
-    layout = job.scheme.layout(job.shape)
-    return infinite_value(value, place_of(at, job.shape), job.shape, job.params, job.scheme, layout)
 
 
 def _notes_on_pass(job: Measurement) -> Iterator[Note]:

@@ -23,6 +23,7 @@ def opened_in(monkeypatch, language, **params):
     language to be had.
     """
     monkeypatch.setattr("quantviz.ui.shell.words.language", lambda: language)
+    monkeypatch.setattr("quantviz.ui.components.scheme_words.language", lambda: language)
     return opened(lang=language, **params)
 
 

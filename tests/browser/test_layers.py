@@ -218,3 +218,55 @@ def test_a_box_zooms_along_all_axes_and_a_double_click_shows_all(new_page, serve
     wait_idle(page)
     # Each of the two charts was drawn once, although Streamlit hands each to plotly twice.
     assert page.evaluate("window.drawnAgain") == 0
+
+
+@pytest.mark.nightly
+def test_long_work_of_a_method_shows_its_share_and_is_cancelled_while_another_page_answers(new_page, serve):
+    page, other = new_page(1366, 900), new_page(1366, 900)
+    other.goto(f"{serve(APP)}/layers?l=builtin(name=loud_input)&lang=en")
+    other.locator(".st-key-layers_tabs").wait_for()
+    page.goto(
+        f"{serve(APP)}/layers?l=builtin(name=minilm_0_output)&w=int4_per_row&m=adaround(steps=3000)&lang=en"
+    )
+    working = page.locator("[class*=st-key-layers_working][class*=_progress]")
+    working.wait_for()
+    page.wait_for_function(
+        "document.querySelector('[class*=st-key-layers_working] [role=progressbar]')?.ariaValueNow > 0"
+    )
+    other.locator(".st-key-layers_tabs").get_by_text("Compare", exact=True).click()
+    other.locator(".st-key-layers_tab_compare").wait_for()
+    assert working.count() == 1
+    working.get_by_role("button", name="Cancel").click()
+    page.locator(".st-key-layers_tab_cell").wait_for()
+    assert working.count() == 0
+    page.wait_for_function("!new URLSearchParams(location.search).has('m')")
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("how", ["mouse", "touch", "keys"])
+def test_a_dial_is_dragged_by_mouse_touch_and_keys(new_page, serve, how):
+    page = new_page(390 if how == "touch" else 1366, 900, touch=how == "touch")
+    page.goto(f"{serve(APP)}/layers?l=builtin(name=loud_input)&w=int4_per_row&m=rotation&lang=en")
+    page.locator(".st-key-layers_rotation_knob").get_by_text("Angle", exact=False).first.click()
+    dial = page.locator(".st-key-layers_rotation_angle .qv-track")
+    dial.wait_for()
+    dial.scroll_into_view_if_needed()
+    wait_idle(page)
+    caption = page.locator(".st-key-layers_rotation_angle [data-caption]").first
+    before = caption.inner_text()
+    box = dial.bounding_box()
+    start, middle = (box["x"] + box["width"] - 10, box["y"] + 22), (box["x"] + 60, box["y"] + 22)
+    if how == "mouse":
+        page.mouse.move(*start)
+        page.mouse.down()
+        page.mouse.move(*middle, steps=4)
+        assert caption.inner_text() != before
+        page.mouse.up()
+    elif how == "touch":
+        page.touchscreen.tap(*middle)
+    else:
+        page.locator(".st-key-layers_rotation_angle input").focus()
+        for _ in range(3):
+            page.keyboard.press("ArrowLeft")
+        assert caption.inner_text() != before
+    page.wait_for_function("new URLSearchParams(location.search).get('m').includes('angle=')")

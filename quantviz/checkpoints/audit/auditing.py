@@ -173,7 +173,9 @@ def audit(
             jobs = AuditJobs(quantized_path, original_path, outputs_axis, missing)
             run.take_done(stack.enter_context(closing(workers(jobs))))
         else:
-            run.compare(missing, _at_once(quantized_path, original_path))
+            # Of a file on another machine the parts of one pair are read together.
+            is_far = any(is_address(str(path)) for path in (quantized_path, original_path))
+            run.compare(missing, 1 if is_far else _PAIRS)
         tensors = run.tensors
         account = _account(tensors, models, sides)
     notes = speed_notes(each.elements for each in tensors if each.scheme) if missing else ()
@@ -242,13 +244,6 @@ def audited_result(quantized_path: str | PurePath, original_path: str | PurePath
         x = original_as_stored(pair, weight, quantized.tensors, original.tensors)[0]
         result = result_of_band(Bands(weight, x).band(0, weight.shape[0]))[0]
         return dataclasses.replace(result, notes=(*result.notes, *x.done, *weight.notes))
-
-
-def _at_once(*paths: str | PurePath) -> int:
-    """Return the number of pairs to compare at a time: one where a file is on another machine, of which the
-    parts of one pair are read together.
-    """
-    return 1 if any(is_address(str(path)) for path in paths) else _PAIRS
 
 
 class _Run:

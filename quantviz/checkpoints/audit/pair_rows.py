@@ -62,12 +62,13 @@ class Keys:
         own: dict[tuple[int, str], None] = {}
         if pair.item is None or not pair.partners:
             return None
+        partners = []
+        for partner in pair.partners:
+            name = tensor_of(self._original.tensors, partner.name)[0]
+            partners += [*self._original.tensors.tensors_of(name), *norms_before(partner.name)]
         sides = (
-            (self._quantized, (*pair.item.parts, *norms_before(pair.item.name))),
-            (
-                self._original,
-                [name for partner in pair.partners for name in self._parts_of(partner.name)],
-            ),
+            (self._quantized, [*pair.item.parts, *norms_before(pair.item.name)]),
+            (self._original, partners),
         )
         for side, (model, names) in enumerate(sides):
             own |= {(side, name): None for name in names if name in model.files}
@@ -77,10 +78,6 @@ class Keys:
         key = (self._all, pair.item.name, pair.item.parts, pair.match, [*own], sorted(map(str, stamps)))
         digest = xxhash.xxh3_128_hexdigest(repr(key).encode("utf-8", "backslashreplace"))
         return f"pair:{digest}"
-
-    def _parts_of(self, partner: str) -> tuple[str, ...]:
-        name = tensor_of(self._original.tensors, partner)[0]
-        return (*self._original.tensors.tensors_of(name), *norms_before(partner))
 
     def _stamp(self, side: int, name: str) -> str | None:
         model = (self._quantized, self._original)[side]

@@ -77,13 +77,12 @@ def short_names(names: Sequence[str]) -> tuple[str, ...]:
             found.append(ending)
         shared.update(found)
         endings[name] = found
-    return tuple(_shortest(name, [shared[ending] == 1 for ending in endings[name]]) for name in names)
-
-
-def _shortest(name: str, alone: Sequence[bool]) -> str:
-    """Return the fewest last parts of a name that are its alone; the name where none are."""
-    count = alone.index(True) + 1 if True in alone else len(alone)
-    return ".".join(name.split(".")[-count:])
+    short = {}
+    for name, found in endings.items():
+        alone = [shared[ending] == 1 for ending in found]
+        count = alone.index(True) + 1 if True in alone else len(alone)
+        short[name] = ".".join(name.split(".")[-count:])
+    return tuple(short[name] for name in names)
 
 
 def short_stacks(stacks: Sequence[str]) -> tuple[str, ...]:

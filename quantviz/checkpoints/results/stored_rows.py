@@ -213,8 +213,10 @@ def measured_of(row: Sequence[Any], shape: Shape | None = None) -> Measured:
         if status == "ok":
             for name in ("max_abs_error", "mse", "sqnr_db"):
                 values.number(numbers.get(name), name)
-            if place is not None and shape is not None and not _is_within(place, shape):
-                raise QuantVizError("rows.place_outside", got=place, shape=shape)
+            if place is not None and shape is not None:
+                within = (at < most for at, most in zip(place, shape, strict=True))
+                if len(place) != len(shape) or not all(within):
+                    raise QuantVizError("rows.place_outside", got=place, shape=shape)
         return Measured(status, _reason(raw["reason"]), MappingProxyType(numbers), place)
     except QuantVizError as problem:
         return Measured("problem", values.sentences(problem), MappingProxyType({}), None, True)
@@ -313,10 +315,6 @@ def _numbers(written: Any) -> dict[str, float]:
         name: values.whole(value, name) if name in COUNTS else values.number(value, name)
         for name, value in own.items()
     }
-
-
-def _is_within(place: Shape, shape: Shape) -> bool:
-    return len(place) == len(shape) and all(at < most for at, most in zip(place, shape, strict=True))
 
 
 def _reason(written: Any) -> Mapping[str, str] | None:

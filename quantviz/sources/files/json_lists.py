@@ -40,11 +40,11 @@ class JsonCatalog(Catalog):
         except UnicodeDecodeError:
             raise self._data.error("not_text") from None
         self._lists: dict[str, list[Any]] = self._leaves(content, _is_nested_list)
-        return {name: self._list_info(name, nested) for name, nested in self._lists.items()}
-
-    def _list_info(self, name: str, nested: list[Any]) -> TensorInfo:
-        kind, lengths = _kind_and_lengths(nested)
-        return self._info(name, kind, self._shape(name, lengths))
+        infos = {}
+        for name, nested in self._lists.items():
+            kind, lengths = _kind_and_lengths(nested)
+            infos[name] = self._info(name, kind, self._shape(name, lengths))
+        return infos
 
     def _cutter(self, name: str) -> Callable[[Window], torch.Tensor]:
         import torch

@@ -13,7 +13,7 @@ from quantviz.figures.numbers import number
 from quantviz.lab.moves import hand_choices
 from quantviz.lab.state import LabState
 from quantviz.schemes.calibration import Given
-from quantviz.teaching.lessons.formulas import HERE, SOLUTION, Scenes, Words
+from quantviz.teaching.lessons.formulas import HERE, SOLUTION, Scenes
 from quantviz.teaching.lessons.model import Choice, Drag, Lesson, LessonStep, Number, Question
 
 #: Number of seeds that each question is checked on, its own included.
@@ -31,6 +31,8 @@ _MOST_CELLS = 64 * 64
 _MOST_INTEGERS = 256 * 256
 #: Bits of a code that has a button for each.
 _MOST_FLIPPED = 8
+#: A number as a text has it.
+_NUMBER = re.compile(r"[−-]?\d[\d.,]*\d|[−-]?\d")
 
 
 def problems_of(lesson: Lesson, file: str, attempts: int = ATTEMPTS) -> Iterator[QuantVizError]:
@@ -100,14 +102,10 @@ def words_to_read(lesson: Lesson) -> float:
     """Return how many words everybody reads in a lesson: of its steps, questions and rules."""
     read = [words for step in lesson.steps for words in (step.words, step.rule) if words]
     questions = [question for step in lesson.steps for question in step.questions]
-    read += [words for question in questions for words in _words_before_answer(question)]
+    read += [question.ask for question in questions]
+    choices = [question for question in questions if isinstance(question, Choice)]
+    read += [option.text for choice in choices for option in choice.options]
     return sum(words_in(words.text) for words in read)
-
-
-def _words_before_answer(question: Question) -> tuple[Words, ...]:
-    """Return the words of a question that everybody reads."""
-    options = tuple(option.text for option in question.options) if isinstance(question, Choice) else ()
-    return (question.ask, *options)
 
 
 # ---- numbers ------------------------------------------------------------------------------------
@@ -179,15 +177,10 @@ def _question_problems(question: Question, scenes: Scenes, first: bool, form: in
                 yield QuantVizError("lessons.mistake_is_right", says=mistake.says.text)
         if first and form > 1:
             early = (question.hint, *(mistake.says for mistake in question.mistakes))
+            told = {number(truth, digits) for digits in (4, 5, 6)}
             for words in filter(None, early):
-                if _states_number(words.say(scenes), truth):
+                if told.intersection(_NUMBER.findall(words.say(scenes).replace("-", "−"))):
                     yield QuantVizError("lessons.told_too_early", says=words.text)
-
-
-def _states_number(said: str, truth: float) -> bool:
-    """Return whether a number stands in a text, in four to six digits."""
-    numbers = set(re.findall(r"[−-]?\d[\d.,]*\d|[−-]?\d", said.replace("-", "−")))
-    return bool(numbers & {number(truth, digits) for digits in (4, 5, 6)})
 
 
 def _drag_problems(question: Drag, scenes: Scenes) -> Iterator[QuantVizError]:

@@ -41,7 +41,10 @@ def step_code(
 
     if _new_words(script(), language, known):
         return ""
-    numbers = [name for name in _printed(step) if not _new_words(script([name]), language, known)]
+    shown = [name for name in PRINTED if name in step.show]
+    if "tile_lines" in step.show and "tiles.mse" in step.show:
+        shown.append("rmse")
+    numbers = [name for name in shown if not _new_words(script([name]), language, known)]
     derived = _DERIVED in known and not _new_words(script(cell=True), language, known)
     return "\n".join([script(numbers, derived), *_compared(step, scenes, language, known)])
 
@@ -50,13 +53,6 @@ def _new_words(code: str, language: str, known: Collection[str], *, names: bool 
     """Return the terms in commented code that are not `known`; with `names` also parts of joined names."""
     read = code.replace("_", " ") if names else code
     return met_before(read, language, known) | met_before(read, DEFAULT_LANGUAGE, known)
-
-
-def _printed(step: LessonStep) -> Iterator[str]:
-    """Yield the numbers that a step's script prints: those that its tiles show."""
-    yield from (name for name in PRINTED if name in step.show)
-    if "tile_lines" in step.show and "tiles.mse" in step.show:
-        yield "rmse"
 
 
 def _compared(

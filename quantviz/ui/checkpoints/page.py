@@ -159,15 +159,11 @@ def _show_seen(was_running: bool) -> None:
     # After a few of many tensors there is none.
     verdict = seen.scan is not None and not running
     show_map(state, seen, beside, verdict=verdict)
-    _show_own_folder()
+    if not folder_offered():
+        # Where the server offers no folder, how to scan checkpoints of one's own.
+        st.markdown(plain(say("checkpoints.no_folder", variable=FOLDER)))
+        st.code(f"{FOLDER}=~/models python -m quantviz serve", language="sh")
     show_details(state, seen, verdict=verdict)
     show_audit(state)
     # Where this part ran alone: a link that is copied now has the choices made in it.
     _put_address()
-
-
-def _show_own_folder() -> None:
-    """Say how to scan checkpoints of one's own, where the server offers no folder."""
-    if not folder_offered():
-        st.markdown(plain(say("checkpoints.no_folder", variable=FOLDER)))
-        st.code(f"{FOLDER}=~/models python -m quantviz serve", language="sh")

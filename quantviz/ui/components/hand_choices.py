@@ -86,12 +86,13 @@ def show_choices(study: Study, scheme: Scheme, chart: str, reached: ReachedSchem
     dtype = study.x.dtype
     variants = {each: made for each in reached.schemes if (made := _variant_on(each, study.shape, dtype))}
     setting = f"{study.shape} {dtype} {language()}"
-    schemes, texts = _unsent(_sent(setting), variants, reached.shown)
+    forms = {each: str(each) for each in variants}
+    schemes, texts = _unsent(_sent(setting), variants, forms, reached.shown)
     header = {
         "chart": chart,
         "scheme": str(scheme),
-        "names": {key: _texts_of(choices, variants) for key, choices in reached.names.items()},
-        "buttons": _texts_of(reached.buttons, variants),
+        "names": {key: _forms_of(choices, forms) for key, choices in reached.names.items()},
+        "buttons": _forms_of(reached.buttons, forms),
         "lists": list(reached.lists),
         "calibration": {"id": scheme.calibration.id, "numbers": dict(reached.numbers)},
         "setting": setting,
@@ -101,9 +102,9 @@ def show_choices(study: Study, scheme: Scheme, chart: str, reached: ReachedSchem
     component(_COMPONENT, _SCRIPT)(key=_KEY, data=pack(header, {}), on_missing_change=_forget)
 
 
-def _texts_of(choices: Mapping[str, Scheme], variants: Mapping[Scheme, Any]) -> dict[str, str]:
-    """Return the text forms of the schemes that the browser can quantize with."""
-    return {name: str(scheme) for name, scheme in choices.items() if scheme in variants}
+def _forms_of(choices: Mapping[str, Scheme], forms: Mapping[Scheme, str]) -> dict[str, str]:
+    """Return the text forms of the schemes that the browser can quantize with, which are all in `forms`."""
+    return {name: forms[scheme] for name, scheme in choices.items() if scheme in forms}
 
 
 def _sent(setting: str) -> _Sent:
@@ -123,13 +124,14 @@ def _forget() -> None:
 def _unsent(
     sent: _Sent,
     variants: Mapping[Scheme, Mapping[str, Any]],
+    forms: Mapping[Scheme, str],
     shown: Callable[[Scheme], Mapping[str, str]],
 ) -> tuple[dict[str, Any], dict[int, str]]:
     """Return the variants and the texts of programs that the browser has not, and note that it gets them."""
     schemes = {}
     texts = {}
     for scheme, variant in variants.items():
-        name = str(scheme)
+        name = forms[scheme]
         if name in sent.schemes:
             continue
         sent.schemes.add(name)

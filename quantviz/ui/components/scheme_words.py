@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Iterator
+from functools import cache
 from typing import Any, cast
 
 from quantviz.schemes.calibration import Calibration
@@ -13,7 +14,7 @@ from quantviz.schemes.granularity import Flat, Granularity, PerChannel, PerGroup
 from quantviz.schemes.names import contains
 from quantviz.schemes.scheme import Scheme
 from quantviz.sources import Source
-from quantviz.text import catalogue
+from quantviz.text import catalogue, text
 from quantviz.ui.shell.words import language, number, say, say_axis
 
 
@@ -83,13 +84,19 @@ def convention_option(convention_id: str) -> str:
     >>> convention_option("gguf_k")
     'GGUF K-quants (llama.cpp, Ollama) · LLM weights'
     """
+    return _option(convention_id, language())
+
+
+@cache
+def _option(convention_id: str, language: str) -> str:
     convention = CONVENTIONS[convention_id]
-    name = convention_name(convention)
-    also = _also(convention)
-    purpose = say(f"purposes.{convention.purpose}")
-    if not also:
-        return say("arithmetic.option_plain", name=name, purpose=purpose)
-    return say("arithmetic.option", name=name, also=also, purpose=purpose)
+    words = {
+        "name": text(f"conventions.{convention_id}.name", language),
+        "purpose": text(f"purposes.{convention.purpose}", language),
+    }
+    if also := _also(convention, language):
+        return text("arithmetic.option", language, also=also, **words)
+    return text("arithmetic.option_plain", language, **words)
 
 
 def engines_found(convention_ids: Iterable[str], typed: str) -> list[str]:
@@ -104,17 +111,17 @@ def engines_found(convention_ids: Iterable[str], typed: str) -> list[str]:
 def purpose_words(convention: Convention) -> str:
     """Return a sentence on the engine's purpose and its other names."""
     purpose = say(f"purposes.{convention.purpose}")
-    also = _also(convention)
+    also = _also(convention, language())
     if not also:
         return say("arithmetic.purpose", purpose=purpose)
     return say("arithmetic.purpose_also", purpose=purpose, also=also)
 
 
-def _also(convention: Convention) -> str:
-    name = convention_name(convention)
-    return say("arithmetic.also_between").join(
-        each for each in convention.known_as if not contains(name, each)
-    )
+def _also(convention: Convention, language: str) -> str:
+    """Return the names that people search a convention by, where its own does not contain them."""
+    name = text(f"conventions.{convention.id}.name", language)
+    others = (each for each in convention.known_as if not contains(name, each))
+    return text("arithmetic.also_between", language).join(others)
 
 
 def convention_words(convention: Convention) -> str:

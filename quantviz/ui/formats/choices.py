@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import streamlit as st
 
-from quantviz.schemes.formats import FORMATS, NumberFormat
+from quantviz.schemes.formats import FORMATS
 from quantviz.ui.components.choice import choose_among, show_button
 from quantviz.ui.formats.codes import format_name
 from quantviz.ui.formats.state import (
@@ -23,10 +23,6 @@ from quantviz.ui.shell.words import say, say_error
 
 #: Kind of format that is offered first.
 _KINDS = ("float", "integer", "codebook")
-
-
-def _offer(fmt: NumberFormat) -> str:
-    return f"{format_name(fmt)} · {say(f'formats.picker.{fmt.kind}')}"
 
 
 def _choose(field: str, names: Mapping[str, str], now: str, **look: str) -> None:
@@ -46,7 +42,9 @@ def show_choices(state: FormatsState) -> None:
     from quantviz.figures.format_values import VIEWS
 
     offered = sorted(FORMATS.values(), key=lambda fmt: (_KINDS.index(fmt.kind), fmt.bits))
-    names = {"": say("formats.page.none")} | {fmt.id: _offer(fmt) for fmt in offered}
+    kinds = {kind: say(f"formats.picker.{kind}") for kind in _KINDS}
+    names = {"": say("formats.page.none")}
+    names |= {fmt.id: f"{format_name(fmt)} · {kinds[fmt.kind]}" for fmt in offered}
     rules = {name: say(f"formats.ties.{name}") for name in ties_offered()}
     views = {name: say(f"formats.views.{name}") for name in VIEWS}
     with st.container(key="formats_choices", horizontal=True, gap="small", vertical_alignment="bottom"):

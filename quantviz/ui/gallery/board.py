@@ -188,7 +188,9 @@ def _told_of_row(row: str, frame: Frame, shown: Shown) -> list[str]:
     at = outcome.lines.index(line)
     ends = [say("bugs.page.mse", mse=mse_words(_mse(outcome)))]
     if row == "broken":
-        ends.append(_count(frame, "hit" if len(shown.frames) > 1 else "differ"))
+        words = "bugs.page.hit" if len(shown.frames) > 1 else "bugs.page.differ"
+        count = int(frame.hit.sum())
+        ends.append(say(words, count=count, all=frame.hit.numel()) if count else say(f"{words}_none"))
     return [
         say("bugs.page.line_number", line=at + 1),
         line.code,
@@ -204,12 +206,6 @@ def _mse(outcome: Outcome) -> float:
     error = (outcome.x_hat - outcome.x).double()
     rounding = error.abs() <= ROUNDING * outcome.x.double().abs()
     return error.masked_fill(rounding, 0.0).square().mean().item()
-
-
-def _count(frame: Frame, what: str) -> str:
-    count = int(frame.hit.sum())
-    all_cells = frame.hit.numel()
-    return say(f"bugs.page.{what}", count=count, all=all_cells) if count else say(f"bugs.page.{what}_none")
 
 
 def _handle(shown: Shown) -> dict[str, Any]:

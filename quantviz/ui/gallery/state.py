@@ -83,16 +83,13 @@ def _opening() -> tuple[GalleryState, tuple[QuantVizError, ...]]:
             elif "case" in query:
                 state = dataclasses.replace(state, case=find_bug(state.bug).case(query["case"]).id)
             if "seed" in query and state.at is None:
-                state = dataclasses.replace(state, seed=_seed(query["seed"]))
+                seed = query["seed"]
+                if not (seed.isascii() and seed.isdigit() and len(seed) < 12 and int(seed) <= LARGEST_SEED):
+                    raise QuantVizError("bugs.bad_seed", got=seed, most=LARGEST_SEED)
+                state = dataclasses.replace(state, seed=int(seed))
     except QuantVizError as problem:
         problems.append(problem)
     return state, tuple(problems)
-
-
-def _seed(form: str) -> int:
-    if not (form.isascii() and form.isdigit() and len(form) < 12 and int(form) <= LARGEST_SEED):
-        raise QuantVizError("bugs.bad_seed", got=form, most=LARGEST_SEED)
-    return int(form)
 
 
 def opening_of(bug_id: str) -> GalleryState:

@@ -14,7 +14,6 @@ from quantviz.ui.components.page_header import show_header
 from quantviz.ui.golf.board import keep_board, show_board
 from quantviz.ui.golf.scorecard import bits_words, db_words, show_round, show_scorecard, show_tries
 from quantviz.ui.golf.state import (
-    current_round,
     link_problems,
     open_round,
     outcome,
@@ -53,7 +52,8 @@ def show_page() -> None:
     board = keep_board()
     warm_up()
     with cost:
-        st.markdown(_price())
+        bits = price(hole, session.state().scheme)
+        st.markdown(say("golf.price" if bits <= BUDGET else "golf.price_over", bits=bits_words(bits)))
     remember_facts(hole)
     with said, st.spinner(say("golf.working"), show_time=True):
         if settle():
@@ -112,12 +112,6 @@ def _controls() -> Any:
     if not classroom().projector:
         show_phone_bar(state)
     return price_place
-
-
-def _price() -> str:
-    bits = price(HOLES[current_round().hole], session.state().scheme)
-    key = "golf.price" if bits <= BUDGET else "golf.price_over"
-    return say(key, bits=bits_words(bits))
 
 
 def _said(now: HoleResults) -> str:

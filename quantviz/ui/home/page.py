@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import streamlit as st
 
@@ -116,6 +115,11 @@ def _open_dropped() -> None:
 
 def _show_continue() -> None:
     colours = THEMES[theme()]
+    # The state that this session has open in the Lab is newer than the browser's copy, and may hold an
+    # upload, which no link carries.
+    here = {}
+    if session.was_seen():
+        here["lab"] = {"name": tensor_name(session.state()), "parameters": None}
     component(_CONTINUE, "continue_component")(
         key=_CONTINUE,
         data={
@@ -126,21 +130,12 @@ def _show_continue() -> None:
                 "lesson": say("home.continue.lesson", name="{name}", step="{step}"),
             },
             "pages": {"lab": "lab", "lesson": "lessons"},
-            "here": _here(),
+            "here": here,
             "language": language(),
             "colors": {"muted": colours.muted, "handle": colours.accent},
         },
         on_go_change=errors.safely(_go(_CONTINUE, "continue_component")),
     )
-
-
-def _here() -> dict[str, Any]:
-    """Return the state that this session has open in the Lab: it is newer than the browser's copy, and may
-    hold an upload, which no link carries.
-    """
-    if not session.was_seen():
-        return {}
-    return {"lab": {"name": tensor_name(session.state()), "parameters": None}}
 
 
 def _go(key: str, script: str) -> Callable[[], None]:

@@ -55,7 +55,10 @@ def show_step(place: Place, lesson: Lesson, words: Any, actions: Any) -> None:
     """Show a step: its title in the places of `show_title_line`, then words, picture and question."""
     warm_up()
     step = lesson.steps[place.step]
-    attempt = _attempt(place)
+    # The number of restarts, in this session or in the kept answers.
+    kept = max((a.attempt for a in answers() if (a.lesson, a.step) == (place.lesson, place.step)), default=0)
+    restarts = st.session_state.setdefault(ATTEMPTS, {})
+    attempt = cast(int, restarts.get(f"{place.lesson}/{place.step}", kept))
     now = Now(place, lesson, step, _scenes(place, step, attempt), attempt)
     _fill_header(now, words, actions)
     projector = classroom().projector
@@ -91,12 +94,6 @@ def show_step(place: Place, lesson: Lesson, words: Any, actions: Any) -> None:
 
 def _term(name: str, words: str) -> str:
     return term(words, say(f"glossary.{name}.meaning"), key=f"term_{name}")
-
-
-def _attempt(place: Place) -> int:
-    """Return the step's number of restarts: from this session, else from the kept answers."""
-    last = max((a.attempt for a in answers() if (a.lesson, a.step) == (place.lesson, place.step)), default=0)
-    return cast(int, st.session_state.setdefault(ATTEMPTS, {}).get(f"{place.lesson}/{place.step}", last))
 
 
 def _scenes(place: Place, step: LessonStep, attempt: int) -> Mapping[str, Scene]:

@@ -7,7 +7,7 @@ link, a language switch, undo and reset are the same thing: another state.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -199,23 +199,28 @@ def put_source(source: Source) -> None:
 
 def put_scheme(**changes: Any) -> None:
     """Change parts of the scheme, as far as it fits the tensor; `QuantVizError` where it cannot be."""
-    change(scheme=_reached(changes))
+    change(scheme=fitting(state().scheme.replace(**changes)))
 
 
-def _reached(changes: Mapping[str, Any]) -> Scheme:
-    """Return the session's scheme after `changes` of its parts."""
+def fitting(wanted: Scheme) -> Scheme:
+    """Return a scheme for the session's tensor, with everything that is locked left as it was;
+    `QuantVizError` where it does not fit.
+    """
     now = state()
-    scheme = _as_locked(now.replace(scheme=now.scheme.replace(**changes))).scheme
+    scheme = wanted
+    if classroom.locked("scheme") or classroom.locked("range"):
+        scheme = _as_locked(now.replace(scheme=wanted)).scheme
     for problem in scheme.problems(now.source.shape):
         raise problem
     return scheme
 
 
-def reached(wanted: Scheme, **changes: Any) -> Scheme:
-    """Return the session's scheme once `wanted` is chosen with `changes` of other parts; `QuantVizError`
-    where it cannot be.
+def reached(wanted: Scheme) -> Scheme:
+    """Return the session's scheme once `wanted` is chosen, under the present rule for NaN and Inf;
+    `QuantVizError` where it cannot be.
     """
-    return _reached(_fields(wanted) | changes)
+    nonfinite = state().scheme.nonfinite
+    return fitting(wanted if wanted.nonfinite == nonfinite else wanted.replace(nonfinite=nonfinite))
 
 
 def _fields(scheme: Scheme) -> dict[str, Any]:

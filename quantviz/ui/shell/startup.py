@@ -133,11 +133,7 @@ def _forget_now_and_then() -> None:
             gc.unfreeze()
             gc.collect()
             gc.freeze()
-            _hand_back()
+            # Memory that is free inside this process goes back to the system, where its C library can do so.
+            with contextlib.suppress(OSError, AttributeError):
+                ctypes.CDLL(None).malloc_trim(0)
         before = now
-
-
-def _hand_back() -> None:
-    """Give memory that is free inside this process back to the system, where its C library can do that."""
-    with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None).malloc_trim(0)

@@ -81,7 +81,9 @@ def show_page() -> None:
                 _show_answers(choice)
             else:
                 _show_sees(choice)
-            _show_language(choice)
+            names = {"": say("teacher.own_language")}
+            names |= {name: say(f"languages.{name}") for name in languages()}
+            _segments("language", names, choice.language or "", lambda name: change(language=name or None))
         with st.container(key="teacher_words", gap="small"):
             st.markdown(f"## {say('teacher.limits_title')}\n\n{say('teacher.limits')}")
             st.markdown(f"## {say('teacher.hands_title')}\n\n{say('teacher.hands')}")
@@ -217,12 +219,6 @@ def _show_parts(choice: Choice) -> None:
             selection_mode="multi",
             label_visibility="collapsed",
         )
-
-
-def _show_language(choice: Choice) -> None:
-    names = {"": say("teacher.own_language")} | {name: say(f"languages.{name}") for name in languages()}
-    now = choice.language or ""
-    _segments("language", names, now, lambda name: change(language=name or None))
 
 
 # ---- the link -----------------------------------------------------------------------------------

@@ -5,13 +5,20 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
 from quantviz.errors import QuantVizError
-from quantviz.lab.controls import CONTROLS, choice_of, chosen_granularity, with_calibration
+from quantviz.lab.controls import (
+    CONTROLS,
+    choice_of,
+    chosen_granularity,
+    fits,
+    granularities,
+    with_calibration,
+    with_granularity,
+)
 from quantviz.lab.state import LabState
 from quantviz.schemes.calibration import Given, ManualRange, Percentile
 from quantviz.schemes.recipes import current_recipe
@@ -27,8 +34,8 @@ from quantviz.ui.shell.words import say, say_recipe
 if TYPE_CHECKING:
     from quantviz.analysis.study import Study
 
-#: The control of which the widget under a key has the choices, where its key is another.
-_SAME = MappingProxyType({"phone_scale": "granularity"})
+#: The list on a phone in place of the granularity's buttons.
+_PHONE_SCALE = "phone_scale"
 #: Lists of many schemes, each with a program of its own.
 _LONG = ("format", "recipe", "convention", "calibration")
 
@@ -41,12 +48,17 @@ def show_controls_at_hand(study: Study, state: LabState) -> None:
     now = session.state()
     if (now.source, now.scheme) != (state.source, state.scheme):
         return  # the whole page is about to follow
-    known = {*CONTROLS, *_SAME, *RULES, "calibration", "nonfinite"}
+    known = {*CONTROLS, _PHONE_SCALE, *RULES, "calibration", "nonfinite"}
     shown = {key: words for key, words in widgets.names_shown().items() if key in known}
     lists = [key for key in shown if key in (*_LONG, *RULES) and key != opened_list()]
-    names = {key: _reached(key, words, state) for key, words in shown.items() if key not in lists}
+    blocks = _by_granularity(state)
+    names = {key: _reached(key, words, state, blocks) for key, words in shown.items() if key not in lists}
     reached = ReachedSchemes(
-        names, _buttons(state), lists, lambda scheme: _shown_under(scheme, state, shown), _numbers(state)
+        names,
+        _buttons(state, blocks),
+        lists,
+        lambda scheme: _shown_under(scheme, state, shown),
+        _numbers(state),
     )
     show_choices(study, state.scheme, PANELS_KEY, reached)
 
@@ -59,16 +71,33 @@ def _numbers(state: LabState) -> dict[str, float]:
     return dataclasses.asdict(calibration) if visible("range") and not locked("range") else {}
 
 
-def _reached(key: str, words: Mapping[object, str], state: LabState) -> dict[str, Scheme]:
-    """Return the scheme of each choice by its words."""
+def _by_granularity(state: LabState) -> dict[str, Scheme]:
+    """Return the scheme of each granularity that is possible, by its name."""
+    now = chosen_granularity(state)
+    found = {}
+    for name, granularity in granularities(state).items():
+        if name != now and not fits(state, granularity):
+            continue
+        with contextlib.suppress(QuantVizError):
+            found[name] = session.reached(with_granularity(state, granularity))
+    return found
+
+
+def _reached(
+    key: str, words: Mapping[Any, str], state: LabState, blocks: Mapping[str, Scheme]
+) -> dict[str, Scheme]:
+    """Return the scheme of each choice by its words; `blocks` are those of granularities."""
     found = {}
     for choice, name in words.items():
         if choice == st.session_state.get(key):
             found[name] = state.scheme
             continue
+        if key == _PHONE_SCALE:
+            found |= {name: blocks[choice]} if choice in blocks else {}
+            continue
         with contextlib.suppress(QuantVizError):
             if key == "nonfinite":
-                found[name] = session.reached(state.scheme, nonfinite=choice)
+                found[name] = session.fitting(state.scheme.replace(nonfinite=choice))
             else:
                 found[name] = session.reached(_scheme_after(key, choice, state))
     return found
@@ -78,7 +107,7 @@ def _shown_under(scheme: Scheme, state: LabState, words: Mapping[str, Mapping[An
     """Return the words that controls show under a scheme, and of the granularity the button's key."""
     fmt = scheme.number_format
     pressed = chosen_granularity(state.replace(scheme=scheme))
-    ids = {"format": choice_of(fmt), "bits": fmt.bits, "mode": scheme.mode, "phone_scale": pressed}
+    ids = {"format": choice_of(fmt), "bits": fmt.bits, "mode": scheme.mode, _PHONE_SCALE: pressed}
     shown = {key: words[key][each] for key, each in ids.items() if each in words.get(key, ())}
     if "recipe" in words:
         recipe = current_recipe(scheme, state.source.shape)
@@ -91,17 +120,14 @@ def _scheme_after(key: str, choice: Any, state: LabState) -> Scheme:
         return with_calibration(state, choice, st.session_state.get(session.FACTS, {}))
     if key in RULES:
         return state.scheme.replace(convention=with_rule(state.scheme.chosen, RULES[key], choice))
-    return CONTROLS[_SAME.get(key, key)].scheme(state, choice)
+    return CONTROLS[key].scheme(state, choice)
 
 
-def _buttons(state: LabState) -> dict[str, Scheme]:
-    """Return the scheme of each button by its key: of the granularity's, and of undo and redo."""
+def _buttons(state: LabState, blocks: Mapping[str, Scheme]) -> dict[str, Scheme]:
+    """Return the scheme of each button by its key: of those of granularities, and of undo and redo."""
     found = {}
     if visible("scheme") and not locked("scheme"):
-        control = CONTROLS["granularity"]
-        for name in control.choices(state):
-            with contextlib.suppress(QuantVizError):
-                found[f"per_{name}"] = session.reached(control.scheme(state, name))
+        found = {f"per_{name}": scheme for name, scheme in blocks.items()}
     for name, step, back in (("undo", undo.next_undo(), True), ("redo", undo.next_redo(), False)):
         if step is None or not visible("actions"):
             continue
