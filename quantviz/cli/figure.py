@@ -74,9 +74,10 @@ def _page(drawn: Any, title: str, facts: str, style: PanelsStyle, cdn: bool) -> 
     panels = drawn.to_html(
         config=dict(PANELS_CONFIG), include_plotlyjs="cdn" if cdn else True, full_html=False, div_id="panels"
     )
-    body = f"<h1>{escaped(title)}</h1>\n<p>{escaped(facts)}</p>\n{panels}"
+    body = f'<h1>{escaped(title)}</h1>\n<p>{escaped(facts)}</p>\n<div class="wide">{panels}</div>'
     # One colour under the panels and around them.
     css = f"body {{ max-width: {style.width}px; background: {THEMES[style.theme].surface}; }}"
+    css += ".wide { overflow-x: auto; }"
     return html_page(title, body, language=language(), theme=style.theme, style=css)
 
 

@@ -23,8 +23,9 @@ _WORST = 20
 _COMPARED = ("ok", "not_same")
 _SIDES: tuple[Side, ...] = ("quantized", "original")
 _STYLE = """
-td { overflow-wrap: anywhere; }
-.number { white-space: nowrap; }
+td { min-width: 5em; }
+td:last-child:not(.number) { min-width: min(16rem, 60vw); overflow-wrap: anywhere; }
+.number { white-space: nowrap; min-width: 0; }
 """
 
 

@@ -7,7 +7,9 @@ from collections.abc import Iterable, Sequence
 
 from quantviz.text import DEFAULT_LANGUAGE, visible
 
+#: The app's colours and its sizes of type, as shares of the reader's own 16.
 _STYLE = """
+:root { --qv-12: .75rem; --qv-14: .875rem; --qv-16: 1rem; --qv-20: 1.25rem; }
 :root { color-scheme: light dark; --surface: #ffffff; --text: #17212b; --muted: #55636f; --line: #c9d3da;
   --raised: #f3f6f8; --accent: #0f6e84; }
 @media (prefers-color-scheme: dark) { :root:not([data-theme=light]) { --surface: #10161c; --text: #e6edf2;
@@ -16,21 +18,24 @@ _STYLE = """
 :root[data-theme=dark] { color-scheme: dark; --surface: #10161c; --text: #e6edf2; --muted: #a3b1bc;
   --line: #3a4753; --raised: #18212a; --accent: #4fc1d8; }
 body { margin: 0 auto; padding: 1.2rem; max-width: 72rem; background: var(--surface); color: var(--text);
-  font: 15px/1.5 system-ui, "Noto Sans CJK SC", "PingFang SC", "Microsoft YaHei", sans-serif; }
-h1 { font-size: 1.35rem; margin: 0 0 .3rem; overflow-wrap: anywhere; }
-h2 { font-size: 1.08rem; margin: 1.8rem 0 .4rem; }
-p { margin: .3rem 0; overflow-wrap: anywhere; }
+  font-size: var(--qv-14); line-height: 1.5;
+  font-family: system-ui, "Noto Sans CJK SC", "PingFang SC", "Microsoft YaHei", sans-serif; }
+h1 { font-size: var(--qv-20); line-height: 1.25; margin: 0 0 .3rem; overflow-wrap: anywhere; }
+h2 { font-size: var(--qv-16); margin: 1.8rem 0 .4rem; }
+p { margin: .3rem 0; max-width: 44em; overflow-wrap: anywhere; }
 """
 #: Style of a report: its verdict, and the tables of `html_table`.
 REPORT_STYLE = """
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
-th, td { padding: .2rem .55rem; text-align: left; vertical-align: bottom; }
+/* Chinese may be broken after each sign: words stay whole, and the table scrolls. */
+th, td { padding: .2rem .55rem; text-align: left; vertical-align: bottom; word-break: keep-all; }
 th { font-weight: 600; color: var(--muted); border-bottom: 1px solid var(--line); }
-td { border-bottom: 1px solid color-mix(in srgb, var(--line) 45%, transparent); }
+td { vertical-align: baseline; border-bottom: 1px solid color-mix(in srgb, var(--line) 45%, transparent); }
 .number { text-align: right; }
 td.number { white-space: nowrap; }
 .wide { overflow-x: auto; }
-.verdict { font-size: 1.08rem; padding: .7rem .9rem; background: var(--raised); border-radius: .4rem; }
+.verdict { font-size: var(--qv-16); padding: .7rem .9rem; background: var(--raised); border-radius: .4rem;
+  width: fit-content; }
 """
 
 

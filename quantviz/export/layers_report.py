@@ -14,9 +14,10 @@ from quantviz.text import DEFAULT_LANGUAGE, text
 
 _STYLE = """
 .maps { display: flex; flex-wrap: wrap; gap: 1.5rem 2.5rem; }
-.map th { font-weight: 400; font-size: .8rem; }
+.map th { font-weight: 400; font-size: var(--qv-12); }
+.map thead th:not(:first-child) { text-align: center; }
 .map thead th span { writing-mode: vertical-rl; transform: rotate(180deg); max-height: 14rem; }
-.map td { padding: .15rem .3rem; text-align: center; font-size: .8rem; min-width: 2.6rem;
+.map td { padding: .15rem .3rem; text-align: center; font-size: var(--qv-12); min-width: 2.6rem;
   border: 1px solid var(--surface);
   background: color-mix(in srgb, #c8591b calc(var(--w, 0) * 1%), var(--surface)); }
 .muted { color: var(--muted); }

@@ -40,9 +40,10 @@ _KINDS = {
 _STYLE = """
 td.name { overflow-wrap: anywhere; min-width: min(16rem, 45vw); }
 td.words { white-space: nowrap; }
-.map th { font-weight: 400; font-size: .8rem; }
+.map th { font-weight: 400; font-size: var(--qv-12); }
+.map thead th:not(:first-child) { text-align: center; }
 .map thead th span { writing-mode: vertical-rl; transform: rotate(180deg); max-height: 14rem; }
-.map td { padding: .15rem .3rem; text-align: center; font-size: .8rem; min-width: 2.1rem;
+.map td { padding: .15rem .3rem; text-align: center; font-size: var(--qv-12); min-width: 2.1rem;
   border: 1px solid var(--surface); }
 .map td.low { background: color-mix(in srgb, #c8591b calc(var(--w) * 1%), var(--surface)); }
 .map td.high { background: color-mix(in srgb, #12808f calc(var(--w) * 1%), var(--surface)); }

@@ -43,7 +43,8 @@ _STYLE = (
 h2 { overflow-wrap: anywhere; }
 .ops { display: flex; flex-wrap: wrap; gap: 0 3rem; }
 .ops > div { max-width: 100%; }
-.chart { display: grid; grid-template-columns: auto 1fr; gap: .4rem; margin-top: .6rem; font-size: .8rem; }
+.chart { display: grid; grid-template-columns: auto 1fr; gap: .4rem; margin-top: .6rem;
+  font-size: var(--qv-12); }
 .scale { position: relative; width: 2.2rem; color: var(--muted); }
 .scale span { position: absolute; right: 0; transform: translateY(-50%); line-height: 1; }
 .plot { position: relative; height: 16rem; border: 1px solid var(--line); border-width: 0 0 1px 1px; }
@@ -52,16 +53,16 @@ h2 { overflow-wrap: anywhere; }
 .plot line { stroke: var(--line); stroke-width: 1px; vector-effect: non-scaling-stroke; opacity: .5; }
 .plot i { position: absolute; width: .7rem; height: .7rem; margin: -.35rem; border-radius: 50%;
   border: 2px solid var(--surface); }
-.legend { display: flex; flex-wrap: wrap; gap: .2rem 1.2rem; margin: .4rem 0; font-size: .85rem; }
+.legend { display: flex; flex-wrap: wrap; gap: .2rem 1.2rem; margin: .4rem 0; font-size: var(--qv-12); }
 .legend b { display: inline-block; width: 1.1rem; height: .25rem; margin-right: .4rem;
   vertical-align: middle; }
 .panels { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(9.5rem, 45%), 1fr)); gap: 1rem;
   margin-top: .6rem; }
 .panels figure { margin: 0; min-width: 0; }
-.panels figcaption { font-size: .8rem; overflow-wrap: anywhere; }
+.panels figcaption { font-size: var(--qv-12); overflow-wrap: anywhere; }
 .panels img { display: block; width: 100%; image-rendering: pixelated; margin: .25rem 0;
   outline: 1px solid var(--line); }
-.bar { display: flex; justify-content: space-between; font-size: .75rem; color: var(--muted);
+.bar { display: flex; justify-content: space-between; font-size: var(--qv-12); color: var(--muted);
   font-variant-numeric: tabular-nums; }
 .ramp { display: block; height: .35rem; }
 .ramp.dark { display: none; }
@@ -298,7 +299,7 @@ class _Page:
         low = f' low" style="--w:{share}' if share else ""
         return (
             f'<td class="number first{low}">{_db(each.sqnr_db)}</td>'
-            f'<td class="number">{_number(each.cosine, 5)}</td>'
+            f'<td class="number">{"–" if math.isnan(each.cosine) else f"{each.cosine:.5f}"}</td>'
             f'<td class="number">{_number(each.max_error)}</td>'
         )
 
@@ -345,7 +346,7 @@ def _db(value: float) -> str:
     """Return decibels of a cell; "=" without error."""
     if value == math.inf:
         return "="
-    return "–" if math.isnan(value) else number(value, 3)
+    return "–" if math.isnan(value) else f"{value:.1f}".replace("-", "−")
 
 
 def _number(value: float, digits: int = 3) -> str:

@@ -60,10 +60,11 @@ _DIGIT = 6.2
 _THREAD = 44
 # Scales of blocks stand right of the last panel too.
 _RIGHT = 6
-# A row of panels is as high as a laptop has room for up to this width; on a wider screen, which is also
-# higher, it grows by this share of the extra width, up to this height.
-_LAPTOP = 1180
-_HIGHER = 0.36
+# A row of panels is as high as a laptop has room for up to this width, which 1366 pixels leave without the
+# sidebar; on a wider screen, which is also higher, it grows by this share of the extra width, up to this
+# height.
+_LAPTOP = 1330
+_HIGHER = 0.6
 _HIGHEST_ROW = 430
 # How wide a panel of two by two is for its height, and its greatest height.
 _GRID_STRETCH = 1.5

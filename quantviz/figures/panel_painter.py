@@ -474,7 +474,7 @@ class PanelPainter:
             "showarrow": False,
             "x": (left + right) / 2,
             "y": (top + bottom) / 2,
-            "font": {"size": self._points(40), "color": self.theme.muted},
+            "font": {"size": self._points(28), "color": self.theme.muted},
         }
         return [
             {**sign, "name": name, **_on(i)}

@@ -21,6 +21,8 @@ SMALL_PLOT_CONFIG: Mapping[str, Any] = MappingProxyType(
 _CLUSTER = 0.15
 #: Between a cluster and its labels, as a share of the plot's width.
 _ASIDE = 0.07
+#: The room that a name needs, as a share of the plot's width.
+_NAME = 0.35
 
 
 def bare_layout(theme: Theme, height: int, margin: tuple[int, int, int, int]) -> dict[str, Any]:
@@ -85,7 +87,7 @@ def name_beside(
 
 def label_sides(bits: Sequence[float], bits_range: tuple[float, float]) -> list[tuple[float, str]]:
     """Return for each point where its label begins, in bits, and on which side: beside its cluster, toward
-    the middle of the plot.
+    the middle of the plot; beside the point itself where the cluster leaves no room for a name.
     """
     width = bits_range[1] - bits_range[0]
     middle = sum(bits_range) / 2
@@ -93,9 +95,11 @@ def label_sides(bits: Sequence[float], bits_range: tuple[float, float]) -> list[
     for cluster in _clusters(bits, _CLUSTER * width):
         low = bits[cluster[0]]
         high = bits[cluster[-1]]
-        right = (low + high) / 2 <= middle
+        wide = max(low - bits_range[0], bits_range[1] - high) < _NAME * width
         for i in cluster:
-            places[i] = (high + _ASIDE * width, "right") if right else (low - _ASIDE * width, "left")
+            first, last = (bits[i], bits[i]) if wide else (low, high)
+            right = (first + last) / 2 <= middle
+            places[i] = (last + _ASIDE * width, "right") if right else (first - _ASIDE * width, "left")
     return [places[i] for i in range(len(bits))]
 
 

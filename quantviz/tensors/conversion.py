@@ -147,9 +147,20 @@ def as_dtype(values: torch.Tensor, dtype: str) -> tuple[torch.Tensor, tuple[Note
     >>> values.tolist(), str(notes[0])
     ([1.0, 1.0], 'The values were rounded to bfloat16, the input dtype of the scheme, before quantizing.')
     """
-    rounded = values.to(torch_dtype(dtype))
+    rounded = to_half(values, dtype)
     changed = (rounded.to(values.dtype) != values) & (values == values)
     return rounded, (Note.of("rounded_to_dtype", dtype=dtype),) if bool(changed.any()) else ()
+
+
+def to_half(values: torch.Tensor, dtype: str) -> torch.Tensor:
+    """Return values in a dtype of half precision, every NaN the positive one: torch's own sign of it depends
+    on its place.
+
+    >>> to_half(torch.full((20,), math.nan), "bfloat16").signbit().any().item()
+    False
+    """
+    half = values.to(torch_dtype(dtype))
+    return half.masked_fill(half.isnan(), math.nan)
 
 
 def as_input(x: Any, nonfinite: str = "refuse", rounded_to: str | None = None) -> Input:

@@ -16,7 +16,7 @@ from quantviz.errors import Note, QuantVizError
 from quantviz.schemes.granularity import Shape, Window
 from quantviz.schemes.orientation import Orientation
 from quantviz.tensors.blocks import oriented, viewed
-from quantviz.tensors.conversion import as_real, refuse_other_kinds, torch_dtype
+from quantviz.tensors.conversion import as_real, refuse_other_kinds, to_half
 
 if TYPE_CHECKING:
     from quantviz.schemes.scheme import Scheme
@@ -200,7 +200,7 @@ class Rounded(Over):
         return self._rounded(self._stored.read(index))
 
     def _rounded(self, values: torch.Tensor) -> torch.Tensor:
-        return values.to(torch_dtype(self._dtype)).to(torch.float32)
+        return to_half(values, self._dtype).to(torch.float32)
 
 
 class Matrix(Over):

@@ -1,5 +1,6 @@
 """Every page in Chromium, at a laptop's and a phone's width in both themes: axe finds nothing but what is
-Streamlit's own, headings are in their order, and nothing moves by itself while the page is loaded.
+Streamlit's own, headings are in their order, nothing moves by itself while the page is loaded,
+and all have one look.
 """
 
 import itertools
@@ -9,7 +10,7 @@ import pytest
 from quantviz.text import text
 from tests.helpers.addresses import go
 from tests.helpers.browser import NOTE_SHIFTS, shifts, violations, wait_idle
-from tests.helpers.pages import APP, PAGES, address, shown
+from tests.helpers.pages import APP, PAGES, address, has_one_look, shown
 from tests.helpers.sample import sample_of
 
 SIZES = {1366: 625, 390: 844}
@@ -153,3 +154,4 @@ def test_every_page_is_for_everybody_and_stands_still(new_page, url, shot, width
                     colours = theme
                 shot(page, f"{name}_{state}_{width}_{theme}")
                 is_for_everybody(page, name, state, width, theme)
+            has_one_look(page, name)

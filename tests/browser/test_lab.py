@@ -599,6 +599,7 @@ def test_a_visit_on_a_phone(new_page, url, shot):
     the_phone_shows_one_panel_at_a_time(page, shot)
     resize(page, 390, 664)
     its_bar_opens_all_settings_and_a_number_explains_itself(page, shot)
+    a_closed_bridge_leaves_no_switch(page)
 
 
 def a_phone_saves_the_panel_it_shows(page):
@@ -621,6 +622,19 @@ def the_phone_shows_one_panel_at_a_time(page, shot):
     page.touchscreen.tap(*cell_at(page, 1, 6, 5))
     wait_address(page, "c", "6.5")
     shot(page, "phone_codes")
+
+
+def a_closed_bridge_leaves_no_switch(page):
+    left = page.evaluate(
+        """() => {
+            const bridge = window.__quantviz.bridges.get("panels");
+            const switches = () => bridge.host.querySelectorAll(".qv-panel-switch").length;
+            const before = switches();
+            bridge.close();
+            return [before, switches()];
+        }"""
+    )
+    assert left == [1, 0]
 
 
 def its_bar_opens_all_settings_and_a_number_explains_itself(page, shot):

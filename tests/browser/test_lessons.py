@@ -653,8 +653,8 @@ def test_from_a_step_to_the_lab_and_back_and_on_paper(new_page, url, shot, width
     a_printed_step_is_its_words_its_picture_and_its_question(page, shot, width, theme)
 
 
-def test_steps_that_are_dragged(new_page, url, shot):
-    (theme,) = sample_of(["light", "dark"], 1)
+@pytest.mark.parametrize("theme", sample_of(["light", "dark"], 1))
+def test_steps_that_are_dragged(new_page, url, shot, theme):
     page = opened(new_page(1366, 625, theme), url, l="range_to_grid", p=4, lang="en")
     a_zero_point_is_dragged_wrongly_then_right(page, shot)
     if 1366 in ORDERED_AT:

@@ -10,7 +10,7 @@ import pytest
 from quantviz.text import languages, text
 from tests.helpers.addresses import go
 from tests.helpers.browser import LOOKS_AFTER_A_RESIZE, resize, server, wait_idle
-from tests.helpers.pages import APP, PAGES, address, shown
+from tests.helpers.pages import APP, PAGES, address, has_one_look, shown
 from tests.helpers.sample import sample_of
 
 #: Words of the page's text that stand in a column narrower than six letters and higher than four lines; those
@@ -38,31 +38,6 @@ SQUEEZED = """() => {
 }"""
 HEADER = """(document.querySelector('.st-key-header, .st-key-title')
     ?.getBoundingClientRect().height ?? 0)"""
-#: The sizes of type on a page of 15 px, the heights of its buttons, and its title line. Signs are no type;
-#: digits in the cells of a picture have the size that fits into them.
-LOOK = """() => {
-    const page = parseFloat(getComputedStyle(document.documentElement).fontSize), sizes = {}, heights = {};
-    const seen = (element) => element.checkVisibility({ opacityProperty: true, visibilityProperty: true });
-    const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
-    while (walk.nextNode()) {
-        const words = walk.currentNode.textContent.trim(), parent = walk.currentNode.parentElement;
-        const left_out = "script, style, .katex, [data-testid=stIconMaterial], .heatmap-label, .qv-overlay";
-        if (!words || parent.closest(left_out) || !seen(parent) || !parent.getClientRects().length) continue;
-        sizes[Math.round(150 * parseFloat(getComputedStyle(parent).fontSize) / page) / 10] = words;
-    }
-    const kinds = ["primary", "secondary", "segmented_control", "pills"].map((kind) => `-${kind}]`);
-    const buttons = kinds.map((kind) => `[data-testid=stMain] [data-testid=stBaseButton${kind}`).join();
-    for (const button of document.querySelectorAll(`${buttons}, [data-testid=stPopoverButton]`))
-        // A tensor of the worst is a card.
-        if (seen(button) && button.closest("[data-testid=stMain]") && !button.closest("[class*=worst_]"))
-            heights[Math.round(button.getBoundingClientRect().height)] = button.innerText;
-    const line = document.querySelector(".st-key-header, .st-key-title");
-    const actions = document.querySelectorAll(".st-key-actions > :has(button, input)");
-    return {
-        sizes, heights, title: document.querySelectorAll("[data-testid=stMain] h1").length,
-        top: line?.getBoundingClientRect().top ?? 0, actions: actions.length,
-    };
-}"""
 #: As a person sets it who wants larger letters: all lengths of the page follow.
 LARGER = """addEventListener("DOMContentLoaded", () => {
     document.head.insertAdjacentHTML("beforeend", "<style>html { font-size: 200% !important }</style>");
@@ -175,15 +150,6 @@ def has_room(page, header, *where):
     ), where
     # A title, its sentence and the buttons: never most of the screen.
     assert page.evaluate(HEADER) <= header, where
-
-
-def has_one_look(page, name):
-    """Five sizes of type, two heights of buttons, and one title line at the top, of three actions at most."""
-    look = page.evaluate(LOOK)
-    assert look["sizes"].keys() <= {"12", "14", "16", "20", "28"}, (name, look["sizes"])
-    assert look["heights"].keys() <= {"34", "44"}, (name, look["heights"])
-    assert (look["title"], look["top"]) == (1, 0), name
-    assert look["actions"] <= 3, name
 
 
 def is_titled_as(page, name, language):

@@ -92,7 +92,10 @@ def sizes_of_type(rules):
 
 @pytest.mark.parametrize(
     "sheet",
-    [*SHEETS, *sorted((ROOT / "browser").rglob("*.js")), *sorted((ROOT / "ui").rglob("*.py"))],
+    [
+        *(*SHEETS, *sorted((ROOT / "browser").rglob("*.js"))),
+        *(path for folder in ("ui", "export") for path in sorted((ROOT / folder).rglob("*.py"))),
+    ],
     ids=lambda path: path.name,
 )
 def test_type_has_one_of_five_sizes(sheet):

@@ -68,6 +68,8 @@ export class Bridge {
     Object.values(this.timers).forEach(clearTimeout);
     this.card.remove();
     this.style.remove();
+    // The place may be the next bridge's, which shows its own.
+    this.bar?.remove();
     this.overlay?.remove();
     this.ghost?.remove();
     // The chart may outlive the bridge and still call its listeners: they do nothing without `gd`.

@@ -126,6 +126,8 @@ export function measureWidth(bridge) {
   bridge.container.dataset.qvMeasured = "";
   const name = (w) => Object.keys(bridge.data.breakpoints).find((each) => w >= bridge.data.breakpoints[each]);
   const wrong = name(width) !== name(bridge.data.width);
+  // From now on it takes its own room.
+  if (!wrong) bridge.container.dataset.qvArranged = "";
   // The figure is for another arrangement: hide it for a moment, so that it does not jump.
   bridge.container.style.visibility = wrong && !bridge.gaveUp ? "hidden" : "";
   if (wrong)

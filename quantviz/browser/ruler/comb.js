@@ -71,13 +71,12 @@ function paintToothLabels(ruling, held) {
 
 // A label below the comb; an end of the range runs behind those near it.
 function paintBelow(ruling, words, x, y, color) {
-  const { context, marks, axis } = ruling;
+  const { marks, axis } = ruling;
   const half = ruling.widthOf(words) / 2;
   const near = marks.ends.some((end) => Math.abs(end - x) < half + 4);
-  if (near || x - half < 1 || x + half > axis.right + axis.left - 1) return ruling.label(words, x, y, color);
-  context.textAlign = "center";
-  context.fillStyle = color;
-  context.fillText(words, x, y);
+  const edge = axis.right + axis.left - 1;
+  if (near || x - half < 1 || x + half > edge) ruling.label(words, x, y, color);
+  else ruling.write(words, x, y, color);
 }
 
 // The values below their codes, where they say something else and there is room.
@@ -113,11 +112,9 @@ function paintEnds(ruling) {
 function paintRoundNumbers(ruling) {
   const { context, axis, bands, colors } = ruling;
   ruling.fontOf();
-  context.textAlign = "center";
-  context.fillStyle = colors.muted;
   for (const { x, value, step } of roundPlaces(axis, 80)) {
+    ruling.write(ruling.written(Math.round(value / step) * step, 6), x, bands.line + 13, colors.muted);
     context.fillRect(x - 0.5, bands.line - 5, 1, 5);
-    context.fillText(ruling.written(Math.round(value / step) * step, 6), x, bands.line + 13);
   }
 }
 

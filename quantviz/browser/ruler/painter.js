@@ -98,18 +98,24 @@ export class RulerPainter {
     for (const { write } of waiting.toSorted((a, b) => b.weight - a.weight)) write();
   }
 
+  // Text whose place no other label takes.
+  write(text, x, y, color, align = "center") {
+    const { context } = this;
+    context.textAlign = align;
+    context.fillStyle = color;
+    context.fillText(text, x, y);
+    this.marks.taken.push(this.boxOf(text, x, y, align));
+  }
+
   // Text on a plate, readable on whatever lies below it.
   label(text, x, y, color, align = "center") {
     const { context } = this;
     const half = align === "center" ? this.widthOf(text) / 2 : 0;
-    context.textAlign = align;
     const inside = Math.min(Math.max(x, half + 1), this.axis.right + this.axis.left - half - 1);
-    const box = this.boxOf(text, inside, y, align);
+    const { left, right, top, bottom } = this.boxOf(text, inside, y, align);
     context.fillStyle = this.colors.surface;
-    context.fillRect(box.left - PLATE, box.top, box.right - box.left + 2 * PLATE, box.bottom - box.top);
-    context.fillStyle = color;
-    context.fillText(text, inside, y);
-    this.marks.taken.push(box);
+    context.fillRect(left - PLATE, top, right - left + 2 * PLATE, bottom - top);
+    this.write(text, inside, y, color, align);
   }
 
   boxOf(text, x, y, align) {

@@ -10,9 +10,7 @@ export function paintSliders(ruling) {
   ruling.marks.sliders = {};
   for (const { name, left, from, to, handle, title } of slidersOf(ruling)) {
     ruling.fontOf();
-    context.textAlign = "left";
-    context.fillStyle = colors.muted;
-    context.fillText(title, left, y + 4);
+    ruling.write(title, left, y + 4, colors.muted, "left");
     context.fillStyle = colors.line;
     context.fillRect(from, y - 2, to - from, 4);
     const stops = handle.labels.length - 1;
@@ -23,8 +21,7 @@ export function paintSliders(ruling) {
     context.fillRect(from, y - 2, placeOf(handle.at) - from, 4);
     paintDisc(context, placeOf(handle.at), y, DISC / 2, colors.handle);
     ruling.fontOf(600);
-    context.fillStyle = colors.text;
-    context.fillText(handle.labels[handle.at], to + 14, y + 4);
+    ruling.write(handle.labels[handle.at], to + 14, y + 4, colors.text, "left");
     ruling.marks.sliders[name] = { from, to, x: placeOf(handle.at), y };
   }
 }

@@ -82,10 +82,11 @@ def show_facts(state: FormatsState) -> None:
         f"<tr>{title}{''.join(f'<td>{html.escape(row[name])}</td>' for row in facts)}</tr>"
         for name, title in titles.items()
     )
-    st.html(
-        f'<div class="qv-fit"><table class="qv-facts qv-wide">{wide}</table>'
-        f'<table class="qv-facts qv-tall">{tall}</table></div>'
-    )
+    with st.container(key="formats_facts"):
+        st.html(
+            f'<div class="qv-fit"><table class="qv-facts qv-wide">{wide}</table>'
+            f'<table class="qv-facts qv-tall">{tall}</table></div>'
+        )
     ends = [
         f"{colour_swatch(row)} {as_html(_end_words(fmt, unit_of(state, fmt)))}"
         for row, fmt in enumerate(formats)

@@ -87,7 +87,8 @@ def show_landings(state: FormatsState, landings: tuple[RoundedNumber, ...]) -> N
         f"<li>{colour_swatch(row)} {as_html(landing_words(fmt, landing, state.ties))}</li>"
         for row, (fmt, landing) in enumerate(zip(state.formats, landings, strict=True))
     )
-    st.html(f'<ul class="qv-landings">{"".join(lines)}</ul>')
+    with st.container(key="formats_landings"):
+        st.html(f'<ul class="qv-landings">{"".join(lines)}</ul>')
 
 
 def landing_words(fmt: NumberFormat, landing: RoundedNumber, ties: str) -> str:

@@ -70,7 +70,7 @@ TOYS: Mapping[str, Toy] = MappingProxyType(
 
 
 def _import_torch() -> None:
-    """Import torch alone, the sooner to have the programs; another run has the turn meanwhile."""
+    """Import torch before the programs are written, and let another run have its turn meanwhile."""
     frames().end()
     with turns().leave():
         import torch  # noqa: F401

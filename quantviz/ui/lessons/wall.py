@@ -24,12 +24,14 @@ _EVEN = (1, 1)
 #: Factor of enlargement of a ruler with the whole width and no curve below it.
 _ALONE = 1.25
 #: The height of the picture of a step that asks nothing, and of one whose answers are bars below its question
-#: of one line; and what a second line takes of it, a control in place of the bars, and one of two lines.
+#: of one line; and what a second line takes of it, a control in place of the bars, one of two lines, and what
+#: commits a drag.
 _BELOW_WORDS = 150
 _BELOW_QUESTION = 178
 _SECOND_LINE = 20
-_CONTROL = 32
+_CONTROL = 33
 _TWO_LINES = 57
+_COMMITTED = 8
 #: The heights of the parts that may stand with the panels: the switch between them, a line of the table, the
 #: plot.
 _SWITCH = 23
@@ -112,7 +114,9 @@ def _height(now: Now) -> float:
         return height
     if isinstance(question, Order | Cell):
         return height - _TWO_LINES
-    if not isinstance(question, Choice | Direction | Drag):
+    if isinstance(question, Drag):
+        return height - _COMMITTED
+    if not isinstance(question, Choice | Direction):
         # After a first try there is a line with the verdict on it.
         height -= _CONTROL + _SECOND_LINE * bool(now.tries[-1])
     return height

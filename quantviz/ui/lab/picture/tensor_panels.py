@@ -222,6 +222,9 @@ def error_end(study: Study, state: LabState) -> float | None:
 
 
 def _has_fixed_end(state: LabState) -> bool:
+    """Return whether the error's colours have an end of their own."""
+    if ERROR_VIEWS[state.error_view].pooled:
+        return False
     return not ERROR_VIEWS[error_view_of(state, pooled=is_pooled(state))].pooled
 
 
