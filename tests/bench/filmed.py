@@ -207,7 +207,7 @@ CHANGES: dict[str, Callable[[Page], None]] = {
 
 def show_sheet(page: Page, *, is_open: bool) -> None:
     """Open a phone's sheet of all settings, or close it."""
-    sheet = page.locator(".st-key-scheme_plain_sheet")
+    sheet = page.locator(".st-key-scheme_plain_sheet, .st-key-scheme_sized_sheet")
     if bool(sheet.count()) != is_open:
         page.locator(".st-key-all_settings label").click()
         sheet.wait_for(state="attached" if is_open else "detached")
