@@ -11,7 +11,7 @@ from quantviz.errors import QuantVizError
 from quantviz.streaming import kernel_access
 from quantviz.streaming.threads import runs_between, shared_out
 from quantviz.tensors.blocks import viewed
-from quantviz.tensors.hadamard import largest_block, paley, paley_factor
+from quantviz.tensors.hadamard import base_factor, base_matrix, largest_block
 
 #: Values from which the compiled kernel is used: importing it takes half a second.
 _LARGE = 2**22
@@ -42,14 +42,14 @@ def hadamard_transform(
     >>> torch.allclose(hadamard_transform(hadamard_transform(x, 12), 12, back=True), x, atol=1e-5)
     True
     """
-    factor = paley_factor(block)
+    factor = base_factor(block)
     if factor is None:
         raise QuantVizError("method.rotation.order", got=block, block=largest_block(max(block, 1)))
     if x.shape[-1] % block:
         raise QuantVizError(
             "method.rotation.block", got=block, width=x.shape[-1], block=largest_block(x.shape[-1])
         )
-    outer = paley(factor).to(x.dtype)
+    outer = base_matrix(factor).to(x.dtype)
     if back:
         outer = outer.T.contiguous()
     if x.numel() >= _LARGE and kernel_access.waits() and kernel_access.has_kernels():

@@ -1,7 +1,8 @@
 """Hadamard matrices: entries ±1, whose rows are orthogonal to each other.
 
 Sylvester's have 2^k rows. Paley's have q + 1 or 2(q + 1) for a prime q, made of the quadratic residues of q;
-12, 20, 28, 36, 44, 60 … Larger ones are products: K·2^k rows.
+12, 20, 28, 36, 44, 60 … Williamson's have 4n, made of four symmetric circulants of order n: 92 and 172, where
+Paley has none. Larger ones are products: K·2^k rows.
 """
 
 from __future__ import annotations
@@ -15,13 +16,24 @@ from quantviz.errors import QuantVizError
 
 #: The largest K of K·2^k that is tried: a product with K rows costs K additions a value.
 _TRIED_UP_TO = 256
+#: Places up to n / 2 at which the first rows of Williamson's four circulants are −1, by n: J. Williamson,
+#: "Hadamard's determinant theorem and the sum of four squares", 1944; 23 by Baumert, Golomb and Hall, 1962.
+_WILLIAMSON = {
+    23: ((5, 8, 9, 10), (1, 5, 6, 9, 11), (1, 3, 4, 10, 11), (1, 2, 5, 7, 9, 10, 11)),
+    43: (
+        (5, 8, 9, 10, 11, 13, 16, 17, 20),
+        (3, 4, 5, 8, 9, 11, 13, 15, 18, 19, 20, 21),
+        (2, 4, 9, 11, 12, 14, 15, 19, 20),
+        (1, 4, 5, 6, 7, 8, 13, 15, 19),
+    ),
+}
 
 
 def hadamard(order: int) -> torch.Tensor:
     """Return a Hadamard matrix, float64 (order, order), with HHᵀ = order · I.
 
-    Hadamard matrices of one order are not unique: this is the Kronecker product of Paley's of K rows and
-    Sylvester's of 2^k.
+    Hadamard matrices of one order are not unique: this is the Kronecker product of `base_matrix` of K
+    rows and Sylvester's of 2^k.
 
     Raises:
         QuantVizError: No such matrix is made here.
@@ -32,10 +44,10 @@ def hadamard(order: int) -> torch.Tensor:
     >>> torch.equal(h @ h.T, 36 * torch.eye(36, dtype=torch.float64)), h.abs().unique().tolist()
     (True, [1.0])
     """
-    factor = paley_factor(order)
+    factor = base_factor(order)
     if factor is None:
         raise QuantVizError("method.rotation.order", got=order, block=largest_block(order))
-    matrix = paley(factor)
+    matrix = base_matrix(factor)
     for _ in range(_twos(order // factor)):
         matrix = torch.kron(matrix, _PAIR)
     return matrix
@@ -47,14 +59,14 @@ def has_hadamard(order: int) -> bool:
     >>> [n for n in range(1, 41) if has_hadamard(n)]
     [1, 2, 4, 8, 12, 16, 20, 24, 28, 32, 36, 40]
     """
-    return paley_factor(order) is not None
+    return base_factor(order) is not None
 
 
 def largest_block(width: int) -> int:
     """Return the largest divisor of a width that is the order of a Hadamard matrix made here.
 
-    >>> largest_block(384), largest_block(11008), largest_block(15)
-    (384, 256, 1)
+    >>> largest_block(384), largest_block(11008), largest_block(29 * 32), largest_block(15)
+    (384, 11008, 32, 1)
     """
     return max(
         block
@@ -66,11 +78,11 @@ def largest_block(width: int) -> int:
 
 
 @cache
-def paley_factor(order: int) -> int | None:
-    """Return the K of K·2^k = order: 1, or the smallest that Paley made a matrix of; None if there is none.
+def base_factor(order: int) -> int | None:
+    """Return the K of K·2^k = order: 1, or the smallest that has a `base_matrix`; None if there is none.
 
-    >>> paley_factor(64), paley_factor(384), paley_factor(14336), paley_factor(11008)
-    (1, 12, 28, None)
+    >>> base_factor(64), base_factor(384), base_factor(14336), base_factor(11008), base_factor(232)
+    (1, 12, 28, 172, None)
     """
     if order < 1:
         return None
@@ -79,19 +91,19 @@ def paley_factor(order: int) -> int | None:
         return 1
     factor = 4 * odd
     while order % factor == 0 and factor <= _TRIED_UP_TO:
-        if _is_prime(factor - 1) or _prime_of_second(factor) is not None:
+        if _is_prime(factor - 1) or _prime_of_second(factor) or factor // 4 in _WILLIAMSON:
             return factor
         factor *= 2
     return None
 
 
 @cache
-def paley(order: int) -> torch.Tensor:
-    """Return Paley's matrix of `order` rows, float64; for 1 the matrix (1).
+def base_matrix(order: int) -> torch.Tensor:
+    """Return Paley's matrix of `order` rows, float64, or Williamson's; for 1 the matrix (1).
 
     With q = order − 1 a prime, q ≡ 3 mod 4, it is I + S, and S is skew: Sᵀ = −S.
 
-    >>> s = paley(12) - torch.eye(12, dtype=torch.float64)
+    >>> s = base_matrix(12) - torch.eye(12, dtype=torch.float64)
     >>> torch.equal(s, -s.T)
     True
     """
@@ -100,14 +112,15 @@ def paley(order: int) -> torch.Tensor:
     if _is_prime(order - 1):
         return torch.eye(order, dtype=torch.float64) + _bordered(order - 1, -1.0)
     prime = _prime_of_second(order)
-    assert prime is not None
+    if prime is None:
+        return _williamson(order // 4)
     conference = _bordered(prime, 1.0)
     on_diagonal = torch.tensor([[1.0, -1.0], [-1.0, -1.0]], dtype=torch.float64)
     return torch.kron(conference, _PAIR) + torch.kron(torch.eye(prime + 1, dtype=torch.float64), on_diagonal)
 
 
 def is_skew(factor: int) -> bool:
-    """Return whether `paley` of this order is I + S with S skew, so that cos φ I + sin φ S/√q is a rotation.
+    """Return whether `base_matrix` of this order is I + S with S skew: cos φ I + sin φ S/√q is a rotation.
 
     >>> [factor for factor in (12, 20, 28, 36, 44) if is_skew(factor)]
     [12, 20, 44]
@@ -127,6 +140,23 @@ def _bordered(prime: int, sign: float) -> torch.Tensor:
     matrix[1:, 0] = sign
     matrix[1:, 1:] = character[(places[:, None] - places[None, :]) % prime]
     return matrix
+
+
+def _williamson(order: int) -> torch.Tensor:
+    """Return Williamson's matrix of four circulants of an order, and of four such rows."""
+    places = torch.arange(order)
+    apart = (places[:, None] - places[None, :]) % order
+    a, b, c, d = (_signs(order, negative)[apart] for negative in _WILLIAMSON[order])
+    rows = ((a, b, c, d), (-b, a, -d, c), (-c, d, a, -b), (-d, -c, b, a))
+    return torch.cat([torch.cat(row, 1) for row in rows])
+
+
+def _signs(order: int, negative: tuple[int, ...]) -> torch.Tensor:
+    """Return ±1, float64 (order,): −1 at the places and as far from the end."""
+    signs = torch.ones(order, dtype=torch.float64)
+    for place in negative:
+        signs[[place, order - place]] = -1.0
+    return signs
 
 
 def _prime_of_second(order: int) -> int | None:

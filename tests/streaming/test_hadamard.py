@@ -9,10 +9,10 @@ import torch
 from quantviz.errors import QuantVizError
 from quantviz.streaming import hadamard as fast
 from quantviz.streaming.hadamard import hadamard_transform
-from quantviz.tensors.hadamard import hadamard, has_hadamard, largest_block, paley, paley_factor
+from quantviz.tensors.hadamard import base_factor, base_matrix, hadamard, has_hadamard, largest_block
 
-#: Paley's first construction, his second, and products of both with Sylvester's.
-ORDERS = (1, 2, 4, 12, 20, 24, 28, 36, 40, 44, 60, 76, 108, 384)
+#: Paley's first construction, his second, Williamson's, and products with Sylvester's.
+ORDERS = (1, 2, 4, 12, 20, 24, 28, 36, 40, 44, 60, 76, 92, 108, 172, 184, 384)
 
 
 @pytest.mark.parametrize("order", ORDERS)
@@ -29,15 +29,16 @@ def test_a_power_of_two_has_scipys_matrix(order):
 
 def test_orders_of_no_construction_name_the_largest_that_fits():
     assert [n for n in range(1, 64) if has_hadamard(n) and n % 4] == [1, 2]
-    assert not any(map(has_hadamard, (0, 52, 92)))
-    with pytest.raises(QuantVizError, match="block=256"):
-        hadamard(11008)
-    assert (largest_block(18944), paley_factor(18944)) == (18944, 148)
-    assert paley(148).shape == (148, 148)
+    assert not any(map(has_hadamard, (0, 52, 116)))
+    with pytest.raises(QuantVizError, match="block=32"):
+        hadamard(29 * 32)
+    assert (largest_block(11008), base_factor(11008)) == (11008, 172)
+    assert (largest_block(18944), base_factor(18944)) == (18944, 148)
+    assert base_matrix(148).shape == (148, 148)
 
 
 @pytest.mark.parametrize("large", [False, True])
-@pytest.mark.parametrize("block", [1, 2, 4, 8, 64, 12, 24, 36, 384])
+@pytest.mark.parametrize("block", [1, 2, 4, 8, 64, 12, 24, 36, 344, 384])
 def test_the_fast_product_is_that_of_the_matrix(block, large, monkeypatch):
     monkeypatch.setattr(fast, "_LARGE", 1 if large else 2**40)
     generator = torch.Generator().manual_seed(block)

@@ -13,7 +13,7 @@ from quantviz.errors import QuantVizError
 from quantviz.layers.methods.contract import Basis, BasisMethod, Task, between, one_of
 from quantviz.streaming.hadamard import hadamard_transform
 from quantviz.tensors.blocks import viewed
-from quantviz.tensors.hadamard import has_hadamard, is_skew, largest_block, paley, paley_factor
+from quantviz.tensors.hadamard import base_factor, base_matrix, has_hadamard, is_skew, largest_block
 
 #: The angle at which each pair of a butterfly is mixed in equal parts, in degrees: a Hadamard matrix.
 FULL_ANGLE = 45.0
@@ -155,7 +155,7 @@ def turned_by(order: int, angle: float) -> torch.Tensor:
     >>> turned_by(12, 45.0).abs().min().item() * 12**0.5 > 0.999999
     True
     """
-    factor = paley_factor(order)
+    factor = base_factor(order)
     if factor is None:
         raise QuantVizError("method.rotation.order", got=order, block=largest_block(order))
     if not is_skew(factor):
@@ -170,7 +170,7 @@ def turned_by(order: int, angle: float) -> torch.Tensor:
         identity = torch.eye(factor, dtype=torch.float64)
         root = math.sqrt(factor - 1)
         turn = math.atan(root) * angle / FULL_ANGLE
-        matrix = math.cos(turn) * identity + math.sin(turn) / root * (paley(factor) - identity)
+        matrix = math.cos(turn) * identity + math.sin(turn) / root * (base_matrix(factor) - identity)
     while len(matrix) < order:
         matrix = torch.kron(matrix, pair)
     return matrix
@@ -187,7 +187,7 @@ def hadamard_blocks(inputs: int) -> tuple[int, ...]:
 
 def can_turn_by_angle(block: int) -> bool:
     """Return whether there is a way from the identity to the Hadamard matrix of a block."""
-    factor = paley_factor(block)
+    factor = base_factor(block)
     return factor is not None and is_skew(factor)
 
 
