@@ -43,7 +43,7 @@ if cell is not None and cell != st.session_state.get("cell"):
 place.area.plotly_chart(
     panels_figure(data, style, tensor_key=str(seed)),
     theme=None,
-    config=dict(PANELS_CONFIG),
+    config={**PANELS_CONFIG, "doubleClick": False},
     key="chart",
     alt=panels_alt(data, language),
 )
