@@ -11,7 +11,7 @@ from pathlib import PurePath
 from typing import Any
 
 from quantviz.door import check_fields, checked_fields, public, public_class
-from quantviz.errors import QuantVizError
+from quantviz.errors import QuantVizError, known_language
 from quantviz.models.run_difference import STATUSES, TensorDifference, difference
 from quantviz.models.run_file import CapturedRun, RunTensor, run_in
 from quantviz.pickling import Picklable
@@ -159,7 +159,7 @@ class RunComparison(Picklable):
         """Yield the sentences on one run."""
 
         def say(key: str, /, **params: object) -> str:
-            return text(key, language, **params)
+            return text(key, known_language(language), **params)
 
         counts = self.counts(label)
         in_reference = sum(counts.values()) - counts["extra"]
@@ -324,7 +324,7 @@ def _reason(each: TensorDifference, language: str) -> str:
     if each.is_compared:
         return ""
     shapes = {"shape": each.shape, "run_shape": each.run_shape, "count": each.not_finite}
-    return text(f"runs.reasons.{each.status}", language, **shapes)
+    return text(f"runs.reasons.{each.status}", known_language(language), **shapes)
 
 
 def _db(value: float) -> str:

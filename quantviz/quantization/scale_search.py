@@ -186,9 +186,7 @@ def column_weights(given: Any, shape: Shape) -> torch.Tensor:
     Raises:
         QuantVizError: The weights are not numbers of 0 or more, one for each column.
     """
-    numbers = (
-        torch.as_tensor(given, dtype=torch.float32) if isinstance(given, list | tuple) else as_plain(given)
-    )
+    numbers = as_plain(given)
     if tuple(numbers.shape) != shape[-1:]:
         raise QuantVizError("importance_shape", got=tuple(numbers.shape), count=shape[-1], shape=shape)
     weights = numbers.to(torch.float32)

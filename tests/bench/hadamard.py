@@ -50,7 +50,7 @@ def main() -> None:
     print(f"{chosen.shape}; the bar is {BAR}\n")
     print("| block | shortest | median |")
     print("|--:|--:|--:|")
-    for block in sorted({64, 128, largest_block(columns)}):
+    for block in sorted({64, 256, largest_block(columns)}):
         hadamard_transform(x, block, out=y)
         rounds = [
             (
