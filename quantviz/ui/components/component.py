@@ -59,7 +59,6 @@ def component(name: str, script: str) -> Callable[..., Any]:
     Its messages go to the callbacks `on_<message>_change`, one for each message of the script in
     `quantviz.browser.messages`; one that is not given does nothing.
     """
-    # Each run registers its session's need of the file, or Streamlit would throw it away.
     address = serve_file(read_script(script).encode(), "text/javascript", f"script {script}")
     mount = _registered(name, address, page_shown())
     heard = {f"on_{message}_change": _nothing for message in MESSAGES.get(script, ())}

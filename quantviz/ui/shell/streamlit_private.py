@@ -36,6 +36,8 @@ DEEPEST_SAID = 32
 TRIED = "1.67.0"
 #: The value of each widget in the browser's last message, by the widget's id.
 _SAID = "browser_said"
+#: In place of the session that uses a file, for files of the program itself.
+_NO_SESSION = ""
 
 
 def use_navigation() -> None:
@@ -285,9 +287,18 @@ def _is_deeper(value: object, most: int) -> bool:
 
 
 def serve_file(content: bytes, mimetype: str, place: str) -> str:
-    """Return the address, below the app's own, at which this process serves a file to its sessions, as long
-    as one of them has used it at that `place` in its last run; "" in Streamlit's own tests of a page.
+    """Return the address, below the app's own, at which this process serves the program's own file of a
+    `place` to all sessions, until it ends; "" in Streamlit's own tests of a page.
+
+    Streamlit throws a file away that no session has used in its last run: also one that a browser is about to
+    fetch, when the next run is ended before it comes to the file.
     """
-    if not runtime.exists():
+    context = get_script_run_ctx(suppress_warning=True)
+    if not runtime.exists() or context is None:
         return ""
-    return runtime.get_instance().media_file_mgr.add(content, mimetype, place)
+    manager = runtime.get_instance().media_file_mgr
+    address = manager.add(content, mimetype, place)
+    files = manager._files_by_session_and_coord
+    with manager._lock:
+        files[_NO_SESSION][place] = files[context.session_id][place]
+    return address
