@@ -165,7 +165,7 @@ def a_row_with_an_outlier_is_ruined_by_one_scale(page):
 DOORS = [
     ("learn", "lessons", ".st-key-lesson_list_1"),
     ("explore", "checkpoints", ".st-key-checkpoints_sentence"),
-    ("teach", "teacher", ".st-key-teacher_hidden_panels"),
+    ("teach", "teacher", ".st-key-teacher_choices"),
 ]
 
 
