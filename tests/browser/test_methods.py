@@ -12,8 +12,10 @@ from quantviz.layers.built_in import BuiltInLayer
 from quantviz.layers.methods.chain import METHODS, as_chain
 from quantviz.layers.methods.every_rounding import every_rounding
 from quantviz.ui.layers.words import percent, share_of
-from tests.browser.test_layers import APP, fingers, mouse
-from tests.helpers.browser import wait_idle
+from tests.helpers import ROOT
+from tests.helpers.browser import fingers, mouse, wait_idle
+
+APP = ROOT / "app.py"
 
 #: The layer and the schemes of weights and inputs on which a method is walked.
 USUAL = ("loud_input", "int4_per_row", "int8_per_tensor")

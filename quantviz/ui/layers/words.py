@@ -136,7 +136,7 @@ def percent(value: float) -> str:
 def compared(now: float, before: float) -> str:
     """Return "less", "alike" or "more": how an error compares with one before, in the digits shown.
 
-    >>> compared(0.8696, 0.8699), compared(0.86961, 0.86962), compared(0.25, 0.2)
+    >>> compared(0.869, 0.87), compared(0.86961, 0.86962), compared(0.25, 0.2)
     ('less', 'alike', 'more')
     """
     if percent(now) == percent(before):
