@@ -157,6 +157,7 @@ def test_the_server_answers_what_the_browser_has_shown(url, new_page, choices):
         wait_idle(page)
         assert page.evaluate(SHOWN) == at_once, (row, col)
     a_number_that_is_typed_is_shown_at_once(page, server, "cell_row", "2")
+    a_range_is_told_while_a_hand_moves_it(page, server)
 
 
 @pytest.mark.nightly
@@ -174,6 +175,7 @@ def test_the_server_answers_the_same_for_nan_colours_and_rules(url, new_page):
     assert all("fits this error" in colours[-2] for colours in (before, after))
     page.locator(".st-key-range_expander summary").click()
     a_number_that_is_typed_is_shown_at_once(page, server, "range_p", "75")
+    assert page.evaluate(SHOWN)["told"][0].endswith("Range: percentile 75 · NaN/Inf: clip")
     told = page.evaluate(SHOWN)["told"]
     try_controls(page, server, (("nonfinite", "as the engine"),))
     assert told[0] == page.evaluate(SHOWN)["told"][0].replace("as the engine", "clip")
@@ -188,7 +190,7 @@ def test_the_server_answers_the_same_for_nan_colours_and_rules(url, new_page):
 
 
 def a_number_that_is_typed_is_shown_at_once(page, server, key, number):
-    """The server's answer changes nothing; it alone has names for a scheme and a range of other numbers."""
+    """The server's answer changes nothing; it alone has a name for a scheme of other numbers."""
     before = page.evaluate(SHOWN)
     field = page.locator(f".st-key-{key} input")
     field.fill(number)
@@ -199,8 +201,34 @@ def a_number_that_is_typed_is_shown_at_once(page, server, key, number):
         at_once = page.evaluate(SHOWN)
     assert at_once["sentence"] != before["sentence"]
     page.wait_for_function("!window.__quantviz.hands.get('panels').pageChoice.waits")
-    named = {name: page.evaluate(SHOWN)[name] for name in ("scheme", "told")}
-    the_server_agrees(page, at_once | named)
+    the_server_agrees(page, at_once | {"scheme": page.evaluate(SHOWN)["scheme"]})
+
+
+def a_range_is_told_while_a_hand_moves_it(page, server):
+    """The server's answer changes nothing; where the hand gives up the old range is told again."""
+    told = "document.querySelector('.st-key-range_expander summary').innerText"
+    before = page.evaluate(told)
+    box = page.locator("[data-handle=hi]").bounding_box()
+    x, y = box["x"] + box["width"] / 2, box["y"] + 12
+    page.mouse.move(x, y)
+    page.mouse.down()
+    page.mouse.move(x - 50, y)
+    page.wait_for_function(f"{told} !== {before!r}")
+    page.keyboard.press("Escape")
+    page.wait_for_function(f"{told} === {before!r}")
+    page.mouse.up()
+    page.mouse.move(x, y)
+    page.mouse.down()
+    page.mouse.move(x - 50, y)
+    with server.silent():
+        page.mouse.up()
+        page.evaluate(TWO_FRAMES)
+        at_once = page.evaluate(told)
+    assert at_once != before
+    assert "−" in at_once
+    page.wait_for_function("location.search.includes('manual_range')")
+    wait_idle(page)
+    assert page.evaluate(told) == at_once
 
 
 def the_server_agrees(page, at_once):

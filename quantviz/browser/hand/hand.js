@@ -17,6 +17,7 @@ import { NARROW } from "../ruler/places.js";
 import { Ruler } from "../ruler/ruler.js";
 import { CellDrag } from "./cell_drag.js";
 import { chosenBy, markOf, markedAt, released, unchanged } from "./choice.js";
+import { ToldRange } from "./control_looks.js";
 import { curvePoints, curveToShow, foundOf, placeOnCurve } from "./curve.js";
 import { writeFigures } from "./figures_line.js";
 import { followErrors, liveCells, livePixels, printAnew } from "./live_cells.js";
@@ -45,6 +46,7 @@ export class Hand {
     this.host = host;
     this.moving = false;
     this.painted = 0;
+    this.told = new ToldRange();
     this.cellDrag = new CellDrag(this);
     this.phoneBits = new PhoneBits(this);
     this.pageChoice = new PageChoice(this);
@@ -139,6 +141,7 @@ export class Hand {
     if (shown.refused) return this.showRuler(reasonOf(shown.refused, this.data.settings.refusals));
     this.choice = choice;
     this.shown = shown;
+    if (choice.calibration) this.told.tell(choice.calibration, this.data.settings.writing);
     // No axis under a hand moves; what is chosen beside it may need another one.
     if (!this.ruler.holdsPlace) this.domain = this.domainNow();
     const { count } = shown.blocks;
@@ -182,6 +185,7 @@ export class Hand {
     this.pageChoice.forget();
     this.before = this.choice;
     this.start = this.shown;
+    this.told.keep();
     dimWaiting(true);
   }
 
@@ -209,6 +213,7 @@ export class Hand {
     if (this.before) [this.choice, this.shown] = [this.before, this.start];
     this.domain = this.domainNow();
     this.payers.forget();
+    this.told.takeBack();
     this.showRuler();
     this.writeNumbers();
     this.stopPainting();

@@ -58,7 +58,9 @@ export class PageChoice {
       current: variants.length,
     };
     this.from = scheme;
-    this.show(data, own ?? { arithmetic, layout }, own ? null : { id, ...numbers });
+    if (!this.show(data, own ?? { arithmetic, layout }, own ? null : { id, ...numbers })) return;
+    hand.told.keep();
+    hand.told.tell({ id, ...numbers }, data.settings.writing);
   }
 
   show(data, quantizer, calibration = null) {
@@ -147,6 +149,7 @@ export class PageChoice {
     const app = document.querySelector("[data-testid=stApp]");
     const left = app?.dataset.testScriptState === "notRunning" ? looks - 1 : AT_REST;
     if (left > 0) return setTimeout(() => this.watch(asked, left), BETWEEN_LOOKS);
+    if (this.from) this.hand.told.takeBack();
     this.forget();
     showOnControls(this.newest.scheme);
     this.hand.update(this.newest, this.hand.send);
