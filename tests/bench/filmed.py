@@ -98,6 +98,13 @@ _RECORD = """
       return new Set(new Uint32Array(data.buffer)).size < 3;
     }).length;
   };
+  // A part that is dimmed until the other parts of its tab are there is not counted as shown.
+  const brightly = {};
+  const shownOf = (selector, made) => {
+    const all = [...document.querySelectorAll(`${selector}, ${selector} [data-stale=true]`)];
+    if (all.every((each) => getComputedStyle(each).opacity === "1")) brightly[selector] = made();
+    return brightly[selector] ?? "dim";
+  };
   const PARTS = { panels: ".st-key-panels", numbers: ".st-key-numbers", sentence: ".st-key-sentence",
     ruler: "[data-handle=hi]" };
   const look = () => {
@@ -111,13 +118,13 @@ _RECORD = """
       shown: {
         panels: picture,
         numbers: texts("[data-qv-metric], [data-qv-line], [data-qv-change]").join("|"),
-        sentence: texts(".st-key-sentence p").join("|"),
+        sentence: shownOf(".st-key-sentence", () => texts(".st-key-sentence p").join("|")),
         told: texts(".st-key-range_expander summary, .st-key-nonfinite_note").join("|"),
         frame: [...document.querySelectorAll(".st-key-panels .qv-mark")]
           .map((each) => `${each.getAttribute("x")} ${each.getAttribute("y")}`).join("|"),
-        ruler: comb && [
+        ruler: shownOf(".st-key-ruler", () => comb && [
           comb.levels && sum(comb.levels), comb.range?.lo, comb.range?.hi, comb.selected, Boolean(comb.curve),
-        ].join(" "),
+        ].join(" ")),
       },
       bare,
       tops: Object.fromEntries(tops),

@@ -70,6 +70,24 @@ PANELS = """() => {
         return { x: from, y: down, width: to - from, height: foot - down };
     });
 }"""
+#: Notes in each frame in which one of them changes whether the stage is dimmed, the tab of the ruler, and the
+#: sentence.
+NOTE_TABS = """() => {
+    window.noteTabs = true;
+    window.tabs = [];
+    const note = () => {
+        const sentence = document.querySelector(".st-key-sentence");
+        const parts = [sentence, ...sentence.querySelectorAll("[data-stale=true]")];
+        const now = [
+            parts.some((each) => getComputedStyle(each).opacity !== "1"),
+            window.__quantviz.hands.get("panels")?.data.tab ?? null,
+            sentence.innerText,
+        ];
+        if (`${now}` !== `${window.tabs.at(-1)}`) window.tabs.push(now);
+        if (window.noteTabs) requestAnimationFrame(note);
+    };
+    note();
+}"""
 #: 8×8, with a NaN and an Inf.
 WITH_NAN = Typed((*np.linspace(-1, 1, 62).round(3), np.nan, np.inf), (8, 8))
 #: How far two pixels of one colour may lie apart: plotly rounds its colours in another way.
@@ -158,6 +176,8 @@ def test_the_server_answers_what_the_browser_has_shown(url, new_page, choices):
         assert page.evaluate(SHOWN) == at_once, (row, col)
     a_number_that_is_typed_is_shown_at_once(page, server, "cell_row", "2")
     a_range_is_told_while_a_hand_moves_it(page, server)
+    for tab in ("Range", "Blame", "Cell"):
+        a_tab_is_shown_whole(page, tab)
 
 
 @pytest.mark.nightly
@@ -229,6 +249,19 @@ def a_range_is_told_while_a_hand_moves_it(page, server):
     page.wait_for_function("location.search.includes('manual_range')")
     wait_idle(page)
     assert page.evaluate(told) == at_once
+
+
+def a_tab_is_shown_whole(page, tab):
+    """No frame has the sentence of one tab and the ruler of another, unless both are dimmed."""
+    page.evaluate(NOTE_TABS)
+    page.locator(".st-key-stage_tab [role=radio]", has_text=tab).click()
+    page.wait_for_function("tab => window.__quantviz.hands.get('panels')?.data.tab === tab", arg=tab.lower())
+    page.locator(".st-key-stage:not([data-qv-turned])").wait_for()
+    wait_idle(page)
+    frames = page.evaluate("(window.noteTabs = false, window.tabs)")
+    before, *after = [shown for dimmed, *shown in frames if not dimmed]
+    assert after
+    assert all(ruler == tab.lower() and words != before[1] for ruler, words in after), frames
 
 
 def the_server_agrees(page, at_once):

@@ -26,11 +26,11 @@ export function showOnControls(scheme) {
 // The range in the sidebar, told while a hand sets it: `range_words` of `sidebar.py` says the same.
 export class ToldRange {
   constructor() {
-    this.keep();
+    this.begin();
   }
 
-  // What is told stays.
-  keep() {
+  // What is told now is to be told again where the next range is given up.
+  begin() {
     this.before = null;
   }
 
@@ -49,7 +49,7 @@ export class ToldRange {
   // Tell what was told before.
   takeBack() {
     if (this.before !== null) tell(rangeLine(), this.before);
-    this.keep();
+    this.begin();
   }
 }
 

@@ -18,7 +18,7 @@ import { Ruler } from "../ruler/ruler.js";
 import { CellDrag } from "./cell_drag.js";
 import { chosenBy, markOf, markedAt, released, unchanged } from "./choice.js";
 import { ToldRange } from "./control_looks.js";
-import { curvePoints, curveToShow, foundOf, placeOnCurve } from "./curve.js";
+import { curveFollows, curvePoints, curveToShow, foundOf, placeOnCurve } from "./curve.js";
 import { writeFigures } from "./figures_line.js";
 import { followErrors, liveCells, livePixels, printAnew } from "./live_cells.js";
 import { PageChoice } from "./page_choice.js";
@@ -29,10 +29,8 @@ import { PhoneBits } from "./phone_bits.js";
 import { combOf, domainAround, histogramOf, placesOf } from "./ruler_picture.js";
 import { reasonOf, Status } from "./status.js";
 import { writeTexts } from "./texts.js";
-import { dimWaiting, whenSentenceIsThere } from "./words.js";
+import { dimWaiting, showTurnedStage, whenSentenceIsThere } from "./words.js";
 
-// With more cells the error's curve waits for the hand to let go.
-const MOST_CURVE = 1100;
 // Handles on a slider.
 const OF_SLIDERS = { bits: true, group: true };
 // The metrics that the line of numbers shows, and those in its second lines.
@@ -63,7 +61,8 @@ export class Hand {
   update(data, send) {
     this.send = send;
     this.sentence?.disconnect();
-    this.sentence = whenSentenceIsThere(() => this.update(data, send));
+    const turns = data.tab !== this.data?.tab;
+    this.sentence = turns ? whenSentenceIsThere(() => this.update(data, send)) : null;
     if (this.sentence) return;
     if (data.tried) this.hearOf(data.tried);
     if (this.moving || this.pageChoice.isAhead(data)) return (this.waiting = data);
@@ -79,6 +78,7 @@ export class Hand {
     this.dress(data.settings);
     this.present();
     this.settle();
+    if (turns) showTurnedStage();
     if (curveOpens) this.ruler.root.scrollIntoView({ block: "nearest" });
   }
 
@@ -146,7 +146,7 @@ export class Hand {
     if (!this.ruler.holdsPlace) this.domain = this.domainNow();
     const { count } = shown.blocks;
     const all = count > 1 && choice.calibration;
-    if (message.kind !== "range" || this.data.curve?.lower) this.curveFollows();
+    if (message.kind !== "range" || this.data.curve?.lower) curveFollows(this);
     if (message.kind === "value") this.payers.tell(this.start, shown, this.start.places[message.cell]);
     this.showRuler(all ? this.data.settings.all_blocks.replace("{count}", count) : "");
     if (this.data.far) return this.ask(choice.calibration);
@@ -185,7 +185,7 @@ export class Hand {
     this.pageChoice.forget();
     this.before = this.choice;
     this.start = this.shown;
-    this.told.keep();
+    this.told.begin();
     dimWaiting(true);
   }
 
@@ -288,12 +288,6 @@ export class Hand {
     this.found = foundOf(this.data);
     if (this.data.far) this.curve = curvePoints(this, this.choice);
     if (!this.moving) this.showRuler();
-  }
-
-  curveFollows() {
-    if (!this.curve) return;
-    if (this.data.x.length <= MOST_CURVE)
-      this.curve = curvePoints(this, { ...this.choice, calibration: null });
   }
 
   // What a hand moves is where the hand is; only what the page chose glides there.

@@ -59,7 +59,7 @@ export class PageChoice {
     };
     this.from = scheme;
     if (!this.show(data, own ?? { arithmetic, layout }, own ? null : { id, ...numbers })) return;
-    hand.told.keep();
+    hand.told.begin();
     hand.told.tell({ id, ...numbers }, data.settings.writing);
   }
 

@@ -139,6 +139,8 @@ class HandRuler:
     locked: bool = False
     #: The baseline's numbers by the keys of the tiles, where there is one.
     baseline: Mapping[str, float] | None = None
+    #: The open tab of the Lab's stage, with whose sentence the ruler is shown.
+    tab: str = ""
 
 
 def fits_hand(state: LabState) -> bool:
@@ -373,6 +375,7 @@ def _common(ruler: HandRuler) -> dict[str, Any]:
     return {
         "chart": ruler.chart,
         "stamp": ruler.stamp,
+        "tab": ruler.tab,
         "label": ruler.label,
         "symmetric": ruler.state.scheme.mode == "symmetric",
         "phone_bar": True,

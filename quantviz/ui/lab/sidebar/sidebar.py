@@ -367,7 +367,7 @@ def range_words(state: LabState) -> str:
 
 
 def range_lines(state: LabState) -> dict[str, str]:
-    """Return that line with its braces for each calibration whose numbers a hand sets, by its id."""
+    """Return the same line with its braces for each calibration whose numbers a hand sets, by its id."""
     lines = {kind.id: templates(f"calibrations.{kind.id}", language())["line"] for kind in BY_HAND}
     return {name: _beside_nonfinite(line, state) for name, line in lines.items()}
 
