@@ -64,3 +64,11 @@ def test_a_part_pickles_without_the_tensor_it_is_a_part_of():
     # Four bytes each of x, x̂ and the error, one each of the code and of whether it was clipped.
     assert whole < 1.1 * 500 * 500 * 14
     assert corner < 8000
+
+
+def test_a_pickled_scheme_leaves_its_hash_behind():
+    # Another process hashes texts in its own way, and would not find the scheme among its keys.
+    scheme = qv.Scheme("int4", granularity=qv.PerGroup(32))
+    fresh = pickle.dumps(scheme)
+    assert hash(pickle.loads(fresh)) == hash(scheme) == hash(scheme.replace(mode="symmetric"))
+    assert pickle.dumps(scheme) == fresh

@@ -60,20 +60,15 @@ class OwnLayer:
 
     def problems(self) -> Iterator[QuantVizError]:
         """Yield an error for each reason why the tensors are not those of a layer."""
+        from quantviz.layers.captures import shape_problems
+
         for part in self.parts:
             yield from part.problems()
-        weight = self.weight.shape
-        inputs = self.inputs.shape
-        if len(weight) != 2:
-            yield QuantVizError("layer.weight_axes", shape=weight)
-        elif len(inputs) != 2:
-            yield QuantVizError("layer.input_axes", shape=inputs)
-        elif weight[1] != inputs[1]:
-            yield QuantVizError("layer.width", got=inputs[1], wanted=weight[1], shape=inputs)
-        elif inputs[0] < 2:
+        yield from shape_problems(
+            self.weight.shape, self.inputs.shape, None if self.bias is None else self.bias.shape
+        )
+        if len(self.inputs.shape) == 2 and self.inputs.shape[0] < 2:
             yield QuantVizError("layer.one_token")
-        elif self.bias is not None and self.bias.shape != weight[:1]:
-            yield QuantVizError("layer.bias", shape=self.bias.shape, outputs=weight[0])
 
     def open(self, at_hand: AtHand = AtHand()) -> Captured:  # noqa: B008 (it holds nothing)
         """Return the layer with its values.

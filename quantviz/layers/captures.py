@@ -303,19 +303,24 @@ def _layer_in(catalog: Catalog, entry: dict[str, Any]) -> Captured | UnreadLayer
         weight = catalog.stored(f"{name}.weight")
         inputs = catalog.stored(f"{name}.inputs")
         bias = catalog.load(f"{name}.bias") if f"{name}.bias" in catalog else None
-        _check_shapes(weight.shape, inputs.shape, None if bias is None else tuple(bias.shape))
     except QuantVizError as problem:
         return UnreadLayer(name, kind, problem)
+    for wrong in shape_problems(weight.shape, inputs.shape, None if bias is None else tuple(bias.shape)):
+        return UnreadLayer(name, kind, wrong)
     return Captured(name, kind, weight, inputs, bias, entry["seen"])
 
 
-def _check_shapes(weight: Shape, inputs: Shape, bias: Shape | None) -> None:
-    """Raise `QuantVizError` for shapes that are not those of one layer."""
+def shape_problems(weight: Shape, inputs: Shape, bias: Shape | None) -> Iterator[QuantVizError]:
+    """Yield an error for each reason why shapes are not those of one layer.
+
+    >>> [problem.key for problem in shape_problems((8, 4), (32, 4), (4,))]
+    ['layer.bias']
+    """
     if len(weight) != 2:
-        raise QuantVizError("layer.weight_axes", shape=weight)
-    if len(inputs) != 2:
-        raise QuantVizError("layer.input_axes", shape=inputs)
-    if weight[1] != inputs[1]:
-        raise QuantVizError("layer.width", got=inputs[1], wanted=weight[1], shape=inputs)
-    if bias not in (None, weight[:1]):
-        raise QuantVizError("layer.bias", shape=bias, outputs=weight[0])
+        yield QuantVizError("layer.weight_axes", shape=weight)
+    elif len(inputs) != 2:
+        yield QuantVizError("layer.input_axes", shape=inputs)
+    elif weight[1] != inputs[1]:
+        yield QuantVizError("layer.width", got=inputs[1], wanted=weight[1], shape=inputs)
+    elif bias not in (None, weight[:1]):
+        yield QuantVizError("layer.bias", shape=bias, outputs=weight[0])

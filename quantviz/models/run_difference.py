@@ -43,7 +43,7 @@ class TensorDifference(Picklable):
     #: The largest |run − reference|, and its place.
     max_error: float = math.nan
     max_error_at: Shape = ()
-    #: The mean over rows of KL(softmax(reference) ‖ softmax(run)), in nats, and the share of rows whose
+    #: The mean over rows of KL(softmax(reference) ‖ softmax(run)), in bits, and the share of rows whose
     #: largest logit is the same.
     kl: float = math.nan
     same_top: float = math.nan
@@ -72,7 +72,7 @@ class _Sums:
     largest: tuple[float, Shape]
     left_out: int
     not_finite: int
-    #: Σ KL, rows with the same largest logit, and rows.
+    #: Σ KL in nats, rows with the same largest logit, and rows.
     rows: tuple[float, int, int]
 
 
@@ -118,7 +118,7 @@ def difference(
         metrics["cosine"],
         metrics["max_abs_error"],
         sums.largest[1],
-        kl / rows if rows else math.nan,
+        kl / rows / math.log(2) if rows else math.nan,
         same / rows if rows else math.nan,
         left_out=sums.left_out,
     )
@@ -183,8 +183,8 @@ def _moments(x: torch.Tensor, y: torch.Tensor, size: torch.Tensor, count: int) -
 
 
 def _divergence(x: torch.Tensor, y: torch.Tensor) -> tuple[float, int, int]:
-    """Return the sum over rows of KL(softmax(x) ‖ softmax(y)), the rows of the same largest logit, and the
-    number of rows; rows with NaN are left out.
+    """Return the sum over rows of KL(softmax(x) ‖ softmax(y)) in nats, rows of the same largest logit, and
+    the number of rows; rows with NaN are left out.
 
     >>> _divergence(torch.tensor([[0.0, 0.0]]).double(), torch.tensor([[0.0, 0.0]]).double())
     (0.0, 1, 1)

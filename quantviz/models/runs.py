@@ -107,15 +107,25 @@ class RunComparison(Picklable):
 
         Tensors without any error are not counted: the first one that has one is `first_error`.
         """
+        return next((jump for jump, _ in self._jumps(label)), None)
+
+    def largest_jump(self, label: str) -> Jump | None:
+        """Return the jump that falls the most below all tensors before it, the first of equal ones."""
+        jump, _ = max(self._jumps(label), key=lambda found: found[1], default=(None, 0.0))
+        return jump
+
+    def _jumps(self, label: str) -> Iterator[tuple[Jump, float]]:
+        """Yield every tensor at which the error of a run jumps, and by how many dB it falls below all before
+        it, of any operation.
+        """
         lowest: dict[str, float] = {}
         for each in self.compared(label) if self.is_ordered else ():
             before = lowest.get(each.op, min(lowest.values(), default=math.inf))
             # NaN is not below anything, and no number lies below Inf by so much.
             if before < math.inf and each.sqnr_db <= before - JUMP_DB:
-                return Jump(each, before, each.op in lowest)
+                yield Jump(each, before, each.op in lowest), min(lowest.values()) - each.sqnr_db
             if each.sqnr_db < lowest.get(each.op, math.inf):
                 lowest[each.op] = each.sqnr_db
-        return None
 
     def by_op(self, label: str) -> tuple[OpErrors, ...]:
         """Return the errors of a run by operation, in the order of execution."""
@@ -166,7 +176,8 @@ class RunComparison(Picklable):
         yield say("runs.coverage", run=label, compared=counts["compared"], all=in_reference)
         worst = self.worst(label)
         first = self.first_error(label)
-        jump = self.jump(label)
+        first_jump = self.jump(label)
+        largest = self.largest_jump(label)
         if worst and worst[0].sqnr_db == math.inf:
             yield say("runs.equal", run=label)
         elif worst:
@@ -178,16 +189,18 @@ class RunComparison(Picklable):
             yield say(
                 "runs.begins", run=label, tensor=first.name, op=first.op or "–", sqnr_db=_db(first.sqnr_db)
             )
-        if jump is not None:
-            yield say(
-                f"runs.jumps.{'op' if jump.of_op else 'all'}",
-                run=label,
-                tensor=jump.tensor.name,
-                op=jump.tensor.op or "–",
-                before_db=_db(jump.before_db),
-                sqnr_db=_db(jump.tensor.sqnr_db),
-            )
-        elif first is not None:
+        jumps = {} if largest == first_jump else {"largest": largest}
+        for place, jump in {"first": first_jump, **jumps}.items():
+            if jump is not None:
+                yield say(
+                    f"runs.jumps.{place}_{'of_op' if jump.of_op else 'of_all'}",
+                    run=label,
+                    tensor=jump.tensor.name,
+                    op=jump.tensor.op or "–",
+                    before_db=_db(jump.before_db),
+                    sqnr_db=_db(jump.tensor.sqnr_db),
+                )
+        if first_jump is None and first is not None:
             yield say("runs.no_jump", run=label, least=f"{JUMP_DB:g}")
         for each in self.compared(label):
             if not math.isnan(each.kl):

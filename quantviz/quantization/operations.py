@@ -40,7 +40,7 @@ class Operation:
     #: Whether the line is left out of explanations where it changes nothing.
     silent: bool = False
 
-    @property
+    @functools.cached_property
     def name(self) -> str:
         """Return the name of the value that it computes."""
         return self.line.partition(" = ")[0]
@@ -134,11 +134,12 @@ Operations = tuple[Operation, ...]
 
 def run_operations(operations: Operations, values: NamedTensors, trace: Trace | None = None) -> NamedTensors:
     """Return `values` after each operation has added, or replaced, its own."""
+    values = dict(values)
     for operation in operations:
         given = operation.run(values)
         if trace:
             trace(operation, values, given)
-        values = {**values, operation.name: given}
+        values[operation.name] = given
     return values
 
 

@@ -79,6 +79,18 @@ class Scheme:
         for problem in self.problems():
             raise problem
 
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __getstate__(self) -> dict[str, object]:
+        # Hashes of texts differ from process to process.
+        return {each.name: getattr(self, each.name) for each in dataclasses.fields(self)}
+
+    @functools.cached_property
+    def _hash(self) -> int:
+        """The hash of its fields; computed once, since each lookup of operations asks for it."""
+        return hash(tuple(self.__getstate__().values()))
+
     @property
     def number_format(self) -> NumberFormat:
         """Return the element format itself."""

@@ -221,7 +221,7 @@ def test_the_numbers_are_those_of_all_values_whatever_the_parts(tmp_path, monkey
         assert (each.max_error, each.max_error_at) == (float(error.abs().max()), place)
     logits = found.of("y")[1]
     p, q = (each["logits"].double().log_softmax(-1) for each in (x, y))
-    assert logits.kl == pytest.approx(float((p.exp() * (p - q)).sum(-1).mean()), abs=1e-12)
+    assert logits.kl == pytest.approx(float((p.exp() * (p - q)).sum(-1).mean()) / math.log(2), abs=1e-12)
     assert logits.same_top == float((p.argmax(-1) == q.argmax(-1)).float().mean())
     assert math.isnan(found.of("y")[0].kl)
     assert len(pickle.loads(pickle.dumps(found)).differences) == 2
@@ -283,7 +283,7 @@ def test_a_row_of_logits_with_nan_in_both_leaves_the_others_their_kl(tmp_path):
     x[0, 2] = y[0, 2] = math.nan
     files = [write_run(tmp_path / f"{k}.safetensors", {"logits": each}) for k, each in enumerate((x, y))]
     found = qv.compare_runs(*files).of("1")[0]
-    assert found.kl == pytest.approx(float(expected.sum(-1).mean()), rel=1e-9)
+    assert found.kl == pytest.approx(float(expected.sum(-1).mean()) / math.log(2), rel=1e-9)
     assert (found.status, found.left_out) == ("compared", 1)
 
 
@@ -293,18 +293,21 @@ def level(sqnr_db):
 
 
 @pytest.mark.parametrize(
-    ("levels", "first", "jump"),
+    ("levels", "first", "jump", "largest"),
     [
-        ([("Add", math.inf), ("Mul", 40.0), ("Add", 35.0), ("Mul", 32.0)], 1, None),
+        ([("Add", math.inf), ("Mul", 40.0), ("Add", 35.0), ("Mul", 32.0)], 1, None, None),
         # Sums have less error than products: a sum is compared with sums.
-        ([("Add", 50.0), ("Mul", 20.0), ("Add", 38.0)], 0, 1),
-        ([("Add", 50.0), ("Mul", 41.0), ("Add", 39.0)], 0, 2),
-        ([("Add", 50.0), ("Add", 41.0), ("Add", 30.0)], 0, 2),
-        ([("Add", math.inf), ("Add", 10.0)], 1, None),
-        ([("Add", math.inf), ("Add", math.inf)], None, None),
+        ([("Add", 50.0), ("Mul", 20.0), ("Add", 38.0)], 0, 1, 1),
+        ([("Add", 50.0), ("Mul", 41.0), ("Add", 39.0)], 0, 2, 2),
+        ([("Add", 50.0), ("Add", 41.0), ("Add", 30.0)], 0, 2, 2),
+        ([("Add", 50.0), ("Add", 39.0), ("Add", 10.0), ("Add", 9.0)], 0, 1, 2),
+        # A product of what fell is not where it fell.
+        ([("Add", 50.0), ("Add", 39.0), ("Mul", 38.0), ("Add", 10.0), ("Mul", 1.0)], 0, 1, 3),
+        ([("Add", math.inf), ("Add", 10.0)], 1, None, None),
+        ([("Add", math.inf), ("Add", math.inf)], None, None, None),
     ],
 )
-def test_the_first_error_and_the_first_jump(tmp_path, levels, first, jump):
+def test_the_first_error_the_first_jump_and_the_largest(tmp_path, levels, first, jump, largest):
     names = [str(k) for k in range(len(levels))]
     ops = {name: op for name, (op, _) in zip(names, levels, strict=True)}
     run = {name: level(db) for name, (_, db) in zip(names, levels, strict=True)}
@@ -312,9 +315,11 @@ def test_the_first_error_and_the_first_jump(tmp_path, levels, first, jump):
     found = qv.compare_runs(reference, write_run(tmp_path / "y.safetensors", run, ops))
     assert (first is None) == (found.first_error("y") is None)
     assert first is None or found.first_error("y").name == names[first]
-    found_jump = found.jump("y")
-    assert (found_jump and found_jump.tensor.name) == (None if jump is None else names[jump])
-    assert all(found.messages(language) for language in languages())
+    for found_jump, place in ((found.jump("y"), jump), (found.largest_jump("y"), largest)):
+        assert (found_jump and found_jump.tensor.name) == (None if place is None else names[place])
+    for language in languages():
+        # The largest has a sentence of its own where it is not the first.
+        assert len(list(found.messages(language))) == 4 + (jump != largest) - 2 * (first is None)
 
 
 def test_a_file_without_order_has_no_first_error(tmp_path):

@@ -75,6 +75,8 @@ export class Hand {
     this.choice = unchanged(data);
     this.shown = this.computed(this.choice);
     if (this.shown.refused) throw new Error(`refused what the server computed: ${this.shown.refused.key}`);
+    // From now on controls, panels and curves find it: it has something to show.
+    SHARED.hands.set(data.chart, this);
     this.dress(data.settings);
     this.present();
     this.settle();
@@ -389,6 +391,8 @@ export class Hand {
     this.phoneBits.close();
     this.payers.close();
     this.ruler?.close();
-    if (this.data) this.stopPainting();
+    if (!this.data) return;
+    if (SHARED.hands.get(this.data.chart) === this) SHARED.hands.delete(this.data.chart);
+    this.stopPainting();
   }
 }

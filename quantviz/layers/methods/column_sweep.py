@@ -167,9 +167,11 @@ def _rounded(asked: Sequence[_Asked], scheme: Scheme) -> Iterator[_Answer]:
 def _swept(layer: Columns, block: int, progress: Progress) -> Generator[_Asked, _Answer, Swept]:
     """Sweep one layer; yield each column that is to be rounded."""
     factor = layer.factor
+    diagonal = factor.diagonal().unbind()
     # Columns are rows here, so that each lies together in memory.
     columns = layer.w.T.contiguous()
     pushed = torch.empty_like(columns)
+    pushes = pushed.unbind()
     rounded = []
     for start, stop in runs_between(len(columns), block):
         progress.step()
@@ -180,8 +182,8 @@ def _swept(layer: Columns, block: int, progress: Progress) -> Generator[_Asked, 
                 column = here[at - start]
                 answer = yield column, layer.cells_of(at, columns.T)
                 rounded.append(answer)
-                torch.div(column - answer[1], factor[at, at], out=pushed[at])
-                here[at + 1 - start : last - start].addr_(factor[at, at + 1 : last], pushed[at], alpha=-1)
+                torch.div(column - answer[1], diagonal[at], out=pushes[at])
+                here[at + 1 - start : last - start].addr_(factor[at, at + 1 : last], pushes[at], alpha=-1)
             later = here[last - start :]
             later.addmm_(factor[first:last, last:stop].T, pushed[first:last], alpha=-1)
         columns[stop:].addmm_(factor[start:stop, stop:].T, pushed[start:stop], alpha=-1)

@@ -125,7 +125,8 @@ class GPTQ(RoundingMethod):
         trace = None
         if len(channels) <= EXACT:
             nearest = task.nearest.x_hat[:, channels].to(torch.float64)
-            plain = task.hessian[channels][:, channels]
+            # A copy of a large H takes as long as many columns.
+            plain = task.hessian if self.order == "natural" else task.hessian[channels][:, channels]
             columns = begun.columns
             trace = SweepTrace(channels, columns.w, nearest, plain, columns.factor, swept.pushed.T)
         result = _result(task, begun.start, begun.scales, swept, channels)
@@ -261,12 +262,12 @@ def _factor(hessian: torch.Tensor, damping: float, *, whole: bool) -> torch.Tens
     Raises:
         QuantVizError: It is not positive definite.
     """
-    damped = hessian.clone()
-    damped.diagonal().add_(damping * hessian.diagonal().mean())
     # From the last row on: H = RRᵀ with R upper triangular, so H⁻¹ = R⁻ᵀR⁻¹, and R⁻¹ is the factor.
-    lower, failed = torch.linalg.cholesky_ex(damped.flip(0, 1))
+    damped = hessian.flip(0, 1)
+    damped.diagonal().add_(damping * hessian.diagonal().mean())
+    lower, failed = torch.linalg.cholesky_ex(damped)
     root = lower.flip(0, 1)
-    least = _NONE * torch.finfo(hessian.dtype).eps * damped.diagonal()
+    least = _NONE * torch.finfo(hessian.dtype).eps * damped.diagonal().flip(0)
     if failed or not bool((root.diagonal().square() > least).all()):
         raise QuantVizError("method.not_positive_definite", damping=damping, inputs=len(hessian))
     upper = _inverse_of_upper(root)
