@@ -45,7 +45,6 @@ export class Hand {
     this.moving = false;
     this.painted = 0;
     this.told = new ToldRange();
-    this.cellDrag = new CellDrag(this);
     this.phoneBits = new PhoneBits(this);
     this.pageChoice = new PageChoice(this);
     this.payers = new Payers(host);
@@ -75,8 +74,9 @@ export class Hand {
     this.choice = unchanged(data);
     this.shown = this.computed(this.choice);
     if (this.shown.refused) throw new Error(`refused what the server computed: ${this.shown.refused.key}`);
-    // From now on controls, panels and curves find it: it has something to show.
+    // From now on presses, controls, panels and curves find it: it has something to show.
     SHARED.hands.set(data.chart, this);
+    this.cellDrag ??= new CellDrag(this);
     this.dress(data.settings);
     this.present();
     this.settle();
@@ -387,7 +387,8 @@ export class Hand {
 
   close() {
     this.sentence?.disconnect();
-    this.cellDrag.close();
+    this.cellDrag?.close();
+    this.pageChoice.close();
     this.phoneBits.close();
     this.payers.close();
     this.ruler?.close();

@@ -28,6 +28,12 @@ export class PageChoice {
     this.scheme = this.selected = this.from = null;
   }
 
+  // Nothing is chosen any more on a hand that was taken off the page.
+  close() {
+    this.forget();
+    this.asked = null;
+  }
+
   get waits() {
     return this.scheme !== null || this.selected !== null;
   }
