@@ -37,6 +37,8 @@ const OF_SLIDERS = { bits: true, group: true };
 const METRICS = ["mse", "sqnr_db", "zeroed_share", "clipped_share", "rmse", "rmse_steps", "clipping_mse"];
 // Milliseconds to wait for the server's panels before the canvas gives way to the old ones.
 const PATIENCE = 20000;
+// Pixels below the ruler for a curve that opens later, so that nothing moves for it.
+const CURVE_ROOM = 50;
 
 export class Hand {
   constructor(host) {
@@ -334,6 +336,7 @@ export class Hand {
       snap: data.snap,
       rows: data.rows,
       reserved: data.reserved,
+      below: data.curve_comes ? CURVE_ROOM : 0,
       bell: data.bell,
       curve: curveToShow(this.curve, this.found, data, choice, placeOnCurve(this)),
       words: { label: data.label },

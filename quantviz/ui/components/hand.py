@@ -80,6 +80,8 @@ class LessonRuler:
     mark: Mark | None = None
     #: The places that knobs snap to, of `quantviz.teaching.lessons.drags.SNAPS`.
     snap: tuple[str, ...] = ()
+    #: Whether the error curve opens below it after the first tap, and has its room before.
+    curve_comes: bool = False
 
     def of(self, choices: HandChoices) -> HandChoices:
         """Return those of `choices` that the step's handles go through."""
@@ -117,6 +119,7 @@ class LessonRuler:
             "bell": {"mean": bell[0], "deviation": bell[1]} if bell else None,
             "mark": asdict(self.mark) if self.mark else None,
             "snap": self.snap,
+            "curve_comes": self.curve_comes,
         }
 
 
