@@ -64,6 +64,14 @@ export function curvePoints(hand, choice) {
   return errorCurve(quantized, x, symmetric, counts, curve.key ? 0 : hand.domain[1]);
 }
 
+// Take what the server found out about a hand's curve after the ruler was shown.
+export function completeCurve(hand) {
+  if (!hand.curve) return;
+  hand.found = foundOf(hand.data);
+  if (hand.data.far) hand.curve = curvePoints(hand, hand.choice);
+  if (!hand.moving) hand.showRuler();
+}
+
 // Let a hand's curve follow what the hand moves beside the range.
 export function curveFollows(hand) {
   if (!hand.curve || hand.data.x.length > MOST_CURVE) return;

@@ -286,14 +286,6 @@ export class Hand {
     return this.data.handles.range || this.data.with_range;
   }
 
-  // Take what the server found out about the curve after the ruler was shown.
-  completeCurve() {
-    if (!this.curve) return;
-    this.found = foundOf(this.data);
-    if (this.data.far) this.curve = curvePoints(this, this.choice);
-    if (!this.moving) this.showRuler();
-  }
-
   // What a hand moves is where the hand is; only what the page chose glides there.
   showRuler(reason = "", glides = !this.moving) {
     const { data, shown, choice } = this;
