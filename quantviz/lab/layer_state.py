@@ -364,7 +364,8 @@ def _read_arithmetic(state: LayerState, form: str, field: str) -> LayerState:
     from quantviz.layers.methods.chain import as_chain
 
     if field == "method":
-        return state.replace(method=str(as_chain(form)))
+        # In an address that a person typed, + is a space.
+        return state.replace(method=str(as_chain(form.replace(" ", "+"))))
     known = {"engine": INTEGER_ENGINES, "output_format": OUTPUT_FORMATS, "activation": ACTIVATIONS}
     return state.replace(**{field: _one_of(form, known[field])})
 

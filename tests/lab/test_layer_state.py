@@ -71,6 +71,11 @@ def test_a_part_that_cannot_be_used_is_named_and_the_rest_is_kept(part):
     assert (state.seed, state.shown) == ((7, "error") if name != "h" else (0, "x"))
 
 
+def test_a_chain_may_be_typed_into_the_address():
+    # Of "+" in an address a server makes a space.
+    assert read_link({"m": "rotation gptq"}) == (opening().replace(method="rotation+gptq"), ())
+
+
 def test_a_long_link_is_not_read():
     state, (problem,) = read_link({"y": "n" * (LONGEST + 1)})
     assert (state, problem.key) == (opening(), "link.too_long")
