@@ -36,9 +36,12 @@ def learning_figure(
         hover=[f"{steps[trace.best]}: {short_number(errors[trace.best])} %"],
         marker={"size": 12, "color": colours.accent, "line": {"width": 2, "color": colours.surface}},
     )
+    kept["cliponaxis"] = False
     layout = bare_layout(colours, height, (10, 10, 8, 36))
     layout["yaxis"] |= {"rangemode": "tozero", "title": _title("rounding_plots.error", language)}
-    layout["xaxis"] |= {"title": _title("rounding_plots.step", language), "showgrid": False}
+    # The first number of one axis stays off that of the other.
+    ends = [-0.02 * steps[-1], 1.03 * steps[-1]]
+    layout["xaxis"] |= {"title": _title("rounding_plots.step", language), "showgrid": False, "range": ends}
     return Drawn({"data": [line, kept], "layout": layout})
 
 

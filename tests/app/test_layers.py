@@ -49,10 +49,10 @@ def numbers(at):
     return html.unescape(re.sub("<[^>]+>", "", line))
 
 
-def result_of(name):
+def result_of(name, **more):
     layer = BuiltInLayer(name).open()
     entry = BUILT_IN_LAYERS[name]
-    return qv.layer(layer.weight, layer.inputs, entry.weights, entry.inputs, layer.bias)
+    return qv.layer(layer.weight, layer.inputs, entry.weights, entry.inputs, layer.bias, **more)
 
 
 @pytest.mark.parametrize("name", sample_of(BUILT_IN_LAYERS, 2))
@@ -383,6 +383,32 @@ def test_a_method_in_the_link_opens_its_picture_and_says_what_it_brings():
     assert len(healthy(at).dataframe[-1].value) == len(ranked)
     at.selectbox(key="layers_method_choice").set_value("nearest").run()
     assert "m" not in address(healthy(at))
+
+
+@pytest.mark.parametrize(
+    ("method", "lang", "said"),
+    [
+        ("signround", "en", "does not change with SignRound: on the tokens held back it stays 87.0 %"),
+        ("signround", "zh", "没有变化，在留出的 token 上仍为 87.0 %"),
+        ("low_rank", "en", "87.0 % with Low rank and with rounding to nearest: they differ only beyond"),
+        ("low_rank", "zh", "与就近舍入同为 87.0 %，只在所示位数之后才有差别"),
+    ],
+)
+def test_errors_alike_in_the_digits_shown_are_not_called_less_or_more(method, lang, said):
+    errors = [seen.rel_out for seen in (result_of("loud_input"), result_of("loud_input", method=method))]
+    assert (errors[0] == errors[1]) == (method == "signround")
+    written = " ".join(each.value for each in page(m=method, lang=lang).markdown)
+    assert said in written.replace("\\", "").replace("\u00a0", " ")
+    # A rounding that nothing was found better than has no step.
+    assert ("keeps its nearest code" in written) == ((method, lang) == ("signround", "en"))
+
+
+def test_a_method_that_cannot_work_leaves_the_choice_of_another():
+    at = page(t="method")
+    at.selectbox(key="layers_method_choice").set_value("four_over_six").run()
+    assert "NVFP4" in at.error[0].value
+    at.selectbox(key="layers_method_choice").set_value("gptq").run()
+    assert address(healthy(at))["m"] == "gptq"
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.helpers import ROOT
-from tests.helpers.browser import wait_idle
+from tests.helpers.browser import fingers, mouse, wait_idle
 
 APP = ROOT / "app.py"
 DRAWN = ".st-key-layers_picture .qv-lights .qv-mark"
@@ -56,25 +56,6 @@ def wait_for_answer(page):
     assert page.evaluate(HAND + "return hand.isDrawn(hand.picture.gd); }")
     assert page.locator(".qv-painting").count() == 0
     assert page.locator("[data-qv-waits]").count() == 0
-
-
-def mouse(page):
-    def act(kind, x, y):
-        page.mouse.move(x, y)
-        if kind != "move":
-            (page.mouse.down if kind == "start" else page.mouse.up)()
-
-    return act
-
-
-def fingers(page):
-    session = page.context.new_cdp_session(page)
-
-    def act(kind, x, y):
-        points = [] if kind == "end" else [{"x": x, "y": y}]
-        session.send("Input.dispatchTouchEvent", {"type": f"touch{kind.title()}", "touchPoints": points})
-
-    return act
 
 
 def move_by_hand(page, *, touch):
@@ -240,33 +221,3 @@ def test_long_work_of_a_method_shows_its_share_and_is_cancelled_while_another_pa
     page.locator(".st-key-layers_tab_cell").wait_for()
     assert working.count() == 0
     page.wait_for_function("!new URLSearchParams(location.search).has('m')")
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("how", ["mouse", "touch", "keys"])
-def test_a_dial_is_dragged_by_mouse_touch_and_keys(new_page, serve, how):
-    page = new_page(390 if how == "touch" else 1366, 900, touch=how == "touch")
-    page.goto(f"{serve(APP)}/layers?l=builtin(name=loud_input)&w=int4_per_row&m=rotation&lang=en")
-    page.locator(".st-key-layers_rotation_knob").get_by_text("Angle", exact=False).first.click()
-    dial = page.locator(".st-key-layers_rotation_angle .qv-track")
-    dial.wait_for()
-    dial.scroll_into_view_if_needed()
-    wait_idle(page)
-    caption = page.locator(".st-key-layers_rotation_angle [data-caption]").first
-    before = caption.inner_text()
-    box = dial.bounding_box()
-    start, middle = (box["x"] + box["width"] - 10, box["y"] + 22), (box["x"] + 60, box["y"] + 22)
-    if how == "mouse":
-        page.mouse.move(*start)
-        page.mouse.down()
-        page.mouse.move(*middle, steps=4)
-        assert caption.inner_text() != before
-        page.mouse.up()
-    elif how == "touch":
-        page.touchscreen.tap(*middle)
-    else:
-        page.locator(".st-key-layers_rotation_angle input").focus()
-        for _ in range(3):
-            page.keyboard.press("ArrowLeft")
-        assert caption.inner_text() != before
-    page.wait_for_function("new URLSearchParams(location.search).get('m').includes('angle=')")

@@ -229,3 +229,25 @@ def shifts(page):
     """How far a page has moved by itself since it was loaded, in all, and what moved, the farthest first."""
     moved = sorted(page.evaluate("window.shifts"), key=lambda shift: -shift[0])
     return sum(value for value, _ in moved), moved
+
+
+def mouse(page):
+    """Return `act(kind, x, y)` for a mouse: kind is start, move or end of a drag."""
+
+    def act(kind, x, y):
+        page.mouse.move(x, y)
+        if kind != "move":
+            (page.mouse.down if kind == "start" else page.mouse.up)()
+
+    return act
+
+
+def fingers(page):
+    """Return `act(kind, x, y)` for a finger, as `mouse` does."""
+    session = page.context.new_cdp_session(page)
+
+    def act(kind, x, y):
+        points = [] if kind == "end" else [{"x": x, "y": y}]
+        session.send("Input.dispatchTouchEvent", {"type": f"touch{kind.title()}", "touchPoints": points})
+
+    return act

@@ -12,6 +12,8 @@ export class Dial {
   constructor(host, data, send) {
     this.root = host.appendChild(document.createElement("div"));
     this.root.className = "qv-dial";
+    // The stop that the server has not answered yet.
+    this.sent = null;
     this.observer = new ResizeObserver(() => this.paint());
     this.observer.observe(this.root);
     this.dress(data, send);
@@ -30,8 +32,12 @@ export class Dial {
 
   dress(data, send) {
     this.send = send;
+    // The answer to a stop before the newest one, as where a key is pressed again, moves nothing back.
+    const isOld =
+      this.sent !== null && this.sent !== data.now && String(data.stops) === String(this.data?.stops);
+    if (!isOld) this.sent = null;
     if (JSON.stringify(data) !== JSON.stringify(this.data)) this.build(data);
-    this.go(data.now);
+    this.go(isOld ? this.sent : data.now);
   }
 
   build(data) {
@@ -58,6 +64,7 @@ export class Dial {
     });
     this.input.addEventListener("change", () => {
       this.held = false;
+      this.sent = this.now;
       this.send("stop", this.now);
     });
     if (focused) this.input.focus();
@@ -251,7 +258,7 @@ function legend(plot, colors, at) {
 
 function rules(colors) {
   return `${sliderRules({ line: colors.line, handle: colors.accent, text: colors.text })}
-    .qv-dial { font: 14px ${colors.font}; color: ${colors.text}; font-variant-numeric: tabular-nums; }
+    .qv-dial { font: var(--qv-14) ${colors.font}; color: ${colors.text}; font-variant-numeric: tabular-nums; }
     .qv-dial p { margin: 0 0 4px; line-height: 1.35; min-height: 2.7em; max-width: 78ch; }
     .qv-dial p:empty, .qv-dial [hidden] { display: none; }
     .qv-dial label { display: flex; justify-content: space-between; gap: 1em; margin-bottom: -8px; }

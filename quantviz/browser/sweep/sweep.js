@@ -75,7 +75,7 @@ export class Sweep {
     const { data, done } = this;
     const { words, columns } = data;
     const number = (value) => significant(value, DIGITS, data.writing);
-    const percent = (value) => `${number(100 * value)} %`;
+    const percent = (value) => `${number(100 * value)}\u00a0%`;
     const errors = { gptq: percent(data.output[done]), nearest: percent(data.nearestOutput[done]) };
     if (done === columns) return filled(words.end, errors);
     const rounded = data.rounded[done];
@@ -210,7 +210,8 @@ function legend(words, colors) {
 
 function rules(colors) {
   return `${sliderRules({ line: colors.line, handle: colors.accent, text: colors.text })}
-    .qv-sweep { font: 14px ${colors.font}; color: ${colors.text}; font-variant-numeric: tabular-nums; }
+    .qv-sweep { font: var(--qv-14) ${colors.font}; color: ${colors.text};
+      font-variant-numeric: tabular-nums; }
     .qv-sweep-words { margin: 0; line-height: 1.35; min-height: 2.7em; max-width: 78ch; }
     .qv-sweep figure { margin: 0 0 3px; }
     .qv-sweep figcaption { font-size: var(--qv-12); line-height: 1.25; color: ${colors.muted}; }

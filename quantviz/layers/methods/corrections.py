@@ -135,8 +135,8 @@ class BiasTrace:
 
     >>> error = torch.tensor([[1.0, 0.0], [3.0, -2.0]], dtype=torch.float64)
     >>> trace = BiasTrace(error.mean(0), error.square().mean(0))
-    >>> trace.removed.tolist(), trace.worst, trace.share
-    ([4.0, 1.0], 0, 0.7142857142857143)
+    >>> trace.removed.tolist(), trace.share
+    ([4.0, 1.0], 0.7142857142857143)
     """
 
     #: The mean error of each output, and its mean squared error, float64 (outputs,).
@@ -152,11 +152,6 @@ class BiasTrace:
     def left(self) -> torch.Tensor:
         """Return the mean squared error of each output that stays: the error's variance."""
         return self.squares - self.removed
-
-    @property
-    def worst(self) -> int:
-        """Return the output whose correction removes most."""
-        return int(self.removed.argmax())
 
     @property
     def share(self) -> float:

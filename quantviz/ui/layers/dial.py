@@ -13,7 +13,7 @@ from quantviz.browser.packing import pack
 from quantviz.figures.numbers import number
 from quantviz.figures.theme import THEMES
 from quantviz.ui.components.component import component, last_message
-from quantviz.ui.layers.words import percent
+from quantviz.ui.layers.words import percent, unbroken
 from quantviz.ui.shell.words import language, say, theme
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ def spread_plot(
     header = {
         "kind": "spread",
         "caption": "",
-        "captions": list(captions),
+        "captions": list(map(unbroken, captions)),
         "alt": alt,
         "reach": reach,
         "ticks": [(value, number(value)) for value in _TICKS],
@@ -177,7 +177,7 @@ def show_dial(
         "key": key,
         "title": title,
         "stops": [f"{value:g}" if labels is None else labels[value] for value in values],
-        "words": list(stops.values()),
+        "words": list(map(unbroken, stops.values())),
         "now": values.index(now),
         "plots": {str(at): dict(plot.header) for at, plot in enumerate(plots)},
         "language": language(),

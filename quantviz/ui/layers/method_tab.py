@@ -14,6 +14,7 @@ from typing import NamedTuple, cast
 import streamlit as st
 
 from quantviz.errors import QuantVizError
+from quantviz.figures.numbers import short_number
 from quantviz.lab.layer_state import NEAREST, OFFERED_METHODS, LayerState
 from quantviz.ui.components.choice import choose_among, show_button
 from quantviz.ui.components.phone_tables import Column, show_table
@@ -33,7 +34,7 @@ from quantviz.ui.layers.smaller_pictures import (
 )
 from quantviz.ui.layers.state import SeenLayer, change_state, seen_layer
 from quantviz.ui.layers.sweep_picture import show_sweep
-from quantviz.ui.layers.words import decibels, percent, show_sentence
+from quantviz.ui.layers.words import compared, decibels, percent, show_sentence
 from quantviz.ui.shell.words import method_name, plain, say
 
 _TABLE = "layers_methods_table"
@@ -67,6 +68,16 @@ PICTURES: Mapping[str, Picture] = MappingProxyType(
 
 def show_method(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> None:
     """Show the choice of a method, the sentence on what it brings, its picture, and the ranking."""
+    show_method_choice(state)
+    show_sentence(_lesson(seen, state))
+    for name in seen.result.trace:
+        if name in PICTURES:
+            PICTURES[name](seen, state, cell)
+    _show_ranking(state)
+
+
+def show_method_choice(state: LayerState) -> None:
+    """Show the choice of a method, also of a layer on which the present one cannot work."""
     with st.container(key="layers_method", horizontal=True, gap="small", vertical_alignment="bottom"):
         offered = dict.fromkeys((*OFFERED_METHODS, state.method))
         choose_among(
@@ -78,11 +89,6 @@ def show_method(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> No
             lambda form: change_state(method=form),
             help=say("layers.method.choice_help"),
         )
-    show_sentence(_lesson(seen, state))
-    for name in seen.result.trace:
-        if name in PICTURES:
-            PICTURES[name](seen, state, cell)
-    _show_ranking(state)
 
 
 def _lesson(seen: SeenLayer, state: LayerState) -> str:
@@ -99,12 +105,22 @@ def _lesson(seen: SeenLayer, state: LayerState) -> str:
         "used_before": percent(before.used),
         "db": decibels(seen.weight_db),
         "db_before": decibels(nearest.weight_db),
+        "bits": short_number(seen.result.effective_bits),
+        "bits_before": short_number(nearest.result.effective_bits),
     }
-    if now.held_back < before.held_back:
+    change = compared(now.held_back, before.held_back)
+    if now == before:
+        key = "same"
+    elif change == "less":
         # Without a rounding the weight itself is not what the method improves.
-        key = "helps" if seen.result.method.rounding is None else "rounds_better"
+        same_weight = seen.result.method.rounding is None or words["db"] == words["db_before"]
+        key = "helps" if same_weight else "rounds_better"
+    elif change == "more":
+        key = "overfits" if compared(now.used, before.used) == "less" else "hurts"
+        if seen.result.effective_bits < nearest.result.effective_bits:
+            key = "saves"
     else:
-        key = "overfits" if now.used < before.used else "hurts"
+        key = "alike"
     return say(f"layers.method.{key}", **words)
 
 

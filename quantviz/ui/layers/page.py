@@ -10,7 +10,7 @@ from types import MappingProxyType
 import streamlit as st
 
 from quantviz.errors import QuantVizError
-from quantviz.lab.layer_state import LayerState, write_link
+from quantviz.lab.layer_state import NEAREST, LayerState, write_link
 from quantviz.layers.built_in import BuiltInLayer
 from quantviz.models.model_layer import ModelLayer
 from quantviz.ui.components.choice import choose_among
@@ -22,7 +22,7 @@ from quantviz.ui.layers.choices import show_choices, show_history
 from quantviz.ui.layers.compare_tab import show_compare
 from quantviz.ui.layers.hand import has_hand
 from quantviz.ui.layers.integer_tab import show_integer
-from quantviz.ui.layers.method_tab import show_method
+from quantviz.ui.layers.method_tab import show_method, show_method_choice
 from quantviz.ui.layers.own_layer import refuse_large
 from quantviz.ui.layers.picture import settled, show_picture
 from quantviz.ui.layers.state import SeenLayer, change_state, current_state, problems, put_state, seen_layer
@@ -75,13 +75,23 @@ def show_page() -> None:
         st.warning(say_error(problem))
     try:
         refuse_large(source)
-        seen = seen_layer(state)
+        seen = _seen(state)
         state = settled(seen, state)
         put_state(state, step=False)
         _show_layer(state, seen)
     except QuantVizError as problem:
         st.error(say_error(problem))
     address.write({**write_link(state), "lang": language(), **parameters()})
+
+
+def _seen(state: LayerState) -> SeenLayer:
+    """Return the layer of the state; where its method cannot work, show the choice of another one."""
+    try:
+        return seen_layer(state)
+    except QuantVizError:
+        if state.method != NEAREST:
+            show_method_choice(state)
+        raise
 
 
 def _show_layer(state: LayerState, seen: SeenLayer) -> None:

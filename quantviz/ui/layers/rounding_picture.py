@@ -36,12 +36,13 @@ def show_rounding(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> 
 
 def _words(trace: LearningTrace) -> str:
     """Return the sentence on the weights whose code is another than the nearest."""
+    step = int(trace.steps[trace.best])
     return say(
-        "layers.pictures.rounding.found",
+        f"layers.pictures.rounding.{'found' if step else 'none'}",
         flipped=share_of(float(trace.flipped.double().mean())),
         before=percent(float(trace.errors[0])),
         after=percent(float(trace.errors[trace.best])),
-        step=int(trace.steps[trace.best]),
+        step=step,
     )
 
 

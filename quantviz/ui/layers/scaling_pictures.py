@@ -16,7 +16,7 @@ from quantviz.ui.components.choice import choose_among, show_button, switch
 from quantviz.ui.components.small_parts import show_plot
 from quantviz.ui.layers.dial import curve_plot, decay_plot, mirrored_plot, show_dial, spread_plot
 from quantviz.ui.layers.state import SeenLayer, change_state, errors_of_chains, kept_fact, seen_layer
-from quantviz.ui.layers.words import percent, show_sentence, show_terms
+from quantviz.ui.layers.words import compared, percent, show_sentence, show_terms
 from quantviz.ui.shell.words import language, say, theme
 
 if TYPE_CHECKING:
@@ -36,6 +36,8 @@ _ANGLES = tuple(float(angle) for angle in range(0, 46, 5))
 #: Values of weights and inputs up to which every turn is computed, and about how many turns.
 _MOST_TURNED = 2**20
 _MOST_TURNS = 8
+#: A scale of fewer weights keeps a loud one apart already.
+_SMALL_BLOCKS = 33
 #: Ranks that are offered.
 _RANKS = (1, 2, 4, 8, 16, 32, 64, 128)
 #: The share of input channels that AWQ calls salient.
@@ -93,9 +95,10 @@ def show_smoothquant(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) 
 
     def words(at: int) -> str:
         return say(
-            f"layers.pictures.smoothquant.{'best' if errors[best] < without else 'worse'}",
+            f"layers.pictures.smoothquant.{compared(errors[best], without)}",
             best=f"{alphas[best]:g}",
             error=percent(errors[best]),
+            now=percent(errors[at]),
             inputs=short_number(peak_of(trace.x_max)),
             inputs_now=short_number(peak_of(trace.x_max / scales[at])),
             weights=short_number(peak_of(trace.w_max)),
@@ -183,7 +186,7 @@ def show_rotation(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> 
         offered["angle"] = (_ANGLES, chain_field(state, "rotation", "angle"))
     show_sentence(_turned_words(seen, state))
     # Both move the same histograms: one of them is under the hand at a time.
-    fields = {name: say(f"layers.pictures.rotation.{name}") for name in offered}
+    fields = {name: say(f"layers.pictures.rotation.knobs.{name}") for name in offered}
     field = ""
     if len(fields) > 1:
         field = switch("layers_rotation_knob", say("layers.pictures.rotation.knob"), fields)
@@ -209,12 +212,15 @@ def _turned_words(seen: SeenLayer, state: LayerState) -> str:
     trace = seen.result.trace["rotation"]
     without = seen_layer(state, method=NEAREST).result.rel_out.held_back
     small = seen.result.weights.study.layout.block_size if seen.result.weights.study is not None else 0
-    reason = "helps"
-    if seen.result.rel_out.held_back >= without:
-        reason = "small_blocks" if 0 < small <= 32 else "hurts"
     weights, activations = trace.weights, trace.inputs
+    reason = "helps"
+    if trace.block == 1:
+        reason = "none"
+    elif compared(seen.result.rel_out.held_back, without) != "less":
+        reason = "small_blocks" if 0 < small < min(trace.block, _SMALL_BLOCKS) else "hurts"
     return say(
         f"layers.pictures.rotation.{reason}",
+        inputs=seen.result.shape[1],
         block=trace.block,
         size=small,
         peak=short_number(weights[0].peak),
@@ -311,7 +317,9 @@ def show_awq(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> None:
         key = "given"
         if given is None and each == ratio:
             key = "found" if trace.scaled else "kept_whole"
-        return say(f"layers.pictures.awq.{key}", ratio=f"{each:g}", **words)
+            if bool((trace.scales == 1).all()) and trace.scaled:
+                key = "none"
+        return say(f"layers.pictures.awq.{key}", ratio=f"{each:g}", error=percent(losses[each]), **words)
 
     order = trace.x_mean.argsort(descending=True, stable=True)
     variant = chain_field(state, "awq", "variant")
@@ -398,6 +406,8 @@ def _errors_of_channels(seen: SeenLayer, group: slice) -> torch.Tensor:
 def _bargain(seen: SeenLayer, group: slice, here: int, before: torch.Tensor, after: torch.Tensor) -> str:
     """Return the sentence on the group of the loudest channel: its error falls, its neighbours' rises."""
     trace = seen.result.trace["awq"]
+    if bool((trace.scales == 1).all()):
+        return say("layers.pictures.awq.unscaled")
     channel = group.start + here
     others = [at for at in range(len(before)) if at != here]
     return say(

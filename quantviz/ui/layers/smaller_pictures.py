@@ -38,7 +38,7 @@ _MOST_OFFERED = 24
 _JOINED = 3
 #: Thresholds of outlier channels, and sizes of blocks of scales, that are offered.
 _THRESHOLDS = (1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0, 20.0, 40.0)
-_SCALES = (16, 32, 64, 128, 256)
+_SCALES = (64, 128, 256, 512, 1024)
 #: The values of a block of NVFP4, and its largest code.
 _NVFP4 = 16
 
@@ -75,15 +75,15 @@ def show_bias(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> None
 
     trace = seen.result.trace["bias_correction"]
     order = trace.removed.argsort(descending=True, stable=True)[:MOST_CHANNELS]
-    worst = trace.worst
-    _say(
-        "bias.found",
-        share=share_of(trace.share),
-        output=worst,
-        before=short_number(float(trace.squares[worst])),
-        after=short_number(float(trace.left[worst])),
-    )
+    _say("bias.found", share=share_of(trace.share))
     chosen = _choose("bias.output", _OUTPUT, order[:_MOST_OFFERED].tolist())
+    _say(
+        "bias.chosen",
+        output=chosen,
+        mean=short_number(float(trace.mean[chosen])),
+        before=short_number(float(trace.squares[chosen])),
+        after=short_number(float(trace.left[chosen])),
+    )
     left, right = st.columns(2, gap="small")
     with left:
         names = tuple(say("method_plots.output", output=output) for output in order.tolist())
@@ -229,10 +229,11 @@ def show_grid(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> None
     from quantviz.layers.methods.rotation import REACH
 
     trace = seen.result.trace["higgs"]
-    turned = "rotation" in seen.result.trace
     reason = "near" if trace.weights < 1.2 * trace.gaussian else "far"
+    if "rotation" in seen.result.trace and seen.result.trace["rotation"].block > 1:
+        reason = "turned" if reason == "near" else "turned_far"
     _say(
-        f"higgs.{'turned' if turned else reason}",
+        f"higgs.{reason}",
         values=len(trace.values),
         gaussian=percent(trace.gaussian),
         weights=percent(trace.weights),
@@ -270,7 +271,7 @@ def show_clips(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> Non
     counts = [int((trace.chosen == share).sum()) for share in trace.shares]
     clipped = blocks - counts[0]
     _say(
-        "awq_clip.found",
+        "awq_clip.found" if clipped else "awq_clip.none",
         clipped=clipped,
         blocks=blocks,
         least=short_number(float(trace.chosen.min())),

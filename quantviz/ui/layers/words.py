@@ -20,8 +20,8 @@ from quantviz.ui.shell.words import language, plain, say, share
 
 #: The axis that a recipe's row is of, for each side; a column is an input channel of both.
 _LINES = {"weights": "output", "inputs": "token"}
-#: The spaces of "20.4 %", "18.2 dB" and "r = 0.5".
-_WITHIN_NUMBERS = re.compile(r"(?<=[\d∞]) (?=%|dB\b)|(?<=\w) (?== )|(?<==) ")
+#: The spaces of "20.4 %", "18.2 dB", "r = 0.5" and "3.7 × rms".
+_WITHIN_NUMBERS = re.compile(r"(?<=[\d∞]) (?=%|dB\b|×)|(?<=\w) (?== )|(?<=[=×]) ")
 
 
 def scheme_name(form: str, side: str) -> str:
@@ -107,7 +107,16 @@ def show_terms(*names: str) -> None:
 
 def show_sentence(words: str) -> None:
     """Show a sentence, in which no line ends between a number and its unit."""
-    st.markdown(plain(_WITHIN_NUMBERS.sub("\u00a0", words)))
+    st.markdown(plain(unbroken(words)))
+
+
+def unbroken(words: str) -> str:
+    """Return words in which no line ends between a number and its unit.
+
+    >>> unbroken("r = 0.5 leaves 2.1 %")
+    'r\\xa0=\\xa00.5 leaves 2.1\\xa0%'
+    """
+    return _WITHIN_NUMBERS.sub("\u00a0", words)
 
 
 def percent(value: float) -> str:
@@ -122,6 +131,17 @@ def percent(value: float) -> str:
         return f"{100 * value:.7f}".rstrip("0").rstrip(".") + " %"
     places = max(0, 2 - math.floor(math.log10(100 * value)))
     return f"{100 * value:.{places}f} %"
+
+
+def compared(now: float, before: float) -> str:
+    """Return "less", "alike" or "more": how an error compares with one before, in the digits shown.
+
+    >>> compared(0.869, 0.87), compared(0.86961, 0.86962), compared(0.25, 0.2)
+    ('less', 'alike', 'more')
+    """
+    if percent(now) == percent(before):
+        return "alike"
+    return "less" if now < before else "more"
 
 
 def decibels(value: float) -> str:
