@@ -28,7 +28,6 @@ from quantviz.models.model_schemes import LayerSchemes, ModelSchemes, check_name
 from quantviz.models.network import EMBEDDING, Network, Rounder, inputs_name, logits
 from quantviz.quantization.quantizer import (
     choose_qparams,
-    found_by_reference,
     quantize,
     quantize_in_ranges,
 )
@@ -186,7 +185,7 @@ def _by_methods(model: str, names: tuple[str, ...], schemes: LayerSchemes) -> tu
         )
         used = torch.zeros(len(seen), dtype=torch.bool)
         chain = as_chain(schemes.method)
-        works.append(ChainWork(chain, sides, (weights, inputs), used, static=True, seed=0))
+        works.append(ChainWork(chain, sides, (weights, inputs), used, static=True, seed=0, traced=False))
     done = zip(names, works, done_together(works), strict=True)
     return tuple(
         _rounded_by(model, work, name, schemes, (rounded, applied))
@@ -282,9 +281,9 @@ def rounder(scheme: Scheme, seen: torch.Tensor) -> Rounder:
     shape = (len(seen), seen.shape[1])
     layout = scheme.layout(shape)
     if layout.view_shape != shape or layout.grid_shape[0] != 1:
-        return lambda x: quantize_in_ranges(x, scheme, found_by_reference(x, scheme)).x_hat
+        return lambda x: quantize(x, scheme).x_hat
     chosen = choose_qparams(seen, scheme)
-    return lambda x: quantize(x, scheme, qparams=chosen).x_hat
+    return lambda x: quantize_in_ranges(x, scheme, chosen).x_hat
 
 
 def _cached(model: str, schemes: ModelSchemes, layers: int) -> dict[str, Rounder]:

@@ -57,10 +57,15 @@ def hadamard_transform(
         _by_kernel(x.contiguous(), found, outer, block)
         return found
     values = viewed(x.contiguous(), (-1, factor, block // factor)) / math.sqrt(block)
+    # New memory takes longer than the sums: the values go to and fro between two tensors.
+    other = torch.empty_like(values)
     half = 1
     while half < block // factor:
         pairs = viewed(values, (-1, 2, half))
-        values = torch.stack((pairs[:, 0] + pairs[:, 1], pairs[:, 0] - pairs[:, 1]), 1)
+        mixed = viewed(other, (-1, 2, half))
+        torch.add(pairs[:, 0], pairs[:, 1], out=mixed[:, 0])
+        torch.sub(pairs[:, 0], pairs[:, 1], out=mixed[:, 1])
+        values, other = other, values
         half *= 2
     if factor > 1:
         values = outer.T @ viewed(values, (-1, factor, block // factor))

@@ -126,7 +126,8 @@ class KMeans(RoundingMethod):
         own = fit_codebook(task.values, task.scheme, importance=importance)
         bits = [bits_per_element(each, tuple(task.w.shape)) for each in (own, task.scheme)]
         result = quantize(task.values, own)
-        return Rounded(result, _codebook_trace(task, result), bits[0] - bits[1])
+        trace = _codebook_trace(task, result) if task.traced else None
+        return Rounded(result, trace, bits[0] - bits[1])
 
 
 def _codebook_trace(task: Task, result: QuantResult) -> CodebookTrace:
