@@ -5,6 +5,16 @@
 
 import { tuckAway } from "./page/component.js";
 
+// Milliseconds that a step waits for parts of it that are on their way.
+const PATIENCE = 3000;
+const WORDS_TO_COME = ":is(.st-key-lesson_words, .st-key-lesson_question) [data-testid=stSkeleton]";
+// Panels are whole when they have their width.
+const PICTURE_TO_COME =
+  ":is(.st-key-lesson_picture, .st-key-lesson_below) [data-testid=stSkeleton], " +
+  ".st-key-lesson_panels:not([data-qv-arranged])";
+// It is there before its script is.
+const RULER = ".st-key-lesson_hand";
+
 const now = (window.__quantvizProgress ??= { session: null, known: null, sent: 0 });
 
 export default function ({ data, parentElement, setStateValue }) {
@@ -28,5 +38,17 @@ export default function ({ data, parentElement, setStateValue }) {
     if (!data.refused) setStateValue("refused", true);
   }
   // The step was hidden until it is known whether it was answered already.
-  document.documentElement.dataset.qvProgress = "ready";
+  uncover(performance.now() + PATIENCE);
+}
+
+// Show a step's words and question once they are whole, then its picture: what is seen does not move.
+function uncover(until) {
+  const { dataset } = document.documentElement;
+  if (dataset.qvProgress === "ready") return;
+  const waits = performance.now() < until;
+  const isToCome =
+    document.querySelector(PICTURE_TO_COME) || document.querySelector(RULER)?.offsetHeight === 0;
+  if (!waits || !document.querySelector(WORDS_TO_COME))
+    dataset.qvProgress = waits && isToCome ? "words" : "ready";
+  requestAnimationFrame(() => uncover(until));
 }

@@ -201,12 +201,12 @@ def _rounded_by(
 ) -> Rounded:
     """Return a linear layer that a chain is done with: its weight, and the chain's other effects."""
     rounded, applied = done
-    weights = schemes.weights
     inputs = schemes.inputs
     bias = network_of(model).tensors.get(f"{name}.bias")
     if applied.bias_change is not None:
         bias = applied.bias_change.to(torch.float32) + (0 if bias is None else bias)
-    bits = bits_per_element(weights, rounded.shape) if isinstance(weights, Scheme) else STORED_BITS
+    # A method may round to a codebook of its own.
+    bits = STORED_BITS if rounded.scheme is None else bits_per_element(rounded.scheme, rounded.shape)
     return Rounded(
         name,
         schemes,

@@ -15,6 +15,8 @@ from quantviz.tensors.hadamard import base_factor, base_matrix, largest_block
 
 #: Values from which the compiled kernel is used: importing it takes half a second.
 _LARGE = 2**22
+#: The least 2^k of the kernel's blocks K·2^k: it computes as many values side by side.
+_SIDE_BY_SIDE = 16
 #: Values that a thread transforms at a time.
 _AT_ONCE = 2**18
 
@@ -52,38 +54,41 @@ def hadamard_transform(
     outer = base_matrix(factor).to(x.dtype)
     if back:
         outer = outer.T.contiguous()
-    if x.numel() >= _LARGE and kernel_access.waits() and kernel_access.has_kernels():
-        found = torch.empty_like(x, memory_format=torch.contiguous_format) if out is None else out
-        _by_kernel(x.contiguous(), found, outer, block)
+    found = torch.empty_like(x, memory_format=torch.contiguous_format) if out is None else out
+    given, written = viewed(x.contiguous(), (-1,)), viewed(found, (-1,))
+    if x.numel() < _LARGE:
+        _by_additions(given, written, outer, block)
         return found
-    values = viewed(x.contiguous(), (-1, factor, block // factor)) / math.sqrt(block)
-    # New memory takes longer than the sums: the values go to and fro between two tensors.
-    other = torch.empty_like(values)
-    half = 1
-    while half < block // factor:
-        pairs = viewed(values, (-1, 2, half))
-        mixed = viewed(other, (-1, 2, half))
-        torch.add(pairs[:, 0], pairs[:, 1], out=mixed[:, 0])
-        torch.sub(pairs[:, 0], pairs[:, 1], out=mixed[:, 1])
-        values, other = other, values
-        half *= 2
-    if factor > 1:
-        values = outer.T @ viewed(values, (-1, factor, block // factor))
-    values = viewed(values, tuple(x.shape))
-    return values if out is None else out.copy_(values)
-
-
-def _by_kernel(x: torch.Tensor, out: torch.Tensor, outer: torch.Tensor, block: int) -> None:
-    from quantviz.compiled import butterflies
-
-    given = viewed(x, (-1,)).numpy()
-    found = viewed(out, (-1,)).numpy()
-    matrix = outer.numpy()
-    size = block // len(matrix)
-    factor = matrix.dtype.type(1 / math.sqrt(block))
+    turn = _by_additions
+    if block // factor >= _SIDE_BY_SIDE and kernel_access.waits() and kernel_access.has_kernels():
+        turn = _by_kernel
 
     def work(runs: Iterator[tuple[int, int]]) -> None:
         for start, stop in runs:
-            butterflies.transform(given[start:stop], found[start:stop], matrix, size, factor)
+            turn(given[start:stop], written[start:stop], outer, block)
 
     shared_out(work, runs_between(x.numel(), max(_AT_ONCE // block, 1) * block))
+    return found
+
+
+def _by_additions(x: torch.Tensor, out: torch.Tensor, outer: torch.Tensor, block: int) -> None:
+    """Write the transform of flat values to `out`."""
+    size = block // len(outer)
+    values = viewed(x, (-1, len(outer), size)) / math.sqrt(block)
+    half = 1
+    while half < size:
+        pairs = viewed(values, (-1, 2, half))
+        values = torch.stack((pairs[:, 0] + pairs[:, 1], pairs[:, 0] - pairs[:, 1]), 1)
+        half *= 2
+    if len(outer) > 1:
+        values = outer.T @ viewed(values, (-1, len(outer), size))
+    out.copy_(viewed(values, (-1,)))
+
+
+def _by_kernel(x: torch.Tensor, out: torch.Tensor, outer: torch.Tensor, block: int) -> None:
+    """Write the same, by a compiled kernel."""
+    from quantviz.compiled import butterflies
+
+    matrix = outer.numpy()
+    factor = matrix.dtype.type(1 / math.sqrt(block))
+    butterflies.transform(x.numpy(), out.numpy(), matrix, block // len(matrix), factor)

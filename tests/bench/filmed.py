@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import Locator, Page, sync_playwright
 
 from quantviz.lab.state import opening
 from quantviz.sources.typed import Typed
@@ -98,6 +98,13 @@ _RECORD = """
       return new Set(new Uint32Array(data.buffer)).size < 3;
     }).length;
   };
+  // A part that is dimmed until the other parts of its tab are there is not counted as shown.
+  const brightly = {};
+  const shownOf = (selector, made) => {
+    const all = [...document.querySelectorAll(`${selector}, ${selector} [data-stale=true]`)];
+    if (all.every((each) => getComputedStyle(each).opacity === "1")) brightly[selector] = made();
+    return brightly[selector] ?? "dim";
+  };
   const PARTS = { panels: ".st-key-panels", numbers: ".st-key-numbers", sentence: ".st-key-sentence",
     ruler: "[data-handle=hi]" };
   const look = () => {
@@ -111,13 +118,13 @@ _RECORD = """
       shown: {
         panels: picture,
         numbers: texts("[data-qv-metric], [data-qv-line], [data-qv-change]").join("|"),
-        sentence: texts(".st-key-sentence p").join("|"),
+        sentence: shownOf(".st-key-sentence", () => texts(".st-key-sentence p").join("|")),
         told: texts(".st-key-range_expander summary, .st-key-nonfinite_note").join("|"),
         frame: [...document.querySelectorAll(".st-key-panels .qv-mark")]
           .map((each) => `${each.getAttribute("x")} ${each.getAttribute("y")}`).join("|"),
-        ruler: comb && [
+        ruler: shownOf(".st-key-ruler", () => comb && [
           comb.levels && sum(comb.levels), comb.range?.lo, comb.range?.hi, comb.selected, Boolean(comb.curve),
-        ].join(" "),
+        ].join(" ")),
       },
       bare,
       tops: Object.fromEntries(tops),
@@ -151,12 +158,25 @@ def press(selector: str, words: str | None = None) -> Callable[[Page], None]:
 
 
 def option(key: str, words: str) -> Callable[[Page], None]:
-    """Return a choice from a list, which is opened before the film begins."""
+    """Return a choice from a list, which is opened and scrolled to it before the film begins."""
+
+    def found(page: Page) -> Locator:
+        return page.locator("[role=option]", has_text=words).first
+
+    def opened_list(page: Page) -> None:
+        page.locator(f".st-key-{key} input").first.click()
+        page.locator("[role=option]").first.hover()
+        # Of a long list only what is in sight is there.
+        while not found(page).count():
+            page.mouse.wheel(0, 120)
+            page.wait_for_timeout(100)
+        found(page).scroll_into_view_if_needed()
+        page.wait_for_function("key => window.__quantviz.controls.names[key]", arg=key)
 
     def change(page: Page) -> None:
-        page.locator("[role=option]", has_text=words).first.click(force=True)
+        found(page).click(force=True)
 
-    change.opens = f".st-key-{key} input"  # type: ignore[attr-defined]
+    change.prepare = opened_list  # type: ignore[attr-defined]
     return change
 
 
@@ -194,7 +214,7 @@ CHANGES: dict[str, Callable[[Page], None]] = {
     "size": option("group_size", "2"),
     "format": option("format", "FP8 E4M3"),
     "recipe": option("recipe", "int8"),
-    "convention": option("convention", "GGUF"),
+    "convention": option("convention", "AutoAWQ"),
     "calibration": option("calibration", "Percentile"),
     "undo": press("button[aria-label=Undo], .st-key-undo button"),
     "redo": press("button[aria-label=Redo], .st-key-redo button"),
@@ -215,8 +235,7 @@ def show_sheet(page: Page, *, is_open: bool) -> None:
 
 def show_sidebar(page: Page, *, is_open: bool) -> None:
     """Open the sidebar over a phone's page, or close it."""
-    sidebar = page.locator("[data-testid=stSidebar]")
-    if (sidebar.get_attribute("aria-expanded") == "true") != is_open:
+    if (page.locator("[data-testid=stExpandSidebarButton]").count() == 0) != is_open:
         way = "stExpandSidebarButton" if is_open else "stSidebarCollapseButton"
         page.locator(f"[data-testid={way}], [data-testid={way}] button").last.click(force=True)
         page.wait_for_timeout(600)
@@ -232,12 +251,8 @@ def filmed(page: Page, name: str, folder: Path | None) -> dict[str, Any]:
         change = slide if name == "bits" else change
     if name in IN_RANGE and not page.locator(".st-key-calibration").is_visible():
         page.locator(".st-key-range_expander summary").click(force=True)
-    opens = getattr(change, "opens", None)
-    if opens:
-        page.locator(opens).first.click(force=True)
-        page.wait_for_selector("[role=option]")
-        key = opens.split()[0].removeprefix(".st-key-")
-        page.wait_for_function("key => window.__quantviz.controls.names[key]", arg=key)
+        page.wait_for_timeout(600)
+    getattr(change, "prepare", lambda page: None)(page)
     page.wait_for_selector(IDLE)
     page.wait_for_timeout(600)
     with pictures(page, folder):

@@ -70,25 +70,52 @@ PANELS = """() => {
         return { x: from, y: down, width: to - from, height: foot - down };
     });
 }"""
+#: Notes in each frame in which one of them changes whether the stage is dimmed, the tab of the ruler, and the
+#: sentence.
+NOTE_TABS = """() => {
+    window.noteTabs = true;
+    window.tabs = [];
+    const note = () => {
+        const sentence = document.querySelector(".st-key-sentence");
+        const parts = [sentence, ...sentence.querySelectorAll("[data-stale=true]")];
+        const now = [
+            parts.some((each) => getComputedStyle(each).opacity !== "1"),
+            window.__quantviz.hands.get("panels")?.data.tab ?? null,
+            sentence.innerText,
+        ];
+        if (`${now}` !== `${window.tabs.at(-1)}`) window.tabs.push(now);
+        if (window.noteTabs) requestAnimationFrame(note);
+    };
+    note();
+}"""
 #: 8×8, with a NaN and an Inf.
 WITH_NAN = Typed((*np.linspace(-1, 1, 62).round(3), np.nan, np.inf), (8, 8))
 #: How far two pixels of one colour may lie apart: plotly rounds its colours in another way.
 NEAR = 4
 TWO_FRAMES = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
-#: Whether a hand is found by its chart: while it waits for its sentence, with nothing to show, and then.
+#: Whether a hand is found by its chart: while it waits for its sentence, with nothing to show; then; and once
+#: it was taken off the page while a choice waited for the server. And the errors meanwhile.
 WAITING_FOR_ITS_SENTENCE = """async () => {
   const {hands} = window.__quantviz;
+  const failed = [];
+  addEventListener("error", ({message}) => failed.push(message));
+  const press = () => document.querySelector(".st-key-panels")
+    .dispatchEvent(new PointerEvent("pointerdown", {isPrimary: true, bubbles: true}));
   const first = hands.get("panels");
   const sentence = document.querySelector(".st-key-stage .st-key-sentence");
-  sentence.closest(".st-key-stage").dataset.qvTurned = "";
   sentence.firstElementChild.dataset.stale = "true";
   const hand = new first.constructor(document.createElement("div"));
   hand.update(first.data, first.send);
+  press();
   const found = [hands.get("panels") === hand];
   sentence.firstElementChild.dataset.stale = "false";
   await new Promise(requestAnimationFrame);
   found.push(hands.get("panels") === hand);
-  return found;
+  Object.assign(hand.pageChoice, {scheme: "another", newest: first.data, asked: 1});
+  hand.close();
+  hand.pageChoice.watch(1, 0);
+  press();
+  return [...found, hands.has("panels"), ...failed];
 }"""
 
 
@@ -172,7 +199,10 @@ def test_the_server_answers_what_the_browser_has_shown(url, new_page, choices):
         wait_idle(page)
         assert page.evaluate(SHOWN) == at_once, (row, col)
     a_number_that_is_typed_is_shown_at_once(page, server, "cell_row", "2")
-    assert page.evaluate(WAITING_FOR_ITS_SENTENCE) == [False, True]
+    a_range_is_told_while_a_hand_moves_it(page, server)
+    for tab in ("Range", "Blame", "Cell"):
+        a_tab_is_shown_whole(page, tab)
+    assert page.evaluate(WAITING_FOR_ITS_SENTENCE) == [False, True, False]
 
 
 @pytest.mark.nightly
@@ -190,6 +220,7 @@ def test_the_server_answers_the_same_for_nan_colours_and_rules(url, new_page):
     assert all("fits this error" in colours[-2] for colours in (before, after))
     page.locator(".st-key-range_expander summary").click()
     a_number_that_is_typed_is_shown_at_once(page, server, "range_p", "75")
+    assert page.evaluate(SHOWN)["told"][0].endswith("Range: percentile 75 · NaN/Inf: clip")
     told = page.evaluate(SHOWN)["told"]
     try_controls(page, server, (("nonfinite", "as the engine"),))
     assert told[0] == page.evaluate(SHOWN)["told"][0].replace("as the engine", "clip")
@@ -204,7 +235,7 @@ def test_the_server_answers_the_same_for_nan_colours_and_rules(url, new_page):
 
 
 def a_number_that_is_typed_is_shown_at_once(page, server, key, number):
-    """The server's answer changes nothing; it alone has names for a scheme and a range of other numbers."""
+    """The server's answer changes nothing; it alone has a name for a scheme of other numbers."""
     before = page.evaluate(SHOWN)
     field = page.locator(f".st-key-{key} input")
     field.fill(number)
@@ -215,8 +246,47 @@ def a_number_that_is_typed_is_shown_at_once(page, server, key, number):
         at_once = page.evaluate(SHOWN)
     assert at_once["sentence"] != before["sentence"]
     page.wait_for_function("!window.__quantviz.hands.get('panels').pageChoice.waits")
-    named = {name: page.evaluate(SHOWN)[name] for name in ("scheme", "told")}
-    the_server_agrees(page, at_once | named)
+    the_server_agrees(page, at_once | {"scheme": page.evaluate(SHOWN)["scheme"]})
+
+
+def a_range_is_told_while_a_hand_moves_it(page, server):
+    """The server's answer changes nothing; where the hand gives up the old range is told again."""
+    told = "document.querySelector('.st-key-range_expander summary').innerText"
+    before = page.evaluate(told)
+    box = page.locator("[data-handle=hi]").bounding_box()
+    x, y = box["x"] + box["width"] / 2, box["y"] + 12
+    page.mouse.move(x, y)
+    page.mouse.down()
+    page.mouse.move(x - 50, y)
+    page.wait_for_function(f"{told} !== {before!r}")
+    page.keyboard.press("Escape")
+    page.wait_for_function(f"{told} === {before!r}")
+    page.mouse.up()
+    page.mouse.move(x, y)
+    page.mouse.down()
+    page.mouse.move(x - 50, y)
+    with server.silent():
+        page.mouse.up()
+        page.evaluate(TWO_FRAMES)
+        at_once = page.evaluate(told)
+    assert at_once != before
+    assert "−" in at_once
+    page.wait_for_function("location.search.includes('manual_range')")
+    wait_idle(page)
+    assert page.evaluate(told) == at_once
+
+
+def a_tab_is_shown_whole(page, tab):
+    """No frame has the sentence of one tab and the ruler of another, unless both are dimmed."""
+    page.evaluate(NOTE_TABS)
+    page.locator(".st-key-stage_tab [role=radio]", has_text=tab).click()
+    page.wait_for_function("tab => window.__quantviz.hands.get('panels')?.data.tab === tab", arg=tab.lower())
+    page.locator(".st-key-stage:not([data-qv-turned])").wait_for()
+    wait_idle(page)
+    frames = page.evaluate("(window.noteTabs = false, window.tabs)")
+    before, *after = [shown for dimmed, *shown in frames if not dimmed]
+    assert after
+    assert all(ruler == tab.lower() and words != before[1] for ruler, words in after), frames
 
 
 def the_server_agrees(page, at_once):

@@ -11,7 +11,7 @@ from quantviz.teaching.lessons import lessons
 from quantviz.teaching.lessons.model import HERE
 from tests.helpers import ROOT
 from tests.helpers.addresses import go
-from tests.helpers.browser import resize, server, violations, wait_idle
+from tests.helpers.browser import NOTE_SHIFTS, resize, server, shifts, violations, wait_idle
 from tests.helpers.picture import KEEP_WRITTEN, written_digits
 from tests.helpers.sample import sample_of
 
@@ -215,7 +215,7 @@ def digits_of_the_picture(page):
 
 #: By how many pixels the page, or a part of a projected step, is higher or wider than its place.
 CUT_OFF = """() => {
-    const parts = [...document.querySelectorAll("[data-testid=stMain], .st-key-lesson_step > div")];
+    const parts = [...document.querySelectorAll("[data-testid=stMain], .st-key-lesson_step > div > div")];
     return parts.map((part) =>
         Math.max(part.scrollHeight - part.clientHeight, part.scrollWidth - part.clientWidth));
 }"""
@@ -236,7 +236,7 @@ def a_projector_shows_the_picture_and_the_question(page, shot):
     assert page.locator("[data-testid=stSidebar]:visible").count() == 0
     heights, tall, size = page.evaluate(
         """() => {
-            const parts = [...document.querySelectorAll(".st-key-lesson_step > div")];
+            const parts = [...document.querySelectorAll(".st-key-lesson_step > div > div")];
             const question = document.querySelector(".st-key-lesson_ask_0 h2");
             return [
                 parts.map((part) => part.scrollHeight - part.clientHeight),
@@ -586,6 +586,20 @@ def a_range_that_was_dragged_too_far_can_be_dragged_back(page):
     assert float(lower.get_attribute("aria-valuenow")) <= began
 
 
+def panels_stay_below_the_question_when_it_is_answered(page):
+    panels = page.locator(PANELS)
+    panels.evaluate("each => (each.was_there = true)")
+    page.locator(".st-key-lesson_question input").fill("3.58")
+    page.keyboard.press("Tab")
+    page.locator(".st-key-commit button").click()
+    told = page.locator("[class*=st-key-told_]").first
+    told.wait_for()
+    wait_idle(page)
+    assert panels.evaluate("each => each.was_there"), "they are not made anew"
+    box = told.bounding_box()
+    assert box["y"] + box["height"] <= panels.bounding_box()["y"]
+
+
 def a_title_has_its_lines_in_large_letters(page):
     """Beside the way to the list it had one word a line."""
     root = "document.documentElement.style.fontSize"
@@ -722,11 +736,17 @@ def a_drag_is_predicted_by_one_tap_and_then_made_with_its_numbers(page, shot):
         "each => getComputedStyle(each).background"
     )
     dragged_by_keys(page, "hi", "ArrowLeft", 1)
+    ruler.evaluate("each => (each.was_there = true)")
     guess.click()
     page.wait_for_function("JSON.parse(localStorage.getItem('quantviz.teaching.lessons.v1'))?.answers[0]")
     (answer,) = kept(page)
     assert answer["sure"] is False
     assert 1 < answer["mark"] < 3
+    page.locator("[class*=st-key-told_]").first.wait_for()
+    wait_idle(page)
+    assert ruler.evaluate("each => each.was_there"), "it is not made anew"
+    told = page.locator("[class*=st-key-told_]").first.bounding_box()
+    assert told["y"] + told["height"] <= ruler.bounding_box()["y"], "the answer stands where it was asked for"
 
 
 #: Steps whose ruler began farthest below a phone's fold, behind their panels.
@@ -847,6 +867,31 @@ def test_steps_on_a_phone(new_page, url, shot):
     drawn(page)
     a_term_is_explained_where_it_is_touched(page, shot)
     a_title_has_its_lines_in_large_letters(page)
+    panels_stay_below_the_question_when_it_is_answered(page)
+
+
+#: The most that a step may move by itself while it is loaded, also where its parts come one by one.
+MOST_SHIFT = 0.02
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize(
+    ("width", "language"), sample_of(itertools.product([390, 820, 1366], ["en", "zh"]), 2)
+)
+def test_a_step_stands_still_while_it_comes_slowly(new_page, url, width, language):
+    page = new_page(width, 844, touch=width < 900)
+    page.add_init_script(NOTE_SHIFTS)
+    slow = page.context.new_cdp_session(page)
+    slow.send("Network.enable")
+    speed = {"latency": 150, "downloadThroughput": 400_000, "uploadThroughput": 200_000}
+    slow.send("Network.emulateNetworkConditions", {"offline": False, **speed})
+    slow.send("Emulation.setCPUThrottlingRate", {"rate": 4})
+    for lesson, step in sample_of(EVERY_STEP, 3):
+        page.goto(f"{url}/lessons?{urlencode({'l': lesson, 'p': step, 'lang': language})}")
+        page.wait_for_selector("[data-qv-progress=ready]", state="attached")
+        wait_idle(page)
+        moved, what = shifts(page)
+        assert moved <= MOST_SHIFT, (lesson, step, what)
 
 
 @pytest.mark.nightly

@@ -38,7 +38,7 @@ def test_orders_of_no_construction_name_the_largest_that_fits():
 
 
 @pytest.mark.parametrize("large", [False, True])
-@pytest.mark.parametrize("block", [1, 2, 4, 8, 64, 12, 24, 36, 344, 384])
+@pytest.mark.parametrize("block", [1, 2, 4, 8, 16, 64, 512, 12, 24, 36, 344, 384, 2752, 3840])
 def test_the_fast_product_is_that_of_the_matrix(block, large, monkeypatch):
     monkeypatch.setattr(fast, "_LARGE", 1 if large else 2**40)
     generator = torch.Generator().manual_seed(block)

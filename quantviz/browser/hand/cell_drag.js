@@ -74,6 +74,8 @@ export class CellDrag {
   }
 
   close() {
+    cancelAnimationFrame(this.held?.frame);
+    this.held = null;
     this.stop.abort();
   }
 }

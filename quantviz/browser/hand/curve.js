@@ -7,6 +7,8 @@ const STEPS = 64;
 const BEYOND = 8;
 // The most points of a curve that goes on to the end of the ruler.
 const MOST_POINTS = 320;
+// With more cells the error's curve waits for the hand to let go.
+const MOST_CURVE = 1100;
 
 // Mean squared error of rounding and of clipping, with ranges that grow from 0 to the ends of the values and
 // beyond. Only cells that count are looked at: `counts(place)`. `quantized` gives a result for a range;
@@ -60,6 +62,20 @@ export function curvePoints(hand, choice) {
   const quantized = (calibration) => hand.quantized(choice, calibration, x);
   if (curve.lower) return lowerEndCurve(quantized, counts, hand.domain, hand.rangeOf(hand.shown).hi);
   return errorCurve(quantized, x, symmetric, counts, curve.key ? 0 : hand.domain[1]);
+}
+
+// Take what the server found out about a hand's curve after the ruler was shown.
+export function completeCurve(hand) {
+  if (!hand.curve) return;
+  hand.found = foundOf(hand.data);
+  if (hand.data.far) hand.curve = curvePoints(hand, hand.choice);
+  if (!hand.moving) hand.showRuler();
+}
+
+// Let a hand's curve follow what the hand moves beside the range.
+export function curveFollows(hand) {
+  if (!hand.curve || hand.data.x.length > MOST_CURVE) return;
+  hand.curve = curvePoints(hand, { ...hand.choice, calibration: null });
 }
 
 // Where a hand's range is on the curve, and the error that it has; of a large tensor only the curve has that.

@@ -17,7 +17,8 @@ import { NARROW } from "../ruler/places.js";
 import { Ruler } from "../ruler/ruler.js";
 import { CellDrag } from "./cell_drag.js";
 import { chosenBy, markOf, markedAt, released, unchanged } from "./choice.js";
-import { curvePoints, curveToShow, foundOf, placeOnCurve } from "./curve.js";
+import { ToldRange } from "./control_looks.js";
+import { curveFollows, curvePoints, curveToShow, foundOf, placeOnCurve } from "./curve.js";
 import { writeFigures } from "./figures_line.js";
 import { followErrors, liveCells, livePixels, printAnew } from "./live_cells.js";
 import { PageChoice } from "./page_choice.js";
@@ -28,16 +29,16 @@ import { PhoneBits } from "./phone_bits.js";
 import { combOf, domainAround, histogramOf, placesOf } from "./ruler_picture.js";
 import { reasonOf, Status } from "./status.js";
 import { writeTexts } from "./texts.js";
-import { dimWaiting, whenSentenceIsThere } from "./words.js";
+import { dimWaiting, showTurnedStage, whenSentenceIsThere } from "./words.js";
 
-// With more cells the error's curve waits for the hand to let go.
-const MOST_CURVE = 1100;
 // Handles on a slider.
 const OF_SLIDERS = { bits: true, group: true };
 // The metrics that the line of numbers shows, and those in its second lines.
 const METRICS = ["mse", "sqnr_db", "zeroed_share", "clipped_share", "rmse", "rmse_steps", "clipping_mse"];
 // Milliseconds to wait for the server's panels before the canvas gives way to the old ones.
 const PATIENCE = 20000;
+// Pixels below the ruler for a curve that opens later, so that nothing moves for it.
+const CURVE_ROOM = 50;
 
 export class Hand {
   constructor(host) {
@@ -45,7 +46,7 @@ export class Hand {
     this.host = host;
     this.moving = false;
     this.painted = 0;
-    this.cellDrag = new CellDrag(this);
+    this.told = new ToldRange();
     this.phoneBits = new PhoneBits(this);
     this.pageChoice = new PageChoice(this);
     this.payers = new Payers(host);
@@ -61,7 +62,8 @@ export class Hand {
   update(data, send) {
     this.send = send;
     this.sentence?.disconnect();
-    this.sentence = whenSentenceIsThere(() => this.update(data, send));
+    const turns = data.tab !== this.data?.tab;
+    this.sentence = turns ? whenSentenceIsThere(() => this.update(data, send)) : null;
     if (this.sentence) return;
     if (data.tried) this.hearOf(data.tried);
     if (this.moving || this.pageChoice.isAhead(data)) return (this.waiting = data);
@@ -74,11 +76,13 @@ export class Hand {
     this.choice = unchanged(data);
     this.shown = this.computed(this.choice);
     if (this.shown.refused) throw new Error(`refused what the server computed: ${this.shown.refused.key}`);
-    // From now on controls, panels and curves find it: it has something to show.
+    // From now on presses, controls, panels and curves find it: it has something to show.
     SHARED.hands.set(data.chart, this);
+    this.cellDrag ??= new CellDrag(this);
     this.dress(data.settings);
     this.present();
     this.settle();
+    if (turns) showTurnedStage();
     if (curveOpens) this.ruler.root.scrollIntoView({ block: "nearest" });
   }
 
@@ -141,11 +145,12 @@ export class Hand {
     if (shown.refused) return this.showRuler(reasonOf(shown.refused, this.data.settings.refusals));
     this.choice = choice;
     this.shown = shown;
+    if (choice.calibration) this.told.tell(choice.calibration, this.data.settings.writing);
     // No axis under a hand moves; what is chosen beside it may need another one.
     if (!this.ruler.holdsPlace) this.domain = this.domainNow();
     const { count } = shown.blocks;
     const all = count > 1 && choice.calibration;
-    if (message.kind !== "range" || this.data.curve?.lower) this.curveFollows();
+    if (message.kind !== "range" || this.data.curve?.lower) curveFollows(this);
     if (message.kind === "value") this.payers.tell(this.start, shown, this.start.places[message.cell]);
     this.showRuler(all ? this.data.settings.all_blocks.replace("{count}", count) : "");
     if (this.data.far) return this.ask(choice.calibration);
@@ -184,6 +189,7 @@ export class Hand {
     this.pageChoice.forget();
     this.before = this.choice;
     this.start = this.shown;
+    this.told.begin();
     dimWaiting(true);
   }
 
@@ -211,6 +217,7 @@ export class Hand {
     if (this.before) [this.choice, this.shown] = [this.before, this.start];
     this.domain = this.domainNow();
     this.payers.forget();
+    this.told.takeBack();
     this.showRuler();
     this.writeNumbers();
     this.stopPainting();
@@ -279,20 +286,6 @@ export class Hand {
     return this.data.handles.range || this.data.with_range;
   }
 
-  // Take what the server found out about the curve after the ruler was shown.
-  completeCurve() {
-    if (!this.curve) return;
-    this.found = foundOf(this.data);
-    if (this.data.far) this.curve = curvePoints(this, this.choice);
-    if (!this.moving) this.showRuler();
-  }
-
-  curveFollows() {
-    if (!this.curve) return;
-    if (this.data.x.length <= MOST_CURVE)
-      this.curve = curvePoints(this, { ...this.choice, calibration: null });
-  }
-
   // What a hand moves is where the hand is; only what the page chose glides there.
   showRuler(reason = "", glides = !this.moving) {
     const { data, shown, choice } = this;
@@ -335,6 +328,7 @@ export class Hand {
       snap: data.snap,
       rows: data.rows,
       reserved: data.reserved,
+      below: data.curve_comes ? CURVE_ROOM : 0,
       bell: data.bell,
       curve: curveToShow(this.curve, this.found, data, choice, placeOnCurve(this)),
       words: { label: data.label },
@@ -388,7 +382,8 @@ export class Hand {
 
   close() {
     this.sentence?.disconnect();
-    this.cellDrag.close();
+    this.cellDrag?.close();
+    this.pageChoice.close();
     this.phoneBits.close();
     this.payers.close();
     this.ruler?.close();

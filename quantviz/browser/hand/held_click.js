@@ -55,7 +55,10 @@ export class HeldPress {
 function repeat(event) {
   const again = new PointerEvent(event.type, event);
   REPEATED.add(again);
-  event.target.dispatchEvent(again);
+  // The server may have put another element in its place meanwhile.
+  const { target, clientX, clientY } = event;
+  const there = target.isConnected ? target : document.elementFromPoint(clientX, clientY);
+  there?.dispatchEvent(again);
 }
 
 export function isRepeated(event) {

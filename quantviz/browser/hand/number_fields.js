@@ -10,11 +10,14 @@ const STEPS = ["ArrowUp", "ArrowDown"];
 export function hearNumbers({ type, key, target }) {
   const { controls } = SHARED;
   if (!controls || !target.closest || (type !== "change" && !STEPS.includes(key))) return;
-  const [bridge, hand] = [SHARED.bridges, SHARED.hands].map((table) => table.get(controls.chart));
-  if (!bridge || !hand) return;
-  if (target.closest(".st-key-cell_inputs"))
-    return requestAnimationFrame(() => placeIn() && bridge.select(placeIn()));
-  if (type === "change") calibrate(hand, target, controls.calibration);
+  if (target.closest(".st-key-cell_inputs")) return requestAnimationFrame(selectPlace);
+  if (type === "change") calibrate(target, controls.calibration);
+}
+
+function selectPlace() {
+  const place = placeIn();
+  const { chart } = SHARED.controls;
+  if (place && SHARED.hands.has(chart)) SHARED.bridges.get(chart)?.select(place);
 }
 
 // The row and the column in the fields of a cell's place; null where a field is not there or empty.
@@ -24,11 +27,14 @@ function placeIn() {
 }
 
 // What is typed is read before Streamlit writes it in its own way, with fewer digits.
-function calibrate(hand, field, { id, numbers }) {
+function calibrate(field, { id, numbers }) {
   const name = Object.keys(numbers).find((each) => field.closest(`.st-key-range_${each}`));
   const typed = parseFloat(field.value);
   if (!name || Number.isNaN(typed) || typed === numbers[name]) return;
   // The next number that is typed is another one beside this.
   numbers[name] = typed;
-  requestAnimationFrame(() => hand.pageChoice.calibrate(id, { ...numbers }));
+  // By then the hand may be another one.
+  requestAnimationFrame(() =>
+    SHARED.hands.get(SHARED.controls.chart)?.pageChoice.calibrate(id, { ...numbers }),
+  );
 }

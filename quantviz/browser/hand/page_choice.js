@@ -28,6 +28,12 @@ export class PageChoice {
     this.scheme = this.selected = this.from = null;
   }
 
+  // Nothing is chosen any more on a hand that was taken off the page.
+  close() {
+    this.forget();
+    this.asked = null;
+  }
+
   get waits() {
     return this.scheme !== null || this.selected !== null;
   }
@@ -58,7 +64,9 @@ export class PageChoice {
       current: variants.length,
     };
     this.from = scheme;
-    this.show(data, own ?? { arithmetic, layout }, own ? null : { id, ...numbers });
+    if (!this.show(data, own ?? { arithmetic, layout }, own ? null : { id, ...numbers })) return;
+    hand.told.begin();
+    hand.told.tell({ id, ...numbers }, data.settings.writing);
   }
 
   show(data, quantizer, calibration = null) {
@@ -147,6 +155,7 @@ export class PageChoice {
     const app = document.querySelector("[data-testid=stApp]");
     const left = app?.dataset.testScriptState === "notRunning" ? looks - 1 : AT_REST;
     if (left > 0) return setTimeout(() => this.watch(asked, left), BETWEEN_LOOKS);
+    if (this.from) this.hand.told.takeBack();
     this.forget();
     showOnControls(this.newest.scheme);
     this.hand.update(this.newest, this.hand.send);

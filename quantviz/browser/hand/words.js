@@ -314,15 +314,21 @@ export function writeSentence(text, cell) {
     writeWords(place, text !== null && place.dataset.qvSentence === cell.join(",") ? ` ${text}` : null);
 }
 
-// Call `act` once the sentence of the tab that was turned to has come, in the frame in which it is shown;
-// null where it is there.
+// Call `act` once the sentence of another tab of the stage has come, in the frame in which it is shown; null
+// where it is there.
 export function whenSentenceIsThere(act) {
-  const sentence = document.querySelector(".st-key-stage[data-qv-turned] .st-key-sentence");
+  const sentence = document.querySelector(".st-key-stage .st-key-sentence");
   const isOld = () => sentence.querySelector("[data-stale=true]");
   if (!sentence || !isOld()) return null;
   const observer = new MutationObserver(() => isOld() || act());
   observer.observe(sentence, { attributeFilter: ["data-stale"], childList: true, subtree: true });
   return observer;
+}
+
+// Show the stage's other tab, whose sentence and ruler are there: `stage_tabs.js` has dimmed all of it.
+export function showTurnedStage() {
+  const stage = document.querySelector(".st-key-stage[data-qv-turned=asked]");
+  if (stage) stage.dataset.qvTurned = "running";
 }
 
 // Write another cell's place where the page has it: before its sentence, and in the title.

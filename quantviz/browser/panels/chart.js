@@ -126,13 +126,15 @@ export function measureWidth(bridge) {
   bridge.container.dataset.qvMeasured = "";
   const name = (w) => Object.keys(bridge.data.breakpoints).find((each) => w >= bridge.data.breakpoints[each]);
   const wrong = name(width) !== name(bridge.data.width);
-  // From now on it takes its own room.
-  if (!wrong) bridge.container.dataset.qvArranged = "";
   // The figure is for another arrangement: hide it for a moment, so that it does not jump.
   bridge.container.style.visibility = wrong && !bridge.gaveUp ? "hidden" : "";
   if (wrong)
     bridge.later("hidden", 3000, () => ((bridge.gaveUp = true), (bridge.container.style.visibility = "")));
-  if (!wrong && Math.abs(width - bridge.data.width) <= 0.03 * bridge.data.width) return;
+  if (!wrong && Math.abs(width - bridge.data.width) <= 0.03 * bridge.data.width) {
+    // From now on it takes its own room.
+    bridge.container.dataset.qvArranged = "";
+    return;
+  }
   if (width === bridge.told) return;
   bridge.later("width", bridge.told ? 250 : 0, () => bridge.keep("width", (bridge.told = width)));
 }

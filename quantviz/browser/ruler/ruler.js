@@ -21,7 +21,7 @@ const AS_USUAL = 1.1;
 const WALL = 1280;
 
 // A lesson's picture on a projector, and a column of it.
-const PICTURE_ON_WALL = ".st-key-lesson_step > *";
+const PICTURE_ON_WALL = ".st-key-lesson_picture";
 const COLUMN_ON_WALL = "[data-testid=stVerticalBlock]";
 
 // `host` is an element that is as wide as the ruler shall be. `settings` has `colors`, `writing`, which says
@@ -189,7 +189,7 @@ export class Ruler {
     const { height } = this.bands;
     const ratio = sharpen(this.canvas, this.width, height, this.enlarge);
     this.canvas.style.height = `${height}px`;
-    this.root.style.marginBottom = `${(this.enlarge - 1) * height}px`;
+    this.root.style.marginBottom = `${(this.enlarge - 1) * height + (this.seen.below ?? 0)}px`;
     this.painter.context.setTransform(ratio, 0, 0, ratio, 0, 0);
   }
 

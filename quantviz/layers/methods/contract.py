@@ -203,7 +203,8 @@ class Rounded:
     result: QuantResult
     #: The numbers that a picture shows.
     trace: Any = None
-    #: Bits that the method adds to each weight, such as for an order of columns that is stored.
+    #: Bits that the method adds to each weight beyond the result's scheme, such as for an order of columns
+    #: that is stored.
     extra_bits: float = 0.0
     notes: tuple[Note, ...] = ()
     #: The values that the layer multiplies by, float64, if they are not those of the codes, as where some

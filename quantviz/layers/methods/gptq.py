@@ -24,7 +24,7 @@ from quantviz.quantization.cells import cell_index
 from quantviz.quantization.operations import NamedTensors
 from quantviz.quantization.quantizer import choose_qparams, quantize, values_of_codes
 from quantviz.quantization.result import QParams, QuantResult, block_values
-from quantviz.schemes.granularity import BlockLayout, PerGroup
+from quantviz.schemes.granularity import BlockLayout, Flat, PerGroup
 from quantviz.schemes.scheme import Scheme
 from quantviz.streaming.threads import runs_between
 from quantviz.tensors import blocks
@@ -81,7 +81,11 @@ class GPTQ(RoundingMethod):
 
     def problems_with(self, weights: Scheme | None, inputs: Scheme | None) -> Iterator[QuantVizError]:
         yield from super().problems_with(weights, inputs)
-        if weights is None or self.groups == "static":
+        if weights is None:
+            return
+        if self.variant == "last_scale" and isinstance(weights.granularity, Flat):
+            yield QuantVizError("method.last_scale", scheme=str(weights))
+        if self.groups == "static":
             return
         granularity = weights.granularity
         along = isinstance(granularity, PerGroup) and granularity.axis in (-1, 1)

@@ -123,11 +123,8 @@ class KMeans(RoundingMethod):
 
     def round(self, task: Task) -> Rounded:
         importance = task.x.square().mean(0) if self.weighting == "activation" else None
-        own = fit_codebook(task.values, task.scheme, importance=importance)
-        bits = [bits_per_element(each, tuple(task.w.shape)) for each in (own, task.scheme)]
-        result = quantize(task.values, own)
-        trace = _codebook_trace(task, result) if task.traced else None
-        return Rounded(result, trace, bits[0] - bits[1])
+        result = quantize(task.values, fit_codebook(task.values, task.scheme, importance=importance))
+        return Rounded(result, _codebook_trace(task, result) if task.traced else None)
 
 
 def _codebook_trace(task: Task, result: QuantResult) -> CodebookTrace:

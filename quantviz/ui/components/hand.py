@@ -80,6 +80,8 @@ class LessonRuler:
     mark: Mark | None = None
     #: The places that knobs snap to, of `quantviz.teaching.lessons.drags.SNAPS`.
     snap: tuple[str, ...] = ()
+    #: Whether the error curve opens below it after the first tap, and has its room before.
+    curve_comes: bool = False
 
     def of(self, choices: HandChoices) -> HandChoices:
         """Return those of `choices` that the step's handles go through."""
@@ -117,6 +119,7 @@ class LessonRuler:
             "bell": {"mean": bell[0], "deviation": bell[1]} if bell else None,
             "mark": asdict(self.mark) if self.mark else None,
             "snap": self.snap,
+            "curve_comes": self.curve_comes,
         }
 
 
@@ -139,6 +142,8 @@ class HandRuler:
     locked: bool = False
     #: The baseline's numbers by the keys of the tiles, where there is one.
     baseline: Mapping[str, float] | None = None
+    #: The open tab of the Lab's stage, with whose sentence the ruler is shown.
+    tab: str = ""
 
 
 def fits_hand(state: LabState) -> bool:
@@ -373,6 +378,7 @@ def _common(ruler: HandRuler) -> dict[str, Any]:
     return {
         "chart": ruler.chart,
         "stamp": ruler.stamp,
+        "tab": ruler.tab,
         "label": ruler.label,
         "symmetric": ruler.state.scheme.mode == "symmetric",
         "phone_bar": True,

@@ -7,7 +7,8 @@ After a click the browser shows by itself what the server is going to answer, in
     names: the scheme of each choice, by the control's key and the choice's words;
     buttons: that of each button, by its key;
     lists: the keys of long lists, of which the browser says that they are opened, and gets the choices then;
-    calibration: its id, and its numbers that have fields on the page;
+    calibration: its id, its numbers that have fields on the page, and the line of a range set by hand, by
+        the calibration's id;
     setting, schemes, texts: the variant and the program of each scheme, with what controls show under it, and
     the texts of programs by number.
 
@@ -57,6 +58,8 @@ class ReachedSchemes:
     shown: Callable[[Scheme], Mapping[str, str]]
     #: The numbers of the scheme's calibration that can be typed, by the names of its fields.
     numbers: Mapping[str, float]
+    #: The range in one line with its braces, by the id of a calibration whose numbers a hand sets.
+    lines: Mapping[str, str]
 
     @property
     def schemes(self) -> tuple[Scheme, ...]:
@@ -94,7 +97,11 @@ def show_choices(study: Study, scheme: Scheme, chart: str, reached: ReachedSchem
         "names": {key: _forms_of(choices, forms) for key, choices in reached.names.items()},
         "buttons": _forms_of(reached.buttons, forms),
         "lists": list(reached.lists),
-        "calibration": {"id": scheme.calibration.id, "numbers": dict(reached.numbers)},
+        "calibration": {
+            "id": scheme.calibration.id,
+            "numbers": dict(reached.numbers),
+            "lines": dict(reached.lines),
+        },
         "setting": setting,
         "schemes": schemes,
         "texts": texts,

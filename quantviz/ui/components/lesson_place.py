@@ -17,6 +17,10 @@ MOVED = "lesson_moved"
 #: The element that gets the focus, as a CSS selector, and the number of such elements before.
 _FOCUS = "lesson_focus"
 _LIST_HEADING = "h1.qv-title:not([data-step])"
+#: Another step begins at its top; the script runs anew where its text is another.
+_TO_THE_TOP = (
+    """<script data-step="{step}">document.querySelector("[data-testid=stMain]")?.scrollTo(0, 0);</script>"""
+)
 #: The button that was pressed is gone, and with it the keyboard's focus. The new element may come after the
 #: script.
 _TO_FOCUS = """<script data-turn="{turn}">
@@ -59,11 +63,12 @@ def go_on_from(selector: str) -> None:
     st.session_state[_FOCUS] = (turn + 1, selector)
 
 
-def show_focus() -> None:
+def show_focus(step: str = "") -> None:
+    """Have the browser begin another `step` at its top, and put the focus where a press is to lead."""
     turn, selector = st.session_state.get(_FOCUS, (0, ""))
+    top = _TO_THE_TOP.format(step=step) if step else ""
     # Where nothing was pressed yet, the page begins where the browser begins it.
-    st.html(
-        _TO_FOCUS.format(turn=turn, selector=selector) if turn else "<span></span>",
-        unsafe_allow_javascript=True,
-        width="content",
-    )
+    focus = _TO_FOCUS.format(turn=turn, selector=selector) if turn else ""
+    with st.container(key="lesson_focus"):
+        for script in (top, focus):
+            st.html(script or "<span></span>", unsafe_allow_javascript=True)

@@ -69,7 +69,10 @@ def calibration_words(calibration: Calibration) -> str:
     """
     return say(
         f"calibrations.{calibration.id}.line",
-        **{f.name: f"{getattr(calibration, f.name):g}" for f in dataclasses.fields(cast(Any, calibration))},
+        **{
+            f.name: number(getattr(calibration, f.name), 6)
+            for f in dataclasses.fields(cast(Any, calibration))
+        },
     )
 
 

@@ -131,7 +131,7 @@ def fill_stage(
                 with _or_else(lambda _: None):  # the tab itself shows the reason
                     answer = range_tab.answer_at_once(study, why, state)
             curve = range_tab.curve_at_once(study, why, state) if stage.tab == "range" else None
-            show_lab_ruler(study, why, state, panels, curve, pays=pays)
+            show_lab_ruler(study, why, state, panels, curve, tab=stage.tab, pays=pays)
             if curve is not None and answer is not None:
                 range_tab.complete_marks(curve, study, why, state)
     if stage.tab == "compare":

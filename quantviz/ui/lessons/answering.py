@@ -82,11 +82,6 @@ def _is_asked(now: Now) -> bool:
     return not waits or now.revealed or has_moved(now)
 
 
-def waits_for_answer(now: Now) -> bool:
-    """Return whether a question is open, or has its room until something was moved."""
-    return now.open_question is not None and (classroom().answers != "shown" or not _is_asked(now))
-
-
 def open_question(now: Now, i: int, question: Question) -> None:
     """Show the control in which a question is answered, and the buttons that commit to it."""
     key = answer_key(now, i)

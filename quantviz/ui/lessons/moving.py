@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import streamlit as st
@@ -84,8 +83,6 @@ def show_hand_ruler(
     from quantviz.figures.ruler_data import ruler_of_cell, ruler_sentence
 
     shown = now.step.show - now.covered
-    if "curve" in now.step.show & now.covered and not classroom().projector:
-        st.html(Path(__file__).with_name("curve_room.css"))
     label = ""
     # Of sliders alone nothing is drawn on an axis.
     if not now.covered & _TOLD and why.cause != "left_out" and now.step.ruler != "slider":
@@ -103,6 +100,7 @@ def show_hand_ruler(
             larger,
             _mark(now),
             tuple(snap for each in now.step.questions if isinstance(each, Drag) for snap in each.snap),
+            curve_comes="curve" in now.step.show & now.covered and not classroom().projector,
         ),
     )
 

@@ -80,8 +80,7 @@ def show_page() -> None:
         if not classroom().projector:
             keep_place("lesson", lesson.title, st.query_params.to_dict(), step=place.step + 1)
     else:
-        with actions:
-            show_focus()
+        show_focus()
         _show_list(every)
     keep_in_browser()
 

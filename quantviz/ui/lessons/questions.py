@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import html
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -130,11 +129,6 @@ def ask_for_mark(question: Drag) -> None:
     with st.container(key="lesson_blind"):
         where = "axis" if question.marked_on == "axis" else "slider"
         st.markdown(say(f"lessons.mark_{where}"))
-
-
-def stand_above_the_picture() -> None:
-    """Place the question above the picture on a narrow screen, and a ruler that is moved above the panels."""
-    st.html(Path(__file__).with_name("asked_above.css"))
 
 
 def show_on_paper(question: Question, scenes: Scenes) -> None:

@@ -20,13 +20,12 @@ from quantviz.ui.components.choice import show_button
 from quantviz.ui.components.lesson_place import Place, go, go_on_from, show_focus
 from quantviz.ui.components.page_header import title_words
 from quantviz.ui.components.small_parts import show_python, show_words_with_terms, term
-from quantviz.ui.lessons.answering import show_questions, waits_for_answer
+from quantviz.ui.lessons.answering import show_questions
 from quantviz.ui.lessons.moving import scene_in_hand
 from quantviz.ui.lessons.now import ATTEMPTS, Now
 from quantviz.ui.lessons.picture import selected_cell, show_looks, show_picture, state_shown
 from quantviz.ui.lessons.progress import answers
 from quantviz.ui.lessons.projected import show_bottom, show_tell, show_top, show_words
-from quantviz.ui.lessons.questions import stand_above_the_picture
 from quantviz.ui.lessons.second_look import (
     due_now,
     number_of,
@@ -45,10 +44,6 @@ from quantviz.ui.shell.words import language, say, say_error
 _SCENES = "lesson_scenes"
 _LAB = "pages/lab/playground.py"
 _GOLF = "pages/learn/golf.py"
-#: Another step begins at its top; the script runs anew where its text is another.
-_TO_THE_TOP = (
-    """<script data-step="{step}">document.querySelector("[data-testid=stMain]")?.scrollTo(0, 0);</script>"""
-)
 
 
 def show_step(place: Place, lesson: Lesson, words: Any, actions: Any) -> None:
@@ -64,10 +59,6 @@ def show_step(place: Place, lesson: Lesson, words: Any, actions: Any) -> None:
     projector = classroom().projector
     if projector:
         st.html(Path(__file__).with_name("one_screen.css"))
-    # Before the picture, which would move for it; the container keeps the place of what follows.
-    with st.container(key="lesson_order"):
-        if waits_for_answer(now):
-            stand_above_the_picture()
     try:
         with st.container(key="lesson_step"):
             with st.container(key="lesson_words"):
@@ -84,6 +75,7 @@ def show_step(place: Place, lesson: Lesson, words: Any, actions: Any) -> None:
                     show_bottom(now)
                 else:
                     show_questions(now)
+            with st.container(key="lesson_below"):
                 _onward(now, said)
                 _below(now)
     except QuantVizError as error:
@@ -116,11 +108,8 @@ def _fill_header(now: Now, words: Any, actions: Any) -> None:
     )
     words.html(title_words(now.step.title, place, step=now.id), width="stretch")
     with actions:
-        st.html(
-            _TO_THE_TOP.format(step=f"{now.id}/{now.attempt}"), unsafe_allow_javascript=True, width="content"
-        )
-        show_focus()
         show_button(say("lessons.all"), "lesson_all", go, None)
+    show_focus(f"{now.id}/{now.attempt}")
 
 
 def _onward(now: Now, words: str = "") -> None:

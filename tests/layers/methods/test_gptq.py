@@ -143,6 +143,7 @@ def test_nan_is_refused_before_any_method(value):
         (None, "gptq", "method.no_weight_scheme"),
         ("int4_per_output", "gptq(groups=dynamic)", "method.dynamic_groups"),
         ("nvfp4", "gptq(groups=dynamic)", "method.dynamic_groups"),
+        ("nf4_64", "gptq(variant=last_scale)", "method.last_scale"),
     ],
 )
 def test_a_scheme_that_does_not_fit_is_refused(scheme, method, key):

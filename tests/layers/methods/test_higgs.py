@@ -65,3 +65,10 @@ def test_a_scale_is_a_float16_and_zeros_stay_zeros():
         found("higgs", w=W * 1e6)
     with pytest.raises(qv.QuantVizError, match="up to 8 bits"):
         found("higgs", "int16,symmetric,per_tensor,min_max,course")
+
+
+def test_a_codebook_of_its_own_counts_once():
+    # 16 values of 16 bits and one scale of 16 bits beside codes of 4 bits.
+    assert found("kmeans", "int4_per_tensor").effective_bits == pytest.approx(4 + (16 * 16 + 16) / W.numel())
+    # Fewer values than codes of 4 bits have: their bits are not taken off twice.
+    assert 1 <= found("kmeans", "int4_per_tensor", w=torch.zeros(32, 256)).effective_bits < 2

@@ -20,14 +20,13 @@ from quantviz.lab.controls import (
     with_granularity,
 )
 from quantviz.lab.state import LabState
-from quantviz.schemes.calibration import Given, ManualRange, Percentile
 from quantviz.schemes.recipes import current_recipe
 from quantviz.schemes.scheme import Scheme
 from quantviz.ui.components.hand_choices import ReachedSchemes, opened_list, show_choices
 from quantviz.ui.lab.bars.engine_controls import RULES, with_rule
 from quantviz.ui.lab.picture.tensor_panels import PANELS_KEY
 from quantviz.ui.lab.sidebar.nonfinite import NOTE, note_of
-from quantviz.ui.lab.sidebar.sidebar import range_words
+from quantviz.ui.lab.sidebar.sidebar import BY_HAND, range_lines, range_words
 from quantviz.ui.shell import session, undo, widgets
 from quantviz.ui.shell.classroom import locked, visible
 from quantviz.ui.shell.runs import fragment
@@ -61,6 +60,7 @@ def show_controls_at_hand(study: Study, state: LabState) -> None:
         lists,
         lambda scheme: _shown_under(scheme, state, shown),
         _numbers(state),
+        range_lines(state) if visible("range") else {},
     )
     show_choices(study, state.scheme, PANELS_KEY, reached)
 
@@ -68,7 +68,7 @@ def show_controls_at_hand(study: Study, state: LabState) -> None:
 def _numbers(state: LabState) -> dict[str, float]:
     """Return the numbers of the calibration by the names of their fields, where they can be typed."""
     calibration = state.scheme.calibration
-    if not isinstance(calibration, ManualRange | Given | Percentile):
+    if not isinstance(calibration, BY_HAND):
         return {}
     return dataclasses.asdict(calibration) if visible("range") and not locked("range") else {}
 

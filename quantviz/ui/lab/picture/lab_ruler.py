@@ -36,9 +36,12 @@ def show_lab_ruler(
     panels: PanelsData,
     curve: HandCurve | None,
     *,
+    tab: str,
     pays: bool = False,
 ) -> None:
-    """Show the ruler, with the error against the range on a `curve`; `pays`: with a dragged value's cost."""
+    """Show the ruler of a tab of the stage, with the error against the range on a `curve`; `pays`: with a
+    dragged value's cost.
+    """
     fixed = locked("scheme") or locked("range")
     label = "" if why.cause == "left_out" else _sentence(study, why)
     if study.of_file:  # a hand would draw codes from the values' range, not the file's
@@ -46,13 +49,13 @@ def show_lab_ruler(
     elif is_at_hand(study, state):
         baseline = {tile.key: tile.raw for tile in baseline_tiles(state)}
         hand.show_hand(
-            hand.HandRuler(study, state, PANELS_KEY, panels.stamp, label, curve, fixed, baseline),
+            hand.HandRuler(study, state, PANELS_KEY, panels.stamp, label, curve, fixed, baseline, tab),
             key=_HAND_KEY,
             on_release=errors.safely(_let_go),
             pays=pays,
         )
     elif hand.has_program(state.scheme) and why.cause != "left_out":
-        _show_far(hand.HandRuler(study, state, PANELS_KEY, panels.stamp, label, curve, fixed), why)
+        _show_far(hand.HandRuler(study, state, PANELS_KEY, panels.stamp, label, curve, fixed, tab=tab), why)
     else:
         show_cell_ruler(why, study, key="cell_ruler")
 

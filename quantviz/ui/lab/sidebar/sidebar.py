@@ -16,13 +16,14 @@ from quantviz.figures.arrangement import MOST_CELLS
 from quantviz.lab.controls import calibrations, with_calibration
 from quantviz.lab.scenarios import SCENARIOS, scenario_of
 from quantviz.lab.state import LabState, opening
-from quantviz.schemes.calibration import FLOAT32_EXACT_INTEGER
+from quantviz.schemes.calibration import FLOAT32_EXACT_INTEGER, Given, ManualRange, Percentile
 from quantviz.schemes.orientation import Orientation
 from quantviz.sources import SOURCES, AsMatrix, Builtin, Source
 from quantviz.sources.builtin import BUILTINS
 from quantviz.sources.hubs.hosts import hubs_offered
 from quantviz.sources.local import folder_offered
 from quantviz.tensors.views import View
+from quantviz.text import templates
 from quantviz.ui.components.choice import choose_among
 from quantviz.ui.components.classroom_signs import show_lock
 from quantviz.ui.components.page_header import show_language
@@ -45,6 +46,8 @@ _LONGEST_NAME = 80
 _RANDOM = tuple(name for name, source in SOURCES.items() if source.kind == "random")
 #: Kinds of tensors that lie in a file.
 _OF_FILES = ("file", "folder", "hub")
+#: Calibrations whose numbers can be set by hand.
+BY_HAND = (ManualRange, Given, Percentile)
 _COURSE = tuple(name for name in BUILTINS if name.startswith("course_"))
 
 
@@ -360,7 +363,16 @@ def _look(view: View) -> None:
 
 def range_words(state: LabState) -> str:
     """Return the range in one line, with the choice for NaN and Inf where there is one."""
-    chosen = calibration_words(state.scheme.calibration)
+    return _beside_nonfinite(calibration_words(state.scheme.calibration), state)
+
+
+def range_lines(state: LabState) -> dict[str, str]:
+    """Return the same line with its braces for each calibration whose numbers a hand sets, by its id."""
+    lines = {kind.id: templates(f"calibrations.{kind.id}", language())["line"] for kind in BY_HAND}
+    return {name: _beside_nonfinite(line, state) for name, line in lines.items()}
+
+
+def _beside_nonfinite(chosen: str, state: LabState) -> str:
     if not heeded(state):
         return chosen
     return say("nonfinite.beside", range=chosen, choice=say(f"nonfinite.{state.scheme.nonfinite}.name"))
