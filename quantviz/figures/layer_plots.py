@@ -120,7 +120,7 @@ def _channels_layout(order: Sequence[int], height: int, theme: Theme, title: str
     layout["bargap"] = 0 if count > 60 else 0.2
     layout["yaxis"] |= {
         # Below the bars there is room for the name of the lower ones; that of the upper ones stands above.
-        "range": [-1.25, 1.3],
+        "range": [-1.5, 1.3],
         "zeroline": True,
         "zerolinecolor": theme.muted,
         "showticklabels": False,

@@ -60,6 +60,8 @@ OFFERED_METHODS = (
 )
 #: Fields of the state that describe the layer in integers, by their names in a link.
 _OF_INTEGERS = MappingProxyType({"g": "engine", "f": "output_format", "r": "activation"})
+#: Parts of a link that mean nothing in another layer: places, and the ends of colours.
+_OF_LAYER = frozenset({"c", "j", "v", "z"})
 #: A longer link was not made by us.
 LONGEST = 4000
 #: Between two pairs in a link, and between the parts of one: no scheme's text has them.
@@ -320,11 +322,12 @@ def write_link(state: LayerState) -> dict[str, str]:
 
 
 def read_link(
-    params: Mapping[str, str], *, present: bool = True
+    params: Mapping[str, str], *, present: bool = True, own: Iterable[LayerSource] = ()
 ) -> tuple[LayerState, tuple[QuantVizError, ...]]:
     """Return the state of a link, and an error for each part of it that could not be used.
 
-    A layer of a file that is not there cannot be used, unless it need not be `present`.
+    A layer of a file that is not there cannot be used, unless it need not be `present`. One of uploads is
+    that of the same text form among the person's `own`, the newest first.
 
     >>> state = LayerState(BuiltInLayer("loud_weight"), PAIRS["w8a32"], 3, (1, 2), 0, "x")
     >>> read_link(write_link(state)) == (state, ())
@@ -337,16 +340,20 @@ def read_link(
         return state, (QuantVizError("link.too_long", longest=LONGEST),)
 
     def of_layer(state: LayerState, form: str) -> LayerState:
-        return state.of_layer(parse_layer(form, present=present))
+        kept = next((each for each in own if write_layer(each) == form), None)
+        return state.of_layer(kept or parse_layer(form, present=present))
 
     problems = []
+    left = set(params)
     for name, read in {"l": of_layer, **_READ}.items():
-        if name in params:
+        if name in left:
             try:
                 state = read(state, params[name])
             except QuantVizError as problem:
                 part = QuantVizError(f"link.names.layer_{name}")
                 problems.append(QuantVizError("link.part", part=part, reason=problem))
+                if name == "l":
+                    left -= _OF_LAYER
     return state.fitting(), tuple(problems)
 
 
@@ -357,7 +364,8 @@ def _read_arithmetic(state: LayerState, form: str, field: str) -> LayerState:
     from quantviz.layers.methods.chain import as_chain
 
     if field == "method":
-        return state.replace(method=str(as_chain(form)))
+        # In an address that a person typed, + is a space.
+        return state.replace(method=str(as_chain(form.replace(" ", "+"))))
     known = {"engine": INTEGER_ENGINES, "output_format": OUTPUT_FORMATS, "activation": ACTIVATIONS}
     return state.replace(**{field: _one_of(form, known[field])})
 

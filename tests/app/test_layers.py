@@ -367,7 +367,9 @@ def test_a_method_in_the_link_opens_its_picture_and_says_what_it_brings():
     said = percent(error.held_back).replace(" ", "\u00a0")
     assert any(said in each.value.replace("\\", "") for each in at.markdown)
     assert address(at)["m"] == "gptq"
-    assert any("The method GPTQ chose the codes" in each.value for each in at.caption)
+    captions = " ".join(each.value for each in at.caption)
+    assert "Rounds one column after the other" in captions
+    assert "The method GPTQ chose the codes" in captions
     at.button(key="layers_method_rank").click().run()
     ranked = healthy(at).dataframe[-1].value
     assert "GPTQ" in list(ranked["method"])

@@ -1,7 +1,9 @@
 """The page of layers in a real browser: the pointer in the multiplication, on a laptop and on a phone."""
 
 import pytest
+import torch
 from playwright.sync_api import expect
+from safetensors.torch import save_file
 
 from tests.helpers import ROOT
 from tests.helpers.browser import fingers, mouse, wait_idle
@@ -221,3 +223,39 @@ def test_long_work_of_a_method_shows_its_share_and_is_cancelled_while_another_pa
     page.locator(".st-key-layers_tab_cell").wait_for()
     assert working.count() == 0
     page.wait_for_function("!new URLSearchParams(location.search).has('m')")
+
+
+@pytest.mark.nightly
+def test_an_uploaded_layer_opens_from_the_popover_and_comes_back_by_the_browsers_buttons(
+    new_page, serve, tmp_path
+):
+    numbers = torch.arange(24.0).reshape(6, 4)
+    file = tmp_path / "own.safetensors"
+    save_file({"a_bias": numbers[0].clone(), "weight": numbers, "inputs": numbers - 9}, file)
+    page = new_page(1366, 625, theme="dark")
+    opened(page, serve(APP), "&lang=en")
+    page.locator(".st-key-layers_more button:visible").click()
+    for name in ("weight", "inputs"):
+        page.locator(f".st-key-layers_own_{name}").get_by_text("from a file", exact=True).click()
+        key = {"weight": "layers_own_weight_file", "inputs": "layers_own_file"}[name]
+        page.locator(f".st-key-{key} input[type=file]").set_input_files(file)
+        # The tensor that is called so is offered first.
+        chosen = page.locator(f".st-key-{key}_name input")
+        chosen.wait_for()
+        assert chosen.input_value().startswith(name)
+    # What is chosen in the popover is as light as on the page.
+    chosen = page.locator("[role=radio][aria-checked=true] p")
+    colors = chosen.evaluate_all("(all) => all.map((each) => getComputedStyle(each).color)")
+    assert len(colors) > 3
+    assert len(set(colors)) == 1
+    # Sizes follow from the files.
+    assert page.locator(".st-key-layers_own_tokens").count() == 0
+    page.locator(".st-key-layers_own_open button").click()
+    wait_for_parameter(page, "l", "layer(upload,upload)")
+    page.locator(".st-key-layers_own_open").wait_for(state="detached")
+    page.locator(".st-key-layers_tabs").get_by_text("Compare", exact=True).click()
+    wait_for_parameter(page, "t", "compare")
+    page.go_back()
+    page.locator(".st-key-layers_tab_cell").wait_for()
+    assert "own.safetensors" in page.locator("h1").inner_text()
+    assert page.locator("[data-testid=stAlert]").count() == 0

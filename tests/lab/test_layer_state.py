@@ -3,6 +3,7 @@
 import pytest
 
 from quantviz.lab.layer_moves import moved_layer
+from quantviz.lab.layer_sources import OwnLayer, write_layer
 from quantviz.lab.layer_state import (
     AS_IT_IS,
     COMPARED,
@@ -22,6 +23,7 @@ from quantviz.lab.layer_state import (
 )
 from quantviz.layers.built_in import BUILT_IN_LAYERS, BuiltInLayer
 from quantviz.layers.operands import scheme_of
+from quantviz.sources.upload import Upload
 
 BIG = BuiltInLayer("minilm_0_output")
 SMALL = BuiltInLayer("loud_input")
@@ -69,6 +71,11 @@ def test_a_part_that_cannot_be_used_is_named_and_the_rest_is_kept(part):
     assert (state.seed, state.shown) == ((7, "error") if name != "h" else (0, "x"))
 
 
+def test_a_chain_may_be_typed_into_the_address():
+    # Of "+" in an address a server makes a space.
+    assert read_link({"m": "rotation gptq"}) == (opening().replace(method="rotation+gptq"), ())
+
+
 def test_a_long_link_is_not_read():
     state, (problem,) = read_link({"y": "n" * (LONGEST + 1)})
     assert (state, problem.key) == (opening(), "link.too_long")
@@ -80,6 +87,17 @@ def test_places_outside_of_the_layer_are_dropped():
     )
     state, problems = read_link(link)
     assert (state.cell, state.channel, state.lines, problems) == (None, None, None, ())
+
+
+def test_a_link_of_uploads_opens_the_persons_own_layer_or_none_of_its_places():
+    own = OwnLayer(Upload("00", "w.npy", (5, 4)), Upload("01", "x.npy", (6, 4)))
+    link = {"l": write_layer(own), "w": "int4_per_row", "c": "2.1", "v": "0.4_0.2_0.3", "z": "9.0_1.0_1.0"}
+    found, problems = read_link(link, own=[BIG, own])
+    assert (found.source, found.cell, problems) == (own, (2, 1), ())
+    stranger, (problem,) = read_link(link, own=[BIG])
+    assert problem.key == "link.part"
+    assert stranger == opening().replace(pair=stranger.pair)
+    assert stranger.pair.weights == "int4_per_row"
 
 
 def test_another_pair_or_cell_chooses_the_product_anew():

@@ -11,7 +11,7 @@ from quantviz.lab.layer_sources import parse_layer, write_layer
 from quantviz.lab.layer_state import AS_IT_IS, INPUTS, PAIRS, WEIGHTS, LayerState, Pair, name_of_pair
 from quantviz.layers.built_in import BUILT_IN_LAYERS, BuiltInLayer
 from quantviz.ui.components.choice import choose_among, show_button
-from quantviz.ui.layers.own_layer import show_own_layer
+from quantviz.ui.layers.own_layer import MORE, show_own_layer
 from quantviz.ui.layers.state import can_turn, change_state, current_state, put_state, turn
 from quantviz.ui.layers.words import pair_names, scheme_name
 from quantviz.ui.shell import errors, widgets
@@ -66,9 +66,7 @@ def show_choices(state: LayerState) -> None:
                 change_state(pair=current_state().pair.with_side(side, form))
 
             _choose(side, names, present, take)
-        more = st.popover(
-            say("layers.more"), key="layers_more", help=say("layers.more_help"), on_change="rerun"
-        )
+        more = st.popover(say("layers.more"), key=MORE, help=say("layers.more_help"), on_change="rerun")
         # Once opened they stay, and with them an upload and a typed value.
         if more.open or st.session_state.get(_OPENED):
             st.session_state[_OPENED] = True

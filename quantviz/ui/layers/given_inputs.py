@@ -39,6 +39,8 @@ _WEIGHT_FILE = "layers_own_weight_file"
 _IMATRIX = "layers_own_imatrix"
 _CAPTURE = "layers_own_capture"
 _CAPTURE_FILE = "layers_own_capture_file"
+#: Words in the names of tensors that are offered first.
+_LIKELY = {_FILE: "input", _WEIGHT_FILE: "weight"}
 #: The parts of a captured layer, by the ends of their tensors' names.
 _PARTS = ("weight", "inputs", "bias")
 
@@ -70,7 +72,13 @@ def _show_text() -> None:
 
 def _show_file(key: str) -> None:
     """Show the upload of a file of any format in the widget `key`, and the choice of one of its tensors."""
-    uploaded = _choose_of_upload(key, lambda uploaded: tensors_in(uploaded)[0])
+
+    def likely_first(uploaded: Any) -> dict[str, str]:
+        found = tensors_in(uploaded)[0]
+        order = sorted(found, key=lambda name: _LIKELY[key] not in name.lower())
+        return {name: found[name] for name in order}
+
+    uploaded = _choose_of_upload(key, likely_first)
     name = st.session_state.get(f"{key}_name")
     if uploaded is not None and name is not None:
         show_dtype(uploaded, f"{key}_read_as", name, _nothing)

@@ -67,8 +67,10 @@ PICTURES: Mapping[str, Picture] = MappingProxyType(
 
 
 def show_method(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> None:
-    """Show the choice of a method, the sentence on what it brings, its picture, and the ranking."""
+    """Show the choice of a method, what it does and brings, its picture, and the ranking."""
     show_method_choice(state)
+    for method in seen.result.method.methods:
+        st.caption(plain(say(f"layers.methods.{method.id}.help")))
     show_sentence(_lesson(seen, state))
     for name in seen.result.trace:
         if name in PICTURES:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 import streamlit as st
@@ -22,12 +22,14 @@ from quantviz.ui.layers.given_inputs import (
     weight_in_file,
 )
 from quantviz.ui.layers.state import current_state, put_state, seen_layer
-from quantviz.ui.shell import session
-from quantviz.ui.shell.words import say, shape_text
+from quantviz.ui.shell import errors, session
+from quantviz.ui.shell.words import say, say_error, shape_text
 
 if TYPE_CHECKING:
     from quantviz.tensors.lazy import Stored
 
+#: The popover in which these choices stand.
+MORE = "layers_more"
 #: Multiplications of a layer that the page takes: about two seconds of one core.
 MOST_WORK = 2**29
 #: The weight that is the tensor open in the Lab.
@@ -38,7 +40,8 @@ _CAPTURE = "capture"
 #: Weights and inputs that can be drawn, by the ids of their sources.
 _WEIGHTS = ("normal", "student_t", "loud_channels")
 _INPUTS = ("normal", "loud_channels", "after_gelu")
-#: Sizes that the controls begin with, and the most that can be asked for.
+#: The sizes of a layer, the number that each control begins with, and the most that can be asked for.
+_SIZES = ("tokens", "channels", "outputs")
 _USUAL = 64
 _MOST = 1_000_000
 
@@ -54,9 +57,7 @@ def show_own_layer() -> None:
     weight = switch("layers_own_weight", say("layers.own.weight"), weights, look="visible")
     if weight == _CAPTURE:
         show_capture()
-        show_button(
-            say("layers.own.open"), "layers_own_open", lambda: _take(*captured_layer()), type="primary"
-        )
+        _show_open(lambda: _take(*captured_layer()))
         return
     if weight == _FILE:
         show_weight_file()
@@ -65,34 +66,27 @@ def show_own_layer() -> None:
     chosen = switch("layers_own_inputs", say("layers.own.inputs"), inputs, look="visible")
     if chosen in GIVEN:
         GIVEN[chosen].show()
-    show_button(
-        say("layers.own.open"),
-        "layers_own_open",
-        _open,
-        weight,
-        chosen,
-        _ask_sizes(weight, chosen),
-        type="primary",
-    )
+    sizes = _ask_sizes(weight, chosen)
+    _show_open(lambda: _open(weight, chosen, sizes))
+
+
+def _show_open(open_layer: Callable[[], None]) -> None:
+    """Show the button that opens the layer, and the errors above the page, which the choices may cover."""
+    show_button(say("layers.own.open"), "layers_own_open", open_layer, type="primary")
+    for problem in errors.page_errors():
+        st.warning(say_error(problem))
 
 
 def _ask_sizes(weight: str, inputs: str) -> dict[str, int]:
-    """Show the sizes of a layer, those that follow from W or X greyed out, and return them."""
+    """Show the sizes of a layer but for those that follow from W or X, and return them."""
     of_weight = {"channels", "outputs"} if weight in (_LAB, _FILE) else set()
     of_inputs = GIVEN[inputs].sizes if inputs in GIVEN else frozenset()
-    sizes = {}
+    sizes = dict.fromkeys(_SIZES, _USUAL)
     with st.container(key="layers_own_sizes", horizontal=True, gap="small"):
-        for name in ("tokens", "channels", "outputs"):
-            sizes[name] = int(
-                st.number_input(
-                    say(f"layers.own.{name}"),
-                    1,
-                    _MOST,
-                    _USUAL,
-                    key=f"layers_own_{name}",
-                    disabled=name in of_weight | of_inputs,
-                )
-            )
+        for name in _SIZES:
+            if name not in of_weight | of_inputs:
+                label = say(f"layers.own.{name}")
+                sizes[name] = int(st.number_input(label, 1, _MOST, _USUAL, key=f"layers_own_{name}"))
     return sizes
 
 
@@ -124,6 +118,8 @@ def _take(layer: OwnLayer, uploads: Mapping[Source, Stored]) -> None:
     # With NaN or Inf in it, it raises an error while the layer before is still open.
     seen_layer(new, method=NEAREST)
     put_state(new)
+    # Its choices lie over the layer.
+    st.session_state[MORE] = False
 
 
 def keep_layer(layer: OwnLayer, uploads: Mapping[Source, Stored]) -> None:

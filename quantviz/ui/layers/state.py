@@ -51,7 +51,12 @@ MOST_PIXELS = 112
 def current_state() -> LayerState:
     """Return the state; that of the address where this asks for another one."""
     if address.asks_anew() or _STATE not in st.session_state:
-        st.session_state[_STATE], st.session_state[_PROBLEMS] = read_link(st.query_params.to_dict())
+        present = st.session_state.get(_STATE)
+        steps = (*_steps(_FUTURE), *_steps(_PAST), *([present] if present else []))
+        # A link cannot carry an upload, but this session may have it.
+        own = [each.source for each in reversed(steps)]
+        params = st.query_params.to_dict()
+        st.session_state[_STATE], st.session_state[_PROBLEMS] = read_link(params, own=own)
     return cast(LayerState, st.session_state[_STATE])
 
 

@@ -11,7 +11,7 @@ import streamlit as st
 
 from quantviz.browser import read_script
 from quantviz.text import visible
-from quantviz.ui.shell.words import language, say
+from quantviz.ui.shell.words import language, say, theme
 
 #: The value of `<html lang>` for each language: "zh" alone leaves open which characters.
 _HTML_LANG: Mapping[str, str] = MappingProxyType({"zh": "zh-CN"})
@@ -34,6 +34,8 @@ def begin() -> None:
 def show_style() -> None:
     """Put `style.css` into the page: tighter, so that cause and effect fit on a laptop's screen."""
     st.html(Path(__file__).with_name("style.css"))
+    # Lists and popovers stand beside the app, which alone has the scheme of its theme.
+    st.html(f"<style>body {{ color-scheme: {theme().partition('_')[0]}; }}</style>")
 
 
 def run_scripts(page: str) -> None:
