@@ -4,11 +4,7 @@
 runs it for each session.
 """
 
-import os
 from typing import Literal
-
-# Before torch is imported: idle threads must not spin while other processes use the cores.
-os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 import streamlit as st
 from starlette.middleware import Middleware

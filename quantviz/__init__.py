@@ -12,8 +12,12 @@ Names are imported when first used, so that choosing a scheme does not import to
 `plot_quantization_errors` imports plotly.
 """
 
+import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+# Before torch is imported: idle threads must not spin while other processes use the cores.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 if TYPE_CHECKING:
     from quantviz.analysis.blame import Blame as Blame

@@ -11,7 +11,7 @@ import torch
 from quantviz.analysis.source_bounds import Atoms, best_levels
 from quantviz.door import public
 from quantviz.errors import QuantVizError
-from quantviz.quantization.quantizer import quantize
+from quantviz.quantization.quantizer import choose_qparams, quantize
 from quantviz.quantization.scale_search import column_weights
 from quantviz.schemes.calibration import Given
 from quantviz.schemes.formats import MOST_OWN_VALUES, own_codebook_id
@@ -95,6 +95,6 @@ def _weights(scales: torch.Tensor, importance: Any) -> torch.Tensor:
 def _magnitudes(values: torch.Tensor, scheme: Scheme) -> torch.Tensor:
     """Return the scale of each value's block under a codebook whose largest value is 1, float64."""
     unit = Scheme("codebook(-1.0,1.0)", granularity=scheme.granularity, nonfinite=scheme.nonfinite)
-    found = quantize(values, unit)
-    scales = expand(found.qparams.scale.to(torch.float64), found.layout, found.shape)
-    return scales.expand(values.shape)
+    shape = tuple(values.shape)
+    scales = choose_qparams(values, unit).scale.to(torch.float64)
+    return expand(scales, unit.layout(shape), shape).expand(shape)

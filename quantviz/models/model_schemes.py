@@ -80,6 +80,10 @@ class ModelSchemes(Picklable):
         if isinstance(self.own, Mapping):
             object.__setattr__(self, "own", tuple(self.own.items()))
         check_fields(self)
+        names = [name for name, _ in self.own]
+        for name in names:
+            if names.count(name) > 1:
+                raise QuantVizError("model.layer_twice", got=name)
         # A recipe's row is a character of the table, and a token of the cache.
         for name, operand in (("embedding", "weights"), ("keys", "inputs"), ("values", "inputs")):
             object.__setattr__(self, name, scheme_of(getattr(self, name), operand))

@@ -161,6 +161,8 @@ class _Run:
     network: Network
     cache: Cache
     watch: Watcher
+    #: The inputs that were rounded last, by their rounder: queries, keys and values may share them.
+    last: dict[Rounder, tuple[torch.Tensor, torch.Tensor]] = field(default_factory=dict)
 
     def logits(self, first: int, stream: torch.Tensor) -> torch.Tensor:
         for layer in range(first, self.network.sizes.layers):
@@ -189,7 +191,14 @@ class _Run:
     def linear(self, name: str, x: torch.Tensor) -> torch.Tensor:
         self.watch(name, x)
         weights = self.network.tensors
-        x = _rounded(self.network.inputs.get(name), x)
+        rounder = self.network.inputs.get(name)
+        if rounder is not None:
+            before, rounded = self.last.get(rounder, (None, x))
+            if before is not x:
+                rounded = _rounded(rounder, x)
+                self.last.clear()
+                self.last[rounder] = (x, rounded)
+            x = rounded
         return functional.linear(x, weights[f"{name}.weight"], weights.get(f"{name}.bias"))
 
     def norm(self, name: str, x: torch.Tensor) -> torch.Tensor:
@@ -206,15 +215,24 @@ class _Run:
 
     def kept(self, name: str, x: torch.Tensor) -> torch.Tensor:
         self.watch(name, x)
-        return self.cache.extended(name, _rounded(self.network.cached.get(name), x))
+        rounder = self.network.cached.get(name)
+        return self.cache.extended(name, x if rounder is None else _rounded(rounder, x))
 
     def heads(self, x: torch.Tensor) -> torch.Tensor:
         """Return (batch, heads, tokens, channels of one head)."""
         return torch.stack(x.chunk(self.network.sizes.heads, -1), 1)
 
 
-def _rounded(rounder: Rounder | None, x: torch.Tensor) -> torch.Tensor:
+def _rounded(rounder: Rounder, x: torch.Tensor) -> torch.Tensor:
     """Return values (batch, tokens, channels) rounded as one matrix of all tokens."""
-    if rounder is None:
-        return x
     return rounder(x.flatten(0, 1)).view_as(x)
+
+
+def inputs_name(name: str) -> str:
+    """Return the first of the linear layers that have the same inputs as one of them.
+
+    >>> inputs_name("model.layers.0.self_attn.v_proj"), inputs_name("lm_head")
+    ('model.layers.0.self_attn.q_proj', 'lm_head')
+    """
+    at, _, kind = name.rpartition(".")
+    return f"{at}.q_proj" if kind in ("k_proj", "v_proj") else name

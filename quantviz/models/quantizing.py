@@ -18,16 +18,16 @@ import torch
 from quantviz.evaluation.metric_formulas import bits_per_element
 from quantviz.layers.methods.applied import Applied, ChainWork, done_together
 from quantviz.layers.methods.chain import NEAREST, Chain, as_chain
-from quantviz.layers.methods.contract import Task
+from quantviz.layers.methods.contract import Basis, Task
 from quantviz.layers.methods.gptq import GPTQ
 from quantviz.layers.methods.llm_int8 import LLMInt8, in_half
+from quantviz.layers.methods.rotation import Rotation, Turned
 from quantviz.layers.operands import Operand, input_operand, weight_operand
 from quantviz.models.character_model import network_of, tokens_of
 from quantviz.models.model_schemes import LayerSchemes, ModelSchemes, check_names
-from quantviz.models.network import EMBEDDING, Network, Rounder, logits
+from quantviz.models.network import EMBEDDING, Network, Rounder, inputs_name, logits
 from quantviz.quantization.quantizer import (
     choose_qparams,
-    found_by_reference,
     quantize,
     quantize_in_ranges,
 )
@@ -155,7 +155,7 @@ def rounded_layer(model: str, name: str, schemes: LayerSchemes) -> Rounded:
         return _by_methods(model, (name,), schemes)[0]
     inputs = None
     if isinstance(schemes.inputs, Scheme):
-        inputs = rounder(schemes.inputs, watched_on_calibration(model)[name])
+        inputs = _shared_rounder(model, inputs_name(name), schemes.inputs)
     if not isinstance(schemes.weights, Scheme):
         return Rounded(name, schemes, weight, bias, inputs, torch.inf, STORED_BITS)
     found = quantize(weight, schemes.weights)
@@ -185,10 +185,10 @@ def _by_methods(model: str, names: tuple[str, ...], schemes: LayerSchemes) -> tu
         )
         used = torch.zeros(len(seen), dtype=torch.bool)
         chain = as_chain(schemes.method)
-        works.append(ChainWork(chain, sides, (weights, inputs), used, static=True, seed=0))
+        works.append(ChainWork(chain, sides, (weights, inputs), used, static=True, seed=0, traced=False))
     done = zip(names, works, done_together(works), strict=True)
     return tuple(
-        _rounded_by(work, name, schemes, (rounded, applied), tensors.get(f"{name}.bias"))
+        _rounded_by(model, work, name, schemes, (rounded, applied))
         for name, work, (rounded, _, applied) in done
     )
 
@@ -197,15 +197,12 @@ _kept_together = lru_cache(maxsize=_MOST_TOGETHER)(_by_methods)
 
 
 def _rounded_by(
-    work: ChainWork,
-    name: str,
-    schemes: LayerSchemes,
-    done: tuple[Operand, Applied],
-    bias: torch.Tensor | None,
+    model: str, work: ChainWork, name: str, schemes: LayerSchemes, done: tuple[Operand, Applied]
 ) -> Rounded:
     """Return a linear layer that a chain is done with: its weight, and the chain's other effects."""
     rounded, applied = done
     inputs = schemes.inputs
+    bias = network_of(model).tensors.get(f"{name}.bias")
     if applied.bias_change is not None:
         bias = applied.bias_change.to(torch.float32) + (0 if bias is None else bias)
     # A method may round to a codebook of its own.
@@ -215,17 +212,39 @@ def _rounded_by(
         schemes,
         rounded.quantized(slice(None)),
         bias,
-        _in_bases(work, inputs) if isinstance(inputs, Scheme) else None,
+        _input_rounder(model, name, work, inputs) if isinstance(inputs, Scheme) else None,
         torch.inf if rounded.sqnr_db is None else rounded.sqnr_db,
         bits + applied.extra_bits,
     )
 
 
-def _in_bases(work: ChainWork, inputs: Scheme) -> Rounder:
-    """Return the rounding of inputs in the basis of a chain, taken back to their own."""
-    nearest = _without_loud(work.chain, work.task) or rounder(inputs, work.task.x.to(torch.float32))
+def _input_rounder(model: str, name: str, work: ChainWork, inputs: Scheme) -> Rounder:
+    """Return the rounding of a layer's inputs in the basis of a chain, taken back to their own."""
+    loud = _without_loud(work.chain, work.task)
+    rotations = tuple(each for each in work.chain.bases if isinstance(each, Rotation))
+    if loud is None and len(rotations) == len(work.bases):
+        return _shared_rounder(model, inputs_name(name), inputs, rotations)
     # The work itself is not kept: it holds the layer's inputs.
-    bases = tuple(work.bases)
+    return _in_bases(tuple(work.bases), loud or rounder(inputs, work.task.x.to(torch.float32)))
+
+
+@lru_cache(maxsize=_MOST_LAYERS)
+def _shared_rounder(model: str, name: str, scheme: Scheme, rotations: tuple[Rotation, ...] = ()) -> Rounder:
+    """Return the rounding of the inputs of a layer, which may be those of several, after some rotations,
+    which do not depend on the layer.
+    """
+    seen = watched_on_calibration(model)[name]
+    if not rotations:
+        return rounder(scheme, seen)
+    bases = tuple(Turned(each, seen.shape[1]) for each in rotations)
+    changed = seen.to(torch.float64)
+    for basis in bases:
+        changed = basis.of_inputs(changed)
+    return _in_bases(bases, rounder(scheme, changed.to(torch.float32)))
+
+
+def _in_bases(bases: tuple[Basis, ...], nearest: Rounder) -> Rounder:
+    """Return a rounding in some bases, taken back to the inputs' own."""
 
     def rounded(x: torch.Tensor) -> torch.Tensor:
         changed = x.to(torch.float64)
@@ -262,9 +281,9 @@ def rounder(scheme: Scheme, seen: torch.Tensor) -> Rounder:
     shape = (len(seen), seen.shape[1])
     layout = scheme.layout(shape)
     if layout.view_shape != shape or layout.grid_shape[0] != 1:
-        return lambda x: quantize_in_ranges(x, scheme, found_by_reference(x, scheme)).x_hat
+        return lambda x: quantize(x, scheme).x_hat
     chosen = choose_qparams(seen, scheme)
-    return lambda x: quantize(x, scheme, qparams=chosen).x_hat
+    return lambda x: quantize_in_ranges(x, scheme, chosen).x_hat
 
 
 def _cached(model: str, schemes: ModelSchemes, layers: int) -> dict[str, Rounder]:

@@ -18,7 +18,7 @@ _NUMBERS = {character: number for number, character in enumerate(CHARACTERS)}
 #: Scores are divided by this before a character is drawn: below 1 likely ones become likelier.
 TEMPERATURE = 0.7
 #: Characters that are guessed at a time.
-_AHEAD = 12
+_AHEAD = 8
 
 
 def plain(text: str) -> str:

@@ -75,10 +75,15 @@ def _by_additions(x: torch.Tensor, out: torch.Tensor, outer: torch.Tensor, block
     """Write the transform of flat values to `out`."""
     size = block // len(outer)
     values = viewed(x, (-1, len(outer), size)) / math.sqrt(block)
+    # New memory takes longer than the sums: the values go to and fro between two tensors.
+    other = torch.empty_like(values)
     half = 1
     while half < size:
         pairs = viewed(values, (-1, 2, half))
-        values = torch.stack((pairs[:, 0] + pairs[:, 1], pairs[:, 0] - pairs[:, 1]), 1)
+        mixed = viewed(other, (-1, 2, half))
+        torch.add(pairs[:, 0], pairs[:, 1], out=mixed[:, 0])
+        torch.sub(pairs[:, 0], pairs[:, 1], out=mixed[:, 1])
+        values, other = other, values
         half *= 2
     if len(outer) > 1:
         values = outer.T @ viewed(values, (-1, len(outer), size))

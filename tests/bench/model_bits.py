@@ -24,6 +24,7 @@ import sys
 import time
 from collections.abc import Sequence
 
+import torch
 from streamlit.proto.WidgetStates_pb2 import WidgetState
 
 from quantviz.models.model_schemes import LayerSchemes, scheme_of_bits
@@ -76,10 +77,14 @@ def queries(own: bool) -> list[str]:
 
 def changes() -> bool:
     """Print the seconds of a change to each method, and return whether one takes longer than the bar."""
+    # As on the server.
+    torch.set_num_threads(1)
     slowest = 0.0
     for model in RUNNING.values():
-        # What the original writes, and what it is calibrated on, is there.
-        assert run(model, LayerSchemes(scheme_of_bits(4), "int8_per_row", "gptq")).written
+        # What the original writes, its loss, and what it is calibrated on, is there.
+        before = run(model, LayerSchemes(scheme_of_bits(4), "int8_per_row", "gptq"))
+        assert before.written
+        assert before.kl
         for method, inputs in itertools.product(METHODS, INPUTS.values()):
             start = time.process_time()
             found = run(model, LayerSchemes(scheme_of_bits(3), inputs, method))

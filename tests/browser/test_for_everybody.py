@@ -155,3 +155,25 @@ def test_every_page_is_for_everybody_and_stands_still(new_page, url, shot, width
                 shot(page, f"{name}_{state}_{width}_{theme}")
                 is_for_everybody(page, name, state, width, theme)
             has_one_look(page, name)
+
+
+#: Widths beside the usual ones at which a page is also loaded, and its languages.
+AT_REST = sample_of(itertools.product(PAGES, (820, 1366, 1920), ("en", "zh")), 4)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("sidebar", ["open", "closed before"])
+def test_a_page_stands_still_while_it_is_loaded(new_page, url, sidebar):
+    page = new_page(1366, 625)
+    page.add_init_script(NOTE_SHIFTS)
+    if sidebar == "closed before":
+        page.goto(f"{url}{address('lessons', 'en')}")
+        shown(page)
+        page.locator("[data-testid=stSidebarHeader]").hover()
+        page.locator("[data-testid=stSidebarCollapseButton] button").click()
+        page.wait_for_selector("[data-testid=stSidebar][data-collapsed=true]", state="attached")
+    for name, width, language in AT_REST:
+        page.set_viewport_size({"width": width, "height": 1000})
+        page.goto(f"{url}{address(name, language)}")
+        shown(page)
+        stands_still(page, name, width, language)

@@ -1,5 +1,6 @@
 """A model under schemes: text, loss, KL divergence, layers and cache."""
 
+import dataclasses
 import math
 import pickle
 
@@ -135,6 +136,8 @@ def test_a_text_written_with_a_rounded_cache_is_that_of_one_pass():
     # Guesses save passes and change nothing, whether they are right or wrong.
     for other in (written(network_of(TWIN), "import os\n", 24), "~" * 24):
         assert written(network, "import os\n", 24, like=(network_of(TWIN), other)) == text
+    cheap = dataclasses.replace(network, inputs={}, cached={})
+    assert written(network, "import os\n", 24, like=(cheap, "~" * 24)) == text
 
 
 def test_a_scale_that_tokens_share_is_chosen_ahead():
@@ -143,6 +146,49 @@ def test_a_scale_that_tokens_share_is_chosen_ahead():
     assert per_tensor(torch.tensor([[70.0, 0.6]])).tolist() == [[7.0, 1.0]]
     per_token = rounder(qv.Scheme("int4", granularity=qv.PerChannel(0)), seen)
     assert per_token(torch.tensor([[70.0, 0.6]])).tolist() == [[70.0, 0.0]]
+
+
+@pytest.mark.parametrize(("method", "together"), [("nearest", 1), ("rotation", 1), ("smoothquant", 3)])
+def test_queries_keys_and_values_round_the_inputs_that_they_share_once(method, together):
+    network = quantized_network(
+        TWIN, ModelSchemes(LayerSchemes("int8_per_row", "int8_per_tensor", method))
+    ).network
+    tokens = tokens_of("held_back")[:1, :9]
+    calls = []
+
+    def counted(rounder):
+        def rounded(x):
+            calls.append(x.shape)
+            return rounder(x)
+
+        return rounded
+
+    own = {rounder: counted(rounder) for rounder in network.inputs.values()}
+    inputs = {name: own[rounder] for name, rounder in network.inputs.items()}
+    apart = {name: counted(rounder) for name, rounder in network.inputs.items()}
+    shared = logits(dataclasses.replace(network, inputs=inputs), tokens)
+    assert len(calls) == network.sizes.layers * (together + 3)
+    # Each with a rounder of its own: the same numbers, more often.
+    torch.testing.assert_close(
+        logits(dataclasses.replace(network, inputs=apart), tokens), shared, rtol=0, atol=0
+    )
+    assert len(calls) == network.sizes.layers * (together + 3 + 6)
+
+
+@pytest.mark.parametrize("recipe", ["q4_k", "iq4_xs", "tq2_0"])
+@pytest.mark.parametrize("side", ["weights", "inputs", "keys", "values"])
+def test_blocks_wider_than_a_layer_are_refused_by_a_sentence(recipe, side):
+    of_layers = side in ("weights", "inputs")
+    schemes = ModelSchemes(LayerSchemes(**{side: recipe})) if of_layers else ModelSchemes(**{side: recipe})
+    with pytest.raises(qv.QuantVizError, match="256"):
+        _ = qv.run(CHARACTER, schemes, "def f(x):\n    return x\n").loss
+
+
+def test_a_layer_that_is_named_twice_is_refused():
+    twice = (("lm_head", LayerSchemes("int8_per_row")), ("lm_head", LayerSchemes("int4_per_row")))
+    with pytest.raises(qv.QuantVizError) as caught:
+        ModelSchemes(own=twice)
+    assert caught.value.key == "model.layer_twice"
 
 
 def test_words_and_values():

@@ -71,7 +71,9 @@ class ChainWork:
         held_back: torch.Tensor,
         static: bool,
         seed: int,
+        traced: bool = True,
     ) -> None:
+        """`traced` is as `Task` has it: without it the inputs stay as they are, and there are no traces."""
         weight, inputs = sides
         for side, scheme in zip(sides, schemes, strict=True):
             for problem in () if scheme is None else scheme.problems(side.shape):
@@ -90,7 +92,7 @@ class ChainWork:
         w = read_whole(values).to(torch.float64)
         self._x = inputs.values(slice(None)).to(torch.float64)
         #: The layer in the basis of `bases`.
-        self.task = Task(w, self._x[~held_back], weights, activations, seed)
+        self.task = Task(w, self._x[~held_back], weights, activations, seed, traced)
         self.bases: list[Basis] = []
         self._traces: dict[str, Any] = {}
         self._bits = 0.0
@@ -130,7 +132,8 @@ class ChainWork:
         if rounded is not None and rounded.inputs is not None:
             return None, rounded.inputs(self._x)
         scheme = self.task.inputs
-        if scheme is None:
+        # Without a picture only a correction asks for the inputs after rounding.
+        if scheme is None or not (self.task.traced or self.chain.corrections):
             return None, self._x
         own = self._sides[1].stored
         stored = InMemory(self._x.to(torch.float32), dtype="float32" if self.bases else own.dtype)

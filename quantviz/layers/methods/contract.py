@@ -11,6 +11,7 @@ Each asks the reference for every rounding to the grid: `quantize`, `choose_qpar
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
@@ -49,6 +50,8 @@ class Task:
     inputs: Scheme | None
     #: Draws the random numbers of a method that has some.
     seed: int = 0
+    #: Whether the numbers for a method's picture are wanted, besides its result.
+    traced: bool = True
 
     @property
     def shape(self) -> Shape:
@@ -89,7 +92,7 @@ class Task:
 
     def in_basis(self, basis: Basis) -> Task:
         """Return the task in another basis."""
-        return Task(basis.of_weights(self.w), basis.of_inputs(self.x), self.weights, self.inputs, self.seed)
+        return dataclasses.replace(self, w=basis.of_weights(self.w), x=basis.of_inputs(self.x))
 
     def output_error(self, w_hat: torch.Tensor) -> float:
         """Return ‖(Ŵ − W)Xᵀ‖² / ‖WXᵀ‖² on the tokens that may be used, as `relative` does."""
@@ -125,13 +128,21 @@ def squared_outputs(w: torch.Tensor, hessian: torch.Tensor) -> torch.Tensor:
     return ((w @ hessian) * w).sum(1)
 
 
-def as_quantized(w: torch.Tensor, scheme: Scheme) -> torch.Tensor:
+def as_quantized(w: torch.Tensor, scheme: Scheme, *, known: bool = False) -> torch.Tensor:
     """Return weights as the reference quantizes them: float32, rounded to half precision if the scheme does.
+
+    Args:
+        w: The weights.
+        scheme: The scheme.
+        known: Whether they were made of finite ones: looking for NaN takes longer than to round them.
 
     >>> as_quantized(torch.tensor([1 / 3], dtype=torch.float64), Scheme("int8")).dtype
     torch.float32
     """
-    return as_input(w.to(torch.float32), scheme.nonfinite, rounded_to(scheme))[0]
+    half = rounded_to(scheme)
+    if known and half is None:
+        return w.to(torch.float32)
+    return as_input(w.to(torch.float32), scheme.nonfinite, half)[0]
 
 
 # ---- what each stage returns --------------------------------------------------------------------------

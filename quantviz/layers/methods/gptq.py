@@ -127,7 +127,7 @@ class GPTQ(RoundingMethod):
         task = begun.task
         channels = begun.channels
         trace = None
-        if len(channels) <= EXACT:
+        if task.traced and len(channels) <= EXACT:
             nearest = task.nearest.x_hat[:, channels].to(torch.float64)
             # A copy of a large H takes as long as many columns.
             plain = task.hessian if self.order == "natural" else task.hessian[channels][:, channels]

@@ -124,7 +124,7 @@ class KMeans(RoundingMethod):
     def round(self, task: Task) -> Rounded:
         importance = task.x.square().mean(0) if self.weighting == "activation" else None
         result = quantize(task.values, fit_codebook(task.values, task.scheme, importance=importance))
-        return Rounded(result, _codebook_trace(task, result))
+        return Rounded(result, _codebook_trace(task, result) if task.traced else None)
 
 
 def _codebook_trace(task: Task, result: QuantResult) -> CodebookTrace:

@@ -91,6 +91,8 @@ class Rotation(BasisMethod):
     def basis(self, task: Task) -> Turned:
         inputs = task.w.shape[1]
         turned = Turned(self, inputs)
+        if not task.traced:
+            return turned
         before = task.w, task.x
         after = turned.of_weights(task.w), turned.of_inputs(task.x)
         spreads = [(Spread.of(one), Spread.of(other)) for one, other in zip(before, after, strict=True)]

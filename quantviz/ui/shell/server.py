@@ -31,6 +31,17 @@ _OPEN = "/dev/fd"
 _OTHER_FORMS = (b"accept-encoding", b"if-none-match", b"if-modified-since")
 #: Headers of a page that no longer fit once it has its style.
 _OF_THE_FILE = (b"content-length", b"etag", b"last-modified")
+#: Notes before anything is shown what gives it other places: Chinese, and a sidebar that was closed in an
+#: earlier visit, which Streamlit keeps.
+_NOTED = """<script>{
+  const page = document.documentElement;
+  const lang = new URLSearchParams(location.search).get("lang") ?? navigator.language;
+  if (lang.startsWith("zh")) page.lang = "zh-CN";
+  const isFolded = ([name, kept]) => name.startsWith("stSidebarCollapsed") && kept === "true";
+  try {
+    if (Object.entries(localStorage).some(isFolded)) page.dataset.qvFolded = "";
+  } catch {}
+}</script>"""
 #: The element in which Streamlit shows a page.
 _ROOT = b'<div id="root">'
 #: For an app whose pages have no style sheets of their own.
@@ -175,7 +186,7 @@ def first_style(page: str, sheets: Mapping[str, tuple[str, ...]] = NO_SHEETS) ->
     True
     """
     room = "" if page in ("", "home") else _sheet("shell/sidebar_room.css")
-    every = f"<style>{_sheet('shell/style.css')}{_sheet('shell/waiting.css')}{room}</style>"
+    every = f"{_NOTED}<style>{_sheet('shell/style.css')}{_sheet('shell/waiting.css')}{room}</style>"
     own = "".join(_sheet(name) for name in sheets.get(page, ()))
     return every + (f'<style id="qv-first" data-page="{page}">{own}</style>' if own else "")
 
