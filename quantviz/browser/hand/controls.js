@@ -29,7 +29,7 @@ export function learnControls({ setting, schemes, texts, ...controls }, send) {
   goOnFromKey();
 }
 
-// The server's answer puts another button in the place of one that a key has pressed: the focus goes on there.
+// The server's answer puts another button in the place of one that a key has pressed, which gets the focus.
 function goOnFromKey() {
   const { keyed } = SHARED;
   SHARED.keyed = null;
