@@ -1,12 +1,14 @@
 """The page of a model that runs through AppTest: what it says is what a run gives."""
 
 import pytest
+import streamlit as st
 
 import quantviz as qv
 from quantviz.figures.numbers import short_number
 from quantviz.lab.layer_state import read_link, write_link
 from quantviz.models.model_schemes import LayerSchemes, scheme_of_bits
 from quantviz.models.salient_channels import salient_costs
+from quantviz.ui.checkpoints import model_room
 from quantviz.ui.checkpoints.model_layers import state_of_layer
 from quantviz.ui.checkpoints.model_state import METHODS, ModelState, model_address
 from tests.helpers import session
@@ -31,6 +33,21 @@ def test_the_page_says_what_a_run_gives():
     at.select_slider(key="models_bits").set_value(16).run()
     healthy(at)
     assert {"bits": "16", "part": "depth"}.items() <= address(at).items()
+
+
+def test_the_address_has_the_choices_before_the_run_is_done(monkeypatch):
+    seen = []
+    whole = model_room.ran
+
+    def noted(model, state):
+        seen.append(st.query_params.to_dict())
+        return whole(model, state)
+
+    monkeypatch.setattr(model_room, "ran", noted)
+    at = session.opened(PAGE, f="model:character_twin", bits="3", part="attention", lang="en")
+    at.select_slider(key="models_bits").set_value(16).run()
+    healthy(at)
+    assert [each["bits"] for each in seen] == ["3", "16"]
 
 
 @pytest.mark.nightly
