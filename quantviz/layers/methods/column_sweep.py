@@ -11,7 +11,6 @@ import torch
 from quantviz.budget import Progress
 from quantviz.layers.methods.contract import as_quantized
 from quantviz.quantization.cells import quantize_with
-from quantviz.quantization.input_dtype import rounded_to
 from quantviz.quantization.operations import NamedTensors
 from quantviz.schemes.scheme import Scheme
 from quantviz.streaming.threads import runs_between
@@ -156,10 +155,8 @@ def _rounded(asked: Sequence[_Asked], scheme: Scheme) -> Iterator[_Answer]:
         joined = next(_rounded([(torch.cat([column for column, _ in asked]), cells)], scheme))
         yield from zip(*(torch.split(each, counts) for each in joined), strict=True)
         return
-    # Looking for NaN in every column takes longer than rounding it: here all come from finite ones.
-    plain = rounded_to(scheme) is None
     for column, cells in asked:
-        values = (column.float() if plain else as_quantized(column, scheme)).unsqueeze(1)
+        values = as_quantized(column, scheme, known=True).unsqueeze(1)
         q, x_hat, _, clipped = quantize_with(values, scheme, cells)
         yield q[:, 0], x_hat[:, 0], clipped[:, 0]
 

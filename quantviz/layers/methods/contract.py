@@ -128,13 +128,21 @@ def squared_outputs(w: torch.Tensor, hessian: torch.Tensor) -> torch.Tensor:
     return ((w @ hessian) * w).sum(1)
 
 
-def as_quantized(w: torch.Tensor, scheme: Scheme) -> torch.Tensor:
+def as_quantized(w: torch.Tensor, scheme: Scheme, *, known: bool = False) -> torch.Tensor:
     """Return weights as the reference quantizes them: float32, rounded to half precision if the scheme does.
+
+    Args:
+        w: The weights.
+        scheme: The scheme.
+        known: Whether they were made of finite ones: looking for NaN takes longer than to round them.
 
     >>> as_quantized(torch.tensor([1 / 3], dtype=torch.float64), Scheme("int8")).dtype
     torch.float32
     """
-    return as_input(w.to(torch.float32), scheme.nonfinite, rounded_to(scheme))[0]
+    half = rounded_to(scheme)
+    if known and half is None:
+        return w.to(torch.float32)
+    return as_input(w.to(torch.float32), scheme.nonfinite, half)[0]
 
 
 # ---- what each stage returns --------------------------------------------------------------------------

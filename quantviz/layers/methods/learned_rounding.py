@@ -149,7 +149,9 @@ class AdaRound(_Learned):
                 found.meet(step, result, times_hessian(result.error), torch.minimum(h, 1 - h).mean())
             slope = times_hessian(torch.addcmul(change, gap, h)).mul_(gap).mul_(2 / whole)
             slope += self._slope(h, step)
-            slope *= (sigmoid - sigmoid.square()).mul_(_STRETCH).mul_((h > 0) & (h < 1))
+            slope *= (sigmoid - sigmoid.square()).mul_(_STRETCH)
+            # Where h is cut off at 0 or 1 its slope is 0.
+            slope = torch.ops.aten.hardtanh_backward(slope, h, 0.0, 1.0)
             v = v.sub_(_adam(slope, moments, step), alpha=self.rate)
         return found.rounded()
 
@@ -160,7 +162,7 @@ class AdaRound(_Learned):
             return 0.0
         beta = _BETA[0] + (_BETA[1] - _BETA[0]) * done
         far = 2 * h - 1
-        return -self.penalty / h.numel() * beta * 2 * far.sign() * far.abs() ** (beta - 1)
+        return far.abs().pow_(beta - 1).copysign_(far).mul_(-self.penalty / h.numel() * beta * 2)
 
 
 def _product_with_hessian(task: Task) -> Callable[[torch.Tensor], torch.Tensor]:
@@ -217,7 +219,7 @@ class SignRound(_Learned):
             inside = ~result.clipped
             rate = (1 - (step - 1) / self.steps) / self.steps
             # The rounding itself counts as having slope 1, and the sum of a block's slopes is its scale's.
-            v = (v - rate * torch.sign(slope * scale * inside)).clamp(-0.5, 0.5)
+            v.sub_((slope * scale).mul_(inside).sign_(), alpha=rate).clamp_(-0.5, 0.5)
             if self.ranges:
                 of_scale = slope * torch.where(inside, result.error, result.x_hat) / scale
                 factor = (factor - rate * torch.sign(blocks.block_sums(of_scale, start.layout))).clamp(0.5, 1)
@@ -240,7 +242,7 @@ def moved_rounding(start: QuantResult, v: torch.Tensor, factor: torch.Tensor) ->
     cells = {
         name: blocks.expand(grid, start.layout, start.shape) for name, grid in block_values(params).items()
     }
-    values = as_quantized(start.x + v * cells["scale"].to(torch.float32), scheme)
+    values = as_quantized(start.x + v * cells["scale"].to(torch.float32), scheme, known=True)
     cells |= cell_index(scheme, start.shape)
     q, x_hat, _, clipped = quantize_with(values, scheme, cells)
     return dataclasses.replace(
