@@ -8,9 +8,10 @@ from quantviz.figures.numbers import short_number
 from quantviz.lab.layer_state import read_link, write_link
 from quantviz.models.model_schemes import LayerSchemes, scheme_of_bits
 from quantviz.models.salient_channels import salient_costs
-from quantviz.ui.checkpoints import model_room
+from quantviz.ui.checkpoints import model_room, model_state
 from quantviz.ui.checkpoints.model_layers import state_of_layer
 from quantviz.ui.checkpoints.model_state import METHODS, ModelState, model_address
+from quantviz.ui.lessons.page import STATES
 from tests.helpers import session
 from tests.helpers.session import address, chart, healthy
 
@@ -74,6 +75,17 @@ def test_a_state_is_its_address():
     state = ModelState(2, "g32", METHODS[-1], "int8_token", "int4", "rel_out", "mix", 3, 1)
     assert len(model_address(state)) == 9
     assert model_address(ModelState()) == {}
+
+
+def test_the_states_that_the_lessons_lead_to_are_addresses_of_their_pages():
+    for page, parameters in STATES.values():
+        if page == PAGE:
+            state, wrong = model_state.opening(parameters)
+            assert {"f": parameters["f"], **model_address(state)} == parameters
+        else:
+            state, wrong = read_link(parameters)
+            assert write_link(state)["t"] == parameters["t"]
+        assert not wrong
 
 
 @pytest.mark.parametrize("bits", [16, 4, 3])
