@@ -22,6 +22,7 @@ from quantviz.ui.shell.server import Announced, ProbeAnswers, Styled, starting
 from quantviz.ui.shell.session import arrive, leave
 from quantviz.ui.shell.startup import forget_ended_sessions, turns
 from quantviz.ui.shell.streamlit_private import (
+    forget_parts_left_behind,
     is_asked_for,
     look_up_own_value,
     read_what_widgets_say,
@@ -98,6 +99,7 @@ def show_page() -> None:
         page.run()
         frames().end()
         leave()
+    forget_parts_left_behind()
 
 
 if __name__ == "__main__":

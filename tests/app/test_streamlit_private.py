@@ -12,7 +12,11 @@ import pytest
 import streamlit
 from streamlit.runtime.memory_session_storage import MemorySessionStorage
 from streamlit.runtime.pages_manager import PagesManager
-from streamlit.runtime.scriptrunner_utils.script_requests import RerunData, ScriptRequests
+from streamlit.runtime.scriptrunner_utils.script_requests import (
+    RerunData,
+    ScriptRequests,
+    ScriptRequestType,
+)
 from streamlit.runtime.session_manager import SessionManager
 from streamlit.runtime.state import SafeSessionState
 from streamlit.runtime.websocket_session_manager import WebsocketSessionManager
@@ -215,3 +219,56 @@ def test_long_work_of_a_part_ends_where_the_part_is_asked_to_run_again(monkeypat
     monkeypatch.setattr(streamlit_private, "get_script_run_ctx", lambda **_: context)
     streamlit_private.end_if_asked()
     assert [answer is not None for answer in answers] == [ends]
+
+
+@pytest.mark.parametrize(
+    ("asked", "kept"),
+    [
+        ([{"fragment_id": "left"}], None),
+        ([{"fragment_id": "here"}], ["here"]),
+        ([{"fragment_id": "left"}, {"fragment_id": "here"}], ["here"]),
+        # The whole page is to run again.
+        ([{"fragment_id": "left"}, {}], []),
+    ],
+)
+def test_a_part_of_a_page_that_was_left_does_not_run(monkeypatch, asked, kept):
+    """It asked before the next page had come to its end: of that nothing was shown."""
+    requests = ScriptRequests()
+    for each in asked:
+        requests.request_rerun(RerunData(**each))
+    here = SimpleNamespace(snapshot=lambda: {"here"})
+    context = SimpleNamespace(shared=SimpleNamespace(new_fragment_ids=here), script_requests=requests)
+    monkeypatch.setattr(streamlit_private, "get_script_run_ctx", lambda **_: context)
+    streamlit_private.forget_parts_left_behind()
+    answer = requests.on_scriptrunner_ready()
+    if kept is None:
+        assert answer.type is ScriptRequestType.STOP
+    else:
+        assert answer.rerun_data.fragment_id_queue == kept
+
+
+def page_of_one_part():
+    import streamlit as st
+    from streamlit.runtime.scriptrunner import get_script_run_ctx
+    from streamlit.runtime.scriptrunner_utils.script_requests import RerunData
+
+    from quantviz.ui.shell.streamlit_private import forget_parts_left_behind
+
+    @st.fragment
+    def part():
+        st.text("part")
+
+    part()
+    context = get_script_run_ctx()
+    if "asked" not in st.session_state:
+        st.session_state["asked"] = True
+        for name in (*context.shared.new_fragment_ids.snapshot(), "left"):
+            context.script_requests.request_rerun(RerunData(fragment_id=name))
+        forget_parts_left_behind()
+        st.session_state["waits"] = len(context.script_requests._rerun_data.fragment_id_queue)
+
+
+def test_a_part_of_the_page_itself_runs():
+    at = AppTest.from_function(page_of_one_part).run()
+    assert not at.exception
+    assert at.session_state["waits"] == 1

@@ -8,10 +8,11 @@ the treatment of NaN in a tensor that has one. Below 600 px bits are changed by 
 rest of the scheme on the sheet of all settings, and what the sidebar has in the sidebar, which lies over the
 page. After each frame was painted, its panels' values, the numbers with their second lines, the sentence, the
 frame of the selected cell, the ruler's comb, and the range and the note on NaN in words are read from what
-was drawn. Prints for each change the milliseconds from the press to the first frame that shows
-something else; the stages, which are the different frames that follow, one where all changes at once; the
-frames without a picture, and those in which a panel lacks its digits; and by how many pixels a part of the
-page moved up or down on the way. Then each stage with its parts.
+was drawn; a sentence and a ruler that are dimmed until all of their tab is there are not shown yet. Prints
+for each change the milliseconds from the press to the first frame that shows something else; the stages,
+which are the different frames that follow, one where all changes at once; the frames without a picture, and
+those in which a panel lacks its digits; and by how many pixels a part of the page moved up or down on the
+way. Then each stage with its parts.
 
 With `--film`, pictures of the browser's frames are saved in a folder for each change.
 """

@@ -119,6 +119,14 @@ WAITING_FOR_ITS_SENTENCE = """async () => {
 }"""
 
 
+LINK_AND_MESSAGE = """() => {
+  const { bridges, controls } = window.__quantviz;
+  document.querySelector("[data-testid=stSidebarNavLink][href*=bugs]").click();
+  controls.send("opened", "format");
+  setTimeout(() => bridges.get("panels").keep("width", 700));
+}"""
+
+
 class HeldServer:
     """The server's messages to a page, which can be held back for a while."""
 
@@ -203,6 +211,13 @@ def test_the_server_answers_what_the_browser_has_shown(url, new_page, choices):
     for tab in ("Range", "Blame", "Cell"):
         a_tab_is_shown_whole(page, tab)
     assert page.evaluate(WAITING_FOR_ITS_SENTENCE) == [False, True, False]
+    # A link leads to its page although a part of the one that is left has something to say yet.
+    page.evaluate(LINK_AND_MESSAGE)
+    page.wait_for_function("location.pathname.endsWith('/bugs')")
+    page.locator("h1", has_text="Common bugs").wait_for()
+    wait_idle(page)
+    assert "/bugs" in page.url
+    assert page.locator("h1", has_text="Common bugs").is_visible()
 
 
 @pytest.mark.nightly

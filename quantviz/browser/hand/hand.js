@@ -328,6 +328,7 @@ export class Hand {
       snap: data.snap,
       rows: data.rows,
       reserved: data.reserved,
+      alone: !data.panels,
       below: data.curve_comes ? CURVE_ROOM : 0,
       bell: data.bell,
       curve: curveToShow(this.curve, this.found, data, choice, placeOnCurve(this)),

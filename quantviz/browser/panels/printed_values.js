@@ -6,8 +6,10 @@ import { clamp, inSight } from "./geometry.js";
 
 // Print at most so many cells.
 const MOST_PRINTED = 400;
-// The largest font size in pixels.
+// The largest font size in pixels; in the high cells of a large window digits grow with them, up to another.
 const LARGEST_PRINT = 12;
+const OF_HIGH_CELLS = 0.12;
+const LARGEST_IN_HIGH_CELLS = 24;
 
 // What is printed in each panel that has room for it.
 export function printsIn(bridge, panels) {
@@ -44,7 +46,9 @@ function printed(panel, cells, { enlarged, least_digit }) {
       values.push({ x, y, row, col, ...valueIn(panel.name, cellAt(cells, pixelAt(cells, row, col)), cells) });
     }
   }
-  const fit = fitting(values, cells.styles[panel.name], { width, height }, LARGEST_PRINT * enlarged, writing);
+  const grown = Math.min(OF_HIGH_CELLS * height, LARGEST_IN_HIGH_CELLS);
+  const largest = Math.max(LARGEST_PRINT * enlarged, grown);
+  const fit = fitting(values, cells.styles[panel.name], { width, height }, largest, writing);
   return fit && { panel, scale: cells.scales[panel.name], ...fit };
 }
 

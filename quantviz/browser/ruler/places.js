@@ -25,6 +25,10 @@ const STANDING_BANDS = [150, 40];
 const STANDING_NARROW = [78, 36];
 const HIGH_WINDOW = 700;
 const HIGHER = 50;
+// How high dots are over panels' ruler, and over one that has a lesson's picture for itself.
+const DOTS = 84;
+const DOTS_ALONE = 150;
+const DOTS_ALONE_IN_HIGH = 250;
 // Sliders above the dots; where dots stand on the comb they keep this room without sliders too.
 const SLIDERS = 26;
 const NARROW_SLIDERS = 44;
@@ -48,7 +52,7 @@ export function bandsOf(width, picture, wall = false, windowHeight = 0, room = 0
   const narrow = width < NARROW;
   if (picture.standing && !wall) return standingBands(picture, narrow, windowHeight >= HIGH_WINDOW);
   const sliders = slidersHeight(picture, narrow && !wall);
-  const usual = heightsOf(picture, { narrow, wall });
+  const usual = heightsOf(picture, { narrow, wall, high: windowHeight >= HIGH_WINDOW });
   const comb = usual[1];
   const top = sliders;
   // A row that comes with a hand's first move has its room from the beginning: nothing below moves then.
@@ -108,14 +112,16 @@ export function drawsCurve({ curve }) {
 }
 
 // The heights of dots, comb and curve.
-function heightsOf(picture, { narrow, wall }) {
+function heightsOf(picture, { narrow, wall, high }) {
   if (!draws(picture, "dots")) return [0, 0, 0];
   if (picture.single) return LOW_BANDS;
   if (wall) return picture.curve ? WALL_BANDS_WITH_CURVE : WALL_BANDS;
   // A curve that a drag goes by is as high as all above it.
   const half = picture.curve?.half;
-  if (!narrow) return [84, 40, picture.curve ? curveHeight(half, 84 + 40, 60) : 0];
-  return picture.curve ? [50, 34, curveHeight(half, 50 + 34, 36)] : [84, 36, 0];
+  if (narrow) return picture.curve ? [50, 34, curveHeight(half, 50 + 34, 36)] : [DOTS, 36, 0];
+  const alone = high ? DOTS_ALONE_IN_HIGH : DOTS_ALONE;
+  const dots = picture.alone ? alone : DOTS;
+  return [dots, 40, picture.curve ? curveHeight(half, dots + 40, 60) : 0];
 }
 
 // The heights of dots and curve when both share what is left over of `room`, or what is missing.

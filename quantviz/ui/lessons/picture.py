@@ -65,7 +65,7 @@ _WIDE = 860
 _NARROW = 560
 #: Most pixels of the panels' height on either: on a laptop the same for each width that a browser reports.
 _HIGHEST = 330
-_HIGHEST_OF_WIDE = 470
+_HIGHEST_OF_WIDE = 640
 #: Pixels that the other parts of a picture take of it; a table has a heading and a choice besides its rows.
 _TAKEN = {"scheme": 32, "sentence": 32, "number_line": 190, "curve": 140, "bits_plot": 190, "steps": 180}
 _TILES = 74

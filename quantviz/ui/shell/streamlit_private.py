@@ -120,6 +120,26 @@ def end_if_asked() -> None:
     context.session_state._yield_callback()
 
 
+def forget_parts_left_behind() -> None:
+    """Forget requests for parts that are not on this run's page; call it at the end of a page.
+
+    A part of the page that was left may have asked before that page's end: Streamlit would show nothing of
+    either page.
+    """
+    context = get_script_run_ctx(suppress_warning=True)
+    requests = None if context is None else context.script_requests
+    if context is None or requests is None:
+        return
+    here = context.shared.new_fragment_ids.snapshot()
+    with requests._lock:
+        asked = requests._rerun_data
+        if requests._state is ScriptRequestType.RERUN and asked.fragment_id_queue:
+            parts = [each for each in asked.fragment_id_queue if each in here]
+            requests._rerun_data = dataclasses.replace(asked, fragment_id_queue=parts)
+            if not parts:
+                requests._state = ScriptRequestType.CONTINUE
+
+
 @contextlib.contextmanager
 def uninterrupted() -> Iterator[None]:
     """Let the `with` block come to its end although the browser has sent another message meanwhile: Streamlit
