@@ -329,3 +329,13 @@ def try_controls(page, server, choices):
         the_server_agrees(page, at_once)
         apart = [np.abs(now - then).max() for now, then in zip(panels(page), pixels, strict=True)]
         assert max(apart) <= NEAR, (key, apart)
+
+
+@pytest.mark.nightly
+def test_a_finger_s_choices_reach_the_server(url, new_page):
+    """A click that is repeated after a touch is none for the page's buttons: each tap was lost."""
+    page = opened(new_page(390, 844, touch=True), url, **write_link(opening(), "en"))
+    page.locator(".st-key-all_settings label").tap()
+    for key, words, part in (("mode", "asymmetric", "asymmetric"), ("bits", "3", "int3")):
+        page.locator(f".st-key-{key} button", has_text=words).first.tap()
+        page.wait_for_function("part => location.search.includes(part)", arg=part)

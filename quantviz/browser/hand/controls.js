@@ -81,11 +81,11 @@ function opened({ target }) {
 }
 
 // What takes a look at the page is looked at before a press ends: its answer is waited for.
-function begins({ target }) {
+function begins({ target, pointerType }) {
   const { controls } = SHARED;
   const clicked = controls && clickedIn(target, controls);
   const isKnown = clicked && variantOf(clicked.scheme);
-  press.begin(isKnown ? clicked.pressed : null);
+  press.begin(isKnown ? clicked.pressed : null, pointerType);
   if (!controls) return;
   SHARED.before = chosenNow(controls, "[aria-expanded=false]");
   if (isKnown) SHARED.hands.get(controls.chart)?.ruler?.lookWhetherSeen();

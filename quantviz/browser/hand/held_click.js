@@ -9,10 +9,12 @@ const REPEATED = new WeakSet();
 const PATIENCE = 60;
 
 export class HeldPress {
-  // A press begins, on a choice that can be answered or on anything else: null.
-  begin(choice) {
+  // A press begins, on a choice that can be answered or on anything else: null. A finger's is not held: the
+  // page's buttons take no click that is repeated after a touch.
+  begin(choice, pointer) {
     this.letGo();
-    this.choice = choice;
+    this.byFinger = pointer === "touch";
+    this.choice = this.byFinger ? null : choice;
   }
 
   // Keep the end of a press on the choice that it began on: a click follows.
@@ -33,7 +35,7 @@ export class HeldPress {
 
   // Whether a click may be held: a person's, for the first time.
   canHold(event) {
-    return event.type === "click" && event.isTrusted;
+    return event.type === "click" && event.isTrusted && !this.byFinger;
   }
 
   // Keep a click from the page, and repeat the press's end and the click once the answer was painted.
