@@ -266,8 +266,10 @@ class AWQClip(RoundingMethod):
             raise QuantVizError("method.awq.no_range", scheme=str(task.scheme))
         step = max(1, len(task.x) // self.tokens)
         x = task.x[::step]
+        width = task.scheme.layout(tuple(task.w.shape)).block_shape[1]
+        hessians = [part.T @ part for part in torch.split(x, width, 1)]
         shares = _SHARES[self.variant]
-        losses = [_errors_of_blocks(task, x, _clipped(found, share)) for share in shares]
+        losses = [_errors_of_blocks(task, hessians, _clipped(found, share)) for share in shares]
         best = torch.stack(losses).argmin(0)
         chosen = torch.tensor(shares, dtype=torch.float64)[best]
         result = quantize_in_ranges(task.values, task.scheme, _clipped(found, chosen))
@@ -282,14 +284,14 @@ def _clipped(found: Range, share: torch.Tensor | float) -> Range:
     return Range(torch.maximum(found.lo, -end), torch.minimum(found.hi, end), found.extreme.sign() * end)
 
 
-def _errors_of_blocks(task: Task, x: torch.Tensor, ranges: Range) -> torch.Tensor:
-    """Return ‖error‖² of the outputs of each block of weights by itself, float64 of the ranges' shape."""
+def _errors_of_blocks(task: Task, hessians: Sequence[torch.Tensor], ranges: Range) -> torch.Tensor:
+    """Return ‖error‖² of the outputs of each block of weights by itself, float64 of the ranges' shape.
+
+    `hessians` are XᵀX of the inputs of each column of blocks.
+    """
     result = quantize_in_ranges(task.values, task.scheme, ranges)
     error = result.x_hat.to(torch.float64) - task.w
     layout = result.layout
-    squares = torch.zeros_like(error)
-    for start, stop in runs_between(error.shape[1], layout.block_shape[1]):
-        part = error[:, start:stop]
-        of_part = x[:, start:stop]
-        squares[:, start:stop] = (part @ (of_part.T @ of_part)) * part
+    parts = torch.split(error, layout.block_shape[1], 1)
+    squares = torch.cat([(part @ h) * part for part, h in zip(parts, hessians, strict=True)], 1)
     return block_sums(squares, layout)

@@ -275,7 +275,7 @@ def _factor(hessian: torch.Tensor, damping: float, *, whole: bool) -> torch.Tens
     if failed or not bool((root.diagonal().square() > least).all()):
         raise QuantVizError("method.not_positive_definite", damping=damping, inputs=len(hessian))
     upper = _inverse_of_upper(root)
-    return (upper.T @ upper).triu() if whole else upper
+    return _squares(upper).triu() if whole else upper
 
 
 def _inverse_of_upper(root: torch.Tensor) -> torch.Tensor:
