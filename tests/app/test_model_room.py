@@ -1,14 +1,17 @@
 """The page of a model that runs through AppTest: what it says is what a run gives."""
 
 import pytest
+import streamlit as st
 
 import quantviz as qv
 from quantviz.figures.numbers import short_number
 from quantviz.lab.layer_state import read_link, write_link
 from quantviz.models.model_schemes import LayerSchemes, scheme_of_bits
 from quantviz.models.salient_channels import salient_costs
+from quantviz.ui.checkpoints import model_room, model_state
 from quantviz.ui.checkpoints.model_layers import state_of_layer
 from quantviz.ui.checkpoints.model_state import METHODS, ModelState, model_address
+from quantviz.ui.lessons.page import STATES
 from tests.helpers import session
 from tests.helpers.session import address, chart, healthy
 
@@ -31,6 +34,21 @@ def test_the_page_says_what_a_run_gives():
     at.select_slider(key="models_bits").set_value(16).run()
     healthy(at)
     assert {"bits": "16", "part": "depth"}.items() <= address(at).items()
+
+
+def test_the_address_has_the_choices_before_the_run_is_done(monkeypatch):
+    seen = []
+    whole = model_room.ran
+
+    def noted(model, state):
+        seen.append(st.query_params.to_dict())
+        return whole(model, state)
+
+    monkeypatch.setattr(model_room, "ran", noted)
+    at = session.opened(PAGE, f="model:character_twin", bits="3", part="attention", lang="en")
+    at.select_slider(key="models_bits").set_value(16).run()
+    healthy(at)
+    assert [each["bits"] for each in seen] == ["3", "16"]
 
 
 @pytest.mark.nightly
@@ -57,6 +75,17 @@ def test_a_state_is_its_address():
     state = ModelState(2, "g32", METHODS[-1], "int8_token", "int4", "rel_out", "mix", 3, 1)
     assert len(model_address(state)) == 9
     assert model_address(ModelState()) == {}
+
+
+def test_the_states_that_the_lessons_lead_to_are_addresses_of_their_pages():
+    for page, parameters in STATES.values():
+        if page == PAGE:
+            state, wrong = model_state.opening(parameters)
+            assert {"f": parameters["f"], **model_address(state)} == parameters
+        else:
+            state, wrong = read_link(parameters)
+            assert write_link(state)["t"] == parameters["t"]
+        assert not wrong
 
 
 @pytest.mark.parametrize("bits", [16, 4, 3])

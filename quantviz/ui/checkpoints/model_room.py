@@ -51,6 +51,8 @@ def _show_answer(chosen: str) -> None:
     state = current_model_state()
     for problem in model_problems():
         st.warning(say_error(problem))
+    # Before the run, which may be long: a link that is copied meanwhile has the choices that it runs.
+    address.write({"f": chosen, **model_address(state), "lang": language(), **parameters()})
     _show_choices(state)
     try:
         with working("run"):
@@ -60,8 +62,6 @@ def _show_answer(chosen: str) -> None:
         _show_part(chosen, state)
     except QuantVizError as problem:
         st.error(say_error(problem))
-    wanted = {"f": chosen, **model_address(current_model_state())}
-    address.write({**wanted, "lang": language(), **parameters()})
 
 
 def _show_choices(state: ModelState) -> None:

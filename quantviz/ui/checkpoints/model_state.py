@@ -97,7 +97,7 @@ class ModelState:
 
 def take_address(parameters: Mapping[str, str]) -> None:
     """Take the state in an address, the usual one where it has none."""
-    st.session_state[_STATE], st.session_state[_PROBLEMS] = _opening(parameters)
+    st.session_state[_STATE], st.session_state[_PROBLEMS] = opening(parameters)
 
 
 def current_model_state() -> ModelState:
@@ -151,7 +151,7 @@ def model_address(state: ModelState) -> dict[str, str]:
     }
 
 
-def _opening(parameters: Mapping[str, str]) -> tuple[ModelState, tuple[QuantVizError, ...]]:
+def opening(parameters: Mapping[str, str]) -> tuple[ModelState, tuple[QuantVizError, ...]]:
     """Return the state in the address, and the errors of its parts that are not valid."""
     found: dict[str, Any] = {}
     wrong = []

@@ -6,6 +6,7 @@ import base64
 import html
 from collections.abc import Iterator, Mapping
 from functools import cache
+from types import MappingProxyType
 from typing import cast
 
 import streamlit as st
@@ -39,8 +40,19 @@ from quantviz.ui.shell.tab import name_tab
 from quantviz.ui.shell.words import language, plain, say, say_error, theme
 
 _GOLF = "pages/learn/golf.py"
-#: The course that golf belongs to.
+_MODEL = "pages/explore/checkpoints.py"
+#: The course that golf belongs to, and the states.
 _LAST_COURSE = 2
+#: States of other pages that a course on the compression of models asks for, by their words: the page's
+#: script, and its parameters.
+STATES: Mapping[str, tuple[str, Mapping[str, str]]] = MappingProxyType(
+    {
+        "salient": (_MODEL, {"f": "model:character_twin", "g": "g32", "part": "salient"}),
+        "kmeans": (_MODEL, {"f": "model:character", "bits": "3", "method": "kmeans", "part": "depth"}),
+        "mix": (_MODEL, {"f": "model:character_twin", "part": "mix"}),
+        "integer": ("pages/explore/layers.py", {"t": "integer"}),
+    }
+)
 #: On a narrow screen the list lies over the lesson that was chosen in it; Streamlit closes it after a page's
 #: link alone.
 _CLOSE_THE_LIST = """<script>
@@ -177,6 +189,11 @@ def _show_list(every: Mapping[str, Lesson | QuantVizError]) -> None:
                     with st.container(border=True, key="lesson_golf"):
                         st.page_link(_GOLF, label=f"**{say('pages.golf')}**")
                         st.markdown(say("golf.from_lessons", count=len(HOLES), budget=f"{BUDGET:g}"))
+        with st.container(key="lesson_states", gap=None):
+            st.markdown(f"**{say('lessons.states.title')}**")
+            for name, (page, state) in STATES.items():
+                wanted = {**state, **parameters()}
+                st.page_link(page, label=say(f"lessons.states.{name}"), query_params=wanted)
 
 
 @cache

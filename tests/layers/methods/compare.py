@@ -183,6 +183,8 @@ def _why(agree: int, total: int, reason: str) -> str:
 
 def page(found: list[Row]) -> str:
     """Return the page of some rows."""
+    differing = [row for row in found if row.agree < row.total]
+    unexplained = sum(not row.why for row in differing)
     lines = [
         "# Methods against packages",
         "",
@@ -195,6 +197,8 @@ def page(found: list[Row]) -> str:
         "In no row: rotations, held to scipy's `hadamard` and to HHᵀ = nI; four over six, which is the",
         "convention `fouroversix`, held to its reference by `tests/engines`. HIGGS' grids are also held to",
         "the distortions that Max (1960) printed.",
+        "",
+        f"{len(found) - len(differing)} of {len(found)} rows agree in all; unexplained: {unexplained}.",
         "",
         "| method | package | layers | compared | equal | where not |",
         "|---|---|--:|---|---|---|",
