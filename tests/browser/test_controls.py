@@ -211,6 +211,13 @@ def test_the_server_answers_what_the_browser_has_shown(url, new_page, choices):
     for tab in ("Range", "Blame", "Cell"):
         a_tab_is_shown_whole(page, tab)
     assert page.evaluate(WAITING_FOR_ITS_SENTENCE) == [False, True, False]
+    # The server's answer puts another button in the place of the one that a key pressed.
+    page.locator(".st-key-per_column button").press("Enter")
+    page.wait_for_function(
+        "location.search.includes('per_channel%28axis%3D1%29') && !window.__quantviz.keyed"
+    )
+    wait_idle(page)
+    assert page.evaluate("document.activeElement.closest('.st-key-per_column') !== null")
     # A link leads to its page although a part of the one that is left has something to say yet.
     page.evaluate(LINK_AND_MESSAGE)
     page.wait_for_function("location.pathname.endsWith('/bugs')")

@@ -26,6 +26,15 @@ export function learnControls({ setting, schemes, texts, ...controls }, send) {
   const open = document.querySelector("input[role=combobox][aria-expanded=true]");
   if (open) opened({ target: open });
   prepare(wanted);
+  goOnFromKey();
+}
+
+// The server's answer puts another button in the place of one that a key has pressed, which gets the focus.
+function goOnFromKey() {
+  const { keyed } = SHARED;
+  SHARED.keyed = null;
+  if (keyed && document.activeElement === document.body)
+    document.querySelector(`.st-key-${keyed} button`)?.focus({ preventScroll: true });
 }
 
 // Make what schemes quantize with while the browser rests: a press need not wait for it.
@@ -88,6 +97,8 @@ function heard(event) {
   if (!controls || isRepeated(event) || (event.key?.length === 1 && event.key !== " ")) return;
   opened(event);
   const clicked = event.type === "click" ? clickedIn(event.target, controls) : null;
+  // A key's click has no clicks before it.
+  if (clicked) SHARED.keyed = clicked.isButton && !event.detail ? clicked.key : null;
   if (clicked && press.canHold(event) && choose(clicked.key, clicked.scheme)) {
     if (SHARED.heard) SHARED.heard.answered = true;
     return press.holdUntilPainted(event);
