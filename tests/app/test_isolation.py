@@ -6,7 +6,6 @@ import time
 import tomllib
 import urllib.request
 import uuid
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -19,6 +18,7 @@ from streamlit.web.server.starlette.starlette_app_utils import generate_xsrf_tok
 from quantviz.ui.shell import startup
 from tests.bench.classroom import Session, memory
 from tests.bench.servers import ROOT, server_process
+from tests.helpers.browser import finished
 
 SECRET, VALUE = "my-secret-weights.npy", 54321.0
 MEBIBYTES = 64
@@ -128,6 +128,5 @@ def test_an_upload_is_its_sessions_own_and_goes_with_it(monkeypatch):
             assert time.monotonic() < until, (before, held, memory(process))
             await asyncio.sleep(0.2)
 
-    # Where a browser is open, its loop is this thread's.
-    with server_process(ROOT / "app.py", cwd=ROOT) as (address, process), ThreadPoolExecutor(1) as aside:
-        aside.submit(asyncio.run, both(address, process)).result()
+    with server_process(ROOT / "app.py", cwd=ROOT) as (address, process):
+        finished(both(address, process))

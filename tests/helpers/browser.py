@@ -1,5 +1,6 @@
 """A Chromium, a server of the app, and pages that have come to rest."""
 
+import asyncio
 import contextlib
 import importlib.resources
 import itertools
@@ -10,6 +11,7 @@ import subprocess
 import sys
 import time
 import urllib.request
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -251,3 +253,11 @@ def fingers(page):
         session.send("Input.dispatchTouchEvent", {"type": f"touch{kind.title()}", "touchPoints": points})
 
     return act
+
+
+def finished(coroutine):
+    """Return the result of a coroutine: in a thread of its own, for where a browser is open, its loop is this
+    thread's.
+    """
+    with ThreadPoolExecutor(1) as aside:
+        return aside.submit(asyncio.run, coroutine).result()

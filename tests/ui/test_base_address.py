@@ -1,10 +1,9 @@
 """The look for the server below a page's address is no error in the browser's console, and no success."""
 
-import asyncio
-
 import pytest
 
 from quantviz.ui.shell.server import ProbeAnswers, Styled
+from tests.helpers.browser import finished
 
 THERE = {"/_stcore/health", "/_stcore/host-config", "/lab"}
 
@@ -20,7 +19,7 @@ def answered(path):
     async def send(message):
         statuses.append(message.get("status"))
 
-    asyncio.run(ProbeAnswers(server)({"type": "http", "path": path}, None, send))
+    finished(ProbeAnswers(server)({"type": "http", "path": path}, None, send))
     return statuses[0]
 
 
@@ -52,7 +51,7 @@ def page_sent(path, accept):
 
     headers = [(b"accept", accept), (b"accept-encoding", b"gzip"), (b"if-none-match", b"1")]
     styled = Styled(server, {"lab": ("lab/lab.css",)})
-    asyncio.run(styled({"type": "http", "path": path, "headers": headers}, None, send))
+    finished(styled({"type": "http", "path": path, "headers": headers}, None, send))
     return asked[0], dict(sent[0]["headers"]), sent[1]["body"].decode()
 
 
@@ -100,5 +99,5 @@ def test_a_file_to_be_downloaded_goes_on_as_it_comes():
         sent.append(message)
 
     headers = [(b"accept", b"text/html")]
-    asyncio.run(Styled(server)({"type": "http", "path": "/media/a.html", "headers": headers}, None, send))
+    finished(Styled(server)({"type": "http", "path": "/media/a.html", "headers": headers}, None, send))
     assert sent == [start, *pieces]
