@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 import streamlit
+from streamlit.proto.WidgetStates_pb2 import WidgetState, WidgetStates
 from streamlit.runtime.memory_session_storage import MemorySessionStorage
 from streamlit.runtime.pages_manager import PagesManager
 from streamlit.runtime.scriptrunner_utils.script_requests import (
@@ -19,6 +20,8 @@ from streamlit.runtime.scriptrunner_utils.script_requests import (
 )
 from streamlit.runtime.session_manager import SessionManager
 from streamlit.runtime.state import SafeSessionState
+from streamlit.runtime.state.common import WidgetMetadata
+from streamlit.runtime.state.session_state import SessionState
 from streamlit.runtime.websocket_session_manager import WebsocketSessionManager
 from streamlit.testing.v1 import AppTest
 
@@ -27,7 +30,7 @@ from tests.helpers.code import nodes
 
 ROOT = Path(__file__).parents[2]
 #: Streamlit's own, as this module is collected: before any app runs.
-USUAL = SafeSessionState.on_script_will_rerun
+USUAL = {name: vars(SafeSessionState)[name] for name in ("on_script_will_rerun", "__init__")}
 
 
 def test_it_was_tried_on_the_release_that_is_installed():
@@ -115,7 +118,8 @@ def streamlits_own():
     """Messages as Streamlit takes them: an app that ran before in this process has put ours there."""
 
     def put_back():
-        SafeSessionState.on_script_will_rerun = USUAL
+        for name, method in USUAL.items():
+            setattr(SafeSessionState, name, method)
         streamlit_private.take_messages_whole.clear()
 
     put_back()
@@ -182,6 +186,57 @@ def test_the_value_before_can_be_chosen_again():
     at.selectbox(key="wide").select(8).run()
     at.selectbox(key="narrow").select(4).run()
     assert at.session_state["bits"] == at.selectbox(key="wide").value == 4
+
+
+def page_of_two_choices():
+    import streamlit as st
+
+    from quantviz.ui.shell import session, widgets
+    from quantviz.ui.shell.streamlit_private import take_messages_whole
+
+    take_messages_whole(widgets.is_behind)
+
+    def take(key):
+        st.session_state[f"{key}_taken"] = st.session_state[key]
+
+    session.arrive("page")
+    for key in ("bits", "mode") if "broken_off" in st.session_state else ():
+        now = st.session_state.setdefault(f"{key}_taken", 4)
+        st.selectbox(key, [4, 8], key=widgets.show(key, now), on_change=take, args=(key,))
+    if st.session_state.pop("broken_off", False):
+        st.stop()
+    session.leave()
+
+
+@pytest.mark.usefixtures("streamlits_own")
+def test_a_widget_that_the_browser_has_is_not_sent_its_value_again():
+    """A value on its way took back what a person had chosen meanwhile."""
+    at = AppTest.from_function(page_of_two_choices, default_timeout=30).run()
+    at.session_state["broken_off"] = True
+    at.run()
+    assert at.selectbox(key="mode").proto.set_value
+    at.session_state["broken_off"] = True
+    at.selectbox(key="bits").select(8).run()
+    assert at.session_state["bits_taken"] == at.selectbox(key="bits").value == 8
+    assert not at.selectbox(key="bits").proto.set_value
+    assert not at.selectbox(key="mode").proto.set_value
+
+
+@pytest.mark.usefixtures("streamlits_own")
+def test_of_a_message_that_was_overtaken_only_events_count():
+    """Streamlit takes each message in a thread of its own: two quick ones came in the other order."""
+    streamlit_private.take_messages_whole(lambda repeated: False)
+    session = SessionState()
+    older, newer = (SafeSessionState(session, lambda: None) for _ in range(2))
+    for name, kind in (("bits", "int_value"), ("again", "trigger_value")):
+        session._set_widget_metadata(WidgetMetadata(name, lambda said: said, lambda value: value, kind))
+    newer.on_script_will_rerun(WidgetStates(widgets=[WidgetState(id="bits", int_value=8)]))
+    older.on_script_will_rerun(
+        WidgetStates(
+            widgets=[WidgetState(id="bits", int_value=4), WidgetState(id="again", trigger_value=True)]
+        )
+    )
+    assert (session["bits"], session["again"]) == (8, True)
 
 
 def test_nothing_private_of_streamlit_is_used_elsewhere():

@@ -64,9 +64,10 @@ def write(wanted: dict[str, str]) -> None:
     # Streamlit drops them when the page is switched. Where it is the browser's button for going back that
     # emptied them, writing them again would keep the person on this page for ever.
     went_back = not present and st.session_state.get(_FROM) is None and _written(page_shown()) == wanted
+    # First: a message that ends the run in between comes from the address before.
+    _remember(wanted)
     if present != wanted and not went_back:
         st.query_params.from_dict(wanted)
-    _remember(wanted)
 
 
 def asks_anew() -> bool:

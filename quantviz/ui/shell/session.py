@@ -383,6 +383,5 @@ def leave() -> None:
 
 def write_address() -> QuantVizError | None:
     """Write the state to the address bar, and return the error on parts that a link cannot carry, if any."""
-    widgets.note_language()
     address.write({**write_link(state(), language()), **classroom.parameters()})
     return state().source.link_problem()

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import itertools
 import json
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import streamlit
 import streamlit as st
@@ -36,6 +38,7 @@ DEEPEST_SAID = 32
 TRIED = "1.67.0"
 #: The value of each widget in the browser's last message, by the widget's id.
 _SAID = "browser_said"
+_MESSAGES = "browser_messages"
 #: In place of the session that uses a file, for files of the program itself.
 _NO_SESSION = ""
 
@@ -158,6 +161,23 @@ def uninterrupted() -> Iterator[None]:
         object.__setattr__(state, "_yield_callback", usual)
 
 
+@dataclasses.dataclass(eq=False)
+class _Messages:
+    """The messages of a session's browser."""
+
+    #: Held while one of them is taken. Each of Streamlit's threads has a lock of its own.
+    lock: threading.RLock = dataclasses.field(default_factory=threading.RLock)
+    #: The number of the newest that was taken.
+    newest: int = -1
+
+
+def _messages_of(state: SafeSessionState) -> _Messages:
+    session = state._state
+    if _MESSAGES not in session:
+        session[_MESSAGES] = _Messages()
+    return cast(_Messages, session[_MESSAGES])
+
+
 @st.cache_resource(show_spinner=False)
 def take_messages_whole(_is_behind: Callable[[Mapping[str, bool]], bool]) -> bool:
     """Have every callback come to its end, whichever widget calls it, and each message of the browser count
@@ -168,14 +188,33 @@ def take_messages_whole(_is_behind: Callable[[Mapping[str, bool]], bool]) -> boo
     of every widget: one that was sent before the answer to the last was on the screen would set back
     all changes of that answer. `_is_behind` detects such a message, from the keys of its widgets, each
     with whether it repeats its value from the message before.
+
+    Each message has a thread of its own, and of two quick ones either may come first. Of a message that was
+    overtaken only its events count: the newer one has its values.
     """
     usual = SafeSessionState.on_script_will_rerun
+    usual_init = SafeSessionState.__init__
+    arrivals = itertools.count()
+
+    def numbered(state: SafeSessionState, *args: Any, **kwargs: Any) -> None:
+        usual_init(state, *args, **kwargs)
+        object.__setattr__(state, "_arrival", next(arrivals))
+        _messages_of(state)
 
     def whole(state: SafeSessionState, fresh: WidgetStates | None, *args: Any, **kwargs: Any) -> None:
-        with uninterrupted():
-            usual(state, fresh and _without_repeats(fresh, _is_behind), *args, **kwargs)
+        arrival = vars(state).get("_arrival", -1)
+        messages = _messages_of(state)
+        with messages.lock, uninterrupted():
+            overtaken = arrival < messages.newest
+            messages.newest = max(arrival, messages.newest)
+            if fresh and overtaken:
+                fresh = WidgetStates(widgets=filter(_is_event, fresh.widgets))
+            elif fresh:
+                fresh = _without_repeats(fresh, _is_behind)
+            usual(state, fresh, *args, **kwargs)
 
     setattr(SafeSessionState, "on_script_will_rerun", whole)  # noqa: B010 (a method of theirs)
+    setattr(SafeSessionState, "__init__", numbered)  # noqa: B010 (a method of theirs)
     return True
 
 

@@ -23,13 +23,16 @@ def show(key: str, value: object, field: str = "", *, folded: bool = False) -> s
     from the run before.
     """
     # A widget must get its value again in another language, and where the browser may not have received it,
-    # because the run that showed it was broken off.
+    # because the run that showed it was broken off. Not otherwise: a value on its way takes back a click.
     widgets = _widgets()
-    again = folded or widgets.language != language() or key not in widgets.shown
+    received = key in widgets.shown and key not in widgets.sending
+    again = folded or widgets.language != language() or not received
     widgets.showing.setdefault(key, ())
     if (again or st.session_state.get(key, _UNSET) != value) and (field or key) not in errors.input_errors():
         if st.session_state.get(key, _UNSET) != value:
             widgets.unseen.add(key)
+            if key in widgets.shown:
+                widgets.sending.add(key)
         st.session_state[key] = value
     return key
 
@@ -40,11 +43,15 @@ def is_behind(repeated: Mapping[str, bool]) -> bool:
 
     With one such widget it may be a person who wants the value before: then the address decides.
     """
-    unseen = _widgets().unseen
-    waiting = [repeated[key] for key in unseen if key in repeated]
+    widgets = _widgets()
+    waiting = [repeated[key] for key in widgets.unseen if key in repeated]
     behind = address.is_behind() or (len(waiting) > 1 and all(waiting))
     if not behind:
-        unseen.clear()
+        widgets.unseen.clear()
+    # A browser that says another value of a widget has received it, also from a run that was broken off.
+    for key in repeated.keys() & widgets.showing.keys():
+        if not repeated[key]:
+            widgets.shown[key] = widgets.showing[key]
     return behind
 
 
@@ -72,15 +79,17 @@ def names_shown() -> Mapping[str, Mapping[Any, str]]:
 class _Widgets:
     """The keys of widgets, and the words of the choices they offered."""
 
-    #: Of the last run that came to its end, and so was received by the browser.
-    shown: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    #: Of the last run that came to its end, and so was received by the browser; and those heard of since.
+    shown: dict[str, tuple[str, ...]] = field(default_factory=dict)
     #: Of the run that goes on, as far as it is.
     showing: dict[str, tuple[str, ...]] = field(default_factory=dict)
     #: The ids and words of choices in the run that goes on.
     names: dict[str, Mapping[Any, str]] = field(default_factory=dict)
     #: Those whose value the app has changed, and the browser has not been heard of since.
     unseen: set[str] = field(default_factory=set)
-    #: The language that the Lab was last shown in.
+    #: Those shown before whose value the app has changed in a run that has not come to its end.
+    sending: set[str] = field(default_factory=set)
+    #: The language of the last run that came to its end.
     language: str | None = None
 
 
@@ -99,9 +108,7 @@ def begin_run() -> None:
 
 def end_run() -> None:
     """Note that a run came to its end, so that the browser receives its widgets."""
-    _widgets().shown = dict(_widgets().showing)
-
-
-def note_language() -> None:
-    """Note the language that the Lab is shown in."""
-    _widgets().language = language()
+    widgets = _widgets()
+    widgets.shown = dict(widgets.showing)
+    widgets.sending.clear()
+    widgets.language = language()
