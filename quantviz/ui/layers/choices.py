@@ -34,7 +34,7 @@ def show_history() -> None:
             lambda back=back: turn(back=back),
             icon=f":material/{name}:",
             disabled=not can_turn(back=back),
-            help=say(f"layers.{name}_help"),
+            help=say(f"lab.{name}_help"),
         )
 
 
