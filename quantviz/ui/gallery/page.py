@@ -10,7 +10,7 @@ import streamlit as st
 from quantviz.errors import QuantVizError
 from quantviz.ui.components.choice import choose
 from quantviz.ui.components.clipboard import show_copy_link
-from quantviz.ui.components.page_header import show_header, title_words
+from quantviz.ui.components.page_header import show_header, write_title
 from quantviz.ui.gallery.comparison import show_comparison
 from quantviz.ui.gallery.puzzle import show_puzzle
 from quantviz.ui.gallery.state import (
@@ -53,7 +53,7 @@ def show_controls() -> GalleryState:
         say("pages.bugs"), say("bugs.page.spot") if state.spotting else say(f"bugs.{bug_of(state).id}.name")
     )
     words = say("bugs.page.hint_spot", all=len(BUGS)) if state.spotting else say("bugs.page.hint")
-    title.html(title_words(say("pages.bugs"), words), width="stretch")
+    write_title(title, say("pages.bugs"), words)
     with actions:
         choose(
             st.segmented_control,
