@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import cast
 
 import streamlit as st
@@ -42,7 +41,6 @@ def show_page() -> None:
 
 def show_controls() -> GalleryState:
     """Show title and choices."""
-    st.html(Path(__file__).with_name("gallery.css"))
     title, actions = show_header(say("pages.bugs"))
     warm_up()
     from quantviz.teaching.gallery import BUGS
