@@ -5,8 +5,6 @@ import json
 import os
 import sys
 
-import nbclient
-import nbformat
 import numpy as np
 import pytest
 
@@ -32,6 +30,10 @@ def outputs(tmp_path_factory):
     """What each cell gave, run in a kernel of this very interpreter that knows no settings of this machine's
     user.
     """
+    # Not above: each process of a run would import them to collect the tests, and one runs these.
+    import nbclient
+    import nbformat
+
     home = tmp_path_factory.mktemp("jupyter")
     spec = home / "kernels" / "this"
     spec.mkdir(parents=True)

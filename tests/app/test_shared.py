@@ -206,14 +206,14 @@ def test_nobody_waits_for_ever_for_one_that_hangs():
 
 def test_many_that_wait_long_still_take_turns():
     """Each waits longer than anyone's patience, and yet no two work at once."""
-    turns, most = Turns(at_once=1, patience=0.2), []
+    turns, most = Turns(at_once=1, patience=1.0), []
 
     def work():
         with turns.take():
             most.append(turns._working)
             time.sleep(0.03)
 
-    with ThreadPoolExecutor(20) as crowd:
-        for done in [crowd.submit(work) for _ in range(20)]:
-            done.result(10)
-    assert most == [1] * 20
+    with ThreadPoolExecutor(50) as crowd:
+        for done in [crowd.submit(work) for _ in range(50)]:
+            done.result(60)
+    assert most == [1] * 50

@@ -356,6 +356,6 @@ def page_of_one_part():
 
 
 def test_a_part_of_the_page_itself_runs():
-    at = AppTest.from_function(page_of_one_part).run()
+    at = AppTest.from_function(page_of_one_part, default_timeout=30).run()
     assert not at.exception
     assert at.session_state["waits"] == 1

@@ -3,7 +3,6 @@
 import math
 
 import pytest
-import scipy.linalg
 import torch
 
 from quantviz.errors import QuantVizError
@@ -24,6 +23,9 @@ def test_entries_are_signs_and_rows_are_orthogonal(order):
 
 @pytest.mark.parametrize("order", [1, 2, 16, 128])
 def test_a_power_of_two_has_scipys_matrix(order):
+    # Not above: each process of a run would import it to collect the tests, and one runs them.
+    import scipy.linalg
+
     assert hadamard(order).tolist() == scipy.linalg.hadamard(order).tolist()
 
 

@@ -9,33 +9,46 @@ const REPEATED = new WeakSet();
 const PATIENCE = 60;
 
 export class HeldPress {
-  // A press begins, on a choice that can be answered or on anything else: null. A finger's is not held: the
-  // page's buttons take no click that is repeated after a touch.
+  constructor() {
+    this.end = [];
+  }
+
+  // A press begins, on a choice that can be answered or on anything else: null.
   begin(choice, pointer) {
     this.letGo();
     this.byFinger = pointer === "touch";
-    this.choice = this.byFinger ? null : choice;
+    this.choice = choice;
   }
 
-  // Keep the end of a press on the choice that it began on: a click follows.
+  // Keep the end of a press on the choice that it began on: a click follows. A finger that is lifted leaves
+  // the choice as well: without the lift before it, a button would take that for a press that was given up.
   hold(event) {
-    if (!event.isTrusted || event.button || !this.choice?.contains(event.target)) return;
+    if (!event.isTrusted || event.button > 0 || !this.choice?.contains(event.target)) return;
+    if (event.type === "pointerout" && (!this.byFinger || !this.end.length)) return;
     event.stopPropagation();
-    this.end = event;
+    clearTimeout(this.timer);
+    this.end.push(event);
     this.timer = setTimeout(() => this.letGo(), PATIENCE);
   }
 
   // Give its end to the page: what follows is the page's own.
   letGo() {
     clearTimeout(this.timer);
-    const { end } = this;
-    this.end = this.choice = null;
-    if (end) repeat(end);
+    this.taken().forEach(repeat);
   }
 
-  // Whether a click may be held: a person's, for the first time.
+  // Return the end of a press that was kept, which is kept no longer.
+  taken() {
+    const { end } = this;
+    this.end = [];
+    this.choice = null;
+    return end;
+  }
+
+  // Whether a click may be held: a person's, for the first time. A finger's only with the end of its press:
+  // a button that knows of that end, and of no click, clicks itself.
   canHold(event) {
-    return event.type === "click" && event.isTrusted && !this.byFinger;
+    return event.type === "click" && event.isTrusted && (!this.byFinger || this.end.length > 0);
   }
 
   // Keep a click from the page, and repeat the press's end and the click once the answer was painted.
@@ -45,12 +58,8 @@ export class HeldPress {
     // An open list would lie over the answer; it closes by the click.
     const list = event.target.closest("[data-testid=stSelectboxVirtualDropdown]");
     if (list) list.style.opacity = "0";
-    const { end } = this;
-    this.end = this.choice = null;
-    oncePainted(() => {
-      if (end) repeat(end);
-      repeat(event);
-    });
+    const all = [...this.taken(), event];
+    oncePainted(() => all.forEach(repeat));
   }
 }
 
