@@ -21,6 +21,7 @@ from streamlit.runtime.scriptrunner_utils.script_requests import (
 from streamlit.runtime.session_manager import SessionManager
 from streamlit.runtime.state import SafeSessionState
 from streamlit.runtime.state.common import WidgetMetadata
+from streamlit.runtime.state.query_params import QueryParams
 from streamlit.runtime.state.session_state import SessionState
 from streamlit.runtime.websocket_session_manager import WebsocketSessionManager
 from streamlit.testing.v1 import AppTest
@@ -177,6 +178,21 @@ def test_a_message_sent_before_the_last_answer_came_sets_nothing_back(behind):
     at.button(key="again_button").click().run()
     assert at.session_state["again"]
     assert at.session_state["bits"] == at.selectbox(key="narrow").value == 8
+
+
+@pytest.mark.usefixtures("streamlits_own")
+def test_the_address_before_is_written_again_over_the_one_on_its_way(monkeypatch):
+    """A choice and its opposite, quickly: the address bar kept the first, which was on its way."""
+    at = AppTest.from_function(page_of_one_choice_in_three_places, default_timeout=30).run()
+    at.selectbox(key="wide").select(8).run()
+    sent = []
+    monkeypatch.setattr(QueryParams, "_send_query_param_msg", lambda self: sent.append(self.to_dict()))
+    at.query_params["bits"] = "4"
+    sent.clear()
+    at.selectbox(key="wide").select(4).run()
+    assert sent == [{"bits": "4"}]
+    at.run()
+    assert len(sent) == 1
 
 
 @pytest.mark.usefixtures("streamlits_own")

@@ -63,10 +63,13 @@ def write(wanted: dict[str, str]) -> None:
     present = st.query_params.to_dict()
     # Streamlit drops them when the page is switched. Where it is the browser's button for going back that
     # emptied them, writing them again would keep the person on this page for ever.
-    went_back = not present and st.session_state.get(_FROM) is None and _written(page_shown()) == wanted
+    before = _written(page_shown())
+    went_back = not present and st.session_state.get(_FROM) is None and before == wanted
+    # A message from the address that is wanted again: another one, of the answer before, is on its way.
+    on_its_way = before not in (None, wanted)
     # First: a message that ends the run in between comes from the address before.
     _remember(wanted)
-    if present != wanted and not went_back:
+    if (present != wanted or on_its_way) and not went_back:
         st.query_params.from_dict(wanted)
 
 
