@@ -127,6 +127,13 @@ LINK_AND_MESSAGE = """() => {
 }"""
 
 
+#: Has frames come late, as on a busy machine.
+LATE_FRAMES = """() => {
+    const usual = (window.promptFrame = requestAnimationFrame);
+    window.requestAnimationFrame = (turn) => setTimeout(() => usual(turn), 400);
+}"""
+
+
 class HeldServer:
     """The server's messages to a page, which can be held back for a while."""
 
@@ -210,6 +217,7 @@ def test_the_server_answers_what_the_browser_has_shown(url, new_page, choices):
     a_range_is_told_while_a_hand_moves_it(page, server)
     for tab in ("Range", "Blame", "Cell"):
         a_tab_is_shown_whole(page, tab)
+    a_click_counts_although_its_answer_is_painted_late(page)
     assert page.evaluate(WAITING_FOR_ITS_SENTENCE) == [False, True, False]
     # The server's answer puts another button in the place of the one that a key pressed.
     page.locator(".st-key-per_column button").press("Enter")
@@ -217,7 +225,7 @@ def test_the_server_answers_what_the_browser_has_shown(url, new_page, choices):
         "location.search.includes('per_channel%28axis%3D1%29') && !window.__quantviz.keyed"
     )
     wait_idle(page)
-    assert page.evaluate("document.activeElement.closest('.st-key-per_column') !== null")
+    page.wait_for_function("document.activeElement.closest('.st-key-per_column')")
     # A link leads to its page although a part of the one that is left has something to say yet.
     page.evaluate(LINK_AND_MESSAGE)
     page.wait_for_function("location.pathname.endsWith('/bugs')")
@@ -254,6 +262,21 @@ def test_the_server_answers_the_same_for_nan_colours_and_rules(url, new_page):
     at_once, _ = choose(page, server, "rule_ties", "cut off toward zero")
     the_server_agrees(page, at_once)
     assert "course(ties=truncate)" in at_once["scheme"]
+
+
+def a_click_counts_although_its_answer_is_painted_late(page):
+    """A button that the mouse had left before, or on which another press followed, took it for no press."""
+    page.evaluate(LATE_FRAMES)
+    choice_of(page, "bits", "8").click(force=True)
+    page.mouse.move(2, 2)
+    page.wait_for_function("new URLSearchParams(location.search).get('s').startsWith('int8')")
+    wait_idle(page)
+    choice_of(page, "bits", "2").click(force=True)
+    page.locator(".st-key-per_tensor button").click(force=True)
+    page.mouse.move(2, 2)
+    page.wait_for_function("/[?&]s=int2.*per_tensor/.test(location.search)")
+    wait_idle(page)
+    page.evaluate("() => { window.requestAnimationFrame = window.promptFrame }")
 
 
 def a_number_that_is_typed_is_shown_at_once(page, server, key, number):

@@ -66,7 +66,8 @@ export function listenToControls() {
   const options = { capture: true, passive: true };
   window.addEventListener("pointerdown", begins, options);
   for (const name of EVENTS) window.addEventListener(name, heard, options);
-  document.addEventListener("pointerup", (event) => press.hold(event), { capture: true });
+  for (const name of ["pointerup", "pointerout"])
+    document.addEventListener(name, (event) => press.hold(event), { capture: true });
   for (const name of ["change", "keydown"]) window.addEventListener(name, hearNumbers, options);
   window.addEventListener("focusin", opened, options);
 }

@@ -9,6 +9,10 @@ const REPEATED = new WeakSet();
 const PATIENCE = 60;
 
 export class HeldPress {
+  constructor() {
+    this.kept = [];
+  }
+
   // A press begins, on a choice that can be answered or on anything else: null. A finger's is not held: the
   // page's buttons take no click that is repeated after a touch.
   begin(choice, pointer) {
@@ -17,20 +21,24 @@ export class HeldPress {
     this.choice = this.byFinger ? null : choice;
   }
 
-  // Keep the end of a press on the choice that it began on: a click follows.
+  // Keep the end of a press on the choice that it began on: a click follows. Until both are repeated, keep a
+  // mouse there too: a button that it leaves before takes the press for one that was given up.
   hold(event) {
-    if (!event.isTrusted || event.button || !this.choice?.contains(event.target)) return;
+    if (!event.isTrusted || !this.choice?.contains(event.target)) return;
+    const leaves = event.type === "pointerout";
+    if (leaves ? !this.paints : this.paints || event.button) return;
     event.stopPropagation();
-    this.end = event;
-    this.timer = setTimeout(() => this.letGo(), PATIENCE);
+    this.kept.push(event);
+    if (!leaves) this.timer = setTimeout(() => this.letGo(), PATIENCE);
   }
 
-  // Give its end to the page: what follows is the page's own.
+  // Give the page what was kept from it: what follows is the page's own.
   letGo() {
     clearTimeout(this.timer);
-    const { end } = this;
-    this.end = this.choice = null;
-    if (end) repeat(end);
+    const { kept } = this;
+    this.kept = [];
+    this.choice = this.paints = null;
+    kept.forEach(repeat);
   }
 
   // Whether a click may be held: a person's, for the first time.
@@ -38,19 +46,18 @@ export class HeldPress {
     return event.type === "click" && event.isTrusted && !this.byFinger;
   }
 
-  // Keep a click from the page, and repeat the press's end and the click once the answer was painted.
+  // Keep a click from the page, and repeat the press's end and the click once the answer was painted, or where
+  // another press begins.
   holdUntilPainted(event) {
     event.stopImmediatePropagation();
     clearTimeout(this.timer);
     // An open list would lie over the answer; it closes by the click.
     const list = event.target.closest("[data-testid=stSelectboxVirtualDropdown]");
     if (list) list.style.opacity = "0";
-    const { end } = this;
-    this.end = this.choice = null;
-    oncePainted(() => {
-      if (end) repeat(end);
-      repeat(event);
-    });
+    const { kept } = this;
+    kept.push(event);
+    this.paints = true;
+    oncePainted(() => this.kept === kept && this.letGo());
   }
 }
 
@@ -58,7 +65,8 @@ function repeat(event) {
   const again = new PointerEvent(event.type, event);
   REPEATED.add(again);
   // The server may have put another element in its place meanwhile.
-  const { target, clientX, clientY } = event;
+  const { target, type, clientX, clientY } = event;
+  if (type === "pointerout" && !target.isConnected) return;
   const there = target.isConnected ? target : document.elementFromPoint(clientX, clientY);
   there?.dispatchEvent(again);
 }
