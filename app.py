@@ -39,7 +39,6 @@ AHEAD = Ahead(
 #: Style sheets of each page that has its own, below `quantviz/ui`: a page is sent with them.
 SHEETS = {
     "": ("home/home.css",),
-    "bugs": ("gallery/gallery.css",),
     "checkpoints": ("checkpoints/checkpoints.css", "checkpoints/models.css"),
     "golf": ("lab/lab.css", "golf/golf.css"),
     "lab": ("lab/lab.css",),

@@ -91,10 +91,16 @@ def _of_nearest_number(got: str, names: list[str]) -> str | None:
 
     >>> _of_nearest_number("int32", ["int3", "int8", "int16", "uint16"])
     'int16'
+    >>> _of_nearest_number("layer.2", ["layer.0"]) is None
+    True
     """
     stem = got.rstrip("0123456789")
     number = got.removeprefix(stem)
-    others = [name for name in names if name.startswith(stem) and name.removeprefix(stem).isdecimal()]
+    others = [
+        name
+        for name in names
+        if name.startswith(stem) and name.removeprefix(stem).isdecimal() and int(name.removeprefix(stem))
+    ]
     width = int(number) if number.isascii() and number.isdecimal() else 0
     if width == 0 or width & (width - 1) or got in names or not others:
         return None

@@ -396,7 +396,7 @@ def test_the_commands_python_runs(tmp_path, monkeypatch, capsys):
     steps = capsys.readouterr().out.splitlines()
     assert len(steps) > 8
     assert int(steps[-1].split()[-1]) == int(given["found"].q[0, 5])
-    assert qv.Layers.open("capture.safetensors").names == ("",)
+    assert qv.Layers.open("capture.safetensors").names == ("Linear",)
     assert [each.status for each in qv.compare_runs("float.safetensors", "int8.safetensors").of("int8")]
 
 

@@ -2,6 +2,9 @@
 // entry with each change of the address: one for the page left, without its parameters, one or two for the
 // new page, and one when the app has written the new page's parameters.
 //
+// Ctrl+Z, and Ctrl+Shift+Z or Ctrl+Y (on a Mac ⌘Z and ⇧⌘Z) press a page's undo and redo, except where text is
+// typed.
+//
 // Mark the Lab's address after Back or Forward with `went=1`. Without the mark the server cannot tell it from
 // an address that is older than the last change of a control (`session.follow_history`).
 if (!window.__quantvizHistory) {
@@ -33,4 +36,23 @@ if (!window.__quantvizHistory) {
     acted = false;
     how.call(this, state, title, address);
   };
+
+  // Where a person types text. A closed list only shows what was chosen.
+  const typing = [
+    "input:not([type=radio], [type=checkbox], [type=range], [role=combobox][aria-expanded=false])",
+    "textarea",
+    "[contenteditable=true]",
+  ].join(", ");
+  window.addEventListener("keydown", (event) => {
+    const { ctrlKey, metaKey, shiftKey, altKey, target } = event;
+    if (!(ctrlKey || metaKey) || altKey || event.defaultPrevented || target.closest?.(typing)) return;
+    const key = event.key.toLowerCase();
+    const isRedo = key === "z" ? shiftKey : key === "y" && !metaKey && !shiftKey;
+    if (key !== "z" && !isRedo) return;
+    const name = isRedo ? "redo" : "undo";
+    const button = document.querySelector(`:is(.st-key-${name}, .st-key-layers_${name}) button`);
+    if (!button) return;
+    event.preventDefault();
+    button.click();
+  });
 }

@@ -215,18 +215,20 @@ def _watched(
 ) -> tuple[list[_Watched], list[str]]:
     """Return the layers to collect, and the names of those left aside: convolutions with groups.
 
+    A model that is a layer itself has no name in it: it gets that of its class.
+
     Raises:
         QuantVizError: A name is that of no layer, or there are no layers.
     """
-    kinds = {name: kind for name, module in model.named_modules() if (kind := _kind_of(module))}
+    modules = {name or type(module).__name__: module for name, module in model.named_modules()}
+    kinds = {name: kind for name, module in modules.items() if (kind := _kind_of(module))}
     if not kinds:
         raise QuantVizError("collect.no_layers")
     if names is not None and not names:
-        raise QuantVizError("collect.unknown", got="", known=", ".join(kinds))
+        raise QuantVizError("collect.unknown", got=[], known=", ".join(kinds))
     for pattern in names or ():
         if not any(fnmatch.fnmatchcase(name, pattern) for name in kinds):
             raise QuantVizError("collect.unknown", got=pattern, known=", ".join(kinds))
-    modules = dict(model.named_modules())
     wanted = [
         name for name in kinds if names is None or any(fnmatch.fnmatchcase(name, each) for each in names)
     ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import weakref
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import fields, is_dataclass
@@ -67,6 +68,8 @@ def capture(
         raise QuantVizError("runs.no_model", got=type(model).__name__)
     if isinstance(model, nn.Module) and model.training:
         raise QuantVizError("collect.training")
+    if names is not None and not names:
+        raise QuantVizError("runs.no_names")
     with RunWriter(path) as writer:
         if isinstance(model, nn.Module):
             _run_torch(model, batches, writer, names)
@@ -96,7 +99,7 @@ class _Watched:
         self._names = names
         self._unknown = dict.fromkeys(names or ())
         self._seen: dict[str, None] = {}
-        #: The tensors of this batch that were written, and how often each had been changed in place by then.
+        #: The tensors of this batch that were written, and `_changes` of each by then.
         self.written: dict[int, tuple[weakref.ref[torch.Tensor], int]] = {}
 
     def hook_of(self, name: str) -> Any:
@@ -108,7 +111,7 @@ class _Watched:
                     if self._names is None:
                         self._writer.leave_aside(_name_of(name, key))
                     continue
-                changed = 0 if tensor.is_inference() else tensor._version
+                changed = _changes(tensor)
                 before = self.written.get(id(tensor))
                 handed_on = before is not None and before[0]() is tensor and before[1] == changed
                 if not handed_on or not name:
@@ -135,6 +138,19 @@ class _Watched:
         for form in self._unknown:
             if self._seen:
                 raise QuantVizError("runs.unknown", got=form, known=", ".join(self._seen))
+
+
+def _changes(tensor: torch.Tensor) -> int:
+    """Return a number that differs after a change in place; a tensor made under inference mode keeps no
+    count of its changes, so it is one of its values.
+    """
+    if not tensor.is_inference():
+        return tensor._version
+    try:
+        return zlib.crc32(tensor.cpu().contiguous().flatten().view(torch.uint8).numpy())
+    except RuntimeError:
+        # A sparse tensor, which is not written anyway.
+        return 0
 
 
 def _tensors(output: Any, key: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:

@@ -88,11 +88,9 @@ _OF_BOTH = (
     *FACTOR,
     *scaled_twice("acc", "y", away=True),
     to_int32("q", "y"),
-    _ZERO_POINT,
-    _CLAMP,
 )
 #: LiteRT's reference kernel: int32, with both terms shifted to the left by 20 bits.
-_SHIFTED_SUM = (_TWICE, *_shifted_term("a"), *_shifted_term("b"), *_OF_BOTH)
+_SHIFTED_SUM = (_TWICE, *_shifted_term("a"), *_shifted_term("b"), *_OF_BOTH, _ZERO_POINT, _CLAMP)
 
 
 def _vector_term(term: str) -> Operations:
@@ -127,8 +125,27 @@ def _high_product(name: str) -> Operation:
     )
 
 
-#: LiteRT's kernel on ruy: as the reference's, but for the terms.
-_VECTOR_SUM = (_TWICE, *_vector_term("a"), *_vector_term("b"), *_OF_BOTH)
+def _narrowed(key: str) -> Operation:
+    """Return the operation that keeps the lowest 16 bits of the sum, as vectors on ruy do."""
+    return Operation(
+        key,
+        "q = where(vector, int16(q), q)",
+        lambda v: torch.where(v["vector"], v["q"].to(torch.int16).to(torch.int32), v["q"]),
+    )
+
+
+#: LiteRT's kernel on ruy: as the reference's, but for the terms, and for 16 bits in which a sum far beyond
+#: the codes wraps.
+_VECTOR_SUM = (
+    _TWICE,
+    *_vector_term("a"),
+    *_vector_term("b"),
+    *_OF_BOTH,
+    _narrowed("sum_narrowed"),
+    _ZERO_POINT,
+    _narrowed("sum_narrowed"),
+    _CLAMP,
+)
 
 
 def _to_whole(term: str) -> Operation:

@@ -25,6 +25,8 @@ from quantviz.tensors.conversion import as_accumulators, as_codes, torch_dtype
 
 #: Whole numbers of float32 end here.
 _LARGEST_ZERO = 2**24
+#: The scales of terms that XNNPACK adds, over the sum's: from the first to below the last.
+_XNNPACK_RATIOS = (2.0**-10, 2.0**8)
 #: Codes of a vector of LiteRT's kernels on ruy.
 _VECTOR = 16
 
@@ -133,6 +135,11 @@ def sum_of(
         if codes["a"].shape != codes["b"].shape:
             raise QuantVizError("terms_differ", a=tuple(codes["a"].shape), b=tuple(codes["b"].shape))
         values["vector"] = _in_vectors(codes["a"].shape)
+    if arithmetic == "xnnpack":
+        for name in ("s_a", "s_b"):
+            ratio = (values[name] / values["s_y"]).item()
+            if not _XNNPACK_RATIOS[0] <= ratio < _XNNPACK_RATIOS[1]:
+                raise QuantVizError("terms_beyond_xnnpack", got=ratio)
     return SUMS[arithmetic]["a" if alone == "a" else "b"], values
 
 

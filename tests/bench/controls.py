@@ -2,8 +2,9 @@
 
     python -m tests.bench.controls [--rounds 5]
 
-Each control is clicked in turn, on 8×8, on a laptop and then at 390 px with the processor slowed four times.
-The pointer comes, goes down and is let go, with time between for what follows each. From there a click counts
+Each control is clicked in turn, on 8×8, on a laptop and then at 390 px with the processor slowed four times,
+there by a mouse and by a finger. The pointer comes, goes down and is let go, with time between for what
+follows each; a finger comes as it goes down. From there a click counts
 until the frame was painted in which the scheme, the mean squared error as text, the title of the codes or the
 sentence, and the canvas over the panels are those of the choice: the server has not answered by then. Prints
 the median for each control, and its ratio to the same on an empty page, where a click writes a word; then how
@@ -12,16 +13,19 @@ long the server's answer takes to stand in its place.
 
 import argparse
 import statistics
+from collections.abc import Callable
 from contextlib import ExitStack
 
 from playwright.sync_api import Browser, Locator, Page, sync_playwright
 
 from quantviz.lab.state import opening, write_link
 from tests.bench.servers import ROOT, serving
-from tests.helpers.browser import FLAGS, IDLE, choice_of, chromium_of_benchmarks
+from tests.helpers.browser import FLAGS, IDLE, choice_of, chromium_of_benchmarks, fingers
 
-#: The longest time from a click to the paint, by the width of the page.
-BARS = {1366: 50, 390: 100}
+Press = Callable[[Locator], None]
+
+#: The longest time from a click to the paint, by the width of the page and the pointer.
+BARS = {(1366, "mouse"): 50, (390, "mouse"): 100, (390, "finger"): 100}
 HEIGHTS = {1366: 625, 390: 844}
 #: Milliseconds for which the pointer rests before it goes down, and for which it is down.
 HOVER_MS, DOWN_MS = 100, 80
@@ -65,8 +69,9 @@ RECORD = """
 """
 
 
-def opened(browser: Browser, url: str, width: int) -> Page:
-    page = browser.new_page(viewport={"width": width, "height": HEIGHTS[width]}, color_scheme="light")
+def opened(browser: Browser, url: str, width: int, *, touch: bool) -> Page:
+    size = {"width": width, "height": HEIGHTS[width]}
+    page = browser.new_page(viewport=size, color_scheme="light", has_touch=touch)
     link = "&".join(f"{name}={value}" for name, value in write_link(opening(), "en").items())
     page.goto(f"{url}/lab?{link}")
     page.wait_for_function("window.__quantviz?.controls && window.__quantviz.hands.get('panels')")
@@ -87,25 +92,39 @@ def rest(page: Page) -> None:
     page.wait_for_timeout(300)
 
 
-def press(page: Page, pressed: Locator) -> None:
-    """Press and let go as a hand does; a tooltip may lie over what is pressed."""
-    pressed.hover(force=True)
-    page.wait_for_timeout(HOVER_MS)
-    page.mouse.down()
-    page.wait_for_timeout(DOWN_MS)
-    page.mouse.up()
+def presses(page: Page, pointer: str) -> Press:
+    """Return what presses and lets go as a hand does; a tooltip may lie over what a mouse presses."""
+
+    def by_mouse(pressed: Locator) -> None:
+        pressed.hover(force=True)
+        page.wait_for_timeout(HOVER_MS)
+        page.mouse.down()
+        page.wait_for_timeout(DOWN_MS)
+        page.mouse.up()
+        page.wait_for_timeout(HOVER_MS)
+        page.mouse.move(1, 1)
+
+    def by_finger(pressed: Locator) -> None:
+        pressed.scroll_into_view_if_needed()
+        page.wait_for_timeout(HOVER_MS)
+        box = pressed.bounding_box() or {"x": 0, "y": 0, "width": 0, "height": 0}
+        finger("start", box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+        page.wait_for_timeout(DOWN_MS)
+        finger("end", 0, 0)
+        page.wait_for_timeout(HOVER_MS)
+
+    finger = fingers(page)
+    return by_mouse if pointer == "mouse" else by_finger
 
 
-def clicked(page: Page, key: str, words: str | None) -> tuple[float | None, float]:
+def clicked(page: Page, press: Press, key: str, words: str | None) -> tuple[float | None, float]:
     """Milliseconds from a click until all was painted, and until the server's answer stood in its place.
 
     None where the server was waited for.
     """
     pressed = choice_of(page, key, words)
     page.evaluate(RECORD, True)
-    press(page, pressed)
-    page.wait_for_timeout(HOVER_MS)
-    page.mouse.move(1, 1)
+    press(pressed)
     page.wait_for_timeout(100)
     rest(page)
     record = page.evaluate("(window.__record.on = false, window.__record)")
@@ -120,9 +139,10 @@ def clicked(page: Page, key: str, words: str | None) -> tuple[float | None, floa
     return at_once, max(drawn, default=record["frames"][-1]["at"] - start)
 
 
-def on_empty_page(browser: Browser, rounds: int, slowed: int) -> float:
+def on_empty_page(browser: Browser, pointer: str, rounds: int, slowed: int) -> float:
     """Milliseconds from a click until a word that it writes was painted."""
-    page = browser.new_page()
+    page = browser.new_page(has_touch=pointer == "finger")
+    press = presses(page, pointer)
     page.set_content(
         "<!doctype html><title>Empty</title><p>0</p>"
         "<button onclick='document.querySelector(\"p\").textContent++'>More</button>"
@@ -132,8 +152,8 @@ def on_empty_page(browser: Browser, rounds: int, slowed: int) -> float:
     for _ in range(rounds):
         page.evaluate(RECORD, False)
         page.wait_for_timeout(100)
-        press(page, page.get_by_role("button"))
-        page.wait_for_timeout(200)
+        press(page.get_by_role("button"))
+        page.wait_for_timeout(100)
         record = page.evaluate("(window.__record.on = false, window.__record)")
         frames = record["frames"]
         changed = next(frame for frame in frames if frame["shown"] != record["before"])
@@ -153,19 +173,20 @@ def main() -> None:
         browser = stack.enter_context(sync_playwright()).chromium.launch(
             executable_path=chromium_of_benchmarks(), args=list(FLAGS)
         )
-        for width, bar in BARS.items():
+        for (width, pointer), bar in BARS.items():
             slowed = 4 if width == 390 else 1
-            page = opened(browser, url, width)
+            page = opened(browser, url, width, touch=pointer == "finger")
+            press = presses(page, pointer)
             page.context.new_cdp_session(page).send("Emulation.setCPUThrottlingRate", {"rate": slowed})
             times: dict[str, list[tuple[float | None, float]]] = {key: [] for key in CONTROLS}
             for turn in range(rounds + 1):
                 for key, choices in CONTROLS.items():
                     both = [None] if choices is None else choices
-                    took = [clicked(page, key, words) for words in both]
+                    took = [clicked(page, press, key, words) for words in both]
                     times[key] += took if turn else []  # the first is a warm-up
             page.close()
-            empty = on_empty_page(browser, rounds, slowed)
-            print(f"{width} px, processor slowed {slowed} ×: empty page {empty:.0f} ms, bar {bar} ms")
+            empty = on_empty_page(browser, pointer, rounds, slowed)
+            print(f"{width} px, {pointer}, slowed {slowed} ×: empty page {empty:.0f} ms, bar {bar} ms")
             for key, took in times.items():
                 known = [at_once for at_once, _ in took if at_once is not None]
                 answer = statistics.median(answered for _, answered in took)

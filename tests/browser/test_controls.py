@@ -127,6 +127,11 @@ LINK_AND_MESSAGE = """() => {
 }"""
 
 
+#: Whether the choices from the present scheme have come, the last of a run.
+ALL_CHOICES = """() => {
+    const { data } = window.__quantviz.hands.get("panels") ?? {};
+    return data && window.__quantviz.controls?.scheme === data.scheme;
+}"""
 #: Has frames come late, as on a busy machine.
 LATE_FRAMES = """() => {
     const usual = (window.promptFrame = requestAnimationFrame);
@@ -203,6 +208,7 @@ def test_the_server_answers_what_the_browser_has_shown(url, new_page, choices):
     page = new_page()
     server = HeldServer(page)
     opened(page, url, **write_link(opening(), "en"))
+    a_click_counts_although_its_answer_is_painted_late(page)
     try_controls(page, server, choices)
     # In another block, and in that block.
     for row, col in ((5, 2), (5, 3)):
@@ -215,9 +221,8 @@ def test_the_server_answers_what_the_browser_has_shown(url, new_page, choices):
         assert page.evaluate(SHOWN) == at_once, (row, col)
     a_number_that_is_typed_is_shown_at_once(page, server, "cell_row", "2")
     a_range_is_told_while_a_hand_moves_it(page, server)
-    for tab in ("Range", "Blame", "Cell"):
-        a_tab_is_shown_whole(page, tab)
-    a_click_counts_although_its_answer_is_painted_late(page)
+    for tab, key in (("Range", None), ("Blame", "Enter"), ("Cell", "Space")):
+        a_tab_is_shown_whole(page, tab, key)
     assert page.evaluate(WAITING_FOR_ITS_SENTENCE) == [False, True, False]
     # The server's answer puts another button in the place of the one that a key pressed.
     page.locator(".st-key-per_column button").press("Enter")
@@ -266,15 +271,16 @@ def test_the_server_answers_the_same_for_nan_colours_and_rules(url, new_page):
 
 def a_click_counts_although_its_answer_is_painted_late(page):
     """A button that the mouse had left before, or on which another press followed, took it for no press."""
+    page.wait_for_function(ALL_CHOICES)
     page.evaluate(LATE_FRAMES)
     choice_of(page, "bits", "8").click(force=True)
     page.mouse.move(2, 2)
     page.wait_for_function("new URLSearchParams(location.search).get('s').startsWith('int8')")
     wait_idle(page)
     choice_of(page, "bits", "2").click(force=True)
-    page.locator(".st-key-per_tensor button").click(force=True)
+    page.locator(".st-key-per_column button").click(force=True)
     page.mouse.move(2, 2)
-    page.wait_for_function("/[?&]s=int2.*per_tensor/.test(location.search)")
+    page.wait_for_function("/[?&]s=int2.*axis/.test(location.search)")
     wait_idle(page)
     page.evaluate("() => { window.requestAnimationFrame = window.promptFrame }")
 
@@ -319,12 +325,40 @@ def a_range_is_told_while_a_hand_moves_it(page, server):
     page.wait_for_function("location.search.includes('manual_range')")
     wait_idle(page)
     assert page.evaluate(told) == at_once
+    the_fields_of_the_range_follow_a_hand(page, server)
 
 
-def a_tab_is_shown_whole(page, tab):
-    """No frame has the sentence of one tab and the ruler of another, unless both are dimmed."""
+def the_fields_of_the_range_follow_a_hand(page, server):
+    shown = "['lo', 'hi'].map((name) => document.querySelector(`.st-key-range_${name} input`).value)"
+    before = page.evaluate(shown)
+    hand = page.locator("[data-handle=hi]").bounding_box()
+    x, y = hand["x"] + hand["width"] / 2, hand["y"] + 12
+    for ends in ("Escape", None):
+        page.mouse.move(x, y)
+        page.mouse.down()
+        page.mouse.move(x - 20, y)
+        page.evaluate(TWO_FRAMES)
+        at_once = page.evaluate(shown)
+        assert float(at_once[1]) < float(before[1])
+        if ends:
+            page.keyboard.press(ends)
+            page.wait_for_function(f"String({shown}) === '{','.join(before)}'")
+            page.mouse.up()
+    known = page.evaluate("window.__quantviz.hands.get('panels').data.scheme")
+    with server.silent():
+        page.mouse.up()
+    page.wait_for_function("known => window.__quantviz.hands.get('panels').data.scheme !== known", arg=known)
+    wait_idle(page)
+    assert page.evaluate(shown) == at_once
+
+
+def a_tab_is_shown_whole(page, tab, key=None):
+    """No frame has the sentence of one tab and the ruler of another, unless both are dimmed: of one that is
+    chosen by a click, and by a key.
+    """
     page.evaluate(NOTE_TABS)
-    page.locator(".st-key-stage_tab [role=radio]", has_text=tab).click()
+    chosen = page.locator(".st-key-stage_tab [role=radio]", has_text=tab)
+    chosen.press(key) if key else chosen.click()
     page.wait_for_function("tab => window.__quantviz.hands.get('panels')?.data.tab === tab", arg=tab.lower())
     page.locator(".st-key-stage:not([data-qv-turned])").wait_for()
     wait_idle(page)

@@ -273,6 +273,10 @@ def undo_and_redo_by_the_keyboard_but_not_in_a_text(page):
     wait_address(page, "s", before)
     page.keyboard.press("Control+Shift+z")
     wait_address(page, "s", after)
+    page.keyboard.press("Control+z")
+    wait_address(page, "s", before)
+    page.keyboard.press("Control+y")
+    wait_address(page, "s", after)
     # The browser's own buttons do the same, an action at a time.
     page.go_back()
     wait_address(page, "s", before)

@@ -12,7 +12,15 @@ from quantviz.teaching.lessons import lessons
 from quantviz.teaching.lessons.model import HERE
 from tests.helpers import ROOT
 from tests.helpers.addresses import go
-from tests.helpers.browser import NOTE_SHIFTS, resize, server, shifts, violations, wait_idle
+from tests.helpers.browser import (
+    LOOKS_AFTER_A_RESIZE,
+    NOTE_SHIFTS,
+    resize,
+    server,
+    shifts,
+    violations,
+    wait_idle,
+)
 from tests.helpers.picture import KEEP_WRITTEN, written_digits
 from tests.helpers.sample import sample_of
 
@@ -602,12 +610,18 @@ def panels_stay_below_the_question_when_it_is_answered(page):
 
 
 def a_title_has_its_lines_in_large_letters(page):
-    """Beside the way to the list it had one word a line."""
+    """Beside the way to the list it had one word a line. Panels of another width are sent anew: the title was
+    gone while they were.
+    """
     root = "document.documentElement.style.fontSize"
+    title = page.locator("h1.qv-place")
+    title.evaluate("each => each.was_there = true")
     page.evaluate(f"{root} = '30px'")
-    title = page.locator("h1.qv-place").bounding_box()
+    wait_idle(page, LOOKS_AFTER_A_RESIZE)
+    assert title.bounding_box()["width"] > 250
     page.evaluate(f"{root} = ''")
-    assert title["width"] > 250
+    wait_idle(page, LOOKS_AFTER_A_RESIZE)
+    assert title.evaluate("each => each.was_there"), "it is not made anew"
 
 
 def a_term_is_explained_where_it_is_touched(page, shot):

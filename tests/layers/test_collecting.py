@@ -128,7 +128,7 @@ def test_a_convolution_is_the_product_of_its_matrix_and_its_patches(options):
         torch.manual_seed(1)
         layer = nn.Conv2d(3, 5, (3, 2), **options).eval()
     x = drawn(2, 3, 9, 8)
-    captured = qv.collect(layer, [x])[""]
+    captured = qv.collect(layer, [x])["Conv2d"]
     outputs = layer(x)
     found = captured.inputs @ captured.weight.T + captured.bias
     torch.testing.assert_close(found, outputs.permute(0, 2, 3, 1).reshape(-1, 5))
@@ -137,7 +137,7 @@ def test_a_convolution_is_the_product_of_its_matrix_and_its_patches(options):
     if set(options) <= {"stride"}:
         patches = functional.unfold(x, (3, 2), stride=options.get("stride", 1))
         assert torch.equal(_Patches(x, layer).read(torch.arange(captured.seen)), patches.mT.reshape(-1, 18))
-    one = qv.collect(layer, [x[0]])[""]
+    one = qv.collect(layer, [x[0]], ["Conv*"])["Conv2d"]
     assert torch.equal(one.inputs, captured.inputs[: one.seen])
 
 
@@ -193,6 +193,8 @@ def test_wrong_inputs_get_sentences(model):
     refused(model, [x], rows=1, key="collect.rows")
     assert "'down'" in refused(model, [x], ["dwn"], key="collect.unknown").message("en")
     assert "down" in refused(model, [x], [], key="collect.unknown").message("en")
+    numbered = nn.Sequential(nn.Linear(6, 8), nn.ReLU()).eval()
+    assert "got '2'" in str(refused(numbered, [x], ["2"], key="collect.unknown"))
     for one in (x, {"x": x}, "text", 7):
         refused(model, one, key="collect.one_batch")
     refused(model, [], key="collect.nothing_ran")

@@ -88,6 +88,12 @@ def test_every_modules_output_is_written_once_in_the_order_of_execution(model, t
     assert not model.block.up._forward_hooks
 
 
+def test_a_change_in_place_is_seen_in_inference_mode_too(model, tmp_path):
+    with torch.inference_mode():
+        run = qv.capture(model, [drawn(2, 3, 6)], tmp_path / "run.safetensors")
+    assert run.names == ("block.up", "block.act", "block.down", "block", "lm_head", "logits")
+
+
 def test_batches_are_joined_and_calls_counted(model, tmp_path):
     path = tmp_path / "run.safetensors"
     batches = [(drawn(2, 3, 6),), {"x": drawn(1, 3, 6, seed=1)}, drawn(1, 4, 6)]

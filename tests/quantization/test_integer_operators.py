@@ -217,6 +217,10 @@ def test_what_is_no_argument_is_refused():
         ("operator_needs_integers", lambda: qv.requantize([1], 0.5, number_format="nf4")),
         ("code_out_of_range", lambda: qv.requantize([1], 0.5, zero_point=128)),
         ("code_out_of_range", lambda: qv.add_codes([128], one, [1], one, one)),
+        (
+            "terms_beyond_xnnpack",
+            lambda: qv.add_codes([1], qv.QParams(256.0), [1], one, one, arithmetic="xnnpack"),
+        ),
         ("terms_differ", lambda: qv.add_codes([1, 2], one, [1, 2, 3], one, one)),
         ("operator_needs_one_scale", lambda: qv.add_codes([1], one, [1], qv.QParams([0.5, 1.0]), one)),
         ("scale_not_positive", lambda: qv.add_codes([1], one, [1], one, qv.QParams(-1.0))),

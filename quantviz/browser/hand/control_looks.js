@@ -23,7 +23,8 @@ export function showOnControls(scheme) {
   if (granularity) pressButton(granularity);
 }
 
-// The range in the sidebar, told while a hand sets it: `range_words` of `sidebar.py` says the same.
+// The range in the sidebar, told while a hand sets it: `range_words` of `sidebar.py` says the same, and its
+// fields of numbers show the same.
 export class ToldRange {
   constructor() {
     this.begin();
@@ -32,6 +33,7 @@ export class ToldRange {
   // What is told now is to be told again where the next range is given up.
   begin() {
     this.before = null;
+    this.fields = new Map();
   }
 
   // Tell the range of a calibration that is set by hand; nothing of another.
@@ -44,11 +46,18 @@ export class ToldRange {
     ]);
     const before = tell(rangeLine(), filled(line, Object.fromEntries(places)));
     this.before ??= before;
+    for (const [name, value] of Object.entries(numbers)) {
+      const field = document.querySelector(`.st-key-range_${name} input`);
+      if (!field) continue;
+      if (!this.fields.has(field)) this.fields.set(field, field.value);
+      field.value = Number(value.toPrecision(RANGE_DIGITS));
+    }
   }
 
   // Tell what was told before.
   takeBack() {
     if (this.before !== null) tell(rangeLine(), this.before);
+    for (const [field, before] of this.fields) field.value = before;
     this.begin();
   }
 }

@@ -13,23 +13,25 @@ export class HeldPress {
     this.kept = [];
   }
 
-  // A press begins, on a choice that can be answered or on anything else: null. A finger's is not held: the
-  // page's buttons take no click that is repeated after a touch.
+  // A press begins, on a choice that can be answered or on anything else: null.
   begin(choice, pointer) {
     this.letGo();
     this.byFinger = pointer === "touch";
-    this.choice = this.byFinger ? null : choice;
+    this.choice = choice;
   }
 
-  // Keep the end of a press on the choice that it began on: a click follows. Until both are repeated, keep a
-  // mouse there too: a button that it leaves before takes the press for one that was given up.
+  // Keep the end of a press on the choice that it began on: a click follows. A finger that is lifted and a
+  // mouse that goes on leave the choice only after it: a button that is left before its press has ended takes
+  // it for one that was given up.
   hold(event) {
-    if (!event.isTrusted || !this.choice?.contains(event.target)) return;
+    if (!event.isTrusted || event.button > 0 || !this.choice?.contains(event.target)) return;
     const leaves = event.type === "pointerout";
-    if (leaves ? !this.paints : this.paints || event.button) return;
+    if (leaves ? !this.kept.length : this.paints) return;
     event.stopPropagation();
     this.kept.push(event);
-    if (!leaves) this.timer = setTimeout(() => this.letGo(), PATIENCE);
+    if (this.paints) return;
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => this.letGo(), PATIENCE);
   }
 
   // Give the page what was kept from it: what follows is the page's own.
@@ -37,17 +39,19 @@ export class HeldPress {
     clearTimeout(this.timer);
     const { kept } = this;
     this.kept = [];
-    this.choice = this.paints = null;
+    this.choice = null;
+    this.paints = false;
     kept.forEach(repeat);
   }
 
-  // Whether a click may be held: a person's, for the first time.
+  // Whether a click may be held: a person's, for the first time. A finger's only with the end of its press:
+  // a button that knows of that end, and of no click, clicks itself.
   canHold(event) {
-    return event.type === "click" && event.isTrusted && !this.byFinger;
+    return event.type === "click" && event.isTrusted && (!this.byFinger || this.kept.length > 0);
   }
 
-  // Keep a click from the page, and repeat the press's end and the click once the answer was painted, or where
-  // another press begins.
+  // Keep a click from the page, and repeat the press's end and the click once the answer was painted, or
+  // before another press begins.
   holdUntilPainted(event) {
     event.stopImmediatePropagation();
     clearTimeout(this.timer);
@@ -65,8 +69,7 @@ function repeat(event) {
   const again = new PointerEvent(event.type, event);
   REPEATED.add(again);
   // The server may have put another element in its place meanwhile.
-  const { target, type, clientX, clientY } = event;
-  if (type === "pointerout" && !target.isConnected) return;
+  const { target, clientX, clientY } = event;
   const there = target.isConnected ? target : document.elementFromPoint(clientX, clientY);
   there?.dispatchEvent(again);
 }

@@ -6,7 +6,6 @@ import { Card } from "./card.js";
 import { leaveCell } from "./hover.js";
 import { lookAtWindow } from "./zoom.js";
 import { onPointerUp, showSelected, takeEarlyClick } from "./clicks.js";
-import { undoOrRedo } from "./keyboard.js";
 import { savePicture } from "./saved_picture.js";
 import { showSwitch } from "./panel_switch.js";
 import { findChart, measureWidth, writeRules } from "./chart.js";
@@ -29,7 +28,6 @@ export class Bridge {
     window.addEventListener("pointerup", (event) => onPointerUp(this, event), { ...options, capture: true });
     window.addEventListener("pointercancel", () => (this.press = null), options);
     window.addEventListener("scroll", () => leaveCell(this), { ...options, capture: true, passive: true });
-    window.addEventListener("keydown", (event) => undoOrRedo(event), options);
   }
 
   // Charts of one group share one memory: zoom, whether it is being changed, and panel.

@@ -1,4 +1,4 @@
-// The keyboard: arrow keys move from cell to cell; Ctrl+Z presses the page's own buttons.
+// The keyboard: arrow keys move from cell to cell.
 
 import { arrowStep } from "../page/keys.js";
 import { cellShown, pixelAt } from "./cells.js";
@@ -24,28 +24,4 @@ export function onArrowKey(bridge, event) {
   pointTogether(bridge, pixel);
   if (box)
     showCard(bridge, pixel, panel.name, frame.left + box.left + box.width, frame.top + box.top + box.height);
-}
-
-// Where a person types text. A closed list only shows what was chosen.
-const TYPING = [
-  "input:not([type=radio], [type=checkbox], [type=range], [role=combobox][aria-expanded=false])",
-  "textarea",
-  "[contenteditable=true]",
-].join(", ");
-
-// Ctrl+Z and Ctrl+Shift+Z (on a Mac with ⌘) press the page's undo and redo buttons, except where text is
-// typed. All charts of a page listen; the first to hear prevents the others.
-export function undoOrRedo(event) {
-  if (
-    event.key.toLowerCase() !== "z" ||
-    !(event.ctrlKey || event.metaKey) ||
-    event.altKey ||
-    event.defaultPrevented
-  )
-    return;
-  if (event.target.closest?.(TYPING)) return;
-  const button = document.querySelector(`.st-key-${event.shiftKey ? "redo" : "undo"} button`);
-  if (!button) return;
-  event.preventDefault();
-  button.click();
 }

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from quantviz.models.mixed_precision import Mix
     from quantviz.models.salient_channels import SalientCost
 
-_HEIGHT = 210
+_HEIGHT = 200
 
 
 def show_attention(chosen: str, state: ModelState) -> None:
@@ -42,8 +42,7 @@ def show_attention(chosen: str, state: ModelState) -> None:
     model = RUNNING[chosen]
     view = _view(model, state)
     why = say("models.keys_loud") if view.loud("keys") else ""
-    st.markdown(plain(sentences(*_costs_of_keys(model), why)))
-    with st.container(key="models_places", horizontal=True, gap="small", vertical_alignment="bottom"):
+    with st.container(key="models_places", horizontal=True, gap="small", vertical_alignment="center"):
         for field in ("layer", "head"):
 
             def look_at(number: int, field: str = field) -> None:
@@ -58,7 +57,9 @@ def show_attention(chosen: str, state: ModelState) -> None:
                 look_at,
                 required=True,
             )
-    for column, part in zip(st.columns(2, gap="small"), ("keys", "values"), strict=True):
+        st.markdown(plain(sentences(*_costs_of_keys(model), why)))
+        pictures = st.columns([3, 3, 2, 2], gap="small", vertical_alignment="bottom")
+    for column, part in zip(pictures[:2], ("keys", "values"), strict=True):
         with column:
             loud = view.loud(part)
             values = getattr(view, part).abs().numpy()
@@ -76,7 +77,7 @@ def show_attention(chosen: str, state: ModelState) -> None:
             show_plot(
                 figure, f"models_{part}", say("models.part_alt", part=say(f"models.{part}"), words=words)
             )
-    for column, part in zip(st.columns(2, gap="small"), ("before", "after"), strict=True):
+    for column, part in zip(pictures[2:], ("before", "after"), strict=True):
         with column:
             moved = short_number(100 * view.moved()[state.head], 2)
             words = say(f"models.attention_{part}", head=state.head, share=moved)
@@ -84,7 +85,7 @@ def show_attention(chosen: str, state: ModelState) -> None:
             figure = matrix_figure(
                 getattr(view, part)[state.head].numpy(),
                 ("seen", "token"),
-                height=_HEIGHT + 60,
+                height=_HEIGHT,
                 most=1.0,
                 language=language(),
                 theme=theme(),

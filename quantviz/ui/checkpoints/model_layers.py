@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 _LAYERS = "pages/explore/layers.py"
 _MAP = "models_map"
-_HEIGHT = 230
+_HEIGHT = 215
 
 
 def show_layers(model: str, state: ModelState) -> None:

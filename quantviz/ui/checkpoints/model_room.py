@@ -42,7 +42,8 @@ from quantviz.ui.shell.words import language, say, say_error
 def show_model(chosen: str) -> None:
     """Show one of `RUNNING` under the schemes of the state."""
     st.html(Path(__file__).with_name("models.css"))
-    fragment(_show_answer)(chosen)
+    with st.container(key="models_room"):
+        fragment(_show_answer)(chosen)
 
 
 def _show_answer(chosen: str) -> None:
@@ -71,12 +72,19 @@ def _show_choices(state: ModelState) -> None:
         choose_among(
             st.select_slider,
             "models_bits",
-            say("models.bits", bits=state.bits),
+            say("models.bits"),
             bits,
             state.bits,
             lambda each: change_model_state(bits=each),
         )
-        _choose(st.segmented_control, "shared", SHARED, state.shared, required=True)
+        _choose(
+            st.segmented_control,
+            "shared",
+            SHARED,
+            state.shared,
+            required=True,
+            label_visibility="collapsed",
+        )
         _choose(st.selectbox, "method", METHODS, state.method)
         _choose(st.selectbox, "inputs", INPUTS, state.inputs)
         _choose(st.selectbox, "cache", CACHES, state.cache)
@@ -125,11 +133,7 @@ def _show_numbers(found: Ran, state: ModelState) -> None:
     """Show one sentence that answers, and the loss, the KL divergence and the bits."""
     key = "models.same_text" if found.differs is None else "models.other_text"
     place = 1 + (found.differs or 0)
-    sentence = say(key, bits=state.bits, count=len(found.written), place=place, kl=short_number(found.kl))
-    with st.container(key="models_answer", horizontal=True, gap="small", vertical_alignment="center"):
-        st.html(f'<p class="qv-finding">{html.escape(sentence)}</p>', width="content")
-        if found.differs is not None and state.method == METHODS[0]:
-            show_button(say("models.save"), "models_save", lambda: change_model_state(method="gptq"))
+    sentence = say(key, bits=state.bits, count=len(found.written), place=place)
     numbers = [
         _number(
             "loss",
@@ -139,7 +143,11 @@ def _show_numbers(found: Ran, state: ModelState) -> None:
         _number("kl", short_number(found.kl), say("models.numbers.of_kl")),
         _number("bits", short_number(found.bits)),
     ]
-    st.html(f'<div class="qv-model-numbers">{"".join(numbers)}</div>')
+    with st.container(key="models_answer", horizontal=True, gap="small", vertical_alignment="center"):
+        st.html(f'<p class="qv-finding">{html.escape(sentence)}</p>', width="content")
+        st.html(f'<div class="qv-model-numbers">{"".join(numbers)}</div>', width="content")
+        if found.differs is not None and state.method == METHODS[0]:
+            show_button(say("models.save"), "models_save", lambda: change_model_state(method="gptq"))
 
 
 def _number(name: str, value: str, line: str = "") -> str:

@@ -24,7 +24,7 @@ from quantviz.ui.checkpoints.model_room import show_model
 from quantviz.ui.checkpoints.model_state import RUNNING
 from quantviz.ui.checkpoints.state import CheckpointsState, address_of, current_state, problems
 from quantviz.ui.components.clipboard import show_copy_link
-from quantviz.ui.components.page_header import show_header, title_words
+from quantviz.ui.components.page_header import show_header, write_title
 from quantviz.ui.shell import address, errors
 from quantviz.ui.shell.address import go_on
 from quantviz.ui.shell.classroom import parameters
@@ -70,7 +70,7 @@ def show_page() -> None:
         hint = "checkpoints.capture.hint"
     elif state.chosen in RUNNING:
         hint = "models.hint"
-    words.html(title_words(title, say(hint)), width="stretch")
+    write_title(words, title, say(hint))
     if state.chosen in RUNNING:
         with answer:
             show_model(state.chosen)

@@ -115,7 +115,7 @@ def widen_list(label: str) -> None:
     # On a phone the longest names fit in a smaller print.
     st.html(
         f'<style>[data-testid=stSelectboxVirtualDropdown]:has([aria-label="{label}"])'
-        " { width: min(27rem, 92vw) !important; }"
+        " { min-width: min(27rem, 92vw); }"
         f' @media (max-width: 640px) {{ [role=listbox][aria-label="{label}"] [data-item-hl]'
         " { font-size: var(--qv-12); } }</style>"
     )

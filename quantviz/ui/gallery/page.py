@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import cast
 
 import streamlit as st
@@ -10,7 +9,7 @@ import streamlit as st
 from quantviz.errors import QuantVizError
 from quantviz.ui.components.choice import choose
 from quantviz.ui.components.clipboard import show_copy_link
-from quantviz.ui.components.page_header import show_header, title_words
+from quantviz.ui.components.page_header import show_header, write_title
 from quantviz.ui.gallery.comparison import show_comparison
 from quantviz.ui.gallery.puzzle import show_puzzle
 from quantviz.ui.gallery.state import (
@@ -42,7 +41,6 @@ def show_page() -> None:
 
 def show_controls() -> GalleryState:
     """Show title and choices."""
-    st.html(Path(__file__).with_name("gallery.css"))
     title, actions = show_header(say("pages.bugs"))
     warm_up()
     from quantviz.teaching.gallery import BUGS
@@ -53,7 +51,7 @@ def show_controls() -> GalleryState:
         say("pages.bugs"), say("bugs.page.spot") if state.spotting else say(f"bugs.{bug_of(state).id}.name")
     )
     words = say("bugs.page.hint_spot", all=len(BUGS)) if state.spotting else say("bugs.page.hint")
-    title.html(title_words(say("pages.bugs"), words), width="stretch")
+    write_title(title, say("pages.bugs"), words)
     with actions:
         choose(
             st.segmented_control,

@@ -10,7 +10,7 @@ import streamlit as st
 from quantviz.lab.layer_sources import parse_layer, write_layer
 from quantviz.lab.layer_state import AS_IT_IS, INPUTS, PAIRS, WEIGHTS, LayerState, Pair, name_of_pair
 from quantviz.layers.built_in import BUILT_IN_LAYERS, BuiltInLayer
-from quantviz.ui.components.choice import choose_among, show_button
+from quantviz.ui.components.choice import choose_among, show_button, widen_list
 from quantviz.ui.layers.own_layer import MORE, show_own_layer
 from quantviz.ui.layers.state import can_turn, change_state, current_state, put_state, turn
 from quantviz.ui.layers.words import pair_names, scheme_name
@@ -34,7 +34,7 @@ def show_history() -> None:
             lambda back=back: turn(back=back),
             icon=f":material/{name}:",
             disabled=not can_turn(back=back),
-            help=say(f"layers.{name}_help"),
+            help=say(f"lab.{name}_help"),
         )
 
 
@@ -75,10 +75,12 @@ def show_choices(state: LayerState) -> None:
 
 
 def _choose(name: str, names: dict[str, str], now: str, take: Any) -> None:
+    label = say(f"layers.choice.{name}")
+    widen_list(label)
     choose_among(
         st.selectbox,
         f"layers_{name}",
-        say(f"layers.choice.{name}"),
+        label,
         names,
         now,
         take,

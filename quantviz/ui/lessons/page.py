@@ -21,7 +21,7 @@ from quantviz.teaching.lessons.progress import asked, reached
 from quantviz.teaching.lessons.thumbnails import thumbnails
 from quantviz.ui.components.choice import show_button
 from quantviz.ui.components.lesson_place import MOVED, PLACE, PROBLEMS, Place, go, show_focus
-from quantviz.ui.components.page_header import show_language, show_title_line
+from quantviz.ui.components.page_header import show_language, show_title_line, write_title
 from quantviz.ui.lessons.answering import HANDS
 from quantviz.ui.lessons.progress import (
     answers,
@@ -92,6 +92,7 @@ def show_page() -> None:
         if not classroom().projector:
             keep_place("lesson", lesson.title, st.query_params.to_dict(), step=place.step + 1)
     else:
+        write_title(words, say("pages.lessons"))
         show_focus()
         _show_list(every)
     keep_in_browser()

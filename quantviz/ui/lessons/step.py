@@ -18,7 +18,7 @@ from quantviz.teaching.lessons.formulas import HAND, Scene
 from quantviz.teaching.lessons.model import Lesson, LessonStep
 from quantviz.ui.components.choice import show_button
 from quantviz.ui.components.lesson_place import Place, go, go_on_from, show_focus
-from quantviz.ui.components.page_header import title_words
+from quantviz.ui.components.page_header import write_title
 from quantviz.ui.components.small_parts import show_python, show_words_with_terms, term
 from quantviz.ui.lessons.answering import show_questions
 from quantviz.ui.lessons.moving import scene_in_hand
@@ -106,7 +106,7 @@ def _fill_header(now: Now, words: Any, actions: Any) -> None:
         step=now.place.step + 1,
         steps=len(now.lesson.steps),
     )
-    words.html(title_words(now.step.title, place, step=now.id), width="stretch")
+    write_title(words, now.step.title, place, now.id)
     with actions:
         show_button(say("lessons.all"), "lesson_all", go, None)
     show_focus(f"{now.id}/{now.attempt}")

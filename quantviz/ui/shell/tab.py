@@ -42,8 +42,9 @@ def run_scripts(page: str) -> None:
     """Have the browser run the scripts of every page; `page` is the last part of its address.
 
     They set the page's language, remove the style of a page that was left, keep one entry of the history for
-    each action of a person (`history.js`), notice a lost connection (`connection.js`), close the sidebar
-    of narrow screens (`sidebar.js`), and dim the last tab of the Lab's stage (`stage_tabs.js`).
+    each action of a person and hear the keys of undo and redo (`history.js`), notice a lost connection
+    (`connection.js`), close the sidebar of narrow screens (`sidebar.js`), and dim the last tab of the Lab's
+    stage (`stage_tabs.js`).
     """
     lost = f"window.__quantvizLost = {json.dumps(say('app.connection_lost'))};\n"
     for script in (

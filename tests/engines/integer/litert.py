@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -212,7 +212,23 @@ def _mean(average: Average, resolver: Any) -> np.ndarray:
 
 
 def _sums() -> list[Sum]:
-    return [terms for seed in (51, 52) for terms in sums(seed) if terms[-1] == "int8"]
+    return [
+        *(terms for seed in (51, 52) for terms in sums(seed) if terms[-1] == "int8"),
+        *_sums_beyond_16_bits(),
+    ]
+
+
+def _sums_beyond_16_bits() -> Iterator[Sum]:
+    """Yield sums whose first term has a step of up to 255 of theirs: some lie beyond 16 bits."""
+    draw = np.random.default_rng(53)
+    for size in (15, 16, 33, 40, 64, 65):
+        scale = np.float32(draw.uniform(0.01, 0.1))
+        zeros = (-128, 127, *(int(each) for each in draw.integers(-128, 128, 4)))
+        for zero in zeros:
+            codes = [draw.integers(-128, 128, (1, size)) for _ in range(2)]
+            ratios = draw.uniform(120, 255), draw.uniform(0.01, 2)
+            terms = [(float(np.float32(each * scale)), int(zero)) for each in ratios]
+            yield codes[0], terms[0], codes[1], terms[1], (float(scale), -zero - 1), "int8"
 
 
 def _averages() -> list[Average]:

@@ -196,7 +196,7 @@ def _go_back(step: LessonStep) -> None:
 
 
 def _history_buttons() -> None:
-    """Undo and redo, by an icon each; the bridge presses them for Ctrl+Z and Ctrl+Shift+Z."""
+    """Undo and redo, by an icon each; `history.js` presses them for their keys."""
     for name, act, possible in (
         ("undo", session.undo_step, undo.can_undo()),
         ("redo", session.redo_step, undo.can_redo()),
