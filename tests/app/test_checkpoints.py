@@ -147,6 +147,10 @@ def test_what_is_scanned_is_what_stands_beside_the_button(scanned, monkeypatch):
     at.selectbox(key="checkpoints_imatrix").set_value("m/imatrix.dat").run()
     healthy(at.button(key="checkpoints_scan").click().run())
     assert asked[2][1:] == ("llama_cpp", str(scanned / "m/imatrix.dat"))
+    # Chosen and pressed at once: both come in one message.
+    at.multiselect(key="checkpoints_recipes").set_value(["q4_0"])
+    healthy(at.button(key="checkpoints_scan").click().run())
+    assert asked[3][0] == ("q4_0",)
     assert address(at)["i"] == "m/imatrix.dat"
 
 

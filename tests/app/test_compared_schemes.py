@@ -100,8 +100,11 @@ def test_eight_are_enough():
     assert [title[0] for title in shown(at)[1]] == [*"ABCD", "S"]
     at.button_group(key="beside_which").set_value([0, 1, 2, 3, 6]).run()
     assert [title[0] for title in shown(healthy(at))[1]] == [*"BCDG", "S"]
+    # Chosen and pressed at once: both come in one message.
+    at.segmented_control(key="bits").set_value(16)
     at.button(key="set_baseline").click().run()
-    assert len(read_link(address(healthy(at)))[0].remembered) == MOST_HELD
+    remembered = read_link(address(healthy(at)))[0].remembered
+    assert (len(remembered), remembered[-1].number_format.bits) == (MOST_HELD, 16)
     assert at.button(key="set_baseline").disabled
     assert not [box for box in at.selectbox if box.key == "contest_add"]
 

@@ -143,6 +143,14 @@ def test_every_bit_can_be_turned_over(name):
             before = after
 
 
+def test_two_bits_are_turned_over_at_once():
+    """The browser sent both presses before the answer to the first: the second took the first one back."""
+    at = opened(a="int4", b="none", x="0", lang="en")
+    for bit in (0, 1):
+        at.button(key=f"formats_bit_integer_{bit}").click()
+    assert selected(healthy(at.run())) == [3]
+
+
 def test_codes_that_are_no_numbers_are_in_the_address():
     at = opened(a="float8_e4m3fn", x="448", lang="en")
     at.button(key="formats_bit_mantissa_0").click().run()

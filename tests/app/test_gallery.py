@@ -159,6 +159,16 @@ def test_a_seed_is_kept_in_the_link_and_dropped_with_the_bug():
     assert address(healthy(at)) == {"bug": "error_sign", "at": "0", "lang": "en"}
 
 
+def test_what_the_browser_shows_is_not_sent_again():
+    """A value on its way takes back what a person has chosen meanwhile."""
+    at = opened(bug="int8_difference_wraps", case="random", lang="en")
+    controls = (at.selectbox(key="gallery_bug"), at.number_input(key="gallery_seed"), *at.segmented_control)
+    assert all(control.proto.set_value for control in controls)
+    at.run()
+    controls = (at.selectbox(key="gallery_bug"), at.number_input(key="gallery_seed"), *at.segmented_control)
+    assert not any(control.proto.set_value for control in controls)
+
+
 def test_back_is_heard_while_the_run_of_a_change_is_cut_short():
     """Streamlit stops the run of a click where Back asks for another: the change was told to be newer than
     Back, which was then undone.

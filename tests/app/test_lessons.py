@@ -663,7 +663,9 @@ def test_a_teacher_can_show_them_at_once():
 def test_hands_are_counted_where_a_teacher_wants_it():
     at = opened(l="symmetric")
     assert not [box for box in at.number_input if "_hands_" in box.key]
+    before = at.sidebar.toggle[0].proto.id
     healthy(at.sidebar.toggle[0].set_value(True).run())
+    assert at.sidebar.toggle[0].proto.id == before, "a second press, sent by now, would be lost"
     direction = [
         (i, k)
         for i, step in enumerate(lessons()["symmetric"].steps)

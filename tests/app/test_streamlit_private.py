@@ -222,6 +222,38 @@ def test_a_widget_that_the_browser_has_is_not_sent_its_value_again():
     assert not at.selectbox(key="mode").proto.set_value
 
 
+def page_of_a_part():
+    import streamlit as st
+
+    from quantviz.ui.shell import widgets
+    from quantviz.ui.shell.runs import fragment
+    from quantviz.ui.shell.streamlit_private import take_messages_whole
+
+    take_messages_whole(widgets.is_behind)
+
+    def show():
+        wanted = st.session_state.get("wanted", 4)
+        for key in ("plain", "folded"):
+            st.selectbox(key, [4, 8], key=widgets.show(key, wanted, folded=key == "folded"))
+
+    fragment(show)()
+
+
+@pytest.mark.usefixtures("streamlits_own")
+def test_a_part_of_a_page_sends_a_value_once_and_so_does_a_popover():
+    """A part that runs by itself sent each value that it had ever changed with each of its answers, and a
+    popover all of its values with each answer.
+    """
+    at = AppTest.from_function(page_of_a_part, default_timeout=30).run()
+    sent = []
+    for wanted in (4, 8, 8):
+        at.session_state["wanted"] = wanted
+        at.run()
+        sent.append([at.selectbox(key=key).proto.set_value for key in ("plain", "folded")])
+    assert sent == [[False, False], [True, True], [False, False]]
+    assert at.selectbox(key="plain").value == at.selectbox(key="folded").value == 8
+
+
 @pytest.mark.usefixtures("streamlits_own")
 def test_of_a_message_that_was_overtaken_only_events_count():
     """Streamlit takes each message in a thread of its own: two quick ones came in the other order."""

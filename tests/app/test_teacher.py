@@ -457,7 +457,8 @@ def test_project_this_leaves_out_what_the_link_does_until_it_is_shown():
     at.segmented_control(key="teacher_sees").set_value("parts").run()
     at.pills(key="teacher_hidden_panels").set_value(["q", "error"]).run()
     at.pills(key="teacher_locked").set_value(["scheme"]).run()
-    at.text_input(key="teacher_prompt").set_value("Why?").run()
+    # Typed and pressed at once: both come in one message.
+    at.text_input(key="teacher_prompt").set_value("Why?")
     at.button(key="teacher_project").click().run()
     assert titles(healthy(at)) == ["x", "x_hat"]
     assert prompts(at)

@@ -137,7 +137,6 @@ def _show_button(state: CheckpointsState, options: Sequence[str]) -> None:
     elif done:
         word = "again"
     running = of_these and scan is not None and scan.state == "running"
-    # The state on the page is scanned, not that of the address, which may name no recipe.
     show_button(
         say(f"checkpoints.{word}"),
         "checkpoints_scan",
@@ -150,7 +149,11 @@ def _show_button(state: CheckpointsState, options: Sequence[str]) -> None:
 
 
 def begin_scan(seen: CheckpointsState) -> None:
-    """Begin the scan of a state's checkpoint."""
+    """Begin the scan of the present state's checkpoint. What that does not name is as in the state that was
+    `seen`: the address may name no recipe, and a choice may have come with the press.
+    """
+    now = current_state()
+    seen = dataclasses.replace(now, chosen=now.chosen or seen.chosen, recipes=now.recipes or seen.recipes)
     path = path_of(seen.chosen)
     matrix = imatrix_path(seen)
     scan_process().start(path, seen.recipes, language(), seen.engine, matrix)

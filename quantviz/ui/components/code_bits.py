@@ -23,7 +23,7 @@ def show_bit_row(
         fmt: The code's format.
         code: The code.
         title: The line above the bits, as HTML.
-        on_flip: Called with the new code when a bit was flipped.
+        on_flip: Called with the number of a bit to flip, from the lowest: by then the code may be another.
         numbers_only: Whether bits that lead to NaN or Inf are locked.
     """
     from quantviz.quantization.format_facts import flipped
@@ -52,7 +52,7 @@ def show_bit_row(
                     value,
                     f"formats_bit_{role}_{bit}",
                     on_flip,
-                    turned,
+                    bit,
                     disabled=turned is None,
                     help=words,
                     width="stretch",

@@ -11,7 +11,7 @@ import streamlit as st
 from quantviz.schemes.formats import NumberFormat, entry_of
 from quantviz.ui.components.code_bits import as_html, code_parts, show_bit_row
 from quantviz.ui.components.small_parts import table_html
-from quantviz.ui.formats.state import choose_code
+from quantviz.ui.formats.state import flip_bit
 from quantviz.ui.shell.words import number, plain, say
 
 #: Codes around the chosen one and at each end that are listed where not all are.
@@ -151,4 +151,4 @@ def show_bits(fmt: NumberFormat, code: int) -> None:
 
     title = as_html(f"**{say('formats.page.bits_title', code=code_name(fmt, code), name=format_name(fmt))}**")
     help_ = as_html(say("formats.page.bits_help"))
-    show_bit_row(fmt, code, f"{title} <small>{help_}</small>", choose_code)
+    show_bit_row(fmt, code, f"{title} <small>{help_}</small>", flip_bit)

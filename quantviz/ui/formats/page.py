@@ -33,6 +33,7 @@ from quantviz.ui.formats.state import (
     address_of,
     can_be_one,
     choose_code,
+    code_shown,
     current_state,
     toggle_to_one,
     unit_of,
@@ -75,7 +76,7 @@ def show_page() -> None:
     first = FORMATS[state.first]
     name_tab(say("pages.formats"), format_name(first))
     landings = tuple(land(state.x, fmt, state.ties, unit_of(state, fmt)) for fmt in state.formats)
-    code = landings[0].code if state.code is None else state.code
+    code = code_shown(state)
     show_line(state)
     # With a name, so that a hand on the ruler keeps its handle when something comes or goes above.
     with st.container(key="formats_answer"):

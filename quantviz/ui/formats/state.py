@@ -170,6 +170,24 @@ def choose_code(code: int | None) -> None:
         change_state(**_code_chosen(current_state(), code))
 
 
+def code_shown(state: FormatsState) -> int:
+    """Return the chosen code of the first format, else the one on which x lands."""
+    from quantviz.quantization.format_facts import land
+
+    if state.code is not None:
+        return state.code
+    fmt = FORMATS[state.first]
+    return land(state.x, fmt, state.ties, unit_of(state, fmt)).code
+
+
+def flip_bit(bit: int) -> None:
+    """Flip a bit of the code, unless the format has no such code."""
+    from quantviz.quantization.format_facts import flipped
+
+    state = current_state()
+    choose_code(flipped(FORMATS[state.first], code_shown(state), bit))
+
+
 def toggle_to_one() -> None:
     """Divide the formats by their largest values, or no longer; the number keeps its place in the first."""
     from quantviz.quantization.format_facts import reach

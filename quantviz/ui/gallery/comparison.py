@@ -17,9 +17,8 @@ from quantviz.ui.gallery.state import (
     change_state,
     own_seed,
     show_bug,
-    showing,
 )
-from quantviz.ui.shell import errors
+from quantviz.ui.shell import errors, widgets
 from quantviz.ui.shell.words import plain, say
 
 if TYPE_CHECKING:
@@ -41,7 +40,7 @@ def _choices(state: GalleryState, bug: Bug) -> None:
             st.selectbox,
             say("bugs.page.bug"),
             tuple(BUGS),
-            key=showing("gallery_bug", bug.id),
+            key=widgets.show("gallery_bug", bug.id),
             on_change=errors.safely(lambda: show_bug(st.session_state["gallery_bug"])),
             format_func=lambda name: f"{tuple(BUGS).index(name) + 1} · {say(f'bugs.{name}.name')}",
             label_visibility="collapsed",
@@ -52,7 +51,7 @@ def _choices(state: GalleryState, bug: Bug) -> None:
             say("bugs.page.tensor"),
             cases,
             # Its own key for each bug: the cases have other names.
-            key=showing(f"gallery_case_{bug.id}", chosen),
+            key=widgets.show(f"gallery_case_{bug.id}", chosen),
             required=True,
             on_change=errors.safely(lambda: _show_case(bug, st.session_state[f"gallery_case_{bug.id}"])),
             format_func=lambda name: _case_name(bug, name),
@@ -66,7 +65,7 @@ def _choices(state: GalleryState, bug: Bug) -> None:
                 say("bugs.page.seed"),
                 0,
                 LARGEST_SEED,
-                key=showing("gallery_seed", case_seed if state.seed is None else state.seed),
+                key=widgets.show("gallery_seed", case_seed if state.seed is None else state.seed),
                 step=1,
                 on_change=errors.safely(
                     lambda: change_state(seed=int(st.session_state["gallery_seed"]), cell=None)

@@ -19,9 +19,8 @@ from quantviz.ui.gallery.state import (
     change_state,
     current_state,
     show_link,
-    showing,
 )
-from quantviz.ui.shell import errors
+from quantviz.ui.shell import errors, widgets
 from quantviz.ui.shell.imports import warm_up
 from quantviz.ui.shell.tab import name_tab
 from quantviz.ui.shell.words import say, say_error
@@ -57,7 +56,7 @@ def show_controls() -> GalleryState:
             st.segmented_control,
             say("bugs.page.mode"),
             _MODES,
-            key=showing("gallery_mode", _MODES[state.spotting]),
+            key=widgets.show("gallery_mode", _MODES[state.spotting]),
             required=True,
             on_change=errors.safely(
                 lambda: change_state(spotting=st.session_state["gallery_mode"] == "spot", cell=None)

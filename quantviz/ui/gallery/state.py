@@ -145,9 +145,3 @@ def case_of(state: GalleryState, bug: Bug) -> Case:
 
 def own_seed(case: Case) -> int | None:
     return getattr(case.source, "seed", None)
-
-
-def showing(key: str, value: object) -> str:
-    """Let the widget `key` show `value`: set at each run, since it would keep a label of another language."""
-    st.session_state[key] = value
-    return key

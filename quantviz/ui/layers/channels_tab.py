@@ -14,6 +14,7 @@ from quantviz.schemes.scheme import Scheme
 from quantviz.tensors.views import View
 from quantviz.ui.components.choice import show_button, switch
 from quantviz.ui.components.small_parts import show_plot
+from quantviz.ui.layers.state import current_state
 from quantviz.ui.layers.words import share_of
 from quantviz.ui.shell import session
 from quantviz.ui.shell.address import turn_to
@@ -50,11 +51,12 @@ def show_channels(seen: SeenLayer, state: LayerState) -> None:
     )
     show_plot(figure, "layers_channels", say(f"layers.channels.{mirrored}_alt"))
     st.caption(say(f"layers.channels.{mirrored}_help"))
-    show_button(say("layers.channels.in_lab"), "layers_in_lab", lambda: _open_in_lab(state))
+    show_button(say("layers.channels.in_lab"), "layers_in_lab", _open_in_lab)
 
 
-def _open_in_lab(state: LayerState) -> None:
+def _open_in_lab() -> None:
     """Open the weight in the Lab, where its error is weighted by what the layer sees."""
+    state = current_state()
     scheme, _ = state.pair.schemes()
     weight = LayerWeight(state.source)
     view = View.of(weight.shape)

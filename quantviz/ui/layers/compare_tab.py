@@ -14,7 +14,7 @@ from quantviz.ui.components.choice import show_button
 from quantviz.ui.components.component import clicked_mark
 from quantviz.ui.components.phone_tables import Column, show_table
 from quantviz.ui.components.small_parts import show_plot
-from quantviz.ui.layers.state import SeenLayer, change_state, seen_layer
+from quantviz.ui.layers.state import SeenLayer, change_state, current_state, seen_layer
 from quantviz.ui.layers.words import both_bits, decibels, pair_name, show_sentence
 from quantviz.ui.shell import errors
 from quantviz.ui.shell.words import language, say, theme
@@ -109,16 +109,17 @@ def _lesson(points: list[PairPoint]) -> str:
 
 def _show_buttons(state: LayerState) -> None:
     with st.container(key="layers_compare", horizontal=True, gap="small"):
-        others = tuple(each for each in state.compared if each != state.pair)
-        if others == state.compared:
-            full = len(others) >= MOST_PAIRS
-            kept = (*others, state.pair)
-            show_button(say("layers.compare.keep"), "layers_keep", _compare, kept, disabled=full)
+        if state.pair in state.compared:
+            show_button(say("layers.compare.drop"), "layers_drop", _compare, False)
         else:
-            show_button(say("layers.compare.drop"), "layers_drop", _compare, others)
+            full = len(state.compared) >= MOST_PAIRS
+            show_button(say("layers.compare.keep"), "layers_keep", _compare, True, disabled=full)
         if state.compared:
-            show_button(say("layers.compare.usual"), "layers_usual", _compare, ())
+            show_button(say("layers.compare.usual"), "layers_usual", lambda: change_state(compared=()))
 
 
-def _compare(pairs: tuple[Pair, ...]) -> None:
-    change_state(compared=pairs)
+def _compare(kept: bool) -> None:
+    """Keep the pair among the compared ones, or drop it. A choice of a pair may have come with the press."""
+    state = current_state()
+    others = tuple(each for each in state.compared if each != state.pair)
+    change_state(compared=(*others, state.pair)[:MOST_PAIRS] if kept else others)

@@ -165,11 +165,16 @@ def show_bits_in_hand(now: Now, state: LabState, why: Explanation) -> None:
     """
     if now.covered & _TOLD or why.cause == "left_out":
         return
+    from quantviz.quantization.format_facts import flipped
+
     fmt = state.scheme.number_format
 
-    def flip(code: int) -> None:
-        value = fmt.value(code) * why.scale
-        _keep(now, {"kind": "cell", "cell": list(state.cell), "value": value})
+    def flip(bit: int) -> None:
+        present = scene_in_hand(now).why
+        code = flipped(fmt, int(present.q), bit)
+        if code is not None and math.isfinite(fmt.value(code)):
+            value = fmt.value(code) * present.scale
+            _keep(now, {"kind": "cell", "cell": list(state.cell), "value": value})
 
     show_bit_row(fmt, int(why.q), as_html(say("lessons.flip")), flip, numbers_only=True)
 

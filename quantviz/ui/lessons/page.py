@@ -33,7 +33,7 @@ from quantviz.ui.lessons.progress import (
 )
 from quantviz.ui.lessons.second_look import show_due_at_the_end
 from quantviz.ui.lessons.step import show_step
-from quantviz.ui.shell import address, errors
+from quantviz.ui.shell import address, errors, widgets
 from quantviz.ui.shell.address import keep_place
 from quantviz.ui.shell.classroom import classroom, parameters
 from quantviz.ui.shell.tab import name_tab
@@ -41,6 +41,7 @@ from quantviz.ui.shell.words import language, plain, say, say_error, theme
 
 _GOLF = "pages/learn/golf.py"
 _MODEL = "pages/explore/checkpoints.py"
+_HANDS = "lesson_hands_switch"
 #: The course that golf belongs to, and the states.
 _LAST_COURSE = 2
 #: States of other pages that a course on the compression of models asks for, by their words: the page's
@@ -77,8 +78,12 @@ def show_page() -> None:
     with st.sidebar:
         show_language()  # first, as on every page: below the list of lessons it would be out of reach
         _show_contents(every, place)
-        st.session_state[HANDS] = st.toggle(
-            say("lessons.hands"), st.session_state.get(HANDS, False), help=say("lessons.hands_help")
+        # A widget whose first value is the last one is another widget after each press.
+        st.toggle(
+            say("lessons.hands"),
+            key=widgets.show(_HANDS, bool(st.session_state.get(HANDS))),
+            on_change=lambda: st.session_state.update({HANDS: st.session_state[_HANDS]}),
+            help=say("lessons.hands_help"),
         )
     words, actions = show_title_line(say("pages.lessons"))
     for wrong in (*errors.page_errors(), *st.session_state.get(PROBLEMS, ()), *filter(None, (unreadable(),))):

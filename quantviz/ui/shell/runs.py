@@ -12,7 +12,7 @@ import streamlit as st
 
 from quantviz.errors import QuantVizError
 from quantviz.streaming.compile_ahead import at_once
-from quantviz.ui.shell import classroom, session, undo, words
+from quantviz.ui.shell import classroom, session, undo, widgets, words
 from quantviz.ui.shell.startup import turns
 from quantviz.ui.shell.words import say, say_error
 
@@ -55,6 +55,7 @@ def fragment(function: Callable[..., None], run_every: float | None = None) -> C
         words.begin()
         with turns().take(), error_boundary(), at_once():
             function(*args, **kwargs)
+            widgets.end_run()
         return None
 
     part: Callable[..., None] = st.fragment(run, run_every=run_every)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -20,13 +20,13 @@ def show(key: str, value: object, field: str = "", *, folded: bool = False) -> s
     """Let the widget `key` show `value`, unless there is an error about the text in its `field`.
 
     `folded` widgets stand in a popover: the browser makes them when that is opened, and must get their value
-    from the run before.
+    from the run before, until it was heard of them.
     """
     # A widget must get its value again in another language, and where the browser may not have received it,
     # because the run that showed it was broken off. Not otherwise: a value on its way takes back a click.
     widgets = _widgets()
-    received = key in widgets.shown and key not in widgets.sending
-    again = folded or widgets.language != language() or not received
+    received = key in (widgets.heard if folded else widgets.shown) and key not in widgets.sending
+    again = widgets.language != language() or not received
     widgets.showing.setdefault(key, ())
     if (again or st.session_state.get(key, _UNSET) != value) and (field or key) not in errors.input_errors():
         if st.session_state.get(key, _UNSET) != value:
@@ -44,6 +44,7 @@ def is_behind(repeated: Mapping[str, bool]) -> bool:
     With one such widget it may be a person who wants the value before: then the address decides.
     """
     widgets = _widgets()
+    widgets.heard = repeated.keys()
     waiting = [repeated[key] for key in widgets.unseen if key in repeated]
     behind = address.is_behind() or (len(waiting) > 1 and all(waiting))
     if not behind:
@@ -81,6 +82,8 @@ class _Widgets:
 
     #: Of the last run that came to its end, and so was received by the browser; and those heard of since.
     shown: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    #: Those of the browser's last message.
+    heard: Collection[str] = ()
     #: Of the run that goes on, as far as it is.
     showing: dict[str, tuple[str, ...]] = field(default_factory=dict)
     #: The ids and words of choices in the run that goes on.
@@ -107,7 +110,7 @@ def begin_run() -> None:
 
 
 def end_run() -> None:
-    """Note that a run came to its end, so that the browser receives its widgets."""
+    """Note that a run of a page, or of a part of it, came to its end: the browser receives its widgets."""
     widgets = _widgets()
     widgets.shown = dict(widgets.showing)
     widgets.sending.clear()

@@ -276,7 +276,6 @@ def _show_link(choice: Choice) -> None:
             say("teacher.project"),
             "teacher_project",
             _project,
-            choice,
             type="secondary" if scanned else "primary",
             help=say("teacher.project_help"),
         )
@@ -299,8 +298,9 @@ def qr_image(address: str, alt: str) -> str:
     return f'<img class="qv-qr" alt="{html.escape(alt)}" src="{html.escape(qr_source(address))}">'
 
 
-def _project(choice: Choice) -> None:
+def _project() -> None:
     """Show the link's page in this window, enlarged: parts that the link hides are hidden here too."""
+    choice = current_choice()
     project(True, choice.applied)
     if choice.opens == "lesson":
         go(choice.lesson_in(sound_lessons(language())), choice.step - 1)

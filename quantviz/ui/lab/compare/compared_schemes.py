@@ -60,8 +60,7 @@ def show_choices(state: LabState) -> None:
     show_button(
         label,
         "set_baseline",
-        session.remember,
-        (*held, state.scheme),
+        _remember_present,
         disabled=full or state.scheme in held,
         help=say("contest.full", most=MOST_HELD) if full else say("contest.remember_help"),
     )
@@ -80,6 +79,12 @@ def show_choices(state: LabState) -> None:
             label_visibility="collapsed",
             width=260,
         )
+
+
+def _remember_present() -> None:
+    # Not the scheme that the button was shown with: a choice may have come with the press.
+    state = session.state()
+    session.remember((*state.remembered, state.scheme))
 
 
 def _addable(state: LabState) -> dict[str, Scheme]:
