@@ -282,6 +282,7 @@ def a_click_counts_although_its_answer_is_painted_late(page):
     page.mouse.move(2, 2)
     page.wait_for_function("/[?&]s=int2.*axis/.test(location.search)")
     wait_idle(page)
+    page.wait_for_function(ALL_CHOICES)
     page.evaluate("() => { window.requestAnimationFrame = window.promptFrame }")
 
 
@@ -376,11 +377,9 @@ def the_server_agrees(page, at_once):
 
 def try_controls(page, server, choices):
     """Make each choice; what is shown at once is what the server answers."""
-    page.wait_for_function("window.__quantviz.hands.get('panels')?.data")
     for key, words in choices:
+        page.wait_for_function(ALL_CHOICES)
         known = page.evaluate("window.__quantviz.hands.get('panels').data.scheme")
-        # The choices from the present scheme come last in a run.
-        page.wait_for_function("known => window.__quantviz.controls?.scheme === known", arg=known)
         at_once, pixels = choose(page, server, key, words)
         assert at_once["scheme"] != known, key
         the_server_agrees(page, at_once)
