@@ -73,23 +73,24 @@ def scheme_named(form: str, operand: str) -> Scheme | None:
 
 
 def open_layers(file: str) -> Layers:
-    """Return the layers of a file that `collect` wrote; `QuantVizError` if there are none."""
+    """Return the layers of a file that `collect` wrote, or the one that a link's form writes,
+    `builtin(name=…)` or `layer(W,X)`; `QuantVizError` if there are none.
+    """
     from quantviz.layers.captures import Layers
 
+    if is_layer_form(file):
+        from quantviz.lab.layer_sources import parse_layer
+
+        return Layers((parse_layer(file).open(),))
     return Layers.open(file)
 
 
 def open_layer(file: str, name: str | None) -> Captured:
-    """Return the layer of that name in a file of layers, or the only one there; or the one that a link's form
-    writes, `builtin(name=…)` or `layer(W,X)`.
+    """Return the layer of that name in a file of layers, or the only one there.
 
     Raises:
         QuantVizError: It cannot be opened, or there is no such layer.
     """
-    if is_layer_form(file):
-        from quantviz.lab.layer_sources import parse_layer
-
-        return parse_layer(file).open()
     layers = open_layers(file)
     names = layers.names_listed
     if name is None and len(names) > 1:

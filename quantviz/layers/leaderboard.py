@@ -11,6 +11,7 @@ from quantviz.door import public
 from quantviz.errors import QuantVizError
 from quantviz.evaluation.with_pandas import data_frame
 from quantviz.layers.captures import Captured
+from quantviz.layers.layer_result import LayerResult
 from quantviz.layers.methods.chain import NEAREST, Chain, as_chain
 from quantviz.schemes.scheme import Scheme
 
@@ -23,7 +24,7 @@ USUAL = (NEAREST, "gptq", "gptq(order=activation)")
 
 @public
 def leaderboard(
-    layer: Captured,
+    layer: Captured | LayerResult,
     schemes: Iterable[str | Scheme] = ("int4_g128",),
     methods: Iterable[str | Chain] = USUAL,
     inputs: str | Scheme | None = None,
@@ -33,7 +34,8 @@ def leaderboard(
     """Return methods under schemes of a layer's weight, those with the least error held back first.
 
     Args:
-        layer: A captured layer, such as `BuiltInLayer("minilm_4_value").open()` or one of `Layers`.
+        layer: A captured layer, such as `BuiltInLayer("minilm_4_value").open()` or one of `Layers`; or a
+            result of `layer`, of which W, X and the bias are taken.
         schemes: Schemes of the weight.
         methods: Chains of methods, such as "gptq" or "rotation+gptq"; "nearest" is rounding to nearest.
         inputs: The scheme of the inputs; None leaves them as they are.
@@ -52,6 +54,8 @@ def leaderboard(
     (['gptq', 'nearest'], True)
     """
     chains = [as_chain(each) for each in methods]
+    if isinstance(layer, LayerResult):
+        layer = Captured("", "linear", layer.weights.stored, layer.inputs.stored, layer.bias)
     rows = list(rows_of(layer, list(schemes), chains, inputs, seed=seed))
     rows.sort(key=lambda row: (row["rel_out_held_back"] is None, row["rel_out_held_back"] or 0.0))
     return data_frame({name: [row[name] for row in rows] for name in rows[0]} if rows else {})

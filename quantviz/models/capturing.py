@@ -147,7 +147,7 @@ def _changes(tensor: torch.Tensor) -> int:
     if not tensor.is_inference():
         return tensor._version
     try:
-        return zlib.crc32(tensor.cpu().contiguous().flatten().view(torch.uint8).numpy())
+        return zlib.crc32(tensor.cpu().contiguous().flatten().view(torch.uint8).numpy().data)
     except RuntimeError:
         # A sparse tensor, which is not written anyway.
         return 0

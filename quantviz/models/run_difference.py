@@ -115,7 +115,8 @@ def difference(
         shape,
         shape,
         metrics["sqnr_db"],
-        metrics["cosine"],
+        # Rounding can leave a little more than 1.
+        float(np.clip(metrics["cosine"], -1.0, 1.0)),
         metrics["max_abs_error"],
         sums.largest[1],
         kl / rows / math.log(2) if rows else math.nan,

@@ -6,6 +6,7 @@ A recipe is added here: one entry in `RECIPE_GROUPS` and its words in each langu
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
@@ -314,7 +315,23 @@ openvino_int8_sym; or Scheme('int8').
         if begins_words(engine_names(engine), named):
             example = Scheme("int8").adapted(engine.id, (4096, 4096))
             raise QuantVizError("scheme_is_engine", got=named, example=str(example))
-    raise QuantVizError("unknown_recipe", got=named, known=", ".join(ALL_RECIPES))
+    form = _written_out(named)
+    key = "unknown_recipe" if form is None else "recipe_written_out"
+    raise QuantVizError(key, got=named, form=form, known=", ".join(ALL_RECIPES))
+
+
+def _written_out(typed: str) -> str | None:
+    """Return the text form of integers with a width or a group size that no recipe has; else None.
+
+    >>> _written_out("int3_g16"), _written_out("int4_gguf")
+    ('int3,symmetric,per_group(size=16),min_max,course', None)
+    """
+    found = re.fullmatch(r"(u?)(int\d+)[ _-](?:per[ _-](tensor|row|column)|g(\d+))", typed.strip().lower())
+    if found is None or found[1] + found[2] not in FORMATS:
+        return None
+    lines = {"tensor": PerTensor(), "row": PerChannel(0), "column": PerChannel(1)}
+    granularity = lines[found[3]] if found[3] else PerGroup(int(found[4][:9]))
+    return str(Scheme(found[1] + found[2], "asymmetric" if found[1] else "symmetric", granularity))
 
 
 def _named_partly(typed: str) -> tuple[str, ...]:

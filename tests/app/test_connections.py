@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from quantviz.ui.shell.server import send_at_once
-from tests.bench.servers import ROOT, server_process, serving
+from tests.bench.servers import ROOT, server_process
 
 
 def waits(connection):
@@ -28,17 +28,23 @@ def test_all_connections_of_the_process_send_at_once():
             assert not any(map(waits, (listening, before, accepted, later)))
 
 
-def test_a_file_arrives_without_a_pause_before_anybody_has_come():
+@pytest.fixture(scope="module")
+def started():
+    """Give the address and the process of a server that nobody has come to."""
+    with server_process(ROOT / "app.py", cwd=ROOT) as server:
+        yield server
+
+
+def test_a_file_arrives_without_a_pause_before_anybody_has_come(started):
     """Each of a page's ninety scripts took 43 ms, six at a time; so did a part of each answer."""
     seconds = []
-    with serving(ROOT / "app.py", cwd=ROOT) as address:
-        host = address.removeprefix("http://")
-        with contextlib.closing(http.client.HTTPConnection(host, timeout=30)) as connection:
-            for _ in range(10):
-                start = time.monotonic()
-                connection.request("GET", "/static/index.html")
-                connection.getresponse().read()
-                seconds.append(time.monotonic() - start)
+    host = started[0].removeprefix("http://")
+    with contextlib.closing(http.client.HTTPConnection(host, timeout=30)) as connection:
+        for _ in range(10):
+            start = time.monotonic()
+            connection.request("GET", "/static/index.html")
+            connection.getresponse().read()
+            seconds.append(time.monotonic() - start)
     assert min(seconds[1:]) < 0.02
 
 
@@ -55,10 +61,9 @@ def test_nothing_else_is_held_open():
 
 
 @pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="asks Linux what a process has loaded")
-def test_the_imports_begin_before_anybody_has_come():
+def test_the_imports_begin_before_anybody_has_come(started):
     """The first visitor waited for all of them."""
-    with server_process(ROOT / "app.py", cwd=ROOT) as (_, process):
-        until = time.monotonic() + 45
-        while "libtorch" not in Path(f"/proc/{process}/maps").read_text(encoding="utf-8"):
-            assert time.monotonic() < until
-            time.sleep(0.1)
+    until = time.monotonic() + 45
+    while "libtorch" not in Path(f"/proc/{started[1]}/maps").read_text(encoding="utf-8"):
+        assert time.monotonic() < until
+        time.sleep(0.1)

@@ -22,6 +22,9 @@ from tests.helpers.browser import (
     server,
 )
 
+#: Milliseconds after which what a test waits for does not come. No test asserts a time; a slow machine is
+#: busy with other tests and their compilers.
+LONGEST = 120_000
 SHOTS = Path(__file__).parent / "shots"
 #: Set to 1 by whoever wants to look at what tests drew: taking the pictures is a tenth of some tests.
 WANTED = "QUANTVIZ_SHOTS"
@@ -38,7 +41,10 @@ def pytest_collection_modifyitems(items):
 def browser():
     """One Chromium for all tests."""
     path = chromium_of_tests()
-    from playwright.sync_api import sync_playwright
+    from playwright.sync_api import expect, sync_playwright
+
+    # Five seconds, as is usual, are too few for a server beside other tests and their compilers.
+    expect.set_options(timeout=LONGEST)
 
     with sync_playwright() as playwright:
         chromium = playwright.chromium.launch(
@@ -60,6 +66,7 @@ class Shelf:
 
     def new(self, **options):
         context = self._browser.new_context(**options)
+        context.set_default_timeout(LONGEST)
         context.add_init_script(NOTE_RUNS)
         context.add_init_script(STILL_SKELETONS)
         return context
@@ -166,8 +173,6 @@ def new_page(shelf):
         page = context.new_page()
         page.set_viewport_size({"width": width, "height": height})
         page.emulate_media(color_scheme=theme)
-        # No test asserts a time; a slow machine is busy with other tests and their compilers.
-        page.set_default_timeout(120_000)
         # At each frame, as is usual, a page that is waited for takes ten times as much of a processor.
         page.wait_for_function = partial(page.wait_for_function, polling=BETWEEN_LOOKS)
         page.on(

@@ -127,6 +127,18 @@ LINK_AND_MESSAGE = """() => {
 }"""
 
 
+#: Whether the choices from the present scheme have come, the last of a run.
+ALL_CHOICES = """() => {
+    const { data } = window.__quantviz.hands.get("panels") ?? {};
+    return data && window.__quantviz.controls?.scheme === data.scheme;
+}"""
+#: Has frames come late, as on a busy machine.
+LATE_FRAMES = """() => {
+    const usual = (window.promptFrame = requestAnimationFrame);
+    window.requestAnimationFrame = (turn) => setTimeout(() => usual(turn), 400);
+}"""
+
+
 class HeldServer:
     """The server's messages to a page, which can be held back for a while."""
 
@@ -196,6 +208,7 @@ def test_the_server_answers_what_the_browser_has_shown(url, new_page, choices):
     page = new_page()
     server = HeldServer(page)
     opened(page, url, **write_link(opening(), "en"))
+    a_click_counts_although_its_answer_is_painted_late(page)
     try_controls(page, server, choices)
     # In another block, and in that block.
     for row, col in ((5, 2), (5, 3)):
@@ -217,7 +230,7 @@ def test_the_server_answers_what_the_browser_has_shown(url, new_page, choices):
         "location.search.includes('per_channel%28axis%3D1%29') && !window.__quantviz.keyed"
     )
     wait_idle(page)
-    assert page.evaluate("document.activeElement.closest('.st-key-per_column') !== null")
+    page.wait_for_function("document.activeElement.closest('.st-key-per_column')")
     # A link leads to its page although a part of the one that is left has something to say yet.
     page.evaluate(LINK_AND_MESSAGE)
     page.wait_for_function("location.pathname.endsWith('/bugs')")
@@ -254,6 +267,23 @@ def test_the_server_answers_the_same_for_nan_colours_and_rules(url, new_page):
     at_once, _ = choose(page, server, "rule_ties", "cut off toward zero")
     the_server_agrees(page, at_once)
     assert "course(ties=truncate)" in at_once["scheme"]
+
+
+def a_click_counts_although_its_answer_is_painted_late(page):
+    """A button that the mouse had left before, or on which another press followed, took it for no press."""
+    page.wait_for_function(ALL_CHOICES)
+    page.evaluate(LATE_FRAMES)
+    choice_of(page, "bits", "8").click(force=True)
+    page.mouse.move(2, 2)
+    page.wait_for_function("new URLSearchParams(location.search).get('s').startsWith('int8')")
+    wait_idle(page)
+    choice_of(page, "bits", "2").click(force=True)
+    page.locator(".st-key-per_column button").click(force=True)
+    page.mouse.move(2, 2)
+    page.wait_for_function("/[?&]s=int2.*axis/.test(location.search)")
+    wait_idle(page)
+    page.wait_for_function(ALL_CHOICES)
+    page.evaluate("() => { window.requestAnimationFrame = window.promptFrame }")
 
 
 def a_number_that_is_typed_is_shown_at_once(page, server, key, number):
@@ -347,11 +377,9 @@ def the_server_agrees(page, at_once):
 
 def try_controls(page, server, choices):
     """Make each choice; what is shown at once is what the server answers."""
-    page.wait_for_function("window.__quantviz.hands.get('panels')?.data")
     for key, words in choices:
+        page.wait_for_function(ALL_CHOICES)
         known = page.evaluate("window.__quantviz.hands.get('panels').data.scheme")
-        # The choices from the present scheme come last in a run.
-        page.wait_for_function("known => window.__quantviz.controls?.scheme === known", arg=known)
         at_once, pixels = choose(page, server, key, words)
         assert at_once["scheme"] != known, key
         the_server_agrees(page, at_once)

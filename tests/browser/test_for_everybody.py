@@ -9,7 +9,7 @@ import pytest
 
 from quantviz.text import text
 from tests.helpers.addresses import go
-from tests.helpers.browser import NOTE_SHIFTS, shifts, violations, wait_idle
+from tests.helpers.browser import LOOKS_AFTER_A_RESIZE, NOTE_SHIFTS, shifts, violations, wait_idle
 from tests.helpers.pages import APP, PAGES, address, has_one_look, shown
 from tests.helpers.sample import sample_of
 
@@ -128,8 +128,15 @@ def stands_still(page, *where):
 def turned(page, theme):
     """An open page when it has another theme, and figures in its colours."""
     page.emulate_media(color_scheme=theme)
-    page.wait_for_timeout(200)
-    wait_idle(page)
+    page.wait_for_function(
+        """isDark => {
+            const app = document.querySelector("[data-testid=stApp]");
+            return (Number(getComputedStyle(app).backgroundColor.match(/\\d+/)[0]) < 128) === isDark;
+        }""",
+        arg=theme == "dark",
+    )
+    # Its figures come with a run that it asks for a moment later.
+    wait_idle(page, LOOKS_AFTER_A_RESIZE)
 
 
 @pytest.mark.parametrize("width", SIZES)

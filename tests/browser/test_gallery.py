@@ -123,7 +123,7 @@ def a_puzzle_is_solved(page, shot):
     wait_idle(page)
     page.locator(f".st-key-gallery_line_{right} button").click()
     page.locator(f"{BOARD} [data-row=correct]").first.wait_for()
-    assert "Solved 1 of 11, 0 of them on the first try" in page.inner_text("[data-testid=stMain]")
+    page.get_by_text("Solved 1 of 11, 0 of them on the first try").first.wait_for()
     assert bug.id not in page.url
     shot(page, "right")
 

@@ -8,6 +8,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import numpy as np
 import pytest
+from playwright.sync_api import expect
 
 import quantviz as qv
 from quantviz.sources import Builtin
@@ -270,7 +271,7 @@ def another_language_keeps_what_was_chosen(page):
     bits(page, 5)
     before = drawn(page)
     another_language(page, "中文", "zh-CN")
-    assert page.locator(".qv-count").inner_text() == text("home.bits", "zh", bits=5, levels=32)
+    expect(page.locator(".qv-count")).to_have_text(text("home.bits", "zh", bits=5, levels=32))
     assert drawn(page) == before
 
 

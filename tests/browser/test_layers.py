@@ -69,7 +69,7 @@ def move_by_hand(page, *, touch):
     before = page.evaluate(HAND + "return hand.shown.yHat[0]; }")
     for _ in range(12):
         page.keyboard.press("ArrowLeft")
-    assert page.locator(".qv-painting").count() == 1
+    page.locator(".qv-painting").wait_for(state="attached")
     assert page.evaluate(HAND + "return hand.shown.yHat[0]; }") != before
     page.wait_for_function("new URLSearchParams(location.search).get('a').includes('manual_range')")
     wait_for_answer(page)
@@ -135,11 +135,13 @@ def test_a_pointer_lights_the_lines_of_an_output_and_a_click_opens_it(new_page, 
     page.wait_for_function("document.querySelector('.st-key-layers_token input').value === '2'")
     # A cell of X chooses the token and the channel of a product.
     page.wait_for_selector(DRAWN, state="attached")
+    wait_idle(page)
     page.mouse.click(*place(page, X, 0, 1))
     wait_for_parameter(page, "j", "1")
     wait_for_parameter(page, "c", "0.3")
     # So does a line of the table of products.
     page.wait_for_selector(".qv-products tr.qv-selected[data-channel='1']")
+    wait_idle(page)
     page.locator(".qv-products tr[data-channel='3'] button").click()
     wait_for_parameter(page, "j", "3")
     move_by_hand(page, touch=width < 640)

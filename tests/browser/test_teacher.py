@@ -190,7 +190,9 @@ def test_a_class_scans_the_code_and_opens_what_was_chosen(new_page, tmp_path, sh
         with page.expect_popup() as opening:
             page.locator(".st-key-teacher_actions a:visible").click()
         class_page = opening.value
-        class_page.wait_for_selector(".st-key-panels .js-plotly-plot")
+        class_page.wait_for_function(
+            "document.querySelector('.st-key-panels .js-plotly-plot')?._fullLayout?.meta"
+        )
         wait_idle(class_page)
         assert dict(parse_qsl(urlsplit(class_page.url).query))["k"] == "2.no-error.lock-scheme.2"
         assert class_page.locator(".st-key-bits [role=radio]").first.is_disabled()

@@ -41,8 +41,7 @@ def wait_window(page, told):
     )
     wait_drawn(page)
     window = page.evaluate(WINDOW)
-    said = [int(n) for n in re.search(r"window (\d+) (\d+) (\d+) (\d+) ", page.inner_text("body")).groups()]
-    assert said == [window["top"], window["left"], window["rows"], window["cols"]]
+    page.get_by_text("window {top} {left} {rows} {cols} reads".format(**window)).wait_for()
     return window
 
 

@@ -87,6 +87,9 @@ def test_a_layer_of_two_files_or_of_a_links_form_is_the_same(folder):
     table = run("layer", "builtin(name=loud_weight)", "-w", "int4_per_tensor", "-a", "none", "--lang", "zh")
     assert "来自权重" in table.stdout
     assert "来自输入" not in table.stdout
+    assert (
+        "  ok  " in run("layers", "builtin(name=loud_weight)", "-w", "int4_per_tensor", "-a", "none").stdout
+    )
     form = "layer(normal(rows=8,cols=32),loud_channels(rows=16,cols=32))"
     assert "16 of 16 tokens" in run("layer", form, "-w", "int8_per_output").stderr
 

@@ -102,7 +102,10 @@ def server(app, log, host="127.0.0.1"):
             yield f"http://127.0.0.1:{port}"
         finally:
             process.terminate()
-            process.wait(timeout=20)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(timeout=20)
+            process.kill()
+            process.wait()
 
 
 def _wait_until_healthy(process, port, log):
@@ -136,7 +139,8 @@ _calls = itertools.count()
 
 
 def wait_idle(page, looks=LOOKS):
-    """Until each run that the page asked for has begun and ended, and it asks for no other for a while.
+    """Until the page has asked for a run, each of its runs has begun and ended, and it asks for none for a
+    while.
 
     The page's context needs `NOTE_RUNS`.
     """

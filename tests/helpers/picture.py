@@ -2,7 +2,7 @@
 
 from urllib.parse import parse_qs, urlencode, urlsplit
 
-from tests.helpers.browser import wait_idle
+from tests.helpers.browser import LOOKS_AFTER_A_RESIZE, wait_idle
 
 #: The place in the window of the middle of a cell in the i-th panel.
 MIDDLE = """([i, row, col]) => {
@@ -22,11 +22,13 @@ TWO_FRAMES = "new Promise((done) => requestAnimationFrame(() => requestAnimation
 
 
 def drawn(page):
-    """Until four panels are on the screen, the bridge has found them, and nothing changes any more."""
+    """Until four panels are on the screen, the bridge has found them and sent their width, and nothing
+    changes any more.
+    """
     page.wait_for_function("document.querySelectorAll('.st-key-panels :is(.hm, .im) image').length >= 4")
     wait_idle(page)
     page.wait_for_function("document.querySelectorAll('.st-key-panels .qv-mark').length >= 1")
-    wait_idle(page)
+    wait_idle(page, LOOKS_AFTER_A_RESIZE)
 
 
 def opened(page, url, **params):
@@ -41,8 +43,8 @@ def address(page):
 
 def wait_drawn(page):
     page.wait_for_selector(".st-key-panels .cartesianlayer image", state="attached")
-    wait_idle(page)
     page.wait_for_selector(".qv-overlay", state="attached")
+    wait_idle(page, LOOKS_AFTER_A_RESIZE)
 
 
 def middle(page, panel, row, col):

@@ -88,6 +88,11 @@ def test_every_modules_output_is_written_once_in_the_order_of_execution(model, t
     assert not model.block.up._forward_hooks
 
 
+def test_the_cosine_of_equal_tensors_is_1(tmp_path):
+    path = write_run(tmp_path / "x.safetensors", {"x": torch.ones(3)})
+    assert [each.cosine for each in qv.compare_runs(path, path).differences] == [1.0]
+
+
 def test_a_change_in_place_is_seen_in_inference_mode_too(model, tmp_path):
     with torch.inference_mode():
         run = qv.capture(model, [drawn(2, 3, 6)], tmp_path / "run.safetensors")

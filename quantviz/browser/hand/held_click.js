@@ -10,7 +10,7 @@ const PATIENCE = 60;
 
 export class HeldPress {
   constructor() {
-    this.end = [];
+    this.kept = [];
   }
 
   // A press begins, on a choice that can be answered or on anything else: null.
@@ -20,46 +20,48 @@ export class HeldPress {
     this.choice = choice;
   }
 
-  // Keep the end of a press on the choice that it began on: a click follows. A finger that is lifted leaves
-  // the choice as well: without the lift before it, a button would take that for a press that was given up.
+  // Keep the end of a press on the choice that it began on: a click follows. A finger that is lifted and a
+  // mouse that goes on leave the choice only after it: a button that is left before its press has ended takes
+  // it for one that was given up.
   hold(event) {
     if (!event.isTrusted || event.button > 0 || !this.choice?.contains(event.target)) return;
-    if (event.type === "pointerout" && (!this.byFinger || !this.end.length)) return;
+    const leaves = event.type === "pointerout";
+    if (leaves ? !this.kept.length : this.paints) return;
     event.stopPropagation();
+    this.kept.push(event);
+    if (this.paints) return;
     clearTimeout(this.timer);
-    this.end.push(event);
     this.timer = setTimeout(() => this.letGo(), PATIENCE);
   }
 
-  // Give its end to the page: what follows is the page's own.
+  // Give the page what was kept from it: what follows is the page's own.
   letGo() {
     clearTimeout(this.timer);
-    this.taken().forEach(repeat);
-  }
-
-  // Return the end of a press that was kept, which is kept no longer.
-  taken() {
-    const { end } = this;
-    this.end = [];
+    const { kept } = this;
+    this.kept = [];
     this.choice = null;
-    return end;
+    this.paints = false;
+    kept.forEach(repeat);
   }
 
   // Whether a click may be held: a person's, for the first time. A finger's only with the end of its press:
   // a button that knows of that end, and of no click, clicks itself.
   canHold(event) {
-    return event.type === "click" && event.isTrusted && (!this.byFinger || this.end.length > 0);
+    return event.type === "click" && event.isTrusted && (!this.byFinger || this.kept.length > 0);
   }
 
-  // Keep a click from the page, and repeat the press's end and the click once the answer was painted.
+  // Keep a click from the page, and repeat the press's end and the click once the answer was painted, or
+  // before another press begins.
   holdUntilPainted(event) {
     event.stopImmediatePropagation();
     clearTimeout(this.timer);
     // An open list would lie over the answer; it closes by the click.
     const list = event.target.closest("[data-testid=stSelectboxVirtualDropdown]");
     if (list) list.style.opacity = "0";
-    const all = [...this.taken(), event];
-    oncePainted(() => all.forEach(repeat));
+    const { kept } = this;
+    kept.push(event);
+    this.paints = true;
+    oncePainted(() => this.kept === kept && this.letGo());
   }
 }
 

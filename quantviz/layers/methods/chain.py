@@ -141,7 +141,7 @@ def as_chain(given: Chain | Method | str | None) -> Chain:
 
     >>> as_chain("nearest") == as_chain(None) == Chain()
     True
-    >>> as_chain("gptq(order=activation)").rounding.order
+    >>> as_chain("GPTQ(order=activation)").rounding.order
     'activation'
     """
     if isinstance(given, Chain):
@@ -153,5 +153,10 @@ def as_chain(given: Chain | Method | str | None) -> Chain:
     if not isinstance(given, str):
         raise QuantVizError("method.form", got=type(given).__name__)
     registry: Mapping[str, type[Any]] = METHODS
-    forms = split_outside_parentheses(given.replace(" ", ""), "+")
-    return Chain(tuple(read(form, registry, "method.unknown") for form in forms if form != NEAREST))
+    named = []
+    for form in split_outside_parentheses(given.replace(" ", ""), "+"):
+        name, mark, fields = form.partition("(")
+        if not name:
+            raise QuantVizError("method.unknown", got=form, known=", ".join(METHODS))
+        named.append(f"{name.lower()}{mark}{fields}")
+    return Chain(tuple(read(form, registry, "method.unknown") for form in named if form != NEAREST))

@@ -37,6 +37,8 @@ PAGE = Path(__file__).with_name("README.md")
 TORCHAO = Scheme.parse("int4,symmetric,per_group(size=32),min_max,torchao")
 MODELOPT = Scheme.parse("int4,symmetric,per_group(size=32),min_max,modelopt")
 LLM_COMPRESSOR = Scheme.parse("int4,symmetric,per_group(size=32),min_max,compressed_tensors")
+#: What each variant of AWQ is asked to quantize to.
+OF_VARIANTS = {"paper": TORCHAO, "modelopt": MODELOPT, "llm_compressor": LLM_COMPRESSOR}
 #: A weight lies on a tie within so many parts of itself: float32 has 24 bits, and the scale is rounded too.
 NEAR_TIE = 2**-21
 #: Matrices whose scales of blocks are recorded.
@@ -58,6 +60,13 @@ def layer(number: int) -> tuple[torch.Tensor, torch.Tensor]:
     return torch.from_numpy(arrays[f"w_{number}"]).float(), torch.from_numpy(arrays[f"x_{number}"]).float()
 
 
+@cache
+def awq_trace(variant: str, number: int) -> Any:
+    """Return the trace of AWQ's search on a recorded layer. The page and its tests ask for the same ones."""
+    w, x = layer(number)
+    return AWQ(variant).basis(Task(w.double(), x.double(), OF_VARIANTS[variant], None)).trace
+
+
 def rows() -> Iterator[Row]:
     """Yield the rows, measured now."""
     about = json.loads(record()["about"].tobytes())["producers"]
@@ -77,16 +86,14 @@ def rows() -> Iterator[Row]:
     producers = json.loads(record()["llm_compressor_about"].tobytes())["producers"]
     llm = f"llm-compressor {producers['llmcompressor']}"
     yield _smooth("llm_compressor", llm, ALPHAS)
-    for package, variant, scheme, name in (
-        (torchao, "paper", TORCHAO, "torchao_awq"),
-        (modelopt, "modelopt", MODELOPT, "modelopt_awq"),
+    for package, variant, name in (
+        (torchao, "paper", "torchao_awq"),
+        (modelopt, "modelopt", "modelopt_awq"),
     ):
         agree = 0
         for number in range(COUNT):
-            w, x = layer(number)
-            trace = AWQ(variant).basis(Task(w.double(), x.double(), scheme, None)).trace
             theirs = torch.from_numpy(record()[name][number]).float()
-            agree += torch.allclose(trace.scales.float(), theirs, rtol=2e-5)
+            agree += torch.allclose(awq_trace(variant, number).scales.float(), theirs, rtol=2e-5)
         yield Row("AWQ, scales", package, COUNT, "the chosen scales", agree, COUNT, _why(agree, COUNT, tie))
     yield llm_compressor_awq(llm)
     agree = total = 0
@@ -115,8 +122,7 @@ def llm_compressor_awq(package: str) -> Row:
     """
     equal = agree = 0
     for number in range(COUNT):
-        w, x = layer(number)
-        ours = AWQ("llm_compressor").basis(Task(w.double(), x.double(), LLM_COMPRESSOR, None)).trace.scales
+        ours = awq_trace("llm_compressor", number).scales
         theirs = torch.from_numpy(record()["llm_compressor_awq"][number]).double()
         same = torch.allclose(ours, theirs, rtol=2e-5)
         equal += same
@@ -125,13 +131,14 @@ def llm_compressor_awq(package: str) -> Row:
     return Row("AWQ, scales", package, COUNT, f"the chosen scales{others}", agree, COUNT)
 
 
+@cache
 def ends_of_search(number: int) -> list[torch.Tensor]:
     """Return the scales that llm-compressor's search may end with, by how it rounds ties: those whose error
     is the least of all for some rounding of its own ties and of the others'.
     """
     w, x = layer(number)
     task = Task(w.double(), x.double(), LLM_COMPRESSOR, None)
-    trace = AWQ("llm_compressor").basis(task).trace
+    trace = awq_trace("llm_compressor", number)
     tried = [awq_scales(trace.x_mean, trace.w_mean, each, "llm_compressor") for each in trace.ratios]
     tried.append(torch.ones_like(tried[0]))
     errors = [errors_by_ties(task, scales) for scales in tried]

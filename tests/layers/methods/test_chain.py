@@ -45,6 +45,7 @@ def test_the_empty_chain_is_rounding_to_nearest_to_the_bit():
     ("form", "key"),
     [
         ("gtpq", "method.unknown"),
+        ("gptq+", "method.unknown"),
         ("gptq+gptq", "method.twice"),
         ("gptq(blok=3)", "text_form_unknown_field"),
         ("gptq(order=falling)", "method.word"),
@@ -57,6 +58,16 @@ def test_a_wrong_chain_is_refused_with_its_reason(form, key):
     with pytest.raises(qv.QuantVizError) as caught:
         as_chain(form)
     assert caught.value.key == key
+
+
+def test_the_leaderboard_ranks_a_result_as_its_layer():
+    result = qv.layer(W, X, "int4_g32", None)
+    found = qv.leaderboard(result, ["int4_g32"], ["nearest", "GPTQ"])
+    errors = dict(zip(found.method, found.rel_out_held_back, strict=True))
+    assert errors == {
+        "nearest": result.rel_out.held_back,
+        "gptq": qv.layer(W, X, "int4_g32", None, method="gptq").rel_out.held_back,
+    }
 
 
 def test_a_method_never_sees_a_token_that_is_held_back():

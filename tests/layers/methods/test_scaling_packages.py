@@ -16,9 +16,9 @@ from quantviz.layers.methods.contract import Task
 from tests.engines.fouroversix import trials
 from tests.layers.methods.compare import (
     LLM_COMPRESSOR,
-    MODELOPT,
     PAGE,
     TORCHAO,
+    awq_trace,
     ends_of_search,
     errors_by_ties,
     layer,
@@ -53,7 +53,7 @@ def test_awqs_scales_of_torchao():
     for number in LAYERS:
         w, x = layer(number)
         task = Task(w.double(), x.double(), TORCHAO, None)
-        trace = AWQ().basis(task).trace
+        trace = awq_trace("paper", number)
         theirs = torch.from_numpy(record()["torchao_awq"][number]).double()
         equal = torch.allclose(trace.scales, theirs, rtol=1e-5)
         same += equal
@@ -67,8 +67,7 @@ def test_awqs_scales_and_losses_of_modelopt():
     same = 0
     for number in LAYERS:
         w, x = layer(number)
-        task = Task(w.double(), x.double(), MODELOPT, None)
-        trace = AWQ("modelopt").basis(task).trace
+        trace = awq_trace("modelopt", number)
         signal = float((x.double() @ w.double().T).square().mean())
         theirs = torch.from_numpy(record()["modelopt_awq_losses"][number]).double()
         torch.testing.assert_close(torch.tensor(trace.losses).double() * signal, theirs, rtol=2e-2, atol=0)
@@ -84,7 +83,7 @@ def test_awqs_scales_of_llm_compressor_differ_only_where_ties_decide():
     for number in LAYERS:
         w, x = layer(number)
         task = Task(w.double(), x.double(), LLM_COMPRESSOR, None)
-        ours = AWQ("llm_compressor").basis(task).trace.scales
+        ours = awq_trace("llm_compressor", number).scales
         theirs = torch.from_numpy(record()["llm_compressor_awq"][number]).double()
         least, largest = errors_by_ties(task, theirs)
         recorded = float(record()["llm_compressor_awq_error"][number]) * len(x) * len(w)
