@@ -162,7 +162,8 @@ def best_levels(
     >>> best_levels(Atoms.of(np.array([0.0, 0.25, 1.0, 1.25, 1.5])), 2)[1].tolist()
     [0.125, 1.25]
     """
-    sums = [np.concatenate([[0.0], np.cumsum(atoms.weights * np.power(atoms.values, k))]) for k in range(3)]
+    sums = np.zeros((3, len(atoms.values) + 1))
+    sums[:, 1:] = [np.cumsum(atoms.weights * np.power(atoms.values, k)) for k in range(3)]
     widths = np.gradient(atoms.values) if len(atoms.values) > 1 else np.ones(1)
     spread = np.cbrt(atoms.weights) * np.cbrt(np.square(np.maximum(widths, 0)))
     even = np.linspace(atoms.values[0], atoms.values[-1], 2 * levels + 1)[1::2]
@@ -177,14 +178,17 @@ def _at_shares(values: Array, weights: Array, levels: int) -> Array:
     return np.asarray(values[np.searchsorted(total, (np.arange(levels) + 0.5) / levels * total[-1])])
 
 
-def _lloyd(values: Array, sums: list[Array], points: Array, largest: float | None) -> tuple[float, Array]:
+def _lloyd(values: Array, sums: Array, points: Array, largest: float | None) -> tuple[float, Array]:
     """Return the error and the points that Lloyd's steps come to from some points."""
     known = math.inf
     if largest is not None:
         points = np.append(points[:-1], largest)
+    ends = np.zeros(len(points) + 1, dtype=np.intp)
+    ends[-1] = len(values)
     for _ in range(_STEPS):
-        ends = np.concatenate([[0], np.searchsorted(values, (points[1:] + points[:-1]) / 2), [len(values)]])
-        weight, first, second = (np.diff(each[ends]) for each in sums)
+        ends[1:-1] = np.searchsorted(values, (points[1:] + points[:-1]) / 2)
+        at_ends = sums[:, ends]
+        weight, first, second = at_ends[:, 1:] - at_ends[:, :-1]
         held = weight > 0
         points = np.where(held, first / np.where(held, weight, 1.0), points)
         if largest is not None:

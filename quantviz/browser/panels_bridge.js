@@ -11,9 +11,6 @@
 import { SHARED, tuckAway } from "./page/component.js";
 import { readCells } from "./panels/cells.js";
 import { Bridge } from "./panels/bridge.js";
-import { fitChartsOnPaper } from "./panels/paper.js";
-
-fitChartsOnPaper();
 
 export default function (component) {
   const { data, parentElement } = component;

@@ -18,7 +18,7 @@ import torch
 from quantviz.evaluation.metric_formulas import bits_per_element
 from quantviz.layers.methods.applied import Applied, ChainWork, done_together
 from quantviz.layers.methods.chain import NEAREST, Chain, as_chain
-from quantviz.layers.methods.contract import Basis, Task
+from quantviz.layers.methods.contract import Basis, Task, as_quantized
 from quantviz.layers.methods.gptq import GPTQ
 from quantviz.layers.methods.llm_int8 import LLMInt8, in_half
 from quantviz.layers.methods.rotation import Rotation, Turned
@@ -26,13 +26,12 @@ from quantviz.layers.operands import Operand, input_operand, weight_operand
 from quantviz.models.character_model import network_of, tokens_of
 from quantviz.models.model_schemes import LayerSchemes, ModelSchemes, check_names
 from quantviz.models.network import EMBEDDING, Network, Rounder, inputs_name, logits
-from quantviz.quantization.quantizer import (
-    choose_qparams,
-    quantize,
-    quantize_in_ranges,
-)
+from quantviz.quantization.cells import cell_index, quantize_with
+from quantviz.quantization.quantizer import quantize
+from quantviz.quantization.result import block_values
 from quantviz.schemes.scheme import Scheme
 from quantviz.streaming.result_metrics import metrics
+from quantviz.tensors import blocks
 
 #: One of so many tokens of the text is kept for calibration.
 _EVERY = 4
@@ -282,8 +281,16 @@ def rounder(scheme: Scheme, seen: torch.Tensor) -> Rounder:
     layout = scheme.layout(shape)
     if layout.view_shape != shape or layout.grid_shape[0] != 1:
         return lambda x: quantize(x, scheme).x_hat
-    chosen = choose_qparams(seen, scheme)
-    return lambda x: quantize_in_ranges(x, scheme, chosen).x_hat
+    # The values of blocks follow from the chosen scales alone: they are made once for every text.
+    one = (1, shape[1])
+    params = block_values(quantize(seen, scheme).qparams)
+    cells = {name: blocks.expand(grid, scheme.layout(one), one) for name, grid in params.items()}
+
+    def rounded(x: torch.Tensor) -> torch.Tensor:
+        values = as_quantized(x, scheme)
+        return quantize_with(values, scheme, cells | cell_index(scheme, tuple(x.shape)))[1]
+
+    return rounded
 
 
 def _cached(model: str, schemes: ModelSchemes, layers: int) -> dict[str, Rounder]:

@@ -161,6 +161,7 @@ class RunResult:
         return self.quantized.bits
 
     @cached_property
+    @public
     def written(self) -> str:
         """Return the text that it writes after the seed text."""
         network = self.quantized.network
@@ -201,11 +202,13 @@ class RunResult:
         )
 
     @cached_property
+    @public
     def quantized(self) -> Quantized:
         """Return the model under its schemes."""
         return quantized_network(self.model, self.schemes)
 
     @cached_property
+    @public
     def _scores(self) -> Scores:
         return scores_of(self.quantized.network, pieces_of(self.text))
 

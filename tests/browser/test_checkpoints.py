@@ -95,6 +95,17 @@ def test_the_map_stands_still_while_a_scan_fills_it(new_page, serve, logs):
     assert "Traceback" not in log_since(logs, url, earlier)
 
 
+def plots_fit_on_paper(page):
+    page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+    widths = page.locator(".stPlotlyChart").evaluate_all(
+        "(charts) => charts.map(({ style }) => parseFloat(style.width) * style.zoom)"
+    )
+    # The map, and beside each other on a line of the paper both plots of the layers.
+    assert len(widths) == 3
+    assert max(widths[0], widths[1] + widths[2]) <= 690
+    page.evaluate("window.dispatchEvent(new Event('afterprint'))")
+
+
 def test_bits_under_the_thumb_change_the_text_and_a_square_opens_its_layer(new_page, serve, shot):
     url = serve(ROOT / "app.py")
     page = new_page()
@@ -115,6 +126,8 @@ def test_bits_under_the_thumb_change_the_text_and_a_square_opens_its_layer(new_p
     page.locator(".qv-texts mark").first.wait_for(state="detached")
     assert original.text_content() == own.text_content() == before[2]
     page.locator(".st-key-models_part button").first.click()
+    page.locator(f"{RUNS} .nsewdrag").first.wait_for()
+    plots_fit_on_paper(page)
     page.locator(f"{RUNS} .nsewdrag").first.scroll_into_view_if_needed()
     wait_idle(page)
     box = page.locator(f"{RUNS} .nsewdrag").first.bounding_box()

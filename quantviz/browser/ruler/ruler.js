@@ -4,7 +4,6 @@
 
 import { sharpen } from "../page/canvas.js";
 import { setAttribute } from "../page/elements.js";
-import { fitChartsOnPaper } from "../panels/paper.js";
 import { Motion, isStill, oncePainted } from "../page/motion.js";
 import { SHARED } from "../page/component.js";
 import { GLIDE, isAnotherComb, pictureBetween } from "./glide.js";
@@ -56,7 +55,6 @@ export class Ruler {
     this.letter = this.root.appendChild(document.createElement("i"));
     this.letter.className = "qv-ruler-letter";
     this.scaleUp();
-    fitChartsOnPaper();
     this.painter = new RulerPainter(this.canvas.getContext("2d"), settings);
     this.grasp = new Grasp(this);
     this.width = this.root.clientWidth;

@@ -43,8 +43,8 @@ def run_scripts(page: str) -> None:
 
     They set the page's language, remove the style of a page that was left, keep one entry of the history for
     each action of a person and hear the keys of undo and redo (`history.js`), notice a lost connection
-    (`connection.js`), close the sidebar of narrow screens (`sidebar.js`), and dim the last tab of the Lab's
-    stage (`stage_tabs.js`).
+    (`connection.js`), close the sidebar of narrow screens (`sidebar.js`), dim the last tab of the Lab's
+    stage (`stage_tabs.js`), and fit plots on paper (`printing.js`).
     """
     lost = f"window.__quantvizLost = {json.dumps(say('app.connection_lost'))};\n"
     for script in (
@@ -56,6 +56,7 @@ def run_scripts(page: str) -> None:
         read_script("sidebar"),
         read_script("theme"),
         read_script("stage_tabs"),
+        read_script("printing"),
     ):
         st.html(f"<script>{script}</script>", unsafe_allow_javascript=True)
 
