@@ -147,7 +147,7 @@ def choose_field(
         st.radio,
         question,
         ids,
-        key=widgets.show(field, getattr(state, field), folded=True),
+        key=widgets.show(field, getattr(state, field)),
         on_change=errors.safely(lambda: session.change(**{field: st.session_state[field]})),
         format_func=lambda name: say(f"{words}.{name}"),
         captions=[say(f"{words}.{name}_help") for name in ids] if helped else None,

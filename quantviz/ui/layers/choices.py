@@ -93,7 +93,7 @@ def _show_more(state: LayerState) -> None:
     st.divider()
     st.toggle(
         say("layers.static"),
-        key=widgets.show(_STATIC, state.pair.static, folded=True),
+        key=widgets.show(_STATIC, state.pair.static),
         on_change=errors.safely(
             lambda: change_state(
                 pair=dataclasses.replace(current_state().pair, static=bool(st.session_state[_STATIC]))
@@ -105,7 +105,7 @@ def _show_more(state: LayerState) -> None:
         say("layers.seed"),
         0,
         _MOST_SEED,
-        key=widgets.show(_SEED, state.seed, folded=True),
+        key=widgets.show(_SEED, state.seed),
         on_change=errors.safely(lambda: change_state(seed=int(st.session_state[_SEED]))),
         help=say("layers.seed_help"),
     )

@@ -16,22 +16,18 @@ _WIDGETS = "widgets"
 _UNSET = object()
 
 
-def show(key: str, value: object, field: str = "", *, folded: bool = False) -> str:
-    """Let the widget `key` show `value`, unless there is an error about the text in its `field`.
-
-    `folded` widgets stand in a popover: the browser makes them when that is opened, and must get their value
-    from the run before, until it was heard of them.
-    """
-    # A widget must get its value again in another language, and where the browser may not have received it,
-    # because the run that showed it was broken off. Not otherwise: a value on its way takes back a click.
+def show(key: str, value: object, field: str = "") -> str:
+    """Let the widget `key` show `value`, unless there is an error about the text in its `field`."""
+    # A widget must get its value again in another language, and until the browser has it: the run that showed
+    # it may have been broken off, the next answer may come together with it and take its place, and a popover
+    # makes its widgets when it is opened. Not longer: a value on its way takes back a click.
     widgets = _widgets()
-    received = key in (widgets.heard if folded else widgets.shown) and key not in widgets.sending
-    again = widgets.language != language() or not received
+    again = widgets.language != language() or key not in widgets.heard or key in widgets.sending
     widgets.showing.setdefault(key, ())
     if (again or st.session_state.get(key, _UNSET) != value) and (field or key) not in errors.input_errors():
         if st.session_state.get(key, _UNSET) != value:
             widgets.unseen.add(key)
-            if key in widgets.shown:
+            if key in widgets.heard:
                 widgets.sending.add(key)
         st.session_state[key] = value
     return key
@@ -49,6 +45,7 @@ def is_behind(repeated: Mapping[str, bool]) -> bool:
     behind = address.is_behind() or (len(waiting) > 1 and all(waiting))
     if not behind:
         widgets.unseen.clear()
+        widgets.sending.clear()
     # A browser that says another value of a widget has received it, also from a run that was broken off.
     for key in repeated.keys() & widgets.showing.keys():
         if not repeated[key]:
@@ -90,7 +87,7 @@ class _Widgets:
     names: dict[str, Mapping[Any, str]] = field(default_factory=dict)
     #: Those whose value the app has changed, and the browser has not been heard of since.
     unseen: set[str] = field(default_factory=set)
-    #: Those shown before whose value the app has changed in a run that has not come to its end.
+    #: Those that the browser had when the app changed their value, until it has the answer with that.
     sending: set[str] = field(default_factory=set)
     #: The language of the last run that came to its end.
     language: str | None = None
@@ -113,5 +110,4 @@ def end_run() -> None:
     """Note that a run of a page, or of a part of it, came to its end: the browser receives its widgets."""
     widgets = _widgets()
     widgets.shown = dict(widgets.showing)
-    widgets.sending.clear()
     widgets.language = language()

@@ -215,7 +215,7 @@ def _engines(shown: Shown) -> None:
                     say(f"purposes.{purpose}"),
                     words,
                     selection_mode="multi",
-                    key=widgets.show(key, [name for name in words if name in chosen], folded=True),
+                    key=widgets.show(key, [name for name in words if name in chosen]),
                     on_change=errors.safely(_leave_out),
                     args=(key, frozenset(words)),
                     format_func=words.__getitem__,
