@@ -125,15 +125,12 @@ def _high_product(name: str) -> Operation:
     )
 
 
-def _narrowed(key: str) -> Operation:
-    """Return the operation that keeps the lowest 16 bits of the sum, as vectors on ruy do."""
-    return Operation(
-        key,
-        "q = where(vector, int16(q), q)",
-        lambda v: torch.where(v["vector"], v["q"].to(torch.int16).to(torch.int32), v["q"]),
-    )
-
-
+#: The lowest 16 bits of the sum, which vectors on ruy keep.
+_NARROWED = Operation(
+    "sum_narrowed",
+    "q = where(vector, int16(q), q)",
+    lambda v: torch.where(v["vector"], v["q"].to(torch.int16).to(torch.int32), v["q"]),
+)
 #: LiteRT's kernel on ruy: as the reference's, but for the terms, and for 16 bits in which a sum far beyond
 #: the codes wraps.
 _VECTOR_SUM = (
@@ -141,9 +138,9 @@ _VECTOR_SUM = (
     *_vector_term("a"),
     *_vector_term("b"),
     *_OF_BOTH,
-    _narrowed("sum_narrowed"),
+    _NARROWED,
     _ZERO_POINT,
-    _narrowed("sum_narrowed"),
+    _NARROWED,
     _CLAMP,
 )
 

@@ -65,9 +65,9 @@ def write(wanted: dict[str, str]) -> None:
     # emptied them, writing them again would keep the person on this page for ever.
     before = _written(page_shown())
     went_back = not present and st.session_state.get(_FROM) is None and before == wanted
-    # A message from the address that is wanted again: another one, of the answer before, is on its way.
+    # The browser sent this message from the address that is wanted again, and will get the last answer's.
     on_its_way = before not in (None, wanted)
-    # First: a message that ends the run in between comes from the address before.
+    # Noted first: the next message can end this run as soon as the address is sent.
     _remember(wanted)
     if (present != wanted or on_its_way) and not went_back:
         st.query_params.from_dict(wanted)

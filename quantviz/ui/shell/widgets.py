@@ -46,7 +46,7 @@ def is_behind(repeated: Mapping[str, bool]) -> bool:
     if not behind:
         widgets.unseen.clear()
         widgets.sending.clear()
-    # A browser that says another value of a widget has received it, also from a run that was broken off.
+    # A browser that sends a new value of a widget has received it, also from a run that was broken off.
     for key in repeated.keys() & widgets.showing.keys():
         if not repeated[key]:
             widgets.shown[key] = widgets.showing[key]
@@ -79,7 +79,7 @@ class _Widgets:
 
     #: Of the last run that came to its end, and so was received by the browser; and those heard of since.
     shown: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    #: Those of the browser's last message.
+    #: Those in the browser's last message.
     heard: Collection[str] = ()
     #: Of the run that goes on, as far as it is.
     showing: dict[str, tuple[str, ...]] = field(default_factory=dict)
