@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 #: The columns that a person is shown.
 _SHOWN = (
     *("tensor", "coverage", "status", "layout", "type", "format", "granularity", "symmetric", "bits"),
-    *("sqnr_db", "cosine"),
+    *("sqnr_db", "fused_sqnr_db", "cosine"),
     *("rounding", "nearest_share", "saturated_blocks", "unused_codes"),
 )
 
@@ -32,7 +32,8 @@ _SHOWN = (
     "--fail-under",
     type=Bound(),
     metavar="DB",
-    help="End with status 1 if the SQNR of a quantized tensor is below this many decibels.",
+    help="End with status 1 if the SQNR of a quantized tensor is below this many decibels, in "
+    "its engine's kernel of one scale for siblings too.",
 )
 @click.option("--results", type=click.Path(), metavar="FILE", help="File that keeps what is found.")
 @click.option("--verify", is_flag=True, help="Compare every tensor, also of files that have not changed.")
@@ -51,7 +52,8 @@ def compare(**arguments: Any) -> None:
     compressed-tensors, FP8 by blocks, bitsandbytes and GGUF are decoded on either side, and every tensor is
     compared with the one of its name. What was not read, the verdict and what else is to be said go to
     stderr, a row for each tensor to stdout. The status is 1 unless everything was read and compared, and is
-    the original's. What was found before of files that have not changed is not read again, so a comparison
+    the original's, also where an engine multiplies siblings (q, k and v; gate and up) in one kernel under one
+    scale. What was found before of files that have not changed is not read again, so a comparison
     that was interrupted goes on where it was.
     """
     request = _Request(**arguments)
@@ -61,11 +63,13 @@ def compare(**arguments: Any) -> None:
         click.echo(visible(sentence), err=True)
     _write_report(request, audit)
     least = request.fail_under
-    rows: list[dict[str, Any]] = [row for row in audit.rows(language()) if row["status"] == "ok"]
+    compared = [each for each in audit.tensors if each.status == "ok"]
     # NaN is below as well.
-    low = [] if least is None else [row for row in rows if not row["sqnr_db"] >= least]
-    for row in low:
-        say("cli.below", scheme=row["tensor"], sqnr_db=row["sqnr_db"], least=least)
+    low = [] if least is None else [each for each in compared if not each.least_sqnr_db >= least]
+    for each in low:
+        own = each.least_sqnr_db == each.metrics["sqnr_db"]
+        key = "cli.below" if own else "cli.below_in_kernel"
+        say(key, scheme=each.tensor, sqnr_db=each.least_sqnr_db, least=least)
     if low or not audit.is_sound:
         raise click.exceptions.Exit(FOUND)
 
@@ -124,7 +128,10 @@ def _write_report(request: _Request, audit: Audit) -> None:
 
         put(output, audit_markdown(audit, title=title, language=language()))
     elif output.format == "table":
-        write(output, [_shown(row) for row in audit.rows(language())])
+        rows = audit.rows(language())
+        in_kernels = any(row["fused_sqnr_db"] == row["fused_sqnr_db"] for row in rows)
+        names = [name for name in _SHOWN if in_kernels or name != "fused_sqnr_db"]
+        write(output, [{name: row[name] for name in names} | _name_of(row) for row in rows])
     else:
         write(output, summarized(audit.rows(language()), audit.messages(language())[0]))
 
@@ -138,6 +145,6 @@ def _worst(audit: Audit) -> Iterator[Shown]:
             yield Shown(each.tensor, each.original_file, each.original, each.scheme)
 
 
-def _shown(row: dict[str, Any]) -> dict[str, Any]:
-    """Return the row for display; a tensor of the original alone has its name there."""
-    return {name: row[name] for name in _SHOWN} | {"tensor": row["tensor"] or row["original"]}
+def _name_of(row: dict[str, Any]) -> dict[str, Any]:
+    """Return the name of a row's tensor; one of the original alone has its name there."""
+    return {"tensor": row["tensor"] or row["original"]}

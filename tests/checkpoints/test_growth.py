@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import save_file
 
 import quantviz as qv
-from quantviz.checkpoints.allocation.choices import fused_groups
+from quantviz.checkpoints.profiles.siblings import fused_groups
 from quantviz.checkpoints.audit.matching import matched_by_ends
 from quantviz.checkpoints.model.gguf_names import gguf_names
 from quantviz.checkpoints.model.tensor_names import place_of_name, short_names

@@ -14,7 +14,8 @@ import torch
 from safetensors.torch import save_file
 
 from quantviz.checkpoints.allocation.allocating import allocate
-from quantviz.checkpoints.allocation.choices import choices_of, fused_groups
+from quantviz.checkpoints.allocation.choices import choices_of
+from quantviz.checkpoints.profiles.siblings import fused_groups
 from quantviz.checkpoints.allocation.frontier import allocation_frontier
 from quantviz.checkpoints.audit.matching import matched_by_ends
 from quantviz.checkpoints.audit.pairing import pairs_of

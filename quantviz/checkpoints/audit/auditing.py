@@ -87,9 +87,12 @@ class Audit(Picklable):
 
     @property
     def is_sound(self) -> bool:
-        """Return whether it is complete, and all weights are the original's, none constant or not finite."""
+        """Return whether it is complete, and all weights are the original's, none constant or not finite, also
+        in a kernel that has one scale for siblings.
+        """
         return self.is_complete and not any(
-            each.status in ("not_same", "problem") or each.oddities for each in self.tensors
+            each.status in ("not_same", "problem") or each.oddities or each.is_lost_in_kernel
+            for each in self.tensors
         )
 
     @property
@@ -369,5 +372,6 @@ def _row(each: TensorAudit, language: str) -> dict[str, object]:
         "unused_codes": None if scheme is None else each.unused_codes,
         "oddities": list(each.oddities),
         **{name: each.metrics.get(name) for name in METRICS if name != "effective_bits"},
+        "fused_sqnr_db": each.fused_sqnr_db,
         "done": [note.message(language) for note in (*each.done, *each.notes)],
     }

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from quantviz.checkpoints.audit import originals
 from quantviz.checkpoints.audit.folded_scales import unfolded
+from quantviz.checkpoints.audit.one_scale import with_one_scale
 from quantviz.checkpoints.audit.originals import Original, tensor_of
 from quantviz.checkpoints.audit.pairing import Pair
 from quantviz.checkpoints.audit.tensor_audit import TensorAudit, audit_plain, audit_weight
@@ -92,7 +93,9 @@ def _compared(
         if weight is None:
             return _of_plain(pair, quantized, original)
         x, found = original_as_stored(pair, weight, quantized, original, threads)
-        return found if x.done == found.done else audit_weight(weight, x, partner.name, threads=threads)
+        if x.done != found.done:
+            found = audit_weight(weight, x, partner.name, threads=threads)
+        return with_one_scale(found, weight, x, quantized.weights, threads)
     except QuantVizError as found:
         status = "refused" if found.key == "file.not_numbers" else "problem"
         return TensorAudit(item.name, partner_of(pair), layout, status, found.again(), item.shape)

@@ -106,6 +106,9 @@ class TensorAudit(Picklable):
     unused_codes: int = 0
     #: Every metric by id that there is for it.
     metrics: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
+    #: SQNR in dB where its engine multiplies it and its siblings in one kernel under one scale; NaN where
+    #: that has the file's own values.
+    fused_sqnr_db: float = math.nan
     #: Changes to the original before it was compared.
     done: tuple[Note, ...] = ()
     notes: tuple[Note, ...] = ()
@@ -120,6 +123,18 @@ class TensorAudit(Picklable):
     original_file: str = ""
     #: Of `ODDITIES` those of a weight's values, "original_" before those of the original's.
     oddities: tuple[str, ...] = ()
+
+    @property
+    def is_lost_in_kernel(self) -> bool:
+        """Return whether it is no longer the original's in its engine's kernel of one scale for siblings."""
+        fused = self.fused_sqnr_db
+        return not math.isnan(fused) and not same_weights(self.metrics["cosine"], fused, int(self.bits))
+
+    @property
+    def least_sqnr_db(self) -> float:
+        """Return its SQNR in dB, in its engine's kernel of one scale for siblings where that is lower."""
+        own = self.metrics.get("sqnr_db", math.nan)
+        return own if math.isnan(self.fused_sqnr_db) else min(own, self.fused_sqnr_db)
 
 
 class _Seen:
