@@ -129,7 +129,7 @@ def _write_report(request: _Request, audit: Audit) -> None:
         put(output, audit_markdown(audit, title=title, language=language()))
     elif output.format == "table":
         rows = audit.rows(language())
-        in_kernels = any(row["fused_sqnr_db"] == row["fused_sqnr_db"] for row in rows)
+        in_kernels = any(row["fused_sqnr_db"] is not None for row in rows)
         names = [name for name in _SHOWN if in_kernels or name != "fused_sqnr_db"]
         write(output, [{name: row[name] for name in names} | _name_of(row) for row in rows])
     else:
