@@ -91,7 +91,7 @@ def shaped_as_output(layer: nn.Module, values: torch.Tensor, output: torch.Tenso
     """Return the outputs of all tokens of a call, (tokens, outputs), in the form and dtype of the layer's."""
     if isinstance(layer, nn.Conv2d):
         places = output.shape[-2] * output.shape[-1]
-        values = torch.stack(values.split(places)).mT
+        values = torch.stack(torch.split(values, places)).mT
     return values.reshape_as(output).to(output)
 
 

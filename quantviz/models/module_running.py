@@ -70,7 +70,8 @@ class ModuleRun:
 
     def __repr__(self) -> str:
         loss = "" if self.loss is None else f"loss {self.original_loss:.4g} → {self.loss:.4g}, "
-        return f"ModuleRun({self.schemes}: {loss}output error {self.rel_out:.3g}, KL {self.kl:.3g})"
+        size = f"{len(self.layers)} layers, {self.bits:.3g} bits a weight"
+        return f"ModuleRun({size}: {loss}output error {self.rel_out:.3g}, KL {self.kl:.3g})"
 
     def _repr_html_(self) -> str:
         return table(
