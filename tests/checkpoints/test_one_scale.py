@@ -4,11 +4,11 @@ import json
 
 import pytest
 import torch
+from click.testing import CliRunner
 from safetensors.torch import save_file
 
 import quantviz as qv
 from quantviz.cli import quantviz
-from click.testing import CliRunner
 
 LEVELS = torch.tensor([0, 0.5, 1, 1.5, 2, 3, 4, 6])
 DENSE = "model.layers.0.mlp."

@@ -17,6 +17,7 @@ from quantviz.checkpoints.profiles import profile_named
 from quantviz.checkpoints.profiles.siblings import fused_groups
 from quantviz.errors import QuantVizError
 
+
 @dataclass(frozen=True, eq=False)
 class Choices:
     """Groups of tensors that take one recipe together, with the bits and the cost of each recipe for them.
