@@ -88,8 +88,8 @@ class Audit(Picklable):
 
     @property
     def is_sound(self) -> bool:
-        """Return whether it is complete, and all weights are the original's, none constant or not finite, also
-        in a kernel that has one scale for siblings.
+        """Return whether it is complete, and all weights are the original's, none constant or not finite; and
+        remain so in an engine's kernel of one scale for siblings.
         """
         return self.is_complete and not any(
             each.status in ("not_same", "problem") or each.oddities or each.is_lost_in_kernel

@@ -9,10 +9,10 @@ others is the engine's rule:
   sibling are off by the ratio of its own to that one. Of linear layers it is the largest number in the file,
   which compressed-tensors divides by; of experts it is that of w1 (gate). TensorRT-LLM refuses such a file.
 
-Source: vLLM, `layers/quantization/utils/w8a8_utils.py` (requantize_with_max_scale), `modelopt.py`
-(ModelOptNvFp4LinearMethod, ModelOptNvFp4FusedMoE), `compressed_tensors/schemes/compressed_tensors_w4a4_nvfp4.py`,
-`compressed_tensors_moe.py`; SGLang, the files of the same names; TensorRT-LLM, `_torch/modules/linear.py`
-(rescale_fused_weights, NVFP4LinearMethod.load_weight_scales). All as of 2026.
+Source, as of 2026: vLLM, layers/quantization, `utils/w8a8_utils.py` (requantize_with_max_scale),
+`modelopt.py` (ModelOptNvFp4LinearMethod, ModelOptNvFp4FusedMoE), and in compressed_tensors
+`schemes/compressed_tensors_w4a4_nvfp4.py` and `compressed_tensors_moe.py`; SGLang, the files of the same
+names; TensorRT-LLM, `_torch/modules/linear.py` (rescale_fused_weights, NVFP4LinearMethod).
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ TOGETHER = (
     ("q_a_proj", "kv_a_proj_with_mqa"),
 )
 _SET_OF = {part: parts for parts in TOGETHER for part in parts}
-#: Rule of a kernel for siblings with scales of their own: quantized again at the largest one; the largest, the
-#: smallest or the first one stands for all.
+#: Rule of a kernel for siblings with scales of their own: quantized again at the largest one; or the largest,
+#: the smallest or the first one stands for all.
 Rule = Literal["requantized", "largest", "smallest", "first"]
 #: The rule by layout and format of codes. Other layouts are not run by these engines, or keep scales apart.
 RULES: Mapping[tuple[str, str], Rule] = MappingProxyType(
