@@ -52,10 +52,9 @@ def _requantized(codes: torch.Tensor, own: torch.Tensor, largest: torch.Tensor) 
 
     They are dequantized in float16, the product of which rounds the scale to float16 too.
     """
-    fp8 = torch.float8_e4m3fn
-    most = torch.finfo(fp8).max
-    values = codes.view(fp8).to(torch.float16) * own
-    again = (values.float() * (1 / largest)).clamp(-most, most).to(fp8)
+    most = torch.finfo(torch.float8_e4m3fn).max
+    values = codes.view(torch.float8_e4m3fn).to(torch.float16) * own
+    again = (values.float() * (1 / largest)).clamp(-most, most).to(torch.float8_e4m3fn)
     return again.float() * largest
 
 

@@ -20,7 +20,7 @@ from quantviz.checkpoints.model.opening import OpenModel
 from quantviz.checkpoints.model.unclaimed import unclaimed
 from quantviz.errors import QuantVizError
 from quantviz.schemes.granularity import Shape
-from quantviz.sources.files.file_data import clipped
+from quantviz.sources.files.file_data import MOST_LIKELY, clipped
 
 #: Kinds of a model's tensors:
 #:
@@ -50,8 +50,8 @@ class Item:
 
     @property
     def elements(self) -> int:
-        """Return its values; of one that cannot be read those of its codes."""
-        return math.prod(self.shape)
+        """Return its values; of one that cannot be read those of its codes, as far as a file can have so many."""
+        return min(math.prod(self.shape), MOST_LIKELY)
 
     @property
     def is_weight(self) -> bool:
@@ -160,4 +160,5 @@ def bytes_of(model: OpenModel, tensor: str) -> int:
     info = model.tensors.file.info(tensor)
     lying = 0 if info.problem else model.tensors.file.stored_bytes(tensor)
     bits = re.search(r"\d+", info.dtype)
-    return lying or info.count * int(bits[0] if bits else 32) // 8
+    # A damaged file may declare any length; numbers of bytes must fit 64 bits.
+    return lying or min(info.count * int(bits[0] if bits else 32) // 8, MOST_LIKELY)
