@@ -65,9 +65,7 @@ def worst_part(comparison: RunComparison, label: str, most: int) -> WorstPart | 
     rows, cols = (1, 1, *worst.shape)[-2:]
     names = ("", "", *named)[-2:]
     axes = (names[0], names[1])
-    return WorstPart(
-        worst, x, y, error, relative, axes, (rows, cols), tuple(worst.max_error_at[:-2])
-    )
+    return WorstPart(worst, x, y, error, relative, axes, (rows, cols), tuple(worst.max_error_at[:-2]))
 
 
 def _pixels(reference: Catalog, other: Catalog, worst: TensorDifference, most: int) -> tuple[Array, Array]:

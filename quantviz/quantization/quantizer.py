@@ -93,6 +93,7 @@ def quantize(
 
     Returns:
         The result: codes, values and errors of the input's shape, and the scale and zero point of each block.
+        Its `x` is the memory of a float32 input, not a copy: pass `x.clone()` to change the tensor later.
 
     Raises:
         QuantVizError: The input cannot be quantized, or the scheme does not fit its shape.

@@ -50,7 +50,7 @@ class Item:
 
     @property
     def elements(self) -> int:
-        """Return its values; of one that cannot be read those of its codes, as far as a file can have so many."""
+        """Return its values; of one that cannot be read those of its codes, at most as many as a file has."""
         return min(math.prod(self.shape), MOST_LIKELY)
 
     @property
