@@ -67,6 +67,9 @@ _NEAR = 0.02
 #: A line counts as scaled from this far off the median on, and a weight from this share of its lines.
 _SCALED = 0.05
 _SHARE = 0.25
+#: So much of the noise of one value the factor of a line may be off that was estimated from such values: of a
+#: line of small values in a group with large ones all may have become 0.
+_SLACK = 2.0
 #: Factors that were estimated from rounded values are believed where the weight comes nearer by so many dB.
 _BETTER_DB = 3.0
 #: Factors are told of where they leave a difference of at most so many dB.
@@ -122,7 +125,8 @@ class Beside:
         pair = self._pair(layers_behind)
         if pair is None or len(pair.values.shape) != 2 or min(pair.values.shape) < _FEWEST:
             return None
-        return Taker(pair.here, Fit.of(pair.values, pair.x).columns, _SCALED, _SHARE)
+        fit = Fit.of(pair.values, pair.x)
+        return Taker(pair.here, fit.columns, _SCALED, _SHARE, _SLACK * fit.noise_of_columns)
 
     def _pair(self, rule: Callable[[str], Iterable[str]]) -> _Pair | None:
         here = next((each for each in rule(self.here) if _is_in(self.quantized, each)), None)
@@ -155,6 +159,8 @@ class Taker:
     #: Distance from 1 from which on a factor is one, and the share of lines that has to have some.
     near: float
     share: float = 0.0
+    #: Distance within which a factor may be another one, for it was estimated from rounded values.
+    slack: torch.Tensor | None = None
 
     @property
     def is_alike(self) -> bool:
@@ -169,6 +175,16 @@ class Taker:
             return None
         own = self.factors[-count:]
         return torch.cat((own.new_ones(count - len(own)), own))
+
+    def agreeing(self, factors: torch.Tensor) -> torch.Tensor | None:
+        """Return the factors of as many lines, those given where they are the taker's within its slack; None
+        where there is one factor for all.
+        """
+        known = self.of(len(factors))
+        if known is None or self.slack is None:
+            return known
+        slack = torch.cat((known.new_zeros(len(known) - len(self.slack)), self.slack))
+        return torch.where((factors - known).abs() <= slack, factors, known)
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,6 +224,16 @@ class Fit:
         return _usable(self.column_products / self.column_squares)
 
     @property
+    def noise_of_columns(self) -> torch.Tensor:
+        """Return the noise beside the factor of each column, by the size of the original's values; infinite
+        where nothing else is left.
+        """
+        explained = (self.column_products.square() / self.column_squares).nan_to_num().sum()
+        noise = (self.energy - explained).clamp(min=0) / len(self.column_squares)
+        relative = (noise / self.column_squares).sqrt().float()
+        return torch.where(self.column_products > 0, relative, torch.inf)
+
+    @property
     def rows(self) -> torch.Tensor:
         """Return the factor of each row, float32; 1 where there is none above 0."""
         return _usable(self.row_products / self.row_squares)
@@ -245,8 +271,10 @@ def unfolded(x: Original, values: Original, beside: Beside, sqnr_db: float, low_
         if norm is None and beside.before and len(beside.before.factors) >= columns:
             norm = beside.before.of(columns)
             keys["of_columns"] = "audit.folded"
-        behind = beside.behind.of(rows) if beside.behind and len(beside.behind.factors) <= rows else None
         by_columns = x if norm is None else x.replace(of_columns=norm)
+        behind = None
+        if beside.behind and len(beside.behind.factors) <= rows:
+            behind = beside.behind.agreeing(1 / Fit.of(values, by_columns).rows)
         tries = [by_columns] if norm is not None else []
         if behind is not None:
             tries += [x.replace(of_rows=behind), by_columns.replace(of_rows=behind)]

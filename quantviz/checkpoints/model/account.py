@@ -76,12 +76,12 @@ class Accounted(Picklable):
 
     @property
     def became(self) -> Became:
-        """Return what became of it."""
+        """Return its outcome, of `BECAME`."""
         return self.outcome.became
 
     @property
     def reason(self) -> Reason | None:
-        """Return why."""
+        """Return the reason of its outcome."""
         return self.outcome.reason
 
     @property

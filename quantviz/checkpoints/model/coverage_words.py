@@ -12,7 +12,7 @@ from quantviz.sources.files.file_data import clipped
 #: Names that a sentence lists, and reasons.
 _LISTED = 3
 _REASONS = 4
-#: What a sentence is on: both sides of an audit, or a scanned checkpoint.
+#: Subject of a sentence: both sides of an audit, or a scanned checkpoint.
 Of = Literal["audit", "scan"]
 
 
