@@ -79,7 +79,7 @@ def _bits_and_size(claim: Claim) -> tuple[int, int]:
     exact = claim.config.get(claim.module)
     named = [exact] if isinstance(exact, dict) else _named(claim)
     told = {
-        (each.get("bits"), each.get("group_size", claim.config.get("group_size")))
+        tuple(each.get(key, claim.config.get(key)) for key in ("bits", "group_size"))
         for each in named or [claim.config]
     }
     possible = [each for each in fitting if each in told]
@@ -87,10 +87,10 @@ def _bits_and_size(claim: Claim) -> tuple[int, int]:
         lengths = _lengths(claim.catalog.json_beside("config.json"))
         of_model = [each for each in fitting if scales[1] * each[1] in lengths]
         agreed = [each for each in possible if each in of_model]
-        if of_model and not (named and not agreed):
-            possible = agreed or of_model
-        elif of_model:
-            possible = [*possible, *of_model]
+        if agreed or not named:
+            possible = agreed or of_model or possible
+        else:
+            possible += of_model
     if len(possible) != 1:
         bits, size = next(iter(told))
         key = "mlx_several" if possible else "mlx"
