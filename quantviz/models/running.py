@@ -256,7 +256,7 @@ def layer_numbers(model: str, rounded: Rounded, inputs: torch.Tensor) -> LayerNu
 
 
 @public
-def run(
+def run_built_in(
     model: str = CHARACTER,
     schemes: ModelSchemes | LayerSchemes | Scheme | str | None = None,
     text: str | None = None,
@@ -265,6 +265,8 @@ def run(
     draw: int = 0,
 ) -> RunResult:
     """Return a built-in model under schemes, beside itself without: its loss, its text and its layers.
+
+    A torch model of your own is run by `run(model, batches, loss, schemes)`: see `run_module`.
 
     Args:
         model: "character", trained on Python's standard library; "character_twin", the same with loud
@@ -281,7 +283,7 @@ def run(
     Raises:
         QuantVizError: There is no such model or layer, or a scheme does not fit.
 
-    >>> found = run("character", "int8_per_row")
+    >>> found = run_built_in("character", "int8_per_row")
     >>> found.kl < 0.01 < found.loss, len(found.written)
     (True, 160)
     """

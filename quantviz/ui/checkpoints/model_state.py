@@ -230,10 +230,10 @@ def _turns() -> Turns:
 
 def _run(model: str, schemes: ModelSchemes) -> Ran:
     from quantviz.models.quantizing import rounded_layers
-    from quantviz.models.running import run
+    from quantviz.models.running import run_built_in
 
     with _turns().take():
-        found = run(model, schemes)
+        found = run_built_in(model, schemes)
         # Its session may move on while it waits. Rounded layers stay for whoever asks for them next.
         for _ in rounded_layers(model, schemes):
             streamlit_private.end_if_asked()
