@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 from quantviz.errors import Note, QuantVizError
 from quantviz.schemes.arithmetic import HALVES
 from quantviz.schemes.granularity import Shape, Window
-from quantviz.schemes.orientation import Orientation
+from quantviz.schemes.orientation import MOST_WEIGHT_AXES, Orientation
 from quantviz.sources.files.file_data import MOST_LIKELY, FileData, clipped, cut_short, parsed_json
 from quantviz.sources.files.other_formats import stand_in
 from quantviz.sources.files.windows import pieces, window_shape
@@ -339,13 +339,13 @@ class Catalog(ABC):
 
         It stays in the file or upload where it lies there row by row in a dtype whose values are all float32
         values; else it is read into memory, as `read` does. `QuantVizError` as from `read`, and for anything
-        but 1 to 4 axes.
+        but 1 to 5 axes.
         """
         from quantviz.sources.files.mapped import Mapped
         from quantviz.tensors.lazy import InMemory
 
         info = self._readable(name)
-        if not 1 <= len(info.shape) <= 4:
+        if not 1 <= len(info.shape) <= MOST_WEIGHT_AXES:
             raise QuantVizError("input_dims", got=len(info.shape), shape=info.shape)
         if not info.count:
             raise QuantVizError("input_empty", shape=info.shape)

@@ -113,6 +113,12 @@ LAYOUTS: Mapping[str, Layout] = MappingProxyType(
 )
 
 
+#: Attributes that quantizers add beside weights for inputs, outputs and the KV cache.
+OF_INPUTS = frozenset(
+    each for layout in LAYOUTS.values() for form in layout.forms for each in form.beside if each != "bias"
+)
+
+
 def quantized_weights(catalog: Catalog, config: Config | None = None) -> tuple[QuantizedWeight, ...]:
     """Return every quantized weight of an open file, those that cannot be decoded with their problem; at the
     end codes that no layout claims.
