@@ -88,7 +88,12 @@ def items_of(model: OpenModel, *, stacked: bool = False) -> tuple[Item, ...]:
             )
         else:
             items.append(_plain(model, name))
-    items += (Item(name, "unread", (name,), (), "", file, why) for name, (file, why) in model.unread.items())
+    # Of a weight whose codes are not there other parts may be.
+    items += (
+        Item(name, "unread", (name,), (), "", file, why)
+        for name, (file, why) in model.unread.items()
+        if name not in tensors.weights
+    )
     places = ((item.file, item.parts[0]) for item in items)
     return tuple(items[k] for k in model.in_order(places))
 

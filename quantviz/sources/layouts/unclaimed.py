@@ -99,12 +99,14 @@ class _OfModule:
         for each in own:
             parts = _parts_of(each, own, rest)
             gone = _parts_of(each, own, scales_apart)
-            yield self._unreadable(each, (each, *parts), self._reason(each, parts, gone))
+            names = tuple(self._names[part] for part in (each, *parts))
+            yield unreadable("unknown", self._name(each), names, self._reason(each, parts, gone))
         if not own and (rest := [each for each in rest if each not in BESIDE]):
             for each in codes_apart:
                 if parts := _parts_of(each, codes_apart, rest):
-                    reason = apart_error(self._catalog, self._name(each), self._names[each])
-                    yield self._unreadable(each, parts, reason)
+                    name = self._names[each]
+                    reason = apart_error(self._catalog, name, name)
+                    yield unreadable("unknown", name, tuple(self._names[part] for part in parts), reason)
 
     def _is_codes(self, attribute: str) -> bool:
         name = self._names[attribute]
@@ -143,9 +145,6 @@ class _OfModule:
         own = f"{self._prefix}weight" if codes in _NAMES else self._names[codes]
         is_other = own in self._catalog and own != self._names[codes]
         return self._names[codes] if is_other else own
-
-    def _unreadable(self, codes: str, parts: Collection[str], reason: QuantVizError) -> QuantizedWeight:
-        return unreadable("unknown", self._name(codes), tuple(self._names[each] for each in parts), reason)
 
 
 def check_values(x: Stored, name: str, dtype: str) -> None:
