@@ -136,7 +136,8 @@ class Beside:
         try:
             values = original_of(self.quantized, here, 1)
             x = original_of(self.original, there, 1)
-            x = oriented(values.shape, as_converted(self.quantized.file, here, values.shape, values.read, x))
+            x = as_converted(self.quantized.file, here, values.shape, values.read, x, there)
+            x = oriented(values.shape, x)
         except QuantVizError:  # it is told in the neighbour's own row
             return None
         return _Pair(here, there, values, x) if values.shape == x.shape else None

@@ -175,7 +175,8 @@ def _scaled(
     sqnr_db = found.metrics["sqnr_db"]
     cosine = found.metrics["cosine"]
     best_db = 10 * math.log10(cosine**2 / (1 - cosine**2)) if 0 < cosine**2 < 1 else sqnr_db
-    if sqnr_db < low_db or best_db >= sqnr_db + _GAIN_DB:
+    is_near = sqnr_db >= low_db and best_db < sqnr_db + _GAIN_DB
+    if not is_near and not folded.misplaced:
         note = factors_of(folded, values, beside, sqnr_db)
         if note is not None:
             found = dataclasses.replace(found, status="rescaled", notes=(*found.notes, note))
@@ -208,7 +209,9 @@ def _as_stored(
         forms = originals.parts_of_one(shape, forms[0], *pair.match.part)
     else:
         forms = forms[:1]
-    converted = (originals.as_converted(quantized.file, name, shape, rows, form) for form in forms)
+    converted = (
+        originals.as_converted(quantized.file, name, shape, rows, form, pair.partner.name) for form in forms
+    )
     fitting = [each for each in (originals.oriented(shape, x) for x in converted) if each.shape == shape]
     if fitting:
         return originals.nearest(rows, shape[0], fitting)

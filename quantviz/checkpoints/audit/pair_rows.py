@@ -28,7 +28,7 @@ from quantviz.schemes.scheme import Scheme
 from quantviz.text import catalogue, languages
 
 #: The version of an audit's arithmetic: rows of another one are not taken.
-_VERSION = 3
+_VERSION = 4
 #: Statuses of pairs that were compared, which alone are stored.
 _COMPARED = ("ok", "not_same", "rescaled", "same", "rounded", "changed")
 #: The fields of a record that are a result's own, each with its parser.

@@ -131,7 +131,7 @@ class TensorAudit(Picklable):
     #: Changes to the original before it was compared.
     done: tuple[Note, ...] = ()
     notes: tuple[Note, ...] = ()
-    #: Kind of match with its partner: "name", "ends" or "converter"; "" where it has none.
+    #: Kind of match with its partner: that of its `Match`; "" where it has none.
     matched: str = ""
     match: Match | None = None
     #: Whether it counts as a weight, and its values; bytes in the quantized file.
@@ -390,7 +390,7 @@ def _audit_of(weight: QuantizedWeight, x: Original, original: str, errors: _Erro
         weight.name,
         original,
         weight.layout,
-        "ok" if same else "not_same",
+        "ok" if same and not x.misplaced else "not_same",
         shape=weight.shape,
         scheme=weight.scheme,
         scale_dtype=weight.scale_dtype,
@@ -435,7 +435,7 @@ def audit_plain(name: str, values: Original, x: Original, original: str, dtype: 
     else:
         # A bias may be corrected for what the weights lost.
         same = name.endswith("bias") or same_weights(metrics["cosine"], metrics["sqnr_db"], _FROM_BITS)
-        status = "changed" if same else "not_same"
+        status = "changed" if same and not x.misplaced else "not_same"
     zeroed = ("zero_lines",) if status == "changed" and lines.zeroed else ()
     return TensorAudit(
         name,
