@@ -1,7 +1,7 @@
 """Stored form of an audit's results for pairs of tensors, and the key of each in a results file.
 
-A key changes when a file that was read for the pair does, or when a metric is added. Stored rows are untrusted data: a row that does not
-parse is ignored, and its pair is compared anew.
+A key changes when a file that was read for the pair does, or when a metric is added. Stored rows are
+untrusted data: a row that does not parse is ignored, and its pair is compared anew.
 """
 
 from __future__ import annotations
