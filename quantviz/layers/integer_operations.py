@@ -79,8 +79,8 @@ def lost_in_pairs(q_x: torch.Tensor, q_w: torch.Tensor) -> torch.Tensor:
     """
     x, w = (torch.nn.functional.pad(each.to(torch.int32), (0, each.shape[1] % 2)) for each in (q_x, q_w))
     # Most pairs fit, whatever the token and the output.
-    reach = (x.abs().amax(0) * w.abs().amax(0)).unflatten(0, (-1, 2)).sum(1)
-    pairs = torch.nonzero(reach > _INT16[1]).flatten()
+    reach = x.abs().amax(0) * w.abs().amax(0)
+    pairs = torch.nonzero(reach[::2] + reach[1::2] > _INT16[1]).flatten()
     lost = torch.zeros(len(x), len(w), dtype=torch.int64)
     for start, stop in runs_between(len(w) if len(pairs) else 0, _AT_ONCE):
         outputs = w[start:stop, 2 * pairs], w[start:stop, 2 * pairs + 1]
