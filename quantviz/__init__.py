@@ -59,9 +59,10 @@ if TYPE_CHECKING:
     from quantviz.models.capturing import capture as capture
     from quantviz.models.model_schemes import LayerSchemes as LayerSchemes
     from quantviz.models.model_schemes import ModelSchemes as ModelSchemes
+    from quantviz.models.module_running import ModuleRun as ModuleRun
+    from quantviz.models.module_running import run as run
     from quantviz.models.run_file import CapturedRun as CapturedRun
     from quantviz.models.running import RunResult as RunResult
-    from quantviz.models.running import run as run
     from quantviz.models.runs import RunComparison as RunComparison
     from quantviz.models.runs import compare_runs as compare_runs
     from quantviz.quantization.explanation import Explanation as Explanation
@@ -154,7 +155,8 @@ _HOMES = {
     "models.run_file": ("CapturedRun",),
     "models.runs": ("RunComparison", "compare_runs"),
     "models.model_schemes": ("LayerSchemes", "ModelSchemes"),
-    "models.running": ("RunResult", "run"),
+    "models.module_running": ("ModuleRun", "run"),
+    "models.running": ("RunResult",),
     "layers.leaderboard": ("leaderboard",),
     "figures.panels": ("plot_quantization_errors",),
     "schemes.formats": ("FORMATS", "FloatBits", "NumberFormat"),

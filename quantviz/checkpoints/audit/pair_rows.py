@@ -28,7 +28,7 @@ from quantviz.schemes.scheme import Scheme
 from quantviz.text import catalogue, languages
 
 #: The version of an audit's arithmetic: rows of another one are not taken.
-_VERSION = 2
+_VERSION = 3
 #: Statuses of pairs that were compared, which alone are stored.
 _COMPARED = ("ok", "not_same", "same", "changed")
 _ODDITIES = (*ODDITIES, *(f"original_{each}" for each in ODDITIES))

@@ -105,7 +105,7 @@ class TensorAudit(Picklable):
     #: Changes to the original before it was compared.
     done: tuple[Note, ...] = ()
     notes: tuple[Note, ...] = ()
-    #: Kind of match with its partner: "name", "ends" or "converter"; "" where it has none.
+    #: Kind of match with its partner: that of its `Match`; "" where it has none.
     matched: str = ""
     match: Match | None = None
     #: Whether it counts as a weight, and its values; bytes in the quantized file.
@@ -348,7 +348,7 @@ def _audit_of(weight: QuantizedWeight, x: Original, original: str, errors: _Erro
         weight.name,
         original,
         weight.layout,
-        "ok" if same else "not_same",
+        "ok" if same and not x.misplaced else "not_same",
         shape=weight.shape,
         scheme=weight.scheme,
         scale_dtype=weight.scale_dtype,
@@ -383,11 +383,12 @@ def audit_plain(name: str, values: Original, x: Original, original: str, dtype: 
         errors.take(own, other)
         rounded = own.to(getattr(torch, dtype, torch.float32)).float()
         equal = equal and torch.equal(rounded.nan_to_num(), other.nan_to_num())
+    status = "not_same" if x.misplaced else "changed"
     return TensorAudit(
         name,
         original,
         "plain",
-        "same" if equal else "changed",
+        "same" if equal else status,
         shape=x.shape,
         metrics=MappingProxyType(metrics_of(errors.moments, math.nan, _without_codes(errors.moments))),
         done=x.done,
