@@ -24,6 +24,7 @@ from quantviz.layers.methods.higgs import Higgs, KMeans
 from quantviz.layers.methods.learned_rounding import AdaRound, SignRound
 from quantviz.layers.methods.llm_int8 import LLMInt8
 from quantviz.layers.methods.rotation import Rotation
+from quantviz.schemes.recipes import as_scheme
 from quantviz.schemes.scheme import Scheme
 from quantviz.schemes.text_form import read, split_outside_parentheses, write
 
@@ -171,10 +172,11 @@ def offered_chains() -> tuple[str, ...]:
     return (NEAREST, *(form for each in METHODS.values() for form in (each.id, *each.variants)))
 
 
-def fitting_chains(weights: Scheme | None, inputs: Scheme | None) -> tuple[str, ...]:
+def fitting_chains(weights: Scheme | str | None, inputs: Scheme | str | None) -> tuple[str, ...]:
     """Return the offered chains that mean something under such schemes, by their text forms.
 
     >>> "four_over_six" in fitting_chains(Scheme("int4"), None)
     False
     """
-    return tuple(form for form in offered_chains() if not any(as_chain(form).problems_with(weights, inputs)))
+    sides = [None if side is None else as_scheme(side) for side in (weights, inputs)]
+    return tuple(form for form in offered_chains() if not any(as_chain(form).problems_with(*sides)))
