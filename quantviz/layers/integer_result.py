@@ -124,7 +124,7 @@ class IntegerResult(Picklable):
 
     @cached_property
     def _lost_in_pairs(self) -> torch.Tensor:
-        """Return that change on a processor without VNNI, whatever the engine: 0 for other formats."""
+        """Return the change of each sum on a processor without VNNI, for any engine: 0 for other formats."""
         if (self.inputs.number_format, self.weights.number_format) != PAIRED:
             return torch.zeros(self.shape[0], self.shape[2], dtype=torch.int64)
         return lost_in_pairs(self.inputs.codes, self.weights.codes)
