@@ -87,10 +87,6 @@ _SLACK_FITTED = 0.35
 _SLACK_HALF = {"bfloat16": 2**-7, "float16": 2**-10}
 #: From this share of nearest codes on they were rounded to nearest.
 _NEAREST = 0.98
-#: The metrics that need no codes.
-_WITHOUT_CODES = (
-    *("mse", "rmse", "max_abs_error", "mean_error", "l2_norm_error", "sqnr_db", "cosine", "nonzero_share"),
-)
 #: Fewest rows that show how the codes of one column were chosen.
 _ROWS = 16
 
@@ -383,7 +379,7 @@ def audit_weight(
 
 def _audit_of(weight: QuantizedWeight, x: Original, original: str, errors: _Errors) -> TensorAudit:
     """Return the audit of a weight from its errors, without the facts that follow from codes."""
-    names = _WITHOUT_CODES if weight.scheme is None else METRICS
+    names = _without_codes(errors.moments) if weight.scheme is None else METRICS
     metrics = metrics_of(errors.moments, weight.stored_bits, names)
     same = same_weights(metrics["cosine"], metrics["sqnr_db"], weight.bits)
     return TensorAudit(
@@ -428,7 +424,7 @@ def audit_plain(name: str, values: Original, x: Original, original: str, dtype: 
         lines.take(own, other)
         equal = equal and _same(own, other)
         rounded = rounded and _is_rounded(own, other, dtype, x.stored.dtype)
-    metrics = metrics_of(errors.moments, math.nan, _WITHOUT_CODES)
+    metrics = metrics_of(errors.moments, math.nan, _without_codes(errors.moments))
     is_weight = counts_as_weight(name, x.shape)
     if equal or rounded:
         status = "same" if equal else "rounded"
@@ -514,6 +510,11 @@ def _moments(x: torch.Tensor, x_hat: torch.Tensor) -> Moments:
         e2=error.square().sum(),
         max_error=error.abs().max() if own.numel() else number_of(-math.inf),
     )
+
+
+def _without_codes(moments: Moments) -> list[str]:
+    """Return the metrics that follow from moments without codes; of these the size is none."""
+    return [name for name, metric in METRICS.items() if metric.reads and metric.fits(moments)]
 
 
 def _is_middle(band: Band) -> bool:
