@@ -25,7 +25,7 @@ from quantviz.checkpoints.audit.originals import (
     original_of,
     tensor_of,
 )
-from quantviz.checkpoints.audit.tensor_audit import TensorAudit
+from quantviz.checkpoints.audit.tensor_audit import TensorAudit, as_lines
 from quantviz.checkpoints.model.coverage_words import percent
 from quantviz.errors import Note, QuantVizError
 from quantviz.evaluation.metric_formulas import METRICS
@@ -402,7 +402,7 @@ def _pairs(values: Original, x: Original) -> Iterator[tuple[torch.Tensor, torch.
     """Yield bands of the original and of the tensor as matrices, float64."""
     for start, stop in bands(x.shape):
         own, x_hat = (each.read(start, stop).double() for each in (x, values))
-        yield own.reshape(len(own), -1), x_hat.reshape(len(own), -1)
+        yield as_lines(own), as_lines(x_hat)
 
 
 def _sqnr_db(values: Original, x: Original) -> float:

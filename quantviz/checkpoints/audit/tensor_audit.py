@@ -467,6 +467,11 @@ def _is_rounded(x: torch.Tensor, other: torch.Tensor, dtype: str, of_x: str) -> 
     return bool((near | (nearest == other) | (nearest.isnan() & other.isnan())).all())
 
 
+def as_lines(x: torch.Tensor) -> torch.Tensor:
+    """Return a tensor as a matrix, its first axis by all others."""
+    return x.flatten(1) if x.dim() > 1 else x.unsqueeze(1)
+
+
 class _Lines:
     """Energies of the rows and columns of a matrix, and which of them are all 0 in the file."""
 
@@ -478,8 +483,8 @@ class _Lines:
 
     def take(self, x: torch.Tensor, x_hat: torch.Tensor) -> None:
         """Look at the next rows of the original and of the file's tensor."""
-        energy = x.reshape(len(x), -1).nan_to_num(posinf=0, neginf=0).square()
-        zero = x_hat.reshape(len(x), -1) == 0
+        energy = as_lines(x).nan_to_num(posinf=0, neginf=0).square()
+        zero = as_lines(x_hat) == 0
         self._rows.append(energy.sum(1))
         self._zero_rows.append(zero.all(1))
         self._columns = energy.sum(0) if self._columns is None else self._columns + energy.sum(0)

@@ -199,7 +199,7 @@ def _verdict(tensors: Sequence[TensorAudit], coverage: Note | str) -> Note | Non
     if rescaled and (not compared or len(rescaled) >= _MOST * count):
         return _of_rescaled(rescaled, tensors, coverage)
     if not compared:
-        odd = [each for each in tensors if each.oddities]
+        odd = [each for each in tensors if set(each.oddities) - {"zero_lines"}]
         if odd:
             return _listed("audit.only_odd", odd, coverage=coverage)
         same, rounded, *others = (
