@@ -9,7 +9,6 @@ explain any wrong scale away. One factor for all columns is no fold.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -243,7 +242,7 @@ class Fit:
         """Return the energy of the tensor by that of its difference from the scaled original, in dB."""
         explained = float((products.square() / squares).nan_to_num().sum())
         left = float(self.energy) - explained
-        return 10 * math.log10(explained / left) if min(explained, left) > 0 else math.inf
+        return decibels(torch.tensor(explained), torch.tensor(max(left, 0.0)))
 
 
 def unfolded(x: Original, values: Original, beside: Beside, sqnr_db: float, low_db: float) -> Original:
@@ -411,6 +410,11 @@ def _sqnr_db(values: Original, x: Original) -> float:
     for own, x_hat in _pairs(values, x):
         signal = signal + own.square().sum()
         noise = noise + (x_hat - own).square().sum()
+    return decibels(signal, noise)
+
+
+def decibels(signal: torch.Tensor, noise: torch.Tensor) -> float:
+    """Return a ratio of energies in dB."""
     return float(METRICS["sqnr_db"].of(Moments(x2=signal, e2=noise)))
 
 

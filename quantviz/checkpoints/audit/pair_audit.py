@@ -6,10 +6,12 @@ import dataclasses
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
+
+import torch
 
 from quantviz.checkpoints.audit import originals
-from quantviz.checkpoints.audit.folded_scales import Beside, factors_of, unfolded
+from quantviz.checkpoints.audit.folded_scales import Beside, decibels, factors_of, unfolded
 from quantviz.checkpoints.audit.originals import Original, tensor_of
 from quantviz.checkpoints.audit.pairing import Pair
 from quantviz.checkpoints.audit.tensor_audit import TensorAudit, audit_plain, audit_weight
@@ -18,9 +20,6 @@ from quantviz.errors import Note, QuantVizError
 from quantviz.sources.files.file_data import clipped
 from quantviz.sources.layouts import QuantizedWeight
 from quantviz.sources.layouts.decoded import ModelTensors, values_of
-
-if TYPE_CHECKING:
-    import torch
 
 #: The layers around a weight are looked at for scales of it where its SQNR is below what so many bits give in
 #: the least, or its layout is one of these.
@@ -173,8 +172,9 @@ def _scaled(
     if folded is not x:
         found = again(folded)
     sqnr_db = found.metrics["sqnr_db"]
-    cosine = found.metrics["cosine"]
-    best_db = 10 * math.log10(cosine**2 / (1 - cosine**2)) if 0 < cosine**2 < 1 else sqnr_db
+    # The best one factor for all values leaves an error of the angle alone.
+    explained = torch.tensor(found.metrics["cosine"]).square()
+    best_db = decibels(explained, (1 - explained).clamp(min=0))
     is_near = sqnr_db >= low_db and best_db < sqnr_db + _GAIN_DB
     if not is_near and not folded.misplaced:
         note = factors_of(folded, values, beside, sqnr_db)
