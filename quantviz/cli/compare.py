@@ -32,8 +32,8 @@ _SHOWN = (
     "--fail-under",
     type=Bound(),
     metavar="DB",
-    help="End with status 1 if the SQNR of a quantized tensor is below this many decibels, in "
-    "its engine's kernel of one scale for siblings too.",
+    help="End with status 1 if the SQNR of a tensor, quantized or not, is below this many decibels, or "
+    "falls below it in an engine's kernel of one scale for siblings.",
 )
 @click.option("--results", type=click.Path(), metavar="FILE", help="File that keeps what is found.")
 @click.option("--verify", is_flag=True, help="Compare every tensor, also of files that have not changed.")
@@ -63,14 +63,10 @@ def compare(**arguments: Any) -> None:
         click.echo(visible(sentence), err=True)
     _write_report(request, audit)
     least = request.fail_under
-    compared = [each for each in audit.tensors if each.status == "ok"]
-    # NaN is below as well.
-    low = [] if least is None else [each for each in compared if not each.least_sqnr_db >= least]
+    low = () if least is None else audit.account.below(least)
     for each in low:
-        own = each.least_sqnr_db == each.metrics["sqnr_db"]
-        key = "cli.below" if own else "cli.below_in_kernel"
-        say(key, scheme=each.tensor, sqnr_db=each.least_sqnr_db, least=least)
-    if low or not audit.is_sound:
+        say("cli.below", scheme=each.name, sqnr_db=each.outcome.sqnr_db, least=least)
+    if low or not audit.account.is_sound:
         raise click.exceptions.Exit(FOUND)
 
 
