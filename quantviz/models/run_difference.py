@@ -138,7 +138,7 @@ def _summed(reference: Catalog, other: Catalog, name: str, shape: Shape, logits:
     for window in pieces(tuple(slice(0, length, 1) for length in shape), most):
         x, y = (each.read(name, window).tensor.double() for each in (reference, other))
         if logits:
-            more, tops, count = _divergence(x, y)
+            more, tops, count = divergence_of_rows(x, y)
             kl += more
             same += tops
             rows += count
@@ -183,11 +183,11 @@ def _moments(x: torch.Tensor, y: torch.Tensor, size: torch.Tensor, count: int) -
     )
 
 
-def _divergence(x: torch.Tensor, y: torch.Tensor) -> tuple[float, int, int]:
+def divergence_of_rows(x: torch.Tensor, y: torch.Tensor) -> tuple[float, int, int]:
     """Return the sum over rows of KL(softmax(x) ‖ softmax(y)) in nats, rows of the same largest logit, and
     the number of rows; rows with NaN are left out.
 
-    >>> _divergence(torch.tensor([[0.0, 0.0]]).double(), torch.tensor([[0.0, 0.0]]).double())
+    >>> divergence_of_rows(torch.tensor([[0.0, 0.0]]).double(), torch.tensor([[0.0, 0.0]]).double())
     (0.0, 1, 1)
     """
     p = torch.log_softmax(x, -1)

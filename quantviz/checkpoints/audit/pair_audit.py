@@ -157,7 +157,9 @@ def _as_stored(
         forms = originals.parts_of_one(shape, forms[0], *pair.match.part)
     else:
         forms = forms[:1]
-    converted = (originals.as_converted(quantized.file, name, shape, rows, form) for form in forms)
+    converted = (
+        originals.as_converted(quantized.file, name, shape, rows, form, pair.partner.name) for form in forms
+    )
     fitting = [each for each in (originals.oriented(shape, x) for x in converted) if each.shape == shape]
     if fitting:
         return originals.nearest(rows, shape[0], fitting)

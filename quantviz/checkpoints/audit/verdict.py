@@ -151,6 +151,9 @@ def _matched(tensors: Sequence[TensorAudit]) -> Iterator[Note]:
         merged = [each for each in tensors if each.match and getattr(each.match, field)]
         if merged:
             yield _listed(f"audit.matched.{key}", merged)
+    for each in tensors:
+        if each.match and each.match.how == "tied":
+            yield Note.of("audit.matched.tied", tensor=each.tensor, original=each.original)
     converted = sum(1 for each in matches if each.how == "converter")
     if converted:
         yield Note.of("audit.matched.converter", count=converted)

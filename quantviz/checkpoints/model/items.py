@@ -14,12 +14,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from quantviz.checkpoints.model.account import Accounted, Became, Reason, Side, counts_as_weight, is_whole
+from quantviz.checkpoints.model.account import Accounted, Became, Reason, Side, counts_as_weight
 from quantviz.checkpoints.model.folders import name_of
 from quantviz.checkpoints.model.opening import OpenModel
-from quantviz.checkpoints.model.unclaimed import unclaimed
 from quantviz.errors import QuantVizError
 from quantviz.schemes.granularity import Shape
+from quantviz.sources.files.catalog import is_whole
 from quantviz.sources.files.file_data import clipped
 
 #: Kinds of a model's tensors:
@@ -67,8 +67,6 @@ def items_of(model: OpenModel, *, stacked: bool = False) -> tuple[Item, ...]:
     With `stacked`, experts in one tensor of a .gguf are one item, as the file has them.
     """
     tensors = model.tensors
-    found = {each.name: each for each in unclaimed(tensors)}
-    of_unclaimed = {part for each in found.values() for part in each.parts}
     items: list[Item] = []
     seen = set[str]()
     for name in tensors.model_names:
@@ -88,15 +86,14 @@ def items_of(model: OpenModel, *, stacked: bool = False) -> tuple[Item, ...]:
             items.append(
                 Item(name, kind, weight.parts, info.shape, f"{weight.layout} {codes}", file, weight.problem)  # type: ignore[arg-type]
             )
-        elif name in found:
-            info = tensors.info(name)
-            each = found[name]
-            items.append(
-                Item(name, "unread", each.parts, info.shape, info.dtype, model.files[name], each.reason)
-            )
-        elif name not in of_unclaimed:
+        else:
             items.append(_plain(model, name))
-    items += (Item(name, "unread", (name,), (), "", file, why) for name, (file, why) in model.unread.items())
+    # Of a weight whose codes are not there other parts may be.
+    items += (
+        Item(name, "unread", (name,), (), "", file, why)
+        for name, (file, why) in model.unread.items()
+        if name not in tensors.weights
+    )
     places = ((item.file, item.parts[0]) for item in items)
     return tuple(items[k] for k in model.in_order(places))
 

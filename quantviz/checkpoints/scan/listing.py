@@ -18,12 +18,12 @@ from quantviz.checkpoints.scan.recipes import refusal_of, row_key, seen_shape
 from quantviz.errors import Note, QuantVizError
 from quantviz.pickling import Picklable
 from quantviz.schemes.granularity import Shape
-from quantviz.schemes.orientation import Named, named_outputs
+from quantviz.schemes.orientation import MOST_WEIGHT_AXES, Named, named_outputs
 from quantviz.schemes.scheme import Scheme
 from quantviz.sources.files.file_data import clipped
 
-#: Prefixes of the keys of reasons for an unknown layout.
-_LAYOUTS = ("layouts.", "checkpoint.unknown_layout", "checkpoint.unread_codes")
+#: Prefix of the keys of reasons for a layout that is not read.
+_LAYOUTS = "layouts."
 #: Names that a sentence lists.
 _LISTED = 3
 
@@ -196,7 +196,7 @@ def _unmeasured(item: Item) -> Unmeasured | None:
         return Unmeasured("refused" if item.reason.key == "file.not_numbers" else status, item.reason)
     if not item.elements:
         return Unmeasured("left_aside", QuantVizError("input_empty", shape=item.shape))
-    if not 1 <= len(item.shape) <= 4:
+    if not 1 <= len(item.shape) <= MOST_WEIGHT_AXES:
         return Unmeasured("refused", QuantVizError("input_dims", got=len(item.shape), shape=item.shape))
     return None
 

@@ -1,0 +1,148 @@
+"""Files as people have them: tied heads, marks of a quantizer, five axes, rows in an engine's order."""
+
+import json
+
+import gguf
+import pytest
+import torch
+
+import quantviz as qv
+from quantviz.checkpoints.audit.originals import IN_PLACE, REORDERED, reordered_rows
+from quantviz.text import languages
+from tests.helpers import layouts
+from tests.helpers.twins import write_gguf
+
+
+def audited(quantized, original):
+    audit = qv.audit(quantized, original)
+    for language in languages():
+        assert all(audit.messages(language))
+    return audit
+
+
+def int8(name, x):
+    scale = x.abs().amax(1, keepdim=True) / 127
+    return {name: torch.round(x / scale).to(torch.int8), f"{name}_scale": scale}
+
+
+def values(*shape, seed=0):
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
+
+
+def written(folder, tensors, config=None):
+    folder.mkdir(exist_ok=True)
+    if config is not None:
+        (folder / "config.json").write_text(json.dumps(config))
+    return layouts.write(folder / "model.safetensors", tensors)
+
+
+# ---- the order of q's and k's rows ---------------------------------------------------------------
+
+
+def reordered(tensors, order):
+    """The tensors with the rows of q and k in another order; `order` returns it for a converter's."""
+    heads = {"q_proj": 4, "k_proj": 2}
+
+    def turned(name, x):
+        count = next((heads[each] for each in heads if each in name), 0)
+        return x[order(reordered_rows(len(x), count))] if count else x
+
+    return {name: turned(name, x) for name, x in tensors.items()}
+
+
+@pytest.mark.parametrize("kind", [gguf.GGMLQuantizationType.Q8_0, gguf.GGMLQuantizationType.F16])
+@pytest.mark.parametrize(("architecture", "note"), [("llama", "not_permuted"), ("qwen3", "permuted")])
+def test_rows_of_q_and_k_in_the_wrong_order_are_a_finding(tmp_path, architecture, note, kind):
+    """That the other order fits is said; the numbers are those that the engine would have."""
+    tensors = layouts.llama()
+    original = layouts.write(tmp_path / "model.safetensors", tensors)
+    # Under "llama" the twin's writer reorders the rows: here they come out in place.
+    wrong = reordered(tensors, torch.argsort if architecture == "llama" else lambda rows: rows)
+    path = write_gguf(tmp_path / "x.gguf", wrong.items(), kind, architecture=architecture, heads=(4, 2))
+    audit = audited(path, original)
+    found = [each for each in audit.tensors if f"audit.{note}" in [done.key for done in each.done]]
+    assert {each.original.rpartition("attn.")[2] for each in found} == {"q_proj.weight", "k_proj.weight"}
+    assert {each.status for each in found} == {"not_same"}
+    assert max(each.metrics["sqnr_db"] for each in found) < 3
+    assert not audit.is_sound
+
+
+def test_metas_own_rows_are_in_place_in_a_gguf(tmp_path):
+    """wq and wk of Meta's checkpoints lie as llama.cpp reads them."""
+    tensors = layouts.llama()
+    metas = {
+        name.replace("self_attn.q_proj", "attention.wq").replace("self_attn.k_proj", "attention.wk"): x
+        for name, x in tensors.items()
+    }
+    original = layouts.write(tmp_path / "consolidated.safetensors", metas)
+    path = write_gguf(
+        tmp_path / "x.gguf",
+        reordered(tensors, torch.argsort).items(),
+        gguf.GGMLQuantizationType.Q8_0,
+        architecture="llama",
+        heads=(4, 2),
+    )
+    assert audited(path, original).is_sound
+
+
+def test_architectures_are_llama_cpps():
+    assert not REORDERED & IN_PLACE
+    assert set(gguf.MODEL_ARCH_NAMES.values()) >= REORDERED | IN_PLACE
+
+
+# ---- partners -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("config", "is_tied"),
+    [
+        ({"tie_word_embeddings": True}, True),
+        ({"text_config": {"tie_word_embeddings": True}, "tie_word_embeddings": False}, True),
+        ({}, True),
+        ({"tie_word_embeddings": False}, False),
+        (None, False),
+    ],
+)
+def test_a_head_of_its_own_is_compared_with_the_embedding_it_was_tied_to(tmp_path, config, is_tied):
+    embedding, up = values(96, 32), values(64, 32, seed=1)
+    names = "model.embed_tokens.weight", "model.layers.0.mlp.up_proj.weight", "lm_head.weight"
+    original = written(tmp_path / "a", {names[0]: embedding, names[1]: up}, config)
+    own = {names[0]: embedding, **int8(names[1], up), **int8(names[2], embedding)}
+    audit = audited(written(tmp_path / "b", own), original)
+    head = next(each for each in audit.tensors if each.tensor == "lm_head.weight")
+    assert (head.status, head.matched, head.original) == (
+        ("ok", "tied", names[0]) if is_tied else ("unmatched", "", "")
+    )
+    assert audit.is_sound is is_tied
+    assert any("embed_tokens" in sentence for sentence in audit.messages()) is is_tied
+
+
+def test_marks_and_scales_of_inputs_need_no_partner(tmp_path):
+    x = values(32, 32)
+    scale = x.abs().max() / 448
+    codes = {
+        "a.weight": (x / scale).to(torch.float8_e4m3fn),
+        "a.scale_weight": scale,
+        "a.scale_input": torch.ones(()),
+    }
+    marks = {"scaled_fp8": torch.zeros(2, dtype=torch.float8_e4m3fn), "a.k_scale": torch.ones(())}
+    original = written(tmp_path / "a", {"a.weight": x})
+    audit = audited(written(tmp_path / "b", codes | marks), original)
+    assert audit.is_sound, audit.messages()
+    aside = {each.tensor for each in audit.account.of("left_aside")}
+    assert aside == {"a.scale_input", "scaled_fp8", "a.k_scale"}
+
+
+# ---- convolutions of five axes ------------------------------------------------------------------
+
+
+def test_a_convolution_of_five_axes_is_outputs_by_the_rest(tmp_path):
+    x = values(8, 3, 2, 4, 4)
+    path = written(tmp_path, {"patch_embed.proj.weight": x})
+    rows = qv.scan(path, ["int8_per_row"])
+    right = qv.metrics(qv.quantize(x.reshape(8, -1), qv.RECIPES["int8_per_row"]))
+    assert list(rows["sqnr_db"]) == [pytest.approx(right["sqnr_db"])]
+    as_matrix = written(tmp_path / "b", int8("patch_embed.proj.weight", x.reshape(8, -1)))
+    audit = audited(as_matrix, path)
+    assert audit.tensors[0].metrics["sqnr_db"] == pytest.approx(right["sqnr_db"])
+    assert audited(written(tmp_path / "c", {"patch_embed.proj.weight": x}), path).tensors[0].status == "same"
