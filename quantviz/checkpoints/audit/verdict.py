@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from quantviz.checkpoints.audit.tensor_audit import BECAME_OF, ODDITIES, TensorAudit
 from quantviz.checkpoints.model.account import Account, Side
@@ -72,12 +72,15 @@ def findings(tensors: Sequence[TensorAudit], account: Account) -> tuple[Note, ..
 def _coverage(tensors: Sequence[TensorAudit], account: Account) -> Iterator[Note]:
     """Yield the sentence on tensors that were not compared, if there are any."""
     rows = [each for each in tensors if BECAME_OF[each.status] == "not_read"]
-    unread = [Unread(each.tensor or each.original, each.reason, each.is_weight) for each in rows]
+    lost = account.of("not_read")
+    files = {each.file for each in lost if not each.tensor}
+    named = [(each.tensor or each.original, each) for each in rows]
+    unread = [Unread(name, each.reason, each.is_weight, name in files) for name, each in named]
     known = _names_in(tensors)
     unread += [
-        Unread(each.tensor, each.reason, bool(each.weight))
-        for each in account.of("not_read")
-        if each.tensor not in known and each.weight not in known
+        Unread(each.tensor or each.file, each.reason, bool(each.weight), not each.tensor)
+        for each in lost
+        if (each.tensor or each.file) not in known and each.weight not in (known - {""})
     ]
     if not unread:
         return
@@ -87,10 +90,22 @@ def _coverage(tensors: Sequence[TensorAudit], account: Account) -> Iterator[Note
     yield not_read(
         unread,
         len(weights),
-        missed / whole if whole else 0.0,
+        _missed_share(rows, files, missed / whole if whole else 0.0),
         1 - read_share(account, _SIDES, "size"),
         "audit",
     )
+
+
+def _missed_share(rows: Sequence[TensorAudit], files: Collection[str], counted: float) -> float:
+    """Return the share of values that was not read, NaN where nothing tells that of one.
+
+    Args:
+        rows: The tensors that were not read.
+        files: Names of files of the model that are not there.
+        counted: The share that the rows know of.
+    """
+    unknown = any(each.tensor in files or (each.is_weight and not each.elements) for each in rows)
+    return math.nan if unknown else counted
 
 
 def _names_in(tensors: Sequence[TensorAudit]) -> set[str]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from quantviz.checkpoints.model.account import Account, Reason, Side, added
+from quantviz.checkpoints.model.account import Account, Reason, Side, added, is_known
 from quantviz.errors import Note
 from quantviz.sources.files.file_data import clipped
 
@@ -21,22 +22,30 @@ class Unread:
     name: str
     reason: Reason | None
     is_weight: bool
+    #: Whether it is a file of the model.
+    is_file: bool = False
 
 
 def percent(share: float) -> str:
-    """Return a share in percent, never rounded to none or to all.
+    """Return a share in percent, never rounded to none or to all; "?" for NaN.
 
-    >>> percent(0.625), percent(0.99996), percent(0.0001), percent(1), percent(0)
-    ('62.5', '99.9', '0.1', '100', '0')
+    >>> percent(0.625), percent(0.99996), percent(0.0001), percent(1), percent(0), percent(math.nan)
+    ('62.5', '99.9', '0.1', '100', '0', '?')
     """
+    if math.isnan(share):
+        return "?"
     if share in (0, 1):
         return "100" if share else "0"
     return f"{min(max(100 * share, 0.1), 99.9):.1f}"
 
 
 def read_share(account: Account, sides: Sequence[Side], of: str) -> float:
-    """Return the share of the model, without tensors left aside, that was read: of "elements" or "size"."""
+    """Return the share of the model, without tensors left aside, that was read: of "elements" or "size"; NaN
+    where not all of it is known.
+    """
     parts = [account.coverage(side) for side in sides]
+    if not all(is_known(each.whole, of) for each in parts):
+        return math.nan
     unread = getattr(added(each.not_read for each in parts), of)
     whole = getattr(added(each.whole for each in parts), of) - getattr(
         added(each.left_aside for each in parts), of
@@ -48,28 +57,37 @@ def not_read(unread: Iterable[Unread], weights: int, elements: float, size: floa
     """Return the sentence on weights that were not read: how many, which, and why.
 
     Args:
-        unread: The tensors that were not read.
+        unread: The tensors and files that were not read.
         weights: How many weights there are in all.
-        elements: The share of the weights' values that were not read.
-        size: The share of bytes.
+        elements: The share of the weights' values that were not read; NaN where that is not known.
+        size: The share of bytes; NaN likewise.
         key: "audit" or "scan".
     """
-    listed = list(unread)
+    listed = sorted(unread, key=lambda each: (not each.is_weight, each.is_file))
     own = [each for each in listed if each.is_weight]
-    others = len(listed) - len(own)
-    named = own or listed
+    tensors = [each for each in listed if not each.is_file]
+    others = len(tensors) - len(own)
+    kinds = {"not_read": own, "others_not_read": tensors, "files_not_read": listed}
+    kind, named = next((kind, found) for kind, found in kinds.items() if found)
     rest = len(named) - _LISTED
     names = ", ".join(clipped(each.name) for each in named[:_LISTED])
     return Note.of(
-        f"coverage.{key}.{'not_read' if own else 'others_not_read'}",
-        count=len(own) or others,
+        f"coverage.{key}.{kind}",
+        count=len(named),
         of=weights,
-        elements=percent(elements),
-        bytes=percent(size),
+        share=_share(elements, size, of_weights=bool(own)),
         names=names if rest <= 0 else Note.of("coverage.and_more", names=names, count=rest),
         others=Note.of("coverage.others", count=others) if own and others else "",
-        reasons=_reasons(named),
+        reasons=_reasons(listed),
     )
+
+
+def _share(elements: float, size: float, *, of_weights: bool) -> Note:
+    """Return what share of values and bytes was not read, as far as that is known."""
+    known = {"elements": elements} if of_weights and not math.isnan(elements) else {}
+    known |= {} if math.isnan(size) else {"bytes": size}
+    key = "_and_".join(known) or "unknown"
+    return Note.of(f"coverage.share.{key}", **{name: percent(share) for name, share in known.items()})
 
 
 def _reasons(unread: Sequence[Unread]) -> Note | str:
@@ -95,6 +113,6 @@ def coverage_of_scan(account: Account) -> Note:
     unread: dict[str, Unread] = {}
     for each in account.of("not_read"):
         name = each.weight or each.tensor or each.file
-        unread.setdefault(name, Unread(name, each.reason, bool(each.weight)))
+        unread.setdefault(name, Unread(name, each.reason, bool(each.weight), not each.tensor))
     elements = read_share(account, ("scanned",), "elements")
     return not_read(unread.values(), weights, 1 - elements, 1 - size, "scan")
