@@ -83,7 +83,7 @@ def not_read(unread: Iterable[Unread], weights: int, elements: float, size: floa
 
 
 def _share(elements: float, size: float, *, of_weights: bool) -> Note:
-    """Return what share of values and bytes was not read, as far as that is known."""
+    """Return the shares of values and bytes that were not read, as far as they are known."""
     known = {"elements": elements} if of_weights and not math.isnan(elements) else {}
     known |= {} if math.isnan(size) else {"bytes": size}
     key = "_and_".join(known) or "unknown"

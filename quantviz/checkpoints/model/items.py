@@ -182,7 +182,7 @@ def accounted(
                 item.elements if not number and item.is_weight and item.is_known else 0,
                 why,
                 clipped(item.name if item.is_file else name_of(model.files.get(part, item.file))),
-                # What a file that is not there has of it is counted with that.
+                # Bytes in a file that is not there are counted with that file.
                 is_counted=item.is_known or not (item.is_weight or item.is_file),
                 is_sized=part in model.files or bool(named) or bool(size),
             )
