@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from quantviz.checkpoints.model.account import Accounted, Became, Reason, Side, counts_as_weight
+from quantviz.checkpoints.model.account import Accounted, Outcome, Side, counts_as_weight
 from quantviz.checkpoints.model.folders import name_of, size_of
 from quantviz.checkpoints.model.opening import Lost, OpenModel
 from quantviz.errors import QuantVizError
@@ -60,8 +60,8 @@ class Item:
 
     @property
     def elements(self) -> int:
-        """Return its values; of one that cannot be read those of its codes."""
-        return math.prod(self.shape)
+        """Return its values; of one that cannot be read those of its codes, 0 of one that is not there."""
+        return math.prod(self.shape) if self.is_known else 0
 
     @property
     def is_weight(self) -> bool:
@@ -155,18 +155,19 @@ def _plain(model: OpenModel, name: str) -> Item:
 
 
 def accounted(
-    model: OpenModel, side: Side, items: Iterable[Item], became: Mapping[str, tuple[Became, Reason | None]]
+    model: OpenModel, side: Side, items: Iterable[Item], outcomes: Mapping[str, Outcome]
 ) -> Iterator[Accounted]:
     """Yield the outcome of every tensor of a model's files, and of the files beside them.
 
-    `became` has the outcome of each of its `items` by name, and the reason.
+    `outcomes` are those of its `items` by name.
     """
     listed = tuple(items)
     named = [each for each in model.lost if each.is_named]
     sharing = Counter(part for item in listed for part in item.parts)
     given = Counter[str]()
     for item in listed:
-        what, why = became[item.name]
+        outcome = outcomes[item.name]
+        elements = item.elements if outcome.elements is None else outcome.elements
         for number, part in enumerate(item.parts):
             whole = (size_of(item.file) or 0) if item.is_file else bytes_of(model, part)
             # Experts in one tensor have equal shares of it, the last one the rest.
@@ -176,25 +177,26 @@ def accounted(
             yield Accounted(
                 side,
                 "" if item.is_file else part,
-                what,
+                outcome,
                 size,
                 item.name if item.is_weight else "",
-                item.elements if not number and item.is_weight and item.is_known else 0,
-                why,
+                elements if not number and item.is_weight else 0,
                 clipped(item.name if item.is_file else name_of(model.files.get(part, item.file))),
                 # Bytes in a file that is not there are counted with that file.
-                is_counted=item.is_known or not (item.is_weight or item.is_file),
+                is_counted=bool(elements) or item.is_known or not (item.is_weight or item.is_file),
                 is_sized=part in model.files or bool(named) or bool(size),
             )
     for lost, left in zip(named, _sizes_of(named, model), strict=True):
         file = clipped(lost.name)
-        yield Accounted(side, "", "not_read", left or 0, "", 0, lost.reason, file, is_sized=left is not None)
+        outcome = Outcome("not_read", lost.reason)
+        yield Accounted(side, "", outcome, left or 0, file=file, is_sized=left is not None)
     for stray in model.strays:
         what = "not_read" if isinstance(stray.reason, QuantVizError) else "left_aside"
-        file = clipped(name_of(stray.file))
-        yield Accounted(side, stray.name, what, stray.size, "", 0, stray.reason, file)
+        outcome = Outcome(what, stray.reason)  # type: ignore[arg-type]
+        yield Accounted(side, stray.name, outcome, stray.size, file=clipped(name_of(stray.file)))
     for aside in model.aside:
-        yield Accounted(side, "", "left_aside", aside.size, "", 0, aside.reason, clipped(name_of(aside.file)))
+        outcome = Outcome("left_aside", aside.reason)
+        yield Accounted(side, "", outcome, aside.size, file=clipped(name_of(aside.file)))
 
 
 def _sizes_of(lost: Sequence[Lost], model: OpenModel) -> Sequence[int | None]:
