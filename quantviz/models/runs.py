@@ -237,8 +237,8 @@ def compare_runs(
     """Compare runs of a model with a reference run: each tensor with the one of its name and shape.
 
     A run that fuses operations, such as a convolution, its norm and its activation, has one tensor under the
-    name of the first. If the activations, norms and sums that follow are missing in it, its tensor is compared
-    with the one of these operations that it is nearest to.
+    name of the first. If the activations, norms and sums that follow are missing in it, its tensor is
+    compared with the one of these operations that it is nearest to.
 
     Values are read a part at a time. Values that are NaN or Inf alike in both are left out and counted; a
     tensor with one in only one of the two has no numbers.
