@@ -60,8 +60,8 @@ class Item:
 
     @property
     def elements(self) -> int:
-        """Return its values, at most as many as a file has; of one that cannot be read those of its codes, 0 of
-        one that is not there.
+        """Return its values, at most as many as a file has; those of its codes where it cannot be read, 0 where
+        it is not there.
         """
         return min(math.prod(self.shape), MOST_LIKELY) if self.is_known else 0
 
