@@ -5,9 +5,11 @@ import json
 import gguf
 import pytest
 import torch
+from click.testing import CliRunner
 
 import quantviz as qv
 from quantviz.checkpoints.audit.originals import IN_PLACE, REORDERED, reordered_rows
+from quantviz.cli import quantviz
 from quantviz.text import languages
 from tests.helpers import layouts
 from tests.helpers.twins import write_gguf
@@ -146,3 +148,38 @@ def test_a_convolution_of_five_axes_is_outputs_by_the_rest(tmp_path):
     audit = audited(as_matrix, path)
     assert audit.tensors[0].metrics["sqnr_db"] == pytest.approx(right["sqnr_db"])
     assert audited(written(tmp_path / "c", {"patch_embed.proj.weight": x}), path).tensors[0].status == "same"
+
+
+# ---- a trainer's file ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "moments"),
+    [
+        ("optimizer_states", ("exp_avg", "exp_avg_sq")),
+        ("optimizer", ("momentum_buffer",)),
+        ("optim_g", ("state1", "qmap1", "absmax1")),
+        ("opt_d", ("exp_avg", "max_exp_avg_sq")),
+    ],
+)
+def test_moments_of_an_optimizer_are_left_aside_by_name(tmp_path, optimizer, moments):
+    """Of Lightning's .ckpt and of a .pth.tar most tensors are no weights."""
+    model = {"fc.weight": values(64, 32), "head.weight": values(48, 64, seed=1), "fc.bias": values(64)}
+    codes = {"state1": torch.ones(64, 32, dtype=torch.uint8)}
+    state = {
+        number: {"step": torch.tensor(3.0)} | {each: codes.get(each, values(*x.shape)) for each in moments}
+        for number, x in enumerate(model.values())
+    }
+    own = {"state": state, "param_groups": [{"lr": 0.1, "params": [0, 1, 2]}]}
+    path = tmp_path / "last.ckpt"
+    torch.save({"state_dict": model, optimizer: [own], "epoch": 3}, path)
+    scanned = qv.scan(path, ["int8_per_row"])
+    measured = scanned[scanned["status"] == "ok"]
+    assert set(measured["tensor"]) == {"state_dict.fc.weight", "state_dict.head.weight"}
+    notes = CliRunner().invoke(quantviz, ["scan", str(path), "-r", "int8_per_row", "--no-progress"])
+    assert notes.exit_code == 0
+    assert f"{3 * (1 + len(moments))} tensors are the state of an optimizer" in notes.output + notes.stderr
+    written(tmp_path / "a", model)
+    audit = audited(tmp_path / "a", path)
+    assert {each.status for each in audit.tensors if each.tensor} == {"same"}
+    assert audit.is_complete

@@ -28,8 +28,15 @@ from quantviz.sources.files.file_data import clipped
 #: plain    numbers as they are
 #: whole    indices, counts or masks
 #: inputs   what a captured layer took
+#: training the state of an optimizer, beside the model in its file
 #: unread   a weight that cannot be read: an unknown layout or one that does not fit, a damaged file
-Kind = Literal["weight", "plain", "whole", "inputs", "unread"]
+Kind = Literal["weight", "plain", "whole", "inputs", "training", "unread"]
+#: A container of a training's state in a nested checkpoint, and the moments of a parameter in an optimizer.
+_TRAINING = re.compile(
+    r"(.*\.)?((\w+_)?optim(izers?)?(_states?)?(_dict)?(_?[A-Za-z])?|opt_states?|opt_?[A-Za-z]|lr_schedulers?)\..+"
+    r"|(.*[._])?(exp_avg(_sq|_slow)?|max_exp_avg_sq|exp_inf|momentum_buffer|square_avg|acc_delta)",
+    re.ASCII,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +74,7 @@ def items_of(model: OpenModel, *, stacked: bool = False) -> tuple[Item, ...]:
     With `stacked`, experts in one tensor of a .gguf are one item, as the file has them.
     """
     tensors = model.tensors
-    found = {each.name: each for each in unclaimed(tensors)}
+    found = {each.name: each for each in unclaimed(tensors) if not is_of_training(each.name)}
     of_unclaimed = {part for each in found.values() for part in each.parts}
     items: list[Item] = []
     seen = set[str]()
@@ -105,6 +112,8 @@ def _plain(model: OpenModel, name: str) -> Item:
     """Return a tensor that is read as the file has it."""
     info = model.tensors.file.info(name)
     file = model.files[name]
+    if is_of_training(name):
+        return Item(name, "training", (name,), info.shape, info.dtype, file)
     if is_whole(info.dtype):
         return Item(name, "whole", (name,), info.shape, info.dtype, file, info.problem)
     kind: Kind = "unread" if info.problem else "plain"
@@ -113,6 +122,15 @@ def _plain(model: OpenModel, name: str) -> Item:
 
         kind = "inputs" if is_inputs(model.tensors.file, name) else kind
     return Item(name, kind, (name,), info.shape, info.dtype, file, info.problem)
+
+
+def is_of_training(name: str) -> bool:
+    """Return whether a tensor of that name belongs to an optimizer, as trainers' checkpoints have them.
+
+    >>> [is_of_training(name) for name in ("optimizer_states.0.state.3.exp_avg", "state_dict.fc.weight")]
+    [True, False]
+    """
+    return bool(_TRAINING.fullmatch(name))
 
 
 def accounted(

@@ -132,10 +132,10 @@ def list_checkpoint(path: str | PurePath, outputs_axis: Named = None) -> Listing
             problem = Unmeasured("problem", stray.reason)
             entries.append(Entry(stray.name, stray.file, info.dtype, info.shape, 0, problem))
         notes += _outputs_notes(model, items)
-        inputs = [item.name for item in items if item.kind == "inputs"]
-        if inputs:
-            listed = ", ".join(map(clipped, inputs[:_LISTED]))
-            notes.append(Note.of("checkpoint.inputs_aside", count=len(inputs), names=listed))
+        for kind in ("inputs", "training"):
+            if aside := [item.name for item in items if item.kind == kind]:
+                listed = ", ".join(map(clipped, aside[:_LISTED]))
+                notes.append(Note.of(f"checkpoint.{kind}_aside", count=len(aside), names=listed))
         became = {item.name: _became(item, entry) for item, entry in zip(items, entries, strict=False)}
         account = Account(tuple(accounted(model, "scanned", items, became)))
         # Each where its file has it; of experts in one tensor each where the tensor is.
@@ -188,8 +188,8 @@ def _unmeasured(item: Item) -> Unmeasured | None:
     if item.kind == "whole":
         reason = QuantVizError("checkpoint.whole_numbers", name=clipped(item.name), dtype=item.dtype)
         return Unmeasured("left_aside", reason)
-    if item.kind == "inputs":
-        return Unmeasured("left_aside", QuantVizError("checkpoint.kept.inputs"))
+    if item.kind in ("inputs", "training"):
+        return Unmeasured("left_aside", QuantVizError(f"checkpoint.kept.{item.kind}"))
     if item.reason is not None:
         is_layout = item.reason.key.startswith(_LAYOUTS)
         status = "not_read" if is_layout else "problem"
