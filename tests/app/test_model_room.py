@@ -22,7 +22,9 @@ def test_the_page_says_what_a_run_gives():
     at = session.opened(PAGE, f="model:character_twin", bits="3", part="attention", lang="en")
     run = qv.run("character_twin", LayerSchemes(scheme_of_bits(3)))
     said = " ".join(each.proto.body for each in at.get("html"))
-    assert f"at character {run.first_difference + 1}" in said
+    assert f"it would choose {short_number(1000 * run.changed_choices, 2)} differently" in said
+    changed = sum(a != b for a, b in zip(run.written, run.original_choices, strict=True))
+    assert said.count("<mark") == changed > 1
     assert short_number(run.loss) in said
     assert short_number(run.kl) in said
     assert "loud: channels 5, 43, 90, 111" in said

@@ -179,12 +179,13 @@ class Ran:
     original_loss: float
     kl: float
     bits: float
-    #: The text before, the text that it writes, and the one that the original writes.
+    #: The share of next characters of the text of which another one is the likeliest.
+    changed: float
+    #: The text before, the text that it writes, the original's choices in its places, and its own text.
     seed_text: str
     written: str
+    choices: str
     original: str
-    #: The place of the first character that differs; None where there is none.
-    differs: int | None
     #: The error of the residual stream by place.
     depth: Mapping[str, float]
 
@@ -244,9 +245,10 @@ def _run(model: str, schemes: ModelSchemes) -> Ran:
             found.original_loss,
             found.kl,
             found.bits,
+            found.changed_choices,
             found.seed_text,
             found.written,
+            found.original_choices,
             found.original_written,
-            found.first_difference,
             dict(found.depth),
         )
