@@ -9,6 +9,7 @@ from click.testing import CliRunner
 
 import quantviz as qv
 from quantviz.checkpoints.audit.originals import IN_PLACE, REORDERED, reordered_rows
+from quantviz.checkpoints.model.opening import open_model
 from quantviz.cli import quantviz
 from quantviz.text import languages
 from tests.helpers import layouts
@@ -183,3 +184,95 @@ def test_moments_of_an_optimizer_are_left_aside_by_name(tmp_path, optimizer, mom
     audit = audited(tmp_path / "a", path)
     assert {each.status for each in audit.tensors if each.tensor} == {"same"}
     assert audit.is_complete
+
+
+# ---- files of ranks -----------------------------------------------------------------------------
+
+ROWS, COLUMNS = 0, 1
+#: The axis along which ranks share out each kind of layer in the model of `in_ranks`.
+SHARED = {"q_proj": ROWS, "down_proj": COLUMNS, "up_proj": ROWS, "embed_tokens": ROWS}
+
+
+def in_ranks(renamed=lambda name: name):
+    """A model, and its pieces in two ranks; norms are whole in each."""
+    model = {
+        "embed_tokens.weight": values(96, 32),
+        "layers.0.self_attn.q_proj.weight": values(64, 32, seed=1),
+        "layers.0.self_attn.q_proj.bias": torch.zeros(64),
+        "layers.0.mlp.up_proj.weight": values(48, 32, seed=2),
+        "layers.0.mlp.down_proj.weight": values(32, 48, seed=3),
+        "layers.0.mlp.down_proj.bias": values(32, seed=5),
+        "layers.0.input_norm.weight": values(32, seed=4),
+    }
+
+    def piece(name, x, rank):
+        axis = next((axis for kind, axis in SHARED.items() if kind in name), None)
+        is_whole = axis is None or axis >= x.dim()
+        return (x if is_whole else x.chunk(2, axis)[rank]).clone()
+
+    ranks = [{renamed(name): piece(name, x, rank) for name, x in model.items()} for rank in (0, 1)]
+    return {renamed(name): x for name, x in model.items()}, ranks
+
+
+METAS = {"q_proj": "wq", "up_proj": "w1", "down_proj": "w2", "embed_tokens": "tok_embeddings"}
+MEGATRONS = {
+    **{"q_proj": "query_key_value", "up_proj": "dense_h_to_4h", "down_proj": "dense_4h_to_h"},
+    "embed_tokens": "word_embeddings",
+}
+
+
+@pytest.mark.parametrize(
+    ("file", "names"),
+    [
+        ("consolidated.{:02}.pth", METAS),
+        ("mp_rank_{:02}/model_optim_rng.pt", MEGATRONS),
+        ("mp_rank_{:02}_model_states.pt", MEGATRONS),
+        ("tp_rank_{:02}_pp_rank_000/model_weights.ckpt", MEGATRONS),
+        ("model-rank-{}-part-0.safetensors", {}),
+        ("model{}-mp2.safetensors", {}),
+        ("rank{}.safetensors", {}),
+        ("pytorch_model-00001-TP-{:03}.safetensors", {}),
+    ],
+)
+def test_pieces_of_weights_in_files_of_ranks_are_joined(tmp_path, file, names):
+    def renamed(name):
+        for old, new in names.items():
+            name = name.replace(old, new)
+        return name
+
+    model, ranks = in_ranks(renamed)
+    paths = [tmp_path / "r" / file.format(rank) for rank in (0, 1)]
+    for path, tensors in zip(paths, ranks, strict=True):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.suffix == ".safetensors":
+            layouts.write(path, tensors)
+        else:
+            torch.save({"module": tensors, "optimizer": {"state": {0: {"exp_avg": values(9, 9)}}}}, path)
+    whole = written(tmp_path / "whole", model)
+    for of_ranks in (tmp_path / "r", paths[1]):
+        audit = audited(whole, of_ranks)
+        assert {each.status for each in audit.tensors if each.tensor} == {"same"}, of_ranks
+        assert audit.is_complete
+        assert any("were joined of pieces in 2 files" in sentence for sentence in audit.messages())
+    scanned = qv.scan(tmp_path / "r", ["int8_per_row"]).set_index("tensor")
+    right = qv.scan(whole, ["int8_per_row"]).set_index("tensor")
+    for name in right.index[right["status"] == "ok"]:
+        found = scanned.loc[[each for each in scanned.index if each.endswith(name)]]
+        assert list(found["sqnr_db"]) == [right.loc[name, "sqnr_db"]]
+
+
+def test_pieces_of_an_unknown_axis_are_named_and_windows_are_cut(tmp_path):
+    model, ranks = in_ranks()
+    for rank, tensors in enumerate(ranks):
+        layouts.write(
+            tmp_path / f"rank_{rank}.safetensors", tensors | {"mixer.weight": values(8, 8, seed=rank)}
+        )
+    result = CliRunner().invoke(quantviz, ["scan", str(tmp_path), "-r", "int8_per_row", "--no-progress"])
+    assert result.exit_code == 1
+    assert "'mixer.weight' is in pieces in the files of several ranks" in result.output
+    assert "Keep one" not in result.output
+    with open_model(tmp_path) as opened:
+        down = opened.tensors.read("layers.0.mlp.down_proj.weight", (slice(3, 9), slice(20, 41, 3))).tensor
+        assert torch.equal(down, model["layers.0.mlp.down_proj.weight"][3:9, 20:41:3])
+        column = opened.tensors.read("layers.0.mlp.down_proj.weight", (slice(None), 30)).tensor
+        assert torch.equal(column, model["layers.0.mlp.down_proj.weight"][:, 30])

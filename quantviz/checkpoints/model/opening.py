@@ -20,6 +20,7 @@ import xxhash
 from quantviz.checkpoints.model import folders
 from quantviz.checkpoints.model.account import Reason
 from quantviz.checkpoints.model.folders import NUMBERED, Aside, Found, beside, name_of
+from quantviz.checkpoints.model.ranks import files_of_ranks, joined_ranks, rank_of
 from quantviz.errors import Note, QuantVizError
 from quantviz.sources.files import BY_RANGES, Catalog, ShardedCatalog, catalog_of, is_index, reader_of
 from quantviz.sources.files.file_data import FileData, check_kinds, clipped
@@ -54,6 +55,8 @@ class OpenModel:
     unread: Mapping[str, tuple[str, QuantVizError]] = field(default_factory=lambda: MappingProxyType({}))
     #: Tensors of the shards that the index does not name, or that another file had before, with their files.
     strays: tuple[Stray, ...] = ()
+    #: Notes on files of ranks, whose tensors are joined of pieces; their file is the checkpoint itself.
+    of_ranks: tuple[Note, ...] = ()
     #: Every tensor with its file in the order of the index, or of the files, be it there or not.
     order: tuple[tuple[str, str], ...] = ()
 
@@ -118,7 +121,7 @@ def open_model(path: str | PurePath) -> Iterator[OpenModel]:
         if found.index:
             yield _of_index(found, stack)
         else:
-            yield _of_files(found, stack, clipped(name_of(str(path))))
+            yield _of_files(found, stack, str(path))
 
 
 @contextmanager
@@ -165,8 +168,10 @@ def found_at(path: str | PurePath) -> Found:
     if listed is None:
         if is_index(name_of(place)):
             return Found(index=place)
-        return Found(files=_split(place) if _is_gguf(place) else (place,))
+        return Found(files=_split(place) if _is_gguf(place) else files_of_ranks(place))
     found = folders.model_in(listed)
+    if not found.index and not found.files:
+        found = folders.model_in(_in_folders_of_ranks(place))
     if not found.index and not found.files:
         names = [name_of(each) for each in (*listed, place.rstrip("/"))]
         if other := other_format_of_folder(names[-1], names[:-1]):
@@ -215,7 +220,7 @@ def _of_index(found: Found, stack: ExitStack) -> OpenModel:
     """Open the files of an index; tensors of a damaged or missing shard are listed all the same."""
     index = stack.enter_context(open_file(found.index))
     if not isinstance(index, ShardedCatalog):  # in spite of its name
-        return _of_files(Found(files=(found.index,)), stack, clipped(name_of(found.index)))
+        return _of_files(Found(files=(found.index,)), stack, found.index)
     shards: dict[str, Catalog] = {}
     failed: dict[str, QuantVizError] = {}
     for name in index.shards:
@@ -246,11 +251,12 @@ def _of_index(found: Found, stack: ExitStack) -> OpenModel:
     aside = (*found.aside, *folders.beside_index(found, index.shards))
     tensors = model_tensors(Joined((index, *shards.values()), holders))
     order = tuple((beside(found.index, index.shard_of(name)), name) for name in index.names)
-    return OpenModel(tensors, files, aside, MappingProxyType(unread), strays, order)
+    return OpenModel(tensors, files, aside, MappingProxyType(unread), strays, order=order)
 
 
-def _of_files(found: Found, stack: ExitStack, folder: str) -> OpenModel:
+def _of_files(found: Found, stack: ExitStack, path: str) -> OpenModel:
     """Open files that no index names; one that cannot be opened has its own name for those in it."""
+    folder = clipped(name_of(path))
     files = found.files
     if _is_gguf(files[0]) and len({folders.stem_of(file) for file in files}) > 1:
         raise QuantVizError("audit.folder", folder=folder, found=", ".join(map(name_of, files)))
@@ -272,20 +278,23 @@ def _of_files(found: Found, stack: ExitStack, folder: str) -> OpenModel:
         raise next(iter(unread.values()))[1].again()
     if not any(part.names for part in parts.values()):
         raise QuantVizError("file.empty", file=clipped(name_of(files[0])))
+    whole, notes = joined_ranks(parts)
     where: dict[str, str] = {}
     strays: list[Stray] = []
-    for file, part in parts.items():
+    for file, part in whole.items():
         for name in filter(where.__contains__, part.names):
             first = where[name]
             names = {"file": clipped(name_of(file)), "first": clipped(name_of(first))}
             why = QuantVizError("checkpoint.duplicate", name=clipped(name), **names)
             strays.append(Stray(name, file, part, why, first))
         where |= {name: file for name in part.names if name not in where}
-    tensors = model_tensors(_joined(tuple(parts.values())))
+    if notes:
+        where = dict.fromkeys(where, path)
+    tensors = model_tensors(_joined(tuple(whole.values())))
     order = tuple(
-        (file, name) for file in files for name in (parts[file].names if file in parts else (name_of(file),))
+        (file, name) for file in files for name in (whole[file].names if file in whole else (name_of(file),))
     )
-    return OpenModel(tensors, where, aside, MappingProxyType(unread), tuple(strays), order)
+    return OpenModel(tensors, where, aside, MappingProxyType(unread), tuple(strays), notes, order)
 
 
 def _joined(parts: Sequence[Catalog]) -> Catalog:
@@ -357,6 +366,14 @@ def _opened(file: str) -> Catalog:
         data.close()
         raise problem_at(file, "unknown_kind")
     return catalog_of(data, reader=reader)
+
+
+def _in_folders_of_ranks(folder: str) -> list[str]:
+    """Return the files in those folders of a folder that are named after a rank."""
+    if is_address(folder):
+        return []
+    ranks = (each for each in sorted(Path(folder).iterdir()) if each.is_dir() and rank_of(f"{each.name}/x"))
+    return [file for each in ranks for file in _files_in(str(each)) or ()]
 
 
 def _is_gguf(file: str) -> bool:

@@ -124,6 +124,7 @@ def list_checkpoint(path: str | PurePath, outputs_axis: Named = None) -> Listing
         items = items_of(model, stacked=True)
         entries = [_entry(model, str(path), item) for item in items]
         notes: list[Note] = [each.reason for each in model.aside]
+        notes += model.of_ranks
         for stray in model.strays:
             if isinstance(stray.reason, Note):
                 notes.append(stray.reason)
@@ -148,7 +149,7 @@ def list_checkpoint(path: str | PurePath, outputs_axis: Named = None) -> Listing
 
 def _entry(model: OpenModel, path: str, item: Item) -> Entry:
     there = [part for part in item.parts if part in model.files]
-    spread = len({model.files[part] for part in there}) > 1
+    spread = bool(model.of_ranks) or len({model.files[part] for part in there}) > 1
     return Entry(
         item.name,
         path if spread else item.file,
