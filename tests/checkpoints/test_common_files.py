@@ -276,3 +276,39 @@ def test_pieces_of_an_unknown_axis_are_named_and_windows_are_cut(tmp_path):
         assert torch.equal(down, model["layers.0.mlp.down_proj.weight"][3:9, 20:41:3])
         column = opened.tensors.read("layers.0.mlp.down_proj.weight", (slice(None), 30)).tensor
         assert torch.equal(column, model["layers.0.mlp.down_proj.weight"][:, 30])
+
+
+# ---- folders that hold models -------------------------------------------------------------------
+
+
+def test_a_cache_a_pipeline_and_an_adapter_name_the_way_out(tmp_path):
+    x = {"a.weight": values(64, 32)}
+    cache = tmp_path / "hub" / "models--org--name"
+    snapshot = cache / "snapshots" / "0a1b"
+    for folder in (snapshot, cache / "blobs", cache / "refs"):
+        folder.mkdir(parents=True)
+    layouts.write(cache / "blobs" / "c0ffee", x)
+    (snapshot / "model.safetensors").symlink_to(cache / "blobs" / "c0ffee")
+    pipeline = tmp_path / "pipeline"
+    for part in ("unet", "vae"):
+        (pipeline / part).mkdir(parents=True)
+        layouts.write(pipeline / part / "diffusion_pytorch_model.safetensors", x)
+    (pipeline / "model_index.json").write_text("{}")
+    adapter = written(tmp_path / "adapter", {"q.lora_A.weight": values(4, 32)})
+    adapter = adapter.rename(adapter.parent / "adapter_model.safetensors")
+    (adapter.parent / "adapter_config.json").write_text("{}")
+    for place, key, named in (
+        (tmp_path / "hub", "folders", [snapshot]),
+        (cache, "folders", [snapshot]),
+        (cache / "blobs", "folders", [snapshot]),
+        (pipeline, "pipeline", [pipeline / "unet", pipeline / "vae"]),
+        (adapter.parent, "adapter", ["adapter_model.safetensors"]),
+    ):
+        with pytest.raises(qv.QuantVizError) as caught:
+            qv.scan(place, ["int8_per_row"])
+        assert caught.value.key == f"checkpoint.{key}"
+        for language in languages():
+            assert all(str(each) in caught.value.message(language) for each in named)
+    # Each place that is named opens.
+    for place in (snapshot, pipeline / "unet", adapter):
+        assert list(qv.scan(place, ["int8_per_row"])["status"]) == ["ok"]

@@ -36,6 +36,8 @@ from quantviz.sources.stores.addresses import is_address
 _NO_FOLDER = ("store.no_list", "store.unknown_kind")
 #: Parts of a split file.
 _MOST_PARTS = 1000
+#: Folders that an error names.
+_FOLDERS_NAMED = 6
 #: Elements from which a tensor is not like another by chance: norms are all ones in every file.
 _TELLING = 256
 
@@ -169,6 +171,8 @@ def found_at(path: str | PurePath) -> Found:
         if is_index(name_of(place)):
             return Found(index=place)
         return Found(files=_split(place) if _is_gguf(place) else files_of_ranks(place))
+    if adapter := folders.adapter_in(listed):
+        raise QuantVizError("checkpoint.adapter", folder=clipped(name_of(place)), file=clipped(adapter))
     found = folders.model_in(listed)
     if not found.index and not found.files:
         found = folders.model_in(_in_folders_of_ranks(place))
@@ -176,6 +180,7 @@ def found_at(path: str | PurePath) -> Found:
         names = [name_of(each) for each in (*listed, place.rstrip("/"))]
         if other := other_format_of_folder(names[-1], names[:-1]):
             raise QuantVizError(other.key, file=clipped(names[-1]))
+        _refuse_models_below(place, names)
         readers = [each for each in folders.IN_FOLDERS if not is_address(place) or each in BY_RANGES.values()]
         raise QuantVizError(
             "checkpoint.empty_folder",
@@ -183,6 +188,27 @@ def found_at(path: str | PurePath) -> Found:
             known=", ".join(suffix for reader in readers for suffix in reader.suffixes),
         )
     return found
+
+
+def _refuse_models_below(folder: str, names: Sequence[str]) -> None:
+    """Raise a `QuantVizError` with the folders below a folder that hold models, where there are any."""
+    if is_address(folder):
+        return
+    # The files of a cache of Hugging Face lie under their hashes; its folders of links have their names.
+    of_cache = Path(folder).resolve()
+    top = (
+        of_cache.parent if of_cache.name == "blobs" and (of_cache.parent / "snapshots").is_dir() else of_cache
+    )
+    below = list(folders.models_below(str(top)))
+    if below:
+        more = len(below) - _FOLDERS_NAMED
+        raise QuantVizError(
+            "checkpoint.pipeline" if folders.PIPELINE in names else "checkpoint.folders",
+            folder=clipped(name_of(folder)),
+            count=len(below),
+            folders=", ".join(clipped(str(top / each)) for each in below[:_FOLDERS_NAMED])
+            + (" …" if more > 0 else ""),
+        )
 
 
 def known_as(path: str | PurePath) -> str:
