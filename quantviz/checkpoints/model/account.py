@@ -10,7 +10,6 @@ part is unknown, a weight without a partner, a file that cannot be opened.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import astuple, dataclass, replace
 from typing import Literal, get_args
@@ -18,6 +17,7 @@ from typing import Literal, get_args
 from quantviz.errors import Note, QuantVizError
 from quantviz.pickling import Picklable
 from quantviz.schemes.granularity import Shape
+from quantviz.sources.files.catalog import is_matrix
 
 #: Outcomes of a tensor of a file.
 #:
@@ -144,24 +144,6 @@ def _part(tensors: tuple[Accounted, ...]) -> Part:
         sum(each.elements for each in tensors),
         sum(each.size for each in tensors),
     )
-
-
-def is_matrix(shape: Shape) -> bool:
-    """Return whether a tensor of this shape is a matrix or more: two lengths or more that are not 1.
-
-    >>> is_matrix((64, 128)), is_matrix((1, 1, 64)), is_matrix((8, 64, 3, 3))
-    (True, False, True)
-    """
-    return sum(length > 1 for length in shape) > 1
-
-
-def is_whole(dtype: str) -> bool:
-    """Return whether a dtype is one of codes, indices and masks.
-
-    >>> is_whole("uint8"), is_whole("bool"), is_whole("float8_e4m3fn")
-    (True, True, False)
-    """
-    return bool(re.fullmatch(r"u?int\d+|bool", dtype, re.ASCII))
 
 
 def counts_as_weight(name: str, shape: Shape) -> bool:

@@ -14,13 +14,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from quantviz.checkpoints.model.account import Accounted, Became, Reason, Side, counts_as_weight, is_whole
+from quantviz.checkpoints.model.account import Accounted, Became, Reason, Side, counts_as_weight
 from quantviz.checkpoints.model.folders import name_of
 from quantviz.checkpoints.model.opening import OpenModel
-from quantviz.checkpoints.model.unclaimed import unclaimed
 from quantviz.errors import QuantVizError
 from quantviz.schemes.granularity import Shape
+from quantviz.sources.files.catalog import is_whole
 from quantviz.sources.files.file_data import clipped
+from quantviz.sources.layouts.unclaimed import is_of_training
 
 #: Kinds of a model's tensors:
 #:
@@ -31,12 +32,6 @@ from quantviz.sources.files.file_data import clipped
 #: training the state of an optimizer, beside the model in its file
 #: unread   a weight that cannot be read: an unknown layout or one that does not fit, a damaged file
 Kind = Literal["weight", "plain", "whole", "inputs", "training", "unread"]
-#: A container of a training's state in a nested checkpoint, and the moments of a parameter in an optimizer.
-_TRAINING = re.compile(
-    r"(.*\.)?((\w+_)?optim(izers?)?(_states?)?(_dict)?(_?[A-Za-z])?|opt_states?|opt_?[A-Za-z]|lr_schedulers?)\..+"
-    r"|(.*[._])?(exp_avg(_sq|_slow)?|max_exp_avg_sq|exp_inf|momentum_buffer|square_avg|acc_delta)",
-    re.ASCII,
-)
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,8 +69,6 @@ def items_of(model: OpenModel, *, stacked: bool = False) -> tuple[Item, ...]:
     With `stacked`, experts in one tensor of a .gguf are one item, as the file has them.
     """
     tensors = model.tensors
-    found = {each.name: each for each in unclaimed(tensors) if not is_of_training(each.name)}
-    of_unclaimed = {part for each in found.values() for part in each.parts}
     items: list[Item] = []
     seen = set[str]()
     for name in tensors.model_names:
@@ -95,15 +88,14 @@ def items_of(model: OpenModel, *, stacked: bool = False) -> tuple[Item, ...]:
             items.append(
                 Item(name, kind, weight.parts, info.shape, f"{weight.layout} {codes}", file, weight.problem)  # type: ignore[arg-type]
             )
-        elif name in found:
-            info = tensors.info(name)
-            each = found[name]
-            items.append(
-                Item(name, "unread", each.parts, info.shape, info.dtype, model.files[name], each.reason)
-            )
-        elif name not in of_unclaimed:
+        else:
             items.append(_plain(model, name))
-    items += (Item(name, "unread", (name,), (), "", file, why) for name, (file, why) in model.unread.items())
+    # Of a weight whose codes are not there other parts may be.
+    items += (
+        Item(name, "unread", (name,), (), "", file, why)
+        for name, (file, why) in model.unread.items()
+        if name not in tensors.weights
+    )
     places = ((item.file, item.parts[0]) for item in items)
     return tuple(items[k] for k in model.in_order(places))
 
@@ -122,15 +114,6 @@ def _plain(model: OpenModel, name: str) -> Item:
 
         kind = "inputs" if is_inputs(model.tensors.file, name) else kind
     return Item(name, kind, (name,), info.shape, info.dtype, file, info.problem)
-
-
-def is_of_training(name: str) -> bool:
-    """Return whether a tensor of that name belongs to an optimizer, as trainers' checkpoints have them.
-
-    >>> [is_of_training(name) for name in ("optimizer_states.0.state.3.exp_avg", "state_dict.fc.weight")]
-    [True, False]
-    """
-    return bool(_TRAINING.fullmatch(name))
 
 
 def accounted(

@@ -19,10 +19,11 @@ import xxhash
 
 from quantviz.checkpoints.model import folders
 from quantviz.checkpoints.model.account import Reason
-from quantviz.checkpoints.model.folders import NUMBERED, Aside, Found, beside, name_of
+from quantviz.checkpoints.model.folders import Aside, Found, beside, name_of
 from quantviz.checkpoints.model.ranks import files_of_ranks, joined_ranks, rank_of
 from quantviz.errors import Note, QuantVizError
 from quantviz.sources.files import BY_RANGES, Catalog, ShardedCatalog, catalog_of, is_index, reader_of
+from quantviz.sources.files.catalog import NUMBERED
 from quantviz.sources.files.file_data import FileData, check_kinds, clipped
 from quantviz.sources.files.gguf import GgufCatalog
 from quantviz.sources.files.mapped import ends_of
@@ -31,6 +32,7 @@ from quantviz.sources.files.several import GgufPart, Joined, JoinedGguf
 from quantviz.sources.layouts.decoded import ModelTensors, model_tensors, tensors_near
 from quantviz.sources.stores import addresses
 from quantviz.sources.stores.addresses import is_address
+from quantviz.text import visible
 
 #: Errors of a store for a place that is no folder, or that it cannot list.
 _NO_FOLDER = ("store.no_list", "store.unknown_kind")
@@ -206,7 +208,7 @@ def _refuse_models_below(folder: str, names: Sequence[str]) -> None:
             "checkpoint.pipeline" if folders.PIPELINE in names else "checkpoint.folders",
             folder=clipped(name_of(folder)),
             count=len(below),
-            folders=", ".join(clipped(str(top / each)) for each in below[:_FOLDERS_NAMED])
+            folders=", ".join(visible(str(top / each)) for each in below[:_FOLDERS_NAMED])
             + (" …" if more > 0 else ""),
         )
 
@@ -275,7 +277,8 @@ def _of_index(found: Found, stack: ExitStack) -> OpenModel:
         if name not in unread and (name not in named or index.shard_of(name) != shard)
     )
     aside = (*found.aside, *folders.beside_index(found, index.shards))
-    tensors = model_tensors(Joined((index, *shards.values()), holders))
+    apart = {name: index.shard_of(name) for name in unread}
+    tensors = model_tensors(Joined((index, *shards.values()), holders, apart))
     order = tuple((beside(found.index, index.shard_of(name)), name) for name in index.names)
     return OpenModel(tensors, files, aside, MappingProxyType(unread), strays, order=order)
 

@@ -180,10 +180,11 @@ class Pieces(Catalog):
                     found.append(part.cut(name, (*window[:axis], own, *window[axis + 1 :])))
                 begin += length
             # Axes before this one that are held at one place are gone.
-            left = sum(1 for each in window[:axis] if isinstance(each, slice))
-            whole = torch.cat(found, dim=left)
-            every = (slice(None),) * left
-            return whole[(*every, 0)] if isinstance(at, int) else whole[(*every, slice(None, None, step))]
+            at_axis = sum(1 for each in window[:axis] if isinstance(each, slice))
+            joined = torch.cat(found, dim=at_axis)
+            if isinstance(at, int):
+                return joined.select(at_axis, 0)
+            return joined.index_select(at_axis, torch.arange(0, joined.shape[at_axis], step))
 
         return cut
 

@@ -22,8 +22,8 @@ from quantviz.schemes.orientation import MOST_WEIGHT_AXES, Named, named_outputs
 from quantviz.schemes.scheme import Scheme
 from quantviz.sources.files.file_data import clipped
 
-#: Prefixes of the keys of reasons for an unknown layout.
-_LAYOUTS = ("layouts.", "checkpoint.unknown_layout", "checkpoint.unread_codes")
+#: Prefix of the keys of reasons for a layout that is not read.
+_LAYOUTS = "layouts."
 #: Names that a sentence lists.
 _LISTED = 3
 
