@@ -1,7 +1,7 @@
 """Stored form of an audit's results for pairs of tensors, and the key of each in a results file.
 
-A key changes when a file that was read for the pair does. Stored rows are untrusted data: a row that does not
-parse is ignored, and its pair is compared anew.
+A key changes when a file that was read for the pair does, or when a metric is added. Stored rows are
+untrusted data: a row that does not parse is ignored, and its pair is compared anew.
 """
 
 from __future__ import annotations
@@ -54,7 +54,10 @@ class Keys:
         self._quantized = quantized
         self._original = original
         self._stamps: dict[tuple[int, str], str | None] = {}
-        known = (_VERSION, ARITHMETIC, dict(named_outputs(outputs)), *map(_headers, (quantized, original)))
+        known = (
+            *(_VERSION, ARITHMETIC, tuple(METRICS), dict(named_outputs(outputs))),
+            *map(_headers, (quantized, original)),
+        )
         self._all = repr(known)
 
     def of(self, pair: Pair) -> str | None:

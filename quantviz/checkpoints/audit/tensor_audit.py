@@ -65,10 +65,6 @@ _SLACK_FITTED = 0.35
 _SLACK_HALF = {"bfloat16": 2**-7, "float16": 2**-10}
 #: From this share of nearest codes on they were rounded to nearest.
 _NEAREST = 0.98
-#: The metrics that need no codes.
-_WITHOUT_CODES = (
-    *("mse", "rmse", "max_abs_error", "mean_error", "l2_norm_error", "sqnr_db", "cosine", "nonzero_share"),
-)
 #: Fewest rows that show how the codes of one column were chosen.
 _ROWS = 16
 
@@ -345,7 +341,7 @@ def audit_weight(
 
 def _audit_of(weight: QuantizedWeight, x: Original, original: str, errors: _Errors) -> TensorAudit:
     """Return the audit of a weight from its errors, without the facts that follow from codes."""
-    names = _WITHOUT_CODES if weight.scheme is None else METRICS
+    names = _without_codes(errors.moments) if weight.scheme is None else METRICS
     metrics = metrics_of(errors.moments, weight.stored_bits, names)
     same = same_weights(metrics["cosine"], metrics["sqnr_db"], weight.bits)
     return TensorAudit(
@@ -394,7 +390,7 @@ def audit_plain(name: str, values: Original, x: Original, original: str, dtype: 
         "plain",
         "same" if equal else status,
         shape=x.shape,
-        metrics=MappingProxyType(metrics_of(errors.moments, math.nan, _WITHOUT_CODES)),
+        metrics=MappingProxyType(metrics_of(errors.moments, math.nan, _without_codes(errors.moments))),
         done=x.done,
         # A norm may well be all ones, and a bias all zero.
         oddities=errors.oddities if counts_as_weight(name, x.shape) else (),
@@ -416,6 +412,11 @@ def _moments(x: torch.Tensor, x_hat: torch.Tensor) -> Moments:
         e2=error.square().sum(),
         max_error=error.abs().max() if own.numel() else number_of(-math.inf),
     )
+
+
+def _without_codes(moments: Moments) -> list[str]:
+    """Return the metrics that follow from moments without codes; of these the size is none."""
+    return [name for name, metric in METRICS.items() if metric.reads and metric.fits(moments)]
 
 
 def _is_middle(band: Band) -> bool:
