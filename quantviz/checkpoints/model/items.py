@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from quantviz.checkpoints.model.account import Accounted, Became, Reason, Side, counts_as_weight
+from quantviz.checkpoints.model.account import Accounted, Outcome, Side, counts_as_weight
 from quantviz.checkpoints.model.folders import name_of
 from quantviz.checkpoints.model.opening import OpenModel
 from quantviz.errors import QuantVizError
@@ -117,17 +117,18 @@ def _plain(model: OpenModel, name: str) -> Item:
 
 
 def accounted(
-    model: OpenModel, side: Side, items: Iterable[Item], became: Mapping[str, tuple[Became, Reason | None]]
+    model: OpenModel, side: Side, items: Iterable[Item], outcomes: Mapping[str, Outcome]
 ) -> Iterator[Accounted]:
     """Yield the outcome of every tensor of a model's files, and of the files beside them.
 
-    `became` has the outcome of each of its `items` by name, and the reason.
+    `outcomes` are those of its `items` by name.
     """
     listed = tuple(items)
     sharing = Counter(part for item in listed for part in item.parts)
     given = Counter[str]()
     for item in listed:
-        what, why = became[item.name]
+        outcome = outcomes[item.name]
+        elements = item.elements if outcome.elements is None else outcome.elements
         for number, part in enumerate(item.parts):
             whole = bytes_of(model, part)
             # Experts in one tensor have equal shares of it, the last one the rest.
@@ -137,19 +138,19 @@ def accounted(
             yield Accounted(
                 side,
                 part,
-                what,
+                outcome,
                 size,
                 item.name if item.is_weight else "",
-                item.elements if not number and item.is_weight else 0,
-                why,
+                elements if not number and item.is_weight else 0,
                 clipped(name_of(model.files.get(part, item.file))),
             )
     for stray in model.strays:
         what = "not_read" if isinstance(stray.reason, QuantVizError) else "left_aside"
-        file = clipped(name_of(stray.file))
-        yield Accounted(side, stray.name, what, stray.size, "", 0, stray.reason, file)
+        outcome = Outcome(what, stray.reason)  # type: ignore[arg-type]
+        yield Accounted(side, stray.name, outcome, stray.size, file=clipped(name_of(stray.file)))
     for aside in model.aside:
-        yield Accounted(side, "", "left_aside", aside.size, "", 0, aside.reason, clipped(name_of(aside.file)))
+        outcome = Outcome("left_aside", aside.reason)
+        yield Accounted(side, "", outcome, aside.size, file=clipped(name_of(aside.file)))
 
 
 def bytes_of(model: OpenModel, tensor: str) -> int:
