@@ -25,7 +25,7 @@ from quantviz.teaching.lessons.formulas import HAND, HERE, SOLUTION, START, Form
 #: Most cells a side of a tensor whose cells a question can be about.
 MOST_ASKED = 6
 #: Parts of the picture that follow a hand and show how far it is from its goal.
-READOUTS = frozenset({*TILE_PARTS, "q", "x_hat", "error", "scale", "curve", "bits_plot"})
+READOUTS = frozenset({*TILE_PARTS, "q", "x_hat", "error", "scale", "curve"})
 #: Changes of a number, in the order the answers stand.
 DIRECTIONS = ("rises", "falls", "same")
 #: Ways to go for a drag that misses its goal by little.
