@@ -316,7 +316,8 @@ class Drag(Question):
         """Return whether an answer describes a state that the step's handles lead to."""
         start = scenes[HERE].state
         try:
-            return isinstance(given, str) and can_be_dragged(start, dragged(start, given), self.moves)
+            names_scheme = isinstance(given, str) and given.startswith("s=")
+            return names_scheme and can_be_dragged(start, dragged(start, given), self.moves)
         except QuantVizError:
             return False
 
