@@ -20,7 +20,7 @@ export function drawOverlay(bridge) {
 
 // Cells at least so many pixels wide and high have an empty frame where their value became 0, as wide as this
 // share of them.
-const LEAST_LOST = 6;
+const LEAST_LOST = 4;
 const LOST = 0.7;
 
 // The empty frames of x̂, as the bars of the front door have them, in one path.

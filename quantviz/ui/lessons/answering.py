@@ -35,7 +35,13 @@ def _told_key(now: Now, i: int) -> str:
 
 
 def show_questions(now: Now) -> None:
-    if not _is_asked(now):
+    # On a phone a question that comes after a hand stands below the ruler, any other above it.
+    with st.container(key="lesson_after_hand" if _comes_after_hand(now) else None):
+        _show_questions(now)
+
+
+def _show_questions(now: Now) -> None:
+    if _comes_after_hand(now) and not (now.revealed or has_moved(now)):
         _show_room(now)
         return
     for i, (question, answer) in enumerate(zip(now.step.questions, now.answers, strict=True)):
@@ -75,11 +81,10 @@ def _show_room(now: Now) -> None:
                 questions.show_on_paper(question, now.scenes)
 
 
-def _is_asked(now: Now) -> bool:
-    """Return whether the questions appear: where something can be moved, first it has to be."""
+def _comes_after_hand(now: Now) -> bool:
+    """Return whether the questions appear once something was moved: a drag is made by moving."""
     first = next(iter(now.step.questions), None)
-    waits = now.step.move and first and not isinstance(first, Drag)
-    return not waits or now.revealed or has_moved(now)
+    return bool(now.step.move and first and not isinstance(first, Drag))
 
 
 def open_question(now: Now, i: int, question: Question) -> None:
