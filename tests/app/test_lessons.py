@@ -796,6 +796,30 @@ def test_a_dragged_answer_is_drawn_over_the_right_one_only_when_it_is_told():
     assert b'"tone": "before"' in everything(again)
 
 
+def test_who_came_back_to_where_they_began_is_judged_by_that():
+    """They were told “you have not moved anything yet”, and asked for a handle of a ruler where none is."""
+    step = lessons()["fewer_bits"].steps[2]
+    at = opened(l="fewer_bits", p="3", lang="en")
+    commit(at)
+    assert at.error[0].value == "You have not moved anything yet\\. Slide the bits\\."
+    moved(at, "fewer_bits", 2, 0, step.scenes()[HERE].state)
+    commit(at)
+    assert "With 4 bits 25 of 32 become 0: more than half" in at.warning[0].value
+
+
+def test_a_near_miss_is_told_the_way_and_a_fingers_width_counts():
+    """With half the outlier the step is half as wide: 10.7 is 5 pixels of a phone away, 10.4 is 3."""
+    name, i = "per_channel", 0
+    start = lessons()[name].steps[i].scenes()[HERE].state
+    at = opened(l=name, p="1", lang="en")
+    moved(at, name, i, 0, _with_value(start, 10.7))
+    commit(at)
+    assert "Very near: a little farther to the left." in at.warning[0].value
+    moved(at, name, i, 0, _with_value(start, 10.55))
+    commit(at)
+    assert at.success[0].value.startswith("Right, within a finger’s width: value 10.55")
+
+
 @pytest.mark.parametrize("whose", ["yours", "before"])
 def test_the_numbers_above_the_picture_say_whose_they_are(whose):
     """After a drag they were the learner's, beside the answer's in the words."""
