@@ -6,7 +6,6 @@ import difflib
 import functools
 import itertools
 import math
-import operator
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -16,6 +15,7 @@ from fnmatch import fnmatchcase
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
+from quantviz.door import whole
 from quantviz.errors import Note, QuantVizError
 from quantviz.schemes.arithmetic import HALVES
 from quantviz.schemes.granularity import Shape, Window
@@ -109,8 +109,6 @@ class Catalog(ABC):
     _starts: Mapping[str, tuple[int, str]] = MappingProxyType({})
     #: Whether whole numbers in a file of the format are codes of weights, and not numbers of any origin.
     of_models: ClassVar[bool] = True
-    #: Whether a file of the format may have no tensors.
-    may_be_empty: ClassVar[bool] = False
 
     def __init__(self, data: FileData, limits: Limits) -> None:
         self._data = data
@@ -121,6 +119,11 @@ class Catalog(ABC):
         data.header_read()
         if not self._infos and not self.may_be_empty:
             raise data.error("empty")
+
+    @property
+    def may_be_empty(self) -> bool:
+        """Return whether the file may have no tensors."""
+        return False
 
     def __repr__(self) -> str:
         closed = ", closed" if self._data.closed else ""
@@ -414,7 +417,7 @@ class Catalog(ABC):
             return tuple(
                 _resolved(part, length) for part, length in zip((*given, *everything), shape, strict=True)
             )
-        except (IndexError, TypeError, ValueError):
+        except (IndexError, TypeError, ValueError, RuntimeError):  # torch has numbers beyond 64 bits
             raise self._data.error(
                 "index", name=clipped(name), shape=shape, index=clipped(str(given))
             ) from None
@@ -604,8 +607,8 @@ def is_whole(dtype: str) -> bool:
 
 def _resolved(part: int | slice, length: int) -> int | slice:
     if not isinstance(part, slice):
-        place = operator.index(part)
-        if not -length <= place < length:
+        place = whole(part)
+        if place is None or not -length <= place < length:
             raise IndexError
         return place % length
     start, stop, step = part.indices(length)

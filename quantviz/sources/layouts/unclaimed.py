@@ -28,6 +28,12 @@ _TINY_FLOAT = re.compile(r"float[46]_.*", re.ASCII)
 _INDEX = re.compile(
     r"(.*[._])?(index|indices|ids|positions?|mask|bias|num_batches_tracked|offsets?)", re.ASCII
 )
+#: A container of a training's state in a nested checkpoint, and the moments of a parameter in an optimizer.
+_TRAINING = re.compile(
+    r"(.*\.)?((\w+_)?optim(izers?)?(_states?)?(_dict)?(_?[A-Za-z])?|opt_states?|opt_?[A-Za-z]|lr_schedulers?)\..+"
+    r"|(.*[._])?(exp_avg(_sq|_slow)?|max_exp_avg_sq|exp_inf|momentum_buffer|square_avg|acc_delta)",
+    re.ASCII,
+)
 #: Names that modules give their codes, for one called `weight` in the model.
 _NAMES = ("weight", "weights", "weight_packed", "qweight", "q_weight", "W_q")
 #: Texts in the last parts of names of tensors that accompany codes, such as scales.
@@ -55,6 +61,15 @@ _LARGEST = {
 }
 
 
+def is_of_training(name: str) -> bool:
+    """Return whether a tensor of that name belongs to an optimizer, as trainers' checkpoints have them.
+
+    >>> [is_of_training(name) for name in ("optimizer_states.0.state.3.exp_avg", "state_dict.fc.weight")]
+    [True, False]
+    """
+    return bool(_TRAINING.fullmatch(name))
+
+
 def unclaimed(
     catalog: Catalog, config: Config, claimed: Sequence[QuantizedWeight]
 ) -> Iterator[QuantizedWeight]:
@@ -66,7 +81,7 @@ def unclaimed(
         claimed: The weights that layouts claim.
     """
     taken = {part for each in claimed for part in each.parts}
-    names = [name for name in catalog.names if name not in taken]
+    names = [name for name in catalog.names if name not in taken and not is_of_training(name)]
     for module in modules_of(names, catalog.apart).values():
         yield from _OfModule(catalog, config, module).weights()
 
@@ -82,20 +97,20 @@ class _OfModule:
         #: The attributes of the tensors that are open, and of those in other files.
         self._here = list(module.tensors)
         self._apart = [each for each in module.apart if each not in BESIDE]
-        self._beside = [each for each in self._here if _accompanies(each)]
+        self._beside = [each for each in self._here if accompanies(each)]
 
     def weights(self) -> Iterator[QuantizedWeight]:
         """Yield the weights: those whose codes are here, then those of which only other parts are."""
         codes = [each for each in self._here if self._is_codes(each)]
         # Of two tensors of codes one may belong to the other: zero points in words, exponents in bytes.
-        own = [each for each in codes if not _accompanies(each)]
-        scales_apart = [each for each in self._apart if _accompanies(each)]
+        own = [each for each in codes if not accompanies(each)]
+        scales_apart = [each for each in self._apart if accompanies(each)]
         codes_apart = [
             each for each in self._apart if each in _NAMES or each not in (*ORDINARY, *scales_apart)
         ]
         if not codes_apart:
             own = own or codes
-        rest = [each for each in self._here if each not in own and (each in codes or _accompanies(each))]
+        rest = [each for each in self._here if each not in own and (each in codes or accompanies(each))]
         for each in own:
             parts = _parts_of(each, own, rest)
             gone = _parts_of(each, own, scales_apart)
@@ -111,13 +126,13 @@ class _OfModule:
     def _is_codes(self, attribute: str) -> bool:
         name = self._names[attribute]
         info = self._catalog.info(name)
-        accompanies = _accompanies(attribute)
-        scaled = len(self._beside) > accompanies or any(map(_accompanies, self._apart))
+        is_beside = accompanies(attribute)
+        scaled = len(self._beside) > is_beside or any(map(accompanies, self._apart))
         if _SMALL_FLOAT.fullmatch(info.dtype):
             is_weight = bool(self._prefix) and attribute.endswith(_NAMES)
             strange = is_weight and not ORDINARY.issuperset(self._here)
             sure = bool(_TINY_FLOAT.fullmatch(info.dtype)) or scaled or strange or bool(self._config)
-            return is_matrix(info.shape) and not accompanies and sure
+            return is_matrix(info.shape) and not is_beside and sure
         if not is_whole(info.dtype) or info.dtype == "bool" or not info.count or _INDEX.fullmatch(attribute):
             return False
         if not is_matrix(info.shape):
@@ -172,8 +187,12 @@ def check_values(x: Stored, name: str, dtype: str) -> None:
         raise QuantVizError("layouts.only_codes", name=clipped(name), dtype=dtype, got=top)
 
 
-def _accompanies(attribute: str) -> bool:
-    """Return whether an attribute is that of a tensor beside codes, such as scales."""
+def accompanies(attribute: str) -> bool:
+    """Return whether an attribute, or a name, is that of a tensor beside codes, such as scales.
+
+    >>> accompanies("weight_scale_inv"), accompanies("q_proj.weight")
+    (True, False)
+    """
     return bool(_OF_CODES.search(attribute.rpartition(".")[2]))
 
 
