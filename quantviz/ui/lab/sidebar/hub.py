@@ -116,12 +116,15 @@ def _choose(model: Model) -> None:
 
 
 def _find() -> None:
-    """Look for the model of the pasted address, and open a tensor of the file that it names, or of one."""
+    pasted = st.session_state["hub_address"] or ""
+    if pasted.strip():
+        open_address(pasted)
+
+
+def open_address(pasted: str) -> None:
+    """Look for the model of a pasted address, and open a tensor of the file that it names, or of one."""
     from quantviz.sources.hubs.models import find_model
 
-    pasted = st.session_state["hub_address"] or ""
-    if not pasted.strip():
-        return
     with errors.caught_beside("hub_address"):
         place = parse_address(pasted, Hosts.of_environment())
         model = find_model(place)
