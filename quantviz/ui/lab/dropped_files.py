@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
+import weakref
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -42,8 +44,8 @@ class DroppedFiles:
     #: Its name for people.
     name: str
     files: tuple[StoredFile, ...]
-    #: Removed when the session is freed.
-    folder: tempfile.TemporaryDirectory[str] = field(repr=False)
+    #: The folder with all of it, removed when the session is freed.
+    folder: Path
 
     @property
     def path(self) -> Path:
@@ -54,7 +56,7 @@ class DroppedFiles:
     @property
     def results(self) -> Path:
         """Return the path of the results of its scans."""
-        return Path(self.folder.name) / "results.sqlite"
+        return self.folder / "results.sqlite"
 
 
 def keep_dropped(kind: str, files: Sequence[Any]) -> None:
@@ -63,8 +65,8 @@ def keep_dropped(kind: str, files: Sequence[Any]) -> None:
     Raises:
         QuantVizError: Two files have the same name.
     """
-    folder = tempfile.TemporaryDirectory(prefix="quantviz-")
-    within = Path(folder.name) / "files"
+    folder = Path(tempfile.mkdtemp(prefix="quantviz-"))
+    within = folder / "files"
     within.mkdir()
     stored = []
     for each in files:
@@ -76,7 +78,9 @@ def keep_dropped(kind: str, files: Sequence[Any]) -> None:
         stored.append(StoredFile(path))
     others = f" + {len(stored) - 1}" if len(stored) > 1 else ""
     name = f"{visible(stored[0].name)}{others}"
-    st.session_state[_KEPT] = DroppedFiles(kind, name, tuple(stored), folder)
+    kept = DroppedFiles(kind, name, tuple(stored), folder)
+    weakref.finalize(kept, shutil.rmtree, folder, ignore_errors=True)
+    st.session_state[_KEPT] = kept
 
 
 def dropped_files(kind: str) -> DroppedFiles:
