@@ -102,6 +102,7 @@ if TYPE_CHECKING:
     from quantviz.schemes.granularity import PerChannel as PerChannel
     from quantviz.schemes.granularity import PerGroup as PerGroup
     from quantviz.schemes.granularity import PerTensor as PerTensor
+    from quantviz.schemes.recipes import ALL_RECIPES as ALL_RECIPES
     from quantviz.schemes.recipes import RECIPES as RECIPES
     from quantviz.schemes.scheme import MODES as MODES
     from quantviz.schemes.scheme import NONFINITE as NONFINITE
@@ -174,7 +175,7 @@ _HOMES = {
     "quantization.integer_operators": ("REQUANTIZATIONS", "add_codes", "average_codes", "requantize"),
     "quantization.quantizer": ("ARITHMETIC", "choose_qparams", "dequantize", "quantize"),
     "quantization.result": ("QParams", "QuantResult"),
-    "schemes.recipes": ("RECIPES",),
+    "schemes.recipes": ("ALL_RECIPES", "RECIPES"),
     "schemes.scheme": ("MODES", "NONFINITE", "Scheme"),
     "sources.files": ("open_tensors",),
     "tensors.lazy": ("as_matrix",),

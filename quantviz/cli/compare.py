@@ -32,7 +32,7 @@ _SHOWN = (
     "--fail-under",
     type=Bound(),
     metavar="DB",
-    help="End with status 1 if the SQNR of a quantized tensor is below this many decibels.",
+    help="End with status 1 if the SQNR of a tensor, quantized or not, is below this many decibels.",
 )
 @click.option("--results", type=click.Path(), metavar="FILE", help="File that keeps what is found.")
 @click.option("--verify", is_flag=True, help="Compare every tensor, also of files that have not changed.")
@@ -61,12 +61,10 @@ def compare(**arguments: Any) -> None:
         click.echo(visible(sentence), err=True)
     _write_report(request, audit)
     least = request.fail_under
-    rows: list[dict[str, Any]] = [row for row in audit.rows(language()) if row["status"] == "ok"]
-    # NaN is below as well.
-    low = [] if least is None else [row for row in rows if not row["sqnr_db"] >= least]
-    for row in low:
-        say("cli.below", scheme=row["tensor"], sqnr_db=row["sqnr_db"], least=least)
-    if low or not audit.is_sound:
+    low = () if least is None else audit.account.below(least)
+    for each in low:
+        say("cli.below", scheme=each.name, sqnr_db=each.outcome.sqnr_db, least=least)
+    if low or not audit.account.is_sound:
         raise click.exceptions.Exit(FOUND)
 
 

@@ -1,7 +1,7 @@
 """Stored form of an audit's results for pairs of tensors, and the key of each in a results file.
 
-A key changes when a file that was read for the pair does. Stored rows are untrusted data: a row that does not
-parse is ignored, and its pair is compared anew.
+A key changes when a file that was read for the pair does, or when a metric is added. Stored rows are
+untrusted data: a row that does not parse is ignored, and its pair is compared anew.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 import xxhash
 
-from quantviz.checkpoints.audit.folded_scales import norms_before
+from quantviz.checkpoints.audit.folded_scales import neighbours
 from quantviz.checkpoints.audit.originals import tensor_of
 from quantviz.checkpoints.audit.pairing import Pair
 from quantviz.checkpoints.audit.tensor_audit import ODDITIES, ROUNDINGS, TensorAudit
@@ -28,10 +28,9 @@ from quantviz.schemes.scheme import Scheme
 from quantviz.text import catalogue, languages
 
 #: The version of an audit's arithmetic: rows of another one are not taken.
-_VERSION = 3
+_VERSION = 4
 #: Statuses of pairs that were compared, which alone are stored.
-_COMPARED = ("ok", "not_same", "same", "changed")
-_ODDITIES = (*ODDITIES, *(f"original_{each}" for each in ODDITIES))
+_COMPARED = ("ok", "not_same", "rescaled", "same", "rounded", "changed")
 #: The fields of a record that are a result's own, each with its parser.
 _FIELDS: Mapping[str, values.Parser] = {
     "status": values.one_of(_COMPARED),
@@ -54,7 +53,10 @@ class Keys:
         self._quantized = quantized
         self._original = original
         self._stamps: dict[tuple[int, str], str | None] = {}
-        known = (_VERSION, ARITHMETIC, dict(named_outputs(outputs)), *map(_headers, (quantized, original)))
+        known = (
+            *(_VERSION, ARITHMETIC, tuple(METRICS), dict(named_outputs(outputs))),
+            *map(_headers, (quantized, original)),
+        )
         self._all = repr(known)
 
     def of(self, pair: Pair) -> str | None:
@@ -65,9 +67,9 @@ class Keys:
         partners = []
         for partner in pair.partners:
             name = tensor_of(self._original.tensors, partner.name)[0]
-            partners += [*self._original.tensors.tensors_of(name), *norms_before(partner.name)]
+            partners += [*self._original.tensors.tensors_of(name), *neighbours(partner.name)]
         sides = (
-            (self._quantized, [*pair.item.parts, *norms_before(pair.item.name)]),
+            (self._quantized, [*pair.item.parts, *neighbours(pair.item.name)]),
             (self._original, partners),
         )
         for side, (model, names) in enumerate(sides):
@@ -155,7 +157,7 @@ def _parsed(record: Any, pair: Pair) -> TensorAudit:
         original=" + ".join(partner.name for partner in pair.partners),
         scheme=None if form is None else Scheme.parse(values.text(form, "scheme")),
         symmetric=symmetric,
-        oddities=tuple(values.one_of(_ODDITIES)(each, "oddities") for each in oddities),
+        oddities=tuple(values.one_of(ODDITIES)(each, "oddities") for each in oddities),
         metrics=MappingProxyType(
             {name: values.number(value, name) for name, value in metrics.items() if name in METRICS}
         ),

@@ -16,6 +16,7 @@ from pathlib import Path
 from quantviz.errors import Note
 from quantviz.pickling import Picklable
 from quantviz.sources.files import BY_RANGES, Catalog, is_index, reader_of
+from quantviz.sources.files.catalog import NUMBERED
 from quantviz.sources.files.file_data import clipped
 from quantviz.sources.files.gguf import GgufCatalog
 from quantviz.sources.files.npy import NpyCatalog
@@ -30,8 +31,6 @@ from quantviz.sources.stores.addresses import is_address
 IN_FOLDERS: tuple[type[Catalog], ...] = (
     *(SafetensorsCatalog, GgufCatalog, TorchCatalog, OnnxCatalog, NpzCatalog, NpyCatalog),
 )
-#: Pattern of the numbered files of one model: model-00002-of-00005.safetensors.
-NUMBERED = re.compile(r"(?P<stem>.*-)(?P<number>\d{5})-of-(?P<count>\d{5})(?P<suffix>\..+)", re.ASCII)
 #: Most files whose place is cached.
 _PATHS_KEPT = 4096
 #: Files that the numbers of each that is there may promise.
@@ -120,7 +119,7 @@ def beside_index(found: Found, shards: Sequence[str]) -> tuple[Aside, ...]:
 def siblings(file: str, named: re.Match[str]) -> Iterator[str]:
     """Yield the paths of all numbered files of one model, from the numbers in the name of one."""
     for number in range(1, int(named["count"]) + 1):
-        yield beside(file, f"{named['stem']}{number:05d}-of-{named['count']}{named['suffix']}")
+        yield beside(file, f"{named['stem']}-{number:05d}-of-{named['count']}{named['suffix']}")
 
 
 def stem_of(file: str) -> str:

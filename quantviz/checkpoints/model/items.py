@@ -14,12 +14,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from quantviz.checkpoints.model.account import Accounted, Became, Reason, Side, counts_as_weight, is_whole
+from quantviz.checkpoints.model.account import Accounted, Outcome, Side, counts_as_weight
 from quantviz.checkpoints.model.folders import name_of
 from quantviz.checkpoints.model.opening import OpenModel
-from quantviz.checkpoints.model.unclaimed import unclaimed
 from quantviz.errors import QuantVizError
 from quantviz.schemes.granularity import Shape
+from quantviz.sources.files.catalog import is_whole
 from quantviz.sources.files.file_data import clipped
 
 #: Kinds of a model's tensors:
@@ -67,8 +67,6 @@ def items_of(model: OpenModel, *, stacked: bool = False) -> tuple[Item, ...]:
     With `stacked`, experts in one tensor of a .gguf are one item, as the file has them.
     """
     tensors = model.tensors
-    found = {each.name: each for each in unclaimed(tensors)}
-    of_unclaimed = {part for each in found.values() for part in each.parts}
     items: list[Item] = []
     seen = set[str]()
     for name in tensors.model_names:
@@ -88,15 +86,14 @@ def items_of(model: OpenModel, *, stacked: bool = False) -> tuple[Item, ...]:
             items.append(
                 Item(name, kind, weight.parts, info.shape, f"{weight.layout} {codes}", file, weight.problem)  # type: ignore[arg-type]
             )
-        elif name in found:
-            info = tensors.info(name)
-            each = found[name]
-            items.append(
-                Item(name, "unread", each.parts, info.shape, info.dtype, model.files[name], each.reason)
-            )
-        elif name not in of_unclaimed:
+        else:
             items.append(_plain(model, name))
-    items += (Item(name, "unread", (name,), (), "", file, why) for name, (file, why) in model.unread.items())
+    # Of a weight whose codes are not there other parts may be.
+    items += (
+        Item(name, "unread", (name,), (), "", file, why)
+        for name, (file, why) in model.unread.items()
+        if name not in tensors.weights
+    )
     places = ((item.file, item.parts[0]) for item in items)
     return tuple(items[k] for k in model.in_order(places))
 
@@ -116,17 +113,18 @@ def _plain(model: OpenModel, name: str) -> Item:
 
 
 def accounted(
-    model: OpenModel, side: Side, items: Iterable[Item], became: Mapping[str, tuple[Became, Reason | None]]
+    model: OpenModel, side: Side, items: Iterable[Item], outcomes: Mapping[str, Outcome]
 ) -> Iterator[Accounted]:
     """Yield the outcome of every tensor of a model's files, and of the files beside them.
 
-    `became` has the outcome of each of its `items` by name, and the reason.
+    `outcomes` are those of its `items` by name.
     """
     listed = tuple(items)
     sharing = Counter(part for item in listed for part in item.parts)
     given = Counter[str]()
     for item in listed:
-        what, why = became[item.name]
+        outcome = outcomes[item.name]
+        elements = item.elements if outcome.elements is None else outcome.elements
         for number, part in enumerate(item.parts):
             whole = bytes_of(model, part)
             # Experts in one tensor have equal shares of it, the last one the rest.
@@ -136,19 +134,19 @@ def accounted(
             yield Accounted(
                 side,
                 part,
-                what,
+                outcome,
                 size,
                 item.name if item.is_weight else "",
-                item.elements if not number and item.is_weight else 0,
-                why,
+                elements if not number and item.is_weight else 0,
                 clipped(name_of(model.files.get(part, item.file))),
             )
     for stray in model.strays:
         what = "not_read" if isinstance(stray.reason, QuantVizError) else "left_aside"
-        file = clipped(name_of(stray.file))
-        yield Accounted(side, stray.name, what, stray.size, "", 0, stray.reason, file)
+        outcome = Outcome(what, stray.reason)  # type: ignore[arg-type]
+        yield Accounted(side, stray.name, outcome, stray.size, file=clipped(name_of(stray.file)))
     for aside in model.aside:
-        yield Accounted(side, "", "left_aside", aside.size, "", 0, aside.reason, clipped(name_of(aside.file)))
+        outcome = Outcome("left_aside", aside.reason)
+        yield Accounted(side, "", outcome, aside.size, file=clipped(name_of(aside.file)))
 
 
 def bytes_of(model: OpenModel, tensor: str) -> int:

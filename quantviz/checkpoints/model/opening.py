@@ -19,9 +19,10 @@ import xxhash
 
 from quantviz.checkpoints.model import folders
 from quantviz.checkpoints.model.account import Reason
-from quantviz.checkpoints.model.folders import NUMBERED, Aside, Found, beside, name_of
+from quantviz.checkpoints.model.folders import Aside, Found, beside, name_of
 from quantviz.errors import Note, QuantVizError
 from quantviz.sources.files import BY_RANGES, Catalog, ShardedCatalog, catalog_of, is_index, reader_of
+from quantviz.sources.files.catalog import NUMBERED
 from quantviz.sources.files.file_data import FileData, check_kinds, clipped
 from quantviz.sources.files.gguf import GgufCatalog
 from quantviz.sources.files.mapped import ends_of
@@ -244,7 +245,8 @@ def _of_index(found: Found, stack: ExitStack) -> OpenModel:
         if name not in unread and (name not in named or index.shard_of(name) != shard)
     )
     aside = (*found.aside, *folders.beside_index(found, index.shards))
-    tensors = model_tensors(Joined((index, *shards.values()), holders))
+    apart = {name: index.shard_of(name) for name in unread}
+    tensors = model_tensors(Joined((index, *shards.values()), holders, apart))
     order = tuple((beside(found.index, index.shard_of(name)), name) for name in index.names)
     return OpenModel(tensors, files, aside, MappingProxyType(unread), strays, order)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Literal, get_args
 
-from quantviz.checkpoints.model.account import is_matrix
 from quantviz.schemes.granularity import Shape
+from quantviz.sources.files.catalog import is_matrix
 
 #: Kinds of tensors:
 #:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath
 
-from quantviz.checkpoints.model.account import Account, Became
+from quantviz.checkpoints.model.account import Account, Became, Outcome
 from quantviz.checkpoints.model.items import Item, accounted, bytes_of, items_of
 from quantviz.checkpoints.model.opening import OpenModel, open_model
 from quantviz.checkpoints.scan.importance import Importance
@@ -22,8 +22,8 @@ from quantviz.schemes.orientation import MOST_WEIGHT_AXES, Named, named_outputs
 from quantviz.schemes.scheme import Scheme
 from quantviz.sources.files.file_data import clipped
 
-#: Prefixes of the keys of reasons for an unknown layout.
-_LAYOUTS = ("layouts.", "checkpoint.unknown_layout", "checkpoint.unread_codes")
+#: Prefix of the keys of reasons for a layout that is not read.
+_LAYOUTS = "layouts."
 #: Names that a sentence lists.
 _LISTED = 3
 
@@ -136,8 +136,8 @@ def list_checkpoint(path: str | PurePath, outputs_axis: Named = None) -> Listing
         if inputs:
             listed = ", ".join(map(clipped, inputs[:_LISTED]))
             notes.append(Note.of("checkpoint.inputs_aside", count=len(inputs), names=listed))
-        became = {item.name: _became(item, entry) for item, entry in zip(items, entries, strict=False)}
-        account = Account(tuple(accounted(model, "scanned", items, became)))
+        outcomes = {item.name: _outcome(entry) for item, entry in zip(items, entries, strict=False)}
+        account = Account(tuple(accounted(model, "scanned", items, outcomes)))
         # Each where its file has it; of experts in one tensor each where the tensor is.
         parts = [item.parts[0] for item in items]
         places = [*zip((item.file for item in items), parts, strict=True)]
@@ -201,9 +201,9 @@ def _unmeasured(item: Item) -> Unmeasured | None:
     return None
 
 
-def _became(item: Item, entry: Entry) -> tuple[Became, QuantVizError | None]:
+def _outcome(entry: Entry) -> Outcome:
     if entry.unmeasured is None:
-        return "compared", None
-    reason = entry.unmeasured.reason
+        return Outcome("compared")
     status = entry.unmeasured.status
-    return (status if status in ("left_aside", "refused") else "not_read"), reason  # type: ignore[return-value]
+    became: Became = status if status in ("left_aside", "refused") else "not_read"  # type: ignore[assignment]
+    return Outcome(became, entry.unmeasured.reason)

@@ -29,7 +29,7 @@ from quantviz.checkpoints.scan.listing import Entry, Unmeasured, list_checkpoint
 from quantviz.checkpoints.scan.measuring import Row, measure_for_now, measure_held, speed_notes
 from quantviz.checkpoints.scan.planning import MOST_TOGETHER, plan, smallest_first
 from quantviz.checkpoints.scan.reading import Buffer, Files, Held, Reader, read_tensor
-from quantviz.checkpoints.scan.recipes import recipes_named
+from quantviz.checkpoints.scan.recipes import recipes_named, refusal_of
 from quantviz.checkpoints.scan.selection import ALL_QUANTIZED, Selection, selected
 from quantviz.checkpoints.scan.tasks import Task, measure_read
 from quantviz.door import public_but
@@ -176,19 +176,31 @@ def run_scan(
     )
     with execution.workers() as elsewhere:
         number = results.begin(known_as(path), named, entries, map(sentences, every_note), selection)
-        _note_coverage(results, number, listing.account)
+        schemes = tuple(scheme for _, scheme in named)
+        unfit = dict(_unfit(measured, schemes))
+        account = with_outcome(listing.account, "unfit", unfit, of=["compared"])
+        _note_coverage(results, number, account)
         run = _Run(results, number, entries, execution, cancelled, report, elsewhere)
         try:
-            done = run.all(tuple(scheme for _, scheme in named))
+            done = run.all(schemes)
         except BaseException:
             # The disk may have no room for this either: then readers see that the process has ended.
             with suppress(QuantVizError):
                 results.end(number, "cancelled")
             raise
-    _note_coverage(results, number, with_outcome(listing.account, "not_read", run.unread))
+    _note_coverage(results, number, with_outcome(account, "not_read", run.unread))
     results.end(number, "done" if done else "cancelled")
     report(results.scan(number).progress)
     return number
+
+
+def _unfit(measured: Iterable[Entry], schemes: tuple[Scheme, ...]) -> Iterator[tuple[str, QuantVizError]]:
+    """Yield the tensors that no recipe fits, with the first reason."""
+    for entry in measured:
+        own = (scheme for scheme in entry.schemes(schemes) if scheme is not None)
+        reason = next((refusal_of(scheme, entry.shape, entry.outputs) for scheme in own), None)
+        if reason is not None and not entry.fitting(schemes):
+            yield entry.name, reason
 
 
 def _note_coverage(results: Results, number: int, account: Account) -> None:

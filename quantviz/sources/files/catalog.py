@@ -52,6 +52,11 @@ _COUNTED_DTYPES = frozenset({"float64", "int32", "int64", "uint32", "uint64"})
 #: Integer dtypes whose values float32 represents all: a note states that nothing changed.
 _WHOLE_DTYPES = frozenset({"int8", "int16", "uint8", "uint16"})
 
+#: Name of one of the numbered files of a model, beside which an index names the tensors of all.
+NUMBERED = re.compile(r"(?P<stem>.*)-(?P<number>\d{5})-of-(?P<count>\d{5})(?P<suffix>\..+)", re.ASCII)
+#: Key of an index with the file of each tensor.
+WEIGHT_MAP = "weight_map"
+
 #: Most axes that a tensor may declare, as in NumPy. The product of so many lengths is quickly computed.
 MOST_AXES = 64
 
@@ -102,6 +107,8 @@ class Catalog(ABC):
     _named_outputs: Mapping[str, Orientation] = MappingProxyType({})
     #: The offset and the dtype of tensors that lie row by row in this machine's order of bytes.
     _starts: Mapping[str, tuple[int, str]] = MappingProxyType({})
+    #: Whether whole numbers in a file of the format are codes of weights, and not numbers of any origin.
+    of_models: ClassVar[bool] = True
     #: Whether a file of the format may have no tensors.
     may_be_empty: ClassVar[bool] = False
 
@@ -308,6 +315,24 @@ class Catalog(ABC):
                 return parsed_json(data, data.view, self._limits)
         finally:
             data.close()
+
+    @functools.cached_property
+    def apart(self) -> Mapping[str, str]:
+        """Return the tensors that an index names in files that are not open here, with the file of each."""
+        named = NUMBERED.fullmatch(self._data.name)
+        if named is None:
+            return {}
+        try:
+            index = self.json_beside(f"{named['stem']}{named['suffix']}.index.json")
+        except QuantVizError:
+            return {}  # reading the model by its index raises this error
+        places = index.get(WEIGHT_MAP) if isinstance(index, dict) else None
+        listed = places.items() if isinstance(places, dict) else ()
+        return {name: file for name, file in listed if isinstance(file, str) and name not in self}
+
+    def is_beside(self, file: str) -> bool:
+        """Return whether a file of that name lies beside this one."""
+        return self._data.is_beside(file)
 
     def stored(self, name: str) -> Stored:
         """Return the whole tensor, to be read a part at a time, also after the `with` block.
@@ -557,6 +582,24 @@ def bits_of(dtype: str) -> int:
     """
     size = re.search(r"\d+", dtype)
     return int(size[0]) if size else 8 * (dtype == "bool")
+
+
+def is_matrix(shape: Shape) -> bool:
+    """Return whether a tensor of this shape is a matrix or more: two lengths or more that are not 1.
+
+    >>> is_matrix((64, 128)), is_matrix((1, 1, 64)), is_matrix((8, 64, 3, 3))
+    (True, False, True)
+    """
+    return sum(length > 1 for length in shape) > 1
+
+
+def is_whole(dtype: str) -> bool:
+    """Return whether a dtype is one of codes, indices and masks.
+
+    >>> is_whole("uint8"), is_whole("bool"), is_whole("float8_e4m3fn")
+    (True, True, False)
+    """
+    return bool(re.fullmatch(r"u?int\d+|bool", dtype, re.ASCII))
 
 
 def _resolved(part: int | slice, length: int) -> int | slice:

@@ -10,6 +10,7 @@ import math
 import struct
 from collections.abc import Container, Mapping
 from dataclasses import replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from quantviz.errors import Note, QuantVizError
@@ -181,6 +182,8 @@ class GgufCatalog(Catalog):
 
     kind = "GGUF"
     suffixes = (".gguf",)
+    #: The parts of a split file have no index.
+    apart: Mapping[str, str] = MappingProxyType({})
     snippet = (
         "import gguf, numpy\n"
         "tensor = next(each for each in gguf.GGUFReader({file!r}).tensors if each.name == {name!r})\n"

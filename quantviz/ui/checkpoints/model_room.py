@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import html
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -11,13 +12,13 @@ import streamlit as st
 
 from quantviz.errors import QuantVizError
 from quantviz.figures.numbers import short_number
+from quantviz.lab.layer_state import NEAREST
 from quantviz.ui.checkpoints.model_inside import show_attention, show_mix, show_salient
 from quantviz.ui.checkpoints.model_layers import show_depth, show_layers
 from quantviz.ui.checkpoints.model_state import (
     BITS,
     CACHES,
     INPUTS,
-    METHODS,
     PARTS,
     RUNNING,
     SHARED,
@@ -36,7 +37,7 @@ from quantviz.ui.shell import address
 from quantviz.ui.shell.address import go_on
 from quantviz.ui.shell.classroom import parameters
 from quantviz.ui.shell.runs import fragment
-from quantviz.ui.shell.words import language, say, say_error
+from quantviz.ui.shell.words import language, method_name, say, say_error
 
 
 def show_model(chosen: str) -> None:
@@ -85,7 +86,7 @@ def _show_choices(state: ModelState) -> None:
             required=True,
             label_visibility="collapsed",
         )
-        _choose(st.selectbox, "method", METHODS, state.method)
+        _choose_method(state)
         _choose(st.selectbox, "inputs", INPUTS, state.inputs)
         _choose(st.selectbox, "cache", CACHES, state.cache)
 
@@ -129,6 +130,22 @@ def _choose(control: Callable[..., Any], field: str, known: Any, now: str, **loo
     )
 
 
+def _choose_method(state: ModelState) -> None:
+    """Show the choice among the methods that fit the schemes, and the present one."""
+    from quantviz.layers.methods.chain import fitting_chains
+
+    layers = dataclasses.replace(state, method=NEAREST).schemes().layers
+    fitting = dict.fromkeys((*fitting_chains(layers.weights, layers.inputs), state.method))
+    choose_among(
+        st.selectbox,
+        "models_method",
+        say("models.choice.method"),
+        {form: method_name(form) for form in fitting},
+        state.method,
+        lambda form: change_model_state(method=form),
+    )
+
+
 def _show_numbers(found: Ran, state: ModelState) -> None:
     """Show one sentence that answers, and the loss, the KL divergence and the bits."""
     key = "models.other_choices" if found.changed else "models.same_choices"
@@ -145,7 +162,7 @@ def _show_numbers(found: Ran, state: ModelState) -> None:
     with st.container(key="models_answer", horizontal=True, gap="small", vertical_alignment="center"):
         st.html(f'<p class="qv-finding">{html.escape(sentence)}</p>', width="content")
         st.html(f'<div class="qv-model-numbers">{"".join(numbers)}</div>', width="content")
-        if found.changed and state.method == METHODS[0]:
+        if found.changed and state.method == NEAREST:
             show_button(say("models.save"), "models_save", lambda: change_model_state(method="gptq"))
 
 
