@@ -83,7 +83,8 @@ def _pixels(reference: Catalog, other: Catalog, worst: TensorDifference, most: i
         step = max(1, _AT_ONCE // shape[-1])
         for at in range(top, bottom, step):
             band = (slice(at, min(at + step, bottom)),) if len(shape) > 1 else ()
-            x, y = (each.read(worst.name, (*held, *band)).tensor for each in (reference, other))
+            x = reference.read(worst.name, (*held, *band)).tensor
+            y = other.read(worst.name_in_run, (*held, *band)).tensor
             more = _largest_of_columns(x.numpy(), y.numpy())
             if found is not None:
                 larger = _magnitude(*more) > _magnitude(*found)

@@ -10,6 +10,7 @@ part is unknown, a weight without a partner, a file that cannot be opened.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import astuple, dataclass, replace
 from typing import Literal, get_args
@@ -65,7 +66,7 @@ class Accounted(Picklable):
     #: Its name in the file; "" where it is the whole file.
     tensor: str
     outcome: Outcome
-    #: Bytes in the file.
+    #: Bytes in the file; 0 where nothing tells.
     size: int
     #: The weight that the tensor is, or is a part of; "" for others, such as a norm, a bias or a mask.
     weight: str = ""
@@ -73,6 +74,9 @@ class Accounted(Picklable):
     elements: int = 0
     #: The file's name; "" where the checkpoint is one file.
     file: str = ""
+    #: Whether its values, and its bytes, are known: of a file that is not there they may not be.
+    is_counted: bool = True
+    is_sized: bool = True
 
     @property
     def became(self) -> Became:
@@ -98,6 +102,9 @@ class Part(Picklable):
     weights: int = 0
     elements: int = 0
     size: int = 0
+    #: Tensors and files of which the number of values, and that of bytes, is not known.
+    uncounted: int = 0
+    unsized: int = 0
 
 
 @dataclass(frozen=True)
@@ -123,11 +130,16 @@ class Coverage(Picklable):
         return part
 
     def share(self, became: str, of: Literal["tensors", "weights", "elements", "size"]) -> float:
-        """Return a part as a share of the whole, 0 to 1; 0 where there is nothing.
+        """Return a part as a share of the whole, 0 to 1; 0 where there is nothing, NaN where a part is not
+        known.
 
         >>> Coverage(compared=Part(weights=3), not_read=Part(weights=5)).share("not_read", "weights")
         0.625
+        >>> Coverage(compared=Part(size=3), not_read=Part(unsized=1)).share("not_read", "size")
+        nan
         """
+        if not is_known(self.whole, of):
+            return math.nan
         whole = getattr(self.whole, of)
         return getattr(self.part(became), of) / whole if whole else 0.0
 
@@ -200,12 +212,19 @@ def added(parts: Iterable[Part]) -> Part:
     return Part(*map(sum, zip(*map(astuple, parts), strict=True)))
 
 
+def is_known(part: Part, of: str) -> bool:
+    """Return whether the values ("elements") or the bytes ("size") of all of a part are known."""
+    return not {"elements": part.uncounted, "size": part.unsized}.get(of)
+
+
 def _part(tensors: tuple[Accounted, ...]) -> Part:
     return Part(
         sum(1 for each in tensors if each.tensor),
         len({each.weight for each in tensors if each.weight}),
         sum(each.elements for each in tensors),
         sum(each.size for each in tensors),
+        sum(not each.is_counted for each in tensors),
+        sum(not each.is_sized for each in tensors),
     )
 
 

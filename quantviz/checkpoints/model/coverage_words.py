@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import Literal
 
@@ -17,11 +18,13 @@ Of = Literal["audit", "scan"]
 
 
 def percent(share: float) -> str:
-    """Return a share in percent, never rounded to none or to all.
+    """Return a share in percent, never rounded to none or to all; "?" for NaN.
 
-    >>> percent(0.625), percent(0.99996), percent(0.0001), percent(1), percent(0)
-    ('62.5', '99.9', '0.1', '100', '0')
+    >>> percent(0.625), percent(0.99996), percent(0.0001), percent(1), percent(0), percent(math.nan)
+    ('62.5', '99.9', '0.1', '100', '0', '?')
     """
+    if math.isnan(share):
+        return "?"
     if share in (0, 1):
         return "100" if share else "0"
     return f"{min(max(100 * share, 0.1), 99.9):.1f}"
@@ -35,28 +38,39 @@ def everything_read(account: Account, of: Of) -> Note:
 
 def not_read(account: Account, of: Of) -> Note:
     """Return the sentence on tensors that were not read or not compared: how many, which, and why."""
-    unread = {each.name: each for each in reversed(account.unread)}
-    own = [each for each in unread.values() if each.weight][::-1]
-    others = len(unread) - len(own)
-    named = own or [*unread.values()][::-1]
+    unread = [*{each.name: each for each in reversed(account.unread)}.values()][::-1]
+    own = [each for each in unread if each.weight]
+    tensors = [each for each in unread if each.tensor]
+    kinds = {"not_read": own, "others_not_read": tensors, "files_not_read": unread}
+    kind, named = next((kind, found) for kind, found in kinds.items() if found)
+    others = len(tensors) - len(own)
     rest = len(named) - _LISTED
     names = ", ".join(clipped(each.name) for each in named[:_LISTED])
-    weights = _weights(account)
-    whole = sum(weights.values())
-    missed = sum(weights.get((each.side, each.weight), 0) for each in own)
-    sides = [account.coverage(side) for side in ("quantized", "original", "scanned")]
-    read = added(each.whole for each in sides).size - added(each.left_aside for each in sides).size
-    size = added((*(each.not_read for each in sides), *(each.refused for each in sides))).size
     return Note.of(
-        f"coverage.{of}.{'not_read' if own else 'others_not_read'}",
-        count=len(own) or others,
-        of=len(weights),
-        elements=percent(missed / whole if whole else 0.0),
-        bytes=percent(size / read if read else 0.0),
+        f"coverage.{of}.{kind}",
+        count=len(named),
+        of=len(_weights(account)),
+        share=_share(account, own),
         names=names if rest <= 0 else Note.of("coverage.and_more", names=names, count=rest),
         others=Note.of("coverage.others", count=others) if own and others else "",
-        reasons=_reasons(named),
+        reasons=_reasons((*named, *unread)),
     )
+
+
+def _share(account: Account, unread: Iterable[Accounted]) -> Note:
+    """Return the shares of values of weights and of bytes that were not read, as far as they are known."""
+    weights = _weights(account)
+    missed = sum(weights.get((each.side, each.weight), 0) for each in unread)
+    sides = [account.coverage(side) for side in ("quantized", "original", "scanned")]
+    whole = added(each.whole for each in sides)
+    size = added((*(each.not_read for each in sides), *(each.refused for each in sides))).size
+    read = whole.size - added(each.left_aside for each in sides).size
+    shares = {}
+    if missed and not whole.uncounted:
+        shares["elements"] = percent(missed / sum(weights.values()))
+    if not whole.unsized:
+        shares["bytes"] = percent(size / read if read else 0.0)
+    return Note.of(f"coverage.share.{'_and_'.join(shares) or 'unknown'}", **shares)
 
 
 def coverage_of_scan(account: Account) -> Note:

@@ -142,11 +142,14 @@ def name_of(file: str) -> str:
 def aside_as(file: str, reason: str, **params: str) -> Aside:
     """Return a file as it is left aside, for a reason under `[notes.aside]`."""
     names = {name: clipped(name_of(value)) for name, value in (("file", file), *params.items())}
-    size = 0
-    if not is_address(file):
-        with contextlib.suppress(OSError):
-            size = Path(file).stat().st_size
-    return Aside(file, Note.of(f"aside.{reason}", **names), size)
+    return Aside(file, Note.of(f"aside.{reason}", **names), size_of(file) or 0)
+
+
+def size_of(file: str) -> int | None:
+    """Return the bytes of a file on disk; None where there is none, or it is on another machine."""
+    with contextlib.suppress(OSError):
+        return None if is_address(file) else Path(file).stat().st_size
+    return None
 
 
 def _order_of_index(file: str) -> tuple[bool, bool, int, str]:

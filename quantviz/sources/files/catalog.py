@@ -109,8 +109,6 @@ class Catalog(ABC):
     _starts: Mapping[str, tuple[int, str]] = MappingProxyType({})
     #: Whether whole numbers in a file of the format are codes of weights, and not numbers of any origin.
     of_models: ClassVar[bool] = True
-    #: Whether a file of the format may have no tensors.
-    may_be_empty: ClassVar[bool] = False
 
     def __init__(self, data: FileData, limits: Limits) -> None:
         self._data = data
@@ -121,6 +119,11 @@ class Catalog(ABC):
         data.header_read()
         if not self._infos and not self.may_be_empty:
             raise data.error("empty")
+
+    @property
+    def may_be_empty(self) -> bool:
+        """Return whether the file may have no tensors."""
+        return False
 
     def __repr__(self) -> str:
         closed = ", closed" if self._data.closed else ""

@@ -279,6 +279,11 @@ class GgufCatalog(Catalog):
             return None
         return number + 1, count
 
+    @property
+    def may_be_empty(self) -> bool:
+        """Return whether it is a part of a split model, of which the first may hold the metadata alone."""
+        return self.split is not None
+
     def _declared_orientation(self, name: str) -> Orientation:
         # llama.cpp multiplies by every weight in this way: its converter turns those that lie otherwise.
         return Orientation((0,), "layout")

@@ -100,12 +100,6 @@ class Joined(InSeveral):
             part.close()
 
 
-class GgufPart(GgufCatalog):
-    """A part of a .gguf that was split: the first may hold the metadata alone."""
-
-    may_be_empty = True
-
-
 class JoinedGguf(Joined, GgufCatalog):
     """The parts of a .gguf that was split, of which the first has the metadata."""
 

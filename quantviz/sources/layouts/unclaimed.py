@@ -82,20 +82,20 @@ class _OfModule:
         #: The attributes of the tensors that are open, and of those in other files.
         self._here = list(module.tensors)
         self._apart = [each for each in module.apart if each not in BESIDE]
-        self._beside = [each for each in self._here if _accompanies(each)]
+        self._beside = [each for each in self._here if accompanies(each)]
 
     def weights(self) -> Iterator[QuantizedWeight]:
         """Yield the weights: those whose codes are here, then those of which only other parts are."""
         codes = [each for each in self._here if self._is_codes(each)]
         # Of two tensors of codes one may belong to the other: zero points in words, exponents in bytes.
-        own = [each for each in codes if not _accompanies(each)]
-        scales_apart = [each for each in self._apart if _accompanies(each)]
+        own = [each for each in codes if not accompanies(each)]
+        scales_apart = [each for each in self._apart if accompanies(each)]
         codes_apart = [
             each for each in self._apart if each in _NAMES or each not in (*ORDINARY, *scales_apart)
         ]
         if not codes_apart:
             own = own or codes
-        rest = [each for each in self._here if each not in own and (each in codes or _accompanies(each))]
+        rest = [each for each in self._here if each not in own and (each in codes or accompanies(each))]
         for each in own:
             parts = _parts_of(each, own, rest)
             gone = _parts_of(each, own, scales_apart)
@@ -111,13 +111,13 @@ class _OfModule:
     def _is_codes(self, attribute: str) -> bool:
         name = self._names[attribute]
         info = self._catalog.info(name)
-        accompanies = _accompanies(attribute)
-        scaled = len(self._beside) > accompanies or any(map(_accompanies, self._apart))
+        is_beside = accompanies(attribute)
+        scaled = len(self._beside) > is_beside or any(map(accompanies, self._apart))
         if _SMALL_FLOAT.fullmatch(info.dtype):
             is_weight = bool(self._prefix) and attribute.endswith(_NAMES)
             strange = is_weight and not ORDINARY.issuperset(self._here)
             sure = bool(_TINY_FLOAT.fullmatch(info.dtype)) or scaled or strange or bool(self._config)
-            return is_matrix(info.shape) and not accompanies and sure
+            return is_matrix(info.shape) and not is_beside and sure
         if not is_whole(info.dtype) or info.dtype == "bool" or not info.count or _INDEX.fullmatch(attribute):
             return False
         if not is_matrix(info.shape):
@@ -172,8 +172,12 @@ def check_values(x: Stored, name: str, dtype: str) -> None:
         raise QuantVizError("layouts.only_codes", name=clipped(name), dtype=dtype, got=top)
 
 
-def _accompanies(attribute: str) -> bool:
-    """Return whether an attribute is that of a tensor beside codes, such as scales."""
+def accompanies(attribute: str) -> bool:
+    """Return whether an attribute, or a name, is that of a tensor beside codes, such as scales.
+
+    >>> accompanies("weight_scale_inv"), accompanies("q_proj.weight")
+    (True, False)
+    """
     return bool(_OF_CODES.search(attribute.rpartition(".")[2]))
 
 
