@@ -23,13 +23,12 @@ from quantviz.ui.checkpoints.choices import (
 )
 from quantviz.ui.checkpoints.model_room import show_model
 from quantviz.ui.checkpoints.model_state import RUNNING
-from quantviz.ui.checkpoints.runs import show_runs
 from quantviz.ui.checkpoints.state import CheckpointsState, address_of, current_state, problems
 from quantviz.ui.components.clipboard import show_copy_link
 from quantviz.ui.components.door import show_door
 from quantviz.ui.components.page_header import show_header, write_title
 from quantviz.ui.components.refusals import show_page_errors
-from quantviz.ui.lab.dropped_files import RUNS, dropped_kind
+from quantviz.ui.lab.dropped_files import RUNS, DroppedFiles, dropped_files, dropped_kind
 from quantviz.ui.shell import address
 from quantviz.ui.shell.address import go_on
 from quantviz.ui.shell.classroom import parameters
@@ -41,6 +40,9 @@ from quantviz.ui.shell.words import language, plain, say, say_error
 
 #: Seconds between two looks at a scan that runs.
 _BETWEEN_LOOKS = 1.0
+#: Height of the report on dropped runs in pixels; it scrolls.
+_HEIGHT = 900
+_REPORT = "checkpoints_runs_report"
 
 
 def show_page() -> None:
@@ -84,7 +86,7 @@ def show_page() -> None:
         return
     if captured or state.chosen == RUNS:
         with answer:
-            _show_dropped(state, show_capture if captured else lambda _: show_runs())
+            _show_dropped(state, show_capture if captured else lambda _: _show_runs())
         return
     if has_sessions():
         scan_process().prepare()
@@ -174,3 +176,31 @@ def _show_seen(was_running: bool) -> None:
             st.code(f"{FOLDER}=~/models python -m quantviz serve", language="sh")
     # Where this part ran alone: a link that is copied now has the choices made in it.
     _put_address()
+
+
+# ---- dropped runs ----------------------------------------------------------------------------------
+
+
+def _show_runs() -> None:
+    """Show the dropped runs beside the first one, which is taken for the reference.
+
+    Raises:
+        QuantVizError: They cannot be compared.
+    """
+    dropped = dropped_files(RUNS)
+    st.caption(plain(say("drop.reference", file=dropped.files[0].name)))
+    st.iframe(_report(dropped), height=_HEIGHT)
+
+
+def _report(dropped: DroppedFiles) -> str:
+    """Return the report of the dropped runs, made once for a session and its language."""
+    key = dropped, language()
+    made = st.session_state.get(_REPORT)
+    if made is None or made[0] != key:
+        from quantviz.export.runs_report import runs_html
+        from quantviz.models.runs import compare_runs
+
+        reference, *others = (str(each.path) for each in dropped.files)
+        made = key, runs_html(compare_runs(reference, others), language=language())
+        st.session_state[_REPORT] = made
+    return str(made[1])
