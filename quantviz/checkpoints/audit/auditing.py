@@ -177,7 +177,8 @@ def audit(
         tensors = norms_explained(run.tensors)
         account = _account(tensors, models, sides)
     notes = speed_notes(each.elements for each in tensors if each.scheme) if missing else ()
-    return Audit(tuple(tensors), (*findings(tensors, account), *notes), account)
+    joined_ranks = [note for model in models for note in model.of_ranks]
+    return Audit(tuple(tensors), (*findings(tensors, account), *joined_ranks, *notes), account)
 
 
 @dataclass(frozen=True, eq=False)

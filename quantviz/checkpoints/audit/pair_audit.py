@@ -76,7 +76,7 @@ def _compared(
     weight = quantized.weights.get(item.name)
     if weight:
         layout = weight.layout
-    elif item.kind in ("plain", "whole", "inputs"):
+    elif item.kind in ("plain", "whole", "inputs", "training"):
         layout = "plain"
     else:
         layout = "unknown"

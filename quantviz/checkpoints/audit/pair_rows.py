@@ -86,7 +86,7 @@ class Keys:
         file = model.files[name]
         if (side, file) not in self._stamps:
             version = model.tensors.file.version_of(name)
-            spread = file.casefold().endswith(_SPREAD)
+            spread = bool(model.of_ranks) or file.casefold().endswith(_SPREAD)
             self._stamps[side, file] = None if spread else stamp_of(file, version)
         return self._stamps[side, file]
 

@@ -21,6 +21,9 @@ _MOST = 0.5
 #: Names that a sentence lists.
 _LISTED = 3
 _SIDES: tuple[Side, ...] = ("quantized", "original")
+#: The reason of a tensor of an optimizer, and the sentence on all of them.
+_TRAINING = "audit.aside.training"
+_TRAINING_ASIDE = "checkpoint.training_aside"
 #: Values that are off by more than so many steps on average have the zero points of another version.
 _OFF_BY = 0.5
 
@@ -62,6 +65,8 @@ def findings(tensors: Sequence[TensorAudit], account: Account) -> tuple[Note, ..
         notes.append(
             Note.of("audit.unmatched", quantized=quantized, original=len(alone) - quantized, names=names)
         )
+    if training := [each for each in tensors if each.reason and each.reason.key == _TRAINING]:
+        notes.append(_listed(_TRAINING_ASIDE, training))
     notes += _matched(tensors)
     aside = [each for side in _SIDES for each in account.of("left_aside", side)]
     known = _names_in(tensors)
@@ -233,7 +238,7 @@ def _with_status(tensors: Sequence[TensorAudit], status: str) -> list[TensorAudi
 
 
 def _listed(key: str, found: Sequence[TensorAudit], **more: object) -> Note:
-    names = ", ".join(each.tensor for each in found[:_LISTED])
+    names = ", ".join(each.tensor or each.original for each in found[:_LISTED])
     return Note.of(key, count=len(found), names=names, **more)
 
 

@@ -22,7 +22,7 @@ from quantviz.schemes.granularity import Shape
 from quantviz.sources.files.catalog import is_whole
 from quantviz.sources.files.file_data import clipped
 from quantviz.sources.layouts.forms import prefix_of
-from quantviz.sources.layouts.unclaimed import accompanies
+from quantviz.sources.layouts.unclaimed import accompanies, is_of_training
 
 #: Kinds of a model's tensors:
 #:
@@ -30,8 +30,9 @@ from quantviz.sources.layouts.unclaimed import accompanies
 #: plain    numbers as they are
 #: whole    indices, counts or masks
 #: inputs   what a captured layer took
+#: training the state of an optimizer, beside the model in its file
 #: unread   a weight that cannot be read: an unknown layout or one that does not fit, a damaged file
-Kind = Literal["weight", "plain", "whole", "inputs", "unread"]
+Kind = Literal["weight", "plain", "whole", "inputs", "training", "unread"]
 
 
 #: Shape that stands for one that is not known.
@@ -144,6 +145,8 @@ def _plain(model: OpenModel, name: str) -> Item:
     """Return a tensor that is read as the file has it."""
     info = model.tensors.file.info(name)
     file = model.files[name]
+    if is_of_training(name):
+        return Item(name, "training", (name,), info.shape, info.dtype, file)
     if is_whole(info.dtype):
         return Item(name, "whole", (name,), info.shape, info.dtype, file, info.problem)
     kind: Kind = "unread" if info.problem else "plain"
