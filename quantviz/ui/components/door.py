@@ -38,7 +38,7 @@ def show_door() -> None:
             key=_ADDRESS,
             placeholder=say("drop.address"),
             label_visibility="collapsed",
-            on_change=errors.safely(_take_address),
+            on_change=errors.safely(lambda: _take(_ADDRESS)),
         )
 
 
@@ -64,7 +64,3 @@ def brought() -> Any:
 def _take(widget: str) -> None:
     st.session_state[_BROUGHT] = st.session_state.get(widget) or None
     st.session_state[_TAKEN] = st.session_state.get(_TAKEN, 0) + 1
-
-
-def _take_address() -> None:
-    st.session_state[_BROUGHT] = (st.session_state.get(_ADDRESS) or "").strip() or None

@@ -45,15 +45,10 @@ _OF_MODEL = (
 def take_brought(brought: Sequence[Any] | str) -> None:
     """Open files, or a published model's address, where they are answered."""
     if isinstance(brought, str):
-        take_address(brought)
+        open_address(brought)
+        _turn_to_lab()
     else:
         take(brought)
-
-
-def take_address(pasted: str) -> None:
-    """Open a tensor of the published model at a pasted address in the Lab."""
-    open_address(pasted)
-    _turn_to_lab()
 
 
 def _turn_to_lab() -> None:
@@ -114,7 +109,10 @@ def kind_of(files: Sequence[Any]) -> str | None:
             return CAPTURE
         if is_run(catalog):
             raise QuantVizError("drop.one_run", file=visible(files[0].name)[:200])
-        return MODEL if _weights(model_tensors(catalog)) > 1 else None
+        model = model_tensors(catalog)
+        infos = (model.info(name) for name in model.model_names)
+        matrices = sum(info.problem is None and sum(n > 1 for n in info.shape) > 1 for info in infos)
+        return MODEL if matrices > 1 else None
 
 
 def _is(file: Any, asked: Callable[[Catalog], bool]) -> bool:
@@ -125,9 +123,3 @@ def _is(file: Any, asked: Callable[[Catalog], bool]) -> bool:
         return False
     with open_tensors(file.getvalue(), file.name) as catalog:
         return asked(catalog)
-
-
-def _weights(catalog: Catalog) -> int:
-    """Return the number of matrices among the tensors of a model."""
-    infos = (catalog.info(name) for name in catalog.model_names)
-    return sum(info.problem is None and sum(length > 1 for length in info.shape) > 1 for info in infos)
