@@ -129,14 +129,18 @@ class ChainWork:
 
     def _inputs(self, rounded: Rounded | None) -> tuple[Study | None, torch.Tensor]:
         """Return the quantization of the inputs in the present basis, and their values after it, float64."""
-        if rounded is not None and rounded.inputs is not None:
-            return None, rounded.inputs(self._x)
         scheme = self.task.inputs
+        if scheme is not None and rounded is not None and rounded.inputs is not None:
+            return None, rounded.inputs(self._x, lambda x: self._nearest(x, scheme)[1])
         # Without a picture only a correction asks for the inputs after rounding.
         if scheme is None or not (self.task.traced or self.chain.corrections):
             return None, self._x
+        return self._nearest(self._x, scheme)
+
+    def _nearest(self, x: torch.Tensor, scheme: Scheme) -> tuple[Study, torch.Tensor]:
+        """Return the quantization of inputs of all tokens, and their values after it, float64."""
         own = self._sides[1].stored
-        stored = InMemory(self._x.to(torch.float32), dtype="float32" if self.bases else own.dtype)
+        stored = InMemory(x.to(torch.float32), dtype="float32" if self.bases else own.dtype)
         study = study_of_tokens(stored, scheme, self._held_back, static=self._static)
         return study, Operand(stored, study).quantized(slice(None)).to(torch.float64)
 
