@@ -109,8 +109,8 @@ def best_of(nearest: dict[str, Any], others: Sequence[dict[str, Any]]) -> dict[s
     methods. The tokens held back have no part in the choice.
 
     It also has the error held back of rounding to nearest, `rel_out_nearest`, and how many times less the
-    method leaves, `times_less`. Methods that cannot work on the layer are left out; where the schemes do not fit
-    it, the record is that of rounding to nearest.
+    method leaves, `times_less`. Methods that cannot work on the layer are left out; where the schemes do not
+    fit it, the record is that of rounding to nearest.
     """
     if nearest["status"] != "ok":
         return nearest

@@ -336,9 +336,7 @@ def shares_scales(scheme: Scheme, shape: Shape) -> bool:
     (True, False)
     """
     calibration = scheme.calibration
-    return (
-        scheme.arithmetic.scale.depends_on_tensor or calibration.together or token_groups(scheme, shape)
-    )
+    return scheme.arithmetic.scale.depends_on_tensor or calibration.together or token_groups(scheme, shape)
 
 
 def token_groups(scheme: Scheme, shape: Shape) -> bool:

@@ -187,8 +187,9 @@ def quick_outputs(layer: Layer, *, rounded: bool) -> torch.Tensor:
     for outputs in _slices(layer.weights.shape[0]):
         w = layer.weights.quantized(outputs) if rounded else layer.weights.values(outputs)
         y[:, outputs] = x @ w.T
-    changed = rounded and layer.bias_change is not None
-    bias = layer.bias + layer.bias_change if changed else layer.bias
+    bias = layer.bias
+    if rounded and layer.bias_change is not None:
+        bias = bias + layer.bias_change
     return y.add_(bias.to(torch.float32))
 
 

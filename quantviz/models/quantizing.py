@@ -1,8 +1,8 @@
 """A network under schemes: its weights after rounding, and the rounding of what passes through it.
 
-Whatever tokens share is chosen ahead, on the text for calibration, so that a text that is written character by
-character and one that is read at once are rounded alike: scales of the matrix and of channels, and the scale
-over all blocks. All other scales are those of each token.
+Whatever tokens share is chosen ahead, on the text for calibration, so that a text that is written character
+by character and one that is read at once are rounded alike: scales of the matrix and of channels, and the
+scale over all blocks. All other scales are those of each token.
 """
 
 from __future__ import annotations
@@ -310,7 +310,7 @@ def _of_own_scales(scheme: Scheme, seen: torch.Tensor) -> Rounder:
     if not scheme.calibration.together:
         return rounded
     # A search over all blocks ends when their sum no longer falls: each token's is its own.
-    return lambda x: torch.cat([rounded(token) for token in x.split(1)])
+    return lambda x: torch.cat([rounded(token) for token in torch.split(x, 1)])
 
 
 def _cached(model: str, schemes: ModelSchemes, layers: int) -> dict[str, Rounder]:

@@ -141,9 +141,7 @@ def found_by_reference(
     [-3.0]
     """
     tensor, _, _ = as_input(x, scheme.nonfinite, rounded_to(scheme))
-    return _calibrated(
-        tensor, scheme, largest_magnitude(tensor) if tensor_absmax is None else tensor_absmax
-    )
+    return _calibrated(tensor, scheme, largest_magnitude(tensor) if tensor_absmax is None else tensor_absmax)
 
 
 def quantize_in_ranges(

@@ -346,7 +346,8 @@ def searched(
     """Return the clipping range, or scale and zero point, of each block, searched by compiled kernels where
     these are faster.
 
-    `tensor_absmax` is as `quantize_in_ranges` takes it; `facts_of_x` are the `facts` of x, and x and the scheme belong together, as `on_stored` returns them.
+    `facts_of_x` are the `facts` of x, and x and the scheme belong together, as `on_stored` returns them;
+    `tensor_absmax` is as `quantize_in_ranges` takes it.
 
     Raises:
         QuantVizError: The scheme refuses the tensor.
