@@ -31,6 +31,7 @@ from quantviz.quantization.cells import cell_index, quantize_with
 from quantviz.quantization.qparams import largest_magnitude
 from quantviz.quantization.quantizer import found_by_reference, quantize, quantize_in_ranges
 from quantviz.quantization.result import block_values
+from quantviz.schemes.granularity import PerChannel, PerTensor
 from quantviz.schemes.scheme import Scheme
 from quantviz.streaming.result_metrics import metrics
 from quantviz.tensors import blocks
@@ -285,7 +286,7 @@ def rounder(scheme: Scheme, seen: torch.Tensor) -> Rounder:
     shape = (len(seen), seen.shape[1])
     if not token_groups(scheme, shape):
         return _of_own_scales(scheme, seen)
-    if scheme.layout(shape).view_shape != shape or scheme.layout(shape).grid_shape[0] != 1:
+    if not isinstance(scheme.granularity, PerTensor | PerChannel):
         raise QuantVizError("model.token_groups", scheme=str(scheme))
     # The values of blocks follow from the chosen scales alone: they are made once for every text.
     one = (1, shape[1])
