@@ -59,9 +59,10 @@ if TYPE_CHECKING:
     from quantviz.models.capturing import capture as capture
     from quantviz.models.model_schemes import LayerSchemes as LayerSchemes
     from quantviz.models.model_schemes import ModelSchemes as ModelSchemes
+    from quantviz.models.module_running import ModuleRun as ModuleRun
+    from quantviz.models.module_running import run as run
     from quantviz.models.run_file import CapturedRun as CapturedRun
     from quantviz.models.running import RunResult as RunResult
-    from quantviz.models.running import run as run
     from quantviz.models.runs import RunComparison as RunComparison
     from quantviz.models.runs import compare_runs as compare_runs
     from quantviz.quantization.explanation import Explanation as Explanation
@@ -101,6 +102,7 @@ if TYPE_CHECKING:
     from quantviz.schemes.granularity import PerChannel as PerChannel
     from quantviz.schemes.granularity import PerGroup as PerGroup
     from quantviz.schemes.granularity import PerTensor as PerTensor
+    from quantviz.schemes.recipes import ALL_RECIPES as ALL_RECIPES
     from quantviz.schemes.recipes import RECIPES as RECIPES
     from quantviz.schemes.scheme import MODES as MODES
     from quantviz.schemes.scheme import NONFINITE as NONFINITE
@@ -153,7 +155,8 @@ _HOMES = {
     "models.run_file": ("CapturedRun",),
     "models.runs": ("RunComparison", "compare_runs"),
     "models.model_schemes": ("LayerSchemes", "ModelSchemes"),
-    "models.running": ("RunResult", "run"),
+    "models.module_running": ("ModuleRun", "run"),
+    "models.running": ("RunResult",),
     "layers.leaderboard": ("leaderboard",),
     "figures.panels": ("plot_quantization_errors",),
     "schemes.formats": ("FORMATS", "FloatBits", "NumberFormat"),
@@ -172,7 +175,7 @@ _HOMES = {
     "quantization.integer_operators": ("REQUANTIZATIONS", "add_codes", "average_codes", "requantize"),
     "quantization.quantizer": ("ARITHMETIC", "choose_qparams", "dequantize", "quantize"),
     "quantization.result": ("QParams", "QuantResult"),
-    "schemes.recipes": ("RECIPES",),
+    "schemes.recipes": ("ALL_RECIPES", "RECIPES"),
     "schemes.scheme": ("MODES", "NONFINITE", "Scheme"),
     "sources.files": ("open_tensors",),
     "tensors.lazy": ("as_matrix",),

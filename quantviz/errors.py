@@ -17,8 +17,13 @@ from quantviz.text import DEFAULT_LANGUAGE, languages, text
 MOST_SHOWN = 120
 #: Characters of a list of allowed names in an error message.
 _MOST_LISTED = 2000
-#: Parameters of an error that list the allowed names.
-_LISTS = ("known", "allowed", "offered", "sizes", "recipes")
+#: Parameters of an error that list what can be given.
+_LISTS = ("known", "allowed", "offered", "sizes", "recipes", "folders")
+#: Those of names, of which one was meant.
+_NAMES = ("known", "allowed")
+#: Names that stand for a longer list of known ones, and how many names are looked at for them.
+_NEAREST = 3
+_MOST_COMPARED = 2000
 
 
 def known_language(language: str) -> str:
@@ -33,7 +38,8 @@ class QuantVizError(ValueError):
 
     `key` names the sentence under `[errors]` in `quantviz/text/*.toml` and `params` fills
     its braces, so a page can show it in any language; `str(error)` is the English one. A long
-    value is cut to about a line, and for a name that is not among `known`, the nearest one is suggested.
+    value is cut to about a line. Of a name that is not among `known`, the nearest one is suggested if it is
+    similar, and a list of more than a line is cut to the three nearest.
 
     >>> error = QuantVizError("unknown_mode", got="symetric", known="symmetric, asymmetric")
     >>> error.key
@@ -58,20 +64,43 @@ class QuantVizError(ValueError):
                 said[name] = value.message(language)
             else:
                 said[name] = _Shown(value, _MOST_LISTED if name in _LISTS else MOST_SHOWN)
+        said |= self._listed(language)
         sentence = text(f"errors.{self.key}", known_language(language), **said)
-        nearest = self._nearest()
-        return f"{sentence} {text('errors.nearest', language, nearest=nearest)}" if nearest else sentence
+        similar = self._similar()
+        return f"{sentence} {text('errors.nearest', language, nearest=similar)}" if similar else sentence
 
-    def _nearest(self) -> str | None:
+    def _listed(self, language: str) -> dict[str, str]:
+        """Return in place of lists of names that take more than a line the names most like the unknown one,
+        by parameter.
+        """
+        got = self._unknown()
+        lists = ((name, self.params.get(name)) for name in _NAMES)
+        return {
+            name: text(
+                "errors.nearest_of",
+                language,
+                names=", ".join(_nearest_names(got, listed.split(", "))),
+                count=listed.count(", ") + 1,
+            )
+            for name, listed in lists
+            if got is not None and isinstance(listed, str) and len(listed) > MOST_SHOWN
+        }
+
+    def _similar(self) -> str | None:
         """Return the known name most like the unknown one; none if none is similar."""
-        got = self.params.get("field", self.params.get("got"))
+        got = self._unknown()
         known = self.params.get("known")
-        if not isinstance(got, str) or not isinstance(known, str) or len(got) > MOST_SHOWN:
+        if got is None or not isinstance(known, str) or len(got) > MOST_SHOWN:
             return None
-        names = known[:_MOST_LISTED].split(", ")
+        names = known.split(", ")[:_MOST_COMPARED]
         return _of_nearest_number(got.casefold(), names) or next(
             (name for name in difflib.get_close_matches(got.casefold(), names, 1) if name != got), None
         )
+
+    def _unknown(self) -> str | None:
+        """Return the name that is not known; None if the error is about something else."""
+        got = self.params.get("field", self.params.get("got"))
+        return got if isinstance(got, str) else None
 
     def again(self) -> QuantVizError:
         """Return the same error without its traceback.
@@ -82,6 +111,20 @@ class QuantVizError(ValueError):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return functools.partial(QuantVizError, **self.params), (self.key,)
+
+
+def _nearest_names(got: str, names: list[str]) -> list[str]:
+    """Return the names most like an unknown one: those that contain it, then those with like letters.
+
+    >>> _nearest_names("int32", ["int3", "nf4", "int8", "int16", "uint32_g32"])
+    ['uint32_g32', 'int16', 'int3']
+    """
+    folded = got.casefold()[:MOST_SHOWN].strip("*")
+    first = [name for name in names if folded and folded in name.casefold()][:_NEAREST]
+    number = _of_nearest_number(folded, names)
+    alike = difflib.get_close_matches(folded, names[:_MOST_COMPARED], _NEAREST, 0.0)
+    found = dict.fromkeys((*first, *filter(None, [number]), *alike))
+    return list(found)[:_NEAREST]
 
 
 def _of_nearest_number(got: str, names: list[str]) -> str | None:

@@ -182,7 +182,7 @@ def pytest_collection_modifyitems(config, items):
     # Marks take a tenth of the collection, and nothing asks for them where none is chosen.
     for item in items if config.option.markexpr in ("all", "quick") else ():
         item.add_marker(pytest.mark.all)
-        if is_quick(item.path) and not any(item.iter_markers(name) for name in ("slow", "nightly")):
+        if is_quick(item.path) and not any(map(item.get_closest_marker, ("slow", "nightly"))):
             item.add_marker(pytest.mark.quick)
     # They take longest, and each process that runs some starts a browser and servers of its own: first of
     # all, they are one process's until the others have nothing else left to take over.

@@ -69,6 +69,7 @@ CHANGED = (
     ("qnnpack", "output_scale", "division", "quantized.linear, qnnpack"),
     ("onednn", "zero_point", "after_rounding", "quantized.linear, onednn"),
     ("onednn", "limits_before", "none", "quantized.linear, onednn"),
+    ("onnxruntime_avx2", "pairs", "exact", "QGemm, AVX2 (recorded)"),
     ("fbgemm_avx2", "pairs", "exact", "quantized.linear, fbgemm, AVX2 (recorded)"),
 )
 

@@ -128,8 +128,8 @@ def test_the_wheel_brings_its_licence(wheel):
 @pytest.mark.nightly
 def test_the_readmes_python_runs_from_the_wheel_alone(installed, tmp_path):
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    (code,), (printed,) = (
-        re.findall(rf"```{language}\n(.*?)```", text, re.S) for language in ("python", "text")
+    code, printed = (
+        "".join(re.findall(rf"```{language}\n(.*?)```", text, re.S)) for language in ("python", "text")
     )
     done = run(
         installed,

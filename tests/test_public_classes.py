@@ -4,6 +4,7 @@ import dataclasses
 import inspect
 
 import pytest
+import torch
 
 import quantviz as qv
 from tests.helpers.public_calls import WRONG, X, refused_or_answered, right_calls
@@ -43,6 +44,7 @@ def instances(tmp_path_factory):
         *(qv.PerTensor(), qv.PerChannel(), qv.PerGroup(16), qv.PerBlock(2, 8), qv.Flat(8), qv.External()),
         *(qv.MinMax(), qv.AbsMean(), qv.MSE(), qv.Searched(), qv.Given(0.5), qv.Percentile(99.0)),
         *(qv.ManualRange(-1.0, 1.0), qv.LayerSchemes("int4_g32"), qv.ModelSchemes(), answer("run")),
+        qv.run(torch.nn.Linear(32, 2).eval(), calls["collect"]["batches"], schemes="int8_per_row"),
     ]
     return {type(each).__name__: each for each in made} | {"open_tensors": opened}
 

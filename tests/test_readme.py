@@ -7,6 +7,7 @@ import io
 import re
 from pathlib import Path
 
+import quantviz as qv
 from tests.engines import WAYS
 from tests.engines.__main__ import COLUMNS, cells_of, rows_of
 from tests.engines.__main__ import README as ENGINES
@@ -22,18 +23,22 @@ def test_it_is_short():
     assert len(README.encode()) <= 7000
 
 
-def test_the_python_prints_what_is_said():
-    (code,), (printed,) = blocks("python"), blocks("text")
-    output = io.StringIO()
-    with contextlib.redirect_stdout(output):
-        exec(compile(code, "README.md", "exec"), {})
-    assert output.getvalue() == printed
+def test_the_python_prints_what_is_said(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    codes, printed = blocks("python"), blocks("text")
+    assert len(codes) == len(printed) == 2
+    for code, wanted in zip(codes, printed, strict=True):
+        output = io.StringIO()
+        with contextlib.redirect_stdout(output):
+            exec(compile(code, "README.md", "exec"), {})
+        assert output.getvalue() == wanted
+    assert qv.Layers.open("layers.safetensors").names == ("0", "2")
 
 
 def test_there_are_two_commands_and_they_install_what_they_need():
     start, test = blocks("sh")
     assert start.count("\n") == test.count("\n") == 1
-    assert "-r requirements.txt" in start
+    assert "-r requirements.txt -e ." in start
     assert "streamlit run app.py" in start
     assert "-r tests/requirements.txt" in test
     assert "pytest" in test

@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from quantviz.checkpoints.model.account import is_whole
 from quantviz.checkpoints.model.tensor_names import Place, place_of_name, short_names, short_stacks
 from quantviz.schemes.granularity import Shape
+from quantviz.sources.files.catalog import is_whole
 
 #: Quantities for a square's colour: dB, dB against the median of the kind, two measures of outliers, and the
 #: recipe of most SQNR among those of no more bits.

@@ -11,7 +11,7 @@ import click
 
 from quantviz.cli.output import language, say
 from quantviz.errors import QuantVizError
-from quantviz.schemes.orientation import Orientation
+from quantviz.schemes.orientation import CONVOLUTIONS, Orientation
 from quantviz.text import text
 
 if TYPE_CHECKING:
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
-#: Axes of a convolution's weight, which is seen as engines group it: output channels by all the rest.
-_CONVOLUTION = 4
 _USUAL = Orientation()
 #: Tensors that are named where one has to be chosen.
 _MOST_NAMED = 8
@@ -161,7 +159,7 @@ def _chosen(name: str, title: str, stored: Stored, dtype: str, orientation: Orie
     elif not orientation.is_usual and orientation.by != "user":
         evidence = text(f"orientation.by.{orientation.by}", language())
         say("cli.outputs_told", name=name, axis=orientation.text, told=evidence)
-    if not orientation.is_usual or len(shape) == _CONVOLUTION:
+    if not orientation.is_usual or len(shape) in CONVOLUTIONS:
         stored = as_matrix(stored, orientation.outputs)
     return Chosen(name, title, stored, dtype, shape, orientation)
 

@@ -61,15 +61,31 @@ class Metric:
         self.formula(noting, torch.tensor(1.0))
         return frozenset(noting.names)
 
+    def fits(self, moments: Moments) -> bool:
+        """Return whether moments have the sums that the formula reads.
+
+        >>> few = Moments(e2=torch.ones(()), x2=torch.ones(()))
+        >>> METRICS["sqnr_db"].fits(few), METRICS["clipping_mse"].fits(few)
+        (True, False)
+        """
+        try:
+            self.formula(_Noting(moments), torch.tensor(1.0))
+        except (TypeError, AttributeError):  # a sum that is None takes part in no arithmetic
+            return False
+        return True
+
 
 class _Noting:
-    """Moments that note the names of those that a formula reads."""
+    """Moments that note the names of those that a formula reads; some may be missing in `given` ones."""
 
-    def __init__(self) -> None:
+    def __init__(self, given: Moments | None = None) -> None:
         self.names: set[str] = set()
+        self._given = given
 
-    def __getattr__(self, name: str) -> torch.Tensor:
+    def __getattr__(self, name: str) -> torch.Tensor | None:
         self.names.add(name)
+        if self._given is not None and getattr(self._given, name) is None:
+            return None
         return torch.ones(2, dtype=torch.float64)
 
 

@@ -33,31 +33,8 @@ SHOWN = ("error", "x", "x_hat")
 TABS = ("cell", "channels", "integer", "method", "compare")
 #: Pairs that are compared at most.
 MOST_PAIRS = 8
-#: The chain without a method, and the chains that the page offers; a link may bring any other.
+#: The chain without a method.
 NEAREST = "nearest"
-OFFERED_METHODS = (
-    NEAREST,
-    "gptq",
-    "gptq(order=activation)",
-    "gptq(groups=dynamic,order=activation)",
-    "adaround",
-    "signround",
-    "awq",
-    "awq_clip",
-    "awq+awq_clip",
-    "smoothquant",
-    "equalization",
-    "rotation",
-    "rotation+gptq",
-    "low_rank",
-    "llm_int8",
-    "double_quantization",
-    "four_over_six",
-    "higgs",
-    "rotation(signs=true)+higgs",
-    "kmeans",
-    "bias_correction",
-)
 #: Fields of the state that describe the layer in integers, by their names in a link.
 _OF_INTEGERS = MappingProxyType({"g": "engine", "f": "output_format", "r": "activation"})
 #: Parts of a link that mean nothing in another layer: places, and the ends of colours.

@@ -19,7 +19,7 @@ from quantviz.layers.captures import Captured, Layers
 _NAMED = 8
 
 
-class _Rows(Protocol):
+class Rows(Protocol):
     """Some inputs of a layer, of which a few are read."""
 
     count: int
@@ -82,6 +82,19 @@ class _Patches:
         return patches.flatten(1)
 
 
+def rows_of(layer: nn.Module, given: torch.Tensor) -> Rows:
+    """Return the inputs of one call of a layer as tokens."""
+    return _Patches(given, layer) if isinstance(layer, nn.Conv2d) else _Tokens(given)
+
+
+def shaped_as_output(layer: nn.Module, values: torch.Tensor, output: torch.Tensor) -> torch.Tensor:
+    """Return the outputs of all tokens of a call, (tokens, outputs), in the form and dtype of the layer's."""
+    if isinstance(layer, nn.Conv2d):
+        places = output.shape[-2] * output.shape[-1]
+        values = torch.stack(torch.split(values, places)).mT
+    return values.reshape_as(output).to(output)
+
+
 class _Reservoir:
     """A uniform sample of all tokens that come by, of at most `most`: those with the smallest keys.
 
@@ -97,7 +110,7 @@ class _Reservoir:
         self._places = torch.empty(0, dtype=torch.int64)
         self._rows: torch.Tensor | None = None
 
-    def add(self, rows: _Rows) -> None:
+    def add(self, rows: Rows) -> None:
         """Take in some tokens."""
         keys = torch.cat([self._keys, torch.rand(rows.count, generator=self._generator, dtype=torch.float64)])
         kept = keys.argsort(stable=True)[: self._most].sort().values
@@ -130,10 +143,7 @@ class _Watched:
         """Take in the inputs of one call."""
         if not bool(torch.isfinite(given).all()):
             raise QuantVizError("collect.nonfinite", name=self.name)
-        rows: _Rows = _Tokens(given)
-        if isinstance(self.module, nn.Conv2d):
-            rows = _Patches(given, self.module)
-        self.reservoir.add(rows)
+        self.reservoir.add(rows_of(self.module, given))
 
     def captured(self) -> Captured:
         """Return the layer with the inputs that were kept."""
@@ -193,11 +203,16 @@ def collect(
     if not order:
         raise QuantVizError("collect.nothing_ran", count=len(watched))
     idle = [each.name for each in watched if each.name not in order]
-    notes = [*_note("collect_grouped", left_aside), *_note("collect_idle", idle)]
+    notes = [*note_on_layers("collect_grouped", left_aside), *note_on_layers("collect_idle", idle)]
     return Layers(tuple(each.captured() for each in order.values()), tuple(notes))
 
 
-def _kind_of(module: nn.Module) -> str | None:
+def modules_by_name(model: nn.Module) -> dict[str, nn.Module]:
+    """Return the modules of a model; one that is a layer itself has no name in it, and gets its class's."""
+    return {name or type(module).__name__: module for name, module in model.named_modules()}
+
+
+def kind_of(module: nn.Module) -> str | None:
     """Return the kind of a layer, of `KINDS`; None of any other module."""
     weight = getattr(module, "weight", None)
     if not isinstance(weight, torch.Tensor) or not weight.is_floating_point() or weight.is_meta:
@@ -215,13 +230,11 @@ def _watched(
 ) -> tuple[list[_Watched], list[str]]:
     """Return the layers to collect, and the names of those left aside: convolutions with groups.
 
-    A model that is a layer itself has no name in it: it gets that of its class.
-
     Raises:
         QuantVizError: A name is that of no layer, or there are no layers.
     """
-    modules = {name or type(module).__name__: module for name, module in model.named_modules()}
-    kinds = {name: kind for name, module in modules.items() if (kind := _kind_of(module))}
+    modules = modules_by_name(model)
+    kinds = {name: kind for name, module in modules.items() if (kind := kind_of(module))}
     if not kinds:
         raise QuantVizError("collect.no_layers")
     if names is not None and not names:
@@ -267,15 +280,16 @@ def iterated(batches: Any) -> Iterator[Any]:
         raise QuantVizError("collect.one_batch", got=type(batches).__name__) from None
 
 
-def run_batch(model: Callable[..., Any], batch: Any, number: int) -> None:
-    """Call the model with a batch; its own failure becomes a sentence, with its traceback as the cause."""
+def run_batch(model: Callable[..., Any], batch: Any, number: int) -> Any:
+    """Return the model's output of a batch; its own failure becomes a sentence, with its traceback as the
+    cause.
+    """
     try:
         if isinstance(batch, Mapping):
-            model(**batch)
-        elif isinstance(batch, tuple | list):
-            model(*batch)
-        else:
-            model(batch)
+            return model(**batch)
+        if isinstance(batch, tuple | list):
+            return model(*batch)
+        return model(batch)
     except QuantVizError:
         raise
     except Exception as error:
@@ -297,7 +311,7 @@ def _padding_of(layer: nn.Conv2d) -> list[int]:
     return sides
 
 
-def _note(key: str, names: list[str]) -> list[Note]:
+def note_on_layers(key: str, names: list[str]) -> list[Note]:
     """Return the note on some layers, if there are any."""
     if not names:
         return []

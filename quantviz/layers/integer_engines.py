@@ -15,6 +15,8 @@ from quantviz.quantization.requantizing import REQUANTIZATIONS, Requantization
 
 #: The activations that a layer's clamp can hold.
 ACTIVATIONS = ("none", "relu", "relu6")
+#: The formats of inputs and weights whose products AVX2 adds in pairs.
+PAIRED = ("uint8", "int8")
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,13 @@ _ALL = (
         "onnxruntime",
         REQUANTIZATIONS["float32"],
         "onnxruntime 1.31.1: core/mlas/lib/quantize.cpp, contrib_ops/cpu/quantization/quant_gemm.cc",
+        limits_before="both",
+    ),
+    IntegerEngine(
+        "onnxruntime_avx2",
+        REQUANTIZATIONS["float32"],
+        "onnxruntime 1.31.1 on a processor without VNNI: core/mlas/lib/amd64/QgemmU8S8KernelAvx2.asm",
+        pairs="saturated",
         limits_before="both",
     ),
     IntegerEngine(

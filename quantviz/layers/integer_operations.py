@@ -25,6 +25,7 @@ from quantviz.streaming.threads import runs_between
 
 #: Outputs whose pairs of products are computed at a time.
 _AT_ONCE = 16
+_INT16 = (-(2**15), 2**15 - 1)
 
 
 def layer_operations(
@@ -67,14 +68,25 @@ def accumulated_in_pairs(q_x: torch.Tensor, q_w: torch.Tensor) -> torch.Tensor:
     >>> accumulated_in_pairs(torch.tensor([[255, 255, 1]]), torch.tensor([[127, 127, 1]])).tolist()
     [[32768]]
     """
-    x = torch.nn.functional.pad(q_x.to(torch.int64), (0, q_x.shape[1] % 2))
-    w = torch.nn.functional.pad(q_w.to(torch.int64), (0, q_w.shape[1] % 2))
-    sums = []
-    for start, stop in runs_between(len(w), _AT_ONCE):
-        outputs = w[start:stop]
-        pairs = x[:, None, ::2] * outputs[:, ::2] + x[:, None, 1::2] * outputs[:, 1::2]
-        sums.append(pairs.clamp(-(2**15), 2**15 - 1).sum(-1))
-    return torch.cat(sums, 1)
+    return accumulated(q_x, q_w) + lost_in_pairs(q_x, q_w)
+
+
+def lost_in_pairs(q_x: torch.Tensor, q_w: torch.Tensor) -> torch.Tensor:
+    """Return how far pairs that saturate change each sum of products, int64 (tokens, outputs).
+
+    >>> lost_in_pairs(torch.tensor([[255, 255, 1]]), torch.tensor([[127, 127, 1]])).tolist()
+    [[-32003]]
+    """
+    x, w = (torch.nn.functional.pad(each.to(torch.int32), (0, each.shape[1] % 2)) for each in (q_x, q_w))
+    # Most pairs fit, whatever the token and the output.
+    reach = x.abs().amax(0) * w.abs().amax(0)
+    pairs = torch.nonzero(reach[::2] + reach[1::2] > _INT16[1]).flatten()
+    lost = torch.zeros(len(x), len(w), dtype=torch.int64)
+    for start, stop in runs_between(len(w) if len(pairs) else 0, _AT_ONCE):
+        outputs = w[start:stop, 2 * pairs], w[start:stop, 2 * pairs + 1]
+        found = x[:, None, 2 * pairs] * outputs[0] + x[:, None, 2 * pairs + 1] * outputs[1]
+        lost[:, start:stop] = (found.clamp(*_INT16) - found).sum(-1)
+    return lost
 
 
 def _accumulation(engine: IntegerEngine) -> Operations:

@@ -13,12 +13,13 @@ import torch
 from quantviz.door import check_fields, checked_fields, public, public_class
 from quantviz.errors import Note, QuantVizError
 from quantviz.layers.integer_codes import Codes
-from quantviz.layers.integer_engines import ACTIVATIONS, INTEGER_ENGINES, IntegerEngine
+from quantviz.layers.integer_engines import ACTIVATIONS, INTEGER_ENGINES, PAIRED, IntegerEngine
 from quantviz.layers.integer_explanation import IntegerExplanation, steps_of_cell
-from quantviz.layers.integer_operations import accumulated, accumulated_in_pairs, layer_operations
+from quantviz.layers.integer_operations import accumulated, layer_operations, lost_in_pairs
 from quantviz.pickling import Picklable
 from quantviz.quantization.integer_operators import single_params
 from quantviz.quantization.operations import NamedTensors, Operations, run_operations
+from quantviz.quantization.requantizing import check_multiplier
 from quantviz.quantization.result import QParams, QuantResult
 from quantviz.schemes.formats import find_format
 from quantviz.schemes.granularity import Shape
@@ -112,25 +113,33 @@ class IntegerResult(Picklable):
         """Return the same sums without any limit of 16 or 32 bits, int64 (tokens, outputs)."""
         return _exact(values_of(self, slice(None), slice(None)))
 
-    @cached_property
+    @property
     def saturated_pairs(self) -> torch.Tensor:
         """Return how far 16-bit pairs of products saturate: the change of each sum, int64 (tokens, outputs).
 
         It is 0 where the engine's pairs are exact. Codes of 7 bits (`reduce_range`) never saturate.
         """
-        if self._engine.pairs == "exact":
-            return torch.zeros_like(self.exact_products)
-        q_x, q_w = self.inputs.codes, self.weights.codes
-        return accumulated_in_pairs(q_x, q_w) - accumulated(q_x, q_w)
+        saturates = self._engine.pairs == "saturated"
+        return self._lost_in_pairs if saturates else torch.zeros_like(self._lost_in_pairs)
+
+    @cached_property
+    def _lost_in_pairs(self) -> torch.Tensor:
+        """Return the change of each sum on a processor without VNNI, for any engine: 0 for other formats."""
+        if (self.inputs.number_format, self.weights.number_format) != PAIRED:
+            return torch.zeros(self.shape[0], self.shape[2], dtype=torch.int64)
+        return lost_in_pairs(self.inputs.codes, self.weights.codes)
 
     @property
     def notes(self) -> tuple[Note, ...]:
-        """Return the remarks for the user: on sums that are not exact, and on biases beyond int32."""
+        """Return the remarks for the user: on sums that are not exact, here or on a processor without VNNI,
+        and on biases beyond int32.
+        """
         notes = []
         count = self.q.numel()
-        pairs = int((self.saturated_pairs != 0).sum())
+        pairs = int((self._lost_in_pairs != 0).sum())
         if pairs:
-            notes.append(Note.of("integer_pairs", count=pairs, of=count))
+            key = "integer_pairs" if self._engine.pairs == "saturated" else "integer_pairs_elsewhere"
+            notes.append(Note.of(key, count=pairs, of=count))
         sums = self.exact_products
         if self.bias is not None and self.bias.dtype == torch.int32:
             sums = sums + self.bias
@@ -319,7 +328,7 @@ def _check_layer(result: IntegerResult) -> None:
     if result.bias is not None:
         _of_each_output(result.bias, weights, inputs)
     pairs = (inputs.number_format, weights.number_format)
-    if INTEGER_ENGINES[result.engine].pairs == "saturated" and pairs != ("uint8", "int8"):
+    if INTEGER_ENGINES[result.engine].pairs == "saturated" and pairs != PAIRED:
         raise QuantVizError("integer.pairs", inputs=pairs[0], weights=pairs[1])
     scale, zero = single_params(result.outputs)
     if not fmt.code_min <= int(zero) <= fmt.code_max:
@@ -332,6 +341,7 @@ def _check_layer(result: IntegerResult) -> None:
         in_float32 = torch.tensor(multiplier, dtype=torch.float32).item()
         if not 0 < in_float32 < math.inf:
             raise QuantVizError("multiplier_not_positive", got=multiplier)
+        check_multiplier(INTEGER_ENGINES[result.engine].requantization, multiplier)
 
 
 def _of_tokens(values: torch.Tensor, tokens: slice) -> torch.Tensor:

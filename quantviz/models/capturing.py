@@ -106,7 +106,7 @@ class _Watched:
         """Return the hook of a module of that name, "" for the model."""
 
         def hook(module: nn.Module, _: object, output: Any) -> None:
-            for key, tensor in _tensors(output):
+            for key, tensor in tensors_in(output):
                 if not isinstance(tensor, torch.Tensor):
                     if self._names is None:
                         self._writer.leave_aside(_name_of(name, key))
@@ -153,7 +153,7 @@ def _changes(tensor: torch.Tensor) -> int:
         return 0
 
 
-def _tensors(output: Any, key: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+def tensors_in(output: Any, key: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
     """Yield the tensors of an output, each with its keys and numbers in what holds it; and what may hold
     some and is not known.
     """
@@ -163,10 +163,10 @@ def _tensors(output: Any, key: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str
         yield key, output
     elif isinstance(output, Mapping):
         for name, each in output.items():
-            yield from _tensors(each, (*key, str(name)))
+            yield from tensors_in(each, (*key, str(name)))
     elif isinstance(output, tuple | list):
         for number, each in enumerate(output):
-            yield from _tensors(each, (*key, str(number)))
+            yield from tensors_in(each, (*key, str(number)))
     elif output is not None and not isinstance(output, str | bytes | bool | int | float):
         yield key, output
 

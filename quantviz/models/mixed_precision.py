@@ -9,7 +9,7 @@ from quantviz.checkpoints.allocation.allocating import allocate
 from quantviz.models.layer_effects import LayerEffect
 from quantviz.models.model_schemes import LayerSchemes, ModelSchemes, scheme_of_bits
 from quantviz.models.quantizing import rounded_layer
-from quantviz.models.running import run
+from quantviz.models.running import run_built_in
 from quantviz.schemes.scheme import Scheme
 
 #: Bits that a layer may get.
@@ -63,6 +63,6 @@ def mixes(model: str, schemes: LayerSchemes, effects: Sequence[LayerEffect]) -> 
     for each, choice in chosen.items():
         by_name = {name: int(choice[name]) for name in names}
         own = tuple((name, LayerSchemes(scheme_of_bits(by_name[name], granularity))) for name in names)
-        found_mix = run(model, ModelSchemes(own=own))
+        found_mix = run_built_in(model, ModelSchemes(own=own))
         mixed[each] = Mix(by_name, found_mix.bits, found_mix.kl)
     return mixed

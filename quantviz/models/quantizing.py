@@ -76,9 +76,13 @@ class Quantized:
     @property
     def bits(self) -> float:
         """Return the mean bits of a weight of the linear layers, with scales."""
-        counts = [each.weight.numel() for each in self.layers.values()]
-        sums = [each.bits * count for each, count in zip(self.layers.values(), counts, strict=True)]
-        return sum(sums) / sum(counts)
+        return mean_bits(self.layers.values())
+
+
+def mean_bits(layers: Iterable[Rounded]) -> float:
+    """Return the mean bits of a weight of some layers, with scales."""
+    counts = [(each.weight.numel(), each.bits) for each in layers]
+    return sum(bits * count for count, bits in counts) / sum(count for count, _ in counts)
 
 
 @lru_cache(maxsize=2)
@@ -190,7 +194,7 @@ def _by_methods(model: str, names: tuple[str, ...], schemes: LayerSchemes) -> tu
         works.append(ChainWork(chain, sides, (weights, inputs), used, static=True, seed=0, traced=False))
     done = zip(names, works, done_together(works), strict=True)
     return tuple(
-        _rounded_by(model, work, name, schemes, (rounded, applied))
+        rounded_by(work, name, tensors.get(f"{name}.bias"), schemes, (rounded, applied), model=model)
         for name, work, (rounded, _, applied) in done
     )
 
@@ -198,13 +202,22 @@ def _by_methods(model: str, names: tuple[str, ...], schemes: LayerSchemes) -> tu
 _kept_together = lru_cache(maxsize=_MOST_TOGETHER)(_by_methods)
 
 
-def _rounded_by(
-    model: str, work: ChainWork, name: str, schemes: LayerSchemes, done: tuple[Operand, Applied]
+def rounded_by(
+    work: ChainWork,
+    name: str,
+    bias: torch.Tensor | None,
+    schemes: LayerSchemes,
+    done: tuple[Operand, Applied],
+    *,
+    model: str | None = None,
 ) -> Rounded:
-    """Return a linear layer that a chain is done with: its weight, and the chain's other effects."""
+    """Return a linear layer that a chain is done with: its weight, and the chain's other effects.
+
+    The layers of a built-in model, which is named, share what rounds their common inputs.
+    """
     rounded, applied = done
     inputs = schemes.inputs
-    bias = network_of(model).tensors.get(f"{name}.bias")
+    built_in = None if model is None else (model, name)
     if applied.bias_change is not None:
         bias = applied.bias_change.to(torch.float32) + (0 if bias is None else bias)
     # A method may round to a codebook of its own.
@@ -214,17 +227,21 @@ def _rounded_by(
         schemes,
         rounded.quantized(slice(None)),
         bias,
-        _input_rounder(model, name, work, inputs) if isinstance(inputs, Scheme) else None,
+        _input_rounder(work, inputs, built_in) if isinstance(inputs, Scheme) else None,
         torch.inf if rounded.sqnr_db is None else rounded.sqnr_db,
         bits + applied.extra_bits,
     )
 
 
-def _input_rounder(model: str, name: str, work: ChainWork, inputs: Scheme) -> Rounder:
-    """Return the rounding of a layer's inputs in the basis of a chain, taken back to their own."""
+def _input_rounder(work: ChainWork, inputs: Scheme, built_in: tuple[str, str] | None) -> Rounder:
+    """Return the rounding of a layer's inputs in the basis of a chain, taken back to their own.
+
+    `built_in` are the names of a built-in model and of its layer.
+    """
     loud = _without_loud(work.chain, work.task)
     rotations = tuple(each for each in work.chain.bases if isinstance(each, Rotation))
-    if loud is None and len(rotations) == len(work.bases):
+    if built_in is not None and loud is None and len(rotations) == len(work.bases):
+        model, name = built_in
         return _shared_rounder(model, inputs_name(name), inputs, rotations)
     # The work itself is not kept: it holds the layer's inputs.
     return _in_bases(tuple(work.bases), loud or rounder(inputs, work.task.x.to(torch.float32)))
@@ -279,11 +296,13 @@ def rounder(scheme: Scheme, seen: torch.Tensor) -> Rounder:
     Raises:
         QuantVizError: Groups of tokens share a scale: a model rounds each token before the next one is known.
 
-    >>> nearest = rounder(Scheme("int8"), torch.tensor([[1.0, -127.0]]))
+    >>> nearest = rounder(Scheme("int8"), torch.tensor([[1.0, -127.0], [2.0, 3.0]]))
     >>> nearest(torch.tensor([[0.8, 3.1]])).tolist()
     [[1.0, 3.0]]
     """
     shape = (len(seen), seen.shape[1])
+    for problem in scheme.problems(shape):
+        raise problem
     if not token_groups(scheme, shape):
         return _of_own_scales(scheme, seen)
     if not isinstance(scheme.granularity, PerTensor | PerChannel):

@@ -21,8 +21,8 @@ _AT_ONCE = 2**20
 _METRICS = ("sqnr_db", "cosine", "max_abs_error")
 
 #: The outcomes for a tensor: compared; with NaN or Inf in one run and not in the other; of another shape; not
-#: in the run; not in the reference; not read.
-STATUSES = ("compared", "not_finite", "shape", "missing", "extra", "not_read")
+#: in the run; computed by the run together with an operation after it; not in the reference; not read.
+STATUSES = ("compared", "not_finite", "shape", "missing", "fused", "extra", "not_read")
 
 
 @dataclass(frozen=True)
@@ -52,6 +52,13 @@ class TensorDifference(Picklable):
     not_finite: int = 0
     #: The error of a tensor that was not read.
     problem: QuantVizError | None = None
+    #: The run's tensor that stands for it, under the name of an operation before it; "" if it has its own.
+    beside: str = ""
+
+    @property
+    def name_in_run(self) -> str:
+        """Return the name of the run's tensor."""
+        return self.beside or self.name
 
     @property
     def is_compared(self) -> bool:
@@ -77,23 +84,31 @@ class _Sums:
 
 
 def difference(
-    reference: Catalog, other: Catalog, name: str, *, labels: tuple[str, str], logits: bool
+    reference: Catalog,
+    other: Catalog,
+    name: str,
+    *,
+    labels: tuple[str, str],
+    logits: bool,
+    beside: str = "",
 ) -> TensorDifference:
     """Return the difference of a tensor of the same shape in two files.
 
     Args:
         reference: The file of the reference.
         other: The file of the run.
-        name: The tensor's name in both.
+        name: The tensor's name in the reference.
         labels: Its operation, and the label of the run.
         logits: Whether its last axis is that of logits.
+        beside: The tensor's name in the run, if it has another.
     """
     op, run = labels
     shape = tuple(reference.info(name).shape)
     try:
-        sums = _summed(reference, other, name, shape, logits)
+        sums = _summed(((reference, name), (other, beside or name)), shape, logits)
     except QuantVizError as problem:
-        return TensorDifference(name, op, run, "not_read", shape, shape, problem=problem.again())
+        problem = problem.again()
+        return TensorDifference(name, op, run, "not_read", shape, shape, problem=problem, beside=beside)
     if sums.not_finite:
         return TensorDifference(
             name,
@@ -104,6 +119,7 @@ def difference(
             shape,
             left_out=sums.left_out,
             not_finite=sums.not_finite,
+            beside=beside,
         )
     metrics = metrics_of(sums.moments, math.nan, _METRICS)
     kl, same, rows = sums.rows
@@ -122,10 +138,12 @@ def difference(
         kl / rows / math.log(2) if rows else math.nan,
         same / rows if rows else math.nan,
         left_out=sums.left_out,
+        beside=beside,
     )
 
 
-def _summed(reference: Catalog, other: Catalog, name: str, shape: Shape, logits: bool) -> _Sums:
+def _summed(tensors: tuple[tuple[Catalog, str], ...], shape: Shape, logits: bool) -> _Sums:
+    """Return the sums of the reference's tensor and the run's, each a file and a name in it."""
     most = max(_AT_ONCE, shape[-1] if shape else 1)
     logits = logits and len(shape) > 0 and shape[-1] > 1
     moments: Moments | None = None
@@ -136,9 +154,9 @@ def _summed(reference: Catalog, other: Catalog, name: str, shape: Shape, logits:
     same = 0
     rows = 0
     for window in pieces(tuple(slice(0, length, 1) for length in shape), most):
-        x, y = (each.read(name, window).tensor.double() for each in (reference, other))
+        x, y = (each.read(name, window).tensor.double() for each, name in tensors)
         if logits:
-            more, tops, count = _divergence(x, y)
+            more, tops, count = divergence_of_rows(x, y)
             kl += more
             same += tops
             rows += count
@@ -183,11 +201,11 @@ def _moments(x: torch.Tensor, y: torch.Tensor, size: torch.Tensor, count: int) -
     )
 
 
-def _divergence(x: torch.Tensor, y: torch.Tensor) -> tuple[float, int, int]:
+def divergence_of_rows(x: torch.Tensor, y: torch.Tensor) -> tuple[float, int, int]:
     """Return the sum over rows of KL(softmax(x) ‖ softmax(y)) in nats, rows of the same largest logit, and
     the number of rows; rows with NaN are left out.
 
-    >>> _divergence(torch.tensor([[0.0, 0.0]]).double(), torch.tensor([[0.0, 0.0]]).double())
+    >>> divergence_of_rows(torch.tensor([[0.0, 0.0]]).double(), torch.tensor([[0.0, 0.0]]).double())
     (0.0, 1, 1)
     """
     p = torch.log_softmax(x, -1)

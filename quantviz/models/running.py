@@ -17,7 +17,7 @@ from quantviz.models.character_model import CHARACTER, SEED_TEXT, excerpts_of, n
 from quantviz.models.model_schemes import LayerSchemes, ModelSchemes, as_schemes, check_names
 from quantviz.models.network import PARTS, Network, logits
 from quantviz.models.quantizing import Quantized, Rounded, quantized_network
-from quantviz.models.texts import first_difference, written
+from quantviz.models.texts import choices, first_difference, written
 from quantviz.schemes.scheme import Scheme
 from quantviz.text import table
 
@@ -156,6 +156,12 @@ class RunResult:
         return divergence(self._original, self._scores)
 
     @property
+    def changed_choices(self) -> float:
+        """Return the share of next characters of the text of which another one is the likeliest."""
+        before, after = (each.log_probabilities.argmax(1) for each in (self._original, self._scores))
+        return (before != after).to(torch.float64).mean().item()
+
+    @property
     def bits(self) -> float:
         """Return the mean bits of a weight of the linear layers, with scales."""
         return self.quantized.bits
@@ -174,6 +180,13 @@ class RunResult:
     def original_written(self) -> str:
         """Return the text that the original writes."""
         return _original_text(self.model, self.seed_text, self.draw)
+
+    @property
+    def original_choices(self) -> str:
+        """Return the characters that the original would write in the places of `written`, after the same
+        text each.
+        """
+        return choices(network_of(self.model), self.seed_text, self.written, self.draw)
 
     @property
     def first_difference(self) -> int | None:
@@ -256,7 +269,7 @@ def layer_numbers(model: str, rounded: Rounded, inputs: torch.Tensor) -> LayerNu
 
 
 @public
-def run(
+def run_built_in(
     model: str = CHARACTER,
     schemes: ModelSchemes | LayerSchemes | Scheme | str | None = None,
     text: str | None = None,
@@ -265,6 +278,8 @@ def run(
     draw: int = 0,
 ) -> RunResult:
     """Return a built-in model under schemes, beside itself without: its loss, its text and its layers.
+
+    A torch model of your own is run by `run(model, batches, loss, schemes)`: see `run_module`.
 
     Args:
         model: "character", trained on Python's standard library; "character_twin", the same with loud
@@ -281,7 +296,7 @@ def run(
     Raises:
         QuantVizError: There is no such model or layer, or a scheme does not fit.
 
-    >>> found = run("character", "int8_per_row")
+    >>> found = run_built_in("character", "int8_per_row")
     >>> found.kl < 0.01 < found.loss, len(found.written)
     (True, 160)
     """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import fnmatch
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any
@@ -22,6 +22,8 @@ from quantviz.text import DEFAULT_LANGUAGE, text
 LOGITS = ("logits", "lm_head")
 #: By so many dB the SQNR falls below that of the tensors before it, where the error jumps.
 JUMP_DB = 10.0
+#: Parts of the names of operations, in small letters, that engines compute together with the one before.
+_FOLDED = ("batchnorm", "elu", "clip", "tanh", "sigmoid", "swish", "silu", "mish", "add")
 #: Names that a sentence lists.
 _NAMED = 3
 #: Columns of the records.
@@ -211,11 +213,13 @@ class RunComparison(Picklable):
                     kl=f"{each.kl:.4g}".replace("e-0", "e-").replace("-", "−"),
                     same=f"{100 * each.same_top:.4g} %",
                 )
+        fused = [f"{each.name} ↔ {each.beside}" for each in self.of(label) if each.beside]
+        if fused:
+            yield say("runs.fused", run=label, count=len(fused), names=_some(fused))
         for status in STATUSES[1:]:
             own = [each.name for each in self.of(label) if each.status == status]
             if own:
-                some = ", ".join([*own[:_NAMED], *(["…"] if len(own) > _NAMED else [])])
-                yield say(f"runs.statuses.{status}", run=label, count=len(own), names=some)
+                yield say(f"runs.statuses.{status}", run=label, count=len(own), names=_some(own))
         left_out = [each for each in self.compared(label) if each.left_out]
         if left_out:
             count = sum(each.left_out for each in left_out)
@@ -231,6 +235,10 @@ def compare_runs(
     report: Callable[[int, int], None] | None = None,
 ) -> RunComparison:
     """Compare runs of a model with a reference run: each tensor with the one of its name and shape.
+
+    A run that fuses operations, such as a convolution, its norm and its activation, has one tensor under the
+    name of the first. If the activations, norms and sums that follow are missing in it, its tensor is
+    compared with the one of these operations that it is nearest to.
 
     Values are read a part at a time. Values that are NaN or Inf alike in both are left out and counted; a
     tensor with one in only one of the two has no numbers.
@@ -292,23 +300,71 @@ class _Pair:
     def differences(self) -> Iterator[TensorDifference]:
         """Yield the difference of each tensor of the reference, then the tensors of the run alone."""
         others = {each.name: each for each in self.of_other}
-        for each in self.of_reference:
-            yield self._difference(each, others.pop(each.name, None))
+        own = list(self.of_reference)
+        at = 0
+        while at < len(own):
+            other = others.pop(own[at].name, None)
+            end = self._end_of_fused(own, at, others)
+            yield from self._fused(own[at:end], other)
+            at = end
         for each in others.values():
             yield TensorDifference(each.name, each.op, self.label, "extra", (), each.shape)
+
+    def _end_of_fused(self, own: Sequence[RunTensor], at: int, others: Mapping[str, RunTensor]) -> int:
+        """Return the place after the operations that a run may compute together with the one at a place."""
+        end = at + 1
+        while (
+            self.of_reference.is_ordered
+            and end < len(own)
+            and own[end].name not in others
+            and own[end].shape == own[at].shape
+            and any(part in own[end].op.lower() for part in _FOLDED)
+        ):
+            end += 1
+        return end
+
+    def _fused(self, own: Sequence[RunTensor], other: RunTensor | None) -> Iterator[TensorDifference]:
+        """Yield the differences of a tensor and of those after it that the run does not have.
+
+        The run's tensor under the name of the first stands for the one that it is nearest to: of a run whose
+        other tensors were not written, that is the first.
+        """
+        found = [self._difference(own[0], other)]
+        nearest = 0
+        if found[0].is_compared:
+            found += [self._difference(each, other) for each in own[1:]]
+            known = [-math.inf if math.isnan(each.sqnr_db) else each.sqnr_db for each in found]
+            nearest = known.index(max(known))
+        for each in own[:nearest]:
+            yield TensorDifference(each.name, each.op, self.label, "fused", each.shape, ())
+        yield found[nearest]
+        for each in own[nearest + 1 :]:
+            yield self._difference(each, None)
 
     def _difference(self, own: RunTensor, other: RunTensor | None) -> TensorDifference:
         if other is None:
             return TensorDifference(own.name, own.op, self.label, "missing", own.shape, ())
         if own.shape != other.shape:
             return TensorDifference(own.name, own.op, self.label, "shape", own.shape, other.shape)
+        problem = own.problem or other.problem
+        if problem is not None:
+            shapes = own.shape, other.shape
+            return TensorDifference(
+                own.name, own.op, self.label, "not_read", *shapes, problem=problem.again()
+            )
         return difference(
             self.reference,
             self.other,
             own.name,
             labels=(own.op, self.label),
             logits=any(fnmatch.fnmatchcase(own.name, f"*{end}") for end in self.logits),
+            beside="" if own.name == other.name else other.name,
         )
+
+
+def _some(names: Sequence[str]) -> str:
+    """Return the first names as a sentence lists them."""
+    return ", ".join([*names[:_NAMED], *(["…"] if len(names) > _NAMED else [])])
 
 
 def _labels(paths: Sequence[str]) -> tuple[str, ...]:
@@ -334,6 +390,8 @@ def _reason(each: TensorDifference, language: str) -> str:
     """Return why a tensor has no numbers; "" if it has."""
     if each.problem is not None:
         return each.problem.message(language)
+    if each.beside:
+        return text("runs.reasons.beside", known_language(language), name=each.beside)
     if each.is_compared:
         return ""
     shapes = {"shape": each.shape, "run_shape": each.run_shape, "count": each.not_finite}

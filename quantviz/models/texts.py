@@ -94,6 +94,17 @@ def written(
     return as_text(line[before:])
 
 
+def choices(network: Network, seed_text: str, text: str, draw: int = 0) -> str:
+    """Return the characters that a network would write in the places of a text, each after all of the text
+    before it and with the random numbers of `written`.
+    """
+    line = as_tokens(seed_text + text)
+    chances = _chances(len(text), network.sizes.characters, draw)
+    with torch.inference_mode():
+        scores = logits(network, line[None, :-1])[0, -len(text) :]
+    return as_text((scores / TEMPERATURE + chances).argmax(-1))
+
+
 def _checked(
     network: Network, cache: Cache, line: torch.Tensor, guess: torch.Tensor, chances: torch.Tensor
 ) -> torch.Tensor:

@@ -16,6 +16,7 @@ from quantviz.quantization.requantizing import (
     REQUANTIZATIONS as REQUANTIZATIONS,
 )
 from quantviz.quantization.requantizing import (
+    check_multiplier,
     multiply_operations,
     round_operations,
 )
@@ -70,6 +71,7 @@ def requantize(
         raise QuantVizError("requantization_unknown", got=arithmetic, known=", ".join(REQUANTIZATIONS))
     as_codes([zero_point], fmt)
     way = REQUANTIZATIONS[arithmetic]
+    check_multiplier(way, multiplier)
     values = {"acc": sums.to(torch.int32), "m": torch.tensor(multiplier, dtype=torch.float64)}
     rounded = run_operations((*multiply_operations(way), *round_operations(way)), values)["y"]
     return (rounded + zero_point).clamp(fmt.code_min, fmt.code_max).to(torch_dtype(fmt.code_dtype))

@@ -13,6 +13,7 @@ from typing import Literal
 
 import torch
 
+from quantviz.errors import QuantVizError
 from quantviz.quantization.operations import NamedTensors, Operation, Operations, silent
 
 Multiplier = Literal["float32", "float64", "fixed_point"]
@@ -74,6 +75,19 @@ def factor_and_exponent(m: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     exponent = parts.exponent.to(torch.int64) + full.to(torch.int64)
     tiny = exponent < -FACTOR_BITS
     return torch.where(tiny, 0, factor), torch.where(tiny, 0, exponent)
+
+
+def check_multiplier(way: Requantization, m: float) -> None:
+    """Raise an error if engines that compute in this way differ on a multiplier.
+
+    LiteRT's reference kernel and CMSIS-NN shift an int32 to the left; ruy's vectors define every shift.
+
+    Raises:
+        QuantVizError: The shift has 32 bits or more, which C leaves open.
+    """
+    shift = int(factor_and_exponent(torch.tensor(m, dtype=torch.float64))[1])
+    if way.multiplier == "fixed_point" and way.ties == "up_then_away" and shift > FACTOR_BITS:
+        raise QuantVizError("multiplier_too_large", got=m, bits=shift)
 
 
 def rounded_away(y: torch.Tensor) -> torch.Tensor:

@@ -43,9 +43,7 @@ class Convention(Arithmetic):
         """
         for name in sorted(changes, key=lambda name: name.startswith("scale.")):
             if name not in FIELDS:
-                alike = [each for each in sorted(FIELDS) if each.startswith("scale.")]
-                known = alike if name.startswith("scale.") else FIELDS
-                raise QuantVizError("convention_unknown_field", field=name, known=", ".join(known))
+                raise QuantVizError("convention_unknown_field", field=name, known=", ".join(FIELDS))
         nested = {
             name.removeprefix("scale."): changes.pop(name)
             for name in tuple(changes)

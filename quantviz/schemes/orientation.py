@@ -15,8 +15,11 @@ from quantviz.errors import QuantVizError
 from quantviz.schemes.choices import ToldBy
 from quantviz.schemes.granularity import Shape, flat_index
 
-#: Axes that a tensor may have.
-_MOST_AXES = 4
+#: Axes of a convolution's weight: output channels, input channels, and two or three of the kernel.
+CONVOLUTIONS = (4, 5)
+#: Axes that a weight may have.
+MOST_WEIGHT_AXES = max(CONVOLUTIONS)
+_AXES = tuple(map(str, range(MOST_WEIGHT_AXES)))
 
 
 @dataclass(frozen=True)
@@ -91,7 +94,7 @@ class Orientation:
     def parse(cls, form: str) -> Orientation | None:
         """Return the orientation in a text of axes with points between; none for any other text."""
         parts = form.split(".")
-        if not 0 < len(parts) <= 3 or not all(part in ("0", "1", "2", "3") for part in parts):
+        if not 0 < len(parts) <= 3 or not all(part in _AXES for part in parts):
             return None
         return cls(tuple(map(int, parts)), "user")
 
@@ -118,7 +121,7 @@ def named_outputs(named: Named) -> Mapping[str, Orientation]:
     orientations = {}
     for pattern, axes in given.items():
         each = axes if isinstance(axes, tuple) else (axes,)
-        if not each or not all(type(axis) is int and 0 <= axis < _MOST_AXES for axis in each):
+        if not each or not all(type(axis) is int and 0 <= axis < MOST_WEIGHT_AXES for axis in each):
             raise QuantVizError("checkpoint.outputs_axis", got=axes, pattern=pattern)
         orientations[pattern] = Orientation(each, "user")
     return orientations

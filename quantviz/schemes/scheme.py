@@ -14,7 +14,7 @@ from quantviz.schemes import text_form
 from quantviz.schemes.arithmetic import BY_WIDTH, HALVES
 from quantviz.schemes.calibration import CALIBRATIONS, Calibration, External, Given, MinMax, Searched
 from quantviz.schemes.choices import Mode, Nonfinite, SchemeZeroDomain
-from quantviz.schemes.conventions import CONVENTIONS, Convention, find_convention
+from quantviz.schemes.conventions import CONVENTIONS, Convention
 from quantviz.schemes.formats import FORMATS, NumberFormat, find_format
 from quantviz.schemes.granularity import GRANULARITIES, BlockLayout, Granularity, PerChannel, PerTensor, Shape
 from quantviz.schemes.scale_search import SEARCHES, WEIGHTED, ScaleSearch
@@ -65,7 +65,7 @@ class Scheme:
     granularity: Granularity = PerTensor()
     #: The rule for the clipping range.
     calibration: Calibration = MinMax()
-    #: The arithmetic: an id of `CONVENTIONS`, or a `Convention`. Stored as a `Convention`.
+    #: The arithmetic: a `Convention`, its text form, or an engine's name. Stored as a `Convention`.
     convention: str | Convention = "course"
     #: The rule for NaN and Inf, one of `NONFINITE`.
     nonfinite: Nonfinite = "refuse"
@@ -75,7 +75,7 @@ class Scheme:
         if isinstance(self.format, str) and self.format not in FORMATS:
             object.__setattr__(self, "format", find_format(self.format).id)
         if isinstance(self.convention, str):
-            object.__setattr__(self, "convention", find_convention(self.convention, self.format))
+            object.__setattr__(self, "convention", Convention.parse(self.convention, self.format))
         for problem in self.problems():
             raise problem
 
@@ -133,7 +133,7 @@ class Scheme:
     def code_min(self) -> int:
         """Return the smallest code in use: the format's, or one above it under a narrow range.
 
-        >>> Scheme("int8", convention=find_convention("course").replace(narrow_range=True)).code_min
+        >>> Scheme("int8", convention=CONVENTIONS["course"].replace(narrow_range=True)).code_min
         -127
         """
         return self.range_code_min if self.arithmetic.narrow_clamp else self.number_format.code_min
@@ -143,7 +143,7 @@ class Scheme:
         """Return the largest code in use: the format's, or one below it under a narrow unsigned range whose
         zero point is the middle of the rest.
 
-        >>> Scheme("uint8", convention=find_convention("coreml")).code_max
+        >>> Scheme("uint8", convention=CONVENTIONS["coreml"]).code_max
         254
         """
         return self.range_code_max if self.arithmetic.narrow_clamp else self.number_format.code_max
@@ -439,7 +439,7 @@ class Scheme:
         >>> print(Scheme("int8", "asymmetric").adapted("torchao_float8", (4, 64)))
         float8_e4m3fn,symmetric,per_tensor,min_max,torchao_float8
         """
-        wanted = find_convention(convention) if isinstance(convention, str) else convention
+        wanted = Convention.parse(convention) if isinstance(convention, str) else convention
         return self._nearest(wanted.offer.formats or tuple(FORMATS), shape=shape, convention=wanted)
 
     def with_format(self, format_id: str) -> Scheme:
@@ -589,7 +589,7 @@ class Scheme:
             yield QuantVizError("granularity_wanted", got=self.granularity, allowed=allowed)
         if not isinstance(self.calibration, (*CALIBRATIONS.values(), External)):
             # By their ids: not every class has a name of its own in the package.
-            allowed = f"qv.CALIBRATIONS: {', '.join(CALIBRATIONS)}"
+            allowed = ", ".join(CALIBRATIONS)
             yield QuantVizError("calibration_wanted", got=self.calibration, allowed=allowed)
         if not isinstance(self.convention, Convention):
             yield QuantVizError("unknown_convention", got=self.convention, known="course")

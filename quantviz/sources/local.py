@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from quantviz.errors import QuantVizError
 from quantviz.schemes.granularity import Shape
+from quantviz.schemes.orientation import MOST_WEIGHT_AXES
 from quantviz.sources.base import AtHand, InFile, file_code
 from quantviz.text import visible
 
@@ -355,7 +356,7 @@ class LocalTensor(InFile):
                 not isinstance(file, str)
                 or not isinstance(name, str)
                 or (read_as and not _DTYPE.fullmatch(read_as))
-                or not 1 <= len(shape) <= 4
+                or not 1 <= len(shape) <= MOST_WEIGHT_AXES
                 or not whole
                 or math.prod(shape) >= 2**63
             ):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, ClassVar
 from quantviz.errors import QuantVizError
 from quantviz.schemes.axis_names import Axes
 from quantviz.schemes.granularity import Shape
-from quantviz.schemes.orientation import Orientation
+from quantviz.schemes.orientation import CONVOLUTIONS, Orientation
 from quantviz.sources.base import AtHand, Derived, Source
 from quantviz.sources.edited import with_cell
 
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from quantviz.tensors.lazy import Stored
 
-#: Axes of a convolution's weight: output channels, input channels, height and width of the kernel.
-_CONVOLUTION = 4
 #: The name of the outputs' field in a link.
 _OUTPUTS = "outputs_axis"
 
@@ -78,7 +76,7 @@ class AsMatrix(Derived):
     def axes(self) -> Axes:
         """Return rows and columns; of a convolution's weight the rows are its output channels."""
         of_outputs = not self.orientation.is_usual
-        return Axes(self.shape, convolution=of_outputs or len(self.source.shape) == _CONVOLUTION)
+        return Axes(self.shape, convolution=of_outputs or len(self.source.shape) in CONVOLUTIONS)
 
     def own_edit(self, cell: Shape, value: float | None) -> Source:
         """Return the matrix with another value in a cell: it is the source's that is set."""
@@ -156,8 +154,8 @@ class AsMatrix(Derived):
 
 def as_opened(source: Source, orientation: Orientation = Orientation()) -> Source:  # noqa: B008 (frozen)
     """Return a tensor from a file as it is shown first: as outputs × inputs where it lies otherwise, and a
-    weight of four axes as a matrix.
+    convolution's weight as a matrix.
     """
     if not orientation.is_usual and orientation.fits(source.shape):
         return AsMatrix(source, orientation.outputs)
-    return AsMatrix(source) if len(source.shape) == _CONVOLUTION else source
+    return AsMatrix(source) if len(source.shape) in CONVOLUTIONS else source

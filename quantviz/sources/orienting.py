@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from quantviz.errors import QuantVizError
 from quantviz.schemes.granularity import Shape
-from quantviz.schemes.orientation import Orientation
+from quantviz.schemes.orientation import MOST_WEIGHT_AXES, Orientation
 
 #: Models of transformers whose layers are Conv1D, by `model_type`. Source: transformers 5.24, `Conv1D(` in
 #: models/*/modeling_*.py; jais comes with code of its own.
@@ -54,7 +54,7 @@ class Orienting:
     def of(self, name: str) -> Orientation:
         """Return the orientation of a tensor that is listed."""
         shape = self._catalog.info(name).shape
-        found = self._found(name, shape) if 2 <= len(shape) <= 4 else None
+        found = self._found(name, shape) if 2 <= len(shape) <= MOST_WEIGHT_AXES else None
         if found is not None and found.fits(shape):
             return found
         return Orientation(by="convention" if _WEIGHT.search(name) or len(shape) < 2 else "guess")

@@ -34,7 +34,7 @@ class OwnScales(NamedTuple):
 
 
 class Stored(ABC):
-    """Values of a real tensor of 1 to 4 axes, read-only. Safe to read from several threads at once."""
+    """Values of a real tensor of 1 to 5 axes, read-only. Safe to read from several threads at once."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(shape={self.shape}, dtype={self.dtype})"

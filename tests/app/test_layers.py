@@ -17,6 +17,7 @@ from quantviz.lab.layer_state import read_link
 from quantviz.layers.built_in import BUILT_IN_LAYERS, BuiltInLayer
 from quantviz.layers.captures import Captured, write_capture
 from quantviz.layers.integers_of_layer import integers_of
+from quantviz.layers.methods.chain import offered_chains
 from quantviz.schemes.recipes import RECIPES
 from quantviz.sources import Normal
 from quantviz.sources.local import FOLDER
@@ -372,6 +373,7 @@ def test_a_method_in_the_link_opens_its_picture_and_says_what_it_brings():
     captions = " ".join(each.value for each in at.caption)
     assert "Rounds one column after the other" in captions
     assert "The method GPTQ chose the codes" in captions
+    assert len(at.selectbox(key="layers_method_choice").options) == len(offered_chains())
     at.button(key="layers_method_rank").click().run()
     ranked = healthy(at).dataframe[-1].value
     assert "GPTQ" in list(ranked["method"])

@@ -6,11 +6,12 @@ import streamlit as st
 import quantviz as qv
 from quantviz.figures.numbers import short_number
 from quantviz.lab.layer_state import read_link, write_link
+from quantviz.layers.methods.chain import fitting_chains, offered_chains
 from quantviz.models.model_schemes import LayerSchemes, scheme_of_bits
 from quantviz.models.salient_channels import salient_costs
 from quantviz.ui.checkpoints import model_room, model_state
 from quantviz.ui.checkpoints.model_layers import state_of_layer
-from quantviz.ui.checkpoints.model_state import METHODS, ModelState, model_address
+from quantviz.ui.checkpoints.model_state import ModelState, model_address
 from quantviz.ui.lessons.page import STATES
 from tests.helpers import session
 from tests.helpers.session import address, chart, healthy
@@ -22,10 +23,14 @@ def test_the_page_says_what_a_run_gives():
     at = session.opened(PAGE, f="model:character_twin", bits="3", part="attention", lang="en")
     run = qv.run("character_twin", LayerSchemes(scheme_of_bits(3)))
     said = " ".join(each.proto.body for each in at.get("html"))
-    assert f"at character {run.first_difference + 1}" in said
+    assert f"it would choose {short_number(1000 * run.changed_choices, 2)} differently" in said
+    changed = sum(a != b for a, b in zip(run.written, run.original_choices, strict=True))
+    assert said.count("<mark") == changed > 1
     assert short_number(run.loss) in said
     assert short_number(run.kl) in said
     assert "loud: channels 5, 43, 90, 111" in said
+    fitting = fitting_chains(scheme_of_bits(3), None)
+    assert len(at.selectbox(key="models_method").options) == len(fitting) < len(offered_chains())
     at.button(key="models_save").click().run()
     healthy(at)
     assert address(at)["method"] == "gptq"
@@ -72,8 +77,10 @@ def test_salient_channels_have_their_cost():
 
 
 def test_a_state_is_its_address():
-    state = ModelState(2, "g32", METHODS[-1], "int8_token", "int4", "rel_out", "mix", 3, 1)
-    assert len(model_address(state)) == 9
+    for form in offered_chains()[1:]:
+        state = ModelState(2, "g32", form, "int8_token", "int4", "rel_out", "mix", 3, 1)
+        assert len(model_address(state)) == 9
+        assert model_state.opening(model_address(state)) == (state, ())
     assert model_address(ModelState()) == {}
 
 

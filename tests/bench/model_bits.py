@@ -28,7 +28,7 @@ import torch
 from streamlit.proto.WidgetStates_pb2 import WidgetState
 
 from quantviz.models.model_schemes import LayerSchemes, scheme_of_bits
-from quantviz.models.running import run
+from quantviz.models.running import run_built_in as run
 from quantviz.ui.checkpoints.model_state import CACHES, INPUTS, METHODS, RUNNING, SHARED
 from tests.bench.classroom import Answers, Session, processor, steady
 from tests.bench.servers import ROOT, server_process

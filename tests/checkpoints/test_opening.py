@@ -133,7 +133,7 @@ def test_parts_that_are_missing_or_others(tmp_path):
     empty = write_parts(tmp_path / "e", gguf_file([], [pair("split.count", UINT32, bytes(4))]), count=2)
     assert key_of(opened, empty[0]) == key_of(list_checkpoint, empty[0]) == "file.empty"
     empty[0].write_bytes(b"not GGUF")
-    assert key_of(opened, empty[0]) == key_of(list_checkpoint, empty[0]) == "file.damaged"
+    assert key_of(opened, empty[0]) == key_of(list_checkpoint, empty[0]) == "file.is_answer"
 
 
 def test_a_folder_of_several_models_is_no_checkpoint(tmp_path):

@@ -72,7 +72,8 @@ def measured(results, path, recipes=RECIPES, **how):
         return opened.scan(run_scan(opened, path, recipes, **how)).progress.measured
 
 
-def test_rows_of_before_the_ends_were_kept_are_measured_again(tmp_path, results):
+@pytest.mark.parametrize("missing", [("low", "high"), ("cosine",), tuple(qv.METRICS)[-1:]])
+def test_rows_that_lack_a_number_of_today_are_measured_again(tmp_path, results, missing):
     file = tmp_path / "small.safetensors"  # of which the reference measures all
     safetensors.torch.save_file({"a": torch.randn(8, 32), "b": torch.randn(4)}, file)
     measured(results, file, RECIPES[:1])
@@ -80,9 +81,7 @@ def test_rows_of_before_the_ends_were_kept_are_measured_again(tmp_path, results)
     assert measured(results, file, RECIPES[:1]) == 0
     kept = sqlite3.connect(results)
     for content, scheme, numbers in kept.execute("SELECT content, scheme, numbers FROM measured").fetchall():
-        of_before = {
-            name: value for name, value in json.loads(numbers).items() if name not in ("low", "high")
-        }
+        of_before = {name: value for name, value in json.loads(numbers).items() if name not in missing}
         values = json.dumps(of_before), content, scheme
         kept.execute("UPDATE measured SET numbers = ? WHERE content = ? AND scheme = ?", values)
     kept.commit()

@@ -157,7 +157,8 @@ def test_pairs_saturate_and_seven_bits_do_not():
     full, pairs = (qv.integer_layer(W, X, out, engine=engine) for engine in ("fbgemm", "fbgemm_avx2"))
     assert (full.products.item(), pairs.products.item()) == (64770, 32767)
     assert pairs.saturated_pairs.item() == 32767 - 64770
-    assert (full.notes, [note.key for note in pairs.notes]) == ((), ["integer_pairs"])
+    assert [note.key for note in (*full.notes, *pairs.notes)] == ["integer_pairs_elsewhere", "integer_pairs"]
+    assert [note.params["count"] for note in (*full.notes, *pairs.notes)] == [1, 1]
     assert pairs.explain(0, 0).exact_accumulator == 64770
     half = qv.integer_layer(
         qv.Codes([[127, 127]], 1.0), qv.Codes([[127, 127]], 1.0, 0, "uint8"), out, engine="fbgemm_avx2"
@@ -213,6 +214,7 @@ def test_what_is_no_layer_is_refused():
         ("integer.two_biases", lambda: qv.integer_layer(W, X, qv.QParams(1.0), [1.0], bias_codes=[1])),
         ("integer.pairs", lambda: qv.integer_layer(W, X, qv.QParams(1.0), engine="fbgemm_avx2")),
         ("integer.pairs", lambda: qv.integer_layer(uint8, uint8, qv.QParams(1.0), engine="fbgemm_avx2")),
+        ("multiplier_too_large", lambda: qv.integer_layer(W, X, qv.QParams(2.0**-40), engine="cmsis_nn")),
         ("integer.scales_in_sum", lambda: qv.integer_layer(grouped, X, OUT)),
         ("layer.width", lambda: qv.integer_layer(W, qv.Codes([[1]], 1.0), OUT)),
         ("layer.bias", lambda: qv.integer_layer(W, X, qv.QParams(1.0), [1.0, 2.0])),

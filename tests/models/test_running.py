@@ -25,6 +25,8 @@ def test_16_bits_give_the_originals_text_exactly(model):
     found = qv.run(model, of_bits(16, embedding=scheme_of_bits(16)))
     assert found.written == found.original_written
     assert found.first_difference is None
+    assert found.original_choices == found.written
+    assert found.changed_choices == 0
     assert found.kl == 0
     assert found.loss == found.original_loss
 
@@ -79,6 +81,19 @@ def test_kl_is_that_of_torch():
         after = logits(found.quantized.network, tokens).double().log_softmax(-1)
         wanted = torch.nn.functional.kl_div(after, before, log_target=True, reduction="none").sum(-1).mean()
     assert found.kl == pytest.approx(wanted.item() / math.log(2), rel=1e-9)
+
+
+def test_the_choices_are_those_of_torch():
+    found = qv.run(CHARACTER, "int4_per_row")
+    tokens = tokens_of("held_back")[:, :-1]
+    with torch.no_grad():
+        nets = (network_of(CHARACTER), found.quantized.network)
+        before, after = (logits(each, tokens).argmax(-1) for each in nets)
+    assert found.changed_choices == (before != after).double().mean().item() > 0
+    # The first character that rounding changed is that at which the two texts part.
+    own, other = found.written, found.original_choices
+    assert first_difference(own, other) == found.first_difference
+    assert other[found.first_difference] == found.original_written[found.first_difference]
 
 
 def test_a_layer_has_the_numbers_of_the_layer_alone():

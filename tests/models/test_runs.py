@@ -14,6 +14,7 @@ from torch import nn
 
 import quantviz as qv
 from quantviz.models import run_difference
+from quantviz.models.run_file import RunWriter
 from quantviz.models.worst_part import worst_part
 from quantviz.text import languages
 from tests.helpers.onnx_pair import drawn, write_onnx_pair
@@ -283,6 +284,73 @@ def test_no_tensor_is_dropped(tmp_path):
     cut = tmp_path / "cut.safetensors"
     cut.write_bytes((tmp_path / "x.safetensors").read_bytes()[:-40])
     assert qv.compare_runs(tmp_path / "x.safetensors", cut).counts("cut")["not_read"] >= 5
+
+
+def run_of(path, tensors):
+    """Write a run of (name, operation, values)."""
+    with RunWriter(path) as writer:
+        writer.begin_batch()
+        for name, op, values in tensors:
+            writer.add(name, op, (), values)
+        writer.finish()
+    return path
+
+
+def ends(found):
+    return {each.name: (each.status, each.beside) for each in found.differences}
+
+
+@pytest.mark.parametrize(
+    "ops",
+    [
+        ("Conv2d", "ReLU"),
+        ("Linear", "ReLU"),
+        ("Conv2d", "BatchNorm2d"),
+        ("Conv2d", "BatchNorm2d", "Hardswish"),
+        ("QFunctional", "ReLU6"),
+        ("Conv", "BatchNormalization", "Clip"),
+        ("Conv", "Add", "Relu"),
+    ],
+)
+def test_a_fused_tensor_is_compared_with_the_last_operation_in_it(tmp_path, ops):
+    """The run has only the first name; each operation moves the values away from those before it."""
+    values = [drawn(2, 4, 3, 3)]
+    for _ in ops[1:]:
+        values.append((2 * values[-1] + 1).clamp(min=0))
+    tensors = [(f"op{k}", op, value) for k, (op, value) in enumerate(zip(ops, values, strict=True))]
+    float_run = run_of(tmp_path / "float.safetensors", [*tensors, ("end", "Linear", drawn(2, 4, 3, 3))])
+    fused = [("op0", ops[0], values[-1] + 0.01), ("end", "Linear", drawn(2, 4, 3, 3))]
+    found = qv.compare_runs(float_run, run_of(tmp_path / "int8.safetensors", fused))
+    last = f"op{len(ops) - 1}"
+    assert ends(found) == {
+        **{name: ("fused", "") for name, _, _ in tensors[:-1]},
+        last: ("compared", "op0"),
+        "end": ("compared", ""),
+    }
+    assert found.worst("int8")[0].sqnr_db > 30
+    assert found.jump("int8") is None
+    part = worst_part(found, "int8", 8)
+    assert part.tensor.name == last
+    assert float(np.abs(part.error).max()) == pytest.approx(0.01, rel=1e-3)
+    for language in languages():
+        said = " ".join(found.messages(language))
+        assert f"{last} ↔ op0" in said
+        assert "op0" in found.rows(language)[len(ops) - 1]["reason"]
+
+
+def test_a_run_of_which_some_tensors_were_not_written_is_not_taken_for_a_fused_one(tmp_path):
+    conv = drawn(2, 4, 3, 3)
+    tensors = [("conv", "Conv2d", conv), ("relu", "ReLU", conv.relu()), ("fc", "Linear", conv + 1)]
+    float_run = run_of(tmp_path / "float.safetensors", tensors)
+    found = qv.compare_runs(
+        float_run, run_of(tmp_path / "conv.safetensors", [("conv", "Conv2d", conv + 0.01)])
+    )
+    assert ends(found) == {"conv": ("compared", ""), "relu": ("missing", ""), "fc": ("missing", "")}
+    # Neither is one whose next operation is of another kind, or of another shape.
+    for op, values in (("Linear", 2 * conv), ("ReLU", (2 * conv)[:, :2])):
+        float_run = run_of(tmp_path / "float.safetensors", [tensors[0], ("next", op, values)])
+        other = run_of(tmp_path / "conv.safetensors", [("conv", "Conv2d", 2 * conv)])
+        assert ends(qv.compare_runs(float_run, other))["conv"] == ("compared", "")
 
 
 def test_a_row_of_logits_with_nan_in_both_leaves_the_others_their_kl(tmp_path):

@@ -6,7 +6,8 @@ import pytest
 
 from quantviz.models.character_model import TWIN, loud_channels, network_of
 from quantviz.models.model_schemes import scheme_of_bits
-from quantviz.models.running import divergence, original, pieces_of, run, scores_of
+from quantviz.models.running import divergence, original, pieces_of, scores_of
+from quantviz.models.running import run_built_in as run
 from quantviz.models.salient_channels import KEPT_BY, salient_channels, salient_costs
 from quantviz.quantization.quantizer import quantize
 

@@ -376,7 +376,7 @@ def test_the_command_says_what_is_no_axis(untold, form):
     ("named", "key"),
     [
         ({"third": 1}, "outputs_unknown"),
-        (4, "outputs_axis"),
+        (5, "outputs_axis"),
         (-1, "outputs_axis"),
         ("1", "outputs_axis"),
         ({"first": ()}, "outputs_axis"),

@@ -7,22 +7,23 @@ audit.table()
 
 from __future__ import annotations
 
-import dataclasses
+import math
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING, NamedTuple
 
 from quantviz.checkpoints.audit import pair_rows
+from quantviz.checkpoints.audit.folded_scales import norms_explained
 from quantviz.checkpoints.audit.originals import tensor_of
 from quantviz.checkpoints.audit.pair_audit import audited, of_pair, original_as_stored
 from quantviz.checkpoints.audit.pair_rows import Keys
 from quantviz.checkpoints.audit.pairing import Pair, pairs_of
 from quantviz.checkpoints.audit.tasks import AuditJobs, AuditTask, both_open
-from quantviz.checkpoints.audit.tensor_audit import BECAME_OF, Bands, TensorAudit
+from quantviz.checkpoints.audit.tensor_audit import Bands, TensorAudit
 from quantviz.checkpoints.audit.verdict import findings, type_of
-from quantviz.checkpoints.model.account import Account, Became, Reason
+from quantviz.checkpoints.model.account import Account, Became, Outcome
 from quantviz.checkpoints.model.folders import name_of
 from quantviz.checkpoints.model.items import Item, accounted, items_of
 from quantviz.checkpoints.model.opening import OpenModel
@@ -83,14 +84,14 @@ class Audit(Picklable):
     @property
     def is_complete(self) -> bool:
         """Return whether all that either side holds of the model was read and compared."""
-        return self.account.is_complete and all(BECAME_OF[each.status] != "not_read" for each in self.tensors)
+        return self.account.is_complete
 
     @property
     def is_sound(self) -> bool:
-        """Return whether it is complete, and all weights are the original's, none constant or not finite."""
-        return self.is_complete and not any(
-            each.status in ("not_same", "problem") or each.oddities for each in self.tensors
-        )
+        """Return whether it is complete, and all weights are the original's, none constant or not finite; and
+        remain so in an engine's kernel of one scale for siblings.
+        """
+        return self.account.is_sound
 
     @property
     def unmatched(self) -> Unmatched:
@@ -176,10 +177,11 @@ def audit(
             # Of a file on another machine the parts of one pair are read together.
             is_far = any(is_address(str(path)) for path in (quantized_path, original_path))
             run.compare(missing, 1 if is_far else _PAIRS)
-        tensors = run.tensors
+        tensors = norms_explained(run.tensors)
         account = _account(tensors, models, sides)
     notes = speed_notes(each.elements for each in tensors if each.scheme) if missing else ()
-    return Audit(tuple(tensors), (*findings(tensors, account), *notes), account)
+    joined_ranks = [note for model in models for note in model.of_ranks]
+    return Audit(tuple(tensors), (*findings(tensors, account), *joined_ranks, *notes), account)
 
 
 @dataclass(frozen=True, eq=False)
@@ -243,7 +245,7 @@ def audited_result(quantized_path: str | PurePath, original_path: str | PurePath
             raise weight.problem.again()
         x = original_as_stored(pair, weight, quantized.tensors, original.tensors)[0]
         result = result_of_band(Bands(weight, x).band(0, weight.shape[0]))[0]
-        return dataclasses.replace(result, notes=(*result.notes, *x.done, *weight.notes))
+        return replace(result, notes=(*result.notes, *x.done, *weight.notes))
 
 
 class _Run:
@@ -313,21 +315,33 @@ class _Run:
 
 def _account(tensors: Sequence[TensorAudit], models: tuple[OpenModel, OpenModel], sides: _Sides) -> Account:
     """Return the outcomes of all tensors of both sides."""
-    quantized: dict[str, tuple[Became, Reason | None]] = {}
-    of_parts: dict[str, list[tuple[Became, Reason | None]]] = {}
+    quantized: dict[str, Outcome] = {}
+    of_parts: dict[str, list[tuple[Outcome, int]]] = {}
+    partners: dict[str, list[str]] = {}
     names = {item.name for item in sides.original}
     for tensor, pair in zip(tensors, sides.pairs, strict=True):
-        outcome = BECAME_OF[tensor.status], tensor.reason
+        own = Outcome(tensor.became, tensor.reason)
+        there = [tensor_of(names, partner.name)[0] for partner in pair.partners or (pair.partner,) if partner]
         if pair.item:
-            quantized[pair.item.name] = outcome
-        for partner in pair.partners:
-            of_parts.setdefault(tensor_of(names, partner.name)[0], []).append(outcome)
-    original: dict[str, tuple[Became, Reason | None]] = {}
+            quantized[pair.item.name] = replace(
+                own,
+                is_sound=tensor.is_sound,
+                sqnr_db=tensor.gated_db,
+                partners=tuple(there),
+                elements=tensor.elements,
+            )
+        for name in there:
+            of_parts.setdefault(name, []).append((own, tensor.elements))
+            partners.setdefault(name, []).extend([pair.item.name] if pair.item else [])
+    original: dict[str, Outcome] = {}
     for item in sides.original:
-        # Of several experts in one tensor the outcome of the one that was read least.
-        whole = Note.of("audit.aside.whole", dtype=item.dtype)
-        outcomes = of_parts.get(item.name, [("left_aside", whole)])
-        original[item.name] = max(outcomes, key=lambda each: _ORDER.index(each[0]))
+        whole = Outcome("left_aside", Note.of("audit.aside.whole", dtype=item.dtype))
+        parts = of_parts.get(item.name, [(whole, item.elements)])
+        # Of several experts in one tensor the outcome of the one that was read least, and what it lacks.
+        worst = max((each for each, _ in parts), key=lambda each: _ORDER.index(each.became))
+        lost = sum(elements for each, elements in parts if each.became == worst.became)
+        elements = lost if worst.became == "not_read" else item.elements
+        original[item.name] = replace(worst, partners=tuple(partners.get(item.name, ())), elements=elements)
     return Account(
         (
             *accounted(models[0], "quantized", sides.quantized, quantized),
@@ -349,7 +363,7 @@ def _row(each: TensorAudit, language: str) -> dict[str, object]:
         "tensor": each.tensor or None,
         "original": each.original or None,
         "status": each.status,
-        "coverage": BECAME_OF[each.status],
+        "coverage": each.became,
         "reason": each.reason and each.reason.message(language),
         "matched": each.matched or None,
         "layout": each.layout or None,
@@ -369,5 +383,6 @@ def _row(each: TensorAudit, language: str) -> dict[str, object]:
         "unused_codes": None if scheme is None else each.unused_codes,
         "oddities": list(each.oddities),
         **{name: each.metrics.get(name) for name in METRICS if name != "effective_bits"},
+        "fused_sqnr_db": None if math.isnan(each.fused_sqnr_db) else each.fused_sqnr_db,
         "done": [note.message(language) for note in (*each.done, *each.notes)],
     }

@@ -1,134 +1,349 @@
-"""Scales of columns that AWQ and SmoothQuant have folded into the norm or the layer before: found again.
+"""Scales that AWQ, SmoothQuant and others have folded into the norm or the layer before, and factors that are
+no such scales.
 
-A weight that was multiplied by them column by column looks ruined beside its original. From the two norms
-they are known; where there is none before a layer, they follow from the weights by least squares.
+A weight that was multiplied by scales column by column looks ruined beside its original. They are taken from
+another tensor alone, which took their reciprocals and is in both files: the norm before a layer; for `down`
+and `o` the rows of `up` and `v`, and for these the columns of the former. A fit to the weight itself would
+explain any wrong scale away. One factor for all columns is no fold.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import torch
 
-from quantviz.checkpoints.audit.originals import Original, bands
-from quantviz.checkpoints.audit.tensor_audit import audit_weight
+from quantviz.checkpoints.audit.originals import (
+    Original,
+    as_converted,
+    bands,
+    oriented,
+    original_of,
+    tensor_of,
+)
+from quantviz.checkpoints.audit.tensor_audit import TensorAudit, as_lines
 from quantviz.checkpoints.model.coverage_words import percent
 from quantviz.errors import Note, QuantVizError
 from quantviz.evaluation.metric_formulas import METRICS
 from quantviz.evaluation.moments import Moments
-from quantviz.sources.files import Catalog
-from quantviz.sources.layouts import QuantizedWeight
+from quantviz.sources.files.file_data import clipped
+from quantviz.sources.layouts.decoded import ModelTensors
 
-#: The norm before each layer, in the order in which they are looked for.
+#: The norms that may stand before a layer, the first one that is there; of Hugging Face, and of llama.cpp.
 _NORMS = (
-    (re.compile(r"self_attn\.(q|k|v|qkv)_proj"), ("input_layernorm",)),
-    (re.compile(r"mlp\.(gate|up|gate_up)_proj"), ("pre_feedforward_layernorm", "post_attention_layernorm")),
-    (re.compile(r"mlp\.experts\.\d+\.(gate|up)_proj"), ("post_attention_layernorm",)),
+    (
+        re.compile(r"self_attn\.(?:(?:q|k|v|qkv|q_a)_proj|kv_a_proj_with_mqa)\b"),
+        ("input_layernorm", "self_attn_layer_norm"),
+    ),
+    (re.compile(r"(?<=self_attn\.)(?:q|kv)_b_proj\b"), ("q_a_layernorm", "kv_a_layernorm")),
+    (
+        re.compile(
+            r"mlp\.(?:shared_experts?\.|experts\.(?:\d+\.)?)?(?:gate|gate_proj|up_proj|gate_up_proj)\b"
+        ),
+        ("pre_feedforward_layernorm", "post_attention_layernorm"),
+    ),
+    (re.compile(r"block_sparse_moe\.(?:gate|experts\.\d+\.w[13])\b"), ("post_attention_layernorm",)),
+    (re.compile(r"self_attention\.query_key_value\b"), ("input_layernorm",)),
+    (re.compile(r"mlp\.dense_h_to_4h\b"), ("post_attention_layernorm",)),
+    (re.compile(r"attn\.c_attn\b"), ("ln_1",)),
+    (re.compile(r"mlp\.c_fc\b"), ("ln_2",)),
+    (re.compile(r"attn_(?:q|k|v|qkv)\b"), ("attn_norm",)),
+    (re.compile(r"ffn_(?:gate|up|gate_inp)(?:_exps|_shexp)?\b"), ("ffn_norm",)),
 )
-#: Largest distance from 1 of the ratio of two norms without folded scales: norms are stored in 16 bits.
-_NEAR_ONE = 0.02
-#: Scales are believed where they explain the weight to so many dB, and those of least squares where that is
-#: better by so many than before. Of weights that have nothing to do with each other they explain nothing.
-_EXPLAINED_DB = 3.0
-_BETTER_DB = 3.0
-#: A line counts as scaled from this far off 1 on, and a weight from this share of its lines.
+#: Layers whose columns are scaled, each with those before it whose rows, the last ones, take the scales.
+_ROWS = (
+    ("self_attn.o_proj", ("self_attn.v_proj", "self_attn.qkv_proj")),
+    (".down_proj", (".up_proj", ".gate_up_proj")),
+    (".w2", (".w3",)),
+    (".attn_output", (".attn_v", ".attn_qkv")),
+    (".ffn_down", (".ffn_up",)),
+)
+#: Largest distance from their median of the factors of norms that are one factor: norms have 16 bits.
+_NEAR = 0.02
+#: A line counts as scaled from this far off the median on, and a weight from this share of its lines.
 _SCALED = 0.05
 _SHARE = 0.25
+#: So much of the noise of one value the factor of a line may be off that was estimated from such values: of a
+#: line of small values in a group with large ones all may have become 0.
+_SLACK = 2.0
+#: Factors that were estimated from rounded values are believed where the weight comes nearer by so many dB.
+_BETTER_DB = 3.0
+#: Factors are told of where they leave a difference of at most so many dB.
+_EXPLAINED_DB = 3.0
 #: Fewest values of a line from which its factor is taken.
 _FEWEST = 32
-#: Scales explain the rest to within rounding where so many codes are the nearest ones; where they are known
-#: from norms, also where codes were chosen otherwise and miss by no more steps than this on average.
-_WITHIN = 0.9
-_MOST_STEPS = 1.0
-#: Passes over rows and columns in turn.
-_TURNS = 3
 
 
-def unfolded(
-    weight: QuantizedWeight,
-    x: Original,
-    name: str,
-    files: tuple[Catalog, Catalog],
-    sqnr_db: float,
-    *,
-    threads: int | None = None,
-) -> Original | None:
-    """Return the original scaled as the quantized file's maker scaled it, with a note; none where there is no
-    sign that it was.
-
-    `x` is the original as it was compared, at `sqnr_db`, and `name` its name in its file; `files` are the
-    quantized and the original one.
+@dataclass(frozen=True)
+class Beside:
+    """A tensor in the quantized file and in the original, in which the neighbours that can have taken its
+    scales are looked up.
     """
-    of_norms = _from_norms((weight.name, name), weight.shape[1], files)
-    if of_norms is None and min(weight.shape) < _FEWEST:
-        return None
-    by_columns = x.replace(of_columns=_factors(weight, x, 0) if of_norms is None else of_norms)
-    key = "audit.folded" if of_norms is None else "audit.folded_norms"
-    before = _noise(weight, x)
-    found = _sqnr_db(weight, by_columns)
-    explained = found >= _EXPLAINED_DB and (of_norms is not None or found >= sqnr_db + _BETTER_DB)
-    # Rows are scaled where the layer after was folded into this one: v by o, up by down.
-    both = by_columns
-    for _ in range(_TURNS):
-        both = both.replace(of_rows=_times(both.of_rows, 1 / _factors(weight, both, 1)))
-        if of_norms is None:
-            both = both.replace(of_columns=_times(both.of_columns, _factors(weight, both, 0)))
-    least = max(_EXPLAINED_DB, (found if explained else sqnr_db) + _BETTER_DB)
-    if _sqnr_db(weight, both) >= least and _many(both.of_rows) and _many(both.of_columns):
-        claimed = _claimed(weight, both, "audit.folded_both", before, known=False, threads=threads)
-        if claimed is not None:
-            return claimed
-    if explained and _many(by_columns.of_columns):
-        return _claimed(weight, by_columns, key, before, known=of_norms is not None, threads=threads)
-    return None
 
+    quantized: ModelTensors
+    original: ModelTensors
+    #: Its name in either.
+    here: str
+    there: str
 
-def _claimed(
-    weight: QuantizedWeight, x: Original, key: str, before: float, *, known: bool, threads: int | None
-) -> Original | None:
-    """Return the scaled original with a note on the share of the difference that the scales explain; None
-    where the rest is more than rounding.
-
-    A fit of so many scales makes some of any damage smaller: columns under the scales of others, as where
-    their order was ignored, come out 18 dB better and are damaged all the same.
-    """
-    if weight.scheme is None:  # there is no step to bound the rounding error by
-        return None
-    found = audit_weight(weight, x, "", threads=threads)
-    rounded = found.nearest_share >= _WITHIN or (known and found.metrics["rmse_steps"] <= _MOST_STEPS)
-    if not rounded:
-        return None
-    share = 1 - _noise(weight, x) / before if before else 0.0
-    return x.replace(Note.of(key, percent=percent(share)))
-
-
-def _from_norms(names: tuple[str, str], columns: int, files: tuple[Catalog, Catalog]) -> torch.Tensor | None:
-    """Return the factor of each column, from the norm before the layer in both files; None where neither has
-    one, or they are alike.
-    """
-    for pair in zip(*map(norms_before, names), strict=False):
-        sides = list(zip(files, pair, strict=True))
-        if not all(name in file and file.info(name).shape == (columns,) for file, name in sides):
-            continue
-        try:
-            quantized, original = (file.read(name).tensor for file, name in sides)
-        except QuantVizError:
-            continue
+    @cached_property
+    def norm(self) -> Taker | None:
+        """Return the norm before it, with the original's values by the quantized file's; None where not both
+        have one.
+        """
+        pair = self._pair(norms_before)
+        if pair is None or len(pair.values.shape) != 1:
+            return None
+        own, x = (each.read(0, each.shape[0]) for each in (pair.values, pair.x))
         # Gemma's norms are 1 more than their stored values: where that explains them, values lie about 0.
-        shift = 1.0 if bool((original.abs().median() < 0.5) & (quantized + 1 > 0).all()) else 0.0
-        ratio = (original + shift) / (quantized + shift)
-        usable = torch.isfinite(ratio) & (ratio != 0)
-        if bool(usable.all()) and bool(((ratio - 1).abs() > _NEAR_ONE).any()):
-            return ratio
-    return None
+        is_shifted = not pair.x.shift and bool((x.abs().median() < 0.5) & (own + 1 > 0).all())
+        shift = 1.0 if is_shifted else 0.0
+        return Taker(pair.here, _usable((x + shift) / (own + shift)), _NEAR)
+
+    @cached_property
+    def before(self) -> Taker | None:
+        """Return the layer before it, with the original's rows by the quantized file's; None where not both
+        have one.
+        """
+        pair = self._pair(layers_before)
+        if pair is None or len(pair.values.shape) != 2 or min(pair.values.shape) < _FEWEST:
+            return None
+        norm = replace(self, here=pair.here, there=pair.there).norm
+        is_scaled = norm is not None and len(norm.factors) == pair.x.shape[1]
+        x = pair.x.replace(of_columns=norm.factors) if norm and is_scaled else pair.x
+        return Taker(pair.here, 1 / Fit.of(pair.values, x).rows, _SCALED, _SHARE)
+
+    @cached_property
+    def behind(self) -> Taker | None:
+        """Return the layer behind it, with the quantized file's columns by the original's; None where not
+        both have one.
+        """
+        pair = self._pair(layers_behind)
+        if pair is None or len(pair.values.shape) != 2 or min(pair.values.shape) < _FEWEST:
+            return None
+        fit = Fit.of(pair.values, pair.x)
+        return Taker(pair.here, fit.columns, _SCALED, _SHARE, _SLACK * fit.noise_of_columns)
+
+    def _pair(self, rule: Callable[[str], Iterable[str]]) -> _Pair | None:
+        here = next((each for each in rule(self.here) if _is_in(self.quantized, each)), None)
+        there = next((each for each in rule(self.there) if _is_in(self.original, each)), None)
+        if here is None or there is None:
+            return None
+        try:
+            values = original_of(self.quantized, here, 1)
+            x = original_of(self.original, there, 1)
+            x = as_converted(self.quantized.file, here, values.shape, values.read, x, there)
+            x = oriented(values.shape, x)
+        except QuantVizError:  # it is told in the neighbour's own row
+            return None
+        return _Pair(here, there, values, x) if values.shape == x.shape else None
+
+
+@dataclass(frozen=True, eq=False)
+class _Pair:
+    here: str
+    there: str
+    values: Original
+    x: Original
+
+
+@dataclass(frozen=True, eq=False)
+class Taker:
+    """A tensor that may have taken the scales of another one, with the factors that it would have taken."""
+
+    name: str
+    factors: torch.Tensor
+    #: Distance from 1 from which on a factor is one, and the share of lines that has to have some.
+    near: float
+    share: float = 0.0
+    #: Distance within which a factor may be another one, for it was estimated from rounded values.
+    slack: torch.Tensor | None = None
+
+    @property
+    def is_alike(self) -> bool:
+        """Return whether it is the original's."""
+        return not _many(self.factors, torch.tensor(1.0), self.near, self.share)
+
+    def of(self, count: int) -> torch.Tensor | None:
+        """Return the factors of so many lines, 1 for the first ones where it has fewer and of the last ones
+        where it has more; None where there is one factor for all.
+        """
+        if not _many(self.factors, self.factors.median(), self.near, self.share):
+            return None
+        own = self.factors[-count:]
+        return torch.cat((own.new_ones(count - len(own)), own))
+
+    def agreeing(self, factors: torch.Tensor) -> torch.Tensor | None:
+        """Return the factors of as many lines, those given where they are the taker's within its slack; None
+        where there is one factor for all.
+        """
+        known = self.of(len(factors))
+        if known is None or self.slack is None:
+            return known
+        slack = torch.cat((known.new_zeros(len(known) - len(self.slack)), self.slack))
+        return torch.where((factors - known).abs() <= slack, factors, known)
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """Products of a tensor and its original, from which factors follow by least squares."""
+
+    #: Σx·x̂ and Σx² of each column, and of each row; Σx̂² of all.
+    column_products: torch.Tensor
+    column_squares: torch.Tensor
+    row_products: torch.Tensor
+    row_squares: torch.Tensor
+    energy: torch.Tensor
+
+    @classmethod
+    def of(cls, values: Original, x: Original) -> Fit:
+        """Return the products of the rows of both."""
+        columns: list[torch.Tensor] = []
+        rows: list[torch.Tensor] = []
+        energy = torch.zeros((), dtype=torch.float64)
+        for own, x_hat in _pairs(values, x):
+            products = torch.stack((own * x_hat, own.square()))
+            columns = [products.sum(1) + (columns[0] if columns else 0)]
+            rows.append(products.sum(2))
+            energy = energy + x_hat.square().sum()
+        of_columns = columns[0]
+        of_rows = torch.cat(rows, 1)
+        return cls(of_columns[0], of_columns[1], of_rows[0], of_rows[1], energy)
+
+    @property
+    def common(self) -> float:
+        """Return the factor of all."""
+        return float(self.row_products.sum() / self.row_squares.sum())
+
+    @property
+    def columns(self) -> torch.Tensor:
+        """Return the factor of each column, float32; 1 where there is none above 0."""
+        return _usable(self.column_products / self.column_squares)
+
+    @property
+    def noise_of_columns(self) -> torch.Tensor:
+        """Return the noise beside the factor of each column, by the size of the original's values; infinite
+        where nothing else is left.
+        """
+        explained = (self.column_products.square() / self.column_squares).nan_to_num().sum()
+        noise = (self.energy - explained).clamp(min=0) / len(self.column_squares)
+        relative = (noise / self.column_squares).sqrt().float()
+        return torch.where(self.column_products > 0, relative, torch.inf)
+
+    @property
+    def rows(self) -> torch.Tensor:
+        """Return the factor of each row, float32; 1 where there is none above 0."""
+        return _usable(self.row_products / self.row_squares)
+
+    def explained_db(self, products: torch.Tensor, squares: torch.Tensor) -> float:
+        """Return the energy of the tensor by that of its difference from the scaled original, in dB."""
+        explained = float((products.square() / squares).nan_to_num().sum())
+        left = float(self.energy) - explained
+        return decibels(torch.tensor(explained), torch.tensor(max(left, 0.0)))
+
+
+def unfolded(x: Original, values: Original, beside: Beside, sqnr_db: float, low_db: float) -> Original:
+    """Return the original scaled as the quantized file's maker scaled it, with notes; itself where there is
+    no sign that it was.
+
+    Args:
+        x: The original as it was compared.
+        values: The quantized file's tensor.
+        beside: Its neighbours.
+        sqnr_db: Its SQNR, in dB.
+        low_db: SQNR below which layers are read for scales, and not norms alone, in dB.
+    """
+    if len(x.shape) != 2:
+        return x
+    rows, columns = x.shape
+    best = sqnr_db
+    found = x
+    norm = beside.norm.of(columns) if beside.norm and len(beside.norm.factors) == columns else None
+    by_norm = x if norm is None else x.replace(of_columns=norm)
+    if norm is not None and (nearer := _sqnr_db(values, by_norm)) > best:
+        best = nearer
+        found = by_norm
+    keys = {"of_columns": "audit.folded_norms"}
+    if best < low_db:
+        if norm is None and beside.before and len(beside.before.factors) >= columns:
+            norm = beside.before.of(columns)
+            keys["of_columns"] = "audit.folded"
+        by_columns = x if norm is None else x.replace(of_columns=norm)
+        behind = None
+        if beside.behind and len(beside.behind.factors) <= rows:
+            behind = beside.behind.agreeing(1 / Fit.of(values, by_columns).rows)
+        tries = [by_columns] if norm is not None else []
+        if behind is not None:
+            tries += [x.replace(of_rows=behind), by_columns.replace(of_rows=behind)]
+        for tried in tries:
+            if (nearer := _sqnr_db(values, tried)) >= best + _BETTER_DB:
+                best = nearer
+                found = tried
+    share = percent(1 - 10 ** ((sqnr_db - best) / 10))
+    if found.of_columns is not None:
+        found = found.replace(Note.of(keys["of_columns"], percent=share))
+    if found.of_rows is not None:
+        found = found.replace(Note.of("audit.folded_rows", percent=share))
+    return found
+
+
+def factors_of(x: Original, values: Original, beside: Beside, sqnr_db: float) -> Note | None:
+    """Return a note on the factors by which a tensor differs from its original, and on why they are no folded
+    scales; None where no factors explain the difference.
+    """
+    fit = Fit.of(values, x)
+    before = max(sqnr_db, _EXPLAINED_DB - _BETTER_DB)
+    common = fit.common
+    explained = fit.explained_db(fit.row_products.sum(), fit.row_squares.sum())
+    note: Note | None = None
+    taker = beside.norm or beside.before
+    if abs(common - 1) > _SCALED and explained >= before + _BETTER_DB:
+        note = Note.of("audit.factor.all", factor=common, why=_why(taker))
+        before = explained
+    if len(x.shape) < 2 or min(len(fit.columns), len(fit.rows)) < _FEWEST:
+        return note
+    lines = (
+        ("rows", fit.rows, fit.explained_db(fit.row_products, fit.row_squares), beside.behind),
+        ("columns", fit.columns, fit.explained_db(fit.column_products, fit.column_squares), taker),
+    )
+    for key, factors, explained, taker in lines:
+        if explained >= before + _BETTER_DB and _many(factors, factors.median(), _SCALED, _SHARE):
+            low, high = torch.quantile(factors, torch.tensor([0.05, 0.95])).tolist()
+            note = Note.of(f"audit.factor.{key}", low=low, high=high, why=_why(taker))
+            before = explained
+    return note
+
+
+def norms_explained(tensors: Iterable[TensorAudit]) -> list[TensorAudit]:
+    """Return the audits of all tensors; norms that took scales of all layers behind them are folded."""
+    listed = list(tensors)
+    names = {each.tensor for each in listed}
+    behind: dict[str, list[TensorAudit]] = {}
+    for each in listed:
+        norm = next((name for name in norms_before(each.tensor) if name in names), None)
+        if norm is not None:
+            behind.setdefault(norm, []).append(each)
+
+    def took(name: str) -> bool:
+        layers = behind.get(name, ())
+        keys = [{note.key for note in each.done} for each in layers]
+        return bool(keys) and all("audit.folded_norms" in own for own in keys)
+
+    is_changed = ("changed", "not_same", "rescaled")
+    return [
+        replace(each, status="folded", notes=()) if each.status in is_changed and took(each.tensor) else each
+        for each in listed
+    ]
 
 
 def norms_before(name: str) -> tuple[str, ...]:
     """Return the names of the norms that may stand before a layer, by the name of its weight.
 
-    >>> norms_before("model.layers.0.self_attn.q_proj.weight")
-    ('model.layers.0.input_layernorm.weight',)
+    >>> norms_before("model.layers.0.self_attn.q_proj.weight")[0]
+    'model.layers.0.input_layernorm.weight'
     """
     return tuple(
         f"{name[: found.start()]}{norm}.weight"
@@ -138,51 +353,79 @@ def norms_before(name: str) -> tuple[str, ...]:
     )
 
 
-def _sqnr_db(weight: QuantizedWeight, x: Original) -> float:
-    """Return the SQNR of the weight against its original, in dB."""
+def layers_before(name: str) -> tuple[str, ...]:
+    """Return the names of the layers whose rows may take scales of a layer's columns.
+
+    >>> layers_before("model.layers.0.mlp.down_proj.weight")[0]
+    'model.layers.0.mlp.up_proj.weight'
+    """
+    return tuple(
+        name.replace(layer, each) for layer, before in _ROWS if f"{layer}." in name for each in before
+    )
+
+
+def layers_behind(name: str) -> tuple[str, ...]:
+    """Return the names of the layers whose columns' scales a layer's rows may take.
+
+    >>> layers_behind("model.layers.0.mlp.up_proj.weight")
+    ('model.layers.0.mlp.down_proj.weight',)
+    """
+    return tuple(
+        name.replace(each, layer) for layer, before in _ROWS for each in before if f"{each}." in name
+    )
+
+
+def neighbours(name: str) -> tuple[str, ...]:
+    """Return the names of the tensors that are read to find the scales of a weight, by its name."""
+    layers = (*layers_before(name), *layers_behind(name))
+    return tuple(
+        dict.fromkeys((*norms_before(name), *layers, *(n for each in layers for n in norms_before(each))))
+    )
+
+
+def _why(taker: Taker | None) -> Note:
+    if taker is None:
+        return Note.of("audit.taker.none")
+    return Note.of(f"audit.taker.{'alike' if taker.is_alike else 'other'}", name=clipped(taker.name))
+
+
+def _is_in(tensors: ModelTensors, name: str) -> bool:
+    tensor, expert = tensor_of(tensors, name)
+    if tensor not in tensors:
+        return False
+    shape = tensors.info(tensor).shape
+    return expert is None or (len(shape) == 3 and expert < shape[0])
+
+
+def _pairs(values: Original, x: Original) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+    """Yield bands of the original and of the tensor as matrices, float64."""
+    for start, stop in bands(x.shape):
+        own, x_hat = (each.read(start, stop).double() for each in (x, values))
+        yield as_lines(own), as_lines(x_hat)
+
+
+def _sqnr_db(values: Original, x: Original) -> float:
+    """Return the SQNR of the tensor against its original, in dB."""
     signal = noise = torch.zeros((), dtype=torch.float64)
-    for own, x_hat in _pairs(weight, x):
+    for own, x_hat in _pairs(values, x):
         signal = signal + own.square().sum()
         noise = noise + (x_hat - own).square().sum()
+    return decibels(signal, noise)
+
+
+def decibels(signal: torch.Tensor, noise: torch.Tensor) -> float:
+    """Return a ratio of energies in dB."""
     return float(METRICS["sqnr_db"].of(Moments(x2=signal, e2=noise)))
 
 
-def _noise(weight: QuantizedWeight, x: Original) -> float:
-    """Return the squares of the differences between the weight and its original."""
-    return float(sum(((x_hat - own).square().sum() for own, x_hat in _pairs(weight, x)), torch.zeros(())))
+def _usable(factors: torch.Tensor) -> torch.Tensor:
+    """Return factors, 1 for those that are none above 0."""
+    return torch.where(torch.isfinite(factors) & (factors > 0), factors, 1.0).float()
 
 
-def _factors(weight: QuantizedWeight, x: Original, axis: int) -> torch.Tensor:
-    """Return the factor of each column (`axis` 0) or row (1) that brings x nearest to x̂ by least squares; 1
-    where there is none above 0.
+def _many(factors: torch.Tensor, middle: torch.Tensor, near: float, share: float) -> bool:
+    """Return whether many lines were scaled otherwise than by the middle factor: one value that was clipped
+    gives a factor to its own line alone.
     """
-    products = []
-    squares = []
-    for own, x_hat in _pairs(weight, x):
-        products.append((own * x_hat).sum(axis))
-        squares.append(own.square().sum(axis))
-    join = torch.cat if axis else lambda parts: torch.stack(parts).sum(0)
-    factors = (join(products) / join(squares)).float()
-    factors = torch.where(torch.isfinite(factors) & (factors > 0), factors, 1.0)
-    if axis or weight.columns is None:
-        return factors
-    return torch.empty_like(factors).index_copy(0, weight.columns, factors)
-
-
-def _pairs(weight: QuantizedWeight, x: Original) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    """Yield bands of the original and of the weight, float64, their columns in the weight's order."""
-    for start, stop in bands(weight.shape, weight.row_step):
-        own = x.read(start, stop).double()
-        yield (
-            own if weight.columns is None else own[:, weight.columns],
-            weight.coded(start, stop).x_hat.double(),
-        )
-
-
-def _many(factors: torch.Tensor | None) -> bool:
-    """Return whether many lines were scaled: one value that was clipped gives a factor to its own alone."""
-    return factors is not None and float(((factors - 1).abs() > _SCALED).double().mean()) >= _SHARE
-
-
-def _times(one: torch.Tensor | None, other: torch.Tensor) -> torch.Tensor:
-    return other if one is None else one * other
+    scaled = float(((factors / middle - 1).abs() > near).double().mean())
+    return scaled > 0 and scaled >= share

@@ -31,6 +31,29 @@ _TURNED = ("attn_qkv", "attn_output", "ffn_up", "ffn_down")
 #: The kinds whose rows llama.cpp reorders, each with the key of its number of heads.
 _REORDERED = {"attn_q": "head_count", "attn_k": "head_count_kv"}
 
+#: Architectures whose rows of q and k llama.cpp's converter reorders, since it rotates neighbours; and
+#: those whose rows it leaves in place. Of others the values decide. Source: llama.cpp,
+#: `convert_hf_to_gguf.py` and `conversion/` (051139f), `permute` and `undo_permute`.
+REORDERED = frozenset(
+    {
+        *("llama", "llama-embed", "deci", "baichuan", "xverse", "minicpm", "olmo", "arctic", "deepseek"),
+        *("granite", "granitemoe", "granitehybrid", "internlm2", "llada", "bailingmoe", "arcee", "smollm3"),
+        "mistral3",
+    }
+)
+IN_PLACE = frozenset(
+    {
+        *("qwen2", "qwen2moe", "qwen2vl", "qwen3", "qwen3moe", "qwen3vl", "qwen3vlmoe", "gemma", "gemma2"),
+        *("gemma3", "gemma3n", "gemma-embedding", "phi2", "stablelm", "starcoder2", "command-r", "cohere2"),
+        *("olmo2", "olmoe", "exaone", "exaone4", "nemotron", "gpt-oss", "seed_oss", "glm4", "glm4moe"),
+        *("llama4", "apertus", "lfm2", "hunyuan-dense", "hunyuan-moe", "dots1", "bitnet", "llada-moe"),
+    }
+)
+#: The last modules of q and k in Meta's own checkpoints, whose rows lie as llama.cpp reads them.
+_METAS = ("wq", "wk")
+#: The order of the rows is the wrong one where the other one's error is less than this share.
+_CLEARLY = 0.5
+
 #: Note on a weight that lies inputs × outputs.
 _TURNED_NOTE = (Note.of("audit.turned_inputs"),)
 #: The name of an expert's weight in a tensor that holds all of them.
@@ -54,6 +77,8 @@ class Original:
     #: Factors of the columns, and divisors of the rows; none where there are none.
     of_columns: torch.Tensor | None = None
     of_rows: torch.Tensor | None = None
+    #: Whether the quantized tensor's rows lie in another order than its engine reads.
+    misplaced: bool = False
     #: Notes on the changes so far.
     done: tuple[Note, ...] = ()
 
@@ -225,12 +250,14 @@ def bands(shape: Shape, step: int = 1) -> Iterator[tuple[int, int]]:
         yield start, min(start + rows, shape[0])
 
 
-def as_converted(catalog: Catalog, name: str, shape: Shape, rows: Rows, x: Original) -> Original:
+def as_converted(
+    catalog: Catalog, name: str, shape: Shape, rows: Rows, x: Original, partner: str
+) -> Original:
     """Return the original as llama.cpp's converter wrote it: the rows of q and k reordered in their heads, 1
     added to Gemma's norms, GPT-2's weights turned.
 
-    The metadata contain the heads and the architecture; the values decide whether it was done, since not
-    every architecture is converted in this way.
+    The metadata contain the heads and the architecture, which decides on the order of q and k as llama.cpp
+    reads them; of an unknown one, and in all else, the values decide. `partner` is the original's name.
     """
     found = kind_of(name)
     if not isinstance(catalog, GgufCatalog) or found is None:
@@ -253,11 +280,31 @@ def as_converted(catalog: Catalog, name: str, shape: Shape, rows: Rows, x: Origi
             # Of a part of one matrix these are rows of the part.
             own = rows_of_heads if x.rows is None else x.rows[rows_of_heads]
             other = x.replace(Note.of("audit.reordered"), rows=own)
-            return _nearest_in(rows, [0], min(x.shape[0] // heads, _FEW), [x, other])
+            return _as_read(architecture, partner, rows, min(x.shape[0] // heads, _FEW), (x, other))
     if architecture.startswith("gemma") and kind.endswith("norm"):
         other = x.replace(Note.of("audit.norm_shift"), shift=1.0)
         return _nearest_in(rows, [0], min(x.shape[0], _FEW), [x, other])
     return x
+
+
+def _as_read(
+    architecture: str, partner: str, rows: Rows, count: int, orders: tuple[Original, Original]
+) -> Original:
+    """Return the original in the order of q's and k's rows that llama.cpp reads for an architecture, with a
+    note where the file has the other order.
+
+    `orders` are the original's own order and the converter's; `count` rows are compared.
+    """
+    if architecture not in REORDERED | IN_PLACE:
+        return _nearest_in(rows, [0], count, orders)
+    is_reordered = architecture in REORDERED and kind_of(partner) is None
+    is_reordered = is_reordered and not any(part in _METAS for part in partner.split("."))
+    right, wrong = reversed(orders) if is_reordered else orders
+    values = [rows(0, count)]
+    if _error(values, [0], wrong) >= _CLEARLY * _error(values, [0], right):
+        return right
+    note = Note.of("audit.not_permuted" if is_reordered else "audit.permuted", architecture=architecture)
+    return dataclasses.replace(right, done=(*orders[0].done, note), misplaced=True)
 
 
 def oriented(shape: Shape, x: Original) -> Original:
@@ -347,12 +394,13 @@ def nearest(rows: Rows, count: int, originals: Sequence[Original]) -> Original:
 def _nearest_in(rows: Rows, starts: Sequence[int], count: int, originals: Sequence[Original]) -> Original:
     """Return the original nearest to so many rows of the quantized tensor from each start on."""
     values = [rows(start, start + count) for start in starts]
+    return min(originals, key=lambda x: _error(values, starts, x))
 
-    def error(x: Original) -> float:
-        reads = (x.read(start, start + count) for start in starts)
-        return sum(float((own - read).square().sum()) for own, read in zip(values, reads, strict=True))
 
-    return min(originals, key=error)
+def _error(values: Sequence[torch.Tensor], starts: Sequence[int], x: Original) -> float:
+    """Return the squared error of values of the quantized tensor, which are rows from each start on."""
+    reads = (x.read(start, start + len(own)) for own, start in zip(values, starts, strict=True))
+    return sum(float((own - read).square().sum()) for own, read in zip(values, reads, strict=True))
 
 
 def reordered_rows(count: int, heads: int) -> torch.Tensor:

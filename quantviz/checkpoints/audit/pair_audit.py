@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import NamedTuple
+
+import torch
 
 from quantviz.checkpoints.audit import originals
-from quantviz.checkpoints.audit.folded_scales import unfolded
+from quantviz.checkpoints.audit.folded_scales import Beside, decibels, factors_of, unfolded
+from quantviz.checkpoints.audit.one_scale import with_one_scale
 from quantviz.checkpoints.audit.originals import Original, tensor_of
 from quantviz.checkpoints.audit.pairing import Pair
 from quantviz.checkpoints.audit.tensor_audit import TensorAudit, audit_plain, audit_weight
@@ -18,14 +22,15 @@ from quantviz.sources.files.file_data import clipped
 from quantviz.sources.layouts import QuantizedWeight
 from quantviz.sources.layouts.decoded import ModelTensors, values_of
 
-if TYPE_CHECKING:
-    import torch
-
-#: A weight is looked at for folded scales where its SQNR is below what so many bits give in the least, or its
-#: layout is one of these.
+#: The layers around a weight are looked at for scales of it where its SQNR is below what so many bits give in
+#: the least, or its layout is one of these.
 _LOW_DB = -10.0
 _LOW_DB_A_BIT = 5.0
 _FOLDING = ("awq",)
+#: Bits of a tensor that is not quantized, as those of the best quantized ones.
+_PLAIN_BITS = 8
+#: Factors are looked for where they would bring a tensor so many dB nearer to the original.
+_GAIN_DB = 3.0
 
 
 def audited(
@@ -72,7 +77,7 @@ def _compared(
     weight = quantized.weights.get(item.name)
     if weight:
         layout = weight.layout
-    elif item.kind in ("plain", "whole", "inputs"):
+    elif item.kind in ("plain", "whole", "inputs", "training"):
         layout = "plain"
     else:
         layout = "unknown"
@@ -92,7 +97,7 @@ def _compared(
         if weight is None:
             return _of_plain(pair, quantized, original)
         x, found = original_as_stored(pair, weight, quantized, original, threads)
-        return found if x.done == found.done else audit_weight(weight, x, partner.name, threads=threads)
+        return with_one_scale(found, weight, x, quantized.weights, threads)
     except QuantVizError as found:
         status = "refused" if found.key == "file.not_numbers" else "problem"
         return TensorAudit(item.name, partner_of(pair), layout, status, found.again(), item.shape)
@@ -105,7 +110,8 @@ def original_as_stored(
     original: ModelTensors,
     threads: int | None = None,
 ) -> tuple[Original, TensorAudit]:
-    """Return the original as the file's maker had it, and the audit before scales were unfolded."""
+    """Return the original as the file's maker had it, and the audit beside it."""
+    assert pair.item
     x = _as_stored(pair, weight.shape, quantized, original, partial(values_of, weight))
     partner = partner_of(pair)
     found = audit_weight(weight, x, partner, threads=threads)
@@ -116,19 +122,67 @@ def original_as_stored(
         if turned.status == "ok":
             x = other
             found = turned
-    sqnr_db = found.metrics["sqnr_db"]
-    low_db = _LOW_DB + _LOW_DB_A_BIT * weight.bits
-    if weight.layout == "gguf" or (weight.layout not in _FOLDING and sqnr_db >= low_db):
-        return x, found
-    return unfolded(weight, x, partner, (quantized, original), sqnr_db, threads=threads) or x, found
+    values = originals.original_of(quantized, pair.item.name, 2)
+    low_db = math.inf if weight.layout in _FOLDING else _LOW_DB + _LOW_DB_A_BIT * weight.bits
+
+    def again(other: Original) -> TensorAudit:
+        return audit_weight(weight, other, partner, threads=threads)
+
+    return _scaled(pair, found, x, values, Both(quantized, original), low_db, again)
 
 
 def _of_plain(pair: Pair, quantized: ModelTensors, original: ModelTensors) -> TensorAudit:
     assert pair.item
     name = pair.item.name
+    dtype = pair.item.dtype
     values = originals.original_of(quantized, name, 1)
     x = _as_stored(pair, values.shape, quantized, original, values.read)
-    return audit_plain(name, values, x, partner_of(pair), pair.item.dtype)
+
+    def again(other: Original) -> TensorAudit:
+        return audit_plain(name, values, other, partner_of(pair), dtype)
+
+    found = again(x)
+    if found.status in ("same", "rounded"):
+        return found
+    low_db = _LOW_DB + _LOW_DB_A_BIT * _PLAIN_BITS
+    return _scaled(pair, found, x, values, Both(quantized, original), low_db, again)[1]
+
+
+class Both(NamedTuple):
+    """The tensors of both files."""
+
+    quantized: ModelTensors
+    original: ModelTensors
+
+
+def _scaled(
+    pair: Pair,
+    found: TensorAudit,
+    x: Original,
+    values: Original,
+    both: Both,
+    low_db: float,
+    again: Callable[[Original], TensorAudit],
+) -> tuple[Original, TensorAudit]:
+    """Return the original under the scales that the file's maker folded, and the audit beside it; with a note
+    on other factors where there are some.
+    """
+    assert pair.item
+    assert pair.partner
+    beside = Beside(*both, pair.item.name, pair.partner.name)
+    folded = unfolded(x, values, beside, found.metrics["sqnr_db"], low_db)
+    if folded is not x:
+        found = again(folded)
+    sqnr_db = found.metrics["sqnr_db"]
+    # The best one factor for all values leaves an error of the angle alone.
+    explained = torch.tensor(found.metrics["cosine"]).square()
+    best_db = decibels(explained, (1 - explained).clamp(min=0))
+    is_near = sqnr_db >= low_db and best_db < sqnr_db + _GAIN_DB
+    if not is_near and not folded.misplaced:
+        note = factors_of(folded, values, beside, sqnr_db)
+        if note is not None:
+            found = dataclasses.replace(found, status="rescaled", notes=(*found.notes, note))
+    return folded, found
 
 
 def _as_stored(
@@ -157,7 +211,9 @@ def _as_stored(
         forms = originals.parts_of_one(shape, forms[0], *pair.match.part)
     else:
         forms = forms[:1]
-    converted = (originals.as_converted(quantized.file, name, shape, rows, form) for form in forms)
+    converted = (
+        originals.as_converted(quantized.file, name, shape, rows, form, pair.partner.name) for form in forms
+    )
     fitting = [each for each in (originals.oriented(shape, x) for x in converted) if each.shape == shape]
     if fitting:
         return originals.nearest(rows, shape[0], fitting)

@@ -1,7 +1,7 @@
 """Stored form of an audit's results for pairs of tensors, and the key of each in a results file.
 
-A key changes when a file that was read for the pair does. Stored rows are untrusted data: a row that does not
-parse is ignored, and its pair is compared anew.
+A key changes when a file that was read for the pair does, or when a metric is added. Stored rows are
+untrusted data: a row that does not parse is ignored, and its pair is compared anew.
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ from typing import Any
 
 import xxhash
 
-from quantviz.checkpoints.audit.folded_scales import norms_before
+from quantviz.checkpoints.audit.folded_scales import neighbours
 from quantviz.checkpoints.audit.originals import tensor_of
 from quantviz.checkpoints.audit.pairing import Pair
 from quantviz.checkpoints.audit.tensor_audit import ODDITIES, ROUNDINGS, TensorAudit
 from quantviz.checkpoints.model.opening import OpenModel
+from quantviz.checkpoints.profiles.siblings import siblings_of
 from quantviz.checkpoints.results import typed_values as values
 from quantviz.checkpoints.results.store import stamp_of
 from quantviz.errors import Note, QuantVizError
@@ -28,17 +29,16 @@ from quantviz.schemes.scheme import Scheme
 from quantviz.text import catalogue, languages
 
 #: The version of an audit's arithmetic: rows of another one are not taken.
-_VERSION = 2
+_VERSION = 5
 #: Statuses of pairs that were compared, which alone are stored.
-_COMPARED = ("ok", "not_same", "same", "changed")
-_ODDITIES = (*ODDITIES, *(f"original_{each}" for each in ODDITIES))
+_COMPARED = ("ok", "not_same", "rescaled", "same", "rounded", "changed")
 #: The fields of a record that are a result's own, each with its parser.
 _FIELDS: Mapping[str, values.Parser] = {
     "status": values.one_of(_COMPARED),
     "shape": values.lengths,
     "rounding": values.one_of(("", *ROUNDINGS)),
     **dict.fromkeys(("layout", "scale_dtype"), values.text),
-    **dict.fromkeys(("bits", "nearest_share"), values.number),
+    **dict.fromkeys(("bits", "nearest_share", "fused_sqnr_db"), values.number),
     **dict.fromkeys(("blocks", "saturated_blocks", "unused_codes"), values.whole),
 }
 #: Files whose weights, or a part of them, may lie in other files that the header names.
@@ -54,7 +54,10 @@ class Keys:
         self._quantized = quantized
         self._original = original
         self._stamps: dict[tuple[int, str], str | None] = {}
-        known = (_VERSION, ARITHMETIC, dict(named_outputs(outputs)), *map(_headers, (quantized, original)))
+        known = (
+            *(_VERSION, ARITHMETIC, tuple(METRICS), dict(named_outputs(outputs))),
+            *map(_headers, (quantized, original)),
+        )
         self._all = repr(known)
 
     def of(self, pair: Pair) -> str | None:
@@ -65,9 +68,11 @@ class Keys:
         partners = []
         for partner in pair.partners:
             name = tensor_of(self._original.tensors, partner.name)[0]
-            partners += [*self._original.tensors.tensors_of(name), *norms_before(partner.name)]
+            partners += [*self._original.tensors.tensors_of(name), *neighbours(partner.name)]
+        weights = self._quantized.tensors.weights
+        siblings = [part for name in siblings_of(pair.item.name, weights) for part in weights[name].parts]
         sides = (
-            (self._quantized, [*pair.item.parts, *norms_before(pair.item.name)]),
+            (self._quantized, [*pair.item.parts, *siblings, *neighbours(pair.item.name)]),
             (self._original, partners),
         )
         for side, (model, names) in enumerate(sides):
@@ -84,7 +89,7 @@ class Keys:
         file = model.files[name]
         if (side, file) not in self._stamps:
             version = model.tensors.file.version_of(name)
-            spread = file.casefold().endswith(_SPREAD)
+            spread = bool(model.of_ranks) or file.casefold().endswith(_SPREAD)
             self._stamps[side, file] = None if spread else stamp_of(file, version)
         return self._stamps[side, file]
 
@@ -155,7 +160,7 @@ def _parsed(record: Any, pair: Pair) -> TensorAudit:
         original=" + ".join(partner.name for partner in pair.partners),
         scheme=None if form is None else Scheme.parse(values.text(form, "scheme")),
         symmetric=symmetric,
-        oddities=tuple(values.one_of(_ODDITIES)(each, "oddities") for each in oddities),
+        oddities=tuple(values.one_of(ODDITIES)(each, "oddities") for each in oddities),
         metrics=MappingProxyType(
             {name: values.number(value, name) for name, value in metrics.items() if name in METRICS}
         ),

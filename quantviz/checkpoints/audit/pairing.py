@@ -24,6 +24,7 @@ from quantviz.schemes.granularity import Shape
 from quantviz.sources.files.file_data import clipped
 from quantviz.sources.files.gguf import GgufCatalog
 from quantviz.sources.files.mapped import Raw, ends_of, same_bytes
+from quantviz.sources.layouts import OF_INPUTS
 
 #: Buffers that a model computes from its configuration: kept in some files and not in others.
 _COMPUTED = re.compile(
@@ -31,12 +32,25 @@ _COMPUTED = re.compile(
     r"|masked_bias|attn\.bias|position_ids|num_batches_tracked)",
     re.ASCII,
 )
-#: Tensors that a quantizer adds for inputs and caches: none of the original.
+#: Tensors that a quantizer adds for inputs and caches, or as the mark of a file: none of the original.
 _OF_QUANTIZER = re.compile(
-    r"(.*[._])?(input|output|activation|act|k|v|kv|q|prob)_?(scale|zero_point|amax)s?(_inv)?", re.ASCII
+    r"(.*[._])?((input|output|activation|act|k|v|kv|q|prob)_?(scale|zero_point|amax)s?(_inv)?|scaled_fp8)",
+    re.ASCII,
+)
+#: The key of a configuration that ties the head to the embedding.
+_TIED = "tie_word_embeddings"
+#: Last parts of the names of an output layer, and of an embedding that it may be tied to.
+_HEADS = ("lm_head", "embed_out", "output", "output_layer", "proj_out", "decoder")
+_EMBEDDINGS = frozenset(
+    (
+        *("embed_tokens", "word_embeddings", "wte", "tok_embeddings", "embed_in", "token_embd", "shared"),
+        *("embedding", "embeddings"),
+    )
 )
 #: Tensors with the same bytes at both ends that are compared with one as a whole.
 _MOST_TWINS = 4
+#: Kinds of tensors that have no partner.
+_NO_WEIGHTS = ("whole", "training")
 #: Elements of a tensor that are looked at, to see whether it is all zero.
 _SMALL = 2**20
 
@@ -90,6 +104,7 @@ class _Pairing:
         self._by_ends()
         self._as_parts()
         self._as_wholes()
+        self._by_tie()
         pairs = []
         matched = _Twins(self._quantized, (item for item in self._items if item.name in self._found))
         for item in self._items:
@@ -116,6 +131,8 @@ class _Pairing:
 
     def _by_name(self) -> None:
         for item in self._items:
+            if item.kind == "training":
+                continue
             name = next((each for each in _names(item) if self._is_there(each)), None)
             if name is not None:
                 self._take(item.name, Match(name, "name"))
@@ -201,6 +218,20 @@ class _Pairing:
             if wholes[key].name not in self._found and not self._taken.intersection(names):
                 self._take(wholes[key].name, replace(match, original=names[0], joined=names))
 
+    def _by_tie(self) -> None:
+        """Find the original of a head where the original's head is its embedding."""
+        heads = [item for item in self._left() if any(_last(each) in _HEADS for each in _names(item))]
+        if not heads or not _ties(self._original):
+            return
+        for item in heads:
+            embeddings = [
+                name
+                for name, other in self._there.items()
+                if _last(name) in _EMBEDDINGS and item.shape in ((), other.shape) and other.kind != "unread"
+            ]
+            if len(embeddings) == 1:
+                self._take(item.name, Match(embeddings[0], "tied"))
+
     def _alike(
         self,
         here: Collection[str],
@@ -235,7 +266,7 @@ class _Pairing:
         return found | {key: replace(match, original=named(match.original)) for key, match in by_ends.items()}
 
     def _left(self) -> Iterator[Item]:
-        return (item for item in self._items if item.name not in self._found and item.kind != "whole")
+        return (item for item in self._items if item.name not in self._found and item.kind not in _NO_WEIGHTS)
 
     def _free(self) -> dict[str, Shape | None]:
         """Return the names of the original that are not taken, each expert of a stack by its own, with their
@@ -243,6 +274,8 @@ class _Pairing:
         """
         found: dict[str, Shape | None] = {}
         for name, item in self._there.items():
+            if item.kind == "training":
+                continue
             if item.kind == "plain" and len(item.shape) == 3 and name not in self._taken:
                 experts = {f"{name}[{k}]": item.shape[1:] for k in range(item.shape[0])}
                 found |= {each: shape for each, shape in experts.items() if each not in self._taken}
@@ -270,17 +303,45 @@ class _Pairing:
     def _reason(self, others: _Twins, item: Item) -> Note | None:
         """Return the reason why a tensor needs no partner, or None. `others` are those with partners."""
         model = others.model
-        if item.kind == "inputs":
-            return Note.of("audit.aside.inputs")
+        if item.kind in ("inputs", "training"):
+            return Note.of(f"audit.aside.{item.kind}")
         if _COMPUTED.fullmatch(item.name):
             return Note.of("audit.aside.computed")
-        if item.kind == "plain" and not item.is_weight and model is self._quantized:
-            if _OF_QUANTIZER.fullmatch(item.name):
+        if item.kind == "plain" and not item.is_weight:
+            last = item.name.rpartition(".")[2]
+            if _OF_QUANTIZER.fullmatch(item.name) or last in OF_INPUTS:
                 return Note.of("audit.aside.quantizer")
-            if item.name.endswith("bias") and _is_zero(model, item):
+            if model is self._quantized and item.name.endswith("bias") and _is_zero(model, item):
                 return Note.of("audit.aside.zero")
         twin = others.of(item)
         return Note.of("audit.aside.tied", other=clipped(twin)) if twin else None
+
+
+def _last(name: str) -> str:
+    """Return the last module of a weight's name.
+
+    >>> _last("model.embed_tokens.weight"), _last("model.embed_tokens.bias"), _last("shared.weight")
+    ('embed_tokens', '', 'shared')
+    """
+    head, _, attribute = name.rpartition(".")
+    return head.rpartition(".")[2] if attribute == "weight" else ""
+
+
+def _ties(model: OpenModel) -> bool:
+    """Return whether a model without a head uses its embedding. transformers writes the key only where
+    it differs from the default, which is true; llama.cpp does so always.
+    """
+    if isinstance(model.tensors.file, GgufCatalog):
+        return True
+    try:
+        config = model.tensors.file.json_beside("config.json")
+    except QuantVizError:
+        return False
+    if not isinstance(config, dict):
+        return False
+    nested = config.get("text_config")
+    of_text = nested if isinstance(nested, dict) else {}
+    return bool(of_text.get(_TIED, config.get(_TIED, True)))
 
 
 def _holds_more(item: Item, name: str, shape: Shape | None) -> bool:

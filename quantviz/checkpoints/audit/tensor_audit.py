@@ -23,14 +23,27 @@ from quantviz.sources.layouts import QuantizedWeight
 from quantviz.streaming.comparing import Added, Band, Compared, Scales, compared, scales_of_rows
 from quantviz.streaming.threads import InOrder, default_threads, runs_between, shared_out
 
-#: Outcome in the account by the status of a tensor's audit: a quantized one was compared; it is not the same
-#: weight; one that is not quantized is the original, rounded to its dtype, or is not; it has a problem, or
-#: its layout is unknown; there was no partner; it needs none; it holds no numbers.
+#: Outcome in the account by the status of a tensor's audit.
+#:
+#: ok          a quantized weight that was compared
+#: not_same    another weight than the original
+#: rescaled    the original times factors that no other tensor took
+#: same        not quantized, and equal to the original
+#: rounded     the original, rounded to the file's dtype
+#: folded      a norm that took scales of the columns of all layers behind it
+#: changed     not quantized, and something else
+#: problem     it could not be read or compared
+#: unmatched   it has no partner
+#: left_aside  it needs none
+#: refused     it holds no numbers
 BECAME_OF: Mapping[str, Became] = MappingProxyType(
     {
         "ok": "compared",
         "not_same": "compared",
+        "rescaled": "compared",
         "same": "equal",
+        "rounded": "not_quantized_here",
+        "folded": "not_quantized_here",
         "changed": "not_quantized_here",
         "problem": "not_read",
         "unmatched": "not_read",
@@ -39,6 +52,10 @@ BECAME_OF: Mapping[str, Became] = MappingProxyType(
     }
 )
 STATUSES = tuple(BECAME_OF)
+#: Statuses of tensors that are not the original's.
+OTHER = ("not_same", "rescaled")
+#: Statuses of tensors whose SQNR counts: not of one that took scales, which the layers behind it are held to.
+_GATED = ("ok", *OTHER, "rounded", "changed")
 #: Elements of a weight that is read as a whole, where a band's parts of it lie far apart.
 _MOST_HELD = 2**26
 #: Elements whose errors are summed together without codes: in float64 they take some twelve times as much.
@@ -47,8 +64,13 @@ _TOGETHER = 2**18
 _THREADS = 4
 #: Ways in which codes can have been chosen.
 ROUNDINGS = ("nearest", "gptq", "other")
-#: Oddities of the values of a weight, on either side.
-ODDITIES = ("all_zero", "all_equal", "not_finite")
+#: Oddities of the values of a weight: of all of them, of whole rows or columns, and of the original's.
+ODDITIES = (
+    *("all_zero", "all_equal", "not_finite", "zero_lines"),
+    *("original_all_zero", "original_all_equal", "original_not_finite"),
+)
+#: A row or column that became 0 counts from this share of the mean energy of the others on.
+_ZEROED = 0.1
 #: Below this cosine, or at 4 bits and more below this SQNR, weights are not the same.
 LEAST_COSINE = 0.1
 LEAST_SQNR_DB = 3.0
@@ -65,10 +87,6 @@ _SLACK_FITTED = 0.35
 _SLACK_HALF = {"bfloat16": 2**-7, "float16": 2**-10}
 #: From this share of nearest codes on they were rounded to nearest.
 _NEAREST = 0.98
-#: The metrics that need no codes.
-_WITHOUT_CODES = (
-    *("mse", "rmse", "max_abs_error", "mean_error", "l2_norm_error", "sqnr_db", "cosine", "nonzero_share"),
-)
 #: Fewest rows that show how the codes of one column were chosen.
 _ROWS = 16
 
@@ -106,10 +124,13 @@ class TensorAudit(Picklable):
     unused_codes: int = 0
     #: Every metric by id that there is for it.
     metrics: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
+    #: SQNR in dB where its engine multiplies it and its siblings in one kernel under one scale; NaN where
+    #: that has the file's own values.
+    fused_sqnr_db: float = math.nan
     #: Changes to the original before it was compared.
     done: tuple[Note, ...] = ()
     notes: tuple[Note, ...] = ()
-    #: Kind of match with its partner: "name", "ends" or "converter"; "" where it has none.
+    #: Kind of match with its partner: that of its `Match`; "" where it has none.
     matched: str = ""
     match: Match | None = None
     #: Whether it counts as a weight, and its values; bytes in the quantized file.
@@ -120,6 +141,31 @@ class TensorAudit(Picklable):
     original_file: str = ""
     #: Of `ODDITIES` those of a weight's values, "original_" before those of the original's.
     oddities: tuple[str, ...] = ()
+
+    @property
+    def is_lost_in_kernel(self) -> bool:
+        """Return whether it is no longer the original's in its engine's kernel of one scale for siblings."""
+        fused = self.fused_sqnr_db
+        return not math.isnan(fused) and not same_weights(self.metrics["cosine"], fused, int(self.bits))
+
+    @property
+    def became(self) -> Became:
+        """Return its outcome in the account."""
+        became = BECAME_OF[self.status]
+        return "not_quantized_here" if became == "compared" and self.layout == "plain" else became
+
+    @property
+    def is_sound(self) -> bool:
+        """Return whether nothing is wrong with its values, apart from the error of rounding."""
+        return self.status not in (*OTHER, "problem") and not self.oddities and not self.is_lost_in_kernel
+
+    @property
+    def gated_db(self) -> float | None:
+        """Return the SQNR that is held to a bound, in dB; NaN where it has none, None where it needs none."""
+        if self.status not in _GATED:
+            return None
+        own = self.metrics.get("sqnr_db", math.nan)
+        return own if math.isnan(self.fused_sqnr_db) else min(own, self.fused_sqnr_db)
 
 
 class _Seen:
@@ -345,14 +391,14 @@ def audit_weight(
 
 def _audit_of(weight: QuantizedWeight, x: Original, original: str, errors: _Errors) -> TensorAudit:
     """Return the audit of a weight from its errors, without the facts that follow from codes."""
-    names = _WITHOUT_CODES if weight.scheme is None else METRICS
+    names = _without_codes(errors.moments) if weight.scheme is None else METRICS
     metrics = metrics_of(errors.moments, weight.stored_bits, names)
     same = same_weights(metrics["cosine"], metrics["sqnr_db"], weight.bits)
     return TensorAudit(
         weight.name,
         original,
         weight.layout,
-        "ok" if same else "not_same",
+        "ok" if same and not x.misplaced else "not_same",
         shape=weight.shape,
         scheme=weight.scheme,
         scale_dtype=weight.scale_dtype,
@@ -381,23 +427,89 @@ def audit_plain(name: str, values: Original, x: Original, original: str, dtype: 
     """Return the audit of a tensor that is not quantized, stored as `dtype`, beside its original."""
     errors = _Errors()
     equal = True
+    rounded = True
+    lines = _Lines()
     for start, stop in bands(x.shape):
         own = x.read(start, stop)
         other = values.read(start, stop)
         errors.take(own, other)
-        rounded = own.to(getattr(torch, dtype, torch.float32)).float()
-        equal = equal and torch.equal(rounded.nan_to_num(), other.nan_to_num())
+        lines.take(own, other)
+        equal = equal and _same(own, other)
+        rounded = rounded and _is_rounded(own, other, dtype, x.stored.dtype)
+    metrics = metrics_of(errors.moments, math.nan, _without_codes(errors.moments))
+    is_weight = counts_as_weight(name, x.shape)
+    if equal or rounded:
+        status = "same" if equal else "rounded"
+    else:
+        # A bias may be corrected for what the weights lost.
+        same = name.endswith("bias") or same_weights(metrics["cosine"], metrics["sqnr_db"], _FROM_BITS)
+        status = "changed" if same and not x.misplaced else "not_same"
+    zeroed = ("zero_lines",) if status == "changed" and lines.zeroed else ()
     return TensorAudit(
         name,
         original,
         "plain",
-        "same" if equal else "changed",
+        status,
         shape=x.shape,
-        metrics=MappingProxyType(metrics_of(errors.moments, math.nan, _WITHOUT_CODES)),
+        metrics=MappingProxyType(metrics),
         done=x.done,
         # A norm may well be all ones, and a bias all zero.
-        oddities=errors.oddities if counts_as_weight(name, x.shape) else (),
+        oddities=(*errors.oddities, *zeroed) if is_weight else (),
+        notes=(Note.of("audit.rounded_to", dtype=dtype),) if status == "rounded" else (),
     )
+
+
+def _same(x: torch.Tensor, other: torch.Tensor) -> bool:
+    return torch.equal(x, other) or bool(((x == other) | (x.isnan() & other.isnan())).all())
+
+
+def _is_rounded(x: torch.Tensor, other: torch.Tensor, dtype: str, of_x: str) -> bool:
+    """Return whether values are others rounded to nearest in a narrower float type, finite ones clipped to
+    its range.
+
+    The values that were rounded may themselves have had more digits than the original of the dtype `of_x`.
+    """
+    to, wide = (getattr(torch, name, torch.float32) for name in (dtype, of_x))
+    if not (to.is_floating_point and wide.is_floating_point):
+        return False
+    most = torch.finfo(to).max
+    nearest = torch.where(x.isinf(), x, x.clamp(-most, most)).to(to).float()
+    slack = torch.finfo(wide).eps if torch.finfo(wide).eps < torch.finfo(to).eps else 0.0
+    near = (other - x).abs() <= (nearest - x).abs() + slack * x.abs()
+    return bool((near | (nearest == other) | (nearest.isnan() & other.isnan())).all())
+
+
+def as_lines(x: torch.Tensor) -> torch.Tensor:
+    """Return a tensor as a matrix, its first axis by all others."""
+    return x.flatten(1) if x.dim() > 1 else x.unsqueeze(1)
+
+
+class _Lines:
+    """Energies of the rows and columns of a matrix, and which of them are all 0 in the file."""
+
+    def __init__(self) -> None:
+        self._rows: list[torch.Tensor] = []
+        self._zero_rows: list[torch.Tensor] = []
+        self._columns: torch.Tensor | None = None
+        self._zero_columns: torch.Tensor | None = None
+
+    def take(self, x: torch.Tensor, x_hat: torch.Tensor) -> None:
+        """Look at the next rows of the original and of the file's tensor."""
+        energy = as_lines(x).nan_to_num(posinf=0, neginf=0).square()
+        zero = as_lines(x_hat) == 0
+        self._rows.append(energy.sum(1))
+        self._zero_rows.append(zero.all(1))
+        self._columns = energy.sum(0) if self._columns is None else self._columns + energy.sum(0)
+        of_columns = zero.all(0)
+        self._zero_columns = of_columns if self._zero_columns is None else self._zero_columns & of_columns
+
+    @property
+    def zeroed(self) -> bool:
+        """Return whether a row or column became 0 that is not small beside the others."""
+        assert self._columns is not None
+        assert self._zero_columns is not None
+        sides = ((torch.cat(self._rows), torch.cat(self._zero_rows)), (self._columns, self._zero_columns))
+        return any(bool((zero & (energy > _ZEROED * energy.mean())).any()) for energy, zero in sides)
 
 
 def _moments(x: torch.Tensor, x_hat: torch.Tensor) -> Moments:
@@ -415,6 +527,11 @@ def _moments(x: torch.Tensor, x_hat: torch.Tensor) -> Moments:
         e2=error.square().sum(),
         max_error=error.abs().max() if own.numel() else number_of(-math.inf),
     )
+
+
+def _without_codes(moments: Moments) -> list[str]:
+    """Return the metrics that follow from moments without codes; of these the size is none."""
+    return [name for name, metric in METRICS.items() if metric.reads and metric.fits(moments)]
 
 
 def _is_middle(band: Band) -> bool:

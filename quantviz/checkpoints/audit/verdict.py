@@ -7,9 +7,10 @@ import statistics
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from quantviz.checkpoints.audit.tensor_audit import BECAME_OF, ODDITIES, TensorAudit
+from quantviz.checkpoints.audit.one_scale import losses_to_one_scale
+from quantviz.checkpoints.audit.tensor_audit import ODDITIES, OTHER, TensorAudit
 from quantviz.checkpoints.model.account import Account, Side
-from quantviz.checkpoints.model.coverage_words import Unread, not_read, percent, read_share
+from quantviz.checkpoints.model.coverage_words import everything_read, not_read
 from quantviz.checkpoints.scan.recipes import recipe_id
 from quantviz.errors import Note
 from quantviz.schemes.granularity import Flat, Granularity, PerBlock, PerChannel, PerGroup
@@ -21,23 +22,30 @@ _MOST = 0.5
 #: Names that a sentence lists.
 _LISTED = 3
 _SIDES: tuple[Side, ...] = ("quantized", "original")
+#: The reason of a tensor of an optimizer, and the sentence on all of them.
+_TRAINING = "audit.aside.training"
+_TRAINING_ASIDE = "checkpoint.training_aside"
 #: Values that are off by more than so many steps on average have the zero points of another version.
 _OFF_BY = 0.5
 
 
 def findings(tensors: Sequence[TensorAudit], account: Account) -> tuple[Note, ...]:
     """Return the sentences on an audit: the tensors that were not read, the verdict, then all others."""
-    notes = list(_coverage(tensors, account))
-    verdict = _verdict(tensors, "" if notes else _all_read(tensors, account))
+    is_complete = account.is_complete
+    notes = [] if is_complete else [not_read(account, "audit")]
+    verdict = _verdict(tensors, everything_read(account, "audit") if is_complete else "")
     if verdict is not None:
         notes.append(verdict)
     compared = _sound(tensors)
     other = _with_status(tensors, "not_same")
     notes += _odd(tensors)
-    if other and compared:
+    if other and (compared or verdict is None or verdict.key != "audit.not_same"):
         notes.append(_listed("audit.some_other", other))
+    notes += _rescaled(tensors, verdict)
+    notes += _rounded(tensors)
     if shifted := [each for each in (*compared, *other) if _off_by_a_step(each)]:
         notes.append(_listed("audit.zero_points", shifted))
+    notes += losses_to_one_scale([*compared, *other])
     notes += _done(tensors)
     saturated = [each for each in compared if each.saturated_blocks]
     if saturated:
@@ -45,10 +53,13 @@ def findings(tensors: Sequence[TensorAudit], account: Account) -> tuple[Note, ..
             sum(values)
             for values in zip(*((each.saturated_blocks, each.blocks) for each in compared), strict=True)
         )
-        worst = max(saturated, key=lambda each: each.saturated_blocks / each.blocks)
-        notes.append(Note.of("audit.saturated", blocks=total, of=count, tensor=worst.tensor))
+        most = max(saturated, key=lambda each: each.saturated_blocks / each.blocks)
+        notes.append(Note.of("audit.saturated", blocks=total, of=count, tensor=most.tensor))
     if found := _with_status(tensors, "changed"):
-        notes.append(_listed("audit.changed", found))
+        worst = _worst(found)
+        notes.append(
+            Note.of("audit.changed", count=len(found), tensor=worst.tensor, sqnr_db=worst.metrics["sqnr_db"])
+        )
     alone = _with_status(tensors, "unmatched")
     if alone:
         quantized = sum(1 for each in alone if each.tensor)
@@ -56,6 +67,8 @@ def findings(tensors: Sequence[TensorAudit], account: Account) -> tuple[Note, ..
         notes.append(
             Note.of("audit.unmatched", quantized=quantized, original=len(alone) - quantized, names=names)
         )
+    if training := [each for each in tensors if each.reason and each.reason.key == _TRAINING]:
+        notes.append(_listed(_TRAINING_ASIDE, training))
     notes += _matched(tensors)
     aside = [each for side in _SIDES for each in account.of("left_aside", side)]
     known = _names_in(tensors)
@@ -69,40 +82,10 @@ def findings(tensors: Sequence[TensorAudit], account: Account) -> tuple[Note, ..
     return tuple(notes)
 
 
-def _coverage(tensors: Sequence[TensorAudit], account: Account) -> Iterator[Note]:
-    """Yield the sentence on tensors that were not compared, if there are any."""
-    rows = [each for each in tensors if BECAME_OF[each.status] == "not_read"]
-    unread = [Unread(each.tensor or each.original, each.reason, each.is_weight) for each in rows]
-    known = _names_in(tensors)
-    unread += [
-        Unread(each.tensor, each.reason, bool(each.weight))
-        for each in account.of("not_read")
-        if each.tensor not in known and each.weight not in known
-    ]
-    if not unread:
-        return
-    weights = [each for each in tensors if each.is_weight and each.status != "left_aside"]
-    missed = sum(each.elements for each in rows if each.is_weight)
-    whole = sum(each.elements for each in weights)
-    yield not_read(
-        unread,
-        len(weights),
-        missed / whole if whole else 0.0,
-        1 - read_share(account, _SIDES, "size"),
-        "audit",
-    )
-
-
 def _names_in(tensors: Sequence[TensorAudit]) -> set[str]:
     """Return the names of tensors on both sides."""
     joined = (name for each in tensors if each.match for name in each.match.joined)
     return {name for each in tensors for name in (each.tensor, each.original)}.union(joined)
-
-
-def _all_read(tensors: Sequence[TensorAudit], account: Account) -> Note:
-    count = sum(1 for each in tensors if each.is_weight and each.status != "left_aside")
-    bytes_read = percent(read_share(account, _SIDES, "size"))
-    return Note.of("coverage.audit.all", count=count, bytes=bytes_read)
 
 
 def _sound(tensors: Sequence[TensorAudit]) -> list[TensorAudit]:
@@ -112,11 +95,55 @@ def _sound(tensors: Sequence[TensorAudit]) -> list[TensorAudit]:
 
 def _odd(tensors: Sequence[TensorAudit]) -> Iterator[Note]:
     """Yield sentences on odd values of weights: a file of zeros has no error, and is useless."""
-    for prefix in ("", "original_"):
-        for oddity in ODDITIES:
-            found = [each for each in tensors if f"{prefix}{oddity}" in each.oddities]
-            if found:
-                yield _listed(f"audit.odd.{prefix}{oddity}", found)
+    for oddity in ODDITIES:
+        found = [each for each in tensors if oddity in each.oddities]
+        if found:
+            yield _listed(f"audit.odd.{oddity}", found)
+
+
+def _rescaled(tensors: Sequence[TensorAudit], verdict: Note | None) -> Iterator[Note]:
+    """Yield a sentence for each kind of factors that the original has not."""
+    kinds: dict[str, list[TensorAudit]] = {}
+    for each in _with_status(tensors, "rescaled"):
+        kinds.setdefault(each.notes[-1].key, []).append(each)
+    for found in kinds.values():
+        note = _of_rescaled(found, tensors, "")
+        if verdict is None or note.params["what"] != verdict.params.get("what"):
+            yield note
+
+
+def _of_rescaled(found: Sequence[TensorAudit], tensors: Sequence[TensorAudit], coverage: Note | str) -> Note:
+    worst = _worst(found)
+    return Note.of(
+        "audit.rescaled",
+        count=len(found),
+        of=len(_weights(tensors)),
+        tensor=worst.tensor,
+        sqnr_db=worst.metrics["sqnr_db"],
+        what=worst.notes[-1],
+        coverage=coverage,
+    )
+
+
+def _rounded(tensors: Sequence[TensorAudit]) -> Iterator[Note]:
+    """Yield a sentence for each dtype that originals were rounded to."""
+    kinds: dict[object, list[TensorAudit]] = {}
+    for each in _with_status(tensors, "rounded"):
+        kinds.setdefault(each.notes[-1].params["dtype"], []).append(each)
+    for dtype, found in kinds.items():
+        worst = _worst(found)
+        sqnr_db = worst.metrics["sqnr_db"]
+        yield Note.of("audit.rounded", count=len(found), dtype=dtype, sqnr_db=sqnr_db, tensor=worst.tensor)
+
+
+def _weights(tensors: Sequence[TensorAudit]) -> list[TensorAudit]:
+    """Return the tensors that were compared: weights, and others that are not the original's."""
+    compared = (each for each in tensors if each.became in ("compared", "equal", "not_quantized_here"))
+    return [each for each in compared if each.is_weight or each.status in OTHER]
+
+
+def _worst(found: Sequence[TensorAudit]) -> TensorAudit:
+    return min(found, key=lambda each: _or_least(each.metrics["sqnr_db"]))
 
 
 def _done(tensors: Sequence[TensorAudit]) -> Iterator[Note]:
@@ -151,6 +178,9 @@ def _matched(tensors: Sequence[TensorAudit]) -> Iterator[Note]:
         merged = [each for each in tensors if each.match and getattr(each.match, field)]
         if merged:
             yield _listed(f"audit.matched.{key}", merged)
+    for each in tensors:
+        if each.match and each.match.how == "tied":
+            yield Note.of("audit.matched.tied", tensor=each.tensor, original=each.original)
     converted = sum(1 for each in matches if each.how == "converter")
     if converted:
         yield Note.of("audit.matched.converter", count=converted)
@@ -160,29 +190,35 @@ def _verdict(tensors: Sequence[TensorAudit], coverage: Note | str) -> Note | Non
     """Return the verdict on the compared tensors; None if there are none and `coverage` has that already."""
     compared = _sound(tensors)
     other = _with_status(tensors, "not_same")
-    if other and len(other) >= _MOST * (len(compared) + len(other)):
+    rescaled = _with_status(tensors, "rescaled")
+    count = len(_weights(tensors))
+    if other and len(other) >= _MOST * count:
         worst = min(other, key=lambda each: _or_least(each.metrics["cosine"]))
         return Note.of(
             "audit.not_same",
             count=len(other),
-            of=len(compared) + len(other),
+            of=count,
             tensor=worst.tensor,
             sqnr_db=worst.metrics["sqnr_db"],
             cosine=worst.metrics["cosine"],
             coverage=coverage,
         )
+    if rescaled and (not compared or len(rescaled) >= _MOST * count):
+        return _of_rescaled(rescaled, tensors, coverage)
     if not compared:
-        odd = [each for each in tensors if each.oddities]
+        odd = [each for each in tensors if set(each.oddities) - {"zero_lines"}]
         if odd:
             return _listed("audit.only_odd", odd, coverage=coverage)
-        same = _with_status(tensors, "same")
-        changed = _with_status(tensors, "changed")
-        if not same and not changed:
+        same, rounded, *others = (
+            _with_status(tensors, status) for status in ("same", "rounded", "changed", "folded", "not_same")
+        )
+        of = sum(map(len, (same, rounded, *others)))
+        if not of:
             return None
         return Note.of(
-            "audit.nothing_quantized", same=len(same), of=len(same) + len(changed), coverage=coverage
+            "audit.nothing_quantized", same=len(same), rounded=len(rounded), of=of, coverage=coverage
         )
-    worst = min(compared, key=lambda each: _or_least(each.metrics["sqnr_db"]))
+    worst = _worst(compared)
     return Note.of(
         "audit.verdict",
         count=len(compared),
@@ -204,7 +240,7 @@ def _with_status(tensors: Sequence[TensorAudit], status: str) -> list[TensorAudi
 
 
 def _listed(key: str, found: Sequence[TensorAudit], **more: object) -> Note:
-    names = ", ".join(each.tensor for each in found[:_LISTED])
+    names = ", ".join(each.tensor or each.original for each in found[:_LISTED])
     return Note.of(key, count=len(found), names=names, **more)
 
 

@@ -10,7 +10,7 @@ part is unknown, a weight without a partner, a file that cannot be opened.
 
 from __future__ import annotations
 
-import re
+import math
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import astuple, dataclass, replace
 from typing import Literal, get_args
@@ -18,6 +18,7 @@ from typing import Literal, get_args
 from quantviz.errors import Note, QuantVizError
 from quantviz.pickling import Picklable
 from quantviz.schemes.granularity import Shape
+from quantviz.sources.files.catalog import is_matrix
 
 #: Outcomes of a tensor of a file.
 #:
@@ -25,16 +26,36 @@ from quantviz.schemes.granularity import Shape
 #:                     a tensor that was measured)
 #: equal               not quantized, and the same values on both sides
 #: not_quantized_here  not quantized, read on both sides, and not the same values
+#: unfit               no recipe of a scan fits its shape, so it was not measured
 #: left_aside          no part of the model, or nothing to compare it with by design: positions, masks,
 #:                     buffers, a second copy of another tensor, a file that is not of this model
-#: refused             read, but no scheme can be used on it (in a scan: its shape, or no finite value)
+#: refused             it holds no numbers, or has more axes than any weight
 #: not_read            its values could not be read, with the reason
-Became = Literal["compared", "equal", "not_quantized_here", "left_aside", "refused", "not_read"]
+Became = Literal["compared", "equal", "not_quantized_here", "unfit", "left_aside", "refused", "not_read"]
 BECAME: tuple[Became, ...] = get_args(Became)
 #: Side of a tensor: one of the two of an audit, or the checkpoint of a scan.
 Side = Literal["quantized", "original", "scanned"]
+#: Outcomes that leave an account incomplete.
+_UNREAD: tuple[Became, ...] = ("not_read", "refused")
 #: Reason why a tensor was not read, or was left aside.
 Reason = QuantVizError | Note
+
+
+@dataclass(frozen=True)
+class Outcome(Picklable):
+    """Outcome of one tensor of a model, which its tensors in the files share."""
+
+    became: Became
+    reason: Reason | None = None
+    #: Whether its values are the original's up to rounding: not another weight, constant or not finite.
+    is_sound: bool = True
+    #: Its SQNR against the original in dB, of one whose values differ; NaN where there is none. None for
+    #: others.
+    sqnr_db: float | None = None
+    #: The tensors of the other side that it was compared with.
+    partners: tuple[str, ...] = ()
+    #: Its values; None where its file knows.
+    elements: int | None = None
 
 
 @dataclass(frozen=True)
@@ -44,16 +65,33 @@ class Accounted(Picklable):
     side: Side
     #: Its name in the file; "" where it is the whole file.
     tensor: str
-    became: Became
-    #: Bytes in the file.
+    outcome: Outcome
+    #: Bytes in the file; 0 where nothing tells.
     size: int
     #: The weight that the tensor is, or is a part of; "" for others, such as a norm, a bias or a mask.
     weight: str = ""
     #: Values of that weight, counted once: at the first of its tensors.
     elements: int = 0
-    reason: Reason | None = None
     #: The file's name; "" where the checkpoint is one file.
     file: str = ""
+    #: Whether its values, and its bytes, are known: of a file that is not there they may not be.
+    is_counted: bool = True
+    is_sized: bool = True
+
+    @property
+    def became(self) -> Became:
+        """Return its outcome, of `BECAME`."""
+        return self.outcome.became
+
+    @property
+    def reason(self) -> Reason | None:
+        """Return the reason of its outcome."""
+        return self.outcome.reason
+
+    @property
+    def name(self) -> str:
+        """Return the name by which sentences call it: that of its weight, its own or its file's."""
+        return self.weight or self.tensor or self.file
 
 
 @dataclass(frozen=True)
@@ -64,6 +102,9 @@ class Part(Picklable):
     weights: int = 0
     elements: int = 0
     size: int = 0
+    #: Tensors and files of which the number of values, and that of bytes, is not known.
+    uncounted: int = 0
+    unsized: int = 0
 
 
 @dataclass(frozen=True)
@@ -73,6 +114,7 @@ class Coverage(Picklable):
     compared: Part = Part()
     equal: Part = Part()
     not_quantized_here: Part = Part()
+    unfit: Part = Part()
     left_aside: Part = Part()
     refused: Part = Part()
     not_read: Part = Part()
@@ -88,11 +130,16 @@ class Coverage(Picklable):
         return part
 
     def share(self, became: str, of: Literal["tensors", "weights", "elements", "size"]) -> float:
-        """Return a part as a share of the whole, 0 to 1; 0 where there is nothing.
+        """Return a part as a share of the whole, 0 to 1; 0 where there is nothing, NaN where a part is not
+        known.
 
         >>> Coverage(compared=Part(weights=3), not_read=Part(weights=5)).share("not_read", "weights")
         0.625
+        >>> Coverage(compared=Part(size=3), not_read=Part(unsized=1)).share("not_read", "size")
+        nan
         """
+        if not is_known(self.whole, of):
+            return math.nan
         whole = getattr(self.whole, of)
         return getattr(self.part(became), of) / whole if whole else 0.0
 
@@ -112,9 +159,37 @@ class Account(Picklable):
         return Coverage(**{became: _part(self.of(became, side)) for became in BECAME})
 
     @property
+    def unread(self) -> tuple[Accounted, ...]:
+        """Return the tensors that were not read, or hold no numbers; one of the original only where its
+        partner is not among them.
+        """
+        found = [each for each in self.tensors if each.became in _UNREAD]
+        named = {each.name for each in found if each.side != "original"}
+        return tuple(
+            each for each in found if each.side != "original" or named.isdisjoint(each.outcome.partners)
+        )
+
+    @property
     def is_complete(self) -> bool:
         """Return whether everything was read."""
-        return not any(each.became == "not_read" for each in self.tensors)
+        return not self.unread
+
+    @property
+    def is_sound(self) -> bool:
+        """Return whether everything was read, and all weights are the original's up to rounding."""
+        return self.is_complete and all(each.outcome.is_sound for each in self.tensors)
+
+    def below(self, least: float) -> tuple[Accounted, ...]:
+        """Return the tensors with an SQNR below so many dB, or with none although they were compared; of one
+        in several tensors the first.
+        """
+        found: dict[str, Accounted] = {}
+        for each in self.tensors:
+            sqnr_db = each.outcome.sqnr_db
+            # NaN is below as well.
+            if sqnr_db is not None and not sqnr_db >= least:
+                found.setdefault(each.name, each)
+        return tuple(found.values())
 
 
 def with_outcome(
@@ -127,7 +202,7 @@ def with_outcome(
     def changed(each: Accounted) -> Accounted:
         reason = reasons.get(each.weight) or reasons.get(each.tensor)
         is_kept = reason is None or each.became not in of
-        return each if is_kept else replace(each, became=became, reason=reason)
+        return each if is_kept else replace(each, outcome=Outcome(became, reason))
 
     return Account(tuple(map(changed, account.tensors))) if reasons else account
 
@@ -137,31 +212,20 @@ def added(parts: Iterable[Part]) -> Part:
     return Part(*map(sum, zip(*map(astuple, parts), strict=True)))
 
 
+def is_known(part: Part, of: str) -> bool:
+    """Return whether the values ("elements") or the bytes ("size") of all of a part are known."""
+    return not {"elements": part.uncounted, "size": part.unsized}.get(of)
+
+
 def _part(tensors: tuple[Accounted, ...]) -> Part:
     return Part(
         sum(1 for each in tensors if each.tensor),
         len({each.weight for each in tensors if each.weight}),
         sum(each.elements for each in tensors),
         sum(each.size for each in tensors),
+        sum(not each.is_counted for each in tensors),
+        sum(not each.is_sized for each in tensors),
     )
-
-
-def is_matrix(shape: Shape) -> bool:
-    """Return whether a tensor of this shape is a matrix or more: two lengths or more that are not 1.
-
-    >>> is_matrix((64, 128)), is_matrix((1, 1, 64)), is_matrix((8, 64, 3, 3))
-    (True, False, True)
-    """
-    return sum(length > 1 for length in shape) > 1
-
-
-def is_whole(dtype: str) -> bool:
-    """Return whether a dtype is one of codes, indices and masks.
-
-    >>> is_whole("uint8"), is_whole("bool"), is_whole("float8_e4m3fn")
-    (True, True, False)
-    """
-    return bool(re.fullmatch(r"u?int\d+|bool", dtype, re.ASCII))
 
 
 def counts_as_weight(name: str, shape: Shape) -> bool:

@@ -1,78 +1,108 @@
-"""Coverage of a checkpoint in words: the first sentence of an audit and of a scan."""
+"""Coverage of a checkpoint in words, from its account alone: the first sentence of an audit and of a scan."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Iterable
+from typing import Literal
 
-from quantviz.checkpoints.model.account import Account, Reason, Side, added
+from quantviz.checkpoints.model.account import Account, Accounted, Reason, Side, added
 from quantviz.errors import Note
 from quantviz.sources.files.file_data import clipped
 
 #: Names that a sentence lists, and reasons.
 _LISTED = 3
 _REASONS = 4
-
-
-@dataclass(frozen=True)
-class Unread:
-    """A tensor that was not read or not compared, and why."""
-
-    name: str
-    reason: Reason | None
-    is_weight: bool
+#: Subject of a sentence: both sides of an audit, or a scanned checkpoint.
+Of = Literal["audit", "scan"]
 
 
 def percent(share: float) -> str:
-    """Return a share in percent, never rounded to none or to all.
+    """Return a share in percent, never rounded to none or to all; "?" for NaN.
 
-    >>> percent(0.625), percent(0.99996), percent(0.0001), percent(1), percent(0)
-    ('62.5', '99.9', '0.1', '100', '0')
+    >>> percent(0.625), percent(0.99996), percent(0.0001), percent(1), percent(0), percent(math.nan)
+    ('62.5', '99.9', '0.1', '100', '0', '?')
     """
+    if math.isnan(share):
+        return "?"
     if share in (0, 1):
         return "100" if share else "0"
     return f"{min(max(100 * share, 0.1), 99.9):.1f}"
 
 
-def read_share(account: Account, sides: Sequence[Side], of: str) -> float:
-    """Return the share of the model, without tensors left aside, that was read: of "elements" or "size"."""
-    parts = [account.coverage(side) for side in sides]
-    unread = getattr(added(each.not_read for each in parts), of)
-    whole = getattr(added(each.whole for each in parts), of) - getattr(
-        added(each.left_aside for each in parts), of
-    )
-    return 1 - unread / whole if whole else 1.0
+def everything_read(account: Account, of: Of) -> Note:
+    """Return the sentence that everything was read, of an account that is complete."""
+    assert account.is_complete
+    return Note.of(f"coverage.{of}.all", count=len(_weights(account)), bytes=percent(1))
 
 
-def not_read(unread: Iterable[Unread], weights: int, elements: float, size: float, key: str) -> Note:
-    """Return the sentence on weights that were not read: how many, which, and why.
-
-    Args:
-        unread: The tensors that were not read.
-        weights: How many weights there are in all.
-        elements: The share of the weights' values that were not read.
-        size: The share of bytes.
-        key: "audit" or "scan".
-    """
-    listed = list(unread)
-    own = [each for each in listed if each.is_weight]
-    others = len(listed) - len(own)
-    named = own or listed
+def not_read(account: Account, of: Of) -> Note:
+    """Return the sentence on tensors that were not read or not compared: how many, which, and why."""
+    unread = [*{each.name: each for each in reversed(account.unread)}.values()][::-1]
+    own = [each for each in unread if each.weight]
+    tensors = [each for each in unread if each.tensor]
+    kinds = {"not_read": own, "others_not_read": tensors, "files_not_read": unread}
+    kind, named = next((kind, found) for kind, found in kinds.items() if found)
+    others = len(tensors) - len(own)
     rest = len(named) - _LISTED
     names = ", ".join(clipped(each.name) for each in named[:_LISTED])
     return Note.of(
-        f"coverage.{key}.{'not_read' if own else 'others_not_read'}",
-        count=len(own) or others,
-        of=weights,
-        elements=percent(elements),
-        bytes=percent(size),
+        f"coverage.{of}.{kind}",
+        count=len(named),
+        of=len(_weights(account)),
+        share=_share(account, own),
         names=names if rest <= 0 else Note.of("coverage.and_more", names=names, count=rest),
         others=Note.of("coverage.others", count=others) if own and others else "",
-        reasons=_reasons(named),
+        reasons=_reasons((*named, *unread)),
     )
 
 
-def _reasons(unread: Sequence[Unread]) -> Note | str:
+def _share(account: Account, unread: Iterable[Accounted]) -> Note:
+    """Return the shares of values of weights and of bytes that were not read, as far as they are known."""
+    weights = _weights(account)
+    missed = sum(weights.get((each.side, each.weight), 0) for each in unread)
+    sides = [account.coverage(side) for side in ("quantized", "original", "scanned")]
+    whole = added(each.whole for each in sides)
+    size = added((*(each.not_read for each in sides), *(each.refused for each in sides))).size
+    read = whole.size - added(each.left_aside for each in sides).size
+    shares = {}
+    if missed and not whole.uncounted:
+        shares["elements"] = percent(missed / sum(weights.values()))
+    if not whole.unsized:
+        shares["bytes"] = percent(size / read if read else 0.0)
+    return Note.of(f"coverage.share.{'_and_'.join(shares) or 'unknown'}", **shares)
+
+
+def coverage_of_scan(account: Account) -> Note:
+    """Return the sentence on the share of a scanned checkpoint that was read."""
+    if not account.is_complete:
+        return not_read(account, "scan")
+    unfit = {each.name: each for each in account.of("unfit")}
+    if not unfit:
+        return everything_read(account, "scan")
+    names = ", ".join(clipped(name) for name in [*unfit][:_LISTED])
+    return Note.of(
+        "coverage.scan.unfit",
+        count=len(unfit),
+        names=names,
+        read=everything_read(account, "scan"),
+        reasons=_reasons(unfit.values()),
+    )
+
+
+def _weights(account: Account) -> dict[tuple[Side, str], int]:
+    """Return the weights of a model with their values; of the original those without a partner, or unread."""
+    unread = {each.name for each in account.unread if each.side == "original"}
+    found: dict[tuple[Side, str], int] = {}
+    for each in account.tensors:
+        is_partner = each.side == "original" and each.outcome.partners and each.name not in unread
+        if each.weight and each.became != "left_aside" and not is_partner:
+            key = each.side, each.weight
+            found[key] = found.get(key, 0) + each.elements
+    return found
+
+
+def _reasons(unread: Iterable[Accounted]) -> Note | str:
     """Return the reasons, each kind once with the first tensor that has it."""
     first: dict[str, Reason] = {}
     for each in unread:
@@ -82,19 +112,3 @@ def _reasons(unread: Sequence[Unread]) -> Note | str:
     for reason in list(first.values())[:_REASONS]:
         words = Note.of("coverage.reason", before=words, reason=reason)
     return words
-
-
-def coverage_of_scan(account: Account) -> Note:
-    """Return the sentence on the share of a scanned checkpoint that was read."""
-    whole = account.coverage("scanned").whole
-    aside = account.coverage("scanned").left_aside
-    weights = whole.weights - aside.weights
-    size = read_share(account, ("scanned",), "size")
-    if account.is_complete:
-        return Note.of("coverage.scan.all", count=weights, bytes=percent(size))
-    unread: dict[str, Unread] = {}
-    for each in account.of("not_read"):
-        name = each.weight or each.tensor or each.file
-        unread.setdefault(name, Unread(name, each.reason, bool(each.weight)))
-    elements = read_share(account, ("scanned",), "elements")
-    return not_read(unread.values(), weights, 1 - elements, 1 - size, "scan")

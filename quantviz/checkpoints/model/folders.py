@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
+import os
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -16,6 +18,7 @@ from pathlib import Path
 from quantviz.errors import Note
 from quantviz.pickling import Picklable
 from quantviz.sources.files import BY_RANGES, Catalog, is_index, reader_of
+from quantviz.sources.files.catalog import NUMBERED
 from quantviz.sources.files.file_data import clipped
 from quantviz.sources.files.gguf import GgufCatalog
 from quantviz.sources.files.npy import NpyCatalog
@@ -30,12 +33,17 @@ from quantviz.sources.stores.addresses import is_address
 IN_FOLDERS: tuple[type[Catalog], ...] = (
     *(SafetensorsCatalog, GgufCatalog, TorchCatalog, OnnxCatalog, NpzCatalog, NpyCatalog),
 )
-#: Pattern of the numbered files of one model: model-00002-of-00005.safetensors.
-NUMBERED = re.compile(r"(?P<stem>.*-)(?P<number>\d{5})-of-(?P<count>\d{5})(?P<suffix>\..+)", re.ASCII)
 #: Most files whose place is cached.
 _PATHS_KEPT = 4096
 #: Files that the numbers of each that is there may promise.
 _MOST_PROMISED = 10
+#: Names of adapters, the configuration of one, and that of a pipeline of several models.
+_ADAPTERS = re.compile(r"adapter_(model|config)|(.*[-_.])?lora\b", re.ASCII | re.IGNORECASE)
+_ADAPTER = "adapter_config.json"
+PIPELINE = "model_index.json"
+#: Folders below a folder that are looked into for models, and how deep: a cache has snapshots in the second.
+_MOST_FOLDERS = 200
+_DEEPEST = 3
 #: Names of files that are not the model where others are there, with the reason for each.
 _NO_MODEL = (
     (
@@ -46,7 +54,7 @@ _NO_MODEL = (
         ),
         "training",
     ),
-    (re.compile(r"adapter_(model|config)|(.*[-_.])?lora\b", re.ASCII | re.IGNORECASE), "adapter"),
+    (_ADAPTERS, "adapter"),
     (re.compile(r"mmproj", re.ASCII | re.IGNORECASE), "projector"),
     (re.compile(r".*imatrix", re.ASCII | re.IGNORECASE), "importance"),
     (re.compile(r"consolidated\b", re.ASCII | re.IGNORECASE), "second_form"),
@@ -117,10 +125,34 @@ def beside_index(found: Found, shards: Sequence[str]) -> tuple[Aside, ...]:
     return tuple(aside_as(each, reason(name_of(each)), used=found.index) for each in rest)
 
 
+def adapter_in(listed: Sequence[str]) -> str:
+    """Return the file of an adapter where a folder of these files has its configuration and no model; "" for
+    any other folder.
+    """
+    names = [name_of(each) for each in listed]
+    tensors = [name for name in names if reader_of(name) in IN_FOLDERS or is_index(name)]
+    is_adapter = _ADAPTER in names and all(map(_ADAPTERS.match, tensors))
+    return tensors[0] if is_adapter and tensors else ""
+
+
+def models_below(folder: str) -> Iterator[str]:
+    """Yield the folders below one that hold a model each, by their paths from it, as a cache or a pipeline of
+    several models has them.
+    """
+    for place, inner, files in itertools.islice(os.walk(folder), _MOST_FOLDERS):
+        own = Path(place).relative_to(folder)
+        found = model_in(sorted(os.path.join(place, each) for each in files if not each.startswith(".")))
+        is_model = own.parts and (found.index or found.files)
+        if is_model:
+            yield own.as_posix()
+        ends = is_model or len(own.parts) == _DEEPEST
+        inner[:] = [] if ends else sorted(each for each in inner if not each.startswith("."))
+
+
 def siblings(file: str, named: re.Match[str]) -> Iterator[str]:
     """Yield the paths of all numbered files of one model, from the numbers in the name of one."""
     for number in range(1, int(named["count"]) + 1):
-        yield beside(file, f"{named['stem']}{number:05d}-of-{named['count']}{named['suffix']}")
+        yield beside(file, f"{named['stem']}-{number:05d}-of-{named['count']}{named['suffix']}")
 
 
 def stem_of(file: str) -> str:
@@ -143,11 +175,14 @@ def name_of(file: str) -> str:
 def aside_as(file: str, reason: str, **params: str) -> Aside:
     """Return a file as it is left aside, for a reason under `[notes.aside]`."""
     names = {name: clipped(name_of(value)) for name, value in (("file", file), *params.items())}
-    size = 0
-    if not is_address(file):
-        with contextlib.suppress(OSError):
-            size = Path(file).stat().st_size
-    return Aside(file, Note.of(f"aside.{reason}", **names), size)
+    return Aside(file, Note.of(f"aside.{reason}", **names), size_of(file) or 0)
+
+
+def size_of(file: str) -> int | None:
+    """Return the bytes of a file on disk; None where there is none, or it is on another machine."""
+    with contextlib.suppress(OSError):
+        return None if is_address(file) else Path(file).stat().st_size
+    return None
 
 
 def _order_of_index(file: str) -> tuple[bool, bool, int, str]:

@@ -10,17 +10,19 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
-from quantviz.checkpoints.model.account import Accounted, Became, Reason, Side, counts_as_weight, is_whole
-from quantviz.checkpoints.model.folders import name_of
-from quantviz.checkpoints.model.opening import OpenModel
-from quantviz.checkpoints.model.unclaimed import unclaimed
+from quantviz.checkpoints.model.account import Accounted, Outcome, Side, counts_as_weight
+from quantviz.checkpoints.model.folders import name_of, size_of
+from quantviz.checkpoints.model.opening import Lost, OpenModel
 from quantviz.errors import QuantVizError
 from quantviz.schemes.granularity import Shape
-from quantviz.sources.files.file_data import clipped
+from quantviz.sources.files.catalog import is_whole
+from quantviz.sources.files.file_data import MOST_LIKELY, clipped
+from quantviz.sources.layouts.forms import prefix_of
+from quantviz.sources.layouts.unclaimed import accompanies, is_of_training
 
 #: Kinds of a model's tensors:
 #:
@@ -28,8 +30,13 @@ from quantviz.sources.files.file_data import clipped
 #: plain    numbers as they are
 #: whole    indices, counts or masks
 #: inputs   what a captured layer took
+#: training the state of an optimizer, beside the model in its file
 #: unread   a weight that cannot be read: an unknown layout or one that does not fit, a damaged file
-Kind = Literal["weight", "plain", "whole", "inputs", "unread"]
+Kind = Literal["weight", "plain", "whole", "inputs", "training", "unread"]
+
+
+#: Shape that stands for one that is not known.
+_ANY_MATRIX = (2, 2)
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,17 +54,26 @@ class Item:
     file: str
     #: Reason why it cannot be read.
     reason: QuantVizError | None = None
+    #: Whether it is a file of the model, of whose tensors nothing is known.
+    is_file: bool = False
+    #: Whether its shape is known: that of a tensor in a file that is not there is not.
+    is_known: bool = True
 
     @property
     def elements(self) -> int:
-        """Return its values; of one that cannot be read those of its codes."""
-        return math.prod(self.shape)
+        """Return its values, at most as many as a file has: those of its codes where it cannot be read, and 0
+        where it is not there.
+        """
+        return min(math.prod(self.shape), MOST_LIKELY) if self.is_known else 0
 
     @property
     def is_weight(self) -> bool:
         """Return whether it counts as a weight: not a norm, a bias, an index, a mask or inputs."""
         if self.kind == "weight":
             return len(self.shape) > 1
+        if not self.is_known:
+            named = not self.is_file and not accompanies(self.name)
+            return named and counts_as_weight(self.name, _ANY_MATRIX)
         return self.kind == "unread" or (self.kind == "plain" and counts_as_weight(self.name, self.shape))
 
 
@@ -67,8 +83,6 @@ def items_of(model: OpenModel, *, stacked: bool = False) -> tuple[Item, ...]:
     With `stacked`, experts in one tensor of a .gguf are one item, as the file has them.
     """
     tensors = model.tensors
-    found = {each.name: each for each in unclaimed(tensors)}
-    of_unclaimed = {part for each in found.values() for part in each.parts}
     items: list[Item] = []
     seen = set[str]()
     for name in tensors.model_names:
@@ -85,26 +99,56 @@ def items_of(model: OpenModel, *, stacked: bool = False) -> tuple[Item, ...]:
             scheme = None if weight.problem else weight.scheme
             codes = scheme.format if scheme else info.dtype
             file = model.files[weight.parts[0]]
+            dtype = f"{weight.layout} {codes}"
+            # Of a weight whose codes are not there other parts may be.
+            known = name not in tensors.file.apart
+            shape = info.shape if known else ()
             items.append(
-                Item(name, kind, weight.parts, info.shape, f"{weight.layout} {codes}", file, weight.problem)  # type: ignore[arg-type]
+                Item(name, kind, weight.parts, shape, dtype, file, weight.problem, is_known=known)  # type: ignore[arg-type]
             )
-        elif name in found:
-            info = tensors.info(name)
-            each = found[name]
-            items.append(
-                Item(name, "unread", each.parts, info.shape, info.dtype, model.files[name], each.reason)
-            )
-        elif name not in of_unclaimed:
+        else:
             items.append(_plain(model, name))
-    items += (Item(name, "unread", (name,), (), "", file, why) for name, (file, why) in model.unread.items())
+    with_parts = _with_parts(model, items)
+    items = [replace(item, parts=(*item.parts, *with_parts.pop(item.name, ()))) for item in items]
+    items += (
+        Item(name, "unread", (name, *parts), (), "", *model.unread[name], is_known=False)
+        for name, parts in with_parts.items()
+    )
+    items += (
+        Item(each.name, "unread", (each.name,), (), "", each.file, each.reason, is_file=True, is_known=False)
+        for each in model.lost
+        if not each.is_named
+    )
     places = ((item.file, item.parts[0]) for item in items)
     return tuple(items[k] for k in model.in_order(places))
+
+
+def _with_parts(model: OpenModel, items: Iterable[Item]) -> dict[str, list[str]]:
+    """Return the tensors that are missing by the weight that they belong to: scales in a missing file are no
+    tensors of their own where their weight is unread too.
+    """
+    known = {*model.files, *model.unread}
+    of_modules: dict[str, list[str]] = {}
+    listed = {item.name for item in items if item.kind == "unread"}
+    for name in (*listed, *(name for name in model.unread if not accompanies(name) and name not in listed)):
+        of_modules.setdefault(prefix_of(name, known), []).append(name)
+    found: dict[str, list[str]] = {}
+    for name in model.unread:
+        own = of_modules.get(prefix_of(name, known), [])
+        near = own if len(own) == 1 else [each for each in own if name.startswith(each)]
+        whole = near[0] if accompanies(name) and near else name
+        found.setdefault(whole, [])
+        if whole != name or name in listed:
+            found[whole].append(name)
+    return found
 
 
 def _plain(model: OpenModel, name: str) -> Item:
     """Return a tensor that is read as the file has it."""
     info = model.tensors.file.info(name)
     file = model.files[name]
+    if is_of_training(name):
+        return Item(name, "training", (name,), info.shape, info.dtype, file)
     if is_whole(info.dtype):
         return Item(name, "whole", (name,), info.shape, info.dtype, file, info.problem)
     kind: Kind = "unread" if info.problem else "plain"
@@ -116,39 +160,58 @@ def _plain(model: OpenModel, name: str) -> Item:
 
 
 def accounted(
-    model: OpenModel, side: Side, items: Iterable[Item], became: Mapping[str, tuple[Became, Reason | None]]
+    model: OpenModel, side: Side, items: Iterable[Item], outcomes: Mapping[str, Outcome]
 ) -> Iterator[Accounted]:
     """Yield the outcome of every tensor of a model's files, and of the files beside them.
 
-    `became` has the outcome of each of its `items` by name, and the reason.
+    `outcomes` are those of its `items` by name.
     """
     listed = tuple(items)
+    named = [each for each in model.lost if each.is_named]
     sharing = Counter(part for item in listed for part in item.parts)
     given = Counter[str]()
     for item in listed:
-        what, why = became[item.name]
+        outcome = outcomes[item.name]
+        elements = item.elements if outcome.elements is None else outcome.elements
         for number, part in enumerate(item.parts):
-            whole = bytes_of(model, part)
+            whole = (size_of(item.file) or 0) if item.is_file else bytes_of(model, part)
             # Experts in one tensor have equal shares of it, the last one the rest.
             given[part] += 1
             share = whole // sharing[part]
             size = whole - share * (sharing[part] - 1) if given[part] == sharing[part] else share
             yield Accounted(
                 side,
-                part,
-                what,
+                "" if item.is_file else part,
+                outcome,
                 size,
                 item.name if item.is_weight else "",
-                item.elements if not number and item.is_weight else 0,
-                why,
-                clipped(name_of(model.files.get(part, item.file))),
+                elements if not number and item.is_weight else 0,
+                clipped(item.name if item.is_file else name_of(model.files.get(part, item.file))),
+                # Bytes in a file that is not there are counted with that file.
+                is_counted=bool(elements) or item.is_known or not (item.is_weight or item.is_file),
+                is_sized=part in model.files or bool(named) or bool(size),
             )
+    for lost, left in zip(named, _sizes_of(named, model), strict=True):
+        file = clipped(lost.name)
+        outcome = Outcome("not_read", lost.reason)
+        yield Accounted(side, "", outcome, left or 0, file=file, is_sized=left is not None)
     for stray in model.strays:
         what = "not_read" if isinstance(stray.reason, QuantVizError) else "left_aside"
-        file = clipped(name_of(stray.file))
-        yield Accounted(side, stray.name, what, stray.size, "", 0, stray.reason, file)
+        outcome = Outcome(what, stray.reason)  # type: ignore[arg-type]
+        yield Accounted(side, stray.name, outcome, stray.size, file=clipped(name_of(stray.file)))
     for aside in model.aside:
-        yield Accounted(side, "", "left_aside", aside.size, "", 0, aside.reason, clipped(name_of(aside.file)))
+        outcome = Outcome("left_aside", aside.reason)
+        yield Accounted(side, "", outcome, aside.size, file=clipped(name_of(aside.file)))
+
+
+def _sizes_of(lost: Sequence[Lost], model: OpenModel) -> Sequence[int | None]:
+    """Return the bytes of files that are not there: what the index has besides all others, in equal shares;
+    None where it does not tell.
+    """
+    left = (model.whole_bytes or 0) - sum(bytes_of(model, name) for name in model.files)
+    if left <= 0:
+        return [None] * len(lost)
+    return [left * (k + 1) // len(lost) - left * k // len(lost) for k in range(len(lost))]
 
 
 def bytes_of(model: OpenModel, tensor: str) -> int:
@@ -160,4 +223,5 @@ def bytes_of(model: OpenModel, tensor: str) -> int:
     info = model.tensors.file.info(tensor)
     lying = 0 if info.problem else model.tensors.file.stored_bytes(tensor)
     bits = re.search(r"\d+", info.dtype)
-    return lying or info.count * int(bits[0] if bits else 32) // 8
+    # A damaged file may declare any length; numbers of bytes must fit 64 bits.
+    return lying or min(info.count * int(bits[0] if bits else 32) // 8, MOST_LIKELY)

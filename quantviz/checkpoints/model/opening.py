@@ -19,22 +19,29 @@ import xxhash
 
 from quantviz.checkpoints.model import folders
 from quantviz.checkpoints.model.account import Reason
-from quantviz.checkpoints.model.folders import NUMBERED, Aside, Found, beside, name_of
+from quantviz.checkpoints.model.folders import Aside, Found, beside, name_of
+from quantviz.checkpoints.model.ranks import files_of_ranks, joined_ranks, rank_of
 from quantviz.errors import Note, QuantVizError
 from quantviz.sources.files import BY_RANGES, Catalog, ShardedCatalog, catalog_of, is_index, reader_of
+from quantviz.sources.files.catalog import NUMBERED
 from quantviz.sources.files.file_data import FileData, check_kinds, clipped
 from quantviz.sources.files.gguf import GgufCatalog
 from quantviz.sources.files.mapped import ends_of
 from quantviz.sources.files.other_formats import other_format_of_folder
-from quantviz.sources.files.several import GgufPart, Joined, JoinedGguf
+from quantviz.sources.files.several import Joined, JoinedGguf
 from quantviz.sources.layouts.decoded import ModelTensors, model_tensors, tensors_near
 from quantviz.sources.stores import addresses
 from quantviz.sources.stores.addresses import is_address
+from quantviz.text import visible
 
 #: Errors of a store for a place that is no folder, or that it cannot list.
 _NO_FOLDER = ("store.no_list", "store.unknown_kind")
+#: Errors of parts that the header of another one tells of.
+_OTHER_PARTS = ("checkpoint.part_of", "checkpoint.parts_of")
 #: Parts of a split file.
 _MOST_PARTS = 1000
+#: Folders that an error names.
+_FOLDERS_NAMED = 6
 #: Elements from which a tensor is not like another by chance: norms are all ones in every file.
 _TELLING = 256
 
@@ -49,11 +56,16 @@ class OpenModel:
     files: Mapping[str, str]
     #: Files of a folder that are none of the model.
     aside: tuple[Aside, ...] = ()
-    #: Tensors of the index that are missing, and files that cannot be opened, by name, with their file and
-    #: the reason.
+    #: Tensors of the index that are missing, by name, with their file and the reason.
     unread: Mapping[str, tuple[str, QuantVizError]] = field(default_factory=lambda: MappingProxyType({}))
+    #: Files that are missing or cannot be opened.
+    lost: tuple[Lost, ...] = ()
+    #: Bytes of all tensors that the index names; None where nothing tells.
+    whole_bytes: int | None = None
     #: Tensors of the shards that the index does not name, or that another file had before, with their files.
     strays: tuple[Stray, ...] = ()
+    #: Notes on files of ranks, whose tensors are joined of pieces; their file is the checkpoint itself.
+    of_ranks: tuple[Note, ...] = ()
     #: Every tensor with its file in the order of the index, or of the files, be it there or not.
     order: tuple[tuple[str, str], ...] = ()
 
@@ -70,6 +82,19 @@ class OpenModel:
                 first = clipped(name_of(stray.first))
                 second = clipped(name_of(stray.file))
                 raise QuantVizError("audit.twice", name=clipped(stray.name), first=first, second=second)
+
+
+@dataclass(frozen=True, eq=False)
+class Lost:
+    """A file of the model that is missing or cannot be opened."""
+
+    #: Its name; of a part that the header of another file tells of that file's, with the part's number.
+    name: str
+    #: Its path; of a part that a header tells of a path where nothing is.
+    file: str
+    reason: QuantVizError
+    #: Whether an index names its tensors.
+    is_named: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,7 +143,7 @@ def open_model(path: str | PurePath) -> Iterator[OpenModel]:
         if found.index:
             yield _of_index(found, stack)
         else:
-            yield _of_files(found, stack, clipped(name_of(str(path))))
+            yield _of_files(found, stack, str(path))
 
 
 @contextmanager
@@ -147,8 +172,10 @@ def open_checkpoint(path: str | PurePath) -> Iterator[ModelTensors]:
             two files have a tensor of the same name and no index decides.
     """
     with open_model(path) as model:
-        for _, problem in model.unread.values():
-            raise problem.again()
+        for problem in (*(each for _, each in model.unread.values()), *(each.reason for each in model.lost)):
+            # Any one part of a split file may be read by itself.
+            if problem.key not in _OTHER_PARTS:
+                raise problem.again()
         model.check_names()
         yield model.tensors
 
@@ -165,12 +192,17 @@ def found_at(path: str | PurePath) -> Found:
     if listed is None:
         if is_index(name_of(place)):
             return Found(index=place)
-        return Found(files=_split(place) if _is_gguf(place) else (place,))
+        return Found(files=_split(place) if _is_gguf(place) else files_of_ranks(place))
+    if adapter := folders.adapter_in(listed):
+        raise QuantVizError("checkpoint.adapter", folder=clipped(name_of(place)), file=clipped(adapter))
     found = folders.model_in(listed)
+    if not found.index and not found.files:
+        found = folders.model_in(_in_folders_of_ranks(place))
     if not found.index and not found.files:
         names = [name_of(each) for each in (*listed, place.rstrip("/"))]
         if other := other_format_of_folder(names[-1], names[:-1]):
             raise QuantVizError(other.key, file=clipped(names[-1]))
+        _refuse_models_below(place, names)
         readers = [each for each in folders.IN_FOLDERS if not is_address(place) or each in BY_RANGES.values()]
         raise QuantVizError(
             "checkpoint.empty_folder",
@@ -178,6 +210,27 @@ def found_at(path: str | PurePath) -> Found:
             known=", ".join(suffix for reader in readers for suffix in reader.suffixes),
         )
     return found
+
+
+def _refuse_models_below(folder: str, names: Sequence[str]) -> None:
+    """Raise a `QuantVizError` with the folders below a folder that hold models, where there are any."""
+    if is_address(folder):
+        return
+    # The files of a cache of Hugging Face lie under their hashes; its folders of links have their names.
+    of_cache = Path(folder).resolve()
+    top = (
+        of_cache.parent if of_cache.name == "blobs" and (of_cache.parent / "snapshots").is_dir() else of_cache
+    )
+    below = list(folders.models_below(str(top)))
+    if below:
+        more = len(below) - _FOLDERS_NAMED
+        raise QuantVizError(
+            "checkpoint.pipeline" if folders.PIPELINE in names else "checkpoint.folders",
+            folder=clipped(name_of(folder)),
+            count=len(below),
+            folders=", ".join(visible(str(top / each)) for each in below[:_FOLDERS_NAMED])
+            + (" …" if more > 0 else ""),
+        )
 
 
 def known_as(path: str | PurePath) -> str:
@@ -215,7 +268,7 @@ def _of_index(found: Found, stack: ExitStack) -> OpenModel:
     """Open the files of an index; tensors of a damaged or missing shard are listed all the same."""
     index = stack.enter_context(open_file(found.index))
     if not isinstance(index, ShardedCatalog):  # in spite of its name
-        return _of_files(Found(files=(found.index,)), stack, clipped(name_of(found.index)))
+        return _of_files(Found(files=(found.index,)), stack, found.index)
     shards: dict[str, Catalog] = {}
     failed: dict[str, QuantVizError] = {}
     for name in index.shards:
@@ -244,18 +297,21 @@ def _of_index(found: Found, stack: ExitStack) -> OpenModel:
         if name not in unread and (name not in named or index.shard_of(name) != shard)
     )
     aside = (*found.aside, *folders.beside_index(found, index.shards))
-    tensors = model_tensors(Joined((index, *shards.values()), holders))
+    apart = {name: index.shard_of(name) for name in unread}
+    tensors = model_tensors(Joined((index, *shards.values()), holders, apart))
     order = tuple((beside(found.index, index.shard_of(name)), name) for name in index.names)
-    return OpenModel(tensors, files, aside, MappingProxyType(unread), strays, order)
+    lost = tuple(Lost(name, beside(found.index, name), why, is_named=True) for name, why in failed.items())
+    return OpenModel(
+        tensors, files, aside, MappingProxyType(unread), lost, index.whole_bytes, strays, order=order
+    )
 
 
-def _of_files(found: Found, stack: ExitStack, folder: str) -> OpenModel:
+def _of_files(found: Found, stack: ExitStack, path: str) -> OpenModel:
     """Open files that no index names; one that cannot be opened has its own name for those in it."""
+    folder = clipped(name_of(path))
     files = found.files
-    if _is_gguf(files[0]) and len({folders.stem_of(file) for file in files}) > 1:
-        raise QuantVizError("audit.folder", folder=folder, found=", ".join(map(name_of, files)))
     parts: dict[str, Catalog] = {}
-    unread: dict[str, tuple[str, QuantVizError]] = {}
+    lost: list[Lost] = []
     for file in files:
         try:
             part = stack.enter_context(open_file(file))
@@ -264,28 +320,75 @@ def _of_files(found: Found, stack: ExitStack, folder: str) -> OpenModel:
         except QuantVizError as problem:
             if len(files) == 1:
                 raise
-            unread[name_of(file)] = file, problem
+            lost.append(Lost(name_of(file), file, problem))
+    parts, further = _split_parts(parts, lost)
+    if _is_gguf(files[0]) and further is None and len({folders.stem_of(file) for file in files}) > 1:
+        raise QuantVizError("audit.folder", folder=folder, found=", ".join(map(name_of, files)))
+    lost += further or ()
     aside = (*found.aside, *_copies(parts))
     for each in aside:
         parts.pop(each.file, None)
     if not parts:
-        raise next(iter(unread.values()))[1].again()
+        raise lost[0].reason.again()
     if not any(part.names for part in parts.values()):
         raise QuantVizError("file.empty", file=clipped(name_of(files[0])))
+    whole, notes = joined_ranks(parts)
     where: dict[str, str] = {}
     strays: list[Stray] = []
-    for file, part in parts.items():
+    for file, part in whole.items():
         for name in filter(where.__contains__, part.names):
             first = where[name]
             names = {"file": clipped(name_of(file)), "first": clipped(name_of(first))}
             why = QuantVizError("checkpoint.duplicate", name=clipped(name), **names)
             strays.append(Stray(name, file, part, why, first))
         where |= {name: file for name in part.names if name not in where}
-    tensors = model_tensors(_joined(tuple(parts.values())))
+    if notes:
+        where = dict.fromkeys(where, path)
+    tensors = model_tensors(_joined(tuple(whole.values())))
     order = tuple(
-        (file, name) for file in files for name in (parts[file].names if file in parts else (name_of(file),))
+        (file, name) for file in files for name in (whole[file].names if file in whole else (name_of(file),))
     )
-    return OpenModel(tensors, where, aside, MappingProxyType(unread), tuple(strays), order)
+    return OpenModel(
+        tensors, where, aside, lost=tuple(lost), strays=tuple(strays), of_ranks=notes, order=order
+    )
+
+
+def _split_parts(
+    parts: dict[str, Catalog], lost: Sequence[Lost]
+) -> tuple[dict[str, Catalog], list[Lost] | None]:
+    """Return the parts of one split .gguf in their order, whatever their names, and those that are missing by
+    their headers; none of those where the files are not parts of one.
+
+    Args:
+        parts: The open files by their paths.
+        lost: Files of which the names of others tell.
+    """
+    splits = {
+        file: part.split for file, part in parts.items() if isinstance(part, GgufCatalog) and part.split
+    }
+    counts = {count for _, count in splits.values()}
+    numbers = {number for number, _ in splits.values()}
+    if len(counts) != 1 or not len(splits) == len(numbers) == len(parts):
+        return parts, None
+    (count,) = counts
+    named = (NUMBERED.fullmatch(each.name) for each in lost)
+    there = numbers.union(int(each["number"]) for each in named if each)
+    file = min(splits, key=lambda each: splits[each])
+    part = parts[file]
+    assert isinstance(part, GgufCatalog)
+    names = {"file": clipped(name_of(file)), "number": splits[file][0], "count": count}
+    tensors = part.metadata.get("split.tensors.count")
+    key = "part_of" if tensors is None else "parts_of"
+    missing = [number for number in range(1, min(count, _MOST_PARTS) + 1) if number not in there]
+    further = [
+        Lost(
+            f"{name_of(file)} ({number}/{count})",
+            f"{file} ({number}/{count})",
+            QuantVizError(f"checkpoint.{key}", **names, missing=number, tensors=tensors),
+        )
+        for number in missing
+    ]
+    return dict(sorted(parts.items(), key=lambda each: splits[each[0]])), further
 
 
 def _joined(parts: Sequence[Catalog]) -> Catalog:
@@ -343,20 +446,26 @@ def _of_stray(index: ShardedCatalog, name: str, shard: str, is_named: bool) -> N
 
 
 def _opened(file: str) -> Catalog:
-    # A part without tensors is allowed here; `_of_files` checks the whole when all parts are open.
-    of_part = GgufPart if NUMBERED.fullmatch(name_of(file)) and _is_gguf(file) else None
     if not is_address(file):
-        return catalog_of(FileData(Path(file), Path(file).name), reader=of_part)
+        return catalog_of(FileData(Path(file), Path(file).name))
     from quantviz.sources.stores.store import problem_at
     from quantviz.sources.stores.store_data import StoreData, reader_at, reader_in
 
     data = StoreData(file)
     # The content decides, as that of a local file does; where it is ambiguous, the name does.
-    reader = of_part or reader_in(data) or reader_at(file)
+    reader = reader_in(data) or reader_at(file)
     if reader is None:
         data.close()
         raise problem_at(file, "unknown_kind")
     return catalog_of(data, reader=reader)
+
+
+def _in_folders_of_ranks(folder: str) -> list[str]:
+    """Return the files in those folders of a folder that are named after a rank."""
+    if is_address(folder):
+        return []
+    ranks = (each for each in sorted(Path(folder).iterdir()) if each.is_dir() and rank_of(f"{each.name}/x"))
+    return [file for each in ranks for file in _files_in(str(each)) or ()]
 
 
 def _is_gguf(file: str) -> bool:

@@ -219,8 +219,8 @@ class Results:
     def known(self, content: str) -> set[str]:
         """Return the keys of the rows that a content has: see `recipes.row_key`.
 
-        Rows from before the least and largest values were kept are measured again: without these, equal
-        values go unnoticed. So are rows that cannot be read.
+        Rows that lack a number of today, such as a metric that was added since, are measured again. So are
+        rows that cannot be read.
         """
         found = self._file.rows(
             stored_rows.MEASURED_COLUMNS,
@@ -232,11 +232,7 @@ class Results:
         parsed = {
             scheme: stored_rows.measured_of(row) for _, scheme, _, *row in found if isinstance(scheme, str)
         }
-        return {
-            scheme
-            for scheme, each in parsed.items()
-            if not each.is_damaged and (each.status != "ok" or "low" in each.numbers)
-        }
+        return {scheme for scheme, each in parsed.items() if each.is_complete}
 
     def content(self, file: str, tensor: str) -> str | None:
         """Return the content of a tensor in a file as it is now, where it is known."""
@@ -312,7 +308,7 @@ class Results:
                 "INSERT OR REPLACE INTO scans VALUES (?, ?, ?, ?, 'running', ?, ?, ?, ?, 0, 0, 0, 0)",
                 (
                     number, path, form, json.dumps(list(notes)), os.getpid(), now, now,
-                    sum(entry.size for entry in entries),
+                    min(sum(entry.size for entry in entries), 2**63 - 1),
                 ),
             )  # fmt: skip
             self._file.write_all(

@@ -126,6 +126,11 @@ class Measured:
     #: Whether its row cannot be read.
     is_damaged: bool = False
 
+    @property
+    def is_complete(self) -> bool:
+        """Return whether it has every number of today: an older version may have stored fewer metrics."""
+        return not self.is_damaged and (self.status != "ok" or self.numbers.keys() >= _NUMBERS)
+
 
 def scan_of(number: int, row: Sequence[Any], tensors_done: int, tensors: int) -> Scan:
     """Return a scan from its row of `SCAN_COLUMNS`.

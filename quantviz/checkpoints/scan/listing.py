@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath
 
-from quantviz.checkpoints.model.account import Account, Became
+from quantviz.checkpoints.audit.one_scale import siblings_apart
+from quantviz.checkpoints.model.account import Account, Became, Outcome
 from quantviz.checkpoints.model.items import Item, accounted, bytes_of, items_of
 from quantviz.checkpoints.model.opening import OpenModel, open_model
 from quantviz.checkpoints.scan.importance import Importance
@@ -18,12 +19,12 @@ from quantviz.checkpoints.scan.recipes import refusal_of, row_key, seen_shape
 from quantviz.errors import Note, QuantVizError
 from quantviz.pickling import Picklable
 from quantviz.schemes.granularity import Shape
-from quantviz.schemes.orientation import Named, named_outputs
+from quantviz.schemes.orientation import MOST_WEIGHT_AXES, Named, named_outputs
 from quantviz.schemes.scheme import Scheme
 from quantviz.sources.files.file_data import clipped
 
-#: Prefixes of the keys of reasons for an unknown layout.
-_LAYOUTS = ("layouts.", "checkpoint.unknown_layout", "checkpoint.unread_codes")
+#: Prefix of the keys of reasons for a layout that is not read.
+_LAYOUTS = "layouts."
 #: Names that a sentence lists.
 _LISTED = 3
 
@@ -124,6 +125,7 @@ def list_checkpoint(path: str | PurePath, outputs_axis: Named = None) -> Listing
         items = items_of(model, stacked=True)
         entries = [_entry(model, str(path), item) for item in items]
         notes: list[Note] = [each.reason for each in model.aside]
+        notes += model.of_ranks
         for stray in model.strays:
             if isinstance(stray.reason, Note):
                 notes.append(stray.reason)
@@ -132,12 +134,14 @@ def list_checkpoint(path: str | PurePath, outputs_axis: Named = None) -> Listing
             problem = Unmeasured("problem", stray.reason)
             entries.append(Entry(stray.name, stray.file, info.dtype, info.shape, 0, problem))
         notes += _outputs_notes(model, items)
-        inputs = [item.name for item in items if item.kind == "inputs"]
-        if inputs:
-            listed = ", ".join(map(clipped, inputs[:_LISTED]))
-            notes.append(Note.of("checkpoint.inputs_aside", count=len(inputs), names=listed))
-        became = {item.name: _became(item, entry) for item, entry in zip(items, entries, strict=False)}
-        account = Account(tuple(accounted(model, "scanned", items, became)))
+        apart = siblings_apart(model.tensors)
+        notes += [apart] if apart else []
+        for kind in ("inputs", "training"):
+            if aside := [item.name for item in items if item.kind == kind]:
+                listed = ", ".join(map(clipped, aside[:_LISTED]))
+                notes.append(Note.of(f"checkpoint.{kind}_aside", count=len(aside), names=listed))
+        outcomes = {item.name: _outcome(entry) for item, entry in zip(items, entries, strict=False)}
+        account = Account(tuple(accounted(model, "scanned", items, outcomes)))
         # Each where its file has it; of experts in one tensor each where the tensor is.
         parts = [item.parts[0] for item in items]
         places = [*zip((item.file for item in items), parts, strict=True)]
@@ -148,7 +152,7 @@ def list_checkpoint(path: str | PurePath, outputs_axis: Named = None) -> Listing
 
 def _entry(model: OpenModel, path: str, item: Item) -> Entry:
     there = [part for part in item.parts if part in model.files]
-    spread = len({model.files[part] for part in there}) > 1
+    spread = bool(model.of_ranks) or len({model.files[part] for part in there}) > 1
     return Entry(
         item.name,
         path if spread else item.file,
@@ -188,22 +192,22 @@ def _unmeasured(item: Item) -> Unmeasured | None:
     if item.kind == "whole":
         reason = QuantVizError("checkpoint.whole_numbers", name=clipped(item.name), dtype=item.dtype)
         return Unmeasured("left_aside", reason)
-    if item.kind == "inputs":
-        return Unmeasured("left_aside", QuantVizError("checkpoint.kept.inputs"))
+    if item.kind in ("inputs", "training"):
+        return Unmeasured("left_aside", QuantVizError(f"checkpoint.kept.{item.kind}"))
     if item.reason is not None:
         is_layout = item.reason.key.startswith(_LAYOUTS)
         status = "not_read" if is_layout else "problem"
         return Unmeasured("refused" if item.reason.key == "file.not_numbers" else status, item.reason)
     if not item.elements:
         return Unmeasured("left_aside", QuantVizError("input_empty", shape=item.shape))
-    if not 1 <= len(item.shape) <= 4:
+    if not 1 <= len(item.shape) <= MOST_WEIGHT_AXES:
         return Unmeasured("refused", QuantVizError("input_dims", got=len(item.shape), shape=item.shape))
     return None
 
 
-def _became(item: Item, entry: Entry) -> tuple[Became, QuantVizError | None]:
+def _outcome(entry: Entry) -> Outcome:
     if entry.unmeasured is None:
-        return "compared", None
-    reason = entry.unmeasured.reason
+        return Outcome("compared")
     status = entry.unmeasured.status
-    return (status if status in ("left_aside", "refused") else "not_read"), reason  # type: ignore[return-value]
+    became: Became = status if status in ("left_aside", "refused") else "not_read"  # type: ignore[assignment]
+    return Outcome(became, entry.unmeasured.reason)

@@ -168,7 +168,8 @@ class Files:
             else:
                 self._catalog = self._stack.enter_context(open_file(file))
             self._name = file
-        if not entry.decoded:
+        # FP8 may be codes, which the model knows of.
+        if not entry.decoded and not entry.dtype.startswith("float8"):
             return self._catalog
         self._model = self._model or model_tensors(self._catalog)
         return self._model

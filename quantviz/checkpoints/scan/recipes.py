@@ -9,12 +9,9 @@ from collections.abc import Iterable
 from quantviz.checkpoints.profiles import PRESETS, PROFILES
 from quantviz.errors import QuantVizError
 from quantviz.schemes.granularity import Shape
-from quantviz.schemes.orientation import Orientation
+from quantviz.schemes.orientation import CONVOLUTIONS, Orientation
 from quantviz.schemes.recipes import ALL_RECIPES, as_scheme, needs_lines
 from quantviz.schemes.scheme import Scheme
-
-#: Axes of a convolution's weight.
-_CONVOLUTION = 4
 
 
 def recipes_named(recipes: str | Scheme | Iterable[str | Scheme]) -> tuple[tuple[str, Scheme], ...]:
@@ -100,7 +97,7 @@ def seen_shape(shape: Shape, outputs: tuple[int, ...] = (0,)) -> Shape:
     """
     if outputs != (0,):
         return Orientation(outputs).seen(shape)
-    return (shape[0], math.prod(shape[1:])) if len(shape) == _CONVOLUTION else shape
+    return (shape[0], math.prod(shape[1:])) if len(shape) in CONVOLUTIONS else shape
 
 
 @functools.lru_cache(maxsize=4096)

@@ -29,7 +29,7 @@ from quantviz.checkpoints.scan.listing import Entry, Unmeasured, list_checkpoint
 from quantviz.checkpoints.scan.measuring import Row, measure_for_now, measure_held, speed_notes
 from quantviz.checkpoints.scan.planning import MOST_TOGETHER, plan, smallest_first
 from quantviz.checkpoints.scan.reading import Buffer, Files, Held, Reader, read_tensor
-from quantviz.checkpoints.scan.recipes import recipes_named
+from quantviz.checkpoints.scan.recipes import recipes_named, refusal_of
 from quantviz.checkpoints.scan.selection import ALL_QUANTIZED, Selection, selected
 from quantviz.checkpoints.scan.tasks import Task, measure_read
 from quantviz.door import public_but
@@ -176,19 +176,31 @@ def run_scan(
     )
     with execution.workers() as elsewhere:
         number = results.begin(known_as(path), named, entries, map(sentences, every_note), selection)
-        _note_coverage(results, number, listing.account)
+        schemes = tuple(scheme for _, scheme in named)
+        unfit = dict(_unfit(measured, schemes))
+        account = with_outcome(listing.account, "unfit", unfit, of=["compared"])
+        _note_coverage(results, number, account)
         run = _Run(results, number, entries, execution, cancelled, report, elsewhere)
         try:
-            done = run.all(tuple(scheme for _, scheme in named))
+            done = run.all(schemes)
         except BaseException:
             # The disk may have no room for this either: then readers see that the process has ended.
             with suppress(QuantVizError):
                 results.end(number, "cancelled")
             raise
-    _note_coverage(results, number, with_outcome(listing.account, "not_read", run.unread))
+    _note_coverage(results, number, with_outcome(account, "not_read", run.unread))
     results.end(number, "done" if done else "cancelled")
     report(results.scan(number).progress)
     return number
+
+
+def _unfit(measured: Iterable[Entry], schemes: tuple[Scheme, ...]) -> Iterator[tuple[str, QuantVizError]]:
+    """Yield the tensors that no recipe fits, with the first reason."""
+    for entry in measured:
+        own = (scheme for scheme in entry.schemes(schemes) if scheme is not None)
+        reason = next((refusal_of(scheme, entry.shape, entry.outputs) for scheme in own), None)
+        if reason is not None and not entry.fitting(schemes):
+            yield entry.name, reason
 
 
 def _note_coverage(results: Results, number: int, account: Account) -> None:
@@ -349,7 +361,7 @@ class _Run:
     ) -> None:
         if unmeasured and unmeasured.status == "problem" and not entry.unmeasured:
             self.unread[entry.name] = unmeasured.reason
-        stamp = None if entry.decoded else self._stamps.get(entry.file)
+        stamp = None if _is_of_several(entry) else self._stamps.get(entry.file)
         unchanged = stamp is not None and stamp.startswith(stamp_of(entry.file, entry.version) or "-")
         file = stamp if stamp and unchanged else ""
         self._results.finish_tensor(self._number, position, entry, content, unmeasured, rows, file=file)
@@ -366,12 +378,19 @@ class _Run:
         """Return the content hashes by tensors' places, for files unchanged since they were read."""
         contents: dict[int, str] = {}
         for at, entry in enumerate(self._entries):
-            skipped = self._execution.verify or entry.unmeasured or entry.decoded
+            skipped = self._execution.verify or entry.unmeasured or _is_of_several(entry)
             stamp = None if skipped else self._stamps.get(entry.file)
             content = self._results.content(stamp, entry.name) if stamp else None
             if content:
                 contents[at] = content
         return contents
+
+
+def _is_of_several(entry: Entry) -> bool:
+    """Return whether a tensor depends on more files than its own: on the configuration, on other shards, or
+    on the pieces of other ranks.
+    """
+    return entry.decoded or entry.spread
 
 
 def _stamps(entries: Iterable[Entry]) -> dict[str, str]:
@@ -383,8 +402,7 @@ def _stamps(entries: Iterable[Entry]) -> dict[str, str]:
     digests: dict[str, xxhash.xxh3_128] = {}
     stamps: dict[str, str] = {}
     for entry in entries:
-        # A decoded weight depends on other files too: on the configuration, and on other shards.
-        if entry.decoded:
+        if _is_of_several(entry):
             continue
         if entry.file not in digests and (stamp := stamp_of(entry.file, entry.version)):
             stamps[entry.file] = stamp

@@ -250,6 +250,7 @@ class AWQClip(RoundingMethod):
     tokens: int = 512
     id: ClassVar[str] = "awq_clip"
     cost: ClassVar[str] = "10 m n g"
+    variants: ClassVar[tuple[str, ...]] = ("awq+awq_clip",)
 
     def problems(self) -> Iterator[QuantVizError]:
         yield from one_of(self, "variant", tuple(_SHARES))

@@ -1,7 +1,7 @@
 """Chains of methods and their text form: `nearest`, `gptq`, `rotation(block=64)+gptq+low_rank(rank=8)`.
 
 A method is added here: one class in `METHODS`, in a file of its own, and its words under
-`[layers.methods.<id>]` in each language.
+`[layers.methods.<id>]` in each language. Pages offer it then by itself, and in the chains of its `variants`.
 """
 
 from __future__ import annotations
@@ -24,30 +24,31 @@ from quantviz.layers.methods.higgs import Higgs, KMeans
 from quantviz.layers.methods.learned_rounding import AdaRound, SignRound
 from quantviz.layers.methods.llm_int8 import LLMInt8
 from quantviz.layers.methods.rotation import Rotation
+from quantviz.schemes.recipes import as_scheme
 from quantviz.schemes.scheme import Scheme
 from quantviz.schemes.text_form import read, split_outside_parentheses, write
 
 #: The text form of the chain without a method: each weight is rounded to nearest.
 NEAREST = "nearest"
-#: Every method by id.
+#: Every method by id, in the order in which pages offer them.
 METHODS: Mapping[str, type[Method]] = MappingProxyType(
     {
         each.id: each
         for each in (
-            Rotation,
-            SmoothQuant,
-            AWQ,
-            Equalization,
             GPTQ,
             AdaRound,
             SignRound,
+            AWQ,
             AWQClip,
+            SmoothQuant,
+            Equalization,
+            Rotation,
+            LowRank,
             LLMInt8,
             DoubleQuantization,
             FourOverSix,
             Higgs,
             KMeans,
-            LowRank,
             BiasCorrection,
         )
     }
@@ -160,3 +161,22 @@ def as_chain(given: Chain | Method | str | None) -> Chain:
             raise QuantVizError("method.unknown", got=form, known=", ".join(METHODS))
         named.append(f"{name.lower()}{mark}{fields}")
     return Chain(tuple(read(form, registry, "method.unknown") for form in named if form != NEAREST))
+
+
+def offered_chains() -> tuple[str, ...]:
+    """Return the text forms of the chains that pages offer: nearest, and each method with its variants.
+
+    >>> offered_chains()[:3]
+    ('nearest', 'gptq', 'gptq(order=activation)')
+    """
+    return (NEAREST, *(form for each in METHODS.values() for form in (each.id, *each.variants)))
+
+
+def fitting_chains(weights: Scheme | str | None, inputs: Scheme | str | None) -> tuple[str, ...]:
+    """Return the offered chains that mean something under such schemes, by their text forms.
+
+    >>> "four_over_six" in fitting_chains(Scheme("int4"), None)
+    False
+    """
+    sides = [None if side is None else as_scheme(side) for side in (weights, inputs)]
+    return tuple(form for form in offered_chains() if not any(as_chain(form).problems_with(*sides)))

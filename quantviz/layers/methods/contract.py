@@ -256,6 +256,8 @@ class Method(ABC):
     stage: ClassVar[Stage]
     #: Its cost in multiplications: m outputs, n inputs, N tokens.
     cost: ClassVar[str]
+    #: Chains with it that pages offer besides the method alone with its defaults.
+    variants: ClassVar[tuple[str, ...]] = ()
     #: Ids of methods that may not stand in one chain with it, each with the key of the reason under
     #: `[errors.method]`.
     excludes: ClassVar[dict[str, str]] = {}

@@ -70,6 +70,7 @@ class GPTQ(RoundingMethod):
     variant: Literal["paper", "full_inverse", "last_scale", "sliced_scale"] = "paper"
     id: ClassVar[str] = "gptq"
     cost: ClassVar[str] = "N n² + n³ + m n²"
+    variants: ClassVar[tuple[str, ...]] = ("gptq(order=activation)", "gptq(groups=dynamic,order=activation)")
 
     def problems(self) -> Iterator[QuantVizError]:
         yield from one_of(self, "groups", ("static", "dynamic"))

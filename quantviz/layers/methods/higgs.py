@@ -76,6 +76,7 @@ class Higgs(RoundingMethod):
 
     id: ClassVar[str] = "higgs"
     cost: ClassVar[str] = "m n"
+    variants: ClassVar[tuple[str, ...]] = ("rotation(signs=true)+higgs",)
 
     def problems_with(self, weights: Scheme | None, inputs: Scheme | None) -> Iterator[QuantVizError]:
         yield from super().problems_with(weights, inputs)
@@ -111,6 +112,7 @@ class KMeans(RoundingMethod):
     weighting: Literal["none", "activation"] = "none"
     id: ClassVar[str] = "kmeans"
     cost: ClassVar[str] = "m n"
+    variants: ClassVar[tuple[str, ...]] = ("kmeans(weighting=activation)",)
 
     def problems(self) -> Iterator[QuantVizError]:
         yield from one_of(self, "weighting", ("none", "activation"))

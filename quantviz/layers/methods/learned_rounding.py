@@ -230,8 +230,11 @@ class SignRound(_Learned):
             # The rounding itself counts as having slope 1, and the sum of a block's slopes is its scale's.
             v.sub_((slope * scale).mul_(inside).sign_(), alpha=rate).clamp_(-0.5, 0.5)
             if self.ranges:
-                of_scale = slope * torch.where(inside, result.error, result.x_hat) / scale
-                factor = (factor - rate * torch.sign(blocks.block_sums(of_scale, start.layout))).clamp(0.5, 1)
+                # By the factor, which is above 0, and not by the scale, which may have a sign of its own.
+                of_factor = slope * torch.where(inside, result.error, result.x_hat)
+                factor = (factor - rate * torch.sign(blocks.block_sums(of_factor, start.layout))).clamp(
+                    0.5, 1
+                )
         return found.rounded()
 
 
@@ -246,7 +249,9 @@ def moved_rounding(start: QuantResult, v: torch.Tensor, factor: torch.Tensor) ->
     scheme = start.scheme
     params = start.qparams
     if bool((factor != 1).any()):
-        given = QParams(params.scale * factor, params.zero_point, zero_domain=params.zero_domain)
+        # Where codes come of the exact scale, that one is moved, and stored anew.
+        exact = params.others.get("code_scale", params.scale)
+        given = QParams(exact * factor, params.zero_point, zero_domain=params.zero_domain)
         params = stored_qparams(given, largest_magnitude(start.x), scheme, start.layout)
     cells = {
         name: blocks.expand(grid, start.layout, start.shape) for name, grid in block_values(params).items()

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 import torch
 
 from quantviz.errors import QuantVizError
 from quantviz.evaluation.metric_formulas import stored_bits
-from quantviz.layers.methods.contract import Nearest, Rounded, RoundingMethod, Task, between, one_of
+from quantviz.layers.methods.contract import (
+    Nearest,
+    Rounded,
+    RoundingMethod,
+    Task,
+    as_quantized,
+    between,
+    one_of,
+)
+from quantviz.quantization.quantizer import quantize
 from quantviz.schemes.scheme import Scheme
 
 #: Bits of a weight in half precision.
@@ -19,7 +28,7 @@ _HALF_BITS = 16
 
 @dataclass(frozen=True, eq=False)
 class OutlierTrace:
-    """The input channels that stay in half precision."""
+    """The input channels whose inputs stay in half precision."""
 
     #: The largest |x| of each channel over the tokens that may be used, float64 (inputs,).
     x_max: torch.Tensor
@@ -32,8 +41,9 @@ class OutlierTrace:
 class LLMInt8(RoundingMethod):
     """Multiply the input channels with any |x| of the threshold or more in float16, all others in codes.
 
-    Scales of inputs are found without these channels in the paper; in bitsandbytes without the loud values
-    alone, so that a quiet value of a loud channel may still set a scale. A weight's row keeps its scale.
+    In the paper the weights of these channels stay in float16 as well, and scales of inputs are found without
+    the channels. bitsandbytes stores no weight but its codes, so loud inputs multiply decoded codes; and it
+    finds scales without the loud values alone, so that a quiet value of a loud channel may still set one.
     """
 
     threshold: float = 6.0
@@ -51,21 +61,38 @@ class LLMInt8(RoundingMethod):
             yield QuantVizError("method.llm_int8.inputs")
 
     def round(self, task: Task) -> Rounded:
-        x_max = task.x.abs().amax(0)
-        kept = x_max >= self.threshold
-        result = task.nearest
-        w_hat = torch.where(kept, in_half(task.w), result.x_hat.to(torch.float64))
+        x_max = self.seen(task.x).abs().amax(0)
+        kept = (x_max >= self.threshold) & self._splits
 
         def rounded(x: torch.Tensor, nearest: Nearest) -> torch.Tensor:
             return torch.where(kept, in_half(x), nearest(self.coded(x, kept)))
 
-        share = float(kept.to(torch.float64).mean())
-        bits = share * (_HALF_BITS - stored_bits(task.scheme).code)
-        return Rounded(result, OutlierTrace(x_max, kept, self.threshold), bits, values=w_hat, inputs=rounded)
+        trace = OutlierTrace(x_max, kept, self.threshold)
+        if self.variant == "paper":
+            bits = float(kept.to(torch.float64).mean()) * (_HALF_BITS - stored_bits(task.scheme).code)
+            w_hat = torch.where(kept, in_half(task.w), task.nearest.x_hat.to(torch.float64))
+            return Rounded(task.nearest, trace, bits, values=w_hat, inputs=rounded)
+        found = quantize(as_quantized(self.seen(task.w), task.scheme), task.scheme)
+        result = replace(found, x=task.values, error=found.x_hat - task.values, own_codes=True)
+        w_hat = torch.where(kept, in_half(found.x_hat), found.x_hat.to(torch.float64))
+        return Rounded(result, trace, values=w_hat, inputs=rounded)
+
+    @property
+    def _splits(self) -> bool:
+        """Return whether any channel may stay apart: for bitsandbytes a threshold of 0 means none."""
+        return self.variant == "paper" or self.threshold > 0
+
+    def seen(self, values: torch.Tensor) -> torch.Tensor:
+        """Return weights or inputs as the codes are chosen: bitsandbytes converts them to half precision."""
+        return values if self.variant == "paper" else in_half(values)
 
     def coded(self, x: torch.Tensor, kept: torch.Tensor) -> torch.Tensor:
         """Return the part of inputs that becomes codes: the loud channels, or their loud values, are 0."""
-        return x.masked_fill(kept if self.variant == "paper" else x.abs() >= self.threshold, 0)
+        if self.variant == "paper" or not self._splits:
+            return self.seen(x).masked_fill(kept, 0)
+        half = self.seen(x)
+        # A channel that is loud only in tokens held back is none of those that stay apart.
+        return half.masked_fill(kept & (half.abs() >= self.threshold), 0)
 
 
 def in_half(values: torch.Tensor) -> torch.Tensor:

@@ -80,6 +80,7 @@ class Rotation(BasisMethod):
     seed: int = 0
     id: ClassVar[str] = "rotation"
     cost: ClassVar[str] = "(m + N) n log n"
+    variants: ClassVar[tuple[str, ...]] = ("rotation+gptq",)
 
     def problems(self) -> Iterator[QuantVizError]:
         yield from one_of(self, "kind", ("hadamard", "orthogonal"))

@@ -21,7 +21,7 @@ from quantviz.errors import QuantVizError
 from quantviz.sources.files.catalog import Catalog as Catalog
 from quantviz.sources.files.catalog import Loaded as Loaded
 from quantviz.sources.files.catalog import TensorInfo as TensorInfo
-from quantviz.sources.files.file_data import FileData, check_kinds, clipped, cut_short, size_text
+from quantviz.sources.files.file_data import FileData, check_kinds, clipped, cut_short, raw_part, size_text
 from quantviz.sources.files.gguf import GgufCatalog
 from quantviz.sources.files.json_lists import JsonCatalog
 from quantviz.sources.files.npy import NpyCatalog
@@ -173,7 +173,7 @@ def _reader(data: FileData) -> type[Catalog]:
     named = reader_of(data.name)
     if inside and inside not in _OF_TEXTS:
         return inside
-    if problem := _unread(data):
+    if problem := raw_part(data) or _unread(data):
         raise problem
     if named:
         if named in _OF_TEXTS and named.recognises(data):

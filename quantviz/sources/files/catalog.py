@@ -6,7 +6,6 @@ import difflib
 import functools
 import itertools
 import math
-import operator
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -16,10 +15,11 @@ from fnmatch import fnmatchcase
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
+from quantviz.door import whole
 from quantviz.errors import Note, QuantVizError
 from quantviz.schemes.arithmetic import HALVES
 from quantviz.schemes.granularity import Shape, Window
-from quantviz.schemes.orientation import Orientation
+from quantviz.schemes.orientation import MOST_WEIGHT_AXES, Orientation
 from quantviz.sources.files.file_data import MOST_LIKELY, FileData, clipped, cut_short, parsed_json
 from quantviz.sources.files.other_formats import stand_in
 from quantviz.sources.files.windows import pieces, window_shape
@@ -51,6 +51,11 @@ REAL_DTYPES = frozenset(
 _COUNTED_DTYPES = frozenset({"float64", "int32", "int64", "uint32", "uint64"})
 #: Integer dtypes whose values float32 represents all: a note states that nothing changed.
 _WHOLE_DTYPES = frozenset({"int8", "int16", "uint8", "uint16"})
+
+#: Name of one of the numbered files of a model, beside which an index names the tensors of all.
+NUMBERED = re.compile(r"(?P<stem>.*)-(?P<number>\d{5})-of-(?P<count>\d{5})(?P<suffix>\..+)", re.ASCII)
+#: Key of an index with the file of each tensor.
+WEIGHT_MAP = "weight_map"
 
 #: Most axes that a tensor may declare, as in NumPy. The product of so many lengths is quickly computed.
 MOST_AXES = 64
@@ -102,8 +107,8 @@ class Catalog(ABC):
     _named_outputs: Mapping[str, Orientation] = MappingProxyType({})
     #: The offset and the dtype of tensors that lie row by row in this machine's order of bytes.
     _starts: Mapping[str, tuple[int, str]] = MappingProxyType({})
-    #: Whether a file of the format may have no tensors.
-    may_be_empty: ClassVar[bool] = False
+    #: Whether whole numbers in a file of the format are codes of weights, and not numbers of any origin.
+    of_models: ClassVar[bool] = True
 
     def __init__(self, data: FileData, limits: Limits) -> None:
         self._data = data
@@ -114,6 +119,11 @@ class Catalog(ABC):
         data.header_read()
         if not self._infos and not self.may_be_empty:
             raise data.error("empty")
+
+    @property
+    def may_be_empty(self) -> bool:
+        """Return whether the file may have no tensors."""
+        return False
 
     def __repr__(self) -> str:
         closed = ", closed" if self._data.closed else ""
@@ -309,18 +319,36 @@ class Catalog(ABC):
         finally:
             data.close()
 
+    @functools.cached_property
+    def apart(self) -> Mapping[str, str]:
+        """Return the tensors that an index names in files that are not open here, with the file of each."""
+        named = NUMBERED.fullmatch(self._data.name)
+        if named is None:
+            return {}
+        try:
+            index = self.json_beside(f"{named['stem']}{named['suffix']}.index.json")
+        except QuantVizError:
+            return {}  # reading the model by its index raises this error
+        places = index.get(WEIGHT_MAP) if isinstance(index, dict) else None
+        listed = places.items() if isinstance(places, dict) else ()
+        return {name: file for name, file in listed if isinstance(file, str) and name not in self}
+
+    def is_beside(self, file: str) -> bool:
+        """Return whether a file of that name lies beside this one."""
+        return self._data.is_beside(file)
+
     def stored(self, name: str) -> Stored:
         """Return the whole tensor, to be read a part at a time, also after the `with` block.
 
         It stays in the file or upload where it lies there row by row in a dtype whose values are all float32
         values; else it is read into memory, as `read` does. `QuantVizError` as from `read`, and for anything
-        but 1 to 4 axes.
+        but 1 to 5 axes.
         """
         from quantviz.sources.files.mapped import Mapped
         from quantviz.tensors.lazy import InMemory
 
         info = self._readable(name)
-        if not 1 <= len(info.shape) <= 4:
+        if not 1 <= len(info.shape) <= MOST_WEIGHT_AXES:
             raise QuantVizError("input_dims", got=len(info.shape), shape=info.shape)
         if not info.count:
             raise QuantVizError("input_empty", shape=info.shape)
@@ -389,7 +417,7 @@ class Catalog(ABC):
             return tuple(
                 _resolved(part, length) for part, length in zip((*given, *everything), shape, strict=True)
             )
-        except (IndexError, TypeError, ValueError):
+        except (IndexError, TypeError, ValueError, RuntimeError):  # torch has numbers beyond 64 bits
             raise self._data.error(
                 "index", name=clipped(name), shape=shape, index=clipped(str(given))
             ) from None
@@ -559,10 +587,28 @@ def bits_of(dtype: str) -> int:
     return int(size[0]) if size else 8 * (dtype == "bool")
 
 
+def is_matrix(shape: Shape) -> bool:
+    """Return whether a tensor of this shape is a matrix or more: two lengths or more that are not 1.
+
+    >>> is_matrix((64, 128)), is_matrix((1, 1, 64)), is_matrix((8, 64, 3, 3))
+    (True, False, True)
+    """
+    return sum(length > 1 for length in shape) > 1
+
+
+def is_whole(dtype: str) -> bool:
+    """Return whether a dtype is one of codes, indices and masks.
+
+    >>> is_whole("uint8"), is_whole("bool"), is_whole("float8_e4m3fn")
+    (True, True, False)
+    """
+    return bool(re.fullmatch(r"u?int\d+|bool", dtype, re.ASCII))
+
+
 def _resolved(part: int | slice, length: int) -> int | slice:
     if not isinstance(part, slice):
-        place = operator.index(part)
-        if not -length <= place < length:
+        place = whole(part)
+        if place is None or not -length <= place < length:
             raise IndexError
         return place % length
     start, stop, step = part.indices(length)

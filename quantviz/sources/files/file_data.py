@@ -8,6 +8,7 @@ import math
 import mmap
 import os
 import re
+import shlex
 import stat
 import weakref
 from collections.abc import Callable, Iterable
@@ -26,6 +27,14 @@ _LONGEST_NAME = 80
 _AT_ONCE = 2**21
 
 
+#: Names of pieces of a file that was cut up, as uploaders to hubs and `split` name them: m.gguf.part1of2,
+#: m.gguf-split-a, m.gguf.part-aa, m.gguf.001.
+_PIECE = re.compile(
+    r"(?P<whole>.+\.(gguf|safetensors|sft|bin|pth?|ckpt|onnx|onnx_data|np[yz]|tflite|zip))"
+    r"([._-](part|split|chunk|piece)[._-]?|\.(?=\d+$|[a-z]{2}$))"
+    r"(?P<at>(\d{1,4}|[a-z]{1,3})([._-]?of[._-]?\d{1,4})?)",
+    re.ASCII | re.IGNORECASE,
+)
 #: Names that lead out of a folder, on one system or another.
 _ELSEWHERE = re.compile(r"[\\\0]|^[A-Za-z]:")
 #: Bytes above which a header's total is damage, and not that of a file that was cut short.
@@ -334,8 +343,21 @@ def _is_below(name: str) -> bool:
     )
 
 
+def raw_part(data: FileData) -> QuantVizError | None:
+    """Return the error of a piece of a file that was cut up; none where the name is not that of a piece."""
+    named = _PIECE.fullmatch(data.name)
+    if named is None:
+        return None
+    first = shlex.quote(data.name[: named.start("at")])
+    pieces = f"$(ls {first}* | sort -V)"
+    whole = named["whole"]
+    return data.error("raw_part", whole=clipped(whole), pieces=pieces, target=shlex.quote(whole))
+
+
 def cut_short(data: FileData, wanted: int) -> QuantVizError:
     """Return the error of a file that should have `wanted` bytes and has fewer."""
+    if problem := raw_part(data):
+        return problem
     sizes = size_text(wanted), size_text(data.size)
     if sizes[0] == sizes[1]:
         sizes = f"{wanted:,} B", f"{data.size:,} B"

@@ -10,6 +10,7 @@ import math
 import struct
 from collections.abc import Container, Mapping
 from dataclasses import replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from quantviz.errors import Note, QuantVizError
@@ -181,6 +182,8 @@ class GgufCatalog(Catalog):
 
     kind = "GGUF"
     suffixes = (".gguf",)
+    #: The parts of a split file have no index.
+    apart: Mapping[str, str] = MappingProxyType({})
     snippet = (
         "import gguf, numpy\n"
         "tensor = next(each for each in gguf.GGUFReader({file!r}).tensors if each.name == {name!r})\n"
@@ -275,6 +278,11 @@ class GgufCatalog(Catalog):
         if type(number) is not int or type(count) is not int or count < 2:
             return None
         return number + 1, count
+
+    @property
+    def may_be_empty(self) -> bool:
+        """Return whether it is a part of a split model, of which the first may hold the metadata alone."""
+        return self.split is not None
 
     def _declared_orientation(self, name: str) -> Orientation:
         # llama.cpp multiplies by every weight in this way: its converter turns those that lie otherwise.

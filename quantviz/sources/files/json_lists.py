@@ -22,6 +22,7 @@ class JsonCatalog(Catalog):
 
     kind = "JSON"
     suffixes = (".json",)
+    of_models = False
     snippet = (
         "import json, numpy\n"
         "x = numpy.array(json.load(open({file!r}))[{name!r}])[:512]\n"

@@ -170,6 +170,7 @@ class NpyCatalog(Catalog):
 
     kind = ".npy"
     suffixes = (".npy",)
+    of_models = False
     snippet = 'import numpy\nx = numpy.load({file!r}, mmap_mode="r")[:512]\nnumpy.save("cut_out.npy", x)'
 
     @classmethod

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from quantviz.errors import QuantVizError
-from quantviz.sources.files.file_data import FileData, clipped, size_text
+from quantviz.sources.files.file_data import FileData, clipped, raw_part, size_text
 from quantviz.sources.files.zips import member_names
 from quantviz.text import visible
 
@@ -161,7 +161,7 @@ def stand_in(data: FileData) -> QuantVizError | None:
     if _XML_ANSWER.match(head):
         return _answer(data, head)
     if len(head) >= 64 and not any(head):
-        return data.error("is_zeros")
+        return raw_part(data) or data.error("is_zeros")
     return None
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from quantviz.sources.files.catalog import Catalog, Index, Loaded, TensorInfo
@@ -63,12 +64,18 @@ class Joined(InSeveral):
     """Several open files as one catalogue.
 
     `holders` maps each tensor's name to the file that holds it, in order; by default the tensors of all
-    files, and of two with one name the first.
+    files, and of two with one name the first. `apart` are those of the model in files that are not open.
     """
 
     kind = "several files"
 
-    def __init__(self, parts: Sequence[Catalog], holders: Mapping[str, Catalog] | None = None) -> None:
+    def __init__(
+        self,
+        parts: Sequence[Catalog],
+        holders: Mapping[str, Catalog] | None = None,
+        apart: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        self.apart = apart
         self._files = tuple(parts)
         found = {name: part for part in reversed(parts) for name in part.names}
         in_order = dict.fromkeys(name for part in parts for name in part.names)
@@ -91,12 +98,6 @@ class Joined(InSeveral):
     def close(self) -> None:
         for part in self._files:
             part.close()
-
-
-class GgufPart(GgufCatalog):
-    """A part of a .gguf that was split: the first may hold the metadata alone."""
-
-    may_be_empty = True
 
 
 class JoinedGguf(Joined, GgufCatalog):

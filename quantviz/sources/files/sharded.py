@@ -5,20 +5,18 @@ Shards are .safetensors, or .bin of PyTorch, read with `weights_only=True` as al
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from pathlib import PurePath
 from typing import ClassVar
 
 from quantviz.errors import QuantVizError
-from quantviz.sources.files.catalog import Catalog, LazyInfos, TensorInfo
+from quantviz.sources.files.catalog import WEIGHT_MAP, Catalog, LazyInfos, TensorInfo
 from quantviz.sources.files.file_data import FileData, clipped, parsed_json
 from quantviz.sources.files.safetensors import SafetensorsCatalog
 from quantviz.sources.files.several import InSeveral
 from quantviz.sources.files.torch_save import TorchCatalog
 from quantviz.sources.limits import Limits
-
-#: The key of the index with the file of each tensor.
-_WEIGHT_MAP = "weight_map"
 
 
 class ShardedCatalog(InSeveral):
@@ -37,14 +35,15 @@ class ShardedCatalog(InSeveral):
 
     @classmethod
     def recognises(cls, data: FileData) -> bool:
-        return bytes(data.part(0, 1)) == b"{" and f'"{_WEIGHT_MAP}"'.encode() in bytes(
+        return bytes(data.part(0, 1)) == b"{" and f'"{WEIGHT_MAP}"'.encode() in bytes(
             data.part(0, Limits().header_bytes)
         )
 
     def _list(self) -> Mapping[str, TensorInfo]:
         # It is the list of tensors that a single file has in its header.
         self._check_header(self._data.size)
-        shards = parsed_json(self._data, self._data.view, self._limits)[_WEIGHT_MAP]
+        listed = parsed_json(self._data, self._data.view, self._limits)
+        shards = listed[WEIGHT_MAP]
         self._check_count(len(shards))
         for shard in set(shards.values()):
             here = PurePath(shard).name == shard and "\\" not in shard and not shard.startswith(".")
@@ -52,9 +51,16 @@ class ShardedCatalog(InSeveral):
                 raise self._data.error("shard_name", shard=clipped(shard))
         #: The shard of each tensor.
         self._shards: dict[str, str] = shards
+        #: Bytes of all tensors, as the index says; none where it does not.
+        self.whole_bytes = _bytes_of(listed.get("metadata"))
         #: The shards that are open.
         self._open: dict[str, Catalog] = {}
         return LazyInfos(shards, lambda name: self.holder(name).info(name))
+
+    @functools.cached_property
+    def apart(self) -> Mapping[str, str]:
+        missing = {shard for shard in self.shards if not self.is_beside(shard)}
+        return {name: shard for name, shard in self._shards.items() if shard in missing}
 
     def holder(self, name: str) -> Catalog:
         """Return the shard that holds the tensor `name` of the index."""
@@ -102,6 +108,11 @@ class ShardedCatalog(InSeveral):
         for catalog in self._open.values():
             catalog.close()
         super().close()
+
+
+def _bytes_of(metadata: object) -> int | None:
+    size = metadata.get("total_size") if isinstance(metadata, dict) else None
+    return int(size) if isinstance(size, int | float) and 0 < size < 2**63 else None
 
 
 class ShardedTorch(ShardedCatalog):

@@ -60,6 +60,7 @@ class TableCatalog(Catalog):
 
     kind = "text table"
     suffixes = (".csv", ".tsv", ".txt")
+    of_models = False
     snippet = 'import pandas\nx = pandas.read_csv({file!r}, nrows=512)\nx.to_csv("cut_out.csv", index=False)'
 
     @classmethod

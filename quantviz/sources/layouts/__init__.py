@@ -39,6 +39,7 @@ from quantviz.sources.layouts import (
     torchao,
 )
 from quantviz.sources.layouts.forms import FLOATS, Claim, Form, find_by_forms
+from quantviz.sources.layouts.unclaimed import unclaimed
 from quantviz.sources.layouts.weight import Coded as Coded
 from quantviz.sources.layouts.weight import Config
 from quantviz.sources.layouts.weight import QuantizedWeight as QuantizedWeight
@@ -112,8 +113,15 @@ LAYOUTS: Mapping[str, Layout] = MappingProxyType(
 )
 
 
+#: Attributes that quantizers add beside weights for inputs, outputs and the KV cache.
+OF_INPUTS = frozenset(
+    each for layout in LAYOUTS.values() for form in layout.forms for each in form.beside if each != "bias"
+)
+
+
 def quantized_weights(catalog: Catalog, config: Config | None = None) -> tuple[QuantizedWeight, ...]:
-    """Return every quantized weight of an open file, those that cannot be decoded with their problem.
+    """Return every quantized weight of an open file, those that cannot be decoded with their problem; at the
+    end codes that no layout claims.
 
     Settings that a layout leaves open (GPTQ's version, a block's size) are taken from `config`, by default
     the `config.json` beside the file, which is read when a layout needs it.
@@ -122,7 +130,8 @@ def quantized_weights(catalog: Catalog, config: Config | None = None) -> tuple[Q
     of_kind = [layout.find(catalog, config) for layout in LAYOUTS.values() if layout.find]
     forms = {layout.id: layout.forms for layout in LAYOUTS.values() if layout.forms}
     named = () if isinstance(catalog, GgufCatalog) else find_by_forms(catalog, config, forms)
-    return (*itertools.chain.from_iterable(of_kind), *named)
+    claimed = (*itertools.chain.from_iterable(of_kind), *named)
+    return (*claimed, *(unclaimed(catalog, config, claimed) if catalog.of_models else ()))
 
 
 class _Beside(Mapping[str, Any]):

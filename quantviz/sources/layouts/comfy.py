@@ -182,7 +182,7 @@ FORMS = (
     Form(
         {"weight": FP8, "scale_weight": FLOATS},
         functools.partial(scaled_codes, scales="scale_weight"),
-        beside=("bias", "scale_input"),
+        beside=_BESIDE,
     ),
     Form({**_DTYPES, _MARK: ("uint8",)}, _read, {_SECOND: FLOATS}, beside=_BESIDE),
     Form(_DTYPES, _read, {_SECOND: FLOATS}, beside=_BESIDE, when=lambda claim: bool(_description(claim))),

@@ -26,6 +26,7 @@ from quantviz.sources.files.mapped import Raw
 from quantviz.sources.files.several import Joined
 from quantviz.sources.layouts import QuantizedWeight, quantized_weights
 from quantviz.sources.layouts.forms import prefix_of
+from quantviz.sources.layouts.unclaimed import check_values
 from quantviz.sources.layouts.weight import unreadable
 from quantviz.tensors.lazy import ByRows, OwnScales, Stored, Values
 
@@ -120,11 +121,8 @@ class ModelTensors(Catalog):
         #: weight before the first of its parts.
         self._in_file = dict(self._listed())
         self._infos = LazyInfos(self._in_file, self.own_info)
-
-    @property
-    def plain(self) -> tuple[str, ...]:
-        """Return the tensors of the file that are a part of no quantized weight."""
-        return tuple(name for name in self.file.names if name not in self.holders)
+        #: Findings on tensors of FP8 that are read as they are: an error where they are codes.
+        self._values: dict[str, QuantVizError | None] = {}
 
     @property
     def model_names(self) -> tuple[str, ...]:
@@ -181,6 +179,7 @@ class ModelTensors(Catalog):
     def read(self, name: str, index: Index | None = None) -> Loaded:
         name = self._known_as(name)
         if (tensor := self._in_file.get(name, name)) is not None:
+            self._check_values(name)
             return self.file.read(tensor, index)
         window, _ = self._window_at(name, index)
         return Loaded(self.stored(name).read(window), self.info(name).notes)
@@ -194,12 +193,14 @@ class ModelTensors(Catalog):
     def stored(self, name: str) -> Stored:
         name = self._known_as(name)
         if (tensor := self._in_file.get(name, name)) is not None:
+            self._check_values(name)
             return self.file.stored(tensor)
         self._readable(name)
         return DecodedWeight(self.weights[name], self._data.check)
 
     def raw(self, name: str) -> Raw | None:
         name = self._known_as(name)
+        self._check_values(name)
         tensor = self._in_file.get(name, name)
         return None if tensor is None else self.file.raw(tensor)
 
@@ -221,6 +222,20 @@ class ModelTensors(Catalog):
 
     def version_of(self, name: str) -> str:
         return " ".join(dict.fromkeys(map(self.file.version_of, self.tensors_of(name))))
+
+    def _check_values(self, name: str) -> None:
+        """Raise a `QuantVizError` where a tensor that is read as it is holds codes, see `check_values`."""
+        info = self.info(name)
+        if not info.dtype.startswith("float8") or name.endswith(CODES) or info.problem:
+            return
+        if name not in self._values:
+            try:
+                check_values(self.file.stored(name), name, info.dtype)
+                self._values[name] = None
+            except QuantVizError as problem:
+                self._values[name] = problem
+        if found := self._values[name]:
+            raise found.again()
 
     def _known_as(self, name: str) -> str:
         """Return the name here of a tensor that a link may call by an older name."""
@@ -249,9 +264,11 @@ def tensors_near(catalog: Catalog, name: str) -> ModelTensors:
     """
     known = set(catalog.names)
     prefix = prefix_of(name.removesuffix(CODES).removesuffix(DECODED), known)
-    near = {each: catalog for each in catalog.names if prefix_of(each, known) == prefix}
+    near = [each for each in catalog.names if prefix_of(each, known) == prefix]
+    apart = {each: catalog.apart[each] for each in near if each in catalog.apart}
+    here = {each: catalog for each in near if each not in apart}
     # Without such a tensor, keep all: the error then suggests other names.
-    return model_tensors(Joined((catalog,), near) if near else catalog)
+    return model_tensors(Joined((catalog,), here, apart) if here else catalog)
 
 
 def _notes(weight: QuantizedWeight) -> tuple[Note, ...]:

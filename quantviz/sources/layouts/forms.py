@@ -2,7 +2,7 @@
 
 A layout declares its forms and reads a claim; everything else is done here, once for all layouts. A weight
 with a sibling that its layout does not name is not decoded, because the sibling's effect on it is unknown.
-Tensors of codes that no layout claims are weights that are not read.
+So it is with a sibling that an index names in a file that is not open.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from quantviz.errors import Note, QuantVizError
 from quantviz.schemes.granularity import Shape
 from quantviz.schemes.scheme import Scheme
 from quantviz.sources.files.catalog import Catalog
+from quantviz.sources.files.file_data import clipped
 from quantviz.sources.layouts.weight import (
     Coded,
     Config,
@@ -40,16 +41,12 @@ BESIDE = (
 #: Most experts in one tensor.
 _MOST_EXPERTS = 2**16
 #: Tensors beside a weight in a module that is not quantized.
-_ORDINARY = frozenset(
+ORDINARY = frozenset(
     {
         *("weight", "bias", "running_mean", "running_var", "num_batches_tracked", "e_score_correction_bias"),
         *("weight_g", "weight_v", "position_ids"),
     }
 )
-#: Dtypes in which codes lie; a weight of one that has siblings is not measured as it is.
-_CODES = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "float8", "float4")
-#: Endings of names of weights, and the attributes of codes, that no layout claims.
-_WEIGHTS = ("weight", "weights", "weight_packed", "W_q")
 
 
 @dataclass(frozen=True)
@@ -175,9 +172,9 @@ def with_factors(claim: Claim, weight: QuantizedWeight, factors: str) -> Quantiz
 def find_by_forms(
     catalog: Catalog, config: Config, layouts: Mapping[str, Sequence[Form]]
 ) -> Iterator[QuantizedWeight]:
-    """Yield every weight that a layout claims, and those that hold codes and are claimed by none."""
+    """Yield every weight that a layout claims."""
     plain, ending = _by_key(layouts)
-    for module in modules_of(catalog.names).values():
+    for module in modules_of(catalog.names, catalog.apart).values():
         claims: dict[str, list[tuple[str, Form, str]]] = {}
         for attribute in module.tensors:
             for layout, form in plain.get(attribute, ()):
@@ -187,14 +184,9 @@ def find_by_forms(
                     own = attribute.removesuffix(end)
                     codes = next(iter(form.parts)).replace(ANY, own)
                     claims.setdefault(codes, []).append((layout, form, own))
-        found = False
         for codes, candidates in claims.items():
-            made = _claimed(catalog, config, module, codes, candidates) if codes in module.tensors else None
-            if made is not None:
-                found = True
-                yield from made
-        if not found and not _ORDINARY.issuperset(module.tensors):
-            yield from _unclaimed(catalog, module)
+            if codes in module.tensors:
+                yield from _claimed(catalog, config, module, codes, candidates)
 
 
 def _by_key(
@@ -214,13 +206,13 @@ def _by_key(
 
 def _claimed(
     catalog: Catalog, config: Config, module: Module, codes: str, candidates: Sequence[tuple[str, Form, str]]
-) -> list[QuantizedWeight] | None:
+) -> list[QuantizedWeight]:
     """Return the weights of one tensor of codes, by the first form that accepts all its siblings.
 
-    If none does, return unreadable weights with the error of the first form; None if no form has such codes.
+    If none does, return unreadable weights with the error of the first form; none if no form has such codes.
     """
     dtype = catalog.info(module.tensors[codes]).dtype
-    fallback: list[QuantizedWeight] | None = None
+    fallback: list[QuantizedWeight] = []
     for layout, form, own in candidates:
         names = {part: part.replace(ANY, own) for part in (*form.parts, *form.optional)}
         fits = all(names[part] in module.tensors for part in form.parts)
@@ -235,7 +227,7 @@ def _claimed(
         if problem is None:
             assert form.read
             return list(_experts(form, form.read, claim))
-        if fallback is None:
+        if not fallback:
             fallback = [unreadable(layout, claim.name, tuple(tensors.values()), problem)]
     return fallback
 
@@ -255,6 +247,10 @@ def _not_understood(form: Form, claim: Claim, module: Module, own: str) -> Quant
         near = not of_any or attribute == own or attribute.startswith((f"{own}_", f"{own}."))
         if near and name not in claim.tensors.values() and attribute not in beside:
             return QuantVizError("layouts.sibling", name=claim.name, sibling=name)
+    for attribute, name in module.apart.items():
+        near = not of_any or attribute.startswith((f"{own}_", f"{own}."))
+        if near and attribute not in beside:
+            return apart_error(claim.catalog, claim.name, name)
     for part, known in (*form.parts.items(), *form.optional.items()):
         if part in claim and claim.dtype(part) not in known:
             return QuantVizError(
@@ -275,17 +271,17 @@ def _experts(form: Form, read: Callable[[Claim], QuantizedWeight], claim: Claim)
         yield attempted(own.layout, own.name, parts, functools.partial(read, own))
 
 
-def _unclaimed(catalog: Catalog, module: Module) -> Iterator[QuantizedWeight]:
-    """Yield an unreadable weight for each tensor that looks like codes and is claimed by no layout."""
-    for attribute, name in module.tensors.items():
-        if not attribute.endswith(_WEIGHTS) or catalog.info(name).problem:
-            continue
-        others = [each for key, each in module.tensors.items() if key not in ("bias", attribute)]
-        info = catalog.info(name)
-        if others and len(info.shape) > 1 and info.dtype.startswith(_CODES):
-            weight = module.prefix + ("weight" if attribute in _WEIGHTS else attribute)
-            problem = QuantVizError("layouts.unknown", name=name, dtype=info.dtype, sibling=others[0])
-            yield unreadable("unknown", weight, (name, *others), problem)
+def apart_error(catalog: Catalog, name: str, part: str) -> QuantVizError:
+    """Return the error that a part of a weight lies in a file that is not open.
+
+    Args:
+        catalog: The tensors that are open.
+        name: The weight's name.
+        part: The part's, one of `catalog.apart`.
+    """
+    file = catalog.apart[part]
+    key = "closed" if catalog.is_beside(file) else "missing"
+    return QuantVizError(f"layouts.apart_{key}", name=clipped(name), part=clipped(part), file=clipped(file))
 
 
 #: Most parts that an attribute's name has: `weight.quant_state.bitsandbytes__nf4`.
@@ -305,21 +301,28 @@ class Module:
     prefix: str
     #: The names of its tensors by attribute, the part of the name after the prefix.
     tensors: Mapping[str, str]
+    #: The same of those in files that are not open.
+    apart: Mapping[str, str]
 
 
-def modules_of(names: Collection[str]) -> dict[str, Module]:
+def modules_of(names: Collection[str], apart: Collection[str] = ()) -> dict[str, Module]:
     """Return the modules by their prefix, in the order of their first tensors.
+
+    Args:
+        names: The names of all tensors.
+        apart: Those of tensors in files that are not open.
 
     >>> modules = modules_of(["a.q.weight", "a.q.weight.absmax", "a.q.bias", "b"])
     >>> {prefix: list(module.tensors) for prefix, module in modules.items()}
     {'a.q.': ['weight', 'weight.absmax', 'bias'], '': ['b']}
     """
-    known = set(names)
+    known = {*names, *apart}
     tensors: dict[str, dict[str, str]] = {}
-    for name in names:
+    gone: dict[str, dict[str, str]] = {}
+    for name in dict.fromkeys((*names, *apart)):
         prefix = prefix_of(name, known)
-        tensors.setdefault(prefix, {})[name[len(prefix) :]] = name
-    return {prefix: Module(prefix, own) for prefix, own in tensors.items()}
+        (gone if name in apart else tensors).setdefault(prefix, {})[name[len(prefix) :]] = name
+    return {prefix: Module(prefix, own, gone.get(prefix, {})) for prefix, own in tensors.items()}
 
 
 def prefix_of(name: str, names: Collection[str]) -> str:

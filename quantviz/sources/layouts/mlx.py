@@ -2,13 +2,20 @@
 in the lowest bits, `X.scales` and `X.biases` (rows, groups). A value is scale · code + bias.
 
 The configuration beside the file has bits and group size, for all or for a module: shapes alone fit
-several. Modes mxfp4, mxfp8 and nvfp4 have no biases, and their scales are bytes: exponents in groups of 32,
+several. A module may have another prefix there than in the file, so that the ends of names count; where no
+name fits, the lengths of the model's matrices in `config.json` tell whether the settings of all are meant.
+Modes mxfp4, mxfp8 and nvfp4 have no biases, and their scales are bytes: exponents in groups of 32,
 E4M3 in groups of 16.
 
 Source: MLX 0.32.4, `mlx.core.quantize`, `dequantize`.
 """
 
 from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Mapping
+from typing import Any
 
 import torch
 
@@ -22,6 +29,14 @@ from quantviz.sources.layouts.four_bit_floats import FORMAT as FP4
 from quantviz.sources.layouts.weight import Coded, QuantizedWeight, plain_scheme
 
 _BITS = (2, 3, 4, 5, 6, 8)
+_SIZES = (16, 32, 64, 128)
+#: Keys of a configuration with lengths of a model's matrices.
+_LENGTH = re.compile(
+    r"(?!num_|vocab)\w*(hidden|intermediate|inner|ffn|ff|embd|embed|model|dim|rank|width|channels)(_?size)?",
+    re.ASCII,
+)
+#: Keys of a configuration with settings of quantization, whose numbers are no lengths.
+_SETTINGS = ("quantization", "quantization_config")
 #: Format of the codes, size of a group and dtype of the scales of each mode, by bits of a group's codes.
 _MODES = {
     128: (FP4, 32, torch.float8_e8m0fnu),
@@ -31,20 +46,8 @@ _MODES = {
 
 
 def _affine(claim: Claim) -> QuantizedWeight:
-    words = claim.shape("weight")
-    scales = claim.shape("scales")
-    own = claim.config.get(claim.module)
-    settings = own if isinstance(own, dict) else claim.config
-    bits = settings.get("bits")
-    size = settings.get("group_size")
-    known = bits in _BITS and type(size) is int and size > 0
-    if not known or len(words) != 2 or len(scales) != 2 or claim.shape("biases") != scales:
-        raise QuantVizError("layouts.mlx", name=claim.name, bits=bits, size=size, words=words, scales=scales)
-    assert isinstance(bits, int)
-    assert isinstance(size, int)
-    shape = (words[0], scales[1] * size)
-    if scales[0] != words[0] or words_of(shape[1], bits) != words[1]:
-        raise QuantVizError("layouts.mlx", name=claim.name, bits=bits, size=size, words=words, scales=scales)
+    bits, size = _bits_and_size(claim)
+    shape = (claim.shape("weight")[0], claim.shape("scales")[1] * size)
 
     def coded(start: int, stop: int) -> Coded:
         q = unpacked(claim.cut("weight", slice(start, stop)), bits, shape[1])
@@ -55,6 +58,92 @@ def _affine(claim: Claim) -> QuantizedWeight:
 
     scheme = plain_scheme(f"uint{bits}", "asymmetric", PerGroup(size), shape, "value")
     return claim.weight(shape, scheme, claim.dtype("scales"), coded)
+
+
+def _bits_and_size(claim: Claim) -> tuple[int, int]:
+    """Return the bits of a code and the size of a group: those of the module in the configuration, else those
+    of all, unless its lengths show that others are meant.
+
+    Raises:
+        QuantVizError: They do not fit the tensors, or several fit and nothing decides.
+    """
+    words = claim.shape("weight")
+    scales = claim.shape("scales")
+    sound = len(words) == len(scales) == 2 and scales == claim.shape("biases") and words[0] == scales[0]
+    fitting = [
+        (bits, size)
+        for bits in _BITS
+        for size in _SIZES
+        if sound and words_of(scales[1] * size, bits) == words[1]
+    ]
+    exact = claim.config.get(claim.module)
+    named = [exact] if isinstance(exact, dict) else _named(claim)
+    told = {
+        tuple(each.get(key, claim.config.get(key)) for key in ("bits", "group_size"))
+        for each in named or [claim.config]
+    }
+    possible = [each for each in fitting if each in told]
+    if len(fitting) > 1 and not isinstance(exact, dict):
+        lengths = _lengths(claim.catalog.json_beside("config.json"))
+        of_model = [each for each in fitting if scales[1] * each[1] in lengths]
+        agreed = [each for each in possible if each in of_model]
+        if agreed or not named:
+            possible = agreed or of_model or possible
+        else:
+            possible += of_model
+    if len(possible) != 1:
+        bits, size = next(iter(told))
+        key = "mlx_several" if possible else "mlx"
+        raise QuantVizError(
+            f"layouts.{key}", name=claim.name, bits=bits, size=size, words=words, scales=scales
+        )
+    return possible[0]
+
+
+def _named(claim: Claim) -> list[Mapping[str, Any]]:
+    """Return the settings of a module under another prefix than in the file: of the names that end as its own
+    does, from a layer's number on, those that share most.
+    """
+    own = claim.module.split(".")
+    number = next((k for k in range(len(own) - 1, 0, -1) if own[k].isdecimal()), len(own) - 1)
+    tail = ".".join(own[number:])
+    found: dict[tuple[int, int], list[Mapping[str, Any]]] = {}
+    for key, settings in claim.config.items():
+        if (
+            not isinstance(settings, dict)
+            or not f".{key}".endswith(f".{tail}")
+            or f"{key}.weight" in claim.catalog
+        ):
+            continue
+        other = key.split(".")
+        pairs = zip(reversed(own), reversed(other), strict=False)
+        same = sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
+        leads = own[: len(own) - same], other[: len(other) - same]
+        if not any(part.isdecimal() for lead in leads for part in lead):
+            found.setdefault((same, len(set(leads[0]) & set(leads[1]))), []).append(settings)
+    return found[max(found)] if found else []
+
+
+def _lengths(config: object) -> set[int]:
+    """Return the numbers in a configuration that may be lengths of matrices."""
+    lengths: set[int] = set()
+    waiting = [config]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, dict):
+            numbers = {key: value for key, value in each.items() if type(value) is int and value > 0}
+            lengths.update(value for key, value in numbers.items() if _LENGTH.fullmatch(key))
+            for key, value in numbers.items():
+                if key.endswith("heads"):
+                    lengths.update(
+                        value * length for of, length in numbers.items() if of.endswith("head_dim")
+                    )
+                if key == "spatial_merge_size":
+                    lengths.update(value**2 * length for of, length in numbers.items() if of == "hidden_size")
+            waiting += [value for key, value in each.items() if key not in _SETTINGS]
+        elif isinstance(each, list):
+            waiting += each
+    return lengths
 
 
 def _micro(claim: Claim) -> QuantizedWeight:

@@ -26,7 +26,7 @@ _HEIGHT = 320
 #: Most sentences that are shown after the verdict.
 _MOST_SAID = 12
 #: Outcomes of tensors, in the order of the table.
-_ORDER = ("not_read", "not_quantized_here", "compared", "refused", "equal", "left_aside")
+_ORDER = ("not_read", "refused", "not_quantized_here", "compared", "unfit", "equal", "left_aside")
 
 
 @st.cache_resource(show_spinner=False)

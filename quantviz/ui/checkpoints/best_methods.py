@@ -15,7 +15,7 @@ import streamlit as st
 
 from quantviz.errors import QuantVizError
 from quantviz.figures.numbers import short_number
-from quantviz.lab.layer_state import NEAREST, OFFERED_METHODS, Pair
+from quantviz.lab.layer_state import NEAREST, Pair
 from quantviz.text import visible
 from quantviz.ui.components.choice import choose_among, show_button
 from quantviz.ui.components.phone_tables import Column, show_table
@@ -94,13 +94,15 @@ def show_best_methods(capture: Capture, rows: Sequence[dict[str, Any]], take: Op
         rows: The record of each layer rounded to nearest.
         take: Opens a layer.
     """
+    from quantviz.layers.methods.chain import fitting_chains
+
     measured = [row for row in rows if row["status"] == "ok"]
     if not measured:
         return ()
     st.markdown(f"## {say('checkpoints.methods.title')}")
     search = cast("Walk | None", st.session_state.get(_SEARCH))
     with st.container(key="checkpoints_methods_bar", horizontal=True, vertical_alignment="bottom"):
-        fitting = _fitting(capture.pair)
+        fitting = [form for form in fitting_chains(*capture.pair.schemes()) if form != NEAREST]
         chosen = st.session_state.get(_CHOICE, _FIRST)
         forms = tuple(
             choose_among(
@@ -128,15 +130,6 @@ def show_best_methods(capture: Capture, rows: Sequence[dict[str, Any]], take: Op
     _measure(capture, search, names, forms)
     _show_found(search, names, forms, take)
     return forms
-
-
-def _fitting(pair: Pair) -> list[str]:
-    """Return the chains on offer that fit a pair of schemes."""
-    from quantviz.layers.methods.chain import as_chain
-
-    schemes = pair.schemes()
-    others = (form for form in OFFERED_METHODS if form != NEAREST)
-    return [form for form in others if not any(as_chain(form).problems_with(*schemes))]
 
 
 def _measure(capture: Capture, search: Walk, names: Sequence[str], forms: tuple[str, ...]) -> None:

@@ -35,7 +35,7 @@ from quantviz.ui.components.small_parts import legend_html, show_plot, table_htm
 from quantviz.ui.shell import errors
 from quantviz.ui.shell.address import turn_to
 from quantviz.ui.shell.classroom import parameters
-from quantviz.ui.shell.words import language, plain, say, sentences, theme
+from quantviz.ui.shell.words import language, method_name, plain, say, sentences, theme
 
 if TYPE_CHECKING:
     from quantviz.figures.payload import Drawn
@@ -159,7 +159,9 @@ def state_words(state: ModelState) -> str:
     """Return the words of a state's schemes."""
     parts = [say("models.of_bits", bits=state.bits), say(f"models.shared.{state.shared}")]
     usual = ModelState()
-    for field in ("method", "inputs", "cache"):
+    if state.method != usual.method:
+        parts.append(method_name(state.method))
+    for field in ("inputs", "cache"):
         if getattr(state, field) != getattr(usual, field):
             parts.append(say(f"models.{field}_short.{getattr(state, field)}"))
     return ", ".join(parts)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import html
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -11,13 +12,13 @@ import streamlit as st
 
 from quantviz.errors import QuantVizError
 from quantviz.figures.numbers import short_number
+from quantviz.lab.layer_state import NEAREST
 from quantviz.ui.checkpoints.model_inside import show_attention, show_mix, show_salient
 from quantviz.ui.checkpoints.model_layers import show_depth, show_layers
 from quantviz.ui.checkpoints.model_state import (
     BITS,
     CACHES,
     INPUTS,
-    METHODS,
     PARTS,
     RUNNING,
     SHARED,
@@ -36,7 +37,7 @@ from quantviz.ui.shell import address
 from quantviz.ui.shell.address import go_on
 from quantviz.ui.shell.classroom import parameters
 from quantviz.ui.shell.runs import fragment
-from quantviz.ui.shell.words import language, say, say_error
+from quantviz.ui.shell.words import language, method_name, say, say_error
 
 
 def show_model(chosen: str) -> None:
@@ -85,7 +86,7 @@ def _show_choices(state: ModelState) -> None:
             required=True,
             label_visibility="collapsed",
         )
-        _choose(st.selectbox, "method", METHODS, state.method)
+        _choose_method(state)
         _choose(st.selectbox, "inputs", INPUTS, state.inputs)
         _choose(st.selectbox, "cache", CACHES, state.cache)
 
@@ -129,11 +130,26 @@ def _choose(control: Callable[..., Any], field: str, known: Any, now: str, **loo
     )
 
 
+def _choose_method(state: ModelState) -> None:
+    """Show the choice among the methods that fit the schemes, and the present one."""
+    from quantviz.layers.methods.chain import fitting_chains
+
+    layers = dataclasses.replace(state, method=NEAREST).schemes().layers
+    fitting = dict.fromkeys((*fitting_chains(layers.weights, layers.inputs), state.method))
+    choose_among(
+        st.selectbox,
+        "models_method",
+        say("models.choice.method"),
+        {form: method_name(form) for form in fitting},
+        state.method,
+        lambda form: change_model_state(method=form),
+    )
+
+
 def _show_numbers(found: Ran, state: ModelState) -> None:
     """Show one sentence that answers, and the loss, the KL divergence and the bits."""
-    key = "models.same_text" if found.differs is None else "models.other_text"
-    place = 1 + (found.differs or 0)
-    sentence = say(key, bits=state.bits, count=len(found.written), place=place)
+    key = "models.other_choices" if found.changed else "models.same_choices"
+    sentence = say(key, bits=state.bits, changed=short_number(1000 * found.changed, 2))
     numbers = [
         _number(
             "loss",
@@ -146,7 +162,7 @@ def _show_numbers(found: Ran, state: ModelState) -> None:
     with st.container(key="models_answer", horizontal=True, gap="small", vertical_alignment="center"):
         st.html(f'<p class="qv-finding">{html.escape(sentence)}</p>', width="content")
         st.html(f'<div class="qv-model-numbers">{"".join(numbers)}</div>', width="content")
-        if found.differs is not None and state.method == METHODS[0]:
+        if found.changed and state.method == NEAREST:
             show_button(say("models.save"), "models_save", lambda: change_model_state(method="gptq"))
 
 
@@ -157,24 +173,29 @@ def _number(name: str, value: str, line: str = "") -> str:
 
 
 def _show_texts(found: Ran) -> None:
-    """Show the original's text and the model's beside each other, the first difference marked."""
+    """Show the original's text, and the model's with each character that is due to rounding underlined."""
     title = term(say("models.its_text"), say("models.about_text"), key="model_text")
     parts = [
-        _text_html(html.escape(say("models.original_text")), found.seed_text, found.original, found.differs),
-        _text_html(title, found.seed_text, found.written, found.differs),
+        _text_html(html.escape(say("models.original_text")), found.seed_text, found.original, found.original),
+        _text_html(title, found.seed_text, found.written, found.choices),
     ]
     st.html(f'<div class="qv-texts">{"".join(parts)}</div>')
 
 
-def _text_html(title: str, before: str, text: str, differs: int | None) -> str:
-    """Return a text as HTML, its title being HTML: the text before it, what both have, the first other
-    character, and the rest.
+def _text_html(title: str, before: str, text: str, choices: str) -> str:
+    """Return a text as HTML, its title being HTML: the text before it, and its characters; those that differ
+    from the original's choices are underlined, each with that choice.
     """
     seed = f'<span class="qv-seed">{html.escape(before)}</span>'
-    if differs is None:
-        body = html.escape(text)
-    else:
-        first = html.escape(text[differs]).replace("\n", "↵\n")
-        rest = html.escape(text[differs + 1 :])
-        body = f'{html.escape(text[:differs])}<mark>{first}</mark><span class="qv-other">{rest}</span>'
+    body = "".join(
+        html.escape(here) if here == there else _changed_html(here, there)
+        for here, there in zip(text, choices, strict=True)
+    )
     return f'<figure><figcaption>{title}</figcaption><pre tabindex="0">{seed}{body}</pre></figure>'
+
+
+def _changed_html(here: str, there: str) -> str:
+    """Return a character that is due to rounding as HTML, with the one that the original would choose."""
+    words = html.escape(say("models.instead", other=there.replace("\n", "↵").replace(" ", "␣")))
+    shown = html.escape(here.replace("\n", "↵\n"))
+    return f'<mark title="{words}">{shown}</mark>'

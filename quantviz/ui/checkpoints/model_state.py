@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 import streamlit as st
 
 from quantviz.errors import QuantVizError
+from quantviz.lab.layer_state import NEAREST
 from quantviz.ui.shell import streamlit_private
 from quantviz.ui.shell.heavy_work import heavily
 from quantviz.ui.shell.shared_cache import shared_fact
@@ -34,11 +35,6 @@ RUNNING: Mapping[str, str] = MappingProxyType(
 BITS = (16, 8, 7, 6, 5, 4, 3, 2)
 #: Which weights share a scale.
 SHARED = ("row", "g32")
-#: Chains of methods, as `LayerSchemes` takes them.
-METHODS = (
-    *("nearest", "gptq", "awq", "smoothquant", "rotation", "rotation+gptq"),
-    *("kmeans", "kmeans(weighting=activation)"),
-)
 #: Schemes of the inputs of all linear layers, as `LayerSchemes` takes them.
 INPUTS: Mapping[str, str | None] = MappingProxyType(
     {"float": None, "int8_token": "int8_per_row", "int8_tensor": "int8_per_tensor"}
@@ -70,7 +66,8 @@ class ModelState:
 
     bits: int = 4
     shared: str = SHARED[0]
-    method: str = METHODS[0]
+    #: A chain of methods, as `LayerSchemes` takes it.
+    method: str = NEAREST
     inputs: str = "float"
     cache: str = "float"
     colour: str = COLOURS[0]
@@ -90,7 +87,7 @@ class ModelState:
 
         weights = scheme_of_bits(self.bits, GRANULARITIES[self.shared])
         # At 16 bits the weights are what they are stored as.
-        method = METHODS[0] if self.bits == BITS[0] else self.method
+        method = NEAREST if self.bits == BITS[0] else self.method
         keys, values = CACHES[self.cache]
         return ModelSchemes(LayerSchemes(weights, INPUTS[self.inputs], method), keys=keys, values=values)
 
@@ -125,12 +122,12 @@ def tried(chosen: str) -> tuple[ModelState, ...]:
     return kept
 
 
-#: The fields by their parameters in an address, with what each may be.
+#: The fields by their parameters in an address, with what each may be; a method is one that pages offer.
 _READ: Mapping[str, tuple[str, Collection[Any]]] = MappingProxyType(
     {
         "bits": ("bits", BITS),
         "g": ("shared", SHARED),
-        "method": ("method", METHODS),
+        "method": ("method", ()),
         "act": ("inputs", INPUTS),
         "kv": ("cache", CACHES),
         "c": ("colour", COLOURS),
@@ -159,6 +156,11 @@ def opening(parameters: Mapping[str, str]) -> tuple[ModelState, tuple[QuantVizEr
         if parameter not in parameters:
             continue
         got = parameters[parameter]
+        if name == "method":
+            # Methods stand with their arithmetic, which needs torch. In a typed address + is a space.
+            from quantviz.layers.methods.chain import offered_chains
+
+            got, known = got.replace(" ", "+"), offered_chains()
         choices = {str(each): each for each in known}
         if got in choices:
             found[name] = choices[got]
@@ -179,12 +181,13 @@ class Ran:
     original_loss: float
     kl: float
     bits: float
-    #: The text before, the text that it writes, and the one that the original writes.
+    #: The share of next characters of the text of which another one is the likeliest.
+    changed: float
+    #: The text before, the text that it writes, the original's choices in its places, and its own text.
     seed_text: str
     written: str
+    choices: str
     original: str
-    #: The place of the first character that differs; None where there is none.
-    differs: int | None
     #: The error of the residual stream by place.
     depth: Mapping[str, float]
 
@@ -230,10 +233,10 @@ def _turns() -> Turns:
 
 def _run(model: str, schemes: ModelSchemes) -> Ran:
     from quantviz.models.quantizing import rounded_layers
-    from quantviz.models.running import run
+    from quantviz.models.running import run_built_in
 
     with _turns().take():
-        found = run(model, schemes)
+        found = run_built_in(model, schemes)
         # Its session may move on while it waits. Rounded layers stay for whoever asks for them next.
         for _ in rounded_layers(model, schemes):
             streamlit_private.end_if_asked()
@@ -244,9 +247,10 @@ def _run(model: str, schemes: ModelSchemes) -> Ran:
             found.original_loss,
             found.kl,
             found.bits,
+            found.changed_choices,
             found.seed_text,
             found.written,
+            found.original_choices,
             found.original_written,
-            found.first_difference,
             dict(found.depth),
         )

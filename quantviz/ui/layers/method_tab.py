@@ -15,7 +15,7 @@ import streamlit as st
 
 from quantviz.errors import QuantVizError
 from quantviz.figures.numbers import short_number
-from quantviz.lab.layer_state import NEAREST, OFFERED_METHODS, LayerState
+from quantviz.lab.layer_state import NEAREST, LayerState
 from quantviz.ui.components.choice import choose_among, show_button
 from quantviz.ui.components.phone_tables import Column, show_table
 from quantviz.ui.components.refusals import show_refused
@@ -80,8 +80,10 @@ def show_method(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> No
 
 def show_method_choice(state: LayerState) -> None:
     """Show the choice of a method, also of a layer on which the present one cannot work."""
+    from quantviz.layers.methods.chain import offered_chains
+
     with st.container(key="layers_method", horizontal=True, gap="small", vertical_alignment="bottom"):
-        offered = dict.fromkeys((*OFFERED_METHODS, state.method))
+        offered = dict.fromkeys((*offered_chains(), state.method))
         choose_among(
             st.selectbox,
             "layers_method_choice",
@@ -131,13 +133,15 @@ def _lesson(seen: SeenLayer, state: LayerState) -> str:
 
 def _show_ranking(state: LayerState) -> None:
     """Show the methods that were measured as a table, and the button that measures all."""
+    from quantviz.layers.methods.chain import offered_chains
+
     key = f"{state.source.key} {state.pair} {state.seed}"
     ranking = cast("Walk | None", st.session_state.get(_RANKED))
     if ranking is None or ranking.of != key:
         begin = partial(setitem, st.session_state, _RANKED, Walk(key))
         show_button(say("layers.method.rank"), "layers_method_rank", begin)
         return
-    forms = list(dict.fromkeys((*OFFERED_METHODS, state.method)))
+    forms = list(dict.fromkeys((*offered_chains(), state.method)))
     ranking.go_through(
         forms,
         lambda form, on_share: _tried(state, form, on_share),

@@ -7,7 +7,9 @@ writes the table of `README.md`.
 
 from __future__ import annotations
 
+import functools
 import importlib
+import pathlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import ModuleType
@@ -107,3 +109,17 @@ def result(layer: Layer, engine: str) -> qv.IntegerResult:
         number_format=layer.x_format,
         activation=layer.activation,
     )
+
+
+@functools.cache
+def recorded(record: pathlib.Path, name: str, cases: tuple[Layer, ...]) -> dict[int, np.ndarray]:
+    """Return the kept answers of a kernel to layers, one after the other, by the identity of each layer."""
+    with np.load(record) as stored:
+        codes = stored[name]
+    start, found = 0, {}
+    for layer in cases:
+        shape = (len(layer.q_x), len(layer.q_w))
+        found[id(layer)] = codes[start : start + shape[0] * shape[1]].reshape(shape)
+        start += shape[0] * shape[1]
+    assert start == len(codes), f"record {record.name} anew: it is of other layers"
+    return found

@@ -313,3 +313,29 @@ def with_real_biases(made: Sequence[Layer]) -> Iterator[Layer]:
 def tensor(values: np.ndarray, kind: str) -> torch.Tensor:
     """Return codes as a tensor of their format."""
     return torch.from_numpy(values.astype(kind))
+
+
+@functools.cache
+def saturating_layers() -> tuple[Layer, ...]:
+    """Return layers of large codes, and some of codes of 7 bits, whose scales are powers of two."""
+    draw = np.random.default_rng(61)
+    made = []
+    for number, layer in enumerate(layers("uint8", "int8", bias=False)):
+        largest = 127 if number % 4 == 3 else 255
+        q_x = draw.integers(largest // 2, largest, layer.q_x.shape, endpoint=True)
+        q_w = draw.integers(90, 127, layer.q_w.shape, endpoint=True) * draw.choice((-1, 1), layer.q_w.shape)
+        if largest == 127:
+            q_w = q_w // 2
+        widest = np.abs((q_x - layer.z_x) @ q_w.T).max() / 100
+        made.append(
+            replace(
+                layer,
+                q_x=q_x,
+                q_w=q_w,
+                s_x=np.float32(0.5),
+                s_w=np.exp2(np.round(np.log2(layer.s_w))).astype(np.float32),
+                s_y=np.float32(2.0 ** np.ceil(np.log2(widest * layer.s_w.max()))),
+                real_bias=np.zeros(len(q_w), np.float32),
+            )
+        )
+    return tuple(made)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
+from functools import cache, partial
+from pathlib import Path as FilePath
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ import torch
 from onnx import TensorProto, helper, numpy_helper
 
 import quantviz as qv
-from tests.engines.integer import Path, by_token_path, grouped_path, layer_path, result
+from tests.engines.integer import Path, by_token_path, grouped_path, layer_path, recorded, result
 from tests.engines.integer.layers import (
     ENDS,
     Grouped,
@@ -21,9 +22,12 @@ from tests.engines.integer.layers import (
     grouped_convolutions,
     layers,
     near_ties,
+    saturating_layers,
 )
 
 PRODUCER = "onnxruntime"
+#: What kernels of AVX2 answered, made by `record_onnxruntime`.
+RECORD = FilePath(__file__).with_name("saturation_onnxruntime.npz")
 
 #: The formats of inputs and weights that its kernels take.
 _PAIRS = (("uint8", "int8"), ("uint8", "uint8"), ("int8", "int8"))
@@ -297,6 +301,20 @@ def _our_blocks(blocked: Blocked) -> torch.Tensor:
     return total
 
 
+@cache
+def without_vnni() -> tuple[Layer, ...]:
+    """Return the layers that were asked of kernels of AVX2: uint8 inputs with int8 weights."""
+    return (*saturating_layers(), *layers("uint8", "int8", weight_zeros=True))
+
+
+#: The kernels of which the record has answers on a processor with AVX2 and without VNNI.
+AVX2 = {"MatMulInteger": _matmul_integer, "QGemm": _qgemm}
+
+
+def _recorded(layer: Layer, kernel: str) -> np.ndarray:
+    return recorded(RECORD, kernel, without_vnni())[id(layer)]
+
+
 PATHS = (
     Path(
         "MatMulInteger",
@@ -305,8 +323,18 @@ PATHS = (
         _matmul_integer,
         lambda layer: result(layer, "onnxruntime").products,
     ),
+    Path(
+        "MatMulInteger, AVX2 (recorded)",
+        "the products of `onnxruntime_avx2`",
+        without_vnni,
+        partial(_recorded, kernel="MatMulInteger"),
+        lambda layer: result(layer, "onnxruntime_avx2").products,
+    ),
     layer_path("QLinearMatMul", "onnxruntime", lambda: _all_pairs(bias=False), _qlinear_matmul),
     layer_path("QGemm", "onnxruntime", _all_pairs, _qgemm),
+    layer_path(
+        "QGemm, AVX2 (recorded)", "onnxruntime_avx2", without_vnni, partial(_recorded, kernel="QGemm")
+    ),
     layer_path(
         "QGemm, accumulators next to a tie",
         "onnxruntime",

@@ -4,7 +4,7 @@
 
 The variables choose the kernels of AVX2, whose instruction vpmaddubsw adds two products of u8·s8 in 16 bits
 that saturate. They must be set before torch is loaded, so the answers are kept: codes of each layer of
-`torch_linear.saturating_layers`, one after the other.
+`layers.saturating_layers`, one after the other.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ import os
 import numpy as np
 import torch
 
-from tests.engines.integer.torch_linear import RECORD, linear, saturating_layers
+from tests.engines.integer.layers import saturating_layers
+from tests.engines.integer.torch_linear import RECORD, linear
 
 
 def main() -> None:

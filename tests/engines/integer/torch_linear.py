@@ -5,14 +5,21 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import torch
 
-from tests.engines.integer import layer_path
-from tests.engines.integer.layers import Layer, layers, near_ties, tensor, with_real_biases
+from tests.engines.integer import layer_path, recorded
+from tests.engines.integer.layers import (
+    Layer,
+    layers,
+    near_ties,
+    saturating_layers,
+    tensor,
+    with_real_biases,
+)
 
 PRODUCER = "torch"
 #: What kernels of AVX2 answered, made by `record_saturation`.
@@ -87,47 +94,8 @@ def _powers_of_two() -> Sequence[Layer]:
     return made
 
 
-@cache
-def saturating_layers() -> tuple[Layer, ...]:
-    """Return layers of large codes, and some of codes of 7 bits, whose scales are powers of two."""
-    draw = np.random.default_rng(61)
-    made = []
-    for number, layer in enumerate(layers("uint8", "int8", bias=False)):
-        largest = 127 if number % 4 == 3 else 255
-        q_x = draw.integers(largest // 2, largest, layer.q_x.shape, endpoint=True)
-        q_w = draw.integers(90, 127, layer.q_w.shape, endpoint=True) * draw.choice((-1, 1), layer.q_w.shape)
-        if largest == 127:
-            q_w = q_w // 2
-        widest = np.abs((q_x - layer.z_x) @ q_w.T).max() / 100
-        made.append(
-            replace(
-                layer,
-                q_x=q_x,
-                q_w=q_w,
-                s_x=np.float32(0.5),
-                s_w=np.exp2(np.round(np.log2(layer.s_w))).astype(np.float32),
-                s_y=np.float32(2.0 ** np.ceil(np.log2(widest * layer.s_w.max()))),
-                real_bias=np.zeros(len(q_w), np.float32),
-            )
-        )
-    return tuple(made)
-
-
-@cache
-def _recorded(backend: str) -> dict[int, np.ndarray]:
-    with np.load(RECORD) as stored:
-        codes = stored[backend]
-    start, found = 0, {}
-    for layer in saturating_layers():
-        shape = (len(layer.q_x), len(layer.q_w))
-        found[id(layer)] = codes[start : start + shape[0] * shape[1]].reshape(shape)
-        start += shape[0] * shape[1]
-    assert start == len(codes), "python -m tests.engines.integer.record_saturation"
-    return found
-
-
 def _answer_without_vnni(layer: Layer, backend: str) -> np.ndarray:
-    return _recorded(backend)[id(layer)]
+    return recorded(RECORD, backend, saturating_layers())[id(layer)]
 
 
 PATHS = (

@@ -21,6 +21,7 @@ from quantviz.layers.methods.corrections import BiasCorrection, LowRank
 from quantviz.layers.methods.higgs import Higgs, gaussian_grid
 from quantviz.layers.methods.learned_rounding import moved_rounding
 from quantviz.layers.methods.llm_int8 import LLMInt8
+from quantviz.quantization.quantizer import quantize
 from quantviz.schemes.recipes import as_scheme
 from tests.layers.methods.record_apart import BITS, DYNAMIC, GROUP, KEPT, RANKS, RECORD, errors, moves
 from tests.layers.methods.record_gptq import layers
@@ -76,7 +77,12 @@ def rows_apart() -> Iterator[Row]:
         ("Low rank, the optimum", f"{none}; numpy", "the least output error of its rank", _optimum),
         ("Equalization", f"torch {made['torch']}", "both layers and the bias", _equalization),
         ("Bias correction", f"torch {made['torch']}", "the bias", _bias),
-        ("LLM.int8()", "bitsandbytes", "the channels that are kept, and all other inputs", _outliers),
+        (
+            "LLM.int8()",
+            "bitsandbytes",
+            "the channels that are kept, all other inputs, and the outputs to float16's accuracy",
+            _outliers,
+        ),
     ):
         found = [agree(number, *pair) for number, pair in enumerate(layers())]
         yield Row(method, package, len(found), compared, sum(found), len(found))
@@ -211,11 +217,19 @@ def _outliers(number: int, w: torch.Tensor, x: torch.Tensor) -> bool:
     from bitsandbytes import functional
 
     # bitsandbytes chooses the channels of the very batch that it multiplies, and takes float16.
+    w, x = w.half(), x.half()
     found = LLMInt8(6.0, "bitsandbytes").round(Task(w.double(), x.double(), INT8, INT8))
-    codes, stats, channels = functional.int8_vectorwise_quant(x.half(), threshold=6.0)
+    codes, stats, channels = functional.int8_vectorwise_quant(x, threshold=6.0)
     kept = found.trace.kept
     assert found.inputs is not None
-    ours = found.inputs(x.double())[:, ~kept].float()
-    theirs = functional.int8_vectorwise_dequant(codes, stats)[:, ~kept]
-    same = kept.nonzero().flatten().tolist() == channels.tolist()
-    return same and torch.allclose(ours, theirs, rtol=1e-6, atol=0)
+    ours = found.inputs(x.double(), lambda each: quantize(each.float(), INT8).x_hat.double())
+    theirs = functional.int8_vectorwise_dequant(codes, stats)
+    weight, of_rows, _ = functional.int8_vectorwise_quant(w)
+    y, _ = torch.ops.bitsandbytes.int8_mixed_scaled_mm(x, codes, weight, stats, of_rows, channels)
+    # The outputs are added up in float16.
+    step = float(y.abs().max()) * 2**-10
+    return (
+        kept.nonzero().flatten().tolist() == channels.tolist()
+        and torch.allclose(ours[:, ~kept].float(), theirs[:, ~kept], rtol=1e-6, atol=0)
+        and torch.allclose(ours @ found.w_hat.T, y.double(), rtol=0, atol=2 * step)
+    )

@@ -130,3 +130,49 @@ def test_every_rounding_of_eight_weights_has_the_nearest_first_and_no_method_bea
     assert every.times > 1
     with pytest.raises(qv.QuantVizError):
         every_rounding(qv.layer(W, X, "mxfp4", None), 2, 0)
+
+
+#: Schemes whose scales have the sign of the block's value of the largest magnitude.
+SIGNED = (
+    "q4_0",
+    "q5_0",
+    "int4,symmetric,per_group(size=32,axis=1),min_max,nncf",
+    "uint4,symmetric,per_group(size=32,axis=1),min_max,onnxruntime_nbits",
+    "uint4,asymmetric,per_group(size=32,axis=1),min_max,mlx",
+)
+
+
+@pytest.mark.parametrize("scheme", SIGNED)
+@pytest.mark.parametrize(
+    "method", ["signround(steps=40)", "adaround(steps=20)", "gptq", "awq", "higgs", "low_rank(rank=2)"]
+)
+def test_the_sign_of_a_scale_changes_nothing_but_the_sign_of_the_values(scheme, method):
+    """A negated weight has the same codes under negated scales, so a method takes the same way to both."""
+    one, other = (qv.layer(w, X, scheme, None, method=method) for w in (W, -W))
+    assert (one.weights.study.result.qparams.scale < 0).any()
+    assert torch.equal(one.weights.quantized(slice(None)), -other.weights.quantized(slice(None)))
+    assert one.rel_out == other.rel_out
+
+
+def test_learned_factors_leave_the_error_that_torchs_own_gradients_leave():
+    """SignRound on a grid of signed float32 scales, by torch's gradients of the same loss."""
+    steps, lowest = 100, 8
+    given = task("int4,symmetric,per_group(size=32,axis=1),min_max,nncf")
+    start = given.nearest.qparams.scale
+    moves = torch.zeros_like(W, requires_grad=True)
+    factors = torch.ones_like(start, requires_grad=True)
+    errors = []
+    for step in range(steps):
+        scale = start * factors
+        wanted = W / scale + moves
+        code = (wanted + (wanted.round() - wanted).detach()).clamp(-lowest, lowest - 1)
+        loss = ((code * scale - W) @ X.T).square().sum()
+        loss.backward()
+        errors.append(float(loss.detach()) / float((W @ X.T).square().sum()))
+        with torch.no_grad():
+            rate = (1 - step / steps) / steps
+            moves.sub_(rate * moves.grad.sign()).clamp_(-0.5, 0.5)
+            factors.sub_(rate * factors.grad.sign()).clamp_(0.5, 1)
+        moves.grad = factors.grad = None
+    found = SignRound(steps=steps).round(given)
+    assert given.output_error(found.result.x_hat) < 1.1 * min(errors)

@@ -8,6 +8,7 @@ import streamlit as st
 
 from quantviz.errors import QuantVizError
 from quantviz.lab.state import LabState
+from quantviz.schemes.orientation import MOST_WEIGHT_AXES
 from quantviz.sources import HubTensor
 from quantviz.sources.hubs.addresses import Place, parse_address
 from quantviz.sources.hubs.hosts import Hosts
@@ -161,7 +162,7 @@ def _first(catalog: Catalog) -> str:
     """Return the first tensor that is a matrix and no large one; else the first that can be read."""
     for name in catalog.model_names[:MOST_OFFERED]:
         info = catalog.info(name)
-        is_matrix = 2 <= len(info.shape) <= 4 and min(info.shape[:2]) >= _FIRST_SIDE
+        is_matrix = 2 <= len(info.shape) <= MOST_WEIGHT_AXES and min(info.shape[:2]) >= _FIRST_SIDE
         if info.problem is None and is_matrix and info.count <= _FIRST_ELEMENTS:
             return name
     return first_readable(catalog)

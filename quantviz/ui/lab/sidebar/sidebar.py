@@ -17,7 +17,7 @@ from quantviz.lab.controls import calibrations, with_calibration
 from quantviz.lab.scenarios import SCENARIOS, scenario_of
 from quantviz.lab.state import LabState, opening
 from quantviz.schemes.calibration import FLOAT32_EXACT_INTEGER, Given, ManualRange, Percentile
-from quantviz.schemes.orientation import Orientation
+from quantviz.schemes.orientation import MOST_WEIGHT_AXES, Orientation
 from quantviz.sources import SOURCES, AsMatrix, Builtin, Source
 from quantviz.sources.builtin import BUILTINS
 from quantviz.sources.hubs.hosts import hubs_offered
@@ -211,7 +211,8 @@ OFFERED: Mapping[str, Callable[[], bool]] = MappingProxyType({"folder": folder_o
 def _slice(state: LabState) -> None:
     shape = state.source.shape
     view = state.view
-    if len(state.source.original.shape) > 2:
+    # A tensor of five axes is quantized only as a matrix.
+    if 2 < len(state.source.original.shape) < MOST_WEIGHT_AXES:
         choose_among(
             st.segmented_control,
             "seen_as",

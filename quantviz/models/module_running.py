@@ -1,0 +1,348 @@
+"""A user's own torch model under schemes, beside itself without: its loss, its outputs and its layers."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, overload
+
+import torch
+from torch import nn
+
+from quantviz.door import check_fields, checked_fields, public, public_class
+from quantviz.errors import Note, QuantVizError
+from quantviz.layers.captures import Captured
+from quantviz.layers.collecting import (
+    collect,
+    iterated,
+    kind_of,
+    modules_by_name,
+    note_on_layers,
+    rows_of,
+    run_batch,
+    shaped_as_output,
+)
+from quantviz.layers.methods.applied import ChainWork, done_together
+from quantviz.layers.methods.chain import as_chain
+from quantviz.layers.operands import input_operand, weight_operand
+from quantviz.models.capturing import tensors_in
+from quantviz.models.character_model import CHARACTER, SEED_TEXT
+from quantviz.models.model_schemes import LayerSchemes, ModelSchemes, as_schemes, check_names
+from quantviz.models.quantizing import Rounded, mean_bits, rounded_by
+from quantviz.models.run_difference import divergence_of_rows
+from quantviz.models.running import LayerNumbers, RunResult, relative_error, run_built_in
+from quantviz.schemes.scheme import Scheme
+from quantviz.text import table
+
+#: Computes the loss of a batch from the model's output and the batch's target.
+Loss = Callable[[Any, Any], Any]
+
+
+@checked_fields
+@public_class
+@dataclass(frozen=True, eq=False)
+class ModuleRun:
+    """A torch model under schemes beside itself without, on the same batches."""
+
+    schemes: ModelSchemes
+    #: The errors of each layer by itself, by name, in the order in which they ran.
+    layers: Mapping[str, LayerNumbers]
+    #: Mean loss of a batch, after and before; None where no loss was given.
+    loss: float | None
+    original_loss: float | None
+    #: ‖error‖² / ‖output‖² of the model's outputs, over all batches.
+    rel_out: float
+    #: The outputs taken for logits: mean KL divergence in bits a row of the last axis, and the share of rows
+    #: with the same first choice; NaN where the last axis has one value.
+    kl: float
+    same_top: float
+    #: Mean bits of a weight of the layers, with scales.
+    bits: float
+    #: Remarks for the user, such as the names of the layers that stayed as they are.
+    notes: tuple[Note, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+    def __repr__(self) -> str:
+        loss = "" if self.loss is None else f"loss {self.original_loss:.4g} → {self.loss:.4g}, "
+        size = f"{len(self.layers)} layers, {self.bits:.3g} bits a weight"
+        return f"ModuleRun({size}: {loss}output error {self.rel_out:.3g}, KL {self.kl:.3g})"
+
+    def _repr_html_(self) -> str:
+        return table(
+            [
+                ("schemes", self.schemes),
+                ("loss", self.loss),
+                ("loss of the original", self.original_loss),
+                ("output error", f"{self.rel_out:.4g}"),
+                ("KL divergence, bits a row", f"{self.kl:.4g}"),
+                ("same first choice", f"{self.same_top:.4g}"),
+                ("bits a weight", f"{self.bits:.3g}"),
+                *(("note", note) for note in self.notes),
+            ]
+        )
+
+    @property
+    def worst(self) -> tuple[str, ...]:
+        """Return the names of the layers, largest output error first."""
+        return tuple(sorted(self.layers, key=lambda name: -self.layers[name].rel_out))
+
+
+@public
+def run_module(
+    model: nn.Module,
+    batches: Any,
+    loss: Loss | None = None,
+    schemes: ModelSchemes | LayerSchemes | Scheme | str | None = None,
+    *,
+    calibration: Any = None,
+    rows: int = 512,
+) -> ModuleRun:
+    """Return a torch model under schemes, beside itself without: its loss, its outputs and its layers.
+
+    The layers are those of `collect`; all others stay as they are, and a note names them. The model itself is
+    not changed.
+
+    Args:
+        model: A `torch.nn.Module` in evaluation mode.
+        batches: An iterable of pairs (inputs, target) where there is a loss, else of inputs: a tensor or a
+            text each, a tuple of positional or a dict of named arguments.
+        loss: Called with the model's output and the target; returns a number, or a tensor with one.
+        schemes: Schemes by layer, or one scheme or recipe for the weights of all layers but "lm_head", which
+            is rounded only where it is named.
+        calibration: Batches of inputs on which scales that tokens share are chosen, and methods work; None
+            takes those of `batches`.
+        rows: The most tokens of a layer on which these are chosen, and its own error is measured.
+
+    Returns:
+        The result; a note says where the error was measured on the batches that the scales were chosen on.
+
+    Raises:
+        QuantVizError: The model is in training mode, fails, or has no such layer; a scheme does not fit; or
+            the loss is no finite number.
+
+    >>> model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4)).eval()
+    >>> batches = [(torch.ones(5, 8), torch.zeros(5, 4))]
+    >>> found = run_module(model, batches, nn.functional.mse_loss, "int8_per_row")
+    >>> found.rel_out < 1e-3, list(found.layers), found.bits > 8
+    (True, ['0', '2'], True)
+    """
+    chosen = as_schemes(schemes)
+    for name in ("embedding", "keys", "values"):
+        if getattr(chosen, name) is not None:
+            raise QuantVizError("model.only_layers", got=name)
+    pairs = _pairs(batches, loss)
+    inputs = [given for given, _ in pairs]
+    seen = collect(model, inputs if calibration is None else calibration, rows=rows)
+    check_names(chosen, seen.names)
+    rounded = {each.name: _rounded(each, chosen.of(each.name)) for each in seen}
+    sums = _compared(model, pairs, rounded, loss)
+    numbers = {each.name: _numbers(each, rounded[each.name]) for each in seen}
+    own = [] if calibration is not None or not _calibrated(chosen) else [Note.of("run_calibrated_on_itself")]
+    return ModuleRun(
+        chosen,
+        MappingProxyType(numbers),
+        sums.mean_loss(1),
+        sums.mean_loss(0),
+        sums.rel_out,
+        *sums.of_logits(),
+        mean_bits(rounded.values()),
+        (*seen.notes, *note_on_layers("run_left_as_is", _others(model)), *own),
+    )
+
+
+@overload
+def run(
+    model: str = CHARACTER,
+    schemes: ModelSchemes | LayerSchemes | Scheme | str | None = None,
+    text: str | None = None,
+    *,
+    seed_text: str = SEED_TEXT,
+    draw: int = 0,
+) -> RunResult: ...
+
+
+@overload
+def run(
+    model: nn.Module,
+    batches: Any,
+    loss: Loss | None = None,
+    schemes: ModelSchemes | LayerSchemes | Scheme | str | None = None,
+    *,
+    calibration: Any = None,
+    rows: int = 512,
+) -> ModuleRun: ...
+
+
+# Its signature and its words are those of a run of a built-in model.
+@functools.wraps(run_built_in)
+def run(model: Any = CHARACTER, *given: Any, **named: Any) -> Any:
+    if isinstance(model, nn.Module):
+        return run_module(model, *given, **named)
+    return run_built_in(model, *given, **named)
+
+
+def _pairs(batches: Any, loss: Loss | None) -> list[tuple[Any, Any]]:
+    """Return batches as pairs of inputs and target; the target is None where there is no loss."""
+    listed = list(iterated(batches))
+    if loss is None:
+        return [(each, None) for each in listed]
+    for number, each in enumerate(listed):
+        if not isinstance(each, tuple | list) or len(each) != 2:
+            raise QuantVizError("model.no_pair", batch=number, got=type(each).__name__)
+    return [(given, target) for given, target in listed]
+
+
+def _rounded(layer: Captured, schemes: LayerSchemes) -> Rounded:
+    """Return a layer under its schemes; a chain of methods sees the tokens that were collected."""
+    weight, seen = layer.whole()
+    sides = (weight_operand(weight, None), input_operand(seen, None, seen.shape[1], 0, static=True))
+    of_sides = [each if isinstance(each, Scheme) else None for each in (schemes.weights, schemes.inputs)]
+    none_held_back = torch.zeros(len(seen), dtype=torch.bool)
+    chain = as_chain(schemes.method)
+    work = ChainWork(chain, sides, (of_sides[0], of_sides[1]), none_held_back, True, 0, traced=False)
+    ((rounded, _, applied),) = done_together([work])
+    return rounded_by(work, layer.name, layer.bias, schemes, (rounded, applied))
+
+
+def _numbers(layer: Captured, rounded: Rounded) -> LayerNumbers:
+    weight, seen = layer.whole()
+    rel_out = relative_error(rounded.outputs(seen), seen @ weight.T)
+    return LayerNumbers(rounded.sqnr_db, rel_out, rounded.bits)
+
+
+def _compared(
+    model: nn.Module, pairs: list[tuple[Any, Any]], rounded: Mapping[str, Rounded], loss: Loss | None
+) -> _Sums:
+    """Return the sums over batches of a model's outputs and losses, before and after."""
+    sums = _Sums()
+    with torch.no_grad():
+        for number, (given, target) in enumerate(pairs):
+            before = run_batch(model, given, number)
+            with _under(model, rounded):
+                after = run_batch(model, given, number)
+            sums.add(before, after, number)
+            if loss is not None:
+                sums.add_losses(*(_loss(loss, each, target, number) for each in (before, after)))
+    return sums
+
+
+class _under(ExitStack):
+    """Let layers of a model compute by their rounded weights and inputs while the block lasts."""
+
+    def __init__(self, model: nn.Module, rounded: Mapping[str, Rounded]) -> None:
+        super().__init__()
+        modules = modules_by_name(model)
+        for name, each in rounded.items():
+            if each.schemes.weights is None and each.schemes.inputs is None:
+                continue
+            handle = modules[name].register_forward_hook(_hook_of(each), with_kwargs=True)
+            self.callback(handle.remove)
+
+
+def _hook_of(rounded: Rounded) -> Any:
+    """Return the hook that puts a rounded layer's output in place of the layer's own."""
+
+    def hook(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: torch.Tensor) -> Any:
+        given = args[0] if args else next(iter(kwargs.values()), None)
+        if not isinstance(given, torch.Tensor) or not given.numel():
+            return None
+        rows = rows_of(module, given)
+        tokens = rows.read(torch.arange(rows.count)).to(torch.float32)
+        values = rounded.outputs(tokens)
+        if rounded.bias is not None:
+            values = values + rounded.bias
+        return shaped_as_output(module, values, output)
+
+    return hook
+
+
+class _Sums:
+    """Sums over batches of a model's outputs before and after."""
+
+    def __init__(self) -> None:
+        self._squares = [0.0, 0.0]
+        #: KL in nats, rows with the same first choice, rows.
+        self._logits = [0.0, 0, 0]
+        self._losses: list[tuple[float, float]] = []
+
+    def add(self, before: Any, after: Any, number: int) -> None:
+        """Take in the outputs of one batch."""
+        x, y = (_first(each, number).double() for each in (before, after))
+        if not bool(torch.isfinite(x).all() & torch.isfinite(y).all()):
+            raise QuantVizError("model.nonfinite_output", batch=number)
+        self._squares[0] += float((y - x).square().sum())
+        self._squares[1] += float(x.square().sum())
+        if x.shape[-1] > 1:
+            for place, more in enumerate(divergence_of_rows(x, y)):
+                self._logits[place] += more
+
+    def add_losses(self, before: float, after: float) -> None:
+        self._losses.append((before, after))
+
+    def mean_loss(self, side: int) -> float | None:
+        """Return the mean loss of a batch before (0) or after (1); None where there are no losses."""
+        if not self._losses:
+            return None
+        return sum(each[side] for each in self._losses) / len(self._losses)
+
+    @property
+    def rel_out(self) -> float:
+        error, signal = self._squares
+        if error == 0:
+            return 0.0
+        return error / signal if signal else math.inf
+
+    def of_logits(self) -> tuple[float, float]:
+        """Return the mean KL divergence in bits, and the share of rows with the same first choice."""
+        kl, same, rows = self._logits
+        return (kl / rows / math.log(2), same / rows) if rows else (math.nan, math.nan)
+
+
+def _first(output: Any, number: int) -> torch.Tensor:
+    """Return the first tensor of numbers in an output that has an axis: a loss beside it has none."""
+    for _, each in tensors_in(output):
+        if isinstance(each, torch.Tensor) and each.is_floating_point() and each.dim() and each.numel():
+            return each.detach()
+    raise QuantVizError("model.no_output", batch=number, got=type(output).__name__)
+
+
+def _loss(loss: Loss, output: Any, target: Any, number: int) -> float:
+    """Return the loss of one batch; its own failure becomes a sentence."""
+    try:
+        value = float(loss(output, target))
+    except QuantVizError:
+        raise
+    except Exception as error:
+        reason = f"{type(error).__name__}: {error}"
+        raise QuantVizError("model.loss_failed", batch=number, reason=reason) from error
+    if not math.isfinite(value):
+        raise QuantVizError("model.nonfinite_loss", batch=number, got=value)
+    return value
+
+
+def _calibrated(schemes: ModelSchemes) -> bool:
+    """Return whether something is chosen by the inputs: a scheme of theirs, or a method."""
+    all_schemes = (schemes.layers, *schemes.by_name.values())
+    return any(each.inputs is not None or as_chain(each.method) for each in all_schemes)
+
+
+def _others(model: nn.Module) -> list[str]:
+    """Return the modules that are no layer of `collect` and have weights, each with its class.
+
+    Norms are not among them: their weights have one axis.
+    """
+
+    def own(module: nn.Module) -> Iterator[bool]:
+        yield from (each.dim() > 1 for each in module.parameters(recurse=False))
+
+    return [
+        f"{name} ({type(module).__name__})"
+        for name, module in modules_by_name(model).items()
+        if kind_of(module) is None and any(own(module))
+    ]

@@ -1,0 +1,227 @@
+"""Detection of codes that no layout claims, so that they are never taken for values.
+
+Whole numbers are codes unless they are indices, counts or masks. FP8 is codes where scales lie beside it that
+no layout claims or in a file that is not open, where the configuration names a quantizer, and where it uses
+the whole range of its type as values do not; FP4 and FP6 always are. A tensor beside codes with the name of
+a scale or a zero point belongs to them.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Collection, Iterator, Sequence
+
+import torch
+
+from quantviz.errors import QuantVizError
+from quantviz.sources.files.catalog import Catalog, is_matrix, is_whole
+from quantviz.sources.files.file_data import clipped
+from quantviz.sources.layouts.forms import BESIDE, ORDINARY, Module, apart_error, modules_of
+from quantviz.sources.layouts.weight import Config, QuantizedWeight, unreadable
+from quantviz.tensors.lazy import Stored
+
+#: dtypes that are codes where there are scales beside them, and those that always are.
+_SMALL_FLOAT = re.compile(r"float([46]_|8_e[45]).*", re.ASCII)
+_TINY_FLOAT = re.compile(r"float[46]_.*", re.ASCII)
+#: Ends of the names of whole numbers that are no codes.
+_INDEX = re.compile(
+    r"(.*[._])?(index|indices|ids|positions?|mask|bias|num_batches_tracked|offsets?)", re.ASCII
+)
+#: A container of a training's state in a nested checkpoint, and the moments of a parameter in an optimizer.
+_TRAINING = re.compile(
+    r"(.*\.)?((\w+_)?optim(izers?)?(_states?)?(_dict)?(_?[A-Za-z])?|opt_states?|opt_?[A-Za-z]|lr_schedulers?)\..+"
+    r"|(.*[._])?(exp_avg(_sq|_slow)?|max_exp_avg_sq|exp_inf|momentum_buffer|square_avg|acc_delta)",
+    re.ASCII,
+)
+#: Names that modules give their codes, for one called `weight` in the model.
+_NAMES = ("weight", "weights", "weight_packed", "qweight", "q_weight", "W_q")
+#: Texts in the last parts of names of tensors that accompany codes, such as scales.
+_OF_CODES = re.compile(
+    r"scale|zero|absmax|amax|scb|g_idx|perm|codebook|lut|suh|svh|trellis|quant|biases|meta|shape|offset",
+    re.ASCII | re.IGNORECASE,
+)
+#: Most pairs of codes and tensors beside them in one module, each of which is checked.
+_MOST_PAIRS = 2**12
+#: Elements that are read to detect a mask: one of whole numbers has 0 and 1 alone, and both.
+_LOOKED_AT = 2**16
+#: FP8 values are read at a time.
+_AT_ONCE = 2**22
+#: Root of the mean square of FP8, zeros aside, from which it may be codes: in a part that is looked at first,
+#: and in the whole. Weights have a few hundredths.
+_LIKELY_RMS = 0.25
+_LEAST_RMS = 1.0
+#: Largest codes that quantizers to a type give: those that its largest one and the next one stand for, and
+#: in E4M3 the largest of accelerators that end at 240.
+_LARGEST = {
+    "float8_e4m3fn": (448.0, 416.0, 240.0),
+    "float8_e4m3fnuz": (240.0, 224.0),
+    "float8_e5m2": (57344.0, 49152.0),
+    "float8_e5m2fnuz": (57344.0, 49152.0),
+}
+
+
+def is_of_training(name: str) -> bool:
+    """Return whether a tensor of that name belongs to an optimizer, as trainers' checkpoints have them.
+
+    >>> [is_of_training(name) for name in ("optimizer_states.0.state.3.exp_avg", "state_dict.fc.weight")]
+    [True, False]
+    """
+    return bool(_TRAINING.fullmatch(name))
+
+
+def unclaimed(
+    catalog: Catalog, config: Config, claimed: Sequence[QuantizedWeight]
+) -> Iterator[QuantizedWeight]:
+    """Yield an unreadable weight for codes that no layout claims, in the order of modules.
+
+    Args:
+        catalog: The tensors of the file.
+        config: The quantization settings beside it.
+        claimed: The weights that layouts claim.
+    """
+    taken = {part for each in claimed for part in each.parts}
+    names = [name for name in catalog.names if name not in taken and not is_of_training(name)]
+    for module in modules_of(names, catalog.apart).values():
+        yield from _OfModule(catalog, config, module).weights()
+
+
+class _OfModule:
+    """The tensors of a module that no layout claims."""
+
+    def __init__(self, catalog: Catalog, config: Config, module: Module) -> None:
+        self._catalog = catalog
+        self._config = config
+        self._prefix = module.prefix
+        self._names = {**module.tensors, **module.apart}
+        #: The attributes of the tensors that are open, and of those in other files.
+        self._here = list(module.tensors)
+        self._apart = [each for each in module.apart if each not in BESIDE]
+        self._beside = [each for each in self._here if accompanies(each)]
+
+    def weights(self) -> Iterator[QuantizedWeight]:
+        """Yield the weights: those whose codes are here, then those of which only other parts are."""
+        codes = [each for each in self._here if self._is_codes(each)]
+        # Of two tensors of codes one may belong to the other: zero points in words, exponents in bytes.
+        own = [each for each in codes if not accompanies(each)]
+        scales_apart = [each for each in self._apart if accompanies(each)]
+        codes_apart = [
+            each for each in self._apart if each in _NAMES or each not in (*ORDINARY, *scales_apart)
+        ]
+        if not codes_apart:
+            own = own or codes
+        rest = [each for each in self._here if each not in own and (each in codes or accompanies(each))]
+        for each in own:
+            parts = _parts_of(each, own, rest)
+            gone = _parts_of(each, own, scales_apart)
+            names = tuple(self._names[part] for part in (each, *parts))
+            yield unreadable("unknown", self._name(each), names, self._reason(each, parts, gone))
+        if not own and (rest := [each for each in rest if each not in BESIDE]):
+            for each in codes_apart:
+                if parts := _parts_of(each, codes_apart, rest):
+                    name = self._names[each]
+                    reason = apart_error(self._catalog, name, name)
+                    yield unreadable("unknown", name, tuple(self._names[part] for part in parts), reason)
+
+    def _is_codes(self, attribute: str) -> bool:
+        name = self._names[attribute]
+        info = self._catalog.info(name)
+        is_beside = accompanies(attribute)
+        scaled = len(self._beside) > is_beside or any(map(accompanies, self._apart))
+        if _SMALL_FLOAT.fullmatch(info.dtype):
+            is_weight = bool(self._prefix) and attribute.endswith(_NAMES)
+            strange = is_weight and not ORDINARY.issuperset(self._here)
+            sure = bool(_TINY_FLOAT.fullmatch(info.dtype)) or scaled or strange or bool(self._config)
+            return is_matrix(info.shape) and not is_beside and sure
+        if not is_whole(info.dtype) or info.dtype == "bool" or not info.count or _INDEX.fullmatch(attribute):
+            return False
+        if not is_matrix(info.shape):
+            # Bytes in a row may be a tokenizer's; numbers of 32 bits and more are indices.
+            short = info.dtype in ("uint8", "int8", "uint16", "int16") and info.count > 1
+            return short and (scaled or attribute in _NAMES)
+        return not _is_mask(self._catalog, name)
+
+    def _reason(self, codes: str, parts: Collection[str], gone: Collection[str]) -> QuantVizError:
+        name = self._names[codes]
+        for each in gone:
+            return apart_error(self._catalog, self._name(codes), self._names[each])
+        dtype = self._catalog.info(name).dtype
+        strange = [each for each in self._here if each != codes and each not in (*ORDINARY, *BESIDE)]
+        if parts or (strange and self._prefix):
+            others = ", ".join(clipped(each) for each in parts or strange)
+            return QuantVizError("layouts.unknown", name=clipped(name), dtype=dtype, others=others)
+        if self._config:
+            method = str(self._config.get("quant_method", "?"))
+            return QuantVizError("layouts.no_scale", name=clipped(name), dtype=dtype, method=clipped(method))
+        return QuantVizError("layouts.unread_codes", name=clipped(name), dtype=dtype)
+
+    def _name(self, codes: str) -> str:
+        """Return the name in the model of a weight of such codes."""
+        own = f"{self._prefix}weight" if codes in _NAMES else self._names[codes]
+        is_other = own in self._catalog and own != self._names[codes]
+        return self._names[codes] if is_other else own
+
+
+def check_values(x: Stored, name: str, dtype: str) -> None:
+    """Raise a `QuantVizError` where FP8 numbers without a scale are codes of the whole range of their type.
+
+    Args:
+        x: The numbers.
+        name: Their name, for the error.
+        dtype: Their type. Any but FP8 passes.
+    """
+    largest = _LARGEST.get(dtype)
+    if largest is None or not is_matrix(x.shape):
+        return
+    middle = max(0, x.count // 2 - _LOOKED_AT)
+    some = torch.from_numpy(x.run(middle, min(x.count, middle + _LOOKED_AT)))
+    some = some[some.isfinite() & (some != 0)]
+    if len(some) and float(some.square().mean().sqrt()) < _LIKELY_RMS:
+        return
+    top = total = 0.0
+    for start in range(0, x.count, _AT_ONCE):
+        values = torch.from_numpy(x.run(start, min(start + _AT_ONCE, x.count))).nan_to_num(posinf=0, neginf=0)
+        top = max(top, float(values.abs().max()))
+        total += float(values.double().square().sum())
+    if top in largest and math.sqrt(total / x.count) >= _LEAST_RMS:
+        raise QuantVizError("layouts.only_codes", name=clipped(name), dtype=dtype, got=top)
+
+
+def accompanies(attribute: str) -> bool:
+    """Return whether an attribute, or a name, is that of a tensor beside codes, such as scales.
+
+    >>> accompanies("weight_scale_inv"), accompanies("q_proj.weight")
+    (True, False)
+    """
+    return bool(_OF_CODES.search(attribute.rpartition(".")[2]))
+
+
+def _is_mask(catalog: Catalog, name: str) -> bool:
+    info = catalog.info(name)
+    if info.problem:
+        return False
+    rest = math.prod(info.shape[1:])
+    try:
+        seen = catalog.cut(name, (slice(0, max(1, _LOOKED_AT // max(1, rest))),)).flatten()[:_LOOKED_AT]
+    except QuantVizError:
+        return False
+    return bool((seen == 0).any()) and bool((seen == 1).any()) and bool(((seen == 0) | (seen == 1)).all())
+
+
+def _parts_of(codes: str, all_codes: Sequence[str], rest: Sequence[str]) -> list[str]:
+    """Return those attributes of a module that belong to some codes of several there."""
+    if len(all_codes) == 1:
+        return list(rest)
+    if len(all_codes) * len(rest) > _MOST_PAIRS:
+        # No module has so many; the first has them all, so that none is taken for a weight.
+        return list(rest) if codes == all_codes[0] else []
+    return [each for each in rest if each.startswith((f"{codes}.", _stem(codes)))]
+
+
+def _stem(attribute: str) -> str:
+    """Return an attribute without its last word.
+
+    >>> _stem("gate_up_proj_blocks"), _stem("weight")
+    ('gate_up_proj', 'weight')
+    """
+    return attribute.rpartition("_")[0] or attribute
