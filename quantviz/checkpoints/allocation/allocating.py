@@ -208,8 +208,7 @@ def allocate(
             not.
         fused: Tensors that get one recipe, each with bits and cost of its own. "engine" joins query, key and
             value, and gate and up, by their names: vLLM, SGLang and TensorRT-LLM multiply them in one kernel.
-            That is the default, unless `files_of` is an engine that keeps them apart, such as llama.cpp; ()
-            joins none.
+            By default too, unless `files_of` keeps them apart, as llama.cpp does; () joins none.
         excluded: Names, or patterns with `*`, of tensors that stay as they are stored, as do those that no
             recipe fits.
         sensitivities: Weight α of each tensor's error: by name, or the path of a CSV with the columns
