@@ -17,8 +17,8 @@ from quantviz.text import DEFAULT_LANGUAGE, languages, text
 MOST_SHOWN = 120
 #: Characters of a list of allowed names in an error message.
 _MOST_LISTED = 2000
-#: Parameters of an error that list the allowed names.
-_LISTS = ("known", "allowed", "offered", "sizes", "recipes")
+#: Parameters of an error that list what can be given.
+_LISTS = ("known", "allowed", "offered", "sizes", "recipes", "folders")
 #: Those of names, of which one was meant.
 _NAMES = ("known", "allowed")
 #: Names that stand for a longer list of known ones, and how many names are looked at for them.

@@ -5,9 +5,12 @@ import json
 import gguf
 import pytest
 import torch
+from click.testing import CliRunner
 
 import quantviz as qv
 from quantviz.checkpoints.audit.originals import IN_PLACE, REORDERED, reordered_rows
+from quantviz.checkpoints.model.opening import open_model
+from quantviz.cli import quantviz
 from quantviz.text import languages
 from tests.helpers import layouts
 from tests.helpers.twins import write_gguf
@@ -146,3 +149,166 @@ def test_a_convolution_of_five_axes_is_outputs_by_the_rest(tmp_path):
     audit = audited(as_matrix, path)
     assert audit.tensors[0].metrics["sqnr_db"] == pytest.approx(right["sqnr_db"])
     assert audited(written(tmp_path / "c", {"patch_embed.proj.weight": x}), path).tensors[0].status == "same"
+
+
+# ---- a trainer's file ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "moments"),
+    [
+        ("optimizer_states", ("exp_avg", "exp_avg_sq")),
+        ("optimizer", ("momentum_buffer",)),
+        ("optim_g", ("state1", "qmap1", "absmax1")),
+        ("opt_d", ("exp_avg", "max_exp_avg_sq")),
+    ],
+)
+def test_moments_of_an_optimizer_are_left_aside_by_name(tmp_path, optimizer, moments):
+    """Of Lightning's .ckpt and of a .pth.tar most tensors are no weights."""
+    model = {"fc.weight": values(64, 32), "head.weight": values(48, 64, seed=1), "fc.bias": values(64)}
+    codes = {"state1": torch.ones(64, 32, dtype=torch.uint8)}
+    state = {
+        number: {"step": torch.tensor(3.0)} | {each: codes.get(each, values(*x.shape)) for each in moments}
+        for number, x in enumerate(model.values())
+    }
+    own = {"state": state, "param_groups": [{"lr": 0.1, "params": [0, 1, 2]}]}
+    path = tmp_path / "last.ckpt"
+    torch.save({"state_dict": model, optimizer: [own], "epoch": 3}, path)
+    scanned = qv.scan(path, ["int8_per_row"])
+    measured = scanned[scanned["status"] == "ok"]
+    assert set(measured["tensor"]) == {"state_dict.fc.weight", "state_dict.head.weight"}
+    notes = CliRunner().invoke(quantviz, ["scan", str(path), "-r", "int8_per_row", "--no-progress"])
+    assert notes.exit_code == 0
+    assert f"{3 * (1 + len(moments))} tensors are the state of an optimizer" in notes.output + notes.stderr
+    written(tmp_path / "a", model)
+    audit = audited(tmp_path / "a", path)
+    assert {each.status for each in audit.tensors if each.tensor} == {"same"}
+    assert audit.is_complete
+
+
+# ---- files of ranks -----------------------------------------------------------------------------
+
+ROWS, COLUMNS = 0, 1
+#: The axis along which ranks share out each kind of layer in the model of `in_ranks`.
+SHARED = {"q_proj": ROWS, "down_proj": COLUMNS, "up_proj": ROWS, "embed_tokens": ROWS}
+
+
+def in_ranks(renamed=lambda name: name):
+    """A model, and its pieces in two ranks; norms are whole in each."""
+    model = {
+        "embed_tokens.weight": values(96, 32),
+        "layers.0.self_attn.q_proj.weight": values(64, 32, seed=1),
+        "layers.0.self_attn.q_proj.bias": torch.zeros(64),
+        "layers.0.mlp.up_proj.weight": values(48, 32, seed=2),
+        "layers.0.mlp.down_proj.weight": values(32, 48, seed=3),
+        "layers.0.mlp.down_proj.bias": values(32, seed=5),
+        "layers.0.input_norm.weight": values(32, seed=4),
+    }
+
+    def piece(name, x, rank):
+        axis = next((axis for kind, axis in SHARED.items() if kind in name), None)
+        is_whole = axis is None or axis >= x.dim()
+        return (x if is_whole else x.chunk(2, axis)[rank]).clone()
+
+    ranks = [{renamed(name): piece(name, x, rank) for name, x in model.items()} for rank in (0, 1)]
+    return {renamed(name): x for name, x in model.items()}, ranks
+
+
+METAS = {"q_proj": "wq", "up_proj": "w1", "down_proj": "w2", "embed_tokens": "tok_embeddings"}
+MEGATRONS = {
+    **{"q_proj": "query_key_value", "up_proj": "dense_h_to_4h", "down_proj": "dense_4h_to_h"},
+    "embed_tokens": "word_embeddings",
+}
+
+
+@pytest.mark.parametrize(
+    ("file", "names"),
+    [
+        ("consolidated.{:02}.pth", METAS),
+        ("mp_rank_{:02}/model_optim_rng.pt", MEGATRONS),
+        ("mp_rank_{:02}_model_states.pt", MEGATRONS),
+        ("tp_rank_{:02}_pp_rank_000/model_weights.ckpt", MEGATRONS),
+        ("model-rank-{}-part-0.safetensors", {}),
+        ("model{}-mp2.safetensors", {}),
+        ("rank{}.safetensors", {}),
+        ("pytorch_model-00001-TP-{:03}.safetensors", {}),
+    ],
+)
+def test_pieces_of_weights_in_files_of_ranks_are_joined(tmp_path, file, names):
+    def renamed(name):
+        for old, new in names.items():
+            name = name.replace(old, new)
+        return name
+
+    model, ranks = in_ranks(renamed)
+    paths = [tmp_path / "r" / file.format(rank) for rank in (0, 1)]
+    for path, tensors in zip(paths, ranks, strict=True):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.suffix == ".safetensors":
+            layouts.write(path, tensors)
+        else:
+            torch.save({"module": tensors, "optimizer": {"state": {0: {"exp_avg": values(9, 9)}}}}, path)
+    whole = written(tmp_path / "whole", model)
+    for of_ranks in (tmp_path / "r", paths[1]):
+        audit = audited(whole, of_ranks)
+        assert {each.status for each in audit.tensors if each.tensor} == {"same"}, of_ranks
+        assert audit.is_complete
+        assert any("were joined of pieces in 2 files" in sentence for sentence in audit.messages())
+    scanned = qv.scan(tmp_path / "r", ["int8_per_row"]).set_index("tensor")
+    right = qv.scan(whole, ["int8_per_row"]).set_index("tensor")
+    for name in right.index[right["status"] == "ok"]:
+        found = scanned.loc[[each for each in scanned.index if each.endswith(name)]]
+        assert list(found["sqnr_db"]) == [right.loc[name, "sqnr_db"]]
+
+
+def test_pieces_of_an_unknown_axis_are_named_and_windows_are_cut(tmp_path):
+    model, ranks = in_ranks()
+    for rank, tensors in enumerate(ranks):
+        layouts.write(
+            tmp_path / f"rank_{rank}.safetensors", tensors | {"mixer.weight": values(8, 8, seed=rank)}
+        )
+    result = CliRunner().invoke(quantviz, ["scan", str(tmp_path), "-r", "int8_per_row", "--no-progress"])
+    assert result.exit_code == 1
+    assert "'mixer.weight' is in pieces in the files of several ranks" in result.output
+    assert "Keep one" not in result.output
+    with open_model(tmp_path) as opened:
+        down = opened.tensors.read("layers.0.mlp.down_proj.weight", (slice(3, 9), slice(20, 41, 3))).tensor
+        assert torch.equal(down, model["layers.0.mlp.down_proj.weight"][3:9, 20:41:3])
+        column = opened.tensors.read("layers.0.mlp.down_proj.weight", (slice(None), 30)).tensor
+        assert torch.equal(column, model["layers.0.mlp.down_proj.weight"][:, 30])
+
+
+# ---- folders that hold models -------------------------------------------------------------------
+
+
+def test_a_cache_a_pipeline_and_an_adapter_name_the_way_out(tmp_path):
+    x = {"a.weight": values(64, 32)}
+    cache = tmp_path / "hub" / "models--org--name"
+    snapshot = cache / "snapshots" / "0a1b"
+    for folder in (snapshot, cache / "blobs", cache / "refs"):
+        folder.mkdir(parents=True)
+    layouts.write(cache / "blobs" / "c0ffee", x)
+    (snapshot / "model.safetensors").symlink_to(cache / "blobs" / "c0ffee")
+    pipeline = tmp_path / "pipeline"
+    for part in ("unet", "vae"):
+        (pipeline / part).mkdir(parents=True)
+        layouts.write(pipeline / part / "diffusion_pytorch_model.safetensors", x)
+    (pipeline / "model_index.json").write_text("{}")
+    adapter = written(tmp_path / "adapter", {"q.lora_A.weight": values(4, 32)})
+    adapter = adapter.rename(adapter.parent / "adapter_model.safetensors")
+    (adapter.parent / "adapter_config.json").write_text("{}")
+    for place, key, named in (
+        (tmp_path / "hub", "folders", [snapshot]),
+        (cache, "folders", [snapshot]),
+        (cache / "blobs", "folders", [snapshot]),
+        (pipeline, "pipeline", [pipeline / "unet", pipeline / "vae"]),
+        (adapter.parent, "adapter", ["adapter_model.safetensors"]),
+    ):
+        with pytest.raises(qv.QuantVizError) as caught:
+            qv.scan(place, ["int8_per_row"])
+        assert caught.value.key == f"checkpoint.{key}"
+        for language in languages():
+            assert all(str(each) in caught.value.message(language) for each in named)
+    # Each place that is named opens.
+    for place in (snapshot, pipeline / "unet", adapter):
+        assert list(qv.scan(place, ["int8_per_row"])["status"]) == ["ok"]

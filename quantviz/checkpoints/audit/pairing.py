@@ -49,6 +49,8 @@ _EMBEDDINGS = frozenset(
 )
 #: Tensors with the same bytes at both ends that are compared with one as a whole.
 _MOST_TWINS = 4
+#: Kinds of tensors that have no partner.
+_NO_WEIGHTS = ("whole", "training")
 #: Elements of a tensor that are looked at, to see whether it is all zero.
 _SMALL = 2**20
 
@@ -129,6 +131,8 @@ class _Pairing:
 
     def _by_name(self) -> None:
         for item in self._items:
+            if item.kind == "training":
+                continue
             name = next((each for each in _names(item) if self._is_there(each)), None)
             if name is not None:
                 self._take(item.name, Match(name, "name"))
@@ -262,7 +266,7 @@ class _Pairing:
         return found | {key: replace(match, original=named(match.original)) for key, match in by_ends.items()}
 
     def _left(self) -> Iterator[Item]:
-        return (item for item in self._items if item.name not in self._found and item.kind != "whole")
+        return (item for item in self._items if item.name not in self._found and item.kind not in _NO_WEIGHTS)
 
     def _free(self) -> dict[str, Shape | None]:
         """Return the names of the original that are not taken, each expert of a stack by its own, with their
@@ -270,6 +274,8 @@ class _Pairing:
         """
         found: dict[str, Shape | None] = {}
         for name, item in self._there.items():
+            if item.kind == "training":
+                continue
             if item.kind == "plain" and len(item.shape) == 3 and name not in self._taken:
                 experts = {f"{name}[{k}]": item.shape[1:] for k in range(item.shape[0])}
                 found |= {each: shape for each, shape in experts.items() if each not in self._taken}
@@ -297,8 +303,8 @@ class _Pairing:
     def _reason(self, others: _Twins, item: Item) -> Note | None:
         """Return the reason why a tensor needs no partner, or None. `others` are those with partners."""
         model = others.model
-        if item.kind == "inputs":
-            return Note.of("audit.aside.inputs")
+        if item.kind in ("inputs", "training"):
+            return Note.of(f"audit.aside.{item.kind}")
         if _COMPUTED.fullmatch(item.name):
             return Note.of("audit.aside.computed")
         if item.kind == "plain" and not item.is_weight:

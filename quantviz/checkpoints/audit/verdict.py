@@ -7,6 +7,7 @@ import statistics
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from quantviz.checkpoints.audit.one_scale import losses_to_one_scale
 from quantviz.checkpoints.audit.tensor_audit import ODDITIES, OTHER, TensorAudit
 from quantviz.checkpoints.model.account import Account, Side
 from quantviz.checkpoints.model.coverage_words import everything_read, not_read
@@ -21,6 +22,9 @@ _MOST = 0.5
 #: Names that a sentence lists.
 _LISTED = 3
 _SIDES: tuple[Side, ...] = ("quantized", "original")
+#: The reason of a tensor of an optimizer, and the sentence on all of them.
+_TRAINING = "audit.aside.training"
+_TRAINING_ASIDE = "checkpoint.training_aside"
 #: Values that are off by more than so many steps on average have the zero points of another version.
 _OFF_BY = 0.5
 
@@ -41,6 +45,7 @@ def findings(tensors: Sequence[TensorAudit], account: Account) -> tuple[Note, ..
     notes += _rounded(tensors)
     if shifted := [each for each in (*compared, *other) if _off_by_a_step(each)]:
         notes.append(_listed("audit.zero_points", shifted))
+    notes += losses_to_one_scale([*compared, *other])
     notes += _done(tensors)
     saturated = [each for each in compared if each.saturated_blocks]
     if saturated:
@@ -62,6 +67,8 @@ def findings(tensors: Sequence[TensorAudit], account: Account) -> tuple[Note, ..
         notes.append(
             Note.of("audit.unmatched", quantized=quantized, original=len(alone) - quantized, names=names)
         )
+    if training := [each for each in tensors if each.reason and each.reason.key == _TRAINING]:
+        notes.append(_listed(_TRAINING_ASIDE, training))
     notes += _matched(tensors)
     aside = [each for side in _SIDES for each in account.of("left_aside", side)]
     known = _names_in(tensors)
@@ -233,7 +240,7 @@ def _with_status(tensors: Sequence[TensorAudit], status: str) -> list[TensorAudi
 
 
 def _listed(key: str, found: Sequence[TensorAudit], **more: object) -> Note:
-    names = ", ".join(each.tensor for each in found[:_LISTED])
+    names = ", ".join(each.tensor or each.original for each in found[:_LISTED])
     return Note.of(key, count=len(found), names=names, **more)
 
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
+import os
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -35,6 +37,13 @@ IN_FOLDERS: tuple[type[Catalog], ...] = (
 _PATHS_KEPT = 4096
 #: Files that the numbers of each that is there may promise.
 _MOST_PROMISED = 10
+#: Names of adapters, the configuration of one, and that of a pipeline of several models.
+_ADAPTERS = re.compile(r"adapter_(model|config)|(.*[-_.])?lora\b", re.ASCII | re.IGNORECASE)
+_ADAPTER = "adapter_config.json"
+PIPELINE = "model_index.json"
+#: Folders below a folder that are looked into for models, and how deep: a cache has snapshots in the second.
+_MOST_FOLDERS = 200
+_DEEPEST = 3
 #: Names of files that are not the model where others are there, with the reason for each.
 _NO_MODEL = (
     (
@@ -45,7 +54,7 @@ _NO_MODEL = (
         ),
         "training",
     ),
-    (re.compile(r"adapter_(model|config)|(.*[-_.])?lora\b", re.ASCII | re.IGNORECASE), "adapter"),
+    (_ADAPTERS, "adapter"),
     (re.compile(r"mmproj", re.ASCII | re.IGNORECASE), "projector"),
     (re.compile(r".*imatrix", re.ASCII | re.IGNORECASE), "importance"),
     (re.compile(r"consolidated\b", re.ASCII | re.IGNORECASE), "second_form"),
@@ -114,6 +123,30 @@ def beside_index(found: Found, shards: Sequence[str]) -> tuple[Aside, ...]:
     own = set(shards)
     rest = (each for each in found.others if name_of(each) not in own)
     return tuple(aside_as(each, reason(name_of(each)), used=found.index) for each in rest)
+
+
+def adapter_in(listed: Sequence[str]) -> str:
+    """Return the file of an adapter where a folder of these files has its configuration and no model; "" for
+    any other folder.
+    """
+    names = [name_of(each) for each in listed]
+    tensors = [name for name in names if reader_of(name) in IN_FOLDERS or is_index(name)]
+    is_adapter = _ADAPTER in names and all(map(_ADAPTERS.match, tensors))
+    return tensors[0] if is_adapter and tensors else ""
+
+
+def models_below(folder: str) -> Iterator[str]:
+    """Yield the folders below one that hold a model each, by their paths from it, as a cache or a pipeline of
+    several models has them.
+    """
+    for place, inner, files in itertools.islice(os.walk(folder), _MOST_FOLDERS):
+        own = Path(place).relative_to(folder)
+        found = model_in(sorted(os.path.join(place, each) for each in files if not each.startswith(".")))
+        is_model = own.parts and (found.index or found.files)
+        if is_model:
+            yield own.as_posix()
+        ends = is_model or len(own.parts) == _DEEPEST
+        inner[:] = [] if ends else sorted(each for each in inner if not each.startswith("."))
 
 
 def siblings(file: str, named: re.Match[str]) -> Iterator[str]:

@@ -20,9 +20,9 @@ from quantviz.checkpoints.model.opening import Lost, OpenModel
 from quantviz.errors import QuantVizError
 from quantviz.schemes.granularity import Shape
 from quantviz.sources.files.catalog import is_whole
-from quantviz.sources.files.file_data import clipped
+from quantviz.sources.files.file_data import MOST_LIKELY, clipped
 from quantviz.sources.layouts.forms import prefix_of
-from quantviz.sources.layouts.unclaimed import accompanies
+from quantviz.sources.layouts.unclaimed import accompanies, is_of_training
 
 #: Kinds of a model's tensors:
 #:
@@ -30,8 +30,9 @@ from quantviz.sources.layouts.unclaimed import accompanies
 #: plain    numbers as they are
 #: whole    indices, counts or masks
 #: inputs   what a captured layer took
+#: training the state of an optimizer, beside the model in its file
 #: unread   a weight that cannot be read: an unknown layout or one that does not fit, a damaged file
-Kind = Literal["weight", "plain", "whole", "inputs", "unread"]
+Kind = Literal["weight", "plain", "whole", "inputs", "training", "unread"]
 
 
 #: Shape that stands for one that is not known.
@@ -60,8 +61,10 @@ class Item:
 
     @property
     def elements(self) -> int:
-        """Return its values; of one that cannot be read those of its codes, 0 of one that is not there."""
-        return math.prod(self.shape) if self.is_known else 0
+        """Return its values, at most as many as a file has: those of its codes where it cannot be read, and 0
+        where it is not there.
+        """
+        return min(math.prod(self.shape), MOST_LIKELY) if self.is_known else 0
 
     @property
     def is_weight(self) -> bool:
@@ -144,6 +147,8 @@ def _plain(model: OpenModel, name: str) -> Item:
     """Return a tensor that is read as the file has it."""
     info = model.tensors.file.info(name)
     file = model.files[name]
+    if is_of_training(name):
+        return Item(name, "training", (name,), info.shape, info.dtype, file)
     if is_whole(info.dtype):
         return Item(name, "whole", (name,), info.shape, info.dtype, file, info.problem)
     kind: Kind = "unread" if info.problem else "plain"
@@ -218,4 +223,5 @@ def bytes_of(model: OpenModel, tensor: str) -> int:
     info = model.tensors.file.info(tensor)
     lying = 0 if info.problem else model.tensors.file.stored_bytes(tensor)
     bits = re.search(r"\d+", info.dtype)
-    return lying or info.count * int(bits[0] if bits else 32) // 8
+    # A damaged file may declare any length; numbers of bytes must fit 64 bits.
+    return lying or min(info.count * int(bits[0] if bits else 32) // 8, MOST_LIKELY)

@@ -20,6 +20,7 @@ import xxhash
 from quantviz.checkpoints.model import folders
 from quantviz.checkpoints.model.account import Reason
 from quantviz.checkpoints.model.folders import Aside, Found, beside, name_of
+from quantviz.checkpoints.model.ranks import files_of_ranks, joined_ranks, rank_of
 from quantviz.errors import Note, QuantVizError
 from quantviz.sources.files import BY_RANGES, Catalog, ShardedCatalog, catalog_of, is_index, reader_of
 from quantviz.sources.files.catalog import NUMBERED
@@ -31,6 +32,7 @@ from quantviz.sources.files.several import Joined, JoinedGguf
 from quantviz.sources.layouts.decoded import ModelTensors, model_tensors, tensors_near
 from quantviz.sources.stores import addresses
 from quantviz.sources.stores.addresses import is_address
+from quantviz.text import visible
 
 #: Errors of a store for a place that is no folder, or that it cannot list.
 _NO_FOLDER = ("store.no_list", "store.unknown_kind")
@@ -38,6 +40,8 @@ _NO_FOLDER = ("store.no_list", "store.unknown_kind")
 _OTHER_PARTS = ("checkpoint.part_of", "checkpoint.parts_of")
 #: Parts of a split file.
 _MOST_PARTS = 1000
+#: Folders that an error names.
+_FOLDERS_NAMED = 6
 #: Elements from which a tensor is not like another by chance: norms are all ones in every file.
 _TELLING = 256
 
@@ -60,6 +64,8 @@ class OpenModel:
     whole_bytes: int | None = None
     #: Tensors of the shards that the index does not name, or that another file had before, with their files.
     strays: tuple[Stray, ...] = ()
+    #: Notes on files of ranks, whose tensors are joined of pieces; their file is the checkpoint itself.
+    of_ranks: tuple[Note, ...] = ()
     #: Every tensor with its file in the order of the index, or of the files, be it there or not.
     order: tuple[tuple[str, str], ...] = ()
 
@@ -137,7 +143,7 @@ def open_model(path: str | PurePath) -> Iterator[OpenModel]:
         if found.index:
             yield _of_index(found, stack)
         else:
-            yield _of_files(found, stack, clipped(name_of(str(path))))
+            yield _of_files(found, stack, str(path))
 
 
 @contextmanager
@@ -186,12 +192,17 @@ def found_at(path: str | PurePath) -> Found:
     if listed is None:
         if is_index(name_of(place)):
             return Found(index=place)
-        return Found(files=_split(place) if _is_gguf(place) else (place,))
+        return Found(files=_split(place) if _is_gguf(place) else files_of_ranks(place))
+    if adapter := folders.adapter_in(listed):
+        raise QuantVizError("checkpoint.adapter", folder=clipped(name_of(place)), file=clipped(adapter))
     found = folders.model_in(listed)
+    if not found.index and not found.files:
+        found = folders.model_in(_in_folders_of_ranks(place))
     if not found.index and not found.files:
         names = [name_of(each) for each in (*listed, place.rstrip("/"))]
         if other := other_format_of_folder(names[-1], names[:-1]):
             raise QuantVizError(other.key, file=clipped(names[-1]))
+        _refuse_models_below(place, names)
         readers = [each for each in folders.IN_FOLDERS if not is_address(place) or each in BY_RANGES.values()]
         raise QuantVizError(
             "checkpoint.empty_folder",
@@ -199,6 +210,27 @@ def found_at(path: str | PurePath) -> Found:
             known=", ".join(suffix for reader in readers for suffix in reader.suffixes),
         )
     return found
+
+
+def _refuse_models_below(folder: str, names: Sequence[str]) -> None:
+    """Raise a `QuantVizError` with the folders below a folder that hold models, where there are any."""
+    if is_address(folder):
+        return
+    # The files of a cache of Hugging Face lie under their hashes; its folders of links have their names.
+    of_cache = Path(folder).resolve()
+    top = (
+        of_cache.parent if of_cache.name == "blobs" and (of_cache.parent / "snapshots").is_dir() else of_cache
+    )
+    below = list(folders.models_below(str(top)))
+    if below:
+        more = len(below) - _FOLDERS_NAMED
+        raise QuantVizError(
+            "checkpoint.pipeline" if folders.PIPELINE in names else "checkpoint.folders",
+            folder=clipped(name_of(folder)),
+            count=len(below),
+            folders=", ".join(visible(str(top / each)) for each in below[:_FOLDERS_NAMED])
+            + (" …" if more > 0 else ""),
+        )
 
 
 def known_as(path: str | PurePath) -> str:
@@ -236,7 +268,7 @@ def _of_index(found: Found, stack: ExitStack) -> OpenModel:
     """Open the files of an index; tensors of a damaged or missing shard are listed all the same."""
     index = stack.enter_context(open_file(found.index))
     if not isinstance(index, ShardedCatalog):  # in spite of its name
-        return _of_files(Found(files=(found.index,)), stack, clipped(name_of(found.index)))
+        return _of_files(Found(files=(found.index,)), stack, found.index)
     shards: dict[str, Catalog] = {}
     failed: dict[str, QuantVizError] = {}
     for name in index.shards:
@@ -269,11 +301,14 @@ def _of_index(found: Found, stack: ExitStack) -> OpenModel:
     tensors = model_tensors(Joined((index, *shards.values()), holders, apart))
     order = tuple((beside(found.index, index.shard_of(name)), name) for name in index.names)
     lost = tuple(Lost(name, beside(found.index, name), why, is_named=True) for name, why in failed.items())
-    return OpenModel(tensors, files, aside, MappingProxyType(unread), lost, index.whole_bytes, strays, order)
+    return OpenModel(
+        tensors, files, aside, MappingProxyType(unread), lost, index.whole_bytes, strays, order=order
+    )
 
 
-def _of_files(found: Found, stack: ExitStack, folder: str) -> OpenModel:
+def _of_files(found: Found, stack: ExitStack, path: str) -> OpenModel:
     """Open files that no index names; one that cannot be opened has its own name for those in it."""
+    folder = clipped(name_of(path))
     files = found.files
     parts: dict[str, Catalog] = {}
     lost: list[Lost] = []
@@ -297,20 +332,25 @@ def _of_files(found: Found, stack: ExitStack, folder: str) -> OpenModel:
         raise lost[0].reason.again()
     if not any(part.names for part in parts.values()):
         raise QuantVizError("file.empty", file=clipped(name_of(files[0])))
+    whole, notes = joined_ranks(parts)
     where: dict[str, str] = {}
     strays: list[Stray] = []
-    for file, part in parts.items():
+    for file, part in whole.items():
         for name in filter(where.__contains__, part.names):
             first = where[name]
             names = {"file": clipped(name_of(file)), "first": clipped(name_of(first))}
             why = QuantVizError("checkpoint.duplicate", name=clipped(name), **names)
             strays.append(Stray(name, file, part, why, first))
         where |= {name: file for name in part.names if name not in where}
-    tensors = model_tensors(_joined(tuple(parts.values())))
+    if notes:
+        where = dict.fromkeys(where, path)
+    tensors = model_tensors(_joined(tuple(whole.values())))
     order = tuple(
-        (file, name) for file in files for name in (parts[file].names if file in parts else (name_of(file),))
+        (file, name) for file in files for name in (whole[file].names if file in whole else (name_of(file),))
     )
-    return OpenModel(tensors, where, aside, lost=tuple(lost), strays=tuple(strays), order=order)
+    return OpenModel(
+        tensors, where, aside, lost=tuple(lost), strays=tuple(strays), of_ranks=notes, order=order
+    )
 
 
 def _split_parts(
@@ -418,6 +458,14 @@ def _opened(file: str) -> Catalog:
         data.close()
         raise problem_at(file, "unknown_kind")
     return catalog_of(data, reader=reader)
+
+
+def _in_folders_of_ranks(folder: str) -> list[str]:
+    """Return the files in those folders of a folder that are named after a rank."""
+    if is_address(folder):
+        return []
+    ranks = (each for each in sorted(Path(folder).iterdir()) if each.is_dir() and rank_of(f"{each.name}/x"))
+    return [file for each in ranks for file in _files_in(str(each)) or ()]
 
 
 def _is_gguf(file: str) -> bool:

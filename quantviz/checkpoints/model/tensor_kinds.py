@@ -6,6 +6,7 @@ import re
 from typing import Literal, get_args
 
 from quantviz.schemes.granularity import Shape
+from quantviz.schemes.orientation import CONVOLUTIONS
 from quantviz.sources.files.catalog import is_matrix
 
 #: Kinds of tensors:
@@ -53,8 +54,7 @@ _BY_NAME: tuple[tuple[Kind, str], ...] = (
     ("head", r"((model|transformer)\.)?(lm_head|embed_out|output|output_layer|head)"),
 )
 _PATTERNS = tuple((kind, re.compile(pattern, re.ASCII | re.IGNORECASE)) for kind, pattern in _BY_NAME)
-#: Axes of the weight of a convolution over pictures, and of the matrices of many experts.
-_PICTURES = 4
+#: Axes of the matrices of many experts.
 _STACK = 3
 
 
@@ -74,6 +74,6 @@ def kind_of_tensor(name: str, shape: Shape) -> Kind:
             return kind
     if not is_matrix(shape):
         return "vector"
-    if len(shape) == _PICTURES or "conv" in stem.rpartition(".")[2]:
+    if len(shape) in CONVOLUTIONS or "conv" in stem.rpartition(".")[2]:
         return "convolution"
     return "experts" if len(shape) == _STACK else "linear"

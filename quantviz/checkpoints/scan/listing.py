@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath
 
+from quantviz.checkpoints.audit.one_scale import siblings_apart
 from quantviz.checkpoints.model.account import Account, Became, Outcome
 from quantviz.checkpoints.model.items import Item, accounted, bytes_of, items_of
 from quantviz.checkpoints.model.opening import OpenModel, open_model
@@ -124,6 +125,7 @@ def list_checkpoint(path: str | PurePath, outputs_axis: Named = None) -> Listing
         items = items_of(model, stacked=True)
         entries = [_entry(model, str(path), item) for item in items]
         notes: list[Note] = [each.reason for each in model.aside]
+        notes += model.of_ranks
         for stray in model.strays:
             if isinstance(stray.reason, Note):
                 notes.append(stray.reason)
@@ -132,10 +134,12 @@ def list_checkpoint(path: str | PurePath, outputs_axis: Named = None) -> Listing
             problem = Unmeasured("problem", stray.reason)
             entries.append(Entry(stray.name, stray.file, info.dtype, info.shape, 0, problem))
         notes += _outputs_notes(model, items)
-        inputs = [item.name for item in items if item.kind == "inputs"]
-        if inputs:
-            listed = ", ".join(map(clipped, inputs[:_LISTED]))
-            notes.append(Note.of("checkpoint.inputs_aside", count=len(inputs), names=listed))
+        apart = siblings_apart(model.tensors)
+        notes += [apart] if apart else []
+        for kind in ("inputs", "training"):
+            if aside := [item.name for item in items if item.kind == kind]:
+                listed = ", ".join(map(clipped, aside[:_LISTED]))
+                notes.append(Note.of(f"checkpoint.{kind}_aside", count=len(aside), names=listed))
         outcomes = {item.name: _outcome(entry) for item, entry in zip(items, entries, strict=False)}
         account = Account(tuple(accounted(model, "scanned", items, outcomes)))
         # Each where its file has it; of experts in one tensor each where the tensor is.
@@ -148,7 +152,7 @@ def list_checkpoint(path: str | PurePath, outputs_axis: Named = None) -> Listing
 
 def _entry(model: OpenModel, path: str, item: Item) -> Entry:
     there = [part for part in item.parts if part in model.files]
-    spread = len({model.files[part] for part in there}) > 1
+    spread = bool(model.of_ranks) or len({model.files[part] for part in there}) > 1
     return Entry(
         item.name,
         path if spread else item.file,
@@ -188,8 +192,8 @@ def _unmeasured(item: Item) -> Unmeasured | None:
     if item.kind == "whole":
         reason = QuantVizError("checkpoint.whole_numbers", name=clipped(item.name), dtype=item.dtype)
         return Unmeasured("left_aside", reason)
-    if item.kind == "inputs":
-        return Unmeasured("left_aside", QuantVizError("checkpoint.kept.inputs"))
+    if item.kind in ("inputs", "training"):
+        return Unmeasured("left_aside", QuantVizError(f"checkpoint.kept.{item.kind}"))
     if item.reason is not None:
         is_layout = item.reason.key.startswith(_LAYOUTS)
         status = "not_read" if is_layout else "problem"

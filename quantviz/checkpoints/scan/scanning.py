@@ -361,7 +361,7 @@ class _Run:
     ) -> None:
         if unmeasured and unmeasured.status == "problem" and not entry.unmeasured:
             self.unread[entry.name] = unmeasured.reason
-        stamp = None if entry.decoded else self._stamps.get(entry.file)
+        stamp = None if _is_of_several(entry) else self._stamps.get(entry.file)
         unchanged = stamp is not None and stamp.startswith(stamp_of(entry.file, entry.version) or "-")
         file = stamp if stamp and unchanged else ""
         self._results.finish_tensor(self._number, position, entry, content, unmeasured, rows, file=file)
@@ -378,12 +378,19 @@ class _Run:
         """Return the content hashes by tensors' places, for files unchanged since they were read."""
         contents: dict[int, str] = {}
         for at, entry in enumerate(self._entries):
-            skipped = self._execution.verify or entry.unmeasured or entry.decoded
+            skipped = self._execution.verify or entry.unmeasured or _is_of_several(entry)
             stamp = None if skipped else self._stamps.get(entry.file)
             content = self._results.content(stamp, entry.name) if stamp else None
             if content:
                 contents[at] = content
         return contents
+
+
+def _is_of_several(entry: Entry) -> bool:
+    """Return whether a tensor depends on more files than its own: on the configuration, on other shards, or
+    on the pieces of other ranks.
+    """
+    return entry.decoded or entry.spread
 
 
 def _stamps(entries: Iterable[Entry]) -> dict[str, str]:
@@ -395,8 +402,7 @@ def _stamps(entries: Iterable[Entry]) -> dict[str, str]:
     digests: dict[str, xxhash.xxh3_128] = {}
     stamps: dict[str, str] = {}
     for entry in entries:
-        # A decoded weight depends on other files too: on the configuration, and on other shards.
-        if entry.decoded:
+        if _is_of_several(entry):
             continue
         if entry.file not in digests and (stamp := stamp_of(entry.file, entry.version)):
             stamps[entry.file] = stamp

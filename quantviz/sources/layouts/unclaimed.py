@@ -28,6 +28,12 @@ _TINY_FLOAT = re.compile(r"float[46]_.*", re.ASCII)
 _INDEX = re.compile(
     r"(.*[._])?(index|indices|ids|positions?|mask|bias|num_batches_tracked|offsets?)", re.ASCII
 )
+#: A container of a training's state in a nested checkpoint, and the moments of a parameter in an optimizer.
+_TRAINING = re.compile(
+    r"(.*\.)?((\w+_)?optim(izers?)?(_states?)?(_dict)?(_?[A-Za-z])?|opt_states?|opt_?[A-Za-z]|lr_schedulers?)\..+"
+    r"|(.*[._])?(exp_avg(_sq|_slow)?|max_exp_avg_sq|exp_inf|momentum_buffer|square_avg|acc_delta)",
+    re.ASCII,
+)
 #: Names that modules give their codes, for one called `weight` in the model.
 _NAMES = ("weight", "weights", "weight_packed", "qweight", "q_weight", "W_q")
 #: Texts in the last parts of names of tensors that accompany codes, such as scales.
@@ -55,6 +61,15 @@ _LARGEST = {
 }
 
 
+def is_of_training(name: str) -> bool:
+    """Return whether a tensor of that name belongs to an optimizer, as trainers' checkpoints have them.
+
+    >>> [is_of_training(name) for name in ("optimizer_states.0.state.3.exp_avg", "state_dict.fc.weight")]
+    [True, False]
+    """
+    return bool(_TRAINING.fullmatch(name))
+
+
 def unclaimed(
     catalog: Catalog, config: Config, claimed: Sequence[QuantizedWeight]
 ) -> Iterator[QuantizedWeight]:
@@ -66,7 +81,7 @@ def unclaimed(
         claimed: The weights that layouts claim.
     """
     taken = {part for each in claimed for part in each.parts}
-    names = [name for name in catalog.names if name not in taken]
+    names = [name for name in catalog.names if name not in taken and not is_of_training(name)]
     for module in modules_of(names, catalog.apart).values():
         yield from _OfModule(catalog, config, module).weights()
 
