@@ -21,7 +21,7 @@ class PackageMethod:
     method: str
     #: The text form of a `Chain`.
     chain: str
-    #: What a test holds the chain to.
+    #: The answers that a test holds the chain to.
     held: str
 
     @property
