@@ -254,11 +254,22 @@ def _fitted_number(value: Any, kind: type) -> Any:
                 return value if math.isfinite(float(value)) else _ANY
             return float(value)
         return _ANY
+    number = whole(value) if kind is int else None
+    return _ANY if number is None else number
+
+
+def whole(value: Any) -> int | None:
+    """Return a whole number of Python, NumPy or torch as Python's; None for any other value, and for one of
+    more than 64 bits.
+
+    >>> whole(3), whole(3.0), whole(2**64 - 1)
+    (3, None, None)
+    """
     try:
-        whole = operator.index(value)
-    except (TypeError, ValueError, RuntimeError):
-        return _ANY
-    return whole if kind is int and abs(whole) < _LARGEST else _ANY
+        number = operator.index(value)
+    except (TypeError, ValueError, RuntimeError, OverflowError):  # torch has tensors beyond its own int64
+        return None
+    return number if abs(number) < _LARGEST else None
 
 
 def _fitted_tuple(value: Any, inner: tuple[Any, ...]) -> Any:

@@ -4,6 +4,7 @@ new, never a part of either. And the folder in which this user's processes cache
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 import shutil
@@ -65,8 +66,14 @@ def write_file(path: str | os.PathLike[str], content: str | bytes | Iterable[byt
 def cannot_write(path: str | os.PathLike[str], error: Exception) -> QuantVizError:
     """Return the sentence for a file that cannot be written."""
     system = (error.strerror if isinstance(error, OSError) else str(error)) or ""
-    reason = QuantVizError(f"cli.{_REASONS.get(type(error), 'system')}", system=system)
+    key = "disk_full" if is_full(error) else _REASONS.get(type(error), "system")
+    reason = QuantVizError(f"cli.{key}", system=system)
     return QuantVizError("cli.cannot_write", file=str(path), reason=reason)
+
+
+def is_full(error: Exception) -> bool:
+    """Return whether a file cannot be written because its disk, or the user's share of it, is full."""
+    return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
 _REASONS: dict[type[Exception], str] = {

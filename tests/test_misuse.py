@@ -73,6 +73,42 @@ def test_what_is_no_tensor_is_refused_by_every_verb(name):
         assert all(refused.value.message(language) for language in languages())
 
 
+WHOLE = [
+    *(sign * number for number in (2**63, 2**64 - 1, 10**30) for sign in (1, -1)),
+    torch.tensor(2**64 - 1, dtype=torch.uint64),
+    torch.tensor([2**63], dtype=torch.uint64),
+    np.uint64(2**64 - 1),
+    np.array(2**64 - 1, dtype=np.uint64),
+]
+
+
+@pytest.mark.parametrize("number", WHOLE, ids=repr)
+def test_whole_numbers_beyond_64_bits_are_refused(number, tmp_path):
+    np.save(tmp_path / "x.npy", X.numpy())
+    with qv.open_tensors(tmp_path / "x.npy") as file:
+        for use in (
+            lambda: qv.explain(RESULT, (number, 0)),
+            lambda: qv.explain(RESULT, (0, number)),
+            lambda: qv.explain(RESULT, number),
+            lambda: qv.PerGroup(number).layout((2, 4)),
+            lambda: qv.PerGroup(2, number).layout((2, 4)),
+            lambda: qv.PerChannel(number).layout((2, 4)),
+            lambda: qv.PerBlock(number, number).layout((2, 4)),
+            lambda: qv.PerTensor().layout((number, 4)),
+            lambda: qv.quantize(X, qv.Scheme("int4", "symmetric", qv.Flat(number))),
+            lambda: file.load("x", number),
+        ):
+            with pytest.raises(qv.QuantVizError):
+                use()
+
+
+@pytest.mark.parametrize("size", [0, -1, "2", 2.5, None])
+def test_a_group_without_a_size_has_no_layout(size):
+    for granularity in (qv.PerGroup(size), qv.PerBlock(size, 1), qv.Flat(size)):
+        with pytest.raises(qv.QuantVizError):
+            granularity.layout((2, 4))
+
+
 @pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
 @pytest.mark.parametrize(
     "params",

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 #: The columns that a person is shown.
 _SHOWN = (
     *("tensor", "coverage", "status", "layout", "type", "format", "granularity", "symmetric", "bits"),
-    *("sqnr_db", "cosine"),
+    *("sqnr_db", "fused_sqnr_db", "cosine"),
     *("rounding", "nearest_share", "saturated_blocks", "unused_codes"),
 )
 
@@ -32,7 +32,8 @@ _SHOWN = (
     "--fail-under",
     type=Bound(),
     metavar="DB",
-    help="End with status 1 if the SQNR of a tensor, quantized or not, is below this many decibels.",
+    help="End with status 1 if the SQNR of a tensor, quantized or not, is below this many decibels, or "
+    "falls below it in an engine's kernel of one scale for siblings.",
 )
 @click.option("--results", type=click.Path(), metavar="FILE", help="File that keeps what is found.")
 @click.option("--verify", is_flag=True, help="Compare every tensor, also of files that have not changed.")
@@ -51,7 +52,8 @@ def compare(**arguments: Any) -> None:
     compressed-tensors, FP8 by blocks, bitsandbytes and GGUF are decoded on either side, and every tensor is
     compared with the one of its name. What was not read, the verdict and what else is to be said go to
     stderr, a row for each tensor to stdout. The status is 1 unless everything was read and compared, and is
-    the original's. What was found before of files that have not changed is not read again, so a comparison
+    the original's, also where an engine multiplies siblings (q, k and v; gate and up) in one kernel under one
+    scale. What was found before of files that have not changed is not read again, so a comparison
     that was interrupted goes on where it was.
     """
     request = _Request(**arguments)
@@ -122,7 +124,10 @@ def _write_report(request: _Request, audit: Audit) -> None:
 
         put(output, audit_markdown(audit, title=title, language=language()))
     elif output.format == "table":
-        write(output, [_shown(row) for row in audit.rows(language())])
+        rows = audit.rows(language())
+        in_kernels = any(row["fused_sqnr_db"] is not None for row in rows)
+        names = [name for name in _SHOWN if in_kernels or name != "fused_sqnr_db"]
+        write(output, [{name: row[name] for name in names} | _name_of(row) for row in rows])
     else:
         write(output, summarized(audit.rows(language()), audit.messages(language())[0]))
 
@@ -136,6 +141,6 @@ def _worst(audit: Audit) -> Iterator[Shown]:
             yield Shown(each.tensor, each.original_file, each.original, each.scheme)
 
 
-def _shown(row: dict[str, Any]) -> dict[str, Any]:
-    """Return the row for display; a tensor of the original alone has its name there."""
-    return {name: row[name] for name in _SHOWN} | {"tensor": row["tensor"] or row["original"]}
+def _name_of(row: dict[str, Any]) -> dict[str, Any]:
+    """Return the name of a row's tensor; one of the original alone has its name there."""
+    return {"tensor": row["tensor"] or row["original"]}

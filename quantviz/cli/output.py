@@ -280,15 +280,20 @@ def _heading(lines: str) -> str:
 
 
 def _to_stdout(raw: bytes) -> None:
-    """Write to stdout; where its reader has gone, end without a word."""
+    """Write to stdout; where its reader has gone, end without a word.
+
+    `QuantVizError` where it cannot be written, as on a full disk.
+    """
     stream = sys.stdout.buffer
     try:
         stream.write(raw)
         stream.flush()
-    except BrokenPipeError:
+    except OSError as error:
         # Python flushes stdout at its end: that output goes nowhere, so that no error is printed.
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
-        raise click.exceptions.Exit(CLOSED_PIPE) from None
+        if isinstance(error, BrokenPipeError):
+            raise click.exceptions.Exit(CLOSED_PIPE) from None
+        raise cannot_write("stdout", error) from None
 
 
 def _is_device(path: Path) -> bool:

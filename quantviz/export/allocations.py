@@ -15,11 +15,11 @@ from types import MappingProxyType
 from typing import Any
 
 from quantviz.checkpoints.allocation.allocating import Allocation
-from quantviz.checkpoints.allocation.choices import fused_groups
 from quantviz.checkpoints.allocation.offers import Rows
 from quantviz.checkpoints.model.gguf_names import gguf_names
 from quantviz.checkpoints.profiles import PRESETS, has_recipe, profile_named, profile_of_export
 from quantviz.checkpoints.profiles.profile import Profile
+from quantviz.checkpoints.profiles.siblings import fused_groups
 from quantviz.checkpoints.scan.recipes import scheme_named
 from quantviz.checkpoints.scan.selection import kept_by
 from quantviz.door import public

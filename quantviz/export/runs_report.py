@@ -295,7 +295,9 @@ class _Page:
             shapes = {"shape": _shape(each.shape), "run_shape": _shape(each.run_shape)}
             reason = text(f"runs.reasons.{each.status}", self.language, count=each.not_finite, **shapes)
             return f'<td colspan="3" class="first muted">{escaped(reason)}</td>'
-        share = round(_FULL * min(max((_FINE_DB - each.sqnr_db) / (_FINE_DB - _WORST_DB), 0), 1))
+        # A tensor all of whose values were left out, or that has none, has no number.
+        depth = 0.0 if math.isnan(each.sqnr_db) else (_FINE_DB - each.sqnr_db) / (_FINE_DB - _WORST_DB)
+        share = round(_FULL * min(max(depth, 0), 1))
         low = f' low" style="--w:{share}' if share else ""
         return (
             f'<td class="number first{low}">{_db(each.sqnr_db)}</td>'

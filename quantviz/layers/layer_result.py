@@ -54,7 +54,8 @@ class LayerResult(Picklable):
     scales may be chosen, and over those held back.
     """
 
-    #: W (outputs, inputs) and X (tokens, inputs), each with its scheme and quantized values.
+    #: W (outputs, inputs) and X (tokens, inputs), each with its scheme and quantized values. Both may be the
+    #: caller's own memory: a later change there shows in all that is computed afterwards.
     weights: Operand
     inputs: Operand
     #: float64 (outputs,); 0 where the layer has none.

@@ -346,6 +346,12 @@ class _Pair:
             return TensorDifference(own.name, own.op, self.label, "missing", own.shape, ())
         if own.shape != other.shape:
             return TensorDifference(own.name, own.op, self.label, "shape", own.shape, other.shape)
+        problem = own.problem or other.problem
+        if problem is not None:
+            shapes = own.shape, other.shape
+            return TensorDifference(
+                own.name, own.op, self.label, "not_read", *shapes, problem=problem.again()
+            )
         return difference(
             self.reference,
             self.other,

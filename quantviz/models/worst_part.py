@@ -62,30 +62,28 @@ def worst_part(comparison: RunComparison, label: str, most: int) -> WorstPart | 
         alike = (x == y) | (np.isnan(x) & np.isnan(y))
         error = np.where(alike, np.float32(0), y - x)
         relative = np.where(alike, np.float32(0), np.where(x == 0, np.float32(np.nan), np.abs(error / x)))
-    rows = worst.shape[-2] if len(worst.shape) > 1 else 1
+    rows, cols = (1, 1, *worst.shape)[-2:]
     names = ("", "", *named)[-2:]
     axes = (names[0], names[1])
-    return WorstPart(
-        worst, x, y, error, relative, axes, (rows, worst.shape[-1]), tuple(worst.max_error_at[:-2])
-    )
+    return WorstPart(worst, x, y, error, relative, axes, (rows, cols), tuple(worst.max_error_at[:-2]))
 
 
 def _pixels(reference: Catalog, other: Catalog, worst: TensorDifference, most: int) -> tuple[Array, Array]:
     """Return the values of both runs in each pixel's cell of largest error."""
     shape = worst.shape
-    rows = shape[-2] if len(shape) > 1 else 1
-    col_edges = _edges(shape[-1], most)
+    rows, cols = (1, 1, *shape)[-2:]
+    col_edges = _edges(cols, most)
     row_edges = _edges(rows, most)
     held: tuple[int | slice, ...] = worst.max_error_at[:-2]
     pixels: tuple[list[Array], list[Array]] = ([], [])
     for top, bottom in itertools.pairwise(row_edges):
         found: tuple[Array, Array] | None = None
-        step = max(1, _AT_ONCE // shape[-1])
+        step = max(1, _AT_ONCE // cols)
         for at in range(top, bottom, step):
             band = (slice(at, min(at + step, bottom)),) if len(shape) > 1 else ()
             x = reference.read(worst.name, (*held, *band)).tensor
             y = other.read(worst.name_in_run, (*held, *band)).tensor
-            more = _largest_of_columns(x.numpy(), y.numpy())
+            more = _largest_of_columns(*map(np.atleast_1d, (x.numpy(), y.numpy())))
             if found is not None:
                 larger = _magnitude(*more) > _magnitude(*found)
                 more = np.where(larger, more[0], found[0]), np.where(larger, more[1], found[1])

@@ -5,9 +5,7 @@ The steps are the operations that quantized the tensor, run once more on this ce
 
 from __future__ import annotations
 
-import contextlib
 import math
-import operator
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -15,7 +13,7 @@ from typing import Any
 
 import torch
 
-from quantviz.door import checked_fields, public_but, public_class
+from quantviz.door import checked_fields, public_but, public_class, whole
 from quantviz.errors import QuantVizError
 from quantviz.pickling import Picklable
 from quantviz.quantization.code_to_value import error_operations, value_operations
@@ -513,10 +511,8 @@ def _same(one: float, other: float) -> bool:
 
 def _checked(index: Shape | int, shape: Shape) -> Shape:
     place: tuple[Any, ...] = tuple(index) if isinstance(index, Sequence) else (index,)
-    with contextlib.suppress(TypeError):
-        place = tuple(operator.index(i) for i in place)
-    if len(place) != len(shape) or not all(
-        isinstance(i, int) and -n <= i < n for i, n in zip(place, shape, strict=True)
-    ):
+    numbers = tuple(number for i in place if (number := whole(i)) is not None)
+    inside = len(numbers) == len(place) == len(shape)
+    if not inside or not all(-n <= i < n for i, n in zip(numbers, shape, strict=True)):
         raise QuantVizError("index_out_of_range", index=place, shape=shape)
-    return tuple(i % n for i, n in zip(place, shape, strict=True))
+    return tuple(i % n for i, n in zip(numbers, shape, strict=True))

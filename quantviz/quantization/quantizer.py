@@ -79,9 +79,9 @@ def quantize(
 
     Args:
         x: A real tensor, nested list or NumPy array of 1 to 4 axes. A NumPy array with masked elements is
-            refused, because these have no value to quantize. The dtype matters: an engine that computes in
-            float16 or bfloat16 does so here, which the result's scheme names, as in
-            `torchao(input_dtype=bfloat16)`; if values are widened to float32 instead, the result has a note.
+            refused, because these have no value. The dtype matters: an engine that computes in float16 or
+            bfloat16 does so here, which the result's scheme names, as in `torchao(input_dtype=bfloat16)`; if
+            values are widened to float32 instead, the result has a note.
         scheme: A `Scheme`, its text form, or a recipe by its id or name, such as "q4_0" or "MXFP4".
         qparams: Scale and zero point, one for all blocks or one a block, in place of the scheme's
             calibration: made by hand, or those of `choose_qparams` or of another result, for example of
@@ -92,7 +92,7 @@ def quantize(
             than float32, or an infinite value.
 
     Returns:
-        The result: codes, values and errors of the input's shape, and the scale and zero point of each block.
+        Codes, values and errors, each block's scale and zero point, and `x`: a float32 input's own memory.
 
     Raises:
         QuantVizError: The input cannot be quantized, or the scheme does not fit its shape.

@@ -32,7 +32,8 @@ class QuantResult(Picklable):
 
     scheme: Scheme
     qparams: QParams
-    #: The input as float32.
+    #: The input as float32: the caller's own memory where that is float32, for a copy would take as much
+    #: again. A later change there shows here and not in the rest; functions that take one then refuse it.
     x: torch.Tensor
     #: Codes: int8, uint8, int16 or int32, one an element.
     q: torch.Tensor

@@ -5,17 +5,16 @@ A granularity is added here: one class in `GRANULARITIES` and its words in each 
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
+import itertools
 import math
-import operator
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import ClassVar
 
-from quantviz.door import check_fields, public_class
+from quantviz.door import check_fields, public_class, whole
 from quantviz.errors import QuantVizError
 from quantviz.schemes.choices import Tail
 
@@ -133,8 +132,8 @@ class Granularity(ABC):
         for each in dataclasses.fields(self):  # type: ignore[arg-type]
             value = getattr(self, each.name)
             if each.type == "int" and not isinstance(value, bool):
-                with contextlib.suppress(TypeError):
-                    object.__setattr__(self, each.name, operator.index(value))
+                number = whole(value)
+                object.__setattr__(self, each.name, value if number is None else number)
 
     def problems(self) -> Iterator[QuantVizError]:
         """Yield an error for each bad field: a size is a whole number from 1 on, an axis any."""
@@ -166,7 +165,11 @@ class Granularity(ABC):
 
     def layout(self, shape: Shape, tail: Tail = "refuse") -> BlockLayout:
         """Return the blocks of a tensor of `shape`; raise `QuantVizError` if it does not fit."""
-        for problem in (*self.problems(), *self.shape_problems(shape, tail)):
+        if any(length < 0 for length in shape):
+            owner = type(self).__name__
+            raise QuantVizError("field_too_small", owner=owner, field="shape", got=shape, smallest=0)
+        # Whether sizes divide a shape is asked once they are sound.
+        for problem in itertools.chain(self.problems(), self.shape_problems(shape, tail)):
             raise problem
         view = self.view_shape(shape)
         block = self.block_shape(shape)

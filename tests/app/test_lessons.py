@@ -144,6 +144,12 @@ def moved(at, name, i, attempt, state):
     return healthy(at.run())
 
 
+def opened_in_hand(**params):
+    """A step as `opened` shows it once a hand has moved something there and back: now it asks."""
+    name, i = params["l"], int(params["p"]) - 1
+    return moved(opened(**params), name, i, 0, lessons()[name].steps[i].scenes()[HERE].state)
+
+
 def answer(at, question, given, key):
     if isinstance(question, Direction):
         at.segmented_control(key=key).set_value(given)
@@ -334,7 +340,7 @@ def another_wrong_answer(question, first, scenes):
 
 
 def test_what_is_typed_wrongly_is_said_beside_it_and_nothing_is_lost():
-    at = opened(l="range_to_grid", p="3")
+    at = opened_in_hand(l="range_to_grid", p="3")
     key = next(widget.key for widget in at.text_input if widget.key.startswith("answer_range_to_grid_2"))
     commit(at)
     assert at.error[0].value.startswith("You have not typed a number yet")
@@ -351,7 +357,7 @@ def test_what_is_typed_wrongly_is_said_beside_it_and_nothing_is_lost():
 
 
 def test_progress_is_kept_over_pages_and_languages():
-    at = opened(l="range_to_grid", p="3")
+    at = opened_in_hand(l="range_to_grid", p="3")
     at.text_input(key="answer_range_to_grid_2_0_0").set_value("3.58")
     commit(at)
     assert at.success
@@ -432,7 +438,7 @@ def test_an_address_that_asks_for_what_is_not_there(params, words, kept):
 
 
 def test_a_teacher_can_withhold_the_answers():
-    at = opened(l="range_to_grid", p="3", k="withheld")
+    at = opened_in_hand(l="range_to_grid", p="3", k="withheld")
     step = lessons()["range_to_grid"].steps[2]
     at.text_input(key="answer_range_to_grid_2_0_0").set_value("3.58")
     commit(at)
@@ -447,7 +453,7 @@ def test_a_teacher_can_withhold_the_answers():
     sample_of(["withhe1d", "", ["withheld", "shown"], "withheld.shown", "2.no-below", "no-below.2"], 2),
 )
 def test_a_damaged_class_setting_withholds_the_answers(damaged):
-    at = opened(l="range_to_grid", p="3", k=damaged)
+    at = opened_in_hand(l="range_to_grid", p="3", k=damaged)
     step = lessons()["range_to_grid"].steps[2]
     at.text_input(key="answer_range_to_grid_2_0_0").set_value("3.58")
     commit(at)
@@ -466,7 +472,7 @@ def progress(at):
 def test_withheld_answers_are_not_told_by_the_progress_either(language):
     sent = {}
     for given in ("3.58", "99"):
-        at = opened(l="range_to_grid", p="3", k="withheld", lang=language)
+        at = opened_in_hand(l="range_to_grid", p="3", k="withheld", lang=language)
         at.text_input(key="answer_range_to_grid_2_0_0").set_value(given)
         commit(at)
         sent[given] = progress(at)
@@ -501,7 +507,7 @@ def restored(at, stored):
 
 
 def test_noted_answers_get_their_feedback_when_the_teacher_opens_them():
-    at = opened(l="range_to_grid", p="3", k="withheld")
+    at = opened_in_hand(l="range_to_grid", p="3", k="withheld")
     at.text_input(key="answer_range_to_grid_2_0_0").set_value("3.58")
     commit(at)
     noted = at.session_state["lesson_answers"]
@@ -523,6 +529,7 @@ def test_a_step_asked_again_is_at_the_same_attempt_after_a_reload():
     )
     assert at.error
     healthy(at.button(key="lesson_again").click().run())
+    moved(at, "range_to_grid", 2, 2, lessons()["range_to_grid"].steps[2].scenes(2)[HERE].state)
     assert at.text_input(key="answer_range_to_grid_2_0_2")
 
 
@@ -534,7 +541,7 @@ def load(at, content):
 
 def test_a_downloaded_file_is_loaded_again_and_a_bad_one_refused():
     given = [Answer("range_to_grid", 2, "scale", 0, 3.58, True)]
-    at = opened(l="range_to_grid", p="3")
+    at = opened_in_hand(l="range_to_grid", p="3")
     for content, said in (
         (b"{", "cannot be read"),
         (b" " * 300_000, "too large"),
@@ -554,6 +561,7 @@ def test_a_downloaded_file_is_loaded_again_and_a_bad_one_refused():
     healthy(at.button(key="progress_clear").click().run())
     assert not at.session_state["lesson_answers"]
     assert not at.success
+    moved(at, "range_to_grid", 2, 0, lessons()["range_to_grid"].steps[2].scenes()[HERE].state)
     assert at.text_input(key="answer_range_to_grid_2_0_0").value == ""
 
 
@@ -670,10 +678,12 @@ def test_hands_are_counted_where_a_teacher_wants_it():
         (i, k)
         for i, step in enumerate(lessons()["symmetric"].steps)
         for k, q in enumerate(step.questions[:1])
-        if not step.move and q.kind in ("direction", "choice")
+        if q.kind in ("direction", "choice")
     ]
-    for _ in range(direction[0][0]):
+    i = direction[0][0]
+    for _ in range(i):
         healthy(at.button(key="lesson_next").click().run())
+    moved(at, "symmetric", i, 0, lessons()["symmetric"].steps[i].scenes()[HERE].state)
     boxes = [box for box in at.number_input if "_hands_" in box.key]
     assert len(boxes) >= 2
     boxes[0].set_value(6)
@@ -786,6 +796,30 @@ def test_a_dragged_answer_is_drawn_over_the_right_one_only_when_it_is_told():
     assert b'"tone": "before"' in everything(again)
 
 
+def test_who_came_back_to_where_they_began_is_judged_by_that():
+    """They were told “you have not moved anything yet”, and asked for a handle of a ruler where none is."""
+    step = lessons()["fewer_bits"].steps[2]
+    at = opened(l="fewer_bits", p="3", lang="en")
+    commit(at)
+    assert at.error[0].value == "You have not moved anything yet\\. Slide the bits\\."
+    moved(at, "fewer_bits", 2, 0, step.scenes()[HERE].state)
+    commit(at)
+    assert "With 4 bits 25 of 32 become 0: more than half" in at.warning[0].value
+
+
+def test_a_near_miss_is_told_the_way_and_a_fingers_width_counts():
+    """With half the outlier the step is half as wide: 10.7 is 5 pixels of a phone away, 10.4 is 3."""
+    name, i = "per_channel", 0
+    start = lessons()[name].steps[i].scenes()[HERE].state
+    at = opened(l=name, p="1", lang="en")
+    moved(at, name, i, 0, _with_value(start, 10.7))
+    commit(at)
+    assert "Very near: a little farther to the left." in at.warning[0].value
+    moved(at, name, i, 0, _with_value(start, 10.55))
+    commit(at)
+    assert at.success[0].value.startswith("Right, within a finger’s width: value 10.55")
+
+
 @pytest.mark.parametrize("whose", ["yours", "before"])
 def test_the_numbers_above_the_picture_say_whose_they_are(whose):
     """After a drag they were the learner's, beside the answer's in the words."""
@@ -882,7 +916,8 @@ def test_a_flipped_bit_moves_the_value_to_the_tooth_of_the_new_code(language):
 
 def test_bits_that_tell_a_hidden_code_wait_for_the_answer(monkeypatch):
     step = lessons()["float_formats"].steps[2]
-    flipped = dataclasses.replace(step, move=("value", "flip"))
+    hiding = dataclasses.replace(step.questions[0], hidden=frozenset({"x_hat"}))
+    flipped = dataclasses.replace(step, move=("value", "flip"), questions=(hiding,))
     lesson = lessons()["float_formats"]
     changed = dataclasses.replace(lesson, steps=(*lesson.steps[:2], flipped, *lesson.steps[3:]))
     monkeypatch.setattr("quantviz.ui.lessons.page.lessons", lambda _: {"float_formats": changed})
@@ -1153,7 +1188,7 @@ def test_nothing_of_a_second_look_leaves_the_server_where_answers_are_withheld(l
 
 
 def test_withheld_answers_have_no_second_try():
-    at = opened(l="range_to_grid", p="3", k="withheld")
+    at = opened_in_hand(l="range_to_grid", p="3", k="withheld")
     at.text_input(key="answer_range_to_grid_2_0_0").set_value("99")
     commit(at)
     assert at.info[0].value == catalogue("en")["lessons.withheld"]
@@ -1163,7 +1198,7 @@ def test_withheld_answers_have_no_second_try():
 
 def test_a_withheld_answer_is_kept_on_the_device_and_the_way_on_is_next():
     """“Noted” and “Skip” said that somebody had received it, and that nothing was answered."""
-    at = opened(l="range_to_grid", p="3", k="withheld")
+    at = opened_in_hand(l="range_to_grid", p="3", k="withheld")
     onward = at.button(key="lesson_next").label
     at.text_input(key="answer_range_to_grid_2_0_0").set_value("99")
     commit(at)
@@ -1178,7 +1213,7 @@ def test_a_handout_has_the_question_of_a_step_where_nothing_was_moved():
     """The style shows it on paper alone (`lesson_on_paper`), in place of the wish to move something."""
     at = opened(l="symmetric", p="4")
     step = lessons()["symmetric"].steps[3]
-    assert at.info[0].value == catalogue("en")["lessons.move_first"]
+    assert at.info[0].value.startswith("Drag an end of the range")
     scenes = step.scenes()
     assert [f"## {each.ask.say(scenes)}" for each in step.questions] == [
         words.value for words in at.markdown if words.value.startswith("## ")

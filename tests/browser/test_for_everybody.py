@@ -19,12 +19,11 @@ THEMES = ("light", "dark")
 MOST_SHIFT = 0.1
 LEVELS = """() => [...document.querySelectorAll("[data-testid=stMain] :is(h1, h2, h3, h4, h5, h6)")].map(
     (heading) => Number(heading.tagName[1]))"""
-#: A step of each kind, as its lesson and number, and what is there when it can be used: a drag, marks on the
-#: ruler and on a slider, a number, an order, sliders alone, bits to flip, a table, a picture not told yet.
+#: A step of each kind, as its lesson and number, and what is there when it can be used: a drag, a mark on the
+#: ruler, a number, an order, sliders alone, bits to flip, a table, a picture not told yet.
 STEPS = {
     "drag": ("range_to_grid", 4, "[data-handle]"),
     "mark": ("rounding_against_clipping", 3, "[data-handle=mark]"),
-    "mark on a slider": ("outliers", 2, "[data-handle=mark]"),
     "group": ("per_group", 1, "[data-handle]"),
     "order": ("asymmetric", 3, "[data-handle]"),
     "sliders": ("fewer_bits", 2, "[data-handle]"),
@@ -55,6 +54,7 @@ def a_step(lesson, number, until):
 
 def an_answer(page):
     go(page, address("lesson", "en"))
+    page.locator("[data-handle=bits]").press("ArrowLeft")
     page.get_by_label(text("lessons.your_number", "en")).fill("3.58")
     page.keyboard.press("Tab")
     page.locator(".st-key-commit button").click()

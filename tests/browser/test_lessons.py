@@ -278,7 +278,10 @@ def the_room_votes(page):
 
 
 def commit_number(page, typed):
+    """Slide the bits, which is what the question waits for, then type a number and commit to it."""
     field = page.get_by_label("Your number")
+    if not field.is_visible():
+        dragged_by_keys(page, "bits", "ArrowLeft", 1)
     field.fill(typed)
     field.press("Enter")
     page.locator(".st-key-commit button").click()
@@ -325,7 +328,7 @@ def test_a_reload_and_another_link_keep_what_was_answered_until_it_is_cleared(ne
     shot(page, "reloaded")
     # Nobody else's browser knows of it.
     other = opened(new_page(), url, l="range_to_grid", p=3, lang="en")
-    assert other.locator(".st-key-commit button").is_visible()
+    assert other.locator(".st-key-lesson_move_first").is_visible()
     assert kept(other) == []
     two_pages_of_a_browser_lose_nothing_of_each_other(other, url)
     # The teacher opens the answers.
@@ -346,12 +349,13 @@ def two_pages_of_a_browser_lose_nothing_of_each_other(one, url):
         (name, i)
         for name, lesson in lessons().items()
         for i, step in enumerate(lesson.steps)
-        if step.questions and step.questions[0].kind == "number" and not step.move
+        if step.questions and step.questions[0].kind == "number" and step.move == ("bits",)
         if (name, i) != ("range_to_grid", 2)
     )
     two = one.context.new_page()
     two.goto(f"{url}/lessons?{urlencode({'l': name, 'p': i + 1, 'lang': 'en'})}")
-    two.get_by_label("Your number").wait_for()
+    two.locator("[data-handle=bits]").wait_for()
+    dragged_by_keys(one, "bits", "ArrowLeft", 1)
     the_keyboard_stays_where_the_reader_is(one)
     one.wait_for_function(
         "JSON.parse(localStorage.getItem('quantviz.teaching.lessons.v1'))?.answers.length === 1"
@@ -408,7 +412,7 @@ def answers_are_cleared_for_the_next_learner(page):
     page.wait_for_function("localStorage.getItem('quantviz.teaching.lessons.v1') === null")
     page.reload()
     drawn(page)
-    assert page.locator(".st-key-commit button").is_visible()
+    assert page.locator(".st-key-lesson_move_first").is_visible()
 
 
 def focused(page, inside):
@@ -598,6 +602,7 @@ def a_range_that_was_dragged_too_far_can_be_dragged_back(page):
 def panels_stay_below_the_question_when_it_is_answered(page):
     panels = page.locator(PANELS)
     panels.evaluate("each => (each.was_there = true)")
+    dragged_by_keys(page, "bits", "ArrowLeft", 1)
     page.locator(".st-key-lesson_question input").fill("3.58")
     page.keyboard.press("Tab")
     page.locator(".st-key-commit button").click()
@@ -777,8 +782,8 @@ def a_question_and_what_it_asks_to_move_are_seen_at_once(page):
         assert ruler["y"] + ruler["height"] <= page.locator(".st-key-lesson_onward").bounding_box()["y"]
 
 
-#: Steps with nothing to move, whose buttons that commit lay under the bar at a phone's lower edge.
-UNDER_THE_BAR = [
+#: Steps that had nothing to move, or an empty box where their ruler is now: below a phone's words.
+BELOW_WORDS = [
     ("zero_point_out_of_range", 2),
     ("zero_point_out_of_range", 5),
     ("float_formats", 7),
@@ -786,16 +791,21 @@ UNDER_THE_BAR = [
 ]
 
 
-def a_question_is_not_under_the_bar(page):
-    for lesson, step in sample_of(UNDER_THE_BAR, 1):
-        gone(page, lesson, step, until=".st-key-lesson_commit", lang="en")
-        commit = page.locator(".st-key-lesson_commit").bounding_box()
-        assert commit["y"] + commit["height"] <= page.locator(".st-key-lesson_onward").bounding_box()["y"]
+def a_ruler_stands_below_the_words_where_a_hand_comes_first(page):
+    for lesson, step in sample_of(BELOW_WORDS, 1):
+        gone(page, lesson, step, until=".st-key-lesson_room", lang="en")
+        words, ruler, room, bar = (
+            page.locator(f"{each} >> nth=0").bounding_box()
+            for each in (".st-key-lesson_words", ".qv-ruler", ".st-key-lesson_room", ".st-key-lesson_onward")
+        )
+        assert 0 <= ruler["y"] - words["y"] - words["height"] < 20
+        assert ruler["y"] + ruler["height"] <= min(room["y"] + 1, bar["y"])
 
 
 def rows_to_choose_from_are_as_high_as_a_finger(page):
     """They were 19 pixels high: the style named elements that Streamlit no longer has."""
-    gone(page, "symmetric", 7, until="[data-testid=stRadioOption]")
+    gone(page, "symmetric", 7, until="[data-handle=value]")
+    dragged_by_keys(page, "value", "ArrowLeft", 2)
     boxes = [row.bounding_box() for row in page.locator("[data-testid=stRadioOption]").all()]
     assert len(boxes) == 2
     assert min(box["height"] for box in boxes) >= 44
@@ -833,8 +843,8 @@ def a_question_comes_where_it_has_its_room(page, steps=2):
         assert after == pytest.approx(before, abs=4), (lesson, step)
         assert max(after) < height
         if width < 600:
-            commit = page.locator(".st-key-lesson_commit").bounding_box()["y"]
-            assert commit < after[1], "it is asked above the ruler"
+            ask = page.locator(".st-key-lesson_ask_0").bounding_box()["y"]
+            assert ask > after[1], "the ruler was moved before it"
 
 
 #: Steps that ask nothing, whose way on lay below a phone's fold, and what a hand does there.
@@ -875,7 +885,7 @@ def test_steps_on_a_phone(new_page, url, shot):
     a_drag_is_predicted_by_one_tap_and_then_made_with_its_numbers(page, shot)
     a_question_comes_where_it_has_its_room(page)
     a_question_and_what_it_asks_to_move_are_seen_at_once(page)
-    a_question_is_not_under_the_bar(page)
+    a_ruler_stands_below_the_words_where_a_hand_comes_first(page)
     rows_to_choose_from_are_as_high_as_a_finger(page)
     the_way_on_is_in_reach_and_stays_where_it_is(page)
     gone(page, "range_to_grid", 3, until=".st-key-lesson_words .qv-term")

@@ -486,6 +486,36 @@ def test_a_knob_snaps_to_what_a_question_is_about(blank, snap, value, snaps_to):
     assert end == (0 if "zero" in snap else 0.05)
 
 
+@pytest.mark.parametrize(("away", "snaps_to"), [(3.9, 0.5), (4.1, None)])
+def test_a_knob_snaps_from_as_far_as_a_finger_misses(blank, away, snaps_to):
+    """Of teeth 12 pixels apart, three in ten of the way to the next middle is less than a finger."""
+    blank.evaluate(LOAD, f"{read_script('hand_component')}\nwindow.snapping = {{ snapped, valueSnaps }};")
+    value = 0.5 + away / 12
+    got = blank.evaluate(
+        "value => snapping.snapped(value, snapping.valueSnaps("
+        "{ snap: ['midpoints'], levels: Float64Array.of(-1, 0, 1, 2) }), 12)",
+        value,
+    )
+    assert got == (value if snaps_to is None else snaps_to)
+
+
+@pytest.mark.parametrize(
+    ("width", "frames"), [(40, "M3.0 3.0h14v14h-14z"), (6, "")], ids=["of 20 pixels", "too small to see"]
+)
+def test_what_became_0_has_an_empty_frame(blank, width, frames):
+    """As the bars of the front door have it; what was 0 before is not lost."""
+    blank.evaluate(LOAD, f"{read_script('panels_bridge')}\nwindow.overlay = {{ lostIn }};")
+    drawn = blank.evaluate(
+        """width => overlay.lostIn(
+          { left: 0, top: 0, width, height: width / 2, x: [-0.5, 1.5], y: [0.5, -0.5] },
+          { left: 0, top: 0, rows: 1, cols: 2, row_edges: [0, 1], col_edges: [0, 1, 2],
+            x: [0.2, 0], x_hat: [0, 0] },
+        )""",
+        width,
+    )
+    assert drawn == frames
+
+
 def test_what_is_typed_is_spelled_as_names_are(browser):
     page = browser.new_page()
     page.goto("about:blank")

@@ -10,11 +10,11 @@ import torch
 from safetensors.torch import save_file
 
 import quantviz as qv
-from quantviz.checkpoints.allocation.choices import fused_groups
 from quantviz.checkpoints.audit.matching import matched_by_ends
 from quantviz.checkpoints.model.gguf_names import gguf_names
 from quantviz.checkpoints.model.tensor_names import place_of_name, short_names
 from quantviz.checkpoints.model_map import model_map
+from quantviz.checkpoints.profiles.siblings import fused_groups
 from quantviz.checkpoints.scan.listing import list_checkpoint
 from quantviz.sources.files.catalog import Catalog
 from quantviz.sources.limits import LONGEST_NAME

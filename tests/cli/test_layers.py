@@ -313,6 +313,7 @@ def test_moments_that_miss_the_weight_hide_no_error():
 
 def test_the_commands_page_names_every_method_and_the_help_every_engine():
     page = Path(cli.__file__).with_name("README.md").read_text(encoding="utf-8")
-    assert [name for name in METHODS if f"`{name}`" not in page] == []
+    missing = [name for name in METHODS if f"`{name}`" not in page]
+    assert not missing, f"name {missing} in quantviz/cli/README.md"
     shown = " ".join(run("scan", "--help").stdout.split())
     assert [each.name for each in PROFILES.values() if each.name not in shown] == []

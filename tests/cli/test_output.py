@@ -4,6 +4,9 @@ import csv
 import io
 import json
 import os
+import subprocess
+import sys
+from pathlib import Path
 
 import click
 import pandas
@@ -119,6 +122,20 @@ def test_a_file_that_cannot_be_finished_leaves_the_old_one(tmp_path, monkeypatch
     monkeypatch.setattr(
         "pathlib.Path.replace", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left"))
     )
-    with pytest.raises(QuantVizError, match="No space left"):
+    with pytest.raises(QuantVizError, match="its disk is full"):
         write(Output("csv", old), ROWS)
     assert (old.read_text(), os.listdir(tmp_path)) == ("old", ["a.csv"])
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a device that is always full")
+def test_a_full_disk_is_told_in_a_file_and_on_stdout(tmp_path):
+    done = run("-o", "/dev/full", "--format", "csv")
+    assert isinstance(done.exception, QuantVizError)
+    assert "its disk is full" in str(done.exception)
+    with Path("/dev/full").open("wb") as full:
+        command = [sys.executable, "-m", "quantviz", "link", "builtin(name=course_3x3)", "-s", "int8_per_row"]
+        shown = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, check=False)
+    assert shown.returncode == 2
+    said = shown.stderr.decode().splitlines()
+    assert said[-1].startswith("The file 'stdout' cannot be written: its disk is full.")
+    assert not any("Traceback" in line for line in said)

@@ -2,11 +2,13 @@
 
 import json
 import math
+import struct
 import xml.etree.ElementTree as ElementTree
 
 import pytest
 import torch
 from click.testing import CliRunner
+from safetensors.torch import save_file
 from torch import nn
 
 import quantviz as qv
@@ -105,3 +107,93 @@ def test_the_page_stands_alone(folder, language):
     assert "<picture>" not in same
     assert "=" in same
     assert all(math.isinf(each.sqnr_db) for each in qv.compare_runs(files[0], files[0]).differences)
+
+
+INF = math.inf
+#: Pairs of tensors of a reference and a run of which at least one has no SQNR.
+NO_NUMBER = {
+    "mask": (torch.full((4, 4), -INF), torch.full((4, 4), -INF)),
+    "nan": (torch.full((3,), math.nan), torch.full((3,), math.nan)),
+    "nothing": (torch.empty(0, 4), torch.empty(0, 4)),
+    "apart": (torch.tensor([1.0, INF]), torch.tensor([1.0, 2.0])),
+    "number": (torch.tensor(1.0), torch.tensor(2.0)),
+    "silent": (torch.zeros(2, 2), torch.ones(2, 2)),
+    "x.logits": (torch.full((2, 3), math.nan), torch.full((2, 3), math.nan)),
+}
+
+
+def written_run(path, tensors):
+    texts = {"order": json.dumps(list(tensors)), "op": "{}", "axes": "{}"}
+    save_file(tensors, path, metadata={"format": "quantviz run 1", **texts})
+    return path
+
+
+@pytest.mark.parametrize("names", [*((name,) for name in NO_NUMBER), tuple(NO_NUMBER)])
+def test_every_form_has_tensors_without_a_number(tmp_path, names):
+    pair = [
+        written_run(tmp_path / f"{side}.safetensors", {name: NO_NUMBER[name][side] for name in names})
+        for side in (0, 1)
+    ]
+    files = [*map(str, pair), "--no-progress"]
+    for ending in (".html", ".json", ".csv", ".parquet", ".txt"):
+        done = CliRunner().invoke(quantviz, ["runs", *files, "-o", str(tmp_path / f"r{ending}")])
+        assert done.exit_code == int("apart" in names), (ending, done.output, done.exception)
+    gate = ["--fail-under", "20", "--junit", str(tmp_path / "j.xml")]
+    assert CliRunner().invoke(quantviz, ["runs", *files, *gate]).exit_code == 1
+    results = ["--results", str(tmp_path / "r.sqlite"), "--no-progress"]
+    commands = [
+        ["compare", *map(str, pair), *results, "-o", str(tmp_path / f"c{ending}")]
+        for ending in (".html", ".md", ".json", ".parquet")
+    ]
+    commands += [
+        [
+            "scan",
+            str(pair[0]),
+            "-r",
+            "int4_per_row",
+            "--include",
+            "*",
+            *results,
+            "-o",
+            str(tmp_path / f"s{ending}"),
+        ]
+        for ending in (".html", ".json", ".parquet")
+    ]
+    for command in commands:
+        done = CliRunner().invoke(quantviz, command)
+        assert done.exit_code in (0, 1), (command, done.output, done.exception)
+        assert done.exception is None or isinstance(done.exception, SystemExit)
+
+
+def test_of_a_damaged_tensor_no_part_is_listed(tmp_path):
+    """Its declared 2^80 elements would be 2^60 parts, listed before the first one is read."""
+    for side in (0, 1):
+        texts = {"format": "quantviz run 1", "order": '["a", "x"]', "op": "{}", "axes": "{}"}
+        header = {
+            "__metadata__": texts,
+            "a": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]},
+            "x": {"dtype": "F32", "shape": [2**40, 2**40], "data_offsets": [8, 12]},
+        }
+        raw = json.dumps(header).encode()
+        content = struct.pack("<Q", len(raw)) + raw + struct.pack("<3f", side, 1, 2)
+        (tmp_path / f"{side}.safetensors").write_bytes(content)
+    files = [str(tmp_path / f"{side}.safetensors") for side in (0, 1)]
+    results = ["--results", str(tmp_path / "r.sqlite"), "--no-progress"]
+    for command in (
+        ["runs", *files, "--no-progress", "--format", "json"],
+        ["compare", *files, *results, "-o", str(tmp_path / "c.parquet")],
+        ["scan", files[0], "-r", "int8_per_row", *results, "-o", str(tmp_path / "s.parquet")],
+    ):
+        done = CliRunner().invoke(quantviz, command)
+        assert done.exit_code == 1, (done.output, done.exception)
+        assert "damaged" in done.output or command[0] != "runs"
+
+
+def test_an_expanded_tensor_in_a_small_file_is_refused(tmp_path):
+    for side in (0, 1):
+        expanded = torch.ones(1).expand(2**20, 2**20)
+        torch.save({"a": torch.ones(3) * side, "x": expanded}, tmp_path / f"{side}.pt")
+    done = run(tmp_path / "0.pt", tmp_path / "1.pt", "--format", "json", status=1)
+    rows = {row["tensor"]: row for row in json.loads(done.stdout)}
+    assert (rows["a"]["status"], rows["x"]["status"]) == ("compared", "not_read")
+    assert "too large" in rows["x"]["reason"]

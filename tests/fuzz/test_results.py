@@ -1,6 +1,7 @@
 """Results files that are damaged, forged or not ours: rows or a sentence come of each."""
 
 import contextlib
+import errno
 import json
 import random
 import shutil
@@ -268,3 +269,18 @@ def test_a_full_disk_ends_a_scan_with_a_sentence_and_what_was_measured_stays(tmp
         again = results.scan(run_scan(results, tmp_path / "model.safetensors", RECIPES))
         assert (again.state, again.progress.measured) == ("done", 2 * (len(tensors) - done))
         assert list(results.rows(again.id))[: len(kept)] == kept
+
+
+@pytest.mark.parametrize("code", [sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_SHMSIZE, None])
+def test_every_error_of_a_full_disk_has_one_sentence(tmp_path, code):
+    """SQLite's error for the index of its log is another one, and a new file has the system's own."""
+    error = OSError(errno.ENOSPC, "") if code is None else sqlite3.OperationalError("disk I/O error")
+    if code is not None:
+        error.sqlite_errorcode = code
+    with (
+        Results(tmp_path / "r.sqlite") as results,
+        pytest.raises(qv.QuantVizError) as refused,
+        results._file._sentences(),
+    ):
+        raise error
+    assert refused.value.key == "checkpoint.disk_full"

@@ -14,7 +14,7 @@ import torch
 from safetensors.torch import save_file
 
 from quantviz.checkpoints.allocation.allocating import allocate
-from quantviz.checkpoints.allocation.choices import choices_of, fused_groups
+from quantviz.checkpoints.allocation.choices import choices_of
 from quantviz.checkpoints.allocation.frontier import allocation_frontier
 from quantviz.checkpoints.audit.matching import matched_by_ends
 from quantviz.checkpoints.audit.pairing import pairs_of
@@ -24,6 +24,7 @@ from quantviz.checkpoints.model.items import accounted, items_of
 from quantviz.checkpoints.model.opening import open_model
 from quantviz.checkpoints.model.tensor_names import Place, place_of_name, short_names, short_stacks
 from quantviz.checkpoints.model_map import Model, ModelTensor, audited_model, layers_with_experts, model_map
+from quantviz.checkpoints.profiles.siblings import fused_groups
 from quantviz.checkpoints.scan.listing import Entry, list_checkpoint
 from quantviz.checkpoints.scan.planning import plan, smallest_first
 from quantviz.errors import QuantVizError

@@ -83,7 +83,7 @@ function adoptChart(bridge, gd) {
   gd.querySelectorAll(".qv-overlay").forEach((old) => old.remove());
   bridge.overlay = element("svg", { class: "qv-overlay", "aria-hidden": "true" });
   bridge.layers = Object.fromEntries(
-    ["values", "bands", "marks"].map((name) => [name, bridge.overlay.appendChild(element("g", {}))]),
+    ["lost", "values", "bands", "marks"].map((name) => [name, bridge.overlay.appendChild(element("g", {}))]),
   );
   const heard = {
     plotly_afterplot: () => gd === bridge.gd && afterPlot(bridge),

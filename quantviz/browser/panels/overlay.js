@@ -2,18 +2,54 @@
 
 import { SHARED } from "../page/component.js";
 import { drawChildren, element, setAttribute } from "../page/elements.js";
-import { cellBox, cellSize, windowOf } from "./geometry.js";
+import { pixelAt } from "./cells.js";
+import { cellBox, cellSize, inSight, windowOf } from "./geometry.js";
 import { panelsOf, sightOf } from "./layout.js";
 import { inkOn, printsIn } from "./printed_values.js";
 
 export function drawOverlay(bridge) {
   if (!bridge.overlay || !bridge.gd) return;
   const panels = panelsOf(bridge);
+  drawLost(bridge, panels);
   drawValues(bridge, panels);
   drawBands(bridge, panels);
   drawMarks(bridge, panels);
   sharpenImages(bridge, panels);
   if (panels.length) SHARED.maps.get(bridge.chart)?.show(windowOf(sightOf(bridge), bridge.meta));
+}
+
+// Cells at least so many pixels wide and high have an empty frame where their value became 0, as wide as this
+// share of them.
+const LEAST_LOST = 4;
+const LOST = 0.7;
+
+// The empty frames of x̂, as the bars of the front door have them, in one path.
+function drawLost({ cells, data, layers }, panels) {
+  const told = cells && data && !cells.how && cells.x && cells.x_hat;
+  const panel = told && panels.find(({ name }) => name === "x_hat" && cells.open.includes(name));
+  const make = () => element("path", { class: "qv-lost", fill: "none", "stroke-opacity": 0.5 });
+  drawChildren(layers.lost, panel ? [lostIn(panel, cells)] : [], make, (path, d) => {
+    setAttribute(path, "d", d);
+    setAttribute(path, "stroke", data.colors.text);
+  });
+}
+
+function lostIn(panel, cells) {
+  const { wide, high } = cellSize(panel);
+  if (Math.min(wide, high) < LEAST_LOST) return "";
+  const [left, right] = inSight(panel.x, cells.left, cells.cols);
+  const [top, bottom] = inSight([panel.y[1], panel.y[0]], cells.top, cells.rows);
+  const frames = [];
+  for (let row = top; row <= bottom; row++) {
+    for (let col = left; col <= right; col++) {
+      const { at } = pixelAt(cells, row, col);
+      if (cells.x_hat[at] || !cells.x[at] || !Number.isFinite(cells.x[at])) continue;
+      const x = panel.left + (col - LOST / 2 - panel.x[0]) * wide;
+      const y = panel.top + (row - LOST / 2 - panel.y[1]) * high;
+      frames.push(`M${x.toFixed(1)} ${y.toFixed(1)}h${LOST * wide}v${LOST * high}h${-LOST * wide}z`);
+    }
+  }
+  return frames.join("");
 }
 
 // A rectangle as attributes of an element.

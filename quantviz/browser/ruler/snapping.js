@@ -1,9 +1,11 @@
 // Where a knob snaps to: teeth, the midpoints between them, 0. Only where a question is about these, which a
 // finger does not hit by itself.
 
-// At most so many pixels away, and so large a share of the way to the next such place.
+// At most so many pixels away, and so large a share of the way to the next such place; but from as far as a
+// finger misses (`quantviz/teaching/lessons/finger.py`), up to the middle between two such places.
 const PULL = 9;
 const SHARE = 0.3;
+const FINGER = 4;
 
 // The places that the selected value snaps to; `snap` names kinds of them.
 export function valueSnaps({ snap, levels }) {
@@ -29,7 +31,8 @@ export function snapped(value, places, perValue) {
   places?.forEach((place, i) => {
     const away = Math.abs(place - value) * perValue;
     const next = Math.min(place - (places[i - 1] ?? -Infinity), (places[i + 1] ?? Infinity) - place);
-    if (away <= nearest && away <= SHARE * next * perValue) [best, nearest] = [place, away];
+    const reach = Math.max(SHARE * next * perValue, FINGER);
+    if (away <= nearest && away <= reach) [best, nearest] = [place, away];
   });
   return best;
 }

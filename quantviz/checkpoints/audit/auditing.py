@@ -7,6 +7,7 @@ audit.table()
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
@@ -87,7 +88,9 @@ class Audit(Picklable):
 
     @property
     def is_sound(self) -> bool:
-        """Return whether it is complete, and all weights are the original's, none constant or not finite."""
+        """Return whether it is complete, and all weights are the original's, none constant or not finite; and
+        remain so in an engine's kernel of one scale for siblings.
+        """
         return self.account.is_sound
 
     @property
@@ -380,5 +383,6 @@ def _row(each: TensorAudit, language: str) -> dict[str, object]:
         "unused_codes": None if scheme is None else each.unused_codes,
         "oddities": list(each.oddities),
         **{name: each.metrics.get(name) for name in METRICS if name != "effective_bits"},
+        "fused_sqnr_db": None if math.isnan(each.fused_sqnr_db) else each.fused_sqnr_db,
         "done": [note.message(language) for note in (*each.done, *each.notes)],
     }

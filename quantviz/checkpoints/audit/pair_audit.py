@@ -12,6 +12,7 @@ import torch
 
 from quantviz.checkpoints.audit import originals
 from quantviz.checkpoints.audit.folded_scales import Beside, decibels, factors_of, unfolded
+from quantviz.checkpoints.audit.one_scale import with_one_scale
 from quantviz.checkpoints.audit.originals import Original, tensor_of
 from quantviz.checkpoints.audit.pairing import Pair
 from quantviz.checkpoints.audit.tensor_audit import TensorAudit, audit_plain, audit_weight
@@ -95,7 +96,8 @@ def _compared(
         original.expect(tensor_of(original, each.name)[0] for each in pair.partners)
         if weight is None:
             return _of_plain(pair, quantized, original)
-        return original_as_stored(pair, weight, quantized, original, threads)[1]
+        x, found = original_as_stored(pair, weight, quantized, original, threads)
+        return with_one_scale(found, weight, x, quantized.weights, threads)
     except QuantVizError as found:
         status = "refused" if found.key == "file.not_numbers" else "problem"
         return TensorAudit(item.name, partner_of(pair), layout, status, found.again(), item.shape)

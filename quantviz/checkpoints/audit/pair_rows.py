@@ -18,6 +18,7 @@ from quantviz.checkpoints.audit.originals import tensor_of
 from quantviz.checkpoints.audit.pairing import Pair
 from quantviz.checkpoints.audit.tensor_audit import ODDITIES, ROUNDINGS, TensorAudit
 from quantviz.checkpoints.model.opening import OpenModel
+from quantviz.checkpoints.profiles.siblings import siblings_of
 from quantviz.checkpoints.results import typed_values as values
 from quantviz.checkpoints.results.store import stamp_of
 from quantviz.errors import Note, QuantVizError
@@ -28,7 +29,7 @@ from quantviz.schemes.scheme import Scheme
 from quantviz.text import catalogue, languages
 
 #: The version of an audit's arithmetic: rows of another one are not taken.
-_VERSION = 4
+_VERSION = 5
 #: Statuses of pairs that were compared, which alone are stored.
 _COMPARED = ("ok", "not_same", "rescaled", "same", "rounded", "changed")
 #: The fields of a record that are a result's own, each with its parser.
@@ -37,7 +38,7 @@ _FIELDS: Mapping[str, values.Parser] = {
     "shape": values.lengths,
     "rounding": values.one_of(("", *ROUNDINGS)),
     **dict.fromkeys(("layout", "scale_dtype"), values.text),
-    **dict.fromkeys(("bits", "nearest_share"), values.number),
+    **dict.fromkeys(("bits", "nearest_share", "fused_sqnr_db"), values.number),
     **dict.fromkeys(("blocks", "saturated_blocks", "unused_codes"), values.whole),
 }
 #: Files whose weights, or a part of them, may lie in other files that the header names.
@@ -68,8 +69,10 @@ class Keys:
         for partner in pair.partners:
             name = tensor_of(self._original.tensors, partner.name)[0]
             partners += [*self._original.tensors.tensors_of(name), *neighbours(partner.name)]
+        weights = self._quantized.tensors.weights
+        siblings = [part for name in siblings_of(pair.item.name, weights) for part in weights[name].parts]
         sides = (
-            (self._quantized, [*pair.item.parts, *neighbours(pair.item.name)]),
+            (self._quantized, [*pair.item.parts, *siblings, *neighbours(pair.item.name)]),
             (self._original, partners),
         )
         for side, (model, names) in enumerate(sides):

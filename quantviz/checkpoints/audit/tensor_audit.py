@@ -124,6 +124,9 @@ class TensorAudit(Picklable):
     unused_codes: int = 0
     #: Every metric by id that there is for it.
     metrics: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
+    #: SQNR in dB where its engine multiplies it and its siblings in one kernel under one scale; NaN where
+    #: that has the file's own values.
+    fused_sqnr_db: float = math.nan
     #: Changes to the original before it was compared.
     done: tuple[Note, ...] = ()
     notes: tuple[Note, ...] = ()
@@ -140,6 +143,12 @@ class TensorAudit(Picklable):
     oddities: tuple[str, ...] = ()
 
     @property
+    def is_lost_in_kernel(self) -> bool:
+        """Return whether it is no longer the original's in its engine's kernel of one scale for siblings."""
+        fused = self.fused_sqnr_db
+        return not math.isnan(fused) and not same_weights(self.metrics["cosine"], fused, int(self.bits))
+
+    @property
     def became(self) -> Became:
         """Return its outcome in the account."""
         became = BECAME_OF[self.status]
@@ -148,12 +157,15 @@ class TensorAudit(Picklable):
     @property
     def is_sound(self) -> bool:
         """Return whether nothing is wrong with its values, apart from the error of rounding."""
-        return self.status not in (*OTHER, "problem") and not self.oddities
+        return self.status not in (*OTHER, "problem") and not self.oddities and not self.is_lost_in_kernel
 
     @property
     def gated_db(self) -> float | None:
         """Return the SQNR that is held to a bound, in dB; NaN where it has none, None where it needs none."""
-        return self.metrics.get("sqnr_db", math.nan) if self.status in _GATED else None
+        if self.status not in _GATED:
+            return None
+        own = self.metrics.get("sqnr_db", math.nan)
+        return own if math.isnan(self.fused_sqnr_db) else min(own, self.fused_sqnr_db)
 
 
 class _Seen:

@@ -7,6 +7,7 @@ import statistics
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from quantviz.checkpoints.audit.one_scale import losses_to_one_scale
 from quantviz.checkpoints.audit.tensor_audit import ODDITIES, OTHER, TensorAudit
 from quantviz.checkpoints.model.account import Account, Side
 from quantviz.checkpoints.model.coverage_words import everything_read, not_read
@@ -44,6 +45,7 @@ def findings(tensors: Sequence[TensorAudit], account: Account) -> tuple[Note, ..
     notes += _rounded(tensors)
     if shifted := [each for each in (*compared, *other) if _off_by_a_step(each)]:
         notes.append(_listed("audit.zero_points", shifted))
+    notes += losses_to_one_scale([*compared, *other])
     notes += _done(tensors)
     saturated = [each for each in compared if each.saturated_blocks]
     if saturated:

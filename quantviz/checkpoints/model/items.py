@@ -20,7 +20,7 @@ from quantviz.checkpoints.model.opening import Lost, OpenModel
 from quantviz.errors import QuantVizError
 from quantviz.schemes.granularity import Shape
 from quantviz.sources.files.catalog import is_whole
-from quantviz.sources.files.file_data import clipped
+from quantviz.sources.files.file_data import MOST_LIKELY, clipped
 from quantviz.sources.layouts.forms import prefix_of
 from quantviz.sources.layouts.unclaimed import accompanies, is_of_training
 
@@ -61,8 +61,10 @@ class Item:
 
     @property
     def elements(self) -> int:
-        """Return its values; of one that cannot be read those of its codes, 0 of one that is not there."""
-        return math.prod(self.shape) if self.is_known else 0
+        """Return its values, at most as many as a file has: those of its codes where it cannot be read, and 0
+        where it is not there.
+        """
+        return min(math.prod(self.shape), MOST_LIKELY) if self.is_known else 0
 
     @property
     def is_weight(self) -> bool:
@@ -221,4 +223,5 @@ def bytes_of(model: OpenModel, tensor: str) -> int:
     info = model.tensors.file.info(tensor)
     lying = 0 if info.problem else model.tensors.file.stored_bytes(tensor)
     bits = re.search(r"\d+", info.dtype)
-    return lying or info.count * int(bits[0] if bits else 32) // 8
+    # A damaged file may declare any length; numbers of bytes must fit 64 bits.
+    return lying or min(info.count * int(bits[0] if bits else 32) // 8, MOST_LIKELY)

@@ -16,6 +16,7 @@ from typing import Any
 
 from quantviz.checkpoints.results.typed_values import RESULT_QUERY_BYTES, RESULT_STEPS, RESULT_VALUE_BYTES
 from quantviz.errors import QuantVizError
+from quantviz.whole_files import is_full
 
 #: Version of the tables below: a file of another one is refused.
 VERSION = 1
@@ -46,6 +47,8 @@ _MOST_COPIED = 2**30
 _MOST_TIMES = 5
 #: Keys that are texts, of which only those in the conditions are read.
 _TEXT_KEYS = ("content", "scheme", "file", "tensor")
+#: SQLite's codes of a full disk: for the file, and for the index of its log.
+_DISK_FULL = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_SHMSIZE)
 #: The log of a file that is being written, and its index.
 _LOG = "-wal"
 _INDEX = "-shm"
@@ -289,7 +292,7 @@ class ResultFile:
             yield
         except (sqlite3.Error, OSError) as error:
             code = getattr(error, "sqlite_errorcode", None)
-            if code == sqlite3.SQLITE_FULL:
+            if code in _DISK_FULL or is_full(error):
                 raise QuantVizError("checkpoint.disk_full", file=self.path.name) from None
             if code == sqlite3.SQLITE_INTERRUPT:
                 raise self._too_many("steps", RESULT_STEPS) from None

@@ -308,7 +308,7 @@ class Results:
                 "INSERT OR REPLACE INTO scans VALUES (?, ?, ?, ?, 'running', ?, ?, ?, ?, 0, 0, 0, 0)",
                 (
                     number, path, form, json.dumps(list(notes)), os.getpid(), now, now,
-                    sum(entry.size for entry in entries),
+                    min(sum(entry.size for entry in entries), 2**63 - 1),
                 ),
             )  # fmt: skip
             self._file.write_all(

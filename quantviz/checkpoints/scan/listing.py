@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath
 
+from quantviz.checkpoints.audit.one_scale import siblings_apart
 from quantviz.checkpoints.model.account import Account, Became, Outcome
 from quantviz.checkpoints.model.items import Item, accounted, bytes_of, items_of
 from quantviz.checkpoints.model.opening import OpenModel, open_model
@@ -133,6 +134,8 @@ def list_checkpoint(path: str | PurePath, outputs_axis: Named = None) -> Listing
             problem = Unmeasured("problem", stray.reason)
             entries.append(Entry(stray.name, stray.file, info.dtype, info.shape, 0, problem))
         notes += _outputs_notes(model, items)
+        apart = siblings_apart(model.tensors)
+        notes += [apart] if apart else []
         for kind in ("inputs", "training"):
             if aside := [item.name for item in items if item.kind == kind]:
                 listed = ", ".join(map(clipped, aside[:_LISTED]))

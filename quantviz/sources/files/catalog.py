@@ -6,7 +6,6 @@ import difflib
 import functools
 import itertools
 import math
-import operator
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -16,6 +15,7 @@ from fnmatch import fnmatchcase
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
+from quantviz.door import whole
 from quantviz.errors import Note, QuantVizError
 from quantviz.schemes.arithmetic import HALVES
 from quantviz.schemes.granularity import Shape, Window
@@ -417,7 +417,7 @@ class Catalog(ABC):
             return tuple(
                 _resolved(part, length) for part, length in zip((*given, *everything), shape, strict=True)
             )
-        except (IndexError, TypeError, ValueError):
+        except (IndexError, TypeError, ValueError, RuntimeError):  # torch has numbers beyond 64 bits
             raise self._data.error(
                 "index", name=clipped(name), shape=shape, index=clipped(str(given))
             ) from None
@@ -607,8 +607,8 @@ def is_whole(dtype: str) -> bool:
 
 def _resolved(part: int | slice, length: int) -> int | slice:
     if not isinstance(part, slice):
-        place = operator.index(part)
-        if not -length <= place < length:
+        place = whole(part)
+        if place is None or not -length <= place < length:
             raise IndexError
         return place % length
     start, stop, step = part.indices(length)

@@ -134,6 +134,10 @@ class TorchCatalog(Catalog):
         beyond = tensor.device.type != "cpu" or tensor.untyped_storage().nbytes() > self._data.size
         if info.problem is None and beyond:
             return TensorInfo(dtype, shape, problem=self._damaged(name))
+        # Strides of 0 repeat a few bytes as often as the file likes.
+        count = tensor.numel()
+        if count > self._limits.elements and count * tensor.itemsize > self._data.size:
+            return TensorInfo(dtype, shape, problem=self._too_large(name, count))
         return info
 
     def raw(self, name: str) -> Raw | None:

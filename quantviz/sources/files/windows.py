@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 import math
+from collections.abc import Iterator
 
 from quantviz.schemes.granularity import Shape, Window
 
@@ -26,21 +26,21 @@ def window_shape(window: Window) -> Shape:
     return tuple(len(indices(part)) for part in window if isinstance(part, slice))
 
 
-def pieces(window: Window, most: int) -> list[Window]:
-    """Return `window` in parts of at most `most` elements, in the order of its elements.
+def pieces(window: Window, most: int) -> Iterator[Window]:
+    """Yield `window` in parts of at most `most` elements, in the order of its elements.
 
-    >>> pieces((slice(0, 3, 1), 5, slice(0, 4, 1)), 8)
+    >>> list(pieces((slice(0, 3, 1), 5, slice(0, 4, 1)), 8))
     [(slice(0, 2, 1), 5, slice(0, 4, 1)), (slice(2, 3, 1), 5, slice(0, 4, 1))]
     """
     lengths = [len(indices(part)) for part in window]
     count = math.prod(lengths)
     if count <= most:
-        return [window]
+        yield window
+        return
     axis = next(axis for axis, length in enumerate(lengths) if length > 1)
     whole = indices(window[axis])
     at_once = max(1, most * lengths[axis] // count)
-    parts = [
-        (*window[:axis], slice(run.start, run.stop, run.step), *window[axis + 1 :])
-        for run in (whole[at : at + at_once] for at in range(0, len(whole), at_once))
-    ]
-    return list(itertools.chain.from_iterable(pieces(each, most) for each in parts))
+    # A file may declare any length: parts are made as they are asked for.
+    for at in range(0, len(whole), at_once):
+        run = whole[at : at + at_once]
+        yield from pieces((*window[:axis], slice(run.start, run.stop, run.step), *window[axis + 1 :]), most)

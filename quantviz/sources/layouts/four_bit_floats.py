@@ -10,6 +10,7 @@ Source: transformers 5.24, `integrations/mxfp4.py` (`_convert_moe_packed_tensors
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import math
 
@@ -67,7 +68,9 @@ def four_bit_floats(
         return Coded(q, values[q.int()] * scale.repeat_interleave(granularity.size, dim=1), scale)
 
     scheme = plain_scheme(FORMAT, "symmetric", granularity, shape)
-    return claim.weight(shape, scheme, dtype_of_scales(claim, scales), coded)
+    weight = claim.weight(shape, scheme, dtype_of_scales(claim, scales), coded)
+    factor_of_all = float(second.reciprocal() if divisor else second)
+    return dataclasses.replace(weight, of_all=(lambda: factor_of_all) if of_all else None)
 
 
 def dtype_of_scales(claim: Claim, attribute: str) -> str:

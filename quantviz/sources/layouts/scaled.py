@@ -16,11 +16,12 @@ Sources: compressed-tensors 0.20, `compressors/naive_quantized/base.py`; DeepSee
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 
 import torch
 
-from quantviz.schemes.granularity import Granularity, PerBlock, PerChannel, PerGroup
+from quantviz.schemes.granularity import Granularity, PerBlock, PerChannel, PerGroup, PerTensor
 from quantviz.sources.layouts.forms import ANY, FLOATS, Claim, Form
 from quantviz.sources.layouts.four_bit_floats import EXPONENTS, dtype_of_scales, four_bit_floats, scales_of
 from quantviz.sources.layouts.weight import Coded, Config, QuantizedWeight, granularity_of, plain_scheme
@@ -106,7 +107,10 @@ def scaled_codes(
 
     scheme = plain_scheme(fmt, "asymmetric" if zeros in claim else "symmetric", granularity, shape)
     step = granularity.rows if isinstance(granularity, PerBlock) else 1
-    return claim.weight(shape, scheme, dtype_of_scales(claim, scales), coded, row_step=step)
+    weight = claim.weight(shape, scheme, dtype_of_scales(claim, scales), coded, row_step=step)
+    if not isinstance(granularity, PerTensor):
+        return weight
+    return dataclasses.replace(weight, of_all=lambda: float(scales_of(claim, scales).flatten()[0]))
 
 
 def by_blocks(codes: str, scales: str, activation: str = "activation_scale") -> tuple[Form, Form]:

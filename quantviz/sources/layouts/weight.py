@@ -87,6 +87,9 @@ class QuantizedWeight:
     #: columns are in order.
     columns: torch.Tensor | None = None
     notes: tuple[Note, ...] = ()
+    #: Returns the number that all its codes, or all scales of its blocks, are multiplied by; none where the
+    #: layout has none.
+    of_all: Callable[[], float] | None = None
     #: Whether it is a bias: one axis in the model, here a column.
     is_vector: bool = False
     #: Reads all rows and returns `coded` of what was read, for a layout in which a row's words lie far apart;

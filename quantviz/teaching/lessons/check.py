@@ -76,11 +76,9 @@ def _rules(lesson: Lesson) -> Iterator[tuple[int, QuantVizError]]:
         yield first, QuantVizError("lessons.too_many_questions", got=len(questions), most=MOST_QUESTIONS)
     if len(typed) > MOST_TYPED:
         yield first, QuantVizError("lessons.too_many_typed", got=len(typed), most=MOST_TYPED)
-    moved = False
     marked = set[str]()
     for step in lesson.steps:
-        moved |= bool(step.move)
-        if step.questions and not moved:
+        if step.questions and not step.move:
             yield step.line, QuantVizError("lessons.nothing_moved")
         for words in filter(None, (step.words, step.note)):
             count = words_in(words.text)

@@ -81,7 +81,7 @@ def dragged(start: LabState, answer: str) -> LabState:
 
 
 def can_be_dragged(start: LabState, state: LabState, moves: Iterable[str]) -> bool:
-    """Return whether `state` is another one than `start` that dragging the handles `moves` can reach."""
+    """Return whether dragging the handles `moves` leads from `start` to `state`, or back to `start`."""
     moves = frozenset(moves)
     scheme = start.scheme
     wanted = state.scheme
@@ -100,7 +100,7 @@ def can_be_dragged(start: LabState, state: LabState, moves: Iterable[str]) -> bo
         return False
     fits = scheme == wanted and not wanted.problems(start.source.shape)
     if not fits or state.source == start.source:
-        return fits and wanted != start.scheme
+        return fits
     return bool({"value", "flip"} & moves) and _one_value(start.source, state.source)
 
 

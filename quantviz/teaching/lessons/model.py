@@ -18,15 +18,18 @@ from quantviz.errors import QuantVizError
 from quantviz.lab.picture_parts import TILE_PARTS
 from quantviz.lab.state import LabState
 from quantviz.teaching.lessons.close_enough import CellRule, Within
-from quantviz.teaching.lessons.drags import can_be_dragged, dragged, solved
+from quantviz.teaching.lessons.drags import SOLVED_BY, can_be_dragged, dragged, solved
+from quantviz.teaching.lessons.finger import FINGER, NEAR, pixels_off
 from quantviz.teaching.lessons.formulas import HAND, HERE, SOLUTION, START, Formula, Scene, Scenes, Words
 
 #: Most cells a side of a tensor whose cells a question can be about.
 MOST_ASKED = 6
 #: Parts of the picture that follow a hand and show how far it is from its goal.
-READOUTS = frozenset({*TILE_PARTS, "q", "x_hat", "error", "scale", "curve", "bits_plot"})
+READOUTS = frozenset({*TILE_PARTS, "q", "x_hat", "error", "scale", "curve"})
 #: Changes of a number, in the order the answers stand.
 DIRECTIONS = ("rises", "falls", "same")
+#: Ways to go for a drag that misses its goal by little.
+NEAR_WAYS = ("left", "right", "narrower", "wider")
 
 
 # ---- questions ----------------------------------------------------------------------------------
@@ -48,6 +51,10 @@ class Verdict:
     right: bool
     #: The feedback to a known mistake of the lesson; None for any other answer.
     diagnosis: str | None = None
+    #: Of a drag, whether it is right only because a finger does not point more finely.
+    by_finger: bool = False
+    #: Of a drag that misses by little, the way to go, of `NEAR_WAYS`; else empty.
+    near: str = ""
 
 
 @dataclass(frozen=True)
@@ -289,17 +296,28 @@ class Drag(Question):
         own = {**self.named_scenes(scenes), HERE: Scene(dragged(scenes[HERE].state, given))}
         if self.right.holds_as_shown(own):
             return Verdict(True)
+        off = math.inf if self.pulled else pixels_off(own[START], own[HERE], own[SOLUTION], self.moves)
+        if abs(off) <= FINGER:
+            return Verdict(True, by_finger=True)
+        ways = NEAR_WAYS[:2] if "value" in self.solution else NEAR_WAYS[2:]
+        near = ways[off > 0] if abs(off) <= NEAR else ""
         for mistake in self.mistakes:
             assert isinstance(mistake.formula, Formula)
             if mistake.formula.holds_as_shown(own):
-                return Verdict(False, mistake.says.say(own))
-        return Verdict(False)
+                return Verdict(False, mistake.says.say(own), near=near)
+        return Verdict(False, near=near)
+
+    @property
+    def pulled(self) -> bool:
+        """Return whether the browser pulls the value to the places that the question is about."""
+        return "value" in self.solution and bool(self.snap)
 
     def takes(self, given: Any, scenes: Scenes) -> bool:
         """Return whether an answer describes a state that the step's handles lead to."""
         start = scenes[HERE].state
         try:
-            return isinstance(given, str) and can_be_dragged(start, dragged(start, given), self.moves)
+            names_scheme = isinstance(given, str) and given.startswith("s=")
+            return names_scheme and can_be_dragged(start, dragged(start, given), self.moves)
         except QuantVizError:
             return False
 
@@ -397,6 +415,13 @@ class LessonStep:
     def hidden(self) -> frozenset[str]:
         """Return the parts that are not shown before the last answer, except those that a mark opens."""
         return frozenset().union(*(question.hidden for question in self.questions))
+
+    def handle_of(self, question: Question) -> str:
+        """Return the handle that messages on a question name: one that answers it, else the step's first."""
+        answering = frozenset[str]()
+        if isinstance(question, Drag):
+            answering = answering.union(*(SOLVED_BY[name] for name in question.solution))
+        return next((name for name in self.move if name in answering), self.move[0])
 
     def opened_by_mark(self, question: Question) -> frozenset[str]:
         """Return the parts that open as soon as the learner has marked, without them, the expected place of a

@@ -20,7 +20,7 @@ from quantviz.ui.lessons.now import Now
 from quantviz.ui.lessons.progress import keep_answer, refused
 from quantviz.ui.shell import errors
 from quantviz.ui.shell.classroom import classroom
-from quantviz.ui.shell.words import say, sentences
+from quantviz.ui.shell.words import say, say_error, sentences
 
 #: Whether a teacher wants to count hands.
 HANDS = "lesson_hands"
@@ -35,7 +35,13 @@ def _told_key(now: Now, i: int) -> str:
 
 
 def show_questions(now: Now) -> None:
-    if not _is_asked(now):
+    # On a phone a question that comes after a hand stands below the ruler, any other above it.
+    with st.container(key="lesson_after_hand" if _comes_after_hand(now) else None):
+        _show_questions(now)
+
+
+def _show_questions(now: Now) -> None:
+    if _comes_after_hand(now) and not (now.revealed or has_moved(now)):
         _show_room(now)
         return
     for i, (question, answer) in enumerate(zip(now.step.questions, now.answers, strict=True)):
@@ -68,18 +74,17 @@ def _show_room(now: Now) -> None:
     """
     with st.container(key="lesson_room"):
         with st.container(key="lesson_move_first"):
-            st.info(say("lessons.move_first"))
+            st.info(say("lessons.move_first", move=say_error(_ask_to_move(now, now.step.questions[0]))))
         with st.container(key="lesson_on_paper"):
             for question in now.step.questions:
                 st.markdown(f"## {question.ask.say(now.scenes)}")
                 questions.show_on_paper(question, now.scenes)
 
 
-def _is_asked(now: Now) -> bool:
-    """Return whether the questions appear: where something can be moved, first it has to be."""
+def _comes_after_hand(now: Now) -> bool:
+    """Return whether the questions appear once something was moved: a drag is made by moving."""
     first = next(iter(now.step.questions), None)
-    waits = now.step.move and first and not isinstance(first, Drag)
-    return not waits or now.revealed or has_moved(now)
+    return bool(now.step.move and first and not isinstance(first, Drag))
 
 
 def open_question(now: Now, i: int, question: Question) -> None:
@@ -127,9 +132,12 @@ def _you_said(now: Now, question: Question, answer: Answer) -> None:
 
 def _first_try(now: Now, question: Question, answer: Answer, *, short: bool = False) -> str:
     """Return the feedback to a first wrong answer: in `short` without the hint after a diagnosis."""
-    diagnosis = question.judge(answer.given, now.scenes).diagnosis or ""
+    verdict = question.judge(answer.given, now.scenes)
+    diagnosis = verdict.diagnosis or ""
     hint = question.hint.say(now.scenes) if question.hint else ""
-    if short and diagnosis:
+    if verdict.near:
+        hint = say(f"lessons.near.{verdict.near}")
+    elif short and diagnosis:
         hint = ""
     return sentences(say("lessons.wrong"), diagnosis, hint, say("lessons.once_more"))
 
@@ -139,7 +147,8 @@ def _commit(now: Now, i: int, question: Question, sure: bool) -> None:
     with errors.caught_beside(key):
         answer = _given(now, question, key)
         if answer is None:
-            raise QuantVizError(f"lessons.no_answer.{question.kind}")
+            moves = {"move": _ask_to_move(now, question)} if isinstance(question, Drag) else {}
+            raise QuantVizError(f"lessons.no_answer.{question.kind}", **moves)
         if answer in [each.given for each in now.tries[i]]:
             raise QuantVizError("lessons.same_answer")
         place = (cast(str, now.place.lesson), now.place.step, question.id, now.attempt)
@@ -153,9 +162,12 @@ def _given(now: Now, question: Question, key: str) -> object:
     """Return the answer in a question's control; None where nothing was chosen, typed or moved yet."""
     if not isinstance(question, Drag):
         return questions.given(question, key)
-    start = now.scenes[HERE].state
-    state = in_hand(now)
-    return None if state == start else drag_answer(start, state)
+    # A hand that came back to where it began has an answer too.
+    return drag_answer(now.scenes[HERE].state, in_hand(now)) if has_moved(now) else None
+
+
+def _ask_to_move(now: Now, question: Question) -> QuantVizError:
+    return QuantVizError(f"lessons.moves.{now.step.handle_of(question)}")
 
 
 def _hands(now: Now, i: int, question: Question) -> None:
@@ -178,7 +190,7 @@ def _answered(now: Now, i: int, question: Question, answer: Answer | None) -> No
             # Within the tolerance other places are right too: this one is the learner's.
             truth = questions.answer_words(question, answer.given, now.scenes)
         st.success(
-            say("lessons.right", truth=truth)
+            say("lessons.right_by_finger" if verdict.by_finger else "lessons.right", truth=truth)
             + (" " + say("lessons.good_guess") if question.why and not answer.sure else "")
         )
     else:

@@ -44,9 +44,9 @@ def asking_only(lesson, kind):
 
 def test_a_lesson_that_asks_before_a_move_or_too_much_is_told():
     lesson = lessons()["range_to_grid"]
-    # Its third step asks for the scale: with nothing moved in the first two, that comes before a move.
-    assert broken_rules(lesson_counts(without_moves(lesson, 2))) == ["still", "before_a_move"]
-    assert lesson_counts(without_moves(lesson, 2)).before_a_move == 1
+    # Its third step asks for the scale: with nothing moved in the first three, that comes before a move.
+    assert broken_rules(lesson_counts(without_moves(lesson, 3))) == ["still", "before_a_move"]
+    assert lesson_counts(without_moves(lesson, 3)).before_a_move == 1
     assert lesson_counts(without_moves(lesson, 8)).before_a_move == lesson_counts(lesson).questions
     typed = asking_only(lesson, Number)
     assert broken_rules(lesson_counts(typed)) == ["drags", "silent_in_a_row"]
@@ -60,7 +60,7 @@ def test_a_lesson_that_asks_before_a_move_or_too_much_is_told():
         choices=0,
         silent=5,
         silent_in_a_row=3,
-        still=1,
+        still=0,
         minutes=lesson_counts(drags).minutes,
     )
 

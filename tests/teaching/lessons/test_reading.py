@@ -349,7 +349,6 @@ def metric(scene):
     "given",
     [
         "s=int8,symmetric,per_tensor,min_max,course",  # the bits cannot be moved
-        "s=int4,symmetric,per_tensor,min_max,course",  # nothing was moved
         "s=int4,symmetric,per_channel(axis=0),manual_range(lo=-1.0,hi=1.0),course",
         "s=int4,symmetric,per_tensor,given(scale=1.0,zero_point=0),course",
         "t=normal(rows=999,cols=999,mean=0.0,std=1.0,seed=1)",
@@ -361,6 +360,15 @@ def metric(scene):
 def test_only_what_a_hand_can_do_is_an_answer(given):
     step = read_lesson(MOVED, "x").steps[0]
     assert not step.questions[0].takes(given, step.scenes())
+
+
+def test_a_hand_that_came_back_has_an_answer():
+    """“You have not moved anything yet” was said to who had moved, and come back."""
+    step = read_lesson(MOVED, "x").steps[0]
+    scenes, question = step.scenes(), step.questions[0]
+    back = drag_answer(scenes[HERE].state, scenes[HERE].state)
+    assert question.takes(back, scenes)
+    assert not question.judge(back, scenes).right
 
 
 @pytest.mark.slow
