@@ -21,6 +21,7 @@ from quantviz.layers.methods.corrections import BiasCorrection, LowRank
 from quantviz.layers.methods.higgs import Higgs, gaussian_grid
 from quantviz.layers.methods.learned_rounding import moved_rounding
 from quantviz.layers.methods.llm_int8 import LLMInt8
+from quantviz.quantization.quantizer import quantize
 from quantviz.schemes.recipes import as_scheme
 from tests.layers.methods.record_apart import BITS, DYNAMIC, GROUP, KEPT, RANKS, RECORD, errors, moves
 from tests.layers.methods.record_gptq import layers
@@ -221,7 +222,7 @@ def _outliers(number: int, w: torch.Tensor, x: torch.Tensor) -> bool:
     codes, stats, channels = functional.int8_vectorwise_quant(x, threshold=6.0)
     kept = found.trace.kept
     assert found.inputs is not None
-    ours = found.inputs(x.double())
+    ours = found.inputs(x.double(), lambda each: quantize(each.float(), INT8).x_hat.double())
     theirs = functional.int8_vectorwise_dequant(codes, stats)
     weight, of_rows, _ = functional.int8_vectorwise_quant(w)
     y, _ = torch.ops.bitsandbytes.int8_mixed_scaled_mm(x, codes, weight, stats, of_rows, channels)
