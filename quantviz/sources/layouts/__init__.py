@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -73,19 +74,6 @@ def _is_vptq(claim: Claim) -> bool:
 
 #: The forms of layouts that only their own kernels decode: the names of the codes and of one tensor beside
 #: them. Such weights are named and not read.
-def _is_sinq(claim: Claim) -> bool:
-    return f"{claim.module}.meta.scale" in claim.catalog
-
-
-def _is_quark(claim: Claim) -> bool:
-    return bool(claim.config.get("quant_method") == "quark")
-
-
-def _is_fp_quant(claim: Claim) -> bool:
-    # One of the two is a tensor without elements.
-    return bool(claim.catalog.info(next(iter(claim.tensors.values()))).count)
-
-
 NAMED: dict[str, tuple[Form, ...]] = {
     "exl2": (Form({"q_weight": ("int32",), "q_scale": _WHOLE}, None),),
     "exl3": (Form({"trellis": _WHOLE, "svh": FLOATS}, None), Form({"trellis": _WHOLE, "sv": _WHOLE}, None)),
@@ -97,13 +85,30 @@ NAMED: dict[str, tuple[Form, ...]] = {
     "marlin": (Form({"B": ("int32",), "s": FLOATS}, None),),
     "eetq": (Form({"weight": ("int8",), "weight_scales": FLOATS}, None, when=_is_eetq),),
     "mlc": (Form({"q_weight": ("uint32",), "q_scale": FLOATS}, None),),
-    "sinq": (Form({"W_q": (*_WHOLE, *FLOATS)}, None, when=_is_sinq),),
+    "sinq": (
+        Form(
+            {"W_q": (*_WHOLE, *FLOATS)},
+            None,
+            when=lambda claim: f"{claim.module}.meta.scale" in claim.catalog,
+        ),
+    ),
+    # Of the two one is a tensor without elements.
     "fp_quant": tuple(
-        Form({codes: dtypes, "forward_hadamard_matrix": FLOATS}, None, when=_is_fp_quant)
+        Form(
+            {codes: dtypes, "forward_hadamard_matrix": FLOATS},
+            None,
+            when=lambda claim: math.prod(claim.shape(next(iter(claim.tensors)))) > 0,
+        )
         for codes, dtypes in (("qweight", ("uint8",)), ("dqweight", FLOATS))
     ),
     "fouroversix": (Form({"quantized_weight_values": ("uint8",)}, None),),
-    "quark": (Form({"weight": ("int32",), "weight_scale": FLOATS}, None, when=_is_quark),),
+    "quark": (
+        Form(
+            {"weight": ("int32",), "weight_scale": FLOATS},
+            None,
+            when=lambda claim: claim.config.get("quant_method") == "quark",
+        ),
+    ),
     "nunchaku": (Form({"qweight": ("int8", "int32"), "wscales": (*FLOATS, "float8_e4m3fn")}, None),),
 }
 #: Every layout that is read or named, by id.

@@ -25,10 +25,6 @@ from quantviz.sources.layouts.weight import Coded, QuantizedWeight, plain_scheme
 _PACKED = (4, 2)
 
 
-def _is_gemma(claim: Claim) -> bool:
-    return bool(claim.config.get("quant_method") == "gemma")
-
-
 def _bits(claim: Claim, width: int) -> int:
     """Return the bits of a code in rows of so many bytes.
 
@@ -46,6 +42,16 @@ def _bits(claim: Claim, width: int) -> int:
 
 
 def _read(claim: Claim, codes: str, scales: str) -> QuantizedWeight:
+    """Return the weight of a claim.
+
+    Args:
+        claim: Its tensors.
+        codes: The attribute of the codes, int8 or packed in bytes.
+        scales: That of the scales, one a row.
+
+    Raises:
+        QuantVizError: The shapes do not fit together, or nothing decides on the bits.
+    """
     if claim.dtype(codes) == "int8":
         return scaled_codes(claim, codes=codes, scales=scales)
     rows, width = claim.shape(codes)
@@ -66,8 +72,14 @@ def _read(claim: Claim, codes: str, scales: str) -> QuantizedWeight:
 
 
 def _form(codes: str, scales: str) -> Form:
+    """Return the form of a weight, or of an embedding, under such attributes."""
     read = functools.partial(_read, codes=codes, scales=scales)
-    return Form({codes: ("int8", "uint8"), scales: FLOATS}, read, beside=BESIDE, when=_is_gemma)
+    return Form(
+        {codes: ("int8", "uint8"), scales: FLOATS},
+        read,
+        beside=BESIDE,
+        when=lambda claim: claim.config.get("quant_method") == "gemma",
+    )
 
 
 FORMS = (_form("weight", "weight_scale"), _form("embedding_quantized", "embedding_scale"))
