@@ -79,7 +79,7 @@ def slugs(text):
 GENERIC = {
     ".github/CONTRIBUTING.md": {
         *("16_step_size.md", "glossary.py", "page.py", "__init__.py", "test_glossary.py"),
-        *("idx.py", "torch_per_token.py"),
+        *("idx.py", "torch_per_token.py", "row_factor.py", "gpt_fast.py"),
     }
 }
 #: The module that CONTRIBUTING tells people to make.

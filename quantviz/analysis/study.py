@@ -82,6 +82,8 @@ class Study:
     notes: tuple[Note, ...]
     #: Keeps results that take a pass over the tensor, for this scheme and for others.
     keep: Keep
+    #: The largest magnitude that a scale over all blocks is chosen with, where it is not the tensor's own.
+    tensor_absmax: torch.Tensor | None = None
 
     @classmethod
     def of(
@@ -91,6 +93,7 @@ class Study:
         *,
         facts: Facts | None = None,
         found: Range | QParams | None = None,
+        tensor_absmax: torch.Tensor | None = None,
         keep: Keep | None = None,
     ) -> Study:
         """Return the study of a tensor under a scheme.
@@ -99,7 +102,8 @@ class Study:
             x: The tensor.
             scheme: The scheme.
             facts: The tensor's facts, if computed already.
-            found: The result of `search`, if computed already.
+            found: The blocks' ranges, or scale and zero point, if computed already.
+            tensor_absmax: The largest magnitude that they were computed with, if it is not the tensor's own.
             keep: A store for results that take a pass over the tensor, by names that differ between schemes.
 
         Raises:
@@ -115,10 +119,11 @@ class Study:
             if found is None:
                 r = measuring.quantized(x, scheme, facts)
             else:
-                r = quantize_in_ranges(regions.read_whole(x), scheme, found)
-            return cls(x, scheme, facts, nonfinite, r.range, r.qparams, r, (*said, *r.notes), keep)
+                r = quantize_in_ranges(regions.read_whole(x), scheme, found, tensor_absmax)
+            notes = (*said, *r.notes)
+            return cls(x, scheme, facts, nonfinite, r.range, r.qparams, r, notes, keep, tensor_absmax)
         notes = (*said, *measuring.nonfinite_notes(x, scheme, facts))
-        absmax = facts.absmax
+        absmax = facts.absmax if tensor_absmax is None else float(tensor_absmax)
         found = found or keep(_range_key(scheme), lambda: ranges.ranges(x, scheme, absmax=absmax))
         if not scheme.shifted and not scheme.number_format.signed and facts.negative:
             notes = (*notes, Note.of("negatives_clip", count=facts.negative))
@@ -133,6 +138,7 @@ class Study:
             None,
             notes,
             keep,
+            tensor_absmax,
         )
 
     @classmethod
@@ -293,6 +299,7 @@ class Study:
         layout = self.layout
         block = layout.block_of(index, self.shape)
         found = self.range or self._min_max
+        absmax = torch.tensor(self.absmax) if self.tensor_absmax is None else self.tensor_absmax
         ranged = {"lo": found.lo, "hi": found.hi, "extreme": found.extreme} if self.range else {}
         size = layout.size_of(block)
         return explain_cell(
@@ -307,7 +314,7 @@ class Study:
                     **{name: grid[block] for name, grid in ranged.items()},
                     **(
                         {
-                            "tensor_absmax": torch.tensor(self.absmax),
+                            "tensor_absmax": absmax,
                             "short": torch.tensor(float(size < layout.block_size)),
                         }
                         if ranged
@@ -315,7 +322,8 @@ class Study:
                     ),
                 },
                 extreme=found.extreme[block],
-                tensor_absmax=torch.tensor(self.absmax),
+                tensor_absmax=absmax,
+                of_other=self.tensor_absmax is not None,
                 block_size=size,
                 left_out=self._left_out(block) if self.scheme.leaves_out and self.facts.nonfinite else 0,
             ),

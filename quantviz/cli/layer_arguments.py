@@ -49,8 +49,9 @@ _takes_input_scheme = click.option(
 _takes_dynamic = click.option(
     "--dynamic",
     is_flag=True,
-    help="Choose a scale that all tokens share on all of them, as an engine does that scales each batch "
-    "when it runs; else on three quarters.",
+    help="Choose what tokens share on all of them, as an engine does that scales each batch when it runs; "
+    "else on the three quarters that are not held back: a scale of all inputs, of a channel or of a group of "
+    "tokens, and NVFP4's scale over all blocks. A token's own scales are dynamic either way.",
 )
 _takes_bound = click.option(
     "--fail-over",

@@ -14,6 +14,7 @@ from quantviz.cli.layer_arguments import open_layers, say_bound, scheme_named, t
 from quantviz.cli.output import FOUND, Output, language, put, say, with_output, write
 from quantviz.errors import QuantVizError
 from quantviz.export.scan_gate import Case, junit
+from quantviz.layers.methods.packages import help_table
 from quantviz.schemes.text_form import split_outside_parentheses
 from quantviz.text import text
 
@@ -25,7 +26,7 @@ _FOR_PEOPLE = (
 )
 
 
-@click.command(short_help="Print the output error of every layer of a capture.")
+@click.command(short_help="Print the output error of every layer of a capture.", epilog=help_table())
 @click.argument("capture")
 @takes_layer_schemes
 @click.option(
@@ -37,7 +38,8 @@ _FOR_PEOPLE = (
 @click.option(
     "--methods",
     metavar="METHOD,…",
-    help="Take for each layer the best of these methods and rounding to nearest, such as gptq,awq.",
+    help="Take for each layer the best of these methods and rounding to nearest on the tokens used, such as "
+    "gptq,awq.",
 )
 @click.option("--junit", "junit_file", type=click.Path(), metavar="FILE", help="Write what failed as JUnit.")
 @with_output(html=".html")
@@ -46,8 +48,9 @@ def layers(**arguments: Any) -> None:
 
     CAPTURE is a file of layers, as qv.collect(model, batches).save(FILE) writes it. The table for people has
     the largest errors first; .html is a page with two maps of layers by kinds, the error of the weights
-    beside the error of the outputs. With --methods a row has the method that leaves least on the tokens held
-    back, and how many times less that is than by rounding to nearest.
+    beside the error of the outputs. With --methods a row has the method that leaves least on the tokens used;
+    its error on those held back, and how many times less that is than by rounding to nearest, are no part of
+    the choice.
     """
     request = _Request(**arguments)
     rows = _measured(request)

@@ -247,6 +247,8 @@ def _block_words(why: Explanation, say: Say) -> str:
         words.append(say("cell.extreme", extreme=number(why.extreme, 8)))
     if why.step("range_tensor_absmax"):
         words.append(say("cell.tensor_absmax", absmax=number(why.tensor_absmax, 8)))
+    if why.step("found_tensor_absmax"):
+        words.append(say("cell.used_absmax", absmax=number(why.tensor_absmax, 8)))
     return say("cell.then").join(words)
 
 

@@ -94,7 +94,7 @@ def best_of_all(
     *,
     static: bool = True,
 ) -> Iterator[dict[str, Any]]:
-    """Yield the record of each layer under the method with the least error held back, see `best_of`."""
+    """Yield the record of each layer under the method with the least error on used tokens, see `best_of`."""
     for layer in layers:
         nearest = numbers_or_reason(layer, weights, inputs, static=static)
         tried = methods if nearest["status"] == "ok" else ()
@@ -105,16 +105,17 @@ def best_of_all(
 
 
 def best_of(nearest: dict[str, Any], others: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return the record of a layer with the least error held back: of rounding to nearest, and of methods.
+    """Return the record of a layer with the least error on used tokens: of rounding to nearest, and of
+    methods. The tokens held back have no part in the choice.
 
-    It also has that error of rounding to nearest, `rel_out_nearest`, and how many times less the method
-    leaves, `times_less`. Methods that cannot work on the layer are left out; where the schemes do not fit
-    it, the record is that of rounding to nearest.
+    It also has the error held back of rounding to nearest, `rel_out_nearest`, and how many times less the
+    method leaves, `times_less`. Methods that cannot work on the layer are left out; where the schemes do not
+    fit it, the record is that of rounding to nearest.
     """
     if nearest["status"] != "ok":
         return nearest
     known = [nearest, *(each for each in others if each["status"] == "ok")]
-    best = min(known, key=lambda each: each["rel_out_held_back"])
+    best = min(known, key=lambda each: each["rel_out_used"])
     before, after = nearest["rel_out_held_back"], best["rel_out_held_back"]
     times = before / after if 0 < after < math.inf else None
     return {**best, "rel_out_nearest": before, "times_less": times}

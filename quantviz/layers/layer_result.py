@@ -21,6 +21,7 @@ from quantviz.layers.operands import (
     Operand,
     held_back_tokens,
     input_operand,
+    notes_on_groups,
     scheme_of,
     study_of_tokens,
     weight_operand,
@@ -62,7 +63,7 @@ class LayerResult(Picklable):
     bias: torch.Tensor
     #: The scheme of Ŷ itself, if it is quantized.
     outputs: Scheme | None
-    #: Whether scales that all tokens share were chosen on the tokens that are not held back.
+    #: Whether scales that tokens share were chosen on the tokens that are not held back.
     static: bool
     #: Draws the tokens that are held back.
     seed: int
@@ -148,13 +149,22 @@ class LayerResult(Picklable):
             for name, notes in named.items()
             for note in notes
         )
-        return (*of_sides, *self.applied.notes)
+        tokens, _, outputs = self.shape
+        groups = ("X", self.inputs.scheme, self.inputs.shape), ("Y", self.outputs, (tokens, outputs))
+        dynamic = (
+            note
+            for name, scheme, shape in groups
+            if self.static
+            for note in notes_on_groups(scheme, shape, self.held_back, name)
+        )
+        return (*of_sides, *dynamic, *self.applied.notes)
 
     @cached_property
     def held_back(self) -> torch.Tensor:
         """Return whether each token is held back, bool (tokens,): no scale is chosen on these.
 
-        The exceptions are scales of a token's own values, and those of `static=False`.
+        The exceptions are scales of a token's own values, those of groups of tokens that are all held back,
+        and those of `static=False`.
         """
         return held_back_tokens(self.inputs.shape[0], self.seed)
 
@@ -254,10 +264,13 @@ class LayerResult(Picklable):
         layer = Layer(self.weights, self.inputs, self.bias, bias_change=change)
         if self.outputs is None:
             return layer
-        exact = layer.size <= EXACT
-        y_hat = layer.cells(slice(None), slice(None)).y_hat if exact else quick_outputs(layer)
-        stored = InMemory(y_hat.to(torch.float32))
-        study = study_of_tokens(stored, self.outputs, self.held_back, static=self.static)
+        if layer.size <= EXACT:
+            cells = layer.cells(slice(None), slice(None))
+            y, y_hat = cells.y, cells.y_hat
+        else:
+            y, y_hat = (quick_outputs(layer, rounded=rounded) for rounded in (False, True))
+        stored, seen = (InMemory(each.to(torch.float32)) for each in (y_hat, y))
+        study = study_of_tokens(stored, self.outputs, self.held_back, static=self.static, seen=seen)
         return Layer(self.weights, self.inputs, self.bias, Operand(stored, study), change)
 
     @cached_property
@@ -306,10 +319,12 @@ def layer(
             one for each input channel.
         bias: The bias, (outputs,); it has no error.
         outputs: The scheme of Ŷ itself, as where the next layer reads codes; its rounding is a fourth part.
+            Static scales of it are chosen on Y, as calibration does by a run in floating point.
         method: A chain of methods such as "rotation+gptq"; by default each value is rounded to nearest. No
             method sees a token that is held back.
-        static: Whether a scale of inputs or outputs that all tokens share is chosen on the tokens that are
-            not held back; else on all tokens, as an engine does that scales each batch when it runs.
+        static: Whether a scale of inputs or outputs that tokens share is chosen on the tokens that are not
+            held back: that of the matrix, of a channel, of a group of tokens, or the second scale of NVFP4
+            over all blocks. Else on all tokens, as an engine does that scales each batch when it runs.
         seed: Draws the tokens that are held back.
 
     Returns:

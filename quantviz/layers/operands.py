@@ -6,6 +6,7 @@ outputs, or some tokens, with all their inputs.
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,17 +23,21 @@ from quantviz.evaluation.metric_formulas import METRICS
 from quantviz.evaluation.moments import Moments
 from quantviz.pickling import Picklable
 from quantviz.quantization.explanation import Explanation
+from quantviz.quantization.input_dtype import on_stored
+from quantviz.quantization.result import QParams
+from quantviz.schemes.calibration import Range
 from quantviz.schemes.granularity import BlockLayout, Shape
 from quantviz.schemes.recipes import as_scheme
 from quantviz.schemes.scheme import Scheme
 from quantviz.streaming import limits
 from quantviz.streaming.coding import Coder
-from quantviz.streaming.measuring import measure
+from quantviz.streaming.measuring import measure, searched
 from quantviz.streaming.pieces import Buffers
+from quantviz.streaming.ranges import qparams
 from quantviz.streaming.regions import read_whole
 from quantviz.streaming.tensor_facts import Facts, facts
 from quantviz.streaming.threads import runs_between
-from quantviz.tensors.blocks import viewed
+from quantviz.tensors import blocks
 from quantviz.tensors.lazy import InMemory, Stored, as_stored
 
 #: The share of the tokens that are held back: scales are never chosen on them.
@@ -178,7 +183,7 @@ class Operand(Picklable):
         first, last, _ = lines.indices(self.shape[0])
         width = self.shape[1]
         values = torch.empty(last - first, width) if out is None else out
-        flat = viewed(values, (-1,)).numpy()
+        flat = blocks.viewed(values, (-1,)).numpy()
         buffers = Buffers(min(values.numel(), limits.CELLS_AT_ONCE))
         q, _, error, clipped, steps = buffers.arrays
         for start, stop in runs_between(last * width, limits.CELLS_AT_ONCE, first * width):
@@ -237,29 +242,115 @@ def input_operand(inputs: Any, scheme: Scheme | None, width: int, seed: int, *, 
 
 
 def study_of_tokens(
-    stored: InMemory, scheme: Scheme, held_back: torch.Tensor, *, static: bool, known: Facts | None = None
+    stored: InMemory,
+    scheme: Scheme,
+    held_back: torch.Tensor,
+    *,
+    static: bool,
+    known: Facts | None = None,
+    seen: InMemory | None = None,
 ) -> Study:
     """Return the quantization of a matrix of tokens.
 
-    With `static`, scales that all tokens share are chosen on the tokens that are not held back. All other
-    scales are those of the tokens themselves.
+    With `static`, whatever several tokens share is chosen on those of them that are not held back: scales of
+    the matrix, of channels and of groups of tokens, and the scale over all blocks. A scale of one token alone
+    is its own; so is that of a group whose tokens are all held back.
+
+    Args:
+        stored: The values, (tokens, inputs).
+        scheme: The scheme.
+        held_back: Whether each token is held back, bool (tokens,).
+        static: Whether shared scales are chosen without those.
+        known: The `facts` of the values, where they are known.
+        seen: The values that shared scales are chosen on, where these are others: of a run before.
     """
     for problem in scheme.problems(stored.shape):
         raise problem
     if not static or not shares_scales(scheme, stored.shape):
         return Study.of(stored, scheme, facts=known)
-    used = Study.of(InMemory(read_whole(stored)[~held_back], dtype=stored.dtype), scheme)
-    return Study.of(stored, scheme, facts=known, found=used.qparams)
+    seen = seen or stored
+    used = _without(seen, held_back)
+    absmax = torch.tensor(facts(on_stored(used, scheme)[0]).absmax)
+    if not token_groups(scheme, stored.shape) and not scheme.calibration.together:
+        found = _found(stored, scheme, absmax)
+        return Study.of(stored, scheme, facts=known, found=found, tensor_absmax=absmax)
+    has_used = blocks.any_of_blocks(~held_back[:, None].expand(stored.shape), scheme.layout(stored.shape))
+    found = _found(used, scheme, absmax)
+    if not bool(has_used.all()):
+        found = _joined(has_used, found, _found(_without(stored, ~held_back), scheme, absmax))
+    if not token_groups(scheme, stored.shape):
+        return Study.of(stored, scheme, facts=known, found=found, tensor_absmax=absmax)
+    x, of_input, _ = on_stored(stored, scheme)
+    params = qparams(x, of_input, found, absmax=float(absmax))
+    return Study.of(stored, scheme, facts=known, found=params, tensor_absmax=absmax)
+
+
+def notes_on_groups(
+    scheme: Scheme | None, shape: Shape, held_back: torch.Tensor, name: str
+) -> tuple[Note, ...]:
+    """Return the note on groups of tokens of a matrix that are all held back, for which there is no static
+    scale.
+    """
+    if scheme is None or not token_groups(scheme, shape):
+        return ()
+    has_used = blocks.any_of_blocks(~held_back[:, None].expand(shape), scheme.layout(shape))
+    alone = int((~has_used).sum())
+    return (Note.of("layer_dynamic_groups", name=name, count=alone, of=has_used.numel()),) if alone else ()
+
+
+def _without(stored: InMemory, left_out: torch.Tensor) -> InMemory:
+    """Return values with NaN in place of some tokens."""
+    values = read_whole(stored).masked_fill(left_out[:, None], torch.nan)
+    return InMemory(values, dtype=stored.dtype)
+
+
+def _found(stored: InMemory, scheme: Scheme, tensor_absmax: torch.Tensor) -> Range | QParams:
+    """Return the ranges, or scale and zero point, of the blocks of some values, NaN left out."""
+    x, of_input, _ = on_stored(stored, scheme.replace(nonfinite="ignore"))
+    return searched(x, of_input, facts(x), tensor_absmax)
+
+
+def _joined(of_first: torch.Tensor, first: Range | QParams, second: Range | QParams) -> Range | QParams:
+    """Return ranges, or scales and zero points, some blocks' the first and the other blocks' the second."""
+
+    def chosen(name: str) -> Any:
+        one, other = getattr(first, name), getattr(second, name)
+        if isinstance(one, torch.Tensor) and one.dim():
+            return torch.where(of_first, one, other)
+        return one
+
+    names = {each.name for each in dataclasses.fields(first)} - {"others"}
+    changes = {name: chosen(name) for name in names}
+    if isinstance(first, QParams) and isinstance(second, QParams):
+        others = {name: torch.where(of_first, one, second.others[name]) for name, one in first.others.items()}
+        changes["others"] = MappingProxyType(others)
+    return dataclasses.replace(first, **changes)
 
 
 def shares_scales(scheme: Scheme, shape: Shape) -> bool:
-    """Return whether all tokens of a matrix of `shape` share their scales.
+    """Return whether tokens of a matrix of `shape` share anything that their scales are made of.
 
     >>> shares_scales(Scheme("int8"), (8, 4)), shares_scales(as_scheme("int8_per_row"), (8, 4))
     (True, False)
+    >>> shares_scales(as_scheme("nvfp4"), (8, 16)), shares_scales(as_scheme("mxfp4"), (8, 32))
+    (True, False)
+    """
+    calibration = scheme.calibration
+    return scheme.arithmetic.scale.depends_on_tensor or calibration.together or token_groups(scheme, shape)
+
+
+def token_groups(scheme: Scheme, shape: Shape) -> bool:
+    """Return whether a block of a matrix of `shape` has values of several tokens.
+
+    >>> [token_groups(as_scheme(name), (8, 64)) for name in ("int8_per_tensor", "nvfp4", "nf4_64")]
+    [True, False, False]
     """
     layout = scheme.layout(shape)
-    return layout.view_shape == shape and layout.grid_shape[0] == 1
+    if scheme.search is not None:
+        layout = blocks.layout_of_runs(layout, scheme.search.run)
+    if layout.view_shape == shape:
+        return layout.block_shape[0] > 1
+    return len(layout.view_shape) > 1 or shape[1] % layout.block_size > 0
 
 
 def _finite_facts(stored: Stored, name: str) -> Facts:

@@ -180,14 +180,17 @@ def quick_errors(layer: Layer, held_back: torch.Tensor) -> Errors | None:
     return Errors(squares, signal) if fits else None
 
 
-def quick_outputs(layer: Layer) -> torch.Tensor:
-    """Return Ŷ before it is quantized itself, float32 (tokens, outputs), by one float32 product."""
-    x_hat = layer.inputs.quantized(_ALL)
-    y_hat = torch.empty(len(x_hat), layer.weights.shape[0])
+def quick_outputs(layer: Layer, *, rounded: bool) -> torch.Tensor:
+    """Return Y, or Ŷ before it is quantized itself, float32 (tokens, outputs), by one float32 product."""
+    x = layer.inputs.quantized(_ALL) if rounded else layer.inputs.values(_ALL)
+    y = torch.empty(len(x), layer.weights.shape[0])
     for outputs in _slices(layer.weights.shape[0]):
-        y_hat[:, outputs] = x_hat @ layer.weights.quantized(outputs).T
-    bias = layer.bias if layer.bias_change is None else layer.bias + layer.bias_change
-    return y_hat.add_(bias.to(torch.float32))
+        w = layer.weights.quantized(outputs) if rounded else layer.weights.values(outputs)
+        y[:, outputs] = x @ w.T
+    bias = layer.bias
+    if rounded and layer.bias_change is not None:
+        bias = bias + layer.bias_change
+    return y.add_(bias.to(torch.float32))
 
 
 def _ratio(squares: torch.Tensor, signal: torch.Tensor) -> torch.Tensor:

@@ -1,8 +1,8 @@
 """A network under schemes: its weights after rounding, and the rounding of what passes through it.
 
-Scales that all tokens share are chosen ahead, on the text for calibration, so that a text that is written
-character by character and one that is read at once are rounded alike. All other scales are those of each
-token.
+Whatever tokens share is chosen ahead, on the text for calibration, so that a text that is written character
+by character and one that is read at once are rounded alike: scales of the matrix and of channels, and the
+scale over all blocks. All other scales are those of each token.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from types import MappingProxyType
 
 import torch
 
+from quantviz.errors import QuantVizError
 from quantviz.evaluation.metric_formulas import bits_per_element
 from quantviz.layers.methods.applied import Applied, ChainWork, done_together
 from quantviz.layers.methods.chain import NEAREST, Chain, as_chain
@@ -22,13 +23,15 @@ from quantviz.layers.methods.contract import Basis, Task, as_quantized
 from quantviz.layers.methods.gptq import GPTQ
 from quantviz.layers.methods.llm_int8 import LLMInt8, in_half
 from quantviz.layers.methods.rotation import Rotation, Turned
-from quantviz.layers.operands import Operand, input_operand, weight_operand
+from quantviz.layers.operands import Operand, input_operand, token_groups, weight_operand
 from quantviz.models.character_model import network_of, tokens_of
 from quantviz.models.model_schemes import LayerSchemes, ModelSchemes, check_names
 from quantviz.models.network import EMBEDDING, Network, Rounder, inputs_name, logits
 from quantviz.quantization.cells import cell_index, quantize_with
-from quantviz.quantization.quantizer import quantize
+from quantviz.quantization.qparams import largest_magnitude
+from quantviz.quantization.quantizer import found_by_reference, quantize, quantize_in_ranges
 from quantviz.quantization.result import block_values
+from quantviz.schemes.granularity import PerChannel, PerTensor
 from quantviz.schemes.scheme import Scheme
 from quantviz.streaming.result_metrics import metrics
 from quantviz.tensors import blocks
@@ -290,14 +293,20 @@ def rounder(scheme: Scheme, seen: torch.Tensor) -> Rounder:
     """Return the rounding of matrices (tokens, channels), of which `seen` was seen on the text for
     calibration.
 
-    >>> nearest = rounder(Scheme("int8"), torch.tensor([[1.0, -127.0]]))
+    Raises:
+        QuantVizError: Groups of tokens share a scale: a model rounds each token before the next one is known.
+
+    >>> nearest = rounder(Scheme("int8"), torch.tensor([[1.0, -127.0], [2.0, 3.0]]))
     >>> nearest(torch.tensor([[0.8, 3.1]])).tolist()
     [[1.0, 3.0]]
     """
     shape = (len(seen), seen.shape[1])
-    layout = scheme.layout(shape)
-    if layout.view_shape != shape or layout.grid_shape[0] != 1:
-        return lambda x: quantize(x, scheme).x_hat
+    for problem in scheme.problems(shape):
+        raise problem
+    if not token_groups(scheme, shape):
+        return _of_own_scales(scheme, seen)
+    if not isinstance(scheme.granularity, PerTensor | PerChannel):
+        raise QuantVizError("model.token_groups", scheme=str(scheme))
     # The values of blocks follow from the chosen scales alone: they are made once for every text.
     one = (1, shape[1])
     params = block_values(quantize(seen, scheme).qparams)
@@ -308,6 +317,20 @@ def rounder(scheme: Scheme, seen: torch.Tensor) -> Rounder:
         return quantize_with(values, scheme, cells | cell_index(scheme, tuple(x.shape)))[1]
 
     return rounded
+
+
+def _of_own_scales(scheme: Scheme, seen: torch.Tensor) -> Rounder:
+    """Return the rounding of each token by its own scales; what is of the whole tensor is that of `seen`."""
+    absmax = largest_magnitude(as_quantized(seen, scheme))
+
+    def rounded(x: torch.Tensor) -> torch.Tensor:
+        found = found_by_reference(x, scheme, absmax)
+        return quantize_in_ranges(x, scheme, found, absmax).x_hat
+
+    if not scheme.calibration.together:
+        return rounded
+    # A search over all blocks ends when their sum no longer falls: each token's is its own.
+    return lambda x: torch.cat([rounded(token) for token in torch.split(x, 1)])
 
 
 def _cached(model: str, schemes: ModelSchemes, layers: int) -> dict[str, Rounder]:

@@ -234,7 +234,8 @@ def explain(r: QuantResult, index: Shape | int) -> Explanation:
     refuse_other_than_results(r)
     place = _checked(index, r.shape)
     block = r.layout.block_of(place, r.shape)
-    of_range = {} if r.range is None else range_values(r.range, largest_magnitude(r.x), r.layout)
+    absmax = largest_magnitude(r.x) if r.tensor_absmax is None else r.tensor_absmax
+    of_range = {} if r.range is None else range_values(r.range, absmax, r.layout)
     values = block_of_cell(r, place)
     finite = torch.isfinite(values)
     return explain_cell(
@@ -247,9 +248,10 @@ def explain(r: QuantResult, index: Shape | int) -> Explanation:
             x=r.x[place],
             ranged={name: value[block] if value.dim() else value for name, value in of_range.items()},
             extreme=of_range["extreme"][block] if of_range else _extreme(values[finite]),
-            tensor_absmax=of_range["tensor_absmax"] if of_range else largest_magnitude(r.x),
+            tensor_absmax=absmax,
             block_size=values.numel(),
             left_out=int((~finite).sum()),
+            of_other=r.tensor_absmax is not None,
             own_code=r.q[place] if r.own_codes else None,
         ),
     )
@@ -275,6 +277,8 @@ class CellInput:
     block_size: int
     #: The number of those that are left out: NaN and Inf, if the scheme ignores them.
     left_out: int = 0
+    #: Whether `tensor_absmax` is that of another tensor: of the tokens that are not held back.
+    of_other: bool = False
     #: Its code, if an algorithm such as GPTQ chose it instead of the scheme's rounding.
     own_code: torch.Tensor | None = None
 
@@ -455,10 +459,12 @@ def _range_steps(scheme: Scheme, operations: Operations, cell: CellInput) -> Ite
     for operation in reversed(operations):
         read = (read - {operation.name}) | operation.reads
     lines = {**dict(zip(("lo", "hi"), scheme.calibration.lines(scheme.mode), strict=True)), **_OF_BLOCK}
+    if cell.of_other:
+        lines["tensor_absmax"] = ""
     for name, line in lines.items():
         if name in read:
             value = cell.ranged[name]
-            # A value without a line is the result of a search.
+            # A value without a line is the result of a search, or of another tensor.
             key = f"range_{name}" if line else f"found_{name}"
             yield _given(key, name, value, _expression(line, scheme, cell))
 

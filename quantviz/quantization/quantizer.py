@@ -5,6 +5,7 @@ The steps themselves are the operations, see `operations.py`.
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import torch
@@ -129,30 +130,40 @@ def quantize(
     return _result_of(tensor, scheme, params, chosen_range, notes, strict)
 
 
-def found_by_reference(x: torch.Tensor, scheme: Scheme) -> Range | QParams:
+def found_by_reference(
+    x: torch.Tensor, scheme: Scheme, tensor_absmax: torch.Tensor | None = None
+) -> Range | QParams:
     """Return the clipping range, or scale and zero point, of each block by the reference calibration.
 
-    `quantize_in_ranges` takes this result.
+    `quantize_in_ranges` takes this result, and the same `tensor_absmax`.
 
     >>> found_by_reference(torch.tensor([1.0, -3.0]), Scheme("int4")).lo.tolist()
     [-3.0]
     """
     tensor, _, _ = as_input(x, scheme.nonfinite, rounded_to(scheme))
-    return _calibrated(tensor, scheme, largest_magnitude(tensor))
+    return _calibrated(tensor, scheme, largest_magnitude(tensor) if tensor_absmax is None else tensor_absmax)
 
 
-def quantize_in_ranges(x: torch.Tensor, scheme: Scheme, calibrated: Range | QParams) -> QuantResult:
+def quantize_in_ranges(
+    x: torch.Tensor,
+    scheme: Scheme,
+    calibrated: Range | QParams,
+    tensor_absmax: torch.Tensor | None = None,
+) -> QuantResult:
     """Return the result of `quantize` from the calibration's ranges, or scale and zero point, of the blocks.
+
+    `tensor_absmax` is the largest magnitude of the tensor that a scale over all blocks is chosen on, where
+    that is another one than `x`.
 
     >>> x, scheme = torch.tensor([1.0, -3.0]), Scheme("int4")
     >>> torch.equal(quantize_in_ranges(x, scheme, quantize(x, scheme).range).q, quantize(x, scheme).q)
     True
     """
     tensor, notes, _ = as_input(x, scheme.nonfinite, rounded_to(scheme))
-    params = qparams_of_range(
-        calibrated, largest_magnitude(tensor), scheme, scheme.layout(tuple(tensor.shape))
-    )
-    return _result_of(tensor, scheme, params, calibrated if isinstance(calibrated, Range) else None, notes)
+    absmax = largest_magnitude(tensor) if tensor_absmax is None else tensor_absmax
+    params = qparams_of_range(calibrated, absmax, scheme, scheme.layout(tuple(tensor.shape)))
+    found = _result_of(tensor, scheme, params, calibrated if isinstance(calibrated, Range) else None, notes)
+    return dataclasses.replace(found, tensor_absmax=tensor_absmax)
 
 
 @public

@@ -53,6 +53,9 @@ class QuantResult(Picklable):
     whole: Shape | None = None
     #: Whether an algorithm such as GPTQ chose the codes, so that they do not follow from x alone.
     own_codes: bool = False
+    #: The largest magnitude that a scale over all blocks was chosen with, where it is not that of `x`: that
+    #: of the tokens that are not held back.
+    tensor_absmax: torch.Tensor | None = None
 
     @property
     def tensor_shape(self) -> Shape:

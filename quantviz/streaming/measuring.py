@@ -340,11 +340,14 @@ def quantized(x: Stored, scheme: Scheme, facts_of_x: Facts | None = None) -> Qua
     return quantize_in_ranges(read_whole(x), scheme, searched(x, scheme, facts_of_x))
 
 
-def searched(x: Stored, scheme: Scheme, facts_of_x: Facts) -> Range | QParams:
+def searched(
+    x: Stored, scheme: Scheme, facts_of_x: Facts, tensor_absmax: torch.Tensor | None = None
+) -> Range | QParams:
     """Return the clipping range, or scale and zero point, of each block, searched by compiled kernels where
     these are faster.
 
-    `facts_of_x` are the `facts` of x, and x and the scheme belong together, as `on_stored` returns them.
+    `facts_of_x` are the `facts` of x, and x and the scheme belong together, as `on_stored` returns them;
+    `tensor_absmax` is as `quantize_in_ranges` takes it.
 
     Raises:
         QuantVizError: The scheme refuses the tensor.
@@ -356,8 +359,9 @@ def searched(x: Stored, scheme: Scheme, facts_of_x: Facts) -> Range | QParams:
     """
     nonfinite_notes(x, scheme, facts_of_x)
     if x.count <= limits.FUSED or not fixed_ready():
-        return found_by_reference(read_whole(x), scheme)
-    return ranges(x, scheme, absmax=facts_of_x.absmax)
+        return found_by_reference(read_whole(x), scheme, tensor_absmax)
+    absmax = facts_of_x.absmax if tensor_absmax is None else float(tensor_absmax)
+    return ranges(x, scheme, absmax=absmax)
 
 
 def nonfinite_notes(x: Any, scheme: Scheme, facts_of_x: Facts) -> tuple[Note, ...]:

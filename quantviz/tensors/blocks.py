@@ -365,6 +365,16 @@ def block_sums(values: torch.Tensor, layout: BlockLayout) -> torch.Tensor:
     return _split(values, layout, 0).sum(_inside(layout))
 
 
+def any_of_blocks(marks: torch.Tensor, layout: BlockLayout) -> torch.Tensor:
+    """Return whether any of each block's elements is marked, bool of `grid_shape`.
+
+    >>> from quantviz.schemes.granularity import PerBlock
+    >>> any_of_blocks(torch.eye(4) > 0, PerBlock(2, 2).layout((4, 4))).tolist()
+    [[True, False], [False, True]]
+    """
+    return block_sums(marks, layout) > 0
+
+
 def block_sizes(layout: BlockLayout) -> torch.Tensor:
     """Return how many elements of the tensor each block has, int64 of `grid_shape`.
 

@@ -150,8 +150,8 @@ def test_the_steps_of_an_output_follow_a_weight(browser):
         held = found.held_back
         places = {name: len(programs) + at for at, name in enumerate(own)}
         programs += own.values()
-        sides = [side_of(weights, weight.shape, False, held, programs)]
-        sides.append(side_of(inputs, x.shape, static, held, programs))
+        sides = [side_of(weights, weight.shape, False, programs)]
+        sides.append(side_of(inputs, x.shape, static, programs))
         cases.append({"sides": sides, "known": {**facts, **places}, "change": change, "cell": cell})
         wanted.append(integers.explain(*cell))
     values = {"x": coded(x), "w": coded(weight), "bias": coded(bias), "held": coded(held.byte())}

@@ -12,11 +12,13 @@ from quantviz.lab.layer_state import AS_IT_IS, INPUTS, WEIGHTS, Pair
 from quantviz.layers.changes import Changes
 from quantviz.layers.layer_picture import NOISE, layer_picture
 from quantviz.layers.layer_result import layer
+from quantviz.layers.operands import held_back_tokens
 from quantviz.schemes.calibration import ManualRange
+from quantviz.schemes.granularity import Flat, PerBlock, PerGroup
 from quantviz.schemes.recipes import as_scheme
 from tests.helpers.browser_arithmetic import LOAD, coded, side_of
 
-TOKENS, INPUTS_EACH, OUTPUTS = SHAPE = (11, 64, 9)
+TOKENS, INPUTS_EACH, OUTPUTS = SHAPE = (16, 64, 9)
 CHANNEL, SIZE, WEIGHT = 5, 17.5, (3, 5, -2.25)
 SCRIPT = """
 const NAMES = ["product", "weights", "inputs", "cross", "y", "error", "yHat"];
@@ -58,6 +60,10 @@ def pairs():
     found += [Pair("int4_per_row", inputs, static=False) for inputs in INPUTS]
     ranged = as_scheme("int4_per_tensor").replace(calibration=ManualRange(-2.5, 2.5))
     found.append(Pair("int4_per_tensor", str(ranged)))
+    int4, nvfp4 = as_scheme("int4_per_tensor"), as_scheme("nvfp4")
+    for granularity in (PerGroup(2, axis=0), PerGroup(4, axis=0), PerBlock(4, 16), Flat(128)):
+        found += [Pair("int4_per_row", str(int4.replace(granularity=granularity)))]
+    found += [Pair("int4_per_row", str(nvfp4.replace(granularity=PerGroup(16, axis=0))))]
     return [pair for pair in found if pair.problem(SHAPE) is None]
 
 
@@ -75,6 +81,8 @@ def operands():
     weight = torch.randn(OUTPUTS, INPUTS_EACH, generator=generator) * 0.3
     x = torch.randn(TOKENS, INPUTS_EACH, generator=generator)
     x[:, CHANNEL] *= 20
+    # Louder than what scales are chosen on.
+    x[held_back_tokens(TOKENS, 0)] *= 8
     return weight, x, torch.randn(OUTPUTS, generator=generator).double()
 
 
@@ -87,8 +95,8 @@ def test_the_browser_multiplies_as_the_reference(browser, operands):
         result = layer(weight, x, weights, inputs, bias, static=pair.static)
         held = result.held_back
         sides = [
-            side_of(weights, (OUTPUTS, INPUTS_EACH), False, held, programs),
-            side_of(inputs, (TOKENS, INPUTS_EACH), pair.static, held, programs),
+            side_of(weights, (OUTPUTS, INPUTS_EACH), False, programs),
+            side_of(inputs, (TOKENS, INPUTS_EACH), pair.static, programs),
         ]
         values = {"x": coded(x), "w": coded(weight), "bias": coded(bias), "held": coded(held.byte())}
         case = {"sides": sides, "values": values, "calibration": None, "change": None}

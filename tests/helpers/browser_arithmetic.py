@@ -8,7 +8,6 @@ import torch
 
 import quantviz as qv
 from quantviz.compiled.javascript import layout_spec, write_program
-from quantviz.layers.operands import shares_scales
 from quantviz.quantization.input_dtype import rounded_to
 from quantviz.quantization.result import block_values
 from tests.helpers.walked import normal, thinned
@@ -148,14 +147,11 @@ def numbers():
     return [*spread, *map(float, whole), *ties, *edges]
 
 
-def side_of(scheme, shape, static, held, programs):
+def side_of(scheme, shape, static, programs):
     """Return a side of a small layer as the browser takes it; its program goes to the end of `programs`."""
     if scheme is None:
         return None
     program = write_program(scheme)
     programs.append(program)
-    used = None
-    if static and shares_scales(scheme, shape):
-        lines = (int((~held).sum()), shape[1])
-        used = layout_spec(scheme.layout(lines), lines)
-    return {"program": len(programs) - 1, "layout": layout_spec(scheme.layout(shape), shape), "used": used}
+    layout = layout_spec(scheme.layout(shape), shape)
+    return {"program": len(programs) - 1, "layout": layout, "is_static": static}

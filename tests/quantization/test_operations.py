@@ -312,6 +312,7 @@ def test_every_line_has_its_words_and_no_words_are_left_over():
         "found_hi",
         "range_extreme",
         "range_tensor_absmax",
+        "found_tensor_absmax",
         "own_code",
     }
     used |= {operation.key for operation in error_operations(qv.Scheme(nonfinite="ignore"))}

@@ -10,8 +10,10 @@ import pytest
 
 import quantviz as qv
 from quantviz.lab.scenarios import SCENARIOS
+from quantviz.layers.methods.chain import METHODS
 from quantviz.quantization.explanation import CAUSES
 from quantviz.schemes.conventions import FIELDS
+from quantviz.sources.layouts import LAYOUTS
 from quantviz.tensors.views import ERROR_RANGES, ERROR_VIEWS, SCOPES
 from quantviz.text import catalogue, languages, text
 from tests.helpers.code import nodes
@@ -134,6 +136,9 @@ def test_every_registry_has_its_words():
     )
     wanted += [f"metrics.{name}.{field}" for name in qv.METRICS for field in ("name", "help")]
     wanted += [f"metrics.units.{each.unit or 'none'}" for each in qv.METRICS.values()]
+    wanted += [f"layers.methods.{name}.{field}" for name in METHODS for field in ("name", "help")]
+    wanted += [f"integer_engines.{name}.{field}" for name in qv.INTEGER_ENGINES for field in ("name", "help")]
+    wanted += [f"notes.layouts.names.{name}" for name in LAYOUTS]
     wanted += [f"languages.{name}" for name in languages()]
     missing = [key for key in wanted if key not in KEYS]
     assert not missing, f"add {missing} to quantviz/text/en.toml and zh.toml"

@@ -5,15 +5,11 @@ import { makeLayout } from "./blocks.js";
 import { makeArithmetic, quantizeTensor } from "./quantizing.js";
 
 /**
- * Return a side of a layer, ready for use: W or X. `layout` is that of all its lines. `used` is the layout of
- * the lines on which the one scale of all lines is chosen, null where each line has its own or all are used.
+ * Return a side of a layer, ready for use: W or X. `isStatic` says whether scales that lines share are chosen
+ * on those that are not held back.
  */
-export function makeSide({ program, layout, used }) {
-  return {
-    arithmetic: makeArithmetic(program),
-    layout: makeLayout(layout),
-    used: used && makeLayout(used),
-  };
+export function makeSide({ program, layout, is_static: isStatic }) {
+  return { arithmetic: makeArithmetic(program), layout: makeLayout(layout), isStatic };
 }
 
 /**
@@ -22,19 +18,21 @@ export function makeSide({ program, layout, used }) {
  */
 export function quantizedSide(side, values, held, calibration = null) {
   if (!side) return { x_hat: values, refused: null };
-  if (!side.used) return quantizeTensor(side.arithmetic, values, side.layout, { calibration });
+  const seen = side.isStatic ? usedOf(values, held, side.layout) : null;
+  return quantizeTensor(side.arithmetic, values, side.layout, { calibration, seen });
+}
+
+// The cells that the range of each block is chosen on: those of its lines that are not held back; of a block
+// without any, all. And the values that count for the whole: 0 in place of lines held back.
+function usedOf(values, held, { numbers, count }) {
   const width = values.length / held.length;
-  const used = new Float32Array(side.used.cells);
-  for (let line = 0, at = 0; line < held.length; line++)
-    if (!held[line]) {
-      used.set(values.subarray(line * width, (line + 1) * width), at);
-      at += width;
-    }
-  const found = quantizeTensor(side.arithmetic, used, side.used, { calibration });
-  if (found.refused) return found;
-  const params = { id: "params", ...found.params };
-  const result = quantizeTensor(side.arithmetic, values, side.layout, { calibration: params });
-  return { ...result, blocks: { ...result.blocks, lo: found.blocks.lo, hi: found.blocks.hi } };
+  const isHeld = (i) => held[Math.floor(i / width)];
+  const hasUsed = new Uint8Array(count);
+  numbers.forEach((b, i) => (hasUsed[b] ||= !isHeld(i)));
+  return {
+    counted: Uint8Array.from(numbers, (b, i) => !isHeld(i) || !hasUsed[b]),
+    whole: values.map((value, i) => (isHeld(i) ? 0 : value)),
+  };
 }
 
 /** Return quantized values less those before, in float64. */

@@ -47,8 +47,10 @@ export function unpacked(together) {
 /**
  * Quantize `x`, a Float32Array, in a layout of `makeLayout`. `choice.calibration` takes the place of the
  * scheme's: `{id: "manual_range", lo, hi}`, `{id: "given", scale, zero_point}`, `{id: "ranges", lo, hi}`, an
- * end a block, or `{id: "params", ...}`, all that codes are made with, one number a block each. Where Python
- * would refuse, `refused` has the key and the numbers of its error, and there are no codes.
+ * end a block, or `{id: "params", ...}`, all that codes are made with, one number a block each.
+ * `choice.seen` has the values that scales are chosen on, where these are not all: `counted`, whether a cell
+ * is one for its block, and `whole`, the values that a scale over all blocks is chosen on. Where Python would
+ * refuse, `refused` has the key and the numbers of its error, and there are no codes.
  */
 export function quantizeTensor(arithmetic, x, layout, choice = {}) {
   const { parts, facts } = arithmetic;
@@ -63,7 +65,10 @@ export function quantizeTensor(arithmetic, x, layout, choice = {}) {
   for (const name of facts.params) {
     params[name] = new Float64Array(layout.count);
   }
-  const tensor = { ...input, layout, absmax: absmaxOf(input.x) };
+  const { seen } = choice;
+  const tensor = seen
+    ? { x: input.x, counted: seen.counted, layout, absmax: absmaxOf(inDtype(seen.whole, facts.input)) }
+    : { ...input, layout, absmax: absmaxOf(input.x) };
   const set = choice.calibration ?? (facts.given ? { id: "given", ...facts.given } : null);
   const given = set?.id === "given" || set?.id === "params";
   const refused = given

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any
+from typing import Any, cast
 
 import torch
 
@@ -16,6 +17,7 @@ from quantviz.layers.methods.contract import Basis, Rounded, Task
 from quantviz.layers.operands import Operand, study_of_tokens
 from quantviz.pickling import Picklable
 from quantviz.quantization.input_dtype import on_stored
+from quantviz.schemes.granularity import Shape
 from quantviz.schemes.scheme import Scheme
 from quantviz.streaming.regions import read_whole
 from quantviz.tensors.lazy import InMemory
@@ -105,18 +107,21 @@ class ChainWork:
     def begin(self) -> None:
         """Take the layer into the basis in which it is rounded."""
         for method in self.chain.bases:
-            basis = method.basis(self.task)
+            with _blamed(method.id):
+                basis = method.basis(self.task)
             self.bases.append(basis)
             self.task = self.task.in_basis(basis)
             self._x = basis.of_inputs(self._x)
+            refuse_nonfinite(method.id, W=self.task.w, X=self._x)
             self._keep(method.id, basis)
 
     def end(self, rounded: Rounded | None) -> tuple[Operand, Operand, Applied]:
         """Return the operands and the other effects of a layer that is rounded, or stays as it is."""
-        if rounded is not None and self.chain.rounding is not None:
-            self._keep(self.chain.rounding.id, rounded)
         w_hat = self.task.w if rounded is None else rounded.w_hat
         study, x_hat = self._inputs(rounded)
+        if rounded is not None and self.chain.rounding is not None:
+            self._keep(self.chain.rounding.id, rounded)
+            refuse_nonfinite(self.chain.rounding.id, W=w_hat, X=x_hat)
         w_hat, bias = self._corrected(w_hat, x_hat[~self._held_back])
         return self._operands(rounded, w_hat, study, x_hat, bias)
 
@@ -129,14 +134,18 @@ class ChainWork:
 
     def _inputs(self, rounded: Rounded | None) -> tuple[Study | None, torch.Tensor]:
         """Return the quantization of the inputs in the present basis, and their values after it, float64."""
-        if rounded is not None and rounded.inputs is not None:
-            return None, rounded.inputs(self._x)
         scheme = self.task.inputs
+        if scheme is not None and rounded is not None and rounded.inputs is not None:
+            return None, rounded.inputs(self._x, lambda x: self._nearest(x, scheme)[1])
         # Without a picture only a correction asks for the inputs after rounding.
         if scheme is None or not (self.task.traced or self.chain.corrections):
             return None, self._x
+        return self._nearest(self._x, scheme)
+
+    def _nearest(self, x: torch.Tensor, scheme: Scheme) -> tuple[Study, torch.Tensor]:
+        """Return the quantization of inputs of all tokens, and their values after it, float64."""
         own = self._sides[1].stored
-        stored = InMemory(self._x.to(torch.float32), dtype="float32" if self.bases else own.dtype)
+        stored = InMemory(x.to(torch.float32), dtype="float32" if self.bases else own.dtype)
         study = study_of_tokens(stored, scheme, self._held_back, static=self._static)
         return study, Operand(stored, study).quantized(slice(None)).to(torch.float64)
 
@@ -150,8 +159,10 @@ class ChainWork:
             self._keep(method.id, correction)
             if correction.weight is not None:
                 w_hat = w_hat + correction.weight
+                refuse_nonfinite(method.id, W=w_hat)
             if correction.bias is not None:
                 bias = correction.bias if bias is None else bias + correction.bias
+                refuse_nonfinite(method.id, b=bias[None])
         return w_hat, bias
 
     def _operands(
@@ -211,8 +222,35 @@ def done_together(works: Sequence[ChainWork]) -> list[tuple[Operand, Operand, Ap
     if method is None:
         rounded += [None if work.task.weights is None else Rounded(work.task.nearest) for work in works]
     else:
-        rounded += method.round_together([work.task for work in works])
+        with _blamed(method.id):
+            rounded += method.round_together([work.task for work in works])
     return [work.end(each) for work, each in zip(works, rounded, strict=True)]
+
+
+@contextmanager
+def _blamed(method: str) -> Iterator[None]:
+    """Name the method for values that it made NaN or Inf on its way: what it is given is finite."""
+    try:
+        yield
+    except QuantVizError as problem:
+        if problem.key != "input_nonfinite":
+            raise
+        *_, channel = cast("Shape", problem.params["index"])
+        about = {"method": method, "name": "W", "channel": channel, "count": problem.params["count"]}
+        raise QuantVizError("method.nonfinite", **about) from None
+
+
+def refuse_nonfinite(method: str, **sides: torch.Tensor) -> None:
+    """Raise `QuantVizError` for values that a method made NaN or too large for float32, with their first
+    channel.
+
+    >>> refuse_nonfinite("smoothquant", W=torch.tensor([[1.0, 2.0]]))
+    """
+    for name, values in sides.items():
+        wrong = ~torch.isfinite(values.to(torch.float32))
+        if bool(wrong.any()):
+            channel, count = int(wrong.any(0).nonzero()[0]), int(wrong.sum())
+            raise QuantVizError("method.nonfinite", method=method, name=name, channel=channel, count=count)
 
 
 def refuse_applied(applied: Applied) -> None:

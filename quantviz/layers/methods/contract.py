@@ -17,7 +17,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, TypeAlias
 
 import torch
 
@@ -33,6 +33,9 @@ from quantviz.tensors.conversion import as_input
 Stage = Literal["basis", "rounding", "correction"]
 #: The stages in the order in which a chain has them.
 STAGES: tuple[Stage, ...] = ("basis", "rounding", "correction")
+#: Rounds inputs of all tokens to nearest, float64 (tokens, inputs), by their scheme and by scales that are
+#: chosen on tokens that are not held back.
+Nearest: TypeAlias = Callable[[torch.Tensor], torch.Tensor]
 #: The kinds of numbers that a method's field may declare.
 _PLAIN: dict[Any, type] = {int: int, "int": int, float: float, "float": float}
 
@@ -219,8 +222,8 @@ class Rounded:
     #: channels stay in half precision.
     values: torch.Tensor | None = None
     #: From inputs, float64 (tokens, inputs) in the basis of the task, to their rounded values, if the method
-    #: decides on these too.
-    inputs: Callable[[torch.Tensor], torch.Tensor] | None = None
+    #: decides on these too; it asks the second argument for what it rounds to nearest.
+    inputs: Callable[[torch.Tensor, Nearest], torch.Tensor] | None = None
 
     @property
     def w_hat(self) -> torch.Tensor:

@@ -10,8 +10,16 @@ import torch
 
 from quantviz.errors import QuantVizError
 from quantviz.evaluation.metric_formulas import stored_bits
-from quantviz.layers.methods.contract import Rounded, RoundingMethod, Task, as_quantized, between, one_of
-from quantviz.quantization.quantizer import choose_qparams, quantize
+from quantviz.layers.methods.contract import (
+    Nearest,
+    Rounded,
+    RoundingMethod,
+    Task,
+    as_quantized,
+    between,
+    one_of,
+)
+from quantviz.quantization.quantizer import quantize
 from quantviz.schemes.scheme import Scheme
 
 #: Bits of a weight in half precision.
@@ -53,14 +61,11 @@ class LLMInt8(RoundingMethod):
             yield QuantVizError("method.llm_int8.inputs")
 
     def round(self, task: Task) -> Rounded:
-        inputs = task.inputs
-        assert inputs is not None
         x_max = self.seen(task.x).abs().amax(0)
         kept = (x_max >= self.threshold) & self._splits
 
-        def rounded(x: torch.Tensor) -> torch.Tensor:
-            coded = _quantized(self.coded(x, kept), self.coded(task.x, kept), inputs)
-            return torch.where(kept, in_half(x), coded)
+        def rounded(x: torch.Tensor, nearest: Nearest) -> torch.Tensor:
+            return torch.where(kept, in_half(x), nearest(self.coded(x, kept)))
 
         trace = OutlierTrace(x_max, kept, self.threshold)
         if self.variant == "paper":
@@ -86,21 +91,15 @@ class LLMInt8(RoundingMethod):
         if self.variant == "paper" or not self._splits:
             return self.seen(x).masked_fill(kept, 0)
         half = self.seen(x)
-        return half.masked_fill(half.abs() >= self.threshold, 0)
-
-
-def _quantized(x: torch.Tensor, used: torch.Tensor, scheme: Scheme) -> torch.Tensor:
-    """Return rounded inputs, float64. Scales that all tokens share are those of the used tokens."""
-    values = as_quantized(x, scheme)
-    shared = scheme.layout(tuple(values.shape)).grid_shape[0] == 1 != len(values)
-    if shared:
-        found = choose_qparams(as_quantized(used, scheme), scheme)
-        return quantize(values, scheme, qparams=found).x_hat.to(torch.float64)
-    return quantize(values, scheme).x_hat.to(torch.float64)
+        # A channel that is loud only in tokens held back is none of those that stay apart.
+        return half.masked_fill(kept & (half.abs() >= self.threshold), 0)
 
 
 def in_half(values: torch.Tensor) -> torch.Tensor:
-    """Return values in float16; beyond its range in bfloat16, float64."""
-    largest = torch.finfo(torch.float16).max
-    dtype = torch.float16 if float(values.abs().max()) <= largest else torch.bfloat16
-    return values.to(dtype).to(torch.float64)
+    """Return values in float16, those beyond its range in bfloat16, float64.
+
+    >>> in_half(torch.tensor([0.1, 1e6], dtype=torch.float64)).tolist()
+    [0.0999755859375, 999424.0]
+    """
+    fits = values.abs() <= torch.finfo(torch.float16).max
+    return torch.where(fits, values.to(torch.float16), values.to(torch.bfloat16).to(torch.float64))

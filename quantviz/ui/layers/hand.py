@@ -81,7 +81,7 @@ def _payload(
     operands = {"x": result.inputs, "w": result.weights}
     programs = {name: program for name, each in operands.items() if (program := _program(each))}
     sides = {
-        name: {"program": list(programs).index(name), **_layouts(operands[name], seen)} for name in programs
+        name: {"program": list(programs).index(name), **_layout(operands[name], seen)} for name in programs
     }
     if "x" in sides:
         sides["x"]["moves"] = range_can_move(state)
@@ -155,21 +155,13 @@ def _program(operand: Operand) -> Program | None:
     return program_of(operand.scheme.on_input(operand.stored.dtype))
 
 
-def _layouts(operand: Operand, seen: SeenLayer) -> dict[str, Any]:
-    """Return the layout of a side's blocks, and that of the lines on which their scales are chosen, if these
-    are not all of them.
-    """
+def _layout(operand: Operand, seen: SeenLayer) -> dict[str, Any]:
+    """Return the layout of a side's blocks, and whether scales are chosen without the lines held back."""
     from quantviz.compiled.javascript import layout_spec
-    from quantviz.layers.operands import shares_scales
 
-    scheme = operand.scheme
-    assert scheme is not None
-    shape = operand.shape
-    used = None
-    if operand is seen.result.inputs and seen.result.static and shares_scales(scheme, shape):
-        lines = (int((~seen.result.held_back).sum()), shape[1])
-        used = layout_spec(scheme.layout(lines), lines)
-    return {"layout": layout_spec(scheme.layout(shape), shape), "used": used}
+    assert operand.scheme is not None
+    layout = layout_spec(operand.scheme.layout(operand.shape), operand.shape)
+    return {"layout": layout, "is_static": operand is seen.result.inputs and seen.result.static}
 
 
 def _words(output: int, channel: int) -> dict[str, str]:
