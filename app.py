@@ -12,9 +12,10 @@ from starlette.middleware import Middleware
 from quantviz.sources.limits import Limits
 from quantviz.streaming.compile_ahead import at_once
 from quantviz.ui.components.classroom_signs import follow_letters, show_room
+from quantviz.ui.components.door import brought, show_anywhere
 from quantviz.ui.components.name_search import search_names
 from quantviz.ui.missing.page import missing_pages
-from quantviz.ui.shell import classroom, cold_start, dropped, tab, widgets, words
+from quantviz.ui.shell import classroom, cold_start, dropped, errors, tab, widgets, words
 from quantviz.ui.shell.address import go_on
 from quantviz.ui.shell.imports import Ahead, frames, importing
 from quantviz.ui.shell.runs import error_boundary
@@ -85,8 +86,14 @@ def show_page() -> None:
         tab.run_scripts(page.url_path)
         search_names()
         follow_letters()
+        if page is not home:
+            show_anywhere()
         # In every run, also of those that have nothing to put there: what follows keeps its place.
         help_for_browser = st.empty()
+    if (files := brought()) is not None:
+        from quantviz.ui.drop.taking import take_brought
+
+        errors.safely(take_brought)(files)
     go_on()
     if cold:
         cold_start.help_the_browser(help_for_browser)

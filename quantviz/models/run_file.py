@@ -92,16 +92,21 @@ class CapturedRun(Picklable):
             return run_in(catalog, str(path))
 
 
+def is_run(catalog: Catalog) -> bool:
+    """Return whether an open file is that of a run, as `capture` writes it."""
+    return bool(catalog.names) and catalog.header_texts(catalog.names[0]).get("format") == FORMAT
+
+
 def run_in(catalog: Catalog, path: str) -> CapturedRun:
     """Return the run in an open file, which is called `path`.
 
     Raises:
         QuantVizError: Its description is damaged.
     """
-    texts = catalog.header_texts(catalog.names[0]) if catalog.names else {}
-    if texts.get("format") != FORMAT:
+    if not is_run(catalog):
         tensors = tuple(_tensor_in(catalog, path, name, {}, {}) for name in catalog.names)
         return CapturedRun(path, tensors, is_ordered=False)
+    texts = catalog.header_texts(catalog.names[0])
     order = _parsed(texts, "order", list, path)
     ops = _parsed(texts, "op", dict, path)
     axes = _parsed(texts, "axes", dict, path)

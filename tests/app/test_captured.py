@@ -19,7 +19,7 @@ from quantviz.ui.lab.blame import blame_tab
 from quantviz.ui.layers import own_layer
 from quantviz.ui.layers.words import percent
 from tests.helpers.bad_capture import FAULTS, write_bad_capture
-from tests.helpers.session import address, chart, healthy, opened, panels, result, turned
+from tests.helpers.session import address, bring, chart, healthy, opened, panels, result, turned
 
 PAGE = "pages/explore/checkpoints.py"
 PAIR = ("int4_per_row", "int8_per_row")
@@ -116,8 +116,8 @@ def test_the_best_method_of_each_layer_is_found_on_request_and_opens_its_layer(f
 
 
 def test_an_uploaded_capture_opens_with_its_inputs(file):
-    at = opened(PAGE, f="capture:upload", lang="zh")
-    at.file_uploader(key="checkpoints_capture").set_value((file.name, file.read_bytes(), "")).run()
+    at = opened(PAGE, lang="zh")
+    bring(at, "drop_files", {file.name: file.read_bytes()})
     at.selectbox(key="checkpoints_capture_weights").set_value("int4_per_row").run()
     assert address(healthy(at))["pair"] == "int4_per_row!int8_per_tensor"
     at.button(key="checkpoints_capture_open").click().run()

@@ -129,7 +129,7 @@ def test_what_is_scanned_is_what_stands_beside_the_button(scanned, monkeypatch):
     at.query_params["f"] = as_link(FILE)
     at.button(key="checkpoints_scan").click().run()
     assert not at.exception
-    assert asked == [(shown, "", "")]
+    assert asked == [(shown, "", "", None)]
     assert shown == RECIPES
     # An engine brings its own recipes, and its name to the scan and the address.
     at.selectbox(key="checkpoints_engine").set_value("vllm").run()
@@ -140,13 +140,13 @@ def test_what_is_scanned_is_what_stands_beside_the_button(scanned, monkeypatch):
     told = " ".join(each.value for each in at.caption).replace("\\", "").replace("\u2060", "")
     assert "of other choices: int4 g128, int8 row" in told
     healthy(at.button(key="checkpoints_scan").click().run())
-    assert asked[1:] == [(own, "vllm", "")]
+    assert asked[1:] == [(own, "vllm", "", None)]
     # Of recipes that use importance a matrix can be chosen, and comes in the address too.
     assert not [each for each in at.selectbox if each.key == "checkpoints_imatrix"]
     at.selectbox(key="checkpoints_engine").set_value("llama_cpp").run()
     at.selectbox(key="checkpoints_imatrix").set_value("m/imatrix.dat").run()
     healthy(at.button(key="checkpoints_scan").click().run())
-    assert asked[2][1:] == ("llama_cpp", str(scanned / "m/imatrix.dat"))
+    assert asked[2][1:3] == ("llama_cpp", str(scanned / "m/imatrix.dat"))
     # Chosen and pressed at once: both come in one message.
     at.multiselect(key="checkpoints_recipes").set_value(["q4_0"])
     healthy(at.button(key="checkpoints_scan").click().run())
@@ -459,7 +459,7 @@ def test_a_size_says_what_it_is_of_and_leads_to_that_of_a_tool(scanned, monkeypa
     offered = [each.key for each in at.button if str(each.key).startswith("checkpoints_scan_for_")]
     assert offered == ["checkpoints_scan_for_vllm"]
     healthy(at.button(key=offered[0]).click().run())
-    assert asked == [(VLLM, "vllm", "")]
+    assert asked == [(VLLM, "vllm", "", None)]
     assert address(at)["e"] == "vllm"
 
 

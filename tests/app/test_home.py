@@ -15,7 +15,7 @@ from quantviz.tensors.views import ERROR_VIEWS
 from quantviz.text import catalogue
 from quantviz.ui.home.play import TOYS
 from quantviz.ui.shell import cold_start
-from tests.helpers.session import APP, address, healthy, panels
+from tests.helpers.session import APP, address, bring, healthy, panels
 
 #: Where each door leads.
 DOORS = {"lessons": "learn", "checkpoints": "explore", "teacher": "teach"}
@@ -109,13 +109,13 @@ def npy(values):
 def test_a_file_at_the_door_opens_in_the_lab_with_all_its_tensors():
     at = at_the_root(lang="en")
     data = io.BytesIO()
-    np.savez(data, first=np.eye(3, dtype=np.float32), second=np.ones((2, 4), np.float32))
-    at.file_uploader(key="home_file").upload("two.npz", data.getvalue()).run()
+    np.savez(data, first=np.eye(3, dtype=np.float32), second=np.ones(4, np.float32))
+    bring(at, "home_file", {"two.npz": data.getvalue()})
     assert not is_home(healthy(at))
     assert at.session_state["lab_state"].source.shape == (3, 3)
     # The Lab's own controls go on with the file: its other tensor is there to be chosen.
     at.selectbox(key="file_tensor").set_value("second").run()
-    assert at.session_state["lab_state"].source.shape == (2, 4)
+    assert at.session_state["lab_state"].source.shape == (4,)
     assert not is_home(healthy(at))
 
 
@@ -125,14 +125,14 @@ def test_a_picture_at_the_door_is_opened_as_a_picture():
     data = io.BytesIO()
     Image.new("L", (6, 4), 90).save(data, "PNG")
     at = at_the_root()
-    at.file_uploader(key="home_file").upload("grey.PNG", data.getvalue()).run()
+    bring(at, "home_file", {"grey.PNG": data.getvalue()})
     assert at.session_state["lab_state"].source.shape == (4, 6)
     assert at.session_state["kind"] == "image"
 
 
 def test_a_file_that_is_no_tensor_is_refused_at_the_door():
     at = at_the_root(lang="en")
-    at.file_uploader(key="home_file").upload("notes.txt", b"hello").run()
+    bring(at, "home_file", {"notes.txt": b"hello"})
     assert is_home(at)
     assert not at.exception
     assert any("notes" in error.value for error in at.error)
@@ -140,6 +140,6 @@ def test_a_file_that_is_no_tensor_is_refused_at_the_door():
 
 def test_what_was_dropped_by_one_reaches_no_other():
     first, second = at_the_root(), at_the_root()
-    first.file_uploader(key="home_file").upload("mine.npy", npy(np.eye(5, dtype=np.float32))).run()
+    bring(first, "home_file", {"mine.npy": npy(np.eye(5, dtype=np.float32))})
     second.switch_page("pages/lab/playground.py").run()
     assert second.session_state["lab_state"].source == Builtin("loud_column")

@@ -30,11 +30,11 @@ def seconds_to_first_row(checkpoint: Path, wait: float) -> float:
     """Return how long the first row takes, `wait` seconds after the process was told to be ready."""
     with tempfile.TemporaryDirectory() as folder:
         kept = Path(folder) / "results.sqlite"
-        scans = ScanProcess("quantviz.standby", RECIPES, kept)
+        scans = ScanProcess("quantviz.standby", RECIPES)
         scans.prepare()
         time.sleep(wait)
         start = time.perf_counter()
-        job = scans.start(checkpoint, RECIPES, "en")
+        job = scans.start(checkpoint, RECIPES, "en", results=kept)
         try:
             while time.perf_counter() - start < _LONGEST and not _has_row(kept):
                 assert job.running or _has_row(kept), job.failure

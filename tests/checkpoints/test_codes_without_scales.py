@@ -78,7 +78,7 @@ KINDS = {
     ),
     "one file of several": (
         one_shard(FP8, {f"{NAME}_scale_inv": SCALE}),
-        f"_scale_inv' is in '{SECOND}', which is not open",
+        f"_scale_inv' is in '{SECOND}', which was not read",
     ),
     "a configuration": (one_file(FP8, quant_method="fp8"), "config.json says"),
     "4 bits of bitsandbytes": (

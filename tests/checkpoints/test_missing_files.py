@@ -87,6 +87,12 @@ def test_a_missing_number_is_a_file_and_not_a_weight(tmp_path):
     assert audit.verdict.startswith("1 of 3 weights were not compared (share unknown): layers.2.q.weight.")
 
 
+def test_one_file_of_very_many_is_a_part(tmp_path):
+    save_file({"a.weight": torch.ones(8, 32)}, tmp_path / "model-00007-of-00163.safetensors")
+    account = list_checkpoint(tmp_path).account
+    assert sentence(account).startswith("162 files of the model were not read (share unknown): ")
+
+
 def part(number, count, *names, tensors=3):
     pairs = [pair("split.no", UINT16, number.to_bytes(2, "little"))]
     pairs += [pair("split.count", UINT16, count.to_bytes(2, "little"))]
@@ -141,7 +147,7 @@ def test_a_piece_of_a_file_is_to_be_joined_with_the_others(tmp_path, first, seco
     content = gguf_file([Entry("a.weight", (32, 64), 0, bytes(8192))])
     (tmp_path / first).write_bytes(content[:5000])
     (tmp_path / second).write_bytes(content[5000:])
-    for name in (first, second):
+    for name in (first, second, ""):
         done = CliRunner().invoke(
             quantviz, ["scan", str(tmp_path / name), "-r", "int4_g32", "--results", str(tmp_path / "r")]
         )

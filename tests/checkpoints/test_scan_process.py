@@ -7,10 +7,11 @@ from quantviz.errors import QuantVizError
 
 
 def test_a_server_scans_one_checkpoint_at_a_time_and_says_why_one_did_not_begin(tmp_path):
-    scans = ScanProcess("quantviz.standby", results=tmp_path / "results.sqlite")
+    scans = ScanProcess("quantviz.standby")
+    results = tmp_path / "results.sqlite"
     scans.prepare()
     try:
-        job = scans.start(tmp_path / "gone.safetensors", ["int4_g128"], "en")
+        job = scans.start(tmp_path / "gone.safetensors", ["int4_g128"], "en", results=results)
         assert job.running
         with pytest.raises(QuantVizError, match="Another scan is running"):
             scans.start(tmp_path / "other.safetensors", ["int4_g128"], "en")

@@ -31,6 +31,13 @@ def opened(page=None, **params):
     return healthy(at)
 
 
+def bring(at, door, files):
+    """Bring files, their contents by name, to one of the app's doors."""
+    widget = next(each for each in at.file_uploader if str(each.key).startswith(f"{door}_"))
+    widget.set_value([(name, content, "") for name, content in files.items()]).run()
+    return at
+
+
 def healthy(at):
     assert not at.exception, at.exception
     assert [error.value for error in at.error] == []

@@ -35,8 +35,8 @@ IN_FOLDERS: tuple[type[Catalog], ...] = (
 )
 #: Most files whose place is cached.
 _PATHS_KEPT = 4096
-#: Files that the numbers of each that is there may promise.
-_MOST_PROMISED = 10
+#: Most missing files that the numbers in the names of others may promise; more are damage.
+_MOST_PROMISED = 1000
 #: Names of adapters, the configuration of one, and that of a pipeline of several models.
 _ADAPTERS = re.compile(r"adapter_(model|config)|(.*[-_.])?lora\b", re.ASCII | re.IGNORECASE)
 _ADAPTER = "adapter_config.json"
@@ -199,10 +199,9 @@ def _order_of_index(file: str) -> tuple[bool, bool, int, str]:
 def _missing(files: list[str]) -> Iterator[str]:
     """Yield the files that the numbers in the names of others promise."""
     there = {name_of(file) for file in files}
-    promised: dict[str, None] = {
-        sibling: None
-        for file in files
-        if (named := NUMBERED.fullmatch(name_of(file))) and int(named["count"]) <= _MOST_PROMISED * len(files)
-        for sibling in siblings(file, named)
-    }
-    return (file for file in promised if name_of(file) not in there)
+    # One file of each model tells of all of its files.
+    telling = {stem_of(file): (file, NUMBERED.fullmatch(name_of(file))) for file in files}
+    promised = itertools.chain.from_iterable(
+        siblings(file, named) for file, named in telling.values() if named
+    )
+    return itertools.islice((file for file in promised if name_of(file) not in there), _MOST_PROMISED)

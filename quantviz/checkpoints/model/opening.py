@@ -24,7 +24,7 @@ from quantviz.checkpoints.model.ranks import files_of_ranks, joined_ranks, rank_
 from quantviz.errors import Note, QuantVizError
 from quantviz.sources.files import BY_RANGES, Catalog, ShardedCatalog, catalog_of, is_index, reader_of
 from quantviz.sources.files.catalog import NUMBERED
-from quantviz.sources.files.file_data import FileData, check_kinds, clipped
+from quantviz.sources.files.file_data import FileData, check_kinds, clipped, raw_part
 from quantviz.sources.files.gguf import GgufCatalog
 from quantviz.sources.files.mapped import ends_of
 from quantviz.sources.files.other_formats import other_format_of_folder
@@ -200,6 +200,8 @@ def found_at(path: str | PurePath) -> Found:
         found = folders.model_in(_in_folders_of_ranks(place))
     if not found.index and not found.files:
         names = [name_of(each) for each in (*listed, place.rstrip("/"))]
+        if piece := next(filter(None, map(raw_part, names)), None):
+            raise piece
         if other := other_format_of_folder(names[-1], names[:-1]):
             raise QuantVizError(other.key, file=clipped(names[-1]))
         _refuse_models_below(place, names)
@@ -456,7 +458,7 @@ def _opened(file: str) -> Catalog:
     reader = reader_in(data) or reader_at(file)
     if reader is None:
         data.close()
-        raise problem_at(file, "unknown_kind")
+        raise raw_part(name_of(file)) or problem_at(file, "unknown_kind")
     return catalog_of(data, reader=reader)
 
 

@@ -57,13 +57,11 @@ class ScanProcess:
     Args:
         waiting: Name of the module whose process waits for the arguments of a command, and then runs it.
         ready_for: Recipes whose kernels that process loads meanwhile.
-        results: The file of results; by default the usual one.
     """
 
-    def __init__(self, waiting: str, ready_for: Iterable[str] = (), results: Path | None = None) -> None:
+    def __init__(self, waiting: str, ready_for: Iterable[str] = ()) -> None:
         self._module = waiting
         self._ready_for = tuple(ready_for)
-        self._results = results
         self._lock = threading.Lock()
         self._waiting: tuple[subprocess.Popen[str], IO[str]] | None = None
         self._job: Job | None = None
@@ -81,11 +79,18 @@ class ScanProcess:
                 self._take_ready()
 
     def start(
-        self, path: str | Path, recipes: Iterable[str], language: str, engine: str = "", imatrix: str = ""
+        self,
+        path: str | Path,
+        recipes: Iterable[str],
+        language: str,
+        engine: str = "",
+        imatrix: str = "",
+        results: Path | None = None,
     ) -> Job:
         """Begin a scan; where an engine is named by its id, of the tensors that it quantizes.
 
-        `language` is that of the error messages, `imatrix` the path of an importance matrix.
+        `language` is that of the error messages, `imatrix` the path of an importance matrix, `results` that
+        of the results, by default the usual one.
 
         Raises:
             QuantVizError: Another one is running.
@@ -101,8 +106,8 @@ class ScanProcess:
                 arguments += ["--engine", engine]
             if imatrix:
                 arguments += ["--imatrix", imatrix]
-            if self._results is not None:
-                arguments += ["--results", str(self._results)]
+            if results is not None:
+                arguments += ["--results", str(results)]
             arguments += ["--", str(path)]
             line = json.dumps(arguments) + "\n"
             try:

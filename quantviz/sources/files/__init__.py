@@ -173,7 +173,7 @@ def _reader(data: FileData) -> type[Catalog]:
     named = reader_of(data.name)
     if inside and inside not in _OF_TEXTS:
         return inside
-    if problem := raw_part(data) or _unread(data):
+    if problem := raw_part(data.name) or _unread(data):
         raise problem
     if named:
         if named in _OF_TEXTS and named.recognises(data):

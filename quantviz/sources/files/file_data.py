@@ -343,20 +343,20 @@ def _is_below(name: str) -> bool:
     )
 
 
-def raw_part(data: FileData) -> QuantVizError | None:
+def raw_part(name: str) -> QuantVizError | None:
     """Return the error of a piece of a file that was cut up; none where the name is not that of a piece."""
-    named = _PIECE.fullmatch(data.name)
+    named = _PIECE.fullmatch(name)
     if named is None:
         return None
-    first = shlex.quote(data.name[: named.start("at")])
-    pieces = f"$(ls {first}* | sort -V)"
     whole = named["whole"]
-    return data.error("raw_part", whole=clipped(whole), pieces=pieces, target=shlex.quote(whole))
+    pieces = f"$(ls {shlex.quote(name[: named.start('at')])}* | sort -V)"
+    names = {"file": clipped(name), "whole": clipped(whole)}
+    return QuantVizError("file.raw_part", **names, pieces=pieces, target=shlex.quote(whole))
 
 
 def cut_short(data: FileData, wanted: int) -> QuantVizError:
     """Return the error of a file that should have `wanted` bytes and has fewer."""
-    if problem := raw_part(data):
+    if problem := raw_part(data.name):
         return problem
     sizes = size_text(wanted), size_text(data.size)
     if sizes[0] == sizes[1]:

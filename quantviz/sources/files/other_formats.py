@@ -161,7 +161,7 @@ def stand_in(data: FileData) -> QuantVizError | None:
     if _XML_ANSWER.match(head):
         return _answer(data, head)
     if len(head) >= 64 and not any(head):
-        return raw_part(data) or data.error("is_zeros")
+        return raw_part(data.name) or data.error("is_zeros")
     return None
 
 

@@ -226,7 +226,8 @@ class ModelTensors(Catalog):
     def _check_values(self, name: str) -> None:
         """Raise a `QuantVizError` where a tensor that is read as it is holds codes, see `check_values`."""
         info = self.info(name)
-        if not info.dtype.startswith("float8") or name.endswith(CODES) or info.problem:
+        is_fp8 = info.dtype.startswith("float8") and self.file.of_models
+        if not is_fp8 or name.endswith(CODES) or info.problem:
             return
         if name not in self._values:
             try:

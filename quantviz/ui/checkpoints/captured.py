@@ -26,11 +26,12 @@ from quantviz.quoting import operand, shell_command
 from quantviz.sources.local import local_version
 from quantviz.text import visible
 from quantviz.ui.checkpoints.best_methods import Capture, show_best_methods
-from quantviz.ui.checkpoints.state import CAPTURE_UPLOAD, CheckpointsState, change_state
+from quantviz.ui.checkpoints.state import CheckpointsState, change_state
 from quantviz.ui.components.choice import choose_among, show_button
 from quantviz.ui.components.component import clicked_mark
 from quantviz.ui.components.phone_tables import numbers_written
 from quantviz.ui.components.small_parts import show_plot
+from quantviz.ui.lab.dropped_files import CAPTURE, DroppedFiles, dropped_files
 from quantviz.ui.lab.tensor import catalog_of
 from quantviz.ui.layers.given_inputs import layer_in_folder, layer_of_upload
 from quantviz.ui.layers.own_layer import keep_layer
@@ -44,7 +45,6 @@ if TYPE_CHECKING:
     from quantviz.layers.captures import Layers
 
 _LAYERS = "pages/explore/layers.py"
-_UPLOADED = "checkpoints_capture"
 _READ = "checkpoints_capture_read"
 _CLICKS = "checkpoints_capture_clicks"
 #: Seconds without a sign of how far the work is.
@@ -62,7 +62,7 @@ _HEIGHT = 320
 
 def is_capture(chosen: str) -> bool:
     """Return whether a choice is a file of captured layers, in the server's folder or uploaded."""
-    if chosen == CAPTURE_UPLOAD:
+    if chosen == CAPTURE:
         return True
     if not chosen.endswith(".safetensors"):
         return False
@@ -81,15 +81,8 @@ def show_capture(state: CheckpointsState) -> None:
         QuantVizError: The file cannot be read.
     """
     pair = pair_of(state)
-    if state.chosen == CAPTURE_UPLOAD:
-        st.file_uploader(
-            say("layers.own.capture.upload"), key=_UPLOADED, type=["safetensors"], help=say("upload.private")
-        )
-        if st.session_state.get(_UPLOADED) is None:
-            st.caption(plain(say("layers.own.capture.about")))
-            return
     key, layers = _opened(state.chosen)
-    capture = Capture(key, layers, pair, shared=state.chosen != CAPTURE_UPLOAD)
+    capture = Capture(key, layers, pair, shared=state.chosen != CAPTURE)
     with st.container(key="checkpoints_capture_sentence"):
         rows = _numbers(capture)
         _show_sentence(state.chosen, rows, pair)
@@ -146,15 +139,16 @@ def _opened(chosen: str) -> tuple[str, Layers]:
     from quantviz.layers.captures import captured_in
     from quantviz.sources.files import open_tensors
 
-    if chosen != CAPTURE_UPLOAD:
+    if chosen != CAPTURE:
         return f"{chosen!a} {local_version(chosen)}", captured_in(catalog_of(chosen))
-    uploaded = st.session_state[_UPLOADED]
-    read = st.session_state.get(_READ)
-    if read is None or read[0] != uploaded.file_id:
-        with open_tensors(uploaded.getvalue(), uploaded.name) as catalog:
-            read = uploaded.file_id, captured_in(catalog)
+    dropped = dropped_files(CAPTURE)
+    read = cast("tuple[DroppedFiles, Layers] | None", st.session_state.get(_READ))
+    if read is None or read[0] is not dropped:
+        (file,) = dropped.files
+        with open_tensors(file.getvalue(), file.name) as catalog:
+            read = dropped, captured_in(catalog)
         st.session_state[_READ] = read
-    return cast("tuple[str, Layers]", read)
+    return str(dropped.path), read[1]
 
 
 def _numbers(capture: Capture) -> list[dict[str, Any]]:
@@ -253,8 +247,8 @@ def _show_table(rows: list[dict[str, Any]]) -> None:
 
 def _open(chosen: str, name: str, pair: Pair, method: str = NEAREST) -> None:
     """Open a layer of the capture on the page of layers, under the same schemes and a chain of methods."""
-    if chosen == CAPTURE_UPLOAD:
-        layer, uploads = layer_of_upload(st.session_state[_UPLOADED], name)
+    if chosen == CAPTURE:
+        layer, uploads = layer_of_upload(dropped_files(CAPTURE).files[0], name)
     else:
         layer, uploads = layer_in_folder(chosen, name), {}
     keep_layer(layer, uploads)

@@ -35,7 +35,6 @@ from quantviz.ui.checkpoints.reading import (
     scans_of,
 )
 from quantviz.ui.checkpoints.state import (
-    CAPTURE_UPLOAD,
     USUAL,
     VIEWS,
     CheckpointsState,
@@ -46,6 +45,7 @@ from quantviz.ui.checkpoints.state import (
     put_state,
 )
 from quantviz.ui.components.choice import choose_among, show_button
+from quantviz.ui.lab.dropped_files import MODEL, RUNS, dropped_files, dropped_kind
 from quantviz.ui.shell.words import language, say, say_error
 
 if TYPE_CHECKING:
@@ -61,7 +61,8 @@ def show_choices(state: CheckpointsState, there: Offered) -> CheckpointsState:
         imatrix_path(state)
     except QuantVizError as problem:
         state = leave_out(problem, imatrix="")
-    options = (*there.checkpoints, *there.results, EXAMPLE, *RUNNING, CAPTURE_UPLOAD)
+    dropped = dropped_kind()
+    options = (*([dropped] if dropped else []), *there.checkpoints, *there.results, EXAMPLE, *RUNNING)
     holder = holder_of(state.chosen, there.checkpoints)  # where a shard is named, as the Lab does
     complete = dataclasses.replace(state, chosen=holder or options[0])
     if not complete.recipes:
@@ -76,7 +77,7 @@ def show_choices(state: CheckpointsState, there: Offered) -> CheckpointsState:
     if is_capture(state.chosen):
         show_pair(state)
         return state
-    if state.chosen in RUNNING:
+    if state.chosen in (*RUNNING, RUNS):
         return state
     if is_results(state.chosen):
         _choose_scan(state)
@@ -156,7 +157,8 @@ def begin_scan(seen: CheckpointsState) -> None:
     seen = dataclasses.replace(now, chosen=now.chosen or seen.chosen, recipes=now.recipes or seen.recipes)
     path = path_of(seen.chosen)
     matrix = imatrix_path(seen)
-    scan_process().start(path, seen.recipes, language(), seen.engine, matrix)
+    results = dropped_files(MODEL).results if seen.chosen == MODEL else None
+    scan_process().start(path, seen.recipes, language(), seen.engine, matrix, results)
 
 
 def begin_example(seen: CheckpointsState) -> None:

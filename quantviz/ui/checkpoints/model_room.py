@@ -187,15 +187,12 @@ def _text_html(title: str, before: str, text: str, choices: str) -> str:
     from the original's choices are underlined, each with that choice.
     """
     seed = f'<span class="qv-seed">{html.escape(before)}</span>'
-    body = "".join(
-        html.escape(here) if here == there else _changed_html(here, there)
-        for here, there in zip(text, choices, strict=True)
-    )
+    body = ""
+    for here, there in zip(text, choices, strict=True):
+        shown = html.escape(here)
+        if here != there:
+            shown = shown.replace("\n", "↵\n")
+            words = say("models.instead", other=there.replace("\n", "↵").replace(" ", "␣"))
+            shown = f'<mark title="{html.escape(words)}">{shown}</mark>'
+        body += shown
     return f'<figure><figcaption>{title}</figcaption><pre tabindex="0">{seed}{body}</pre></figure>'
-
-
-def _changed_html(here: str, there: str) -> str:
-    """Return a character that is due to rounding as HTML, with the one that the original would choose."""
-    words = html.escape(say("models.instead", other=there.replace("\n", "↵").replace(" ", "␣")))
-    shown = html.escape(here.replace("\n", "↵\n"))
-    return f'<mark title="{words}">{shown}</mark>'

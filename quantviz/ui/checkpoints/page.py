@@ -5,6 +5,7 @@ The page never measures: it starts the command in a process and shows that one's
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import streamlit as st
@@ -24,8 +25,11 @@ from quantviz.ui.checkpoints.model_room import show_model
 from quantviz.ui.checkpoints.model_state import RUNNING
 from quantviz.ui.checkpoints.state import CheckpointsState, address_of, current_state, problems
 from quantviz.ui.components.clipboard import show_copy_link
+from quantviz.ui.components.door import show_door
 from quantviz.ui.components.page_header import show_header, write_title
-from quantviz.ui.shell import address, errors
+from quantviz.ui.components.refusals import show_page_errors
+from quantviz.ui.lab.dropped_files import RUNS, DroppedFiles, dropped_files, dropped_kind
+from quantviz.ui.shell import address
 from quantviz.ui.shell.address import go_on
 from quantviz.ui.shell.classroom import parameters
 from quantviz.ui.shell.imports import warm_up
@@ -36,12 +40,17 @@ from quantviz.ui.shell.words import language, plain, say, say_error
 
 #: Seconds between two looks at a scan that runs.
 _BETWEEN_LOOKS = 1.0
+#: Height of the report on dropped runs in pixels; it scrolls.
+_HEIGHT = 900
+_REPORT = "checkpoints_runs_report"
 
 
 def show_page() -> None:
     """Show the results so far of the chosen checkpoint's scan."""
     st.html(Path(__file__).with_name("checkpoints.css"))
     words, actions = show_header(say("pages.checkpoints"), say("checkpoints.hint"))
+    if current_state().chosen in ("", EXAMPLE) and dropped_kind() is None:
+        show_door()
     choices = st.container(
         key="checkpoints_choices", horizontal=True, vertical_alignment="bottom", gap="small"
     )
@@ -75,15 +84,14 @@ def show_page() -> None:
         with answer:
             show_model(state.chosen)
         return
-    if captured:
+    if captured or state.chosen == RUNS:
         with answer:
-            _show_capture(state)
+            _show_dropped(state, show_capture if captured else lambda _: _show_runs())
         return
     if has_sessions():
         scan_process().prepare()
     with answer:
-        for problem in (*problems(), *errors.page_errors()):
-            st.warning(say_error(problem))
+        show_page_errors(*problems())
         try:
             for problem in scan_problems(state.chosen):
                 st.warning(say_error(problem))
@@ -98,12 +106,13 @@ def show_page() -> None:
     _put_address()
 
 
-def _show_capture(state: CheckpointsState) -> None:
-    """Show the layers of a capture, or the error in their place; only what is theirs is in the address."""
-    for problem in (*problems(), *errors.page_errors()):
-        st.warning(say_error(problem))
+def _show_dropped(state: CheckpointsState, show: Callable[[CheckpointsState], None]) -> None:
+    """Show the layers of a capture, or runs, or the error in their place; only what is theirs is in the
+    address.
+    """
+    show_page_errors(*problems())
     try:
-        show_capture(state)
+        show(state)
     except QuantVizError as problem:
         st.error(say_error(problem))
     wanted = address_of(CheckpointsState(state.chosen, pair=state.pair))
@@ -159,11 +168,39 @@ def _show_seen(was_running: bool) -> None:
     # After a few of many tensors there is none.
     verdict = seen.scan is not None and not running
     show_map(state, seen, beside, verdict=verdict)
-    if not folder_offered():
-        # Where the server offers no folder, how to scan checkpoints of one's own.
-        st.markdown(plain(say("checkpoints.no_folder", variable=FOLDER)))
-        st.code(f"{FOLDER}=~/models python -m quantviz serve", language="sh")
     show_details(state, seen, verdict=verdict)
     show_audit(state)
+    if not folder_offered():
+        with st.expander(say("checkpoints.folder")):
+            st.markdown(plain(say("checkpoints.no_folder", variable=FOLDER)))
+            st.code(f"{FOLDER}=~/models python -m quantviz serve", language="sh")
     # Where this part ran alone: a link that is copied now has the choices made in it.
     _put_address()
+
+
+# ---- dropped runs ----------------------------------------------------------------------------------
+
+
+def _show_runs() -> None:
+    """Show the dropped runs beside the first one, which is taken for the reference.
+
+    Raises:
+        QuantVizError: They cannot be compared.
+    """
+    dropped = dropped_files(RUNS)
+    st.caption(plain(say("drop.reference", file=dropped.files[0].name)))
+    st.iframe(_report(dropped), height=_HEIGHT)
+
+
+def _report(dropped: DroppedFiles) -> str:
+    """Return the report of the dropped runs, made once for a session and its language."""
+    key = dropped, language()
+    made = st.session_state.get(_REPORT)
+    if made is None or made[0] != key:
+        from quantviz.export.runs_report import runs_html
+        from quantviz.models.runs import compare_runs
+
+        reference, *others = (str(each.path) for each in dropped.files)
+        made = key, runs_html(compare_runs(reference, others), language=language())
+        st.session_state[_REPORT] = made
+    return str(made[1])

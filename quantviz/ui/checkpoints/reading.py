@@ -27,7 +27,8 @@ from quantviz.sources.local import data_folder, folder_offered, real_path
 from quantviz.text import visible
 from quantviz.ui.checkpoints.importance import imatrix_path, upload_of
 from quantviz.ui.checkpoints.model_state import RUNNING
-from quantviz.ui.checkpoints.state import CAPTURE_UPLOAD, USUAL, CheckpointsState
+from quantviz.ui.checkpoints.state import USUAL, CheckpointsState
+from quantviz.ui.lab.dropped_files import CAPTURE, MODEL, RUNS, dropped_files, dropped_kind
 from quantviz.ui.shell.bounds import RESULT_ROWS
 from quantviz.ui.shell.startup import turns
 from quantviz.ui.shell.words import language, say
@@ -102,6 +103,8 @@ def path_of(chosen: str) -> Path:
     """Return the path of the chosen checkpoint; `QuantVizError` where it is not offered."""
     if chosen == EXAMPLE:
         return example_file()
+    if chosen == MODEL:
+        return dropped_files(MODEL).path
     there = offered_now()
     if is_results(chosen) and chosen in there.results:
         return real_path(chosen)
@@ -114,8 +117,8 @@ def name_of(chosen: str) -> str:
     """Return the label of a choice."""
     if chosen == EXAMPLE:
         return say("checkpoints.example")
-    if chosen == CAPTURE_UPLOAD:
-        return say("checkpoints.capture.uploaded")
+    if chosen in (MODEL, CAPTURE, RUNS):
+        return dropped_files(chosen).name if dropped_kind() == chosen else say("drop.none")
     if chosen in RUNNING:
         return say(f"models.names.{RUNNING[chosen]}")
     name = chosen.removesuffix(".safetensors.index.json").removesuffix(".bin.index.json").removesuffix("/")
@@ -133,7 +136,7 @@ def _results_of(chosen: str) -> Iterator[Results | None]:
         with Results(path_of(chosen), read_only=True) as results:
             yield results
         return
-    path = default_results()
+    path = dropped_files(MODEL).results if chosen == MODEL else default_results()
     if not path.is_file():
         yield None
         return

@@ -29,8 +29,6 @@ _BETWEEN = "~"
 #: Between a tensor and the recipe that it is pinned to; and in place of one, for a tensor that stays.
 _PINNED_TO = "!"
 KEPT = "stored"
-#: The choice of a capture of layers that is uploaded; no file below a folder is called so.
-CAPTURE_UPLOAD = "capture:upload"
 #: Two scans side by side, or the difference of the second to the first.
 VIEWS = ("side", "difference")
 _LONGEST = 4000

@@ -17,6 +17,12 @@ def error_beside(field: str) -> QuantVizError | None:
     return errors.input_errors().get(field)
 
 
+def show_page_errors(*more: QuantVizError) -> None:
+    """Show some errors and those above the page."""
+    for error in (*more, *errors.page_errors()):
+        st.warning(say_error(error))
+
+
 def show_error_beside(field: str) -> bool:
     """Show the error of the last input in the controls of `field`; return whether there is one."""
     error = error_beside(field)

@@ -14,6 +14,7 @@ from quantviz.schemes.formats import FORMATS
 from quantviz.ui.components.clipboard import show_copy_link
 from quantviz.ui.components.component import component, last_message
 from quantviz.ui.components.page_header import show_header
+from quantviz.ui.components.refusals import show_page_errors
 from quantviz.ui.formats.choices import show_choices
 from quantviz.ui.formats.codes import format_name, show_bits, show_codes
 from quantviz.ui.formats.facts import show_facts, show_terms
@@ -55,6 +56,7 @@ def _row_clicked() -> None:
 def show_page() -> None:
     """Show choices, line, bits and facts; below, the gap and the table of codes."""
     _, actions = show_header(say("pages.formats"), say("formats.page.hint"))
+    show_page_errors()
     warm_up()
     from quantviz.figures.format_ruler import has_ruler
     from quantviz.quantization.format_facts import land

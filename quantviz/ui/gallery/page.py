@@ -10,6 +10,7 @@ from quantviz.errors import QuantVizError
 from quantviz.ui.components.choice import choose
 from quantviz.ui.components.clipboard import show_copy_link
 from quantviz.ui.components.page_header import show_header, write_title
+from quantviz.ui.components.refusals import show_page_errors
 from quantviz.ui.gallery.comparison import show_comparison
 from quantviz.ui.gallery.puzzle import show_puzzle
 from quantviz.ui.gallery.state import (
@@ -41,6 +42,7 @@ def show_page() -> None:
 def show_controls() -> GalleryState:
     """Show title and choices."""
     title, actions = show_header(say("pages.bugs"))
+    show_page_errors()
     warm_up()
     from quantviz.teaching.gallery import BUGS
 

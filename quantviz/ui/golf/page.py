@@ -11,6 +11,7 @@ from quantviz.teaching.golf import BUDGET, HOLES, GolfRound, HoleResults, price
 from quantviz.ui.components.choice import choose_among, show_button
 from quantviz.ui.components.clipboard import show_copy_link
 from quantviz.ui.components.page_header import show_header
+from quantviz.ui.components.refusals import show_page_errors
 from quantviz.ui.golf.board import keep_board, show_board
 from quantviz.ui.golf.scorecard import bits_words, db_words, show_round, show_scorecard, show_tries
 from quantviz.ui.golf.state import (
@@ -28,7 +29,7 @@ from quantviz.ui.lab.bars.engine_controls import show_convention
 from quantviz.ui.lab.bars.phone_bar import show_phone_bar
 from quantviz.ui.lab.bars.scheme_bar import show_scheme
 from quantviz.ui.lab.sidebar.sidebar import show_range
-from quantviz.ui.shell import errors, session
+from quantviz.ui.shell import session
 from quantviz.ui.shell.classroom import classroom
 from quantviz.ui.shell.imports import warm_up
 from quantviz.ui.shell.tab import name_tab
@@ -61,8 +62,7 @@ def show_page() -> None:
             st.rerun()
         now = standing(hole.id)
     with wrong:
-        for problem in (*link_problems(), *errors.page_errors()):
-            st.warning(say_error(problem))
+        show_page_errors(*link_problems())
     with said:
         st.markdown(_said(now))
     show_board(now, *board)

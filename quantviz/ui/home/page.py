@@ -10,15 +10,14 @@ from pathlib import Path
 
 import streamlit as st
 
-from quantviz.browser import read_script
 from quantviz.figures.theme import THEMES
 from quantviz.lab.state import has_state, read_link
 from quantviz.ui.components.component import component, last_message
+from quantviz.ui.components.door import show_uploader
 from quantviz.ui.components.lesson_place import PLACE
 from quantviz.ui.components.page_header import show_language
 from quantviz.ui.home.play import play_data
 from quantviz.ui.lab.bars.title_line import tensor_name
-from quantviz.ui.lab.sidebar.uploads import open_dropped
 from quantviz.ui.shell import address, classroom, errors, session
 from quantviz.ui.shell.address import turn_to
 from quantviz.ui.shell.imports import warm_up
@@ -43,8 +42,6 @@ def show_page() -> None:
     address.write({"lang": language()})
     name_tab(say("pages.home"))
     st.html(Path(__file__).with_name("home.css"))
-    with st.container(key="home_drop"):
-        st.html(f"<script>{read_script('drop')}</script>", unsafe_allow_javascript=True)
     with st.container(key="home_head", horizontal=True):
         st.html(f'<span class="qv-brand">{say("app.title")}</span>')
         show_language()
@@ -83,31 +80,15 @@ def _show_doors() -> None:
     with st.container(key="home_explore"):
         label = f"{_door('explore')} **{say('home.doors.explore.drop')}**"
         st.page_link(MODEL, label=label, width="stretch")
-        st.file_uploader(
-            say("home.drop"),
-            key=_DROPPED,
-            on_change=errors.safely(_open_dropped),
-            label_visibility="collapsed",
-        )
-        complaint = errors.input_errors().get("file") or errors.input_errors().get("image")
+        show_uploader(_DROPPED, say("home.drop"))
     with st.container(key="home_teach"):
         st.page_link(TEACHER, label=_door("teach"), width="stretch")
-    if complaint:
-        st.error(say_error(complaint))
     _show_continue()
 
 
 def _door(name: str) -> str:
     # The style distinguishes its parts; Markdown has no other mark that leaves 汉字 upright.
     return f"**{say(f'home.doors.{name}.name')}** **{say(f'home.doors.{name}.about')}**"
-
-
-def _open_dropped() -> None:
-    uploaded = st.session_state.get(_DROPPED)
-    if uploaded is not None:
-        open_dropped(uploaded)
-        if not errors.input_errors() or errors.waiting():
-            turn_to(LAB)
 
 
 # ---- going on -----------------------------------------------------------------------------------

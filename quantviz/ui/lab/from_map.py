@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from quantviz.checkpoints.example import EXAMPLE, example_tensors
 from quantviz.checkpoints.offered import below_folder
 from quantviz.checkpoints.scan.recipes import scheme_named
@@ -11,6 +13,9 @@ from quantviz.schemes.recipes import as_scheme
 from quantviz.sources import LocalTensor, Source
 from quantviz.sources.matrix import as_opened
 from quantviz.tensors.views import View
+from quantviz.ui.lab.dropped_files import MODEL, dropped_files
+from quantviz.ui.lab.sidebar.uploads import read_upload
+from quantviz.ui.lab.tensor import keep_uploads
 from quantviz.ui.shell import session
 from quantviz.ui.shell.origin import MapPlace
 
@@ -22,11 +27,23 @@ def open_place(place: MapPlace) -> None:
         QuantVizError: Its file is not below the server's folder.
     """
     tensor = place.tensor
-    source = source_of(place.walk.chosen, tensor.name, tensor.file)
+    chosen = place.walk.chosen
+    source = _uploaded(place) if chosen == MODEL else source_of(chosen, tensor.name, tensor.file)
     # The measured scheme, where the engine has another type for this tensor.
     scheme = as_scheme(tensor.scheme) if tensor.scheme else scheme_named(place.walk.recipe)
     state = LabState(source, scheme, View.of(source.shape), source.cell_of(tensor.worst_cell))
     session.put_from_map(state.with_scheme(scheme), place)
+
+
+def _uploaded(place: MapPlace) -> Source:
+    """Return the tensor at a place of a dropped model, whose values stay in the session."""
+    name = Path(place.tensor.file).name
+    file = next((each for each in dropped_files(MODEL).files if each.name == name), None)
+    if file is None:
+        raise QuantVizError("drop.gone")
+    upload, values, orientation = read_upload(file, place.tensor.name)
+    keep_uploads({upload: values}, session.state().source)
+    return as_opened(upload, orientation)
 
 
 def source_of(chosen: str, name: str, file: str) -> Source:

@@ -22,6 +22,7 @@ from quantviz.lab.state import LabState
 from quantviz.schemes.mended import AboutTensor
 from quantviz.ui.components.choice import show_button
 from quantviz.ui.components.classroom_signs import show_prompt
+from quantviz.ui.components.refusals import show_page_errors
 from quantviz.ui.lab.bars.controls_at_hand import show_controls_at_hand
 from quantviz.ui.lab.bars.phone_bar import show_phone_bar
 from quantviz.ui.lab.bars.scheme_bar import show_scheme
@@ -85,8 +86,7 @@ def show_controls(state: LabState) -> Areas:
     name_tab(say("pages.lab"), tensor_name(state))
     share, more = show_title(state) if not classroom().projector else (None, None)
     with st.container(key="problems"):
-        for problem in errors.page_errors():
-            st.warning(say_error(problem))
+        show_page_errors()
         if errors.page_errors():
             show_choice("page")
     show_prompt()

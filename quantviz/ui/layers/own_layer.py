@@ -13,6 +13,7 @@ from quantviz.lab.layer_sources import LayerSource, OwnLayer
 from quantviz.lab.layer_state import NEAREST
 from quantviz.sources import SOURCES, Source
 from quantviz.ui.components.choice import show_button, switch
+from quantviz.ui.components.refusals import show_page_errors
 from quantviz.ui.lab.tensor import keep_uploads
 from quantviz.ui.layers.given_inputs import (
     GIVEN,
@@ -22,8 +23,8 @@ from quantviz.ui.layers.given_inputs import (
     weight_in_file,
 )
 from quantviz.ui.layers.state import current_state, put_state, seen_layer
-from quantviz.ui.shell import errors, session
-from quantviz.ui.shell.words import say, say_error, shape_text
+from quantviz.ui.shell import session
+from quantviz.ui.shell.words import say, shape_text
 
 if TYPE_CHECKING:
     from quantviz.tensors.lazy import Stored
@@ -73,8 +74,7 @@ def show_own_layer() -> None:
 def _show_open(open_layer: Callable[[], None]) -> None:
     """Show the button that opens the layer, and the errors above the page, which the choices may cover."""
     show_button(say("layers.own.open"), "layers_own_open", open_layer, type="primary")
-    for problem in errors.page_errors():
-        st.warning(say_error(problem))
+    show_page_errors()
 
 
 def _ask_sizes(weight: str, inputs: str) -> dict[str, int]:

@@ -15,7 +15,9 @@ from quantviz.layers.built_in import BuiltInLayer
 from quantviz.models.model_layer import ModelLayer
 from quantviz.ui.components.choice import choose_among
 from quantviz.ui.components.clipboard import show_copy_link
+from quantviz.ui.components.door import show_door
 from quantviz.ui.components.page_header import show_header
+from quantviz.ui.components.refusals import show_page_errors
 from quantviz.ui.layers.cell_tab import show_cell
 from quantviz.ui.layers.channels_tab import show_channels
 from quantviz.ui.layers.choices import show_choices, show_history
@@ -27,7 +29,7 @@ from quantviz.ui.layers.own_layer import refuse_large
 from quantviz.ui.layers.picture import settled, show_picture
 from quantviz.ui.layers.state import SeenLayer, change_state, current_state, problems, put_state, seen_layer
 from quantviz.ui.layers.words import show_numbers
-from quantviz.ui.shell import address, errors
+from quantviz.ui.shell import address
 from quantviz.ui.shell.classroom import parameters
 from quantviz.ui.shell.imports import warm_up
 from quantviz.ui.shell.tab import name_tab
@@ -69,10 +71,11 @@ def show_page() -> None:
     with actions:
         show_history()
         show_copy_link()
+    if isinstance(source, BuiltInLayer):
+        show_door()
     show_choices(state)
     warm_up()
-    for problem in (*problems(), *errors.page_errors()):
-        st.warning(say_error(problem))
+    show_page_errors(*problems())
     try:
         refuse_large(source)
         seen = _seen(state)

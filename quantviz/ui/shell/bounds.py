@@ -12,6 +12,8 @@ RESULT_ROWS = 2**20
 FIND_CHARACTERS = 200
 #: Uploaded importance matrices that are kept on the disk for scans, the newest.
 UPLOADED_IMATRICES = 4
+#: Bytes of files that are dropped together: they are written to the server's disk for the session.
+DROPPED_BYTES = 2**30
 #: Most bytes of cached results about a session's own tensors.
 SESSION_BYTES = 32 * 2**20
 #: Bytes of a session's uploads that undo may ask for again; the open one and the one before it are kept

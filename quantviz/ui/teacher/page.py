@@ -33,6 +33,7 @@ from quantviz.ui.components.clipboard import copy_button
 from quantviz.ui.components.component import component
 from quantviz.ui.components.lesson_place import go
 from quantviz.ui.components.page_header import show_header
+from quantviz.ui.components.refusals import show_page_errors
 from quantviz.ui.shell import address, errors, session, widgets
 from quantviz.ui.shell.address import turn_to
 from quantviz.ui.shell.classroom import parameters, written
@@ -69,6 +70,7 @@ def show_page() -> None:
     """Show the choices left, in three groups with the link and its code right, and a link's uses below."""
     name_tab(say("pages.teacher"))
     show_header(say("pages.teacher"), say("teacher.hint"))
+    show_page_errors()
     choice = current_choice()
     if is_damaged():
         st.warning(say("teacher.damaged"))

@@ -150,13 +150,20 @@ def label_of(shown: str, info: TensorInfo) -> str:
 
 
 def first_readable(catalog: Catalog) -> str:
-    """Return the model's first readable tensor among those offered at first, else the first of all."""
+    """Return the model's first readable weight among the tensors offered at first, else the first readable
+    one, else the first of all.
+    """
     some = catalog.model_names[:MOST_OFFERED] or catalog.names
+    readable = []
     for name in some:
         with suppress(QuantVizError):  # its shard is not there
-            if catalog.info(name).problem is None:
-                return name
-    return some[0]
+            info = catalog.info(name)
+            if info.problem is None:
+                readable.append(name)
+                # No bias, and no norm.
+                if sum(length > 1 for length in info.shape) > 1:
+                    return name
+    return readable[0] if readable else some[0]
 
 
 def _choose_file(listed: Listing) -> None:

@@ -88,7 +88,7 @@ def _show_address() -> None:
         say("hub.address"),
         key="hub_address",
         placeholder=say("hub.example"),
-        on_change=errors.safely(_find),
+        on_change=errors.safely(lambda: open_address(st.session_state["hub_address"] or "")),
         help=plain(say("hub.help", hosts=", ".join(Hosts.of_environment().names))),
         disabled=locked("tensor"),
     )
@@ -115,11 +115,10 @@ def _choose(model: Model) -> None:
     show_error_beside("hub_file")
 
 
-def _find() -> None:
-    """Look for the model of the pasted address, and open a tensor of the file that it names, or of one."""
+def open_address(pasted: str) -> None:
+    """Look for the model of a pasted address, and open a tensor of the file that it names, or of one."""
     from quantviz.sources.hubs.models import find_model
 
-    pasted = st.session_state["hub_address"] or ""
     if not pasted.strip():
         return
     with errors.caught_beside("hub_address"):

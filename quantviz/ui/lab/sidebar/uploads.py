@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 _DROPPED_PICTURE = "dropped_picture"
 _DROPPED_FILE = "dropped_file"
 _USUAL = Orientation()
-_PICTURES = ("png", "jpg", "jpeg")
+#: Suffixes of pictures.
+PICTURES = (".png", ".jpg", ".jpeg")
 
 #: The control of the dtype of an array whose file does not contain it.
 _READ_AS = "file_read_as"
@@ -37,7 +38,7 @@ _READ_AS = "file_read_as"
 
 def open_dropped(uploaded: Any) -> None:
     """Open a file that was dropped on another page: a picture, else the first tensor of it."""
-    picture = uploaded.name.lower().rpartition(".")[2] in _PICTURES
+    picture = uploaded.name.lower().endswith(PICTURES)
     st.session_state[_DROPPED_PICTURE] = uploaded if picture else None
     st.session_state[_DROPPED_FILE] = None if picture else uploaded
     if picture:
@@ -58,7 +59,7 @@ def show_image(state: LabState) -> None:
     """Upload a picture and choose its channel."""
     st.file_uploader(
         say("upload.image"),
-        type=list(_PICTURES),
+        type=[each.removeprefix(".") for each in PICTURES],
         key="image_file",
         on_change=errors.safely(_read_image),
         help=say("upload.private"),

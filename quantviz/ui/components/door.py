@@ -1,0 +1,66 @@
+"""The doors for something of one's own: files dropped on any page, chosen files, a folder, an address.
+
+`app.py` has `ui/drop` open what they bring, whose modules are imported only then: every page has a door.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import streamlit as st
+
+from quantviz.ui.shell import errors
+from quantviz.ui.shell.words import say
+
+#: Widgets that take files: one on every page without a door, and those of a door.
+ANYWHERE = "drop_anywhere"
+_FILES = "drop_files"
+_FOLDER = "drop_folder"
+_ADDRESS = "drop_address"
+#: Number of times that files were taken.
+_TAKEN = "drop_taken"
+#: Files or an address from the last message of the browser.
+_BROUGHT = "drop_brought"
+
+
+def show_anywhere() -> None:
+    """Have the page take files that are dropped beside its own doors (`drop.js` hands them on)."""
+    show_uploader(ANYWHERE, say("drop.files"))
+
+
+def show_door() -> None:
+    """Show the ways to open something of one's own: files, a folder, an address."""
+    with st.container(key="drop_door", horizontal=True, vertical_alignment="center", gap="small"):
+        show_uploader(_FILES, say("drop.files"))
+        show_uploader(_FOLDER, say("drop.folder"), "directory")
+        st.text_input(
+            say("drop.address"),
+            key=_ADDRESS,
+            placeholder=say("drop.address"),
+            label_visibility="collapsed",
+            on_change=errors.safely(lambda: _take(_ADDRESS)),
+        )
+
+
+def show_uploader(key: str, label: str, several: bool | Literal["directory"] = True) -> None:
+    """Show a place for files in the container `key`; each goes to the page that answers it."""
+    # Files that were taken are let go of: another widget has none.
+    widget = f"{key}_{st.session_state.get(_TAKEN, 0)}"
+    with st.container(key=key):
+        st.file_uploader(
+            label,
+            key=widget,
+            on_change=errors.safely(lambda: _take(widget)),
+            label_visibility="collapsed",
+            accept_multiple_files=several,
+        )
+
+
+def brought() -> Any:
+    """Return the files, or the address as a text, of this message of the browser, once; else None."""
+    return st.session_state.pop(_BROUGHT, None)
+
+
+def _take(widget: str) -> None:
+    st.session_state[_BROUGHT] = st.session_state.get(widget) or None
+    st.session_state[_TAKEN] = st.session_state.get(_TAKEN, 0) + 1

@@ -1,0 +1,1 @@
+"""Files that a person drops anywhere: each goes to the page that answers it."""

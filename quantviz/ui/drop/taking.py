@@ -1,0 +1,125 @@
+"""Files and addresses that were dropped: each is opened on the page that answers it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from quantviz.errors import QuantVizError
+from quantviz.text import visible
+from quantviz.ui.checkpoints.choices import begin_scan
+from quantviz.ui.checkpoints.state import CheckpointsState, address_of, put_state
+from quantviz.ui.lab.dropped_files import CAPTURE, MODEL, RUNS, keep_dropped
+from quantviz.ui.lab.sidebar.hub import open_address
+from quantviz.ui.lab.sidebar.uploads import PICTURES, open_dropped
+from quantviz.ui.shell import errors
+from quantviz.ui.shell.address import turn_to
+from quantviz.ui.shell.bounds import DROPPED_BYTES
+
+if TYPE_CHECKING:
+    from quantviz.sources.files import Catalog
+
+_LAB = "pages/lab/playground.py"
+_MODEL = "pages/explore/checkpoints.py"
+#: Recipes of a dropped model's scan: the first fits weights of any width, the others are remedies.
+_RECIPES = ("int4_per_row", "int4_g32", "nvfp4", "int8_per_row")
+#: Suffixes of a folder's files that belong to its model.
+_OF_MODEL = (
+    *(
+        ".safetensors",
+        ".sft",
+        ".gguf",
+        ".pt",
+        ".pth",
+        ".bin",
+        ".ckpt",
+        ".tar",
+        ".onnx",
+        ".onnx_data",
+        ".data",
+    ),
+    *(".tflite", ".npz", ".npy", ".json"),
+)
+
+
+def take_brought(brought: Sequence[Any] | str) -> None:
+    """Open files, or a published model's address, where they are answered."""
+    if isinstance(brought, str):
+        open_address(brought)
+        _turn_to_lab()
+    else:
+        take(brought)
+
+
+def _turn_to_lab() -> None:
+    """Turn to the Lab, where something was opened; raise the error beside its controls otherwise."""
+    problem = next(iter(errors.input_errors().values()), None)
+    if problem is not None and errors.waiting() is None:
+        errors.clear()
+        raise problem
+    turn_to(_LAB)
+
+
+def take(files: Sequence[Any]) -> None:
+    """Open dropped files where they are answered: a model is scanned, a capture shown as its layers, two runs
+    are compared, a picture or a single tensor opens in the Lab.
+
+    Raises:
+        QuantVizError: They are too large together, or are none of these.
+    """
+    files = [each for each in files if len(files) == 1 or each.name.lower().endswith((*_OF_MODEL, *PICTURES))]
+    if not files:
+        return
+    size = sum(each.size for each in files)
+    if size > DROPPED_BYTES:
+        raise QuantVizError("drop.too_large", got=size, most=DROPPED_BYTES)
+    kind = kind_of(files)
+    if kind is None:
+        open_dropped(files[0])
+        _turn_to_lab()
+        return
+    keep_dropped(kind, files)
+    errors.clear()
+    state = CheckpointsState(kind, recipes=_RECIPES if kind == MODEL else ())
+    put_state(state)
+    turn_to(_MODEL, address_of(state))
+    if kind == MODEL:
+        begin_scan(state)
+
+
+def kind_of(files: Sequence[Any]) -> str | None:
+    """Return the kind of dropped files: `MODEL`, `CAPTURE` or `RUNS`; None for a picture or a single tensor.
+
+    Raises:
+        QuantVizError: A file cannot be read.
+    """
+    if any(each.name.lower().endswith(PICTURES) for each in files):
+        if len(files) > 1:
+            raise QuantVizError("drop.pictures", file=visible(files[0].name)[:200])
+        return None
+    from quantviz.layers.captures import is_capture
+    from quantviz.models.run_file import is_run
+    from quantviz.sources.files import open_tensors
+    from quantviz.sources.layouts.decoded import model_tensors
+
+    if len(files) > 1:
+        return RUNS if all(_is(each, is_run) for each in files) else MODEL
+    with open_tensors(files[0].getvalue(), files[0].name) as catalog:
+        if is_capture(catalog):
+            return CAPTURE
+        if is_run(catalog):
+            raise QuantVizError("drop.one_run", file=visible(files[0].name)[:200])
+        model = model_tensors(catalog)
+        infos = (model.info(name) for name in model.model_names)
+        matrices = sum(info.problem is None and sum(n > 1 for n in info.shape) > 1 for info in infos)
+        return MODEL if matrices > 1 else None
+
+
+def _is(file: Any, asked: Callable[[Catalog], bool]) -> bool:
+    """Return whether a file of tensors passes a question; a file of anything else does not."""
+    from quantviz.sources.files import open_tensors
+
+    if not file.name.lower().endswith(".safetensors"):
+        return False
+    with open_tensors(file.getvalue(), file.name) as catalog:
+        return asked(catalog)

@@ -1,0 +1,158 @@
+"""Files brought to a door, or dropped on any page: each goes to the page that answers it."""
+
+import io
+import time
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import save
+from streamlit.testing.v1 import AppTest
+from torch import nn
+
+import quantviz as qv
+from quantviz.checkpoints.scan.process import ScanProcess
+from quantviz.ui.lab.dropped_files import dropped_files
+from quantviz.ui.shell import bounds
+from tests.helpers.session import APP, address, bring, healthy, opened
+
+MODEL = "pages/explore/checkpoints.py"
+LESSONS = "pages/learn/lessons.py"
+WEIGHTS = {
+    "fc1.bias": torch.zeros(8),
+    "fc1.weight": torch.randn(8, 64),
+    "fc2.weight": torch.randn(4, 8),
+    "fc2.bias": torch.zeros(4),
+}
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """The scans that are begun."""
+    found = []
+    monkeypatch.setattr(
+        ScanProcess, "start", lambda self, path, recipes, *more: found.append((path, recipes, *more))
+    )
+    return found
+
+
+@pytest.fixture(scope="module")
+def net():
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4)).eval()
+
+
+def plain(markdown):
+    return markdown.replace("\\", "")
+
+
+def state_dict(values):
+    file = io.BytesIO()
+    torch.save(values, file)
+    return file.getvalue()
+
+
+def npz(**arrays):
+    file = io.BytesIO()
+    np.savez(file, **arrays)
+    return file.getvalue()
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"net.pt": state_dict(WEIGHTS)},
+        {"net.safetensors": save(WEIGHTS)},
+        {"net.npz": npz(**{name: each.numpy() for name, each in WEIGHTS.items()})},
+        {
+            "config.json": b"{}",
+            "model-00001-of-00002.safetensors": save({"a.weight": torch.ones(4, 4)}),
+            "model-00002-of-00002.safetensors": save({"b.weight": torch.ones(4, 4)}),
+            "README.md": b"# not of the model",
+        },
+    ],
+    ids=lambda files: "+".join(files),
+)
+def test_several_weights_go_to_the_model_and_are_scanned(asked, files):
+    at = bring(opened(LESSONS, lang="en"), "drop_anywhere", files)
+    assert address(healthy(at))["f"] == "model:upload"
+    (path, recipes, _, _, _, results), *_ = asked
+    # Recipes of any width come first, so that a narrow model gets a number.
+    assert recipes[0] == "int4_per_row"
+    kept = sorted(each.name for each in path.iterdir()) if path.is_dir() else [path.name]
+    assert kept == sorted(set(files) - {"README.md"})
+    # What is measured of it stays in the session's own folder.
+    assert results.parent == (path.parent.parent if path.is_file() else path.parent)
+
+
+def test_a_scanned_model_opens_its_worst_weight_in_the_lab(net):
+    at = bring(opened(MODEL, lang="en"), "drop_files", {"n.pt": state_dict(net.state_dict())})
+    until = time.monotonic() + 120
+    while not [each for each in at.button if each.key == "checkpoints_worst_1"] and time.monotonic() < until:
+        time.sleep(0.2)
+        at.run()
+    sentence = " ".join(each.proto.body for each in healthy(at).get("html"))
+    assert "The worst under int4 row" in sentence
+    assert "First fix" in sentence
+    at.button(key="checkpoints_worst_1").click().run()
+    source = healthy(at).session_state["lab_state"].source
+    values = {0: net[0], 2: net[2]}[int(source.original.place_in_file.tensor[0])].weight
+    assert source.shape == tuple(values.shape)
+
+
+def test_a_capture_goes_to_its_maps_and_a_pair_of_runs_is_compared(net, tmp_path):
+    batches = [torch.randn(8, 8)]
+    layers = tmp_path / "layers.safetensors"
+    qv.collect(net, batches).save(layers)
+    at = bring(opened(MODEL, lang="en"), "drop_anywhere", {layers.name: layers.read_bytes()})
+    assert address(healthy(at))["f"] == "capture:upload"
+    assert "number 1 of 2" in " ".join(each.value for each in at.markdown) or "number 2 of 2" in " ".join(
+        each.value for each in at.markdown
+    )
+    for name in ("a", "b"):
+        qv.capture(net, batches, tmp_path / f"{name}.safetensors")
+    files = {f"{name}.safetensors": (tmp_path / f"{name}.safetensors").read_bytes() for name in ("a", "b")}
+    at = bring(at, "drop_anywhere", files)
+    assert address(healthy(at))["f"] == "runs:upload"
+    (report,) = at.get("iframe")
+    assert "every compared tensor equals" in str(report.proto)
+    at = bring(at, "drop_anywhere", {"a.safetensors": files["a.safetensors"]})
+    assert "is one run of a model" in at.warning[0].value
+
+
+def test_one_weight_goes_to_the_lab_and_never_its_bias_first(asked):
+    file = {"fc.npz": npz(bias=np.ones(4, np.float32), weight=np.eye(4, dtype=np.float32))}
+    at = bring(opened(LESSONS, lang="en"), "drop_anywhere", file)
+    assert healthy(at).session_state["lab_state"].source.shape == (4, 4)
+    assert not asked
+
+
+def test_a_pickled_model_is_refused_with_the_line_that_saves_it(net):
+    at = bring(opened("pages/learn/bugs.py", lang="en"), "drop_anywhere", {"whole.pt": state_dict(net)})
+    assert ".state_dict()" in plain(at.warning[0].value)
+    assert not at.exception
+
+
+def test_another_session_has_none_of_it_and_a_link_says_so(asked):
+    at = bring(opened(LESSONS, lang="en"), "drop_anywhere", {"net.pt": state_dict(WEIGHTS)})
+    other = AppTest.from_file(str(APP), default_timeout=120)
+    other.switch_page(MODEL)
+    other.query_params.update({"f": address(at)["f"], "lang": "en"})
+    other.run()
+    assert "Drop it again" in " ".join(each.value for each in other.error)
+
+
+def test_too_much_together_is_refused_before_it_is_written(asked, monkeypatch):
+    monkeypatch.setattr("quantviz.ui.drop.taking.DROPPED_BYTES", 100)
+    at = bring(opened(MODEL, lang="en"), "drop_files", {"net.pt": state_dict(WEIGHTS)})
+    assert "at most 100" in at.warning[0].value
+    assert bounds.DROPPED_BYTES == 2**30
+    assert not asked
+    with pytest.raises(qv.QuantVizError):
+        dropped_files("model:upload")
+
+
+def test_an_address_goes_to_the_lab_or_says_how_hubs_are_listed():
+    at = opened(MODEL, lang="en")
+    at.text_input(key="drop_address").set_value("org/model").run()
+    assert "QUANTVIZ_HUBS" in plain(at.warning[0].value)
