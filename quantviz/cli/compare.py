@@ -52,9 +52,10 @@ def compare(**arguments: Any) -> None:
     compressed-tensors, FP8 by blocks, bitsandbytes and GGUF are decoded on either side, and every tensor is
     compared with the one of its name. What was not read, the verdict and what else is to be said go to
     stderr, a row for each tensor to stdout. The status is 1 unless everything was read and compared, and is
-    the original's, also where an engine multiplies siblings (q, k and v; gate and up) in one kernel under one
-    scale. What was found before of files that have not changed is not read again, so a comparison
-    that was interrupted goes on where it was.
+    the original's up to rounding, also where an engine multiplies siblings (q, k and v; gate and up) in one
+    kernel under one scale; --fail-under holds every tensor to a bound, quantized or not. What was found
+    before of files that have not changed is not read again, so a comparison that was interrupted goes on
+    where it was.
     """
     request = _Request(**arguments)
     keep_memory()

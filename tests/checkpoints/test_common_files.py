@@ -132,6 +132,8 @@ def test_marks_and_scales_of_inputs_need_no_partner(tmp_path):
     original = written(tmp_path / "a", {"a.weight": x})
     audit = audited(written(tmp_path / "b", codes | marks), original)
     assert audit.is_sound, audit.messages()
+    scan = CliRunner().invoke(quantviz, ["scan", str(tmp_path / "b"), "-r", "int8_per_row", "--no-progress"])
+    assert scan.exit_code == 0, scan.output
     aside = {each.tensor for each in audit.account.of("left_aside")}
     assert aside == {"a.scale_input", "scaled_fp8", "a.k_scale"}
 

@@ -334,6 +334,8 @@ def unknown_siblings():
         own = {f"x.{name.removeprefix(prefix)}": x for name, x in TENSORS.items() if name.startswith(prefix)}
         own.pop("x.expected")
         yield case, own, said["config"], said["header"]
+    gemma = {"x.weight": torch.ones(4, 4, dtype=torch.uint8), "x.weight_scale": torch.ones(4, 1)}
+    yield "gemma", gemma, {"quant_method": "gemma", "num_bits": 2}, {}
 
 
 def misfits():
@@ -474,18 +476,59 @@ def test_layouts_of_kernels_are_named_and_not_read(tmp_path, layout):
     - Marlin: https://github.com/IST-DASLab/marlin marlin/__init__.py (0f102e1);
     - MLC: https://github.com/mlc-ai/mlc-llm python/mlc_llm/quantization/group_quantization.py (79d603f);
     - Nunchaku: https://github.com/nunchaku-tech/nunchaku nunchaku/models/linear.py (3a3cc3d);
-    - HIGGS and EETQ: transformers 5.24, integrations/higgs.py and integrations/eetq.py.
+    - HIGGS and EETQ: transformers 5.24, integrations/higgs.py and integrations/eetq.py;
+    - SINQ 0.2, sinq/sinqlinear_hf.py; FP-Quant 0.3.2, fp_quant/module/linear.py;
+    - Quark: transformers 5.24, quantizers/quantizer_quark.py.
     """
     for form in NAMED[layout]:
         tensors = {
             f"x.{part}": torch.zeros(4, 4, dtype=getattr(torch, dtypes[0]))
             for part, dtypes in form.parts.items()
         }
-        if layout == "vptq":
-            tensors["x.centroids.weight"] = torch.zeros(1, 64)
-        ((weight, _),) = weights_of(layouts.write(tmp_path / "x.safetensors", tensors)).values()
+        below = {"vptq": "centroids.weight", "sinq": "meta.scale"}.get(layout, "lut")
+        # Whatever else lies in the module, or right below, is none of the model's tensors.
+        tensors |= {f"x.{each}": torch.zeros(8, 8) for each in (below, "hessian", "scales_of_scales")}
+        config = {"quant_method": layout}
+        ((weight, _),) = weights_of(layouts.write(tmp_path / "x.safetensors", tensors, config)).values()
+        assert set(weight.parts) == set(tensors)
         assert (weight.layout, weight.problem.key) == (layout, "layouts.kernels")
         assert text(f"notes.layouts.names.{layout}") in str(weight.problem)
+
+
+@pytest.mark.parametrize(("bits", "dtype"), [(8, torch.int8), (4, torch.uint8), (2, torch.uint8)])
+@pytest.mark.parametrize("codes", ["weight", "embedding_quantized"])
+@pytest.mark.parametrize("by_patterns", [False, True])
+def test_gemmas_own_layout(tmp_path, bits, dtype, codes, by_patterns):
+    q = torch.randint(-(2 ** (bits - 1)), 2 ** (bits - 1), (8, 64), dtype=torch.int8)
+    scale = torch.rand(8, 1) + 0.5
+    fields = (q.to(torch.int16) + 2 ** (bits - 1)).reshape(8, -1, 8 // bits)
+    packed = sum(fields[..., k] << (bits * k) for k in range(8 // bits)).to(torch.uint8)
+    scales = {"weight": "weight_scale", "embedding_quantized": "embedding_scale"}[codes]
+    tensors = {
+        **{f"x.{codes}": q if bits == 8 else packed, f"x.{scales}": scale},
+        "x.input_activation_scale": torch.ones(()),
+    }
+    settings = {"quant_method": "gemma", "num_bits": bits}
+    if by_patterns:
+        settings |= {"num_bits": 8, "module_quant_configs": {"x": {"num_bits": bits}}}
+    path = layouts.write(tmp_path / "x.safetensors", tensors)
+    config = {"hidden_size": 64, "quantization_config": settings}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    ((name, (weight, coded)),) = weights_of(path).items()
+    assert (name, weight.layout, weight.problem) == ("x.weight", "gemma", None)
+    assert str(weight.scheme.format) == f"int{bits}"
+    assert torch.equal(coded.x_hat, q.float() * scale)
+
+
+def test_mlxs_codes_as_transformers_writes_them(tmp_path):
+    q = torch.randint(0, 16, (8, 64))
+    words = sum(q.reshape(8, 8, 8)[..., k].to(torch.int64) << (4 * k) for k in range(8)).to(torch.uint32)
+    scale, bias = torch.rand(8, 1), torch.rand(8, 1)
+    tensors = {"x.weight": words, "x.scales": scale, "x.qbiases": bias}
+    config = {"quant_method": "metal", "bits": 4, "group_size": 64}
+    ((weight, coded),) = weights_of(layouts.write(tmp_path / "x.safetensors", tensors, config)).values()
+    assert (weight.layout, weight.problem) == ("mlx", None)
+    assert torch.equal(coded.x_hat, q.float() * scale + bias)
 
 
 def _quanto_without_a_bias(folder, layer, config):

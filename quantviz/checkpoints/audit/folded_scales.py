@@ -71,6 +71,8 @@ _SHARE = 0.25
 _SLACK = 2.0
 #: Factors that were estimated from rounded values are believed where the weight comes nearer by so many dB.
 _BETTER_DB = 3.0
+#: Factors go with those of another tensor from this correlation of their logarithms on.
+_FOLLOWS = 0.5
 #: Factors are told of where they leave a difference of at most so many dB.
 _EXPLAINED_DB = 3.0
 #: Fewest values of a line from which its factor is taken.
@@ -259,9 +261,12 @@ def unfolded(x: Original, values: Original, beside: Beside, sqnr_db: float, low_
     if len(x.shape) != 2:
         return x
     rows, columns = x.shape
+    if min(rows, columns) < 2:
+        return x
     best = sqnr_db
     found = x
     norm = beside.norm.of(columns) if beside.norm and len(beside.norm.factors) == columns else None
+    norm = norm if norm is not None and _follow(Fit.of(values, x).columns, norm) else None
     by_norm = x if norm is None else x.replace(of_columns=norm)
     if norm is not None and (nearer := _sqnr_db(values, by_norm)) > best:
         best = nearer
@@ -421,6 +426,12 @@ def decibels(signal: torch.Tensor, noise: torch.Tensor) -> float:
 def _usable(factors: torch.Tensor) -> torch.Tensor:
     """Return factors, 1 for those that are none above 0."""
     return torch.where(torch.isfinite(factors) & (factors > 0), factors, 1.0).float()
+
+
+def _follow(own: torch.Tensor, factors: torch.Tensor) -> bool:
+    """Return whether the factors of a weight's lines go with those that another tensor took."""
+    logs = torch.stack((own, factors)).double().log()
+    return bool(torch.corrcoef(logs)[0, 1] >= _FOLLOWS)
 
 
 def _many(factors: torch.Tensor, middle: torch.Tensor, near: float, share: float) -> bool:

@@ -175,7 +175,7 @@ def _scaled(
         found = again(folded)
     sqnr_db = found.metrics["sqnr_db"]
     # The best one factor for all values leaves an error of the angle alone.
-    explained = torch.tensor(found.metrics["cosine"]).square()
+    explained = torch.tensor(found.metrics["cosine"], dtype=torch.float64).square()
     best_db = decibels(explained, (1 - explained).clamp(min=0))
     is_near = sqnr_db >= low_db and best_db < sqnr_db + _GAIN_DB
     if not is_near and not folded.misplaced:

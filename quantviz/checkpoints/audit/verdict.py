@@ -213,7 +213,7 @@ def _verdict(tensors: Sequence[TensorAudit], coverage: Note | str) -> Note | Non
             _with_status(tensors, status) for status in ("same", "rounded", "changed", "folded", "not_same")
         )
         of = sum(map(len, (same, rounded, *others)))
-        if not of:
+        if not of and not coverage:
             return None
         return Note.of(
             "audit.nothing_quantized", same=len(same), rounded=len(rounded), of=of, coverage=coverage

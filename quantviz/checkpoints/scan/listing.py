@@ -200,7 +200,9 @@ def _unmeasured(item: Item) -> Unmeasured | None:
         return Unmeasured("refused" if item.reason.key == "file.not_numbers" else status, item.reason)
     if not item.elements:
         return Unmeasured("left_aside", QuantVizError("input_empty", shape=item.shape))
-    if not 1 <= len(item.shape) <= MOST_WEIGHT_AXES:
+    if not item.shape:
+        return Unmeasured("left_aside", QuantVizError("checkpoint.kept.single"))
+    if len(item.shape) > MOST_WEIGHT_AXES:
         return Unmeasured("refused", QuantVizError("input_dims", got=len(item.shape), shape=item.shape))
     return None
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -26,6 +27,7 @@ from quantviz.sources.layouts import (
     bitsandbytes,
     comfy,
     four_bit_floats,
+    gemma,
     gguf,
     gptq,
     hqq,
@@ -83,6 +85,30 @@ NAMED: dict[str, tuple[Form, ...]] = {
     "marlin": (Form({"B": ("int32",), "s": FLOATS}, None),),
     "eetq": (Form({"weight": ("int8",), "weight_scales": FLOATS}, None, when=_is_eetq),),
     "mlc": (Form({"q_weight": ("uint32",), "q_scale": FLOATS}, None),),
+    "sinq": (
+        Form(
+            {"W_q": (*_WHOLE, *FLOATS)},
+            None,
+            when=lambda claim: f"{claim.module}.meta.scale" in claim.catalog,
+        ),
+    ),
+    # Of the two one is a tensor without elements.
+    "fp_quant": tuple(
+        Form(
+            {codes: dtypes, "forward_hadamard_matrix": FLOATS},
+            None,
+            when=lambda claim: math.prod(claim.shape(next(iter(claim.tensors)))) > 0,
+        )
+        for codes, dtypes in (("qweight", ("uint8",)), ("dqweight", FLOATS))
+    ),
+    "fouroversix": (Form({"quantized_weight_values": ("uint8",)}, None),),
+    "quark": (
+        Form(
+            {"weight": ("int32",), "weight_scale": FLOATS},
+            None,
+            when=lambda claim: claim.config.get("quant_method") == "quark",
+        ),
+    ),
     "nunchaku": (Form({"qweight": ("int8", "int32"), "wscales": (*FLOATS, "float8_e4m3fn")}, None),),
 }
 #: Every layout that is read or named, by id.
@@ -94,6 +120,7 @@ LAYOUTS: Mapping[str, Layout] = MappingProxyType(
             Layout("comfy", comfy.FORMS),
             Layout("gptq", gptq.FORMS),
             Layout("awq", awq.FORMS),
+            Layout("gemma", gemma.FORMS),
             Layout("modelopt", modelopt.FORMS),
             Layout("compressed_tensors", (*packed.FORMS, *scaled.COMPRESSED_TENSORS)),
             Layout("fp8_blocks", scaled.FP8_BLOCKS),

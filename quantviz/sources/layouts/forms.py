@@ -36,6 +36,7 @@ FLOATS = ("float32", "float16", "bfloat16")
 #: Siblings without effect on a weight: biases, and the scales of inputs, outputs and the KV cache.
 BESIDE = (
     *("bias", "input_scale", "input_zero_point", "input_global_scale", "output_scale", "output_zero_point"),
+    *("input_activation_scale", "output_activation_scale", "input_scale_ub"),
     *("q_scale", "k_scale", "v_scale", "q_zero_point", "k_zero_point", "v_zero_point", "k_bias", "v_bias"),
 )
 #: Most experts in one tensor.
@@ -174,7 +175,12 @@ def find_by_forms(
 ) -> Iterator[QuantizedWeight]:
     """Yield every weight that a layout claims."""
     plain, ending = _by_key(layouts)
-    for module in modules_of(catalog.names, catalog.apart).values():
+    modules = modules_of(catalog.names, catalog.apart)
+    below: dict[str, list[str]] = {}
+    for prefix, module in modules.items():
+        above = prefix.removesuffix(".").rpartition(".")[0]
+        below.setdefault(f"{above}.", []).extend(module.tensors.values())
+    for module in modules.values():
         claims: dict[str, list[tuple[str, Form, str]]] = {}
         for attribute in module.tensors:
             for layout, form in plain.get(attribute, ()):
@@ -186,7 +192,8 @@ def find_by_forms(
                     claims.setdefault(codes, []).append((layout, form, own))
         for codes, candidates in claims.items():
             if codes in module.tensors:
-                yield from _claimed(catalog, config, module, codes, candidates)
+                inside = below.get(module.prefix, ())
+                yield from _claimed(catalog, config, module, codes, candidates, inside)
 
 
 def _by_key(
@@ -205,9 +212,15 @@ def _by_key(
 
 
 def _claimed(
-    catalog: Catalog, config: Config, module: Module, codes: str, candidates: Sequence[tuple[str, Form, str]]
+    catalog: Catalog,
+    config: Config,
+    module: Module,
+    codes: str,
+    candidates: Sequence[tuple[str, Form, str]],
+    below: Sequence[str] = (),
 ) -> list[QuantizedWeight]:
-    """Return the weights of one tensor of codes, by the first form that accepts all its siblings.
+    """Return the weights of one tensor of codes, by the first form that accepts all its siblings. `below` are
+    the tensors of the modules right below its own.
 
     If none does, return unreadable weights with the error of the first form; none if no form has such codes.
     """
@@ -228,7 +241,14 @@ def _claimed(
             assert form.read
             return list(_experts(form, form.read, claim))
         if not fallback:
-            fallback = [unreadable(layout, claim.name, tuple(tensors.values()), problem)]
+            parts = tuple(tensors.values())
+            if form.read is None:
+                # All else in the module and right below belongs to its kernels too.
+                own_names = (
+                    each for key, each in module.tensors.items() if key not in ORDINARY or each == name
+                )
+                parts = tuple(dict.fromkeys((*parts, *own_names, *below)))
+            fallback = [unreadable(layout, claim.name, parts, problem)]
     return fallback
 
 

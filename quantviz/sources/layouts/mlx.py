@@ -1,5 +1,6 @@
 """MLX's layouts. Affine: `X.weight` uint32 (rows, columns · bits / 32), codes side by side with the first
-in the lowest bits, `X.scales` and `X.biases` (rows, groups). A value is scale · code + bias.
+in the lowest bits, `X.scales` and `X.biases` (rows, groups), which transformers calls `X.qbiases`. A value is
+scale · code + bias.
 
 The configuration beside the file has bits and group size, for all or for a module: shapes alone fit
 several. A module may have another prefix there than in the file, so that the ends of names count; where no
@@ -7,11 +8,13 @@ name fits, the lengths of the model's matrices in `config.json` tell whether the
 Modes mxfp4, mxfp8 and nvfp4 have no biases, and their scales are bytes: exponents in groups of 32,
 E4M3 in groups of 16.
 
-Source: MLX 0.32.4, `mlx.core.quantize`, `dequantize`.
+Sources: MLX 0.32.4, `mlx.core.quantize`, `dequantize`; transformers 5.24,
+`integrations/metal_quantization.py`.
 """
 
 from __future__ import annotations
 
+import functools
 import itertools
 import re
 from collections.abc import Mapping
@@ -45,14 +48,14 @@ _MODES = {
 }
 
 
-def _affine(claim: Claim) -> QuantizedWeight:
-    bits, size = _bits_and_size(claim)
+def _affine(claim: Claim, biases: str = "biases") -> QuantizedWeight:
+    bits, size = _bits_and_size(claim, biases)
     shape = (claim.shape("weight")[0], claim.shape("scales")[1] * size)
 
     def coded(start: int, stop: int) -> Coded:
         q = unpacked(claim.cut("weight", slice(start, stop)), bits, shape[1])
         scale = claim.load("scales", slice(start, stop))
-        bias = claim.load("biases", slice(start, stop))
+        bias = claim.load(biases, slice(start, stop))
         wide = [each.repeat_interleave(size, dim=1) for each in (scale, bias)]
         return Coded(q.to(torch.uint8), q.float() * wide[0] + wide[1], scale, bias)
 
@@ -60,7 +63,7 @@ def _affine(claim: Claim) -> QuantizedWeight:
     return claim.weight(shape, scheme, claim.dtype("scales"), coded)
 
 
-def _bits_and_size(claim: Claim) -> tuple[int, int]:
+def _bits_and_size(claim: Claim, biases: str) -> tuple[int, int]:
     """Return the bits of a code and the size of a group: those of the module in the configuration, else those
     of all, unless its lengths show that others are meant.
 
@@ -69,7 +72,7 @@ def _bits_and_size(claim: Claim) -> tuple[int, int]:
     """
     words = claim.shape("weight")
     scales = claim.shape("scales")
-    sound = len(words) == len(scales) == 2 and scales == claim.shape("biases") and words[0] == scales[0]
+    sound = len(words) == len(scales) == 2 and scales == claim.shape(biases) and words[0] == scales[0]
     fitting = [
         (bits, size)
         for bits in _BITS
@@ -84,7 +87,7 @@ def _bits_and_size(claim: Claim) -> tuple[int, int]:
     }
     possible = [each for each in fitting if each in told]
     if len(fitting) > 1 and not isinstance(exact, dict):
-        lengths = _lengths(claim.catalog.json_beside("config.json"))
+        lengths = lengths_in(claim.catalog.json_beside("config.json"))
         of_model = [each for each in fitting if scales[1] * each[1] in lengths]
         agreed = [each for each in possible if each in of_model]
         if agreed or not named:
@@ -124,7 +127,7 @@ def _named(claim: Claim) -> list[Mapping[str, Any]]:
     return found[max(found)] if found else []
 
 
-def _lengths(config: object) -> set[int]:
+def lengths_in(config: object) -> set[int]:
     """Return the numbers in a configuration that may be lengths of matrices."""
     lengths: set[int] = set()
     waiting = [config]
@@ -169,5 +172,9 @@ def _micro(claim: Claim) -> QuantizedWeight:
 
 FORMS = (
     Form({"weight": ("uint32",), "scales": FLOATS, "biases": FLOATS}, _affine),
+    Form(
+        {"weight": ("uint32",), "scales": FLOATS, "qbiases": FLOATS},
+        functools.partial(_affine, biases="qbiases"),
+    ),
     Form({"weight": ("uint32",), "scales": ("uint8",)}, _micro),
 )

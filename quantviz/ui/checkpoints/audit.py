@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import streamlit as st
@@ -126,10 +127,7 @@ def _show_answer(answer: Answer) -> None:
     if answer.problem:
         st.error(plain(answer.problem[language()]))
         return
-    verdict, *rest = answer.messages[language()]
-    (st.success if answer.is_sound else st.warning)(plain(verdict))
-    for sentence in rest[:_MOST_SAID]:
-        st.caption(plain(sentence))
+    show_verdict(answer.messages[language()], is_sound=answer.is_sound)
     model = audited_model(answer.rows[language()])
     data = model_map(model, AUDIT, AUDIT)
     figure = model_map_figure(data, language=language(), theme=theme())
@@ -146,6 +144,14 @@ def _show_answer(answer: Answer) -> None:
         placeholder="",
         alt=say("checkpoints.table_alt", count=len(model.tensors)),
     )
+
+
+def show_verdict(messages: Sequence[str], *, is_sound: bool) -> None:
+    """Show the findings of an audit, the verdict in a box whose colour is that of the exit status."""
+    verdict, *rest = messages
+    (st.success if is_sound else st.warning)(plain(verdict))
+    for sentence in rest[:_MOST_SAID]:
+        st.caption(plain(sentence))
 
 
 def _frame(rows: list[dict[str, Any]]) -> pandas.DataFrame:
