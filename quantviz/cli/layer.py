@@ -26,6 +26,7 @@ from quantviz.cli.output import FOUND, Output, complain, language, put, say, wit
 from quantviz.cli.tensors import takes_outputs_axis
 from quantviz.cli.text_table import text_table
 from quantviz.errors import Note, QuantVizError
+from quantviz.layers.methods.packages import help_table
 from quantviz.schemes.orientation import Orientation
 from quantviz.text import text
 
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from quantviz.layers.layer_result import LayerResult
 
 
-@click.command(short_help="Print what rounding does to the outputs of a layer.")
+@click.command(short_help="Print what rounding does to the outputs of a layer.", epilog=help_table())
 @click.argument("capture", required=False)
 @click.argument("name", required=False)
 @takes_layer_schemes

@@ -14,6 +14,7 @@ from quantviz.cli.layer_arguments import open_layers, say_bound, scheme_named, t
 from quantviz.cli.output import FOUND, Output, language, put, say, with_output, write
 from quantviz.errors import QuantVizError
 from quantviz.export.scan_gate import Case, junit
+from quantviz.layers.methods.packages import help_table
 from quantviz.schemes.text_form import split_outside_parentheses
 from quantviz.text import text
 
@@ -25,7 +26,7 @@ _FOR_PEOPLE = (
 )
 
 
-@click.command(short_help="Print the output error of every layer of a capture.")
+@click.command(short_help="Print the output error of every layer of a capture.", epilog=help_table())
 @click.argument("capture")
 @takes_layer_schemes
 @click.option(

@@ -417,6 +417,16 @@ def test_a_method_that_cannot_work_leaves_the_choice_of_another():
     assert address(healthy(at))["m"] == "gptq"
 
 
+def test_a_packages_method_sets_its_fields_and_a_chain_that_is_one_shows_it():
+    at = page(t="method", m="gptq(order=activation,cleared=after)", w="int4_per_row")
+    choice = at.selectbox(key="layers_method_package")
+    assert choice.value == "llm-compressor: GPTQModifier"
+    choice.set_value("modelopt: smoothquant").run()
+    assert address(healthy(at))["m"] == "smoothquant(variant=modelopt)"
+    at.selectbox(key="layers_method_choice").set_value("rotation").run()
+    assert healthy(at).selectbox(key="layers_method_package").value == ""
+
+
 @pytest.mark.parametrize(
     ("method", "field", "value"),
     [

@@ -235,6 +235,21 @@ def test_what_is_no_granularity_or_calibration_is_told_what_one_is(wrong):
         assert "Did you mean" not in str(caught.value)
 
 
+def test_a_convention_is_taken_in_its_text_form():
+    narrow = qv.CONVENTIONS["modelopt"].replace(narrow_range=True)
+    for form in (str(narrow), "ModelOpt (narrow_range=true)"):
+        assert qv.Scheme(convention=form).chosen == narrow
+        assert qv.Scheme().replace(convention=form).chosen == narrow
+        assert qv.Scheme().adapted(form, (4, 64)).chosen == narrow
+    for form, key in (
+        ("modelopt(narow=true)", "text_form_unknown_field"),
+        ("model(x=1)", "unknown_convention"),
+    ):
+        with pytest.raises(qv.QuantVizError) as caught:
+            qv.Scheme(convention=form)
+        assert caught.value.key == key
+
+
 def test_a_recipe_where_a_scheme_is_read_is_told_apart():
     for call in (lambda: qv.Scheme("q4_0"), lambda: qv.Scheme.parse("int4_g32")):
         with pytest.raises(qv.QuantVizError, match=r"qv\.RECIPES"):

@@ -227,6 +227,8 @@ _SHARES = {
     "paper": tuple(1 - i / 20 for i in range(10)),
     "modelopt": tuple(round(0.5 + 0.05 * i, 2) for i in range(11)),
 }
+#: The tokens that are looked at.
+_TOKENS = {"paper": 512, "modelopt": 64}
 
 
 @dataclass(frozen=True, eq=False)
@@ -246,15 +248,17 @@ class AWQClip(RoundingMethod):
     """Clip each block of weights where the error of its own outputs is least: AWQ's second search."""
 
     variant: Literal["paper", "modelopt"] = "paper"
-    #: At most so many of the tokens that may be used are looked at, evenly spaced.
-    tokens: int = 512
+    #: About so many of the tokens that may be used are looked at, evenly spaced; None for as many as the
+    #: variant's code takes: 512, or modelopt 64 of a batch.
+    tokens: int | None = None
     id: ClassVar[str] = "awq_clip"
     cost: ClassVar[str] = "10 m n g"
     variants: ClassVar[tuple[str, ...]] = ("awq+awq_clip",)
 
     def problems(self) -> Iterator[QuantVizError]:
         yield from one_of(self, "variant", tuple(_SHARES))
-        yield from between(self, "tokens", 1, 2**20)
+        if self.tokens is not None:
+            yield from between(self, "tokens", 1, 2**20)
 
     def problems_with(self, weights: Scheme | None, inputs: Scheme | None) -> Iterator[QuantVizError]:
         yield from super().problems_with(weights, inputs)
@@ -265,7 +269,7 @@ class AWQClip(RoundingMethod):
         found = found_by_reference(task.values, task.scheme)
         if not isinstance(found, Range):
             raise QuantVizError("method.awq.no_range", scheme=str(task.scheme))
-        step = max(1, len(task.x) // self.tokens)
+        step = max(1, len(task.x) // (_TOKENS[self.variant] if self.tokens is None else self.tokens))
         x = task.x[::step]
         width = task.scheme.layout(tuple(task.w.shape)).block_shape[1]
         hessians = [part.T @ part for part in torch.split(x, width, 1)]

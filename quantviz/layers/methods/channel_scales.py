@@ -22,6 +22,8 @@ _TORCHAO_EPS = 2.0**-23
 _MODELOPT_ENDS = (1e-4, 1e4)
 _MODELOPT_DEAD = 2.0**-31
 _VARIANTS = ("paper", "torchao", "llm_compressor", "modelopt")
+#: The default α of packages, where it is not ½.
+_ALPHAS = {"modelopt": 1.0}
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,6 +35,8 @@ class SmoothTrace:
     w_max: torch.Tensor
     #: Inputs are divided by it, and weights multiplied.
     scales: torch.Tensor
+    #: α; ½ makes both maxima equal.
+    alpha: float = 0.5
 
 
 @dataclass(frozen=True)
@@ -45,8 +49,9 @@ class SmoothQuant(BasisMethod):
     """
 
     #: The share of the inputs' range that moves into the weights: 0 makes all weights' maxima 1, 1 makes all
-    #: inputs' maxima 1, and ½ makes both equal.
-    alpha: float = 0.5
+    #: inputs' maxima 1, and ½ makes both equal. None for the default of the variant's package: 1 for
+    #: modelopt, else ½.
+    alpha: float | None = None
     #: Whose formula: they differ in what they take for the range, and in channels without values.
     variant: Literal["paper", "torchao", "llm_compressor", "modelopt"] = "paper"
     id: ClassVar[str] = "smoothquant"
@@ -54,12 +59,14 @@ class SmoothQuant(BasisMethod):
     excludes: ClassVar[dict[str, str]] = {"awq": "basis.two_scales", "equalization": "basis.two_scales"}
 
     def problems(self) -> Iterator[QuantVizError]:
-        yield from between(self, "alpha", 0, 1)
+        if self.alpha is not None:
+            yield from between(self, "alpha", 0, 1)
         yield from one_of(self, "variant", _VARIANTS)
 
     def basis(self, task: Task) -> Scaled:
-        scales = smooth_scales(task.x, (task.w,), self.alpha, self.variant)
-        trace = SmoothTrace(task.x.abs().amax(0), task.w.abs().amax(0), scales)
+        alpha = _ALPHAS.get(self.variant, 0.5) if self.alpha is None else self.alpha
+        scales = smooth_scales(task.x, (task.w,), alpha, self.variant)
+        trace = SmoothTrace(task.x.abs().amax(0), task.w.abs().amax(0), scales, alpha)
         return Scaled(scales, trace)
 
 

@@ -81,6 +81,7 @@ def show_method(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> No
 def show_method_choice(state: LayerState) -> None:
     """Show the choice of a method, also of a layer on which the present one cannot work."""
     from quantviz.layers.methods.chain import offered_chains
+    from quantviz.layers.methods.packages import PACKAGE_METHODS, of_chain
 
     with st.container(key="layers_method", horizontal=True, gap="small", vertical_alignment="bottom"):
         offered = dict.fromkeys((*offered_chains(), state.method))
@@ -92,6 +93,16 @@ def show_method_choice(state: LayerState) -> None:
             state.method,
             lambda form: change_state(method=form),
             help=say("layers.method.choice_help"),
+        )
+        chains = {"": NEAREST} | {each.name: each.chain for each in PACKAGE_METHODS}
+        choose_among(
+            st.selectbox,
+            "layers_method_package",
+            say("layers.method.package"),
+            {name: name or say("layers.method.no_package") for name in chains},
+            next((each.name for each in of_chain(state.method)), ""),
+            lambda name: change_state(method=chains[name]),
+            help=say("layers.method.package_help"),
         )
 
 

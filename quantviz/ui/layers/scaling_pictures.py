@@ -79,7 +79,7 @@ def show_smoothquant(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) 
 
     trace = seen.result.trace["smoothquant"]
     chain = as_chain(state.method)
-    alphas = sorted({*_TENTHS, chain_field(state, "smoothquant", "alpha")})
+    alphas = sorted({*_TENTHS, trace.alpha})
     forms = tuple(str(chain.with_field("smoothquant", alpha=alpha)) for alpha in alphas)
     errors = errors_of_chains(state, forms)
     scales = torch.stack(
@@ -114,7 +114,7 @@ def show_smoothquant(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) 
         "layers_smoothquant",
         say("layers.pictures.smoothquant.alpha"),
         {alpha: words(at) for at, alpha in enumerate(alphas)},
-        chain_field(state, "smoothquant", "alpha"),
+        trace.alpha,
         (
             # Over their means, so that one side is seen to flatten as the other rises.
             mirrored_plot(

@@ -99,7 +99,7 @@ def rows() -> Iterator[Row]:
     agree = total = 0
     for number in range(COUNT):
         w, x = layer(number)
-        found = AWQClip("modelopt", tokens=64).round(Task(w.double(), x.double(), MODELOPT, None))
+        found = AWQClip("modelopt").round(Task(w.double(), x.double(), MODELOPT, None))
         largest = w.abs().unflatten(1, (-1, 32)).amax(2)
         theirs = torch.from_numpy(record()["modelopt_clip"][number]) / largest
         agree += int(torch.isclose(found.trace.chosen.float(), theirs, rtol=1e-5).sum())

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from quantviz.layers.methods.chain import as_chain
-from quantviz.layers.methods.channel_scales import equalize
+from quantviz.layers.methods.channel_scales import Equalization, equalize
 from quantviz.layers.methods.contract import Task
 from quantviz.layers.methods.corrections import BiasCorrection, LowRank
 from quantviz.layers.methods.higgs import Higgs, gaussian_grid
@@ -31,6 +31,8 @@ CODES, OBJECTIVE = 0.97, 0.01
 #: The least share of equal values of HIGGS.
 VALUES = 0.995
 INT8 = as_scheme("bnb_int8")
+#: Equalization as torch has it.
+EQUALIZED = Equalization("width")
 #: What is recorded of HIGGS.
 PARTS = ("grid", "scales", "codes")
 
@@ -92,11 +94,11 @@ def _task(w: torch.Tensor, x: torch.Tensor, scheme: str = "int4_g32") -> Task:
     return Task(w.double(), x.double(), as_scheme(scheme), None)
 
 
-def _dynamic(number: int, w: torch.Tensor, x: torch.Tensor) -> bool:
+def _dynamic(number: int, w: torch.Tensor, x: torch.Tensor, form: str = "") -> bool:
     sums = [float(w.double().sum()), float(x.double().sum())]
     assert sums == record()[f"sums_{number}"].tolist(), "the layers are not those that were recorded"
     task = _task(w, x, DYNAMIC[number].scheme)
-    rounding = as_chain(DYNAMIC[number].method).rounding
+    rounding = as_chain(form or DYNAMIC[number].method).rounding
     assert rounding is not None
     found = rounding.round(task).result
     theirs = torch.from_numpy(record()[f"dynamic_{number}"])
@@ -180,7 +182,7 @@ def _equalization(number: int, w: torch.Tensor, x: torch.Tensor) -> bool:
         before, after = torch.nn.Linear(64, 24), torch.nn.Linear(24, 9, bias=False)
         after.weight.data = w[:, :24][:9] * 3
         before.weight.data = w.clone()
-        kept.append(equalize(w, before.bias.data.clone(), after.weight.data.clone(), "width"))
+        kept.append(equalize(w, before.bias.data.clone(), after.weight.data.clone(), EQUALIZED.ranges))
         cross_layer_equalization(before, after)
         return before, after
 

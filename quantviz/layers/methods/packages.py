@@ -1,0 +1,86 @@
+"""The methods of packages as chains: `smoothquant(variant=modelopt)` is what modelopt does by default.
+
+A row is added here: one entry of `PACKAGE_METHODS`, with a test that holds its chain to the package's answers
+in `tests/layers/methods/test_packages.py`; the table of README.md in this folder is written from them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+_HEAD = "| package | method there, with its defaults | chain here | held to |\n|---|---|---|---|\n"
+
+
+@dataclass(frozen=True)
+class PackageMethod:
+    """A method as a package runs it by default, and the chain that does the same."""
+
+    package: str
+    #: The package's own name of it.
+    method: str
+    #: The text form of a `Chain`.
+    chain: str
+    #: The answers that a test holds the chain to.
+    held: str
+
+    @property
+    def name(self) -> str:
+        """Return the package with its method, such as "modelopt: awq_lite"."""
+        return f"{self.package}: {self.method}"
+
+
+_RECORDED = "its recorded answers"
+_LIVE = "its answers in the test"
+#: Every row, by package.
+PACKAGE_METHODS = (
+    PackageMethod("auto-round", "AutoRound, one layer", "signround", f"{_RECORDED}, by the error left"),
+    PackageMethod("bitsandbytes", "LLM.int8(), threshold 6", "llm_int8(variant=bitsandbytes)", _LIVE),
+    PackageMethod("bitsandbytes", "Linear4bit, compress_statistics", "double_quantization", _RECORDED),
+    PackageMethod("brevitas", "learned round, one layer", "adaround", f"{_RECORDED}, by the error left"),
+    PackageMethod("fouroversix", "NVFP4, scale rule mse", "four_over_six", _RECORDED),
+    PackageMethod(
+        "GPTQModel",
+        "GPTQ",
+        "gptq(groups=dynamic,order=group_aware,damping=0.05)",
+        "neural-compressor's recorded answers in this order, but for the damping",
+    ),
+    PackageMethod("llm-compressor", "GPTQModifier", "gptq(order=activation,cleared=after)", _RECORDED),
+    PackageMethod("llm-compressor", "AWQModifier", "awq(variant=llm_compressor)", _RECORDED),
+    PackageMethod("llm-compressor", "SmoothQuantModifier", "smoothquant(variant=llm_compressor)", _RECORDED),
+    PackageMethod("modelopt", "awq_lite", "awq(variant=modelopt)", _RECORDED),
+    PackageMethod("modelopt", "awq_clip", "awq_clip(variant=modelopt)", _RECORDED),
+    PackageMethod("modelopt", "smoothquant", "smoothquant(variant=modelopt)", _RECORDED),
+    PackageMethod("neural-compressor", "GPTQ", "gptq(groups=dynamic,block=2048)", _RECORDED),
+    PackageMethod("peft", "LoftQ, its decomposition", "low_rank(weighting=none)", _RECORDED),
+    PackageMethod("torch", "equalize", "equalization(ranges=width)", _LIVE),
+    PackageMethod("torch", "bias_correction", "bias_correction", _LIVE),
+    PackageMethod("torchao", "AWQ", "awq", _RECORDED),
+    PackageMethod("torchao", "SmoothQuant", "smoothquant(variant=torchao)", _RECORDED),
+)
+
+
+def of_chain(form: str) -> Iterator[PackageMethod]:
+    """Yield the methods of packages that a chain is, by its text form.
+
+    >>> [each.name for each in of_chain("awq")]
+    ['torchao: AWQ']
+    """
+    return (each for each in PACKAGE_METHODS if each.chain == form)
+
+
+def table() -> str:
+    """Return the table as Markdown."""
+    rows = (f"| {each.package} | {each.method} | `{each.chain}` | {each.held} |" for each in PACKAGE_METHODS)
+    return _HEAD + "\n".join(rows) + "\n"
+
+
+def help_table() -> str:
+    """Return the table as a paragraph of a command's help that is not wrapped.
+
+    >>> help_table().splitlines()[2].split()
+    ['auto-round:', 'AutoRound,', 'one', 'layer', 'signround']
+    """
+    width = max(len(each.name) for each in PACKAGE_METHODS)
+    rows = (f"  {each.name:{width}}  {each.chain}" for each in PACKAGE_METHODS)
+    return "\b\n" + "\n".join(("Methods of packages, as chains:", *rows))
