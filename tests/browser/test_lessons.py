@@ -9,6 +9,7 @@ from playwright.sync_api import expect
 
 from quantviz.browser import read_script
 from quantviz.teaching.lessons import lessons
+from quantviz.teaching.lessons.finger import AXES, axis_of
 from quantviz.teaching.lessons.model import HERE
 from tests.helpers import ROOT
 from tests.helpers.addresses import go
@@ -584,9 +585,20 @@ def a_mark_is_set_by_keys(page, then="lo"):
     wait_idle(page)
 
 
+def a_pixel_is_worth_what_a_drag_is_judged_by(page, lesson, step):
+    """A finger's width is in pixels of this axis, wherever the server judges it."""
+    step = lessons()[lesson].steps[step - 1]
+    mark = page.locator("[data-handle=mark]")
+    ends = [float(mark.get_attribute(f"aria-value{end}")) for end in ("min", "max")]
+    assert ends == pytest.approx(axis_of(step.scenes()[HERE], step.move), rel=1e-5)
+    width = page.locator(".qv-ruler").first.bounding_box()["width"]
+    assert width - 2 * 24 == pytest.approx(AXES[page.viewport_size["width"]], abs=2)
+
+
 def a_range_that_was_dragged_too_far_can_be_dragged_back(page):
     """Its axis ended where the range did, and the place to go back to lay beyond it."""
     gone(page, "zero_point_out_of_range", 3, until="[data-handle=mark]")
+    a_pixel_is_worth_what_a_drag_is_judged_by(page, "zero_point_out_of_range", 3)
     onward = page.locator(".st-key-lesson_next").bounding_box()["y"]
     a_mark_is_set_by_keys(page)
     opened_at = page.locator(".st-key-lesson_next").bounding_box()["y"]
@@ -727,6 +739,7 @@ def a_drag_is_asked_above_its_ruler_and_nothing_moves_when_it_ends(page):
 def a_drag_is_predicted_by_one_tap_and_then_made_with_its_numbers(page, shot):
     """Drags were blind to the end: “a quarter of what it is now” stood beside “?”."""
     gone(page, "rounding_against_clipping", 3, until="[data-handle=mark]", lang="zh")
+    a_pixel_is_worth_what_a_drag_is_judged_by(page, "rounding_against_clipping", 3)
     assert page.locator("[data-handle]").count() == 1, "nothing can be moved before"
     assert violations(page) == []
     # The way to the list stands beside the title: the picture has its row.
