@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Callable, Mapping
+import string
+from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -25,6 +26,7 @@ from quantviz.teaching.lessons.model import (
     Question,
 )
 from quantviz.ui.components.choice import choose
+from quantviz.ui.lessons import hands
 from quantviz.ui.shell import errors
 from quantviz.ui.shell.words import number, plain, say, say_error
 
@@ -79,7 +81,7 @@ def ask(question: Question, scenes: Scenes, key: str) -> None:
         case Drag():
             st.caption(question.tolerance.say(question.named_scenes(scenes)))
         case Direction():
-            names = {name: say(f"lessons.directions.{name}") for name in DIRECTIONS}
+            names = dict(zip(DIRECTIONS, lettered(texts.values()), strict=True))
             _choose(st.segmented_control, key, names, label_visibility="collapsed")
         case Number():
             label = say("lessons.your_number")
@@ -93,7 +95,8 @@ def ask(question: Question, scenes: Scenes, key: str) -> None:
                 st.number_input(say("cell.row"), 0, rows - 1, value=None, key=f"{key}_row")
                 st.number_input(say("cell.column"), 0, cols - 1, value=None, key=f"{key}_col")
         case Choice():
-            _choose(st.radio, key, texts, index=None, label_visibility="collapsed", width="stretch")
+            options = dict(enumerate(lettered(texts.values())))
+            _choose(st.radio, key, options, index=None, label_visibility="collapsed", width="stretch")
         case Order():
             # A list that opens would lie over the button that commits.
             chosen = _choose(st.pills, key, texts, label="lessons.your_order", selection_mode="multi")
@@ -122,6 +125,16 @@ def option_texts(question: Question, scenes: Scenes) -> list[str]:
         case Order():
             return [item.text.say(scenes) for item in question.items]
     return []
+
+
+def lettered(texts: Iterable[str]) -> list[str]:
+    """Return the answers with the letters that they have on the wall, where one does not begin with its own.
+
+    >>> lettered(["rises", "B: falls"])
+    ['A · rises', 'B: falls']
+    """
+    named = zip(string.ascii_uppercase, texts, strict=False)
+    return [text if text[:2] in (f"{sign}:", f"{sign}：") else f"{sign} · {text}" for sign, text in named]
 
 
 def ask_for_mark(question: Drag) -> None:
@@ -202,10 +215,10 @@ def show_hands(question: Question, scenes: Scenes, key: str, revealed: bool) -> 
         for i, (name, right) in enumerate(names):
             label, box = st.columns([3, 1], gap="small", vertical_alignment="center")
             with box:
-                count = st.number_input(name, 0, 999, key=f"{key}_hands_{i}", label_visibility="collapsed")
-            counts.append((label, name, right, int(count)))
+                count = hands.show_box(name, f"{key}_hands_{i}")
+            counts.append((label, name, right, count))
         total = sum(count for _, _, _, count in counts)
-        for label, name, right, count in counts:
+        for (label, _, right, count), name in zip(counts, lettered(name for name, _ in names), strict=True):
             label.html(_bar(name, right, count, total))
 
 
