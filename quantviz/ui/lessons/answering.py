@@ -175,7 +175,7 @@ def _ask_to_move(now: Now, question: Question) -> QuantVizError:
 
 def _hands(now: Now, i: int, question: Question) -> None:
     if st.session_state.get(HANDS):
-        questions.show_hands(question, now.scenes, answer_key(now, i), now.revealed)
+        hands.show_hands(question, now.scenes, answer_key(now, i), now.revealed)
 
 
 def _answered(now: Now, i: int, question: Question, answer: Answer | None) -> None:

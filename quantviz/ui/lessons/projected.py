@@ -80,7 +80,7 @@ def _bar_names(question: Question, now: Now) -> list[tuple[str, bool]]:
     """Return each answer that hands are raised for and whether it is the right one, which is then said in
     full: a line of its own would take its height from the picture.
     """
-    names = questions.hand_names(question, now.scenes, now.revealed)
+    names = hands.hand_names(question, now.scenes, now.revealed)
     if not now.revealed or isinstance(question, Choice):
         return names
     truth = "; ".join(questions.truth_told(each, now.scenes).rstrip(".。") for each in now.step.questions)

@@ -26,7 +26,6 @@ from quantviz.teaching.lessons.model import (
     Question,
 )
 from quantviz.ui.components.choice import choose
-from quantviz.ui.lessons import hands
 from quantviz.ui.shell import errors
 from quantviz.ui.shell.words import number, plain, say, say_error
 
@@ -199,46 +198,6 @@ def show_drawn(question: Question, answer: Any, scenes: Scenes) -> None:
             for i, value in zip(answer, values, strict=True)
         ]
         st.html(f'<div class="qv-bars">{"".join(bars)}</div>')
-
-
-# ---- show of hands ------------------------------------------------------------------------------
-
-
-def show_hands(question: Question, scenes: Scenes, key: str, revealed: bool) -> None:
-    """Show boxes for counting hands, and the counts as bars, the right one marked once revealed."""
-    names = hand_names(question, scenes, revealed)
-    with st.container(key=f"{key}_hands", gap="small"):
-        if not names:
-            st.caption(say("lessons.hands_later"))
-            return
-        counts = []
-        for i, (name, right) in enumerate(names):
-            label, box = st.columns([3, 1], gap="small", vertical_alignment="center")
-            with box:
-                count = hands.show_box(name, f"{key}_hands_{i}")
-            counts.append((label, name, right, count))
-        total = sum(count for _, _, _, count in counts)
-        for (label, _, right, count), name in zip(counts, lettered(name for name, _ in names), strict=True):
-            label.html(_bar(name, right, count, total))
-
-
-def hand_names(question: Question, scenes: Scenes, revealed: bool) -> list[tuple[str, bool]]:
-    """Return the answers that hands can be raised for, and whether each is right, once that is revealed."""
-    if isinstance(question, Direction | Choice):
-        truth = question.truth(scenes)
-        right = DIRECTIONS.index(truth) if isinstance(truth, str) else truth
-        return [(text, revealed and i == right) for i, text in enumerate(option_texts(question, scenes))]
-    return [(say("lessons.hands_right"), True), (say("lessons.hands_wrong"), False)] if revealed else []
-
-
-def _bar(name: str, right: bool, count: int, total: int) -> str:
-    width = 100 * count / total if total else 0
-    mark = " ✓" if right else ""
-    text = f"{html.escape(name)}{mark}"
-    return (
-        f'<div class="qv-hands{" qv-right" if right else ""}">'
-        f'<span style="width: {width:.1f}%"></span><b>{text}</b></div>'
-    )
 
 
 def refusal(key: str) -> str:
