@@ -193,7 +193,7 @@ ALLOWED = {
     " sources tensors text ui/shell",
     "ui/missing": "ui/components ui/shell",
     "ui/lab": "analysis checkpoints errors evaluation export figures lab layers quantization schemes sources"
-    " streaming teaching tensors text ui/components ui/shell",
+    " streaming teaching tensors text ui/components ui/shell whole_files",
     "ui/lessons": "analysis errors figures lab quantization teaching ui/components ui/lab ui/shell",
     "ui/formats": "errors figures lab quantization schemes text ui/components ui/shell",
     "ui/layers": "browser checkpoints compiled errors evaluation figures lab layers models schemes sources"

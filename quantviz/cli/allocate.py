@@ -34,7 +34,10 @@ TOOLS = ("json", "llama", "llmcompressor", "modelopt")
     " for a backslash.",
 )
 @click.option(
-    "--fuse", is_flag=True, help="Give query, key and value one recipe, and gate and up: vLLM needs it."
+    "--fuse/--split",
+    default=None,
+    help="Give query, key and value one recipe, and gate and up, as vLLM needs it; or let them differ, as "
+    "llama.cpp can. Default: as the engine needs it; without one they are fused.",
 )
 @click.option(
     "--tie",
@@ -86,6 +89,9 @@ def allocate(**arguments: Any) -> None:
 
     request = _Request(**arguments)
     table, suited = _suited(request)
+    fused: str | tuple[()] | None = "engine" if request.fuse else None
+    if request.fuse is False and not suited.joins:
+        fused = ()
     allocation = choose(
         table,
         budget_bits=request.budget_bits,
@@ -93,7 +99,7 @@ def allocate(**arguments: Any) -> None:
         gigabytes=request.gb,
         pinned=dict(map(_pin, request.pins)),
         tied="content" if request.ties == ("content",) else [option_parts(tie, ",") for tie in request.ties],
-        fused="engine" if request.fuse or suited.joins else None,
+        fused=fused,
         excluded=(*request.excluded, *suited.kept),
         sensitivities=request.alpha,
         among=suited.recipes,
@@ -119,7 +125,7 @@ class _Request:
     gb: float | None
     budget_bits: int | None
     pins: tuple[str, ...]
-    fuse: bool
+    fuse: bool | None
     ties: tuple[str, ...]
     excluded: tuple[str, ...]
     alpha: str | None

@@ -153,7 +153,8 @@ class Operand(Picklable):
         if self.unrounded:
             return None
         if study is not None and study.result is None and self.effective is None:
-            return measure(self.stored, study.scheme, metrics=("sqnr_db",)).metrics["sqnr_db"]
+            params = study.qparams
+            return measure(self.stored, study.scheme, qparams=params, metrics=("sqnr_db",)).metrics["sqnr_db"]
         every = slice(None)
         signal = self.values(every).to(torch.float64).square().sum()
         noise = self.changes(every).square().sum()

@@ -72,7 +72,8 @@ class ModelSchemes(Picklable):
     own: tuple[tuple[str, LayerSchemes], ...] = ()
     #: The table of characters.
     embedding: Scheme | str | None = None
-    #: The keys and values in the cache, matrices of tokens × channels of all heads.
+    #: The keys and values in the cache, matrices of tokens × channels of all heads. As of inputs, a scale
+    #: that tokens share is static, from the text for calibration, and that of a token is dynamic.
     keys: Scheme | str | None = None
     values: Scheme | str | None = None
 

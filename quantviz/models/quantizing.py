@@ -23,7 +23,7 @@ from quantviz.layers.methods.contract import Basis, Task, as_quantized
 from quantviz.layers.methods.gptq import GPTQ
 from quantviz.layers.methods.llm_int8 import LLMInt8, in_half
 from quantviz.layers.methods.rotation import Rotation, Turned
-from quantviz.layers.operands import Operand, input_operand, token_groups, weight_operand
+from quantviz.layers.operands import Operand, input_operand, shares_scales, token_groups, weight_operand
 from quantviz.models.character_model import network_of, tokens_of
 from quantviz.models.model_schemes import LayerSchemes, ModelSchemes, check_names
 from quantviz.models.network import EMBEDDING, Network, Rounder, inputs_name, logits
@@ -303,6 +303,8 @@ def rounder(scheme: Scheme, seen: torch.Tensor) -> Rounder:
     shape = (len(seen), seen.shape[1])
     for problem in scheme.problems(shape):
         raise problem
+    if not shares_scales(scheme, shape):
+        return lambda x: quantize(x, scheme).x_hat
     if not token_groups(scheme, shape):
         return _of_own_scales(scheme, seen)
     if not isinstance(scheme.granularity, PerTensor | PerChannel):

@@ -481,7 +481,7 @@ def test_a_result_has_the_files_own_codes(tmp_path, original):
     assert why.step("own_code").output == int(r.q[other])
     same = tuple(int(i) for i in (plain.q == r.q).nonzero()[0])
     assert qv.explain(r, same).step("own_code") is None
-    with pytest.raises(qv.QuantVizError, match="k_proj"):
+    with pytest.raises(qv.QuantVizError, match=r"v_proj.*the nearest of 7"):
         qv.audited_result(path, original, f"{ATTENTION}x_proj.weight")
 
 
@@ -560,7 +560,7 @@ def test_a_folder_of_shards_without_an_index(tmp_path, original):
     layouts.write(folder / "2.safetensors", dict(tensors[:1]))
     with pytest.raises(qv.QuantVizError, match=r"0\.safetensors.*2\.safetensors"):
         audited(gptq_twin(tmp_path / "twin"), folder)
-    with pytest.raises(qv.QuantVizError, match="holds no file of tensors"):
+    with pytest.raises(qv.QuantVizError, match="2 folders below it can be read"):
         audited(tmp_path, original)
 
 

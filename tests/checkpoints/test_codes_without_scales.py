@@ -87,8 +87,13 @@ KINDS = {
     ),
     "int8 alone": (one_file({NAME: INT8}), "(int8), which in a model are codes"),
     "uint8 in a row": (one_file({NAME: INT8.view(torch.uint8).flatten()}), "(uint8)"),
-    "the whole range of E4M3": (one_file({NAME: as_fp8(torch.float8_e4m3fn, 448)}), "up to 448"),
-    "the whole range of E5M2": (one_file({NAME: as_fp8(torch.float8_e5m2, 57344)}), "up to 57344"),
+    "the whole range of E4M3": (one_file({NAME: as_fp8(torch.float8_e4m3fn, 448)}), "reach 448 "),
+    "the range of accelerators that end at 240": (
+        one_file({NAME: as_fp8(torch.float8_e4m3fn, 240)}),
+        "reach 240 ",
+    ),
+    "a scale that is a power of two": (one_file({NAME: as_fp8(torch.float8_e4m3fn, 288)}), "reach 288 "),
+    "the whole range of E5M2": (one_file({NAME: as_fp8(torch.float8_e5m2, 57344)}), "reach 57344 "),
 }
 
 

@@ -43,12 +43,17 @@ def run(*arguments, status=0):
 
 @pytest.mark.parametrize("form", ["sqlite", "parquet", "csv", "json", "jsonl"])
 def test_every_form_of_a_scan_gives_the_same_choice(folder, form):
-    done = run(folder / f"scan.{form}", "--bits", 6.5, "--exclude", "*norm*", "--format", "json")
+    told = ("--bits", 6.5, "--exclude", "*norm*", "--format", "json")
+    # What engines multiply in one kernel gets one recipe, unless it may be split.
+    together = json.loads(run(folder / f"scan.{form}", *told).stdout)
+    assert {row["recipe"] for row in together} == {"int4_g128"}
+    done = run(folder / f"scan.{form}", *told, "--split")
     choice = {row["tensor"]: row["recipe"] for row in json.loads(done.stdout)}
     wanted = qv.allocate(
         qv.scan(folder / "model.safetensors", ["int4_g128", "int8_per_row"], results=folder / "scan.sqlite"),
         bits_per_weight=6.5,
         excluded="*norm*",
+        fused=(),
     )
     assert choice == wanted.choice
     assert sorted(choice.values()) == ["int4_g128", "int4_g128", "int8_per_row"]

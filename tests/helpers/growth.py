@@ -18,6 +18,7 @@ from quantviz.checkpoints.allocation.choices import choices_of
 from quantviz.checkpoints.allocation.frontier import allocation_frontier
 from quantviz.checkpoints.audit.matching import matched_by_ends
 from quantviz.checkpoints.audit.pairing import pairs_of
+from quantviz.checkpoints.model.account import Outcome
 from quantviz.checkpoints.model.folders import model_in
 from quantviz.checkpoints.model.gguf_names import gguf_names
 from quantviz.checkpoints.model.items import accounted, items_of
@@ -255,7 +256,7 @@ def _files(names: list[str]) -> Work:
             with open_model(paths[0]) as one, open_model(paths[1]) as other:
                 items = items_of(one)
                 pairs = pairs_of(one, other, items, items_of(other))
-                became = {item.name: ("compared", None) for item in items}
+                became = {item.name: Outcome("compared") for item in items}
                 assert len(tuple(accounted(one, "quantized", items, became))) >= len(pairs)
 
     return work

@@ -172,7 +172,7 @@ def test_what_a_method_makes_nan_names_the_method_and_the_channel():
     w, x = W.clone(), X.clone()
     w[:, 5], x[:, 5] = 0, 0
     with pytest.raises(qv.QuantVizError) as caught:
-        qv.layer(w, x, "int4_g32", method="smoothquant(variant=modelopt)")
+        qv.layer(w, x, "int4_g32", method="smoothquant(alpha=0.5,variant=modelopt)")
     assert caught.value.key == "method.nonfinite"
     params = caught.value.params
     assert (params["method"], params["name"], params["channel"]) == ("smoothquant", "W", 5)

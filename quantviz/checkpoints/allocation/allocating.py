@@ -207,8 +207,8 @@ def allocate(
             default none are: an engine that stores the two once counts them once, a file that has both does
             not.
         fused: Tensors that get one recipe, each with bits and cost of its own. "engine" joins query, key and
-            value, and gate and up, by their names, as vLLM, SGLang and TensorRT-LLM do. llama.cpp stores them
-            apart, and so by default they are not joined.
+            value, and gate and up, by their names: vLLM, SGLang and TensorRT-LLM multiply them in one kernel.
+            By default too, unless `files_of` keeps them apart, as llama.cpp does; () joins none.
         excluded: Names, or patterns with `*`, of tensors that stay as they are stored, as do those that no
             recipe fits.
         sensitivities: Weight α of each tensor's error: by name, or the path of a CSV with the columns

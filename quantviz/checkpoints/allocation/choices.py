@@ -125,6 +125,8 @@ def choices_of(
     pinned = dict(pinned or {})
     free = _free(names, offers, pinned, excluded)
     ties = _groups(rows.same_content() if tied == "content" else tied, names, "content")
+    if fused is None and (files_of is None or profile_named(files_of).joins):
+        fused = "engine"
     joined = _groups(fused_groups(names) if fused == "engine" else fused, names, "engine")
     tied_free = [[name for name in tie if name in free] for tie in ties]
     for tie in tied_free:

@@ -7,7 +7,6 @@ audit.table()
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
@@ -383,6 +382,6 @@ def _row(each: TensorAudit, language: str) -> dict[str, object]:
         "unused_codes": None if scheme is None else each.unused_codes,
         "oddities": list(each.oddities),
         **{name: each.metrics.get(name) for name in METRICS if name != "effective_bits"},
-        "fused_sqnr_db": None if math.isnan(each.fused_sqnr_db) else each.fused_sqnr_db,
+        "fused_sqnr_db": each.fused_sqnr_db,
         "done": [note.message(language) for note in (*each.done, *each.notes)],
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import torch
 
@@ -73,25 +73,24 @@ def with_one_scale(
     return dataclasses.replace(found, fused_sqnr_db=metrics["sqnr_db"])
 
 
-def losses_to_one_scale(tensors: Iterable[TensorAudit]) -> list[Note]:
-    """Return a note for each rule of engines under which weights of an audit lose by siblings' scales."""
-    by_rule: dict[Rule, list[TensorAudit]] = {}
+def losses_to_one_scale(tensors: Iterable[TensorAudit]) -> Iterator[Note]:
+    """Yield a note for each rule of engines under which weights of an audit lose by siblings' scales."""
+    by_rule: dict[Rule, list[tuple[float, TensorAudit]]] = {}
     for each in tensors:
         rule = each.scheme and rule_of(each.layout, each.scheme.format, each.tensor)
-        if rule and each.metrics["sqnr_db"] - each.fused_sqnr_db >= _LEAST_LOSS:
-            by_rule.setdefault(rule, []).append(each)
-    worst = {rule: min(own, key=lambda each: each.fused_sqnr_db) for rule, own in by_rule.items()}
-    return [
-        Note.of(
+        fused_db = each.fused_sqnr_db
+        if rule and fused_db is not None and each.metrics["sqnr_db"] - fused_db >= _LEAST_LOSS:
+            by_rule.setdefault(rule, []).append((fused_db, each))
+    for rule, lost in by_rule.items():
+        fused_db, worst = min(lost, key=lambda found: found[0])
+        yield Note.of(
             "audit.one_scale",
-            count=len(own),
-            tensor=clipped(worst[rule].tensor),
-            fused_db=worst[rule].fused_sqnr_db,
-            sqnr_db=worst[rule].metrics["sqnr_db"],
+            count=len(lost),
+            tensor=clipped(worst.tensor),
+            fused_db=fused_db,
+            sqnr_db=worst.metrics["sqnr_db"],
             engines=Note.of(f"audit.one_scale_rule.{rule}"),
         )
-        for rule, own in by_rule.items()
-    ]
 
 
 def siblings_apart(tensors: ModelTensors) -> Note | None:

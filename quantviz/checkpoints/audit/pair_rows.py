@@ -38,7 +38,8 @@ _FIELDS: Mapping[str, values.Parser] = {
     "shape": values.lengths,
     "rounding": values.one_of(("", *ROUNDINGS)),
     **dict.fromkeys(("layout", "scale_dtype"), values.text),
-    **dict.fromkeys(("bits", "nearest_share", "fused_sqnr_db"), values.number),
+    **dict.fromkeys(("bits", "nearest_share"), values.number),
+    "fused_sqnr_db": values.optional(values.number),
     **dict.fromkeys(("blocks", "saturated_blocks", "unused_codes"), values.whole),
 }
 #: Files whose weights, or a part of them, may lie in other files that the header names.

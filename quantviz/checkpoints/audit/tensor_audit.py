@@ -124,9 +124,9 @@ class TensorAudit(Picklable):
     unused_codes: int = 0
     #: Every metric by id that there is for it.
     metrics: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
-    #: SQNR in dB where its engine multiplies it and its siblings in one kernel under one scale; NaN where
+    #: SQNR in dB where its engine multiplies it and its siblings in one kernel under one scale; None where
     #: that has the file's own values.
-    fused_sqnr_db: float = math.nan
+    fused_sqnr_db: float | None = None
     #: Changes to the original before it was compared.
     done: tuple[Note, ...] = ()
     notes: tuple[Note, ...] = ()
@@ -146,7 +146,7 @@ class TensorAudit(Picklable):
     def is_lost_in_kernel(self) -> bool:
         """Return whether it is no longer the original's in its engine's kernel of one scale for siblings."""
         fused = self.fused_sqnr_db
-        return not math.isnan(fused) and not same_weights(self.metrics["cosine"], fused, int(self.bits))
+        return fused is not None and not same_weights(self.metrics["cosine"], fused, int(self.bits))
 
     @property
     def became(self) -> Became:
@@ -165,7 +165,7 @@ class TensorAudit(Picklable):
         if self.status not in _GATED:
             return None
         own = self.metrics.get("sqnr_db", math.nan)
-        return own if math.isnan(self.fused_sqnr_db) else min(own, self.fused_sqnr_db)
+        return own if self.fused_sqnr_db is None else min(own, self.fused_sqnr_db)
 
 
 class _Seen:

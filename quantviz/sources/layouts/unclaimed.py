@@ -51,8 +51,10 @@ _AT_ONCE = 2**22
 #: and in the whole. Weights have a few hundredths.
 _LIKELY_RMS = 0.25
 _LEAST_RMS = 1.0
-#: Largest codes that quantizers to a type give: those that its largest one and the next one stand for, and
-#: in E4M3 the largest of accelerators that end at 240.
+#: The same of codes whose scale is a power of two: the largest of them is beyond half of the range.
+_LARGE_RMS = 16.0
+#: Largest codes that quantizers to a type give whose scales are any numbers: the type's last two, and in E4M3
+#: the largest of accelerators that end at 240.
 _LARGEST = {
     "float8_e4m3fn": (448.0, 416.0, 240.0),
     "float8_e4m3fnuz": (240.0, 224.0),
@@ -183,7 +185,8 @@ def check_values(x: Stored, name: str, dtype: str) -> None:
         values = torch.from_numpy(x.run(start, min(start + _AT_ONCE, x.count))).nan_to_num(posinf=0, neginf=0)
         top = max(top, float(values.abs().max()))
         total += float(values.double().square().sum())
-    if top in largest and math.sqrt(total / x.count) >= _LEAST_RMS:
+    rms = math.sqrt(total / x.count)
+    if (top in largest and rms >= _LEAST_RMS) or (2 * top >= largest[0] and rms >= _LARGE_RMS):
         raise QuantVizError("layouts.only_codes", name=clipped(name), dtype=dtype, got=top)
 
 

@@ -65,7 +65,7 @@ def _show(state: CheckpointsState, model: Model, profile: Profile | None) -> Non
 
     rows = [row for tensor in model.tensors for row in tensor.rows.values()]
     table = {name: [row[name] for row in rows] for name in _COLUMNS}
-    spending = show_spending(state, model, table, joins=profile is not None and profile.joins)
+    spending = show_spending(state, model, table, joins=profile is None or profile.joins)
     files_of = profile.id if profile and profile.files else None
     choices = choices_of(
         table,

@@ -40,7 +40,7 @@ class Spending:
 
     pinned: Mapping[str, str]
     excluded: tuple[str, ...]
-    fused: str | None
+    fused: str | tuple[()]
     #: α by tensor, and the name of the file that it is from.
     sensitivities: Mapping[str, float] | None
     file: str
@@ -76,7 +76,7 @@ def show_spending(
     return Spending(
         {name: recipe for name, recipe in pins.items() if recipe != KEPT},
         (*others, *(name for name, recipe in pins.items() if recipe == KEPT)),
-        "engine" if state.fused or joins else None,
+        "engine" if state.fused or joins else (),
         sensitivities,
         visible(uploaded.name) if uploaded is not None and sensitivities is not None else "",
     )

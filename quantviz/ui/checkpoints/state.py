@@ -24,6 +24,8 @@ STATE = "checkpoints_state"
 PROBLEMS = "checkpoints_problems"
 #: Default recipes of a scan: those of most published files, and others that explain their errors.
 USUAL = ("int4_g128", "int4_g32", "int4_per_row", "int4_per_column", "nvfp4", "int8_per_row")
+#: Recipes of a dropped model's scan: the first fits weights of any width, the others are remedies.
+FIRST_LOOK = ("int4_per_row", "int4_g32", "nvfp4", "int8_per_row")
 #: Between two recipes in an address: no scheme's text has it.
 _BETWEEN = "~"
 #: Between a tensor and the recipe that it is pinned to; and in place of one, for a tensor that stays.

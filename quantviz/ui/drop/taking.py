@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from quantviz.errors import QuantVizError
 from quantviz.text import visible
 from quantviz.ui.checkpoints.choices import begin_scan
-from quantviz.ui.checkpoints.state import CheckpointsState, address_of, put_state
+from quantviz.ui.checkpoints.state import FIRST_LOOK, CheckpointsState, address_of, put_state
 from quantviz.ui.lab.dropped_files import CAPTURE, MODEL, RUNS, keep_dropped
 from quantviz.ui.lab.sidebar.hub import open_address
 from quantviz.ui.lab.sidebar.uploads import PICTURES, open_dropped
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
 _LAB = "pages/lab/playground.py"
 _MODEL = "pages/explore/checkpoints.py"
-#: Recipes of a dropped model's scan: the first fits weights of any width, the others are remedies.
-_RECIPES = ("int4_per_row", "int4_g32", "nvfp4", "int8_per_row")
 #: Suffixes of a folder's files that belong to its model.
 _OF_MODEL = (
     *(
@@ -80,7 +78,7 @@ def take(files: Sequence[Any]) -> None:
         return
     keep_dropped(kind, files)
     errors.clear()
-    state = CheckpointsState(kind, recipes=_RECIPES if kind == MODEL else ())
+    state = CheckpointsState(kind, recipes=FIRST_LOOK if kind == MODEL else ())
     put_state(state)
     turn_to(_MODEL, address_of(state))
     if kind == MODEL:

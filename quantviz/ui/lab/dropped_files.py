@@ -14,6 +14,7 @@ import streamlit as st
 
 from quantviz.errors import QuantVizError
 from quantviz.text import visible
+from quantviz.whole_files import put_whole
 
 #: The choices of dropped files among checkpoints, by their kind; no file below a folder is called so.
 MODEL, CAPTURE, RUNS = "model:upload", "capture:upload", "runs:upload"
@@ -74,7 +75,7 @@ def keep_dropped(kind: str, files: Sequence[Any]) -> None:
         path = within / PurePosixPath(each.name.replace("\\", "/")).name
         if path.parent != within or path.exists():
             raise QuantVizError("drop.name", file=visible(each.name)[:200])
-        path.write_bytes(each.getbuffer())
+        put_whole(path, each.getvalue())
         stored.append(StoredFile(path))
     others = f" + {len(stored) - 1}" if len(stored) > 1 else ""
     name = f"{visible(stored[0].name)}{others}"

@@ -49,15 +49,18 @@ def show_cell(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> None
 def _shared_scale(seen: SeenLayer) -> str:
     """Return the sentence on the loud channel that sets the one scale of all inputs, if there is one."""
     study = seen.result.inputs.study
-    loud = seen.channels.loud_inputs
-    if study is None or study.layout.block_count > 1 or not loud:
+    if study is None or study.layout.block_count > 1:
         return ""
-    sizes = seen.channels.x_max
+    x = seen.result.inputs.values(slice(None))
+    sizes = (x[~seen.result.held_back] if seen.result.static else x).abs().amax(0)
+    loudest = int(sizes.argmax())
+    if loudest not in seen.channels.loud_inputs:
+        return ""
     return plain(
         say(
             "layers.cell.sets_scale",
-            channel=loud[0],
-            size=short_number(float(sizes[loud[0]])),
+            channel=loudest,
+            size=short_number(float(sizes[loudest])),
             median=short_number(float(sizes.median())),
         )
     )
