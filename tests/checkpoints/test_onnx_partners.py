@@ -29,10 +29,15 @@ def float_model(path, names=NAMES, nodes=NODES):
     """Write sigmoid(x·gate) · (x·up) · down · o, all weights of one shape, and return the path."""
     gate, up, down, o = names
     products = [("x", gate, "g"), ("x", up, "u"), ("h", down, "d"), ("d", o, "y")]
-    made = [helper.make_node("MatMul", [x, w], [y], name=name) for (x, w, y), name in zip(products, nodes)]
+    made = [
+        helper.make_node("MatMul", [x, w], [y], name=name)
+        for (x, w, y), name in zip(products, nodes, strict=True)
+    ]
     made[2:2] = [helper.make_node("Sigmoid", ["g"], ["s"]), helper.make_node("Mul", ["s", "u"], ["h"])]
     x, y = (helper.make_tensor_value_info(n, onnx.TensorProto.FLOAT, ["n", SIZE]) for n in "xy")
-    tensors = [onnx.numpy_helper.from_array(w.numpy(), name) for w, name in zip(weights(), names)]
+    tensors = [
+        onnx.numpy_helper.from_array(w.numpy(), name) for w, name in zip(weights(), names, strict=True)
+    ]
     graph = helper.make_graph(made, "g", [x], [y], tensors)
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
     return path
@@ -113,7 +118,7 @@ def test_nodes_in_another_order_are_told_by_their_names(tmp_path):
 def test_nodes_name_the_modules_of_pytorch(tmp_path, how):
     QUANTIZERS[how](float_model(tmp_path / "float.onnx"), tmp_path / "int8.onnx")
     modules = [node.removesuffix("/MatMul")[1:].replace("/", ".") for node in NODES]
-    tensors = {f"{name}.weight": w.T.contiguous() for name, w in zip(modules, weights())}
+    tensors = {f"{name}.weight": w.T.contiguous() for name, w in zip(modules, weights(), strict=True)}
     for lead in ("", "base."):
         save_file({lead + name: w for name, w in tensors.items()}, tmp_path / "model.safetensors")
         audit = qv.audit(tmp_path / "int8.onnx", tmp_path / "model.safetensors")
