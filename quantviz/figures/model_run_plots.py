@@ -52,9 +52,7 @@ def effects_figure(
     return layer_map(squares, language=language, theme=theme)
 
 
-def bits_figure(
-    bits: Mapping[str, int], *, language: str = DEFAULT_LANGUAGE, theme: str = "light"
-) -> Drawn:
+def bits_figure(bits: Mapping[str, int], *, language: str = DEFAULT_LANGUAGE, theme: str = "light") -> Drawn:
     """Return the map of the bits that each linear layer gets: more bits are stronger."""
     squares = [
         LayerSquare(name, (each - _FEWEST) / (_MOST - _FEWEST), str(each), f"<b>{name}</b><br>{each}")
@@ -220,7 +218,7 @@ def _logarithmic(values: Sequence[float]) -> dict[str, Any]:
 
     >>> _logarithmic([0.03, 0.08])["ticktext"], _logarithmic([3e-7, 2e-3])["ticktext"]
     (['0.03', '0.04', '0.05', '0.06', '0.07', '0.08'], ['1e−6', '1e−5', '0.0001', '0.001'])
-    >>> _logarithmic([0.0168, 0.0238])["ticktext"]
+    >>> _logarithmic([0.0168, 0.0232])["ticktext"]
     ['0.018', '0.02', '0.022']
     """
     shown = [max(value, _LEAST) for value in values if math.isfinite(value)] or [1.0]
@@ -229,16 +227,12 @@ def _logarithmic(values: Sequence[float]) -> dict[str, Any]:
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     ticks: list[float] = []
     # Down to the second digit where all values are close.
-    for digits in ((1,), (1, 2, 5), range(1, 10), *(_tenths(step) for step in (5, 2, 1))):
-        ticks = [float(f"{digit:.1f}e{power}") for power in powers for digit in digits]
+    for digits in ((1,), (1, 2, 5), range(1, 10), *(range(10, 100, step) for step in (5, 2, 1))):
+        ticks = [float(f"{digit}e{power - (digit > 9)}") for power in powers for digit in digits]
         ticks = [tick for tick in ticks if 0.99 * low <= tick <= 1.01 * high]
         if len(ticks) >= _TICKS:
             break
     return {"type": "log", "tickvals": ticks, "ticktext": [short_number(tick) for tick in ticks]}
-
-
-def _tenths(step: int) -> list[float]:
-    return [k / 10 for k in range(10, 100, step)]
 
 
 def _titled(title: str) -> dict[str, Any]:

@@ -158,7 +158,7 @@ def test_a_seed_is_kept_in_the_link_and_dropped_with_the_bug():
     assert not np.array_equal(seeded, before)
     assert np.array_equal(drawn(opened(**address(at)), "correct")[0][0], seeded)
     at.selectbox(key="gallery_bug").set_value("error_sign").run()
-    assert address(healthy(at)) == {"bug": "error_sign", "at": "0", "lang": "en"}
+    assert address(healthy(at)) == {"bug": "error_sign", "at": "0.01", "lang": "en"}
 
 
 def test_what_the_browser_shows_is_not_sent_again():
