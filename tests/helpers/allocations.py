@@ -5,7 +5,7 @@ from quantviz.checkpoints.allocation.allocating import allocate
 NAMES = [f"model.layers.{layer}.self_attn.{part}_proj.weight" for layer in (0, 1) for part in "qkvo"]
 
 
-def allocation(recipes, names=NAMES, excluded=(), **arguments):
+def allocation(recipes, names=NAMES, excluded=(), fused=(), **arguments):
     """Return the allocation of tensors that can have one recipe each."""
     table = {
         "tensor": list(names),
@@ -15,4 +15,4 @@ def allocation(recipes, names=NAMES, excluded=(), **arguments):
         "shape": [(8, 16)] * len(names),
         "dtype": ["BF16"] * len(names),
     }
-    return allocate(table, budget_bits=100 * len(names), excluded=excluded, **arguments)
+    return allocate(table, budget_bits=100 * len(names), excluded=excluded, fused=fused, **arguments)
