@@ -22,6 +22,7 @@ from safetensors.torch import save_file
 import quantviz as qv
 from quantviz.checkpoints.audit import process as audits
 from quantviz.checkpoints.example import EXAMPLE
+from quantviz.checkpoints.model.tensor_names import trimmed_names
 from quantviz.checkpoints.model_map import read_model
 from quantviz.checkpoints.offered import as_link, from_link
 from quantviz.checkpoints.profiles import PROFILES
@@ -34,7 +35,7 @@ from quantviz.sources import LocalTensor
 from quantviz.text import text
 from quantviz.ui.checkpoints import answer, importance, page, reading
 from quantviz.ui.checkpoints.audit import _frame, audit_process
-from quantviz.ui.checkpoints.spending import _sensitivities, _short_names
+from quantviz.ui.checkpoints.spending import _sensitivities
 from quantviz.ui.checkpoints.state import USUAL, CheckpointsState
 from quantviz.ui.lab.from_map import source_of
 from quantviz.ui.shell import words
@@ -212,7 +213,7 @@ def test_the_first_line_names_the_worst_and_what_helps(scanned):
     # The table begins with the worst; a tensor without a number, which lies first in the file, is last.
     table = next(each.value for each in at.dataframe if "sqnr_db" in each.value.columns)
     ranked = table["sqnr_db"].tolist()
-    assert table["tensor"].iloc[0] == "model.layers.0.down.weight"
+    assert table["tensor"].iloc[0] == "layers.0.down"
     assert [math.isnan(each) for each in ranked] == [False] * 4 + [True]
     assert ranked[:4] == sorted(ranked[:4])
 
@@ -503,8 +504,8 @@ def test_an_allocation_keeps_to_the_pins_of_its_address(scanned):
 
 
 def test_names_in_the_table_of_pins_are_short_as_long_as_they_differ():
-    assert _short_names(["model.a.weight", "b.bias"]) == ["a", "b.bias"]
-    assert _short_names(["model.a.weight", "a.weight"]) == ["model.a.weight", "a.weight"]
+    assert trimmed_names(["model.a.weight", "b.bias"]) == ["a", "b.bias"]
+    assert trimmed_names(["model.a.weight", "a.weight"]) == ["model.a.weight", "a.weight"]
 
 
 def test_what_an_error_weighs_is_read_from_a_file_and_named(scanned):
