@@ -29,6 +29,8 @@ _LOW_DB_A_BIT = 5.0
 _FOLDING = ("awq",)
 #: Bits of a tensor that is not quantized, as those of the best quantized ones.
 _PLAIN_BITS = 8
+#: Cosine from which on a weight is the original's, whatever its scales.
+_ALIKE = 0.5
 #: Factors are looked for where they would bring a tensor so many dB nearer to the original.
 _GAIN_DB = 3.0
 
@@ -119,7 +121,8 @@ def original_as_stored(
         # A square one may be turned, which its shape does not show.
         other = x.replace(Note.of("audit.turned_inputs"), turned=True)
         turned = audit_weight(weight, other, partner, threads=threads)
-        if turned.status == "ok":
+        # Whether its scales are right is another question.
+        if turned.metrics["cosine"] >= max(_ALIKE, found.metrics["cosine"]):
             x = other
             found = turned
     values = originals.original_of(quantized, pair.item.name, 2)
@@ -135,6 +138,8 @@ def _of_plain(pair: Pair, quantized: ModelTensors, original: ModelTensors) -> Te
     assert pair.item
     name = pair.item.name
     dtype = pair.item.dtype
+    if not math.prod(pair.item.shape) and pair.partners[0].shape == pair.item.shape:
+        return TensorAudit(name, partner_of(pair), "plain", "same", shape=pair.item.shape)
     values = originals.original_of(quantized, name, 1)
     x = _as_stored(pair, values.shape, quantized, original, values.read)
 
