@@ -70,6 +70,22 @@ def test_rows_of_q_and_k_in_the_wrong_order_are_a_finding(tmp_path, architecture
     assert not audit.is_sound
 
 
+def test_wrong_scales_hide_no_order(tmp_path):
+    """Of q's rows and of a square weight that lies inputs by outputs, told beside the factor."""
+    model = {"model.layers.0.self_attn.q_proj.weight": values(64, 64)}
+    original = written(tmp_path / "a", model)
+    right = reordered(model, lambda order: order)
+    twenty = [(name, x * 20) for name, x in right.items()]
+    eight_bits = gguf.GGMLQuantizationType.Q8_0
+    write_gguf(tmp_path / "q.gguf", twenty, eight_bits, architecture="other", heads=(4, 2))
+    turned = written(tmp_path / "b", int8("model.layers.0.self_attn.q_proj.weight", 20 * values(64, 64).T))
+    for path in (tmp_path / "q.gguf", turned):
+        (found,) = audited(path, original).tensors
+        assert found.status == "rescaled"
+        assert found.metrics["cosine"] > 0.99
+        assert found.metrics["sqnr_db"] == pytest.approx(-25.6, abs=0.1)
+
+
 def test_metas_own_rows_are_in_place_in_a_gguf(tmp_path):
     """wq and wk of Meta's checkpoints lie as llama.cpp reads them."""
     tensors = layouts.llama()
@@ -151,6 +167,25 @@ def test_a_convolution_of_five_axes_is_outputs_by_the_rest(tmp_path):
     audit = audited(as_matrix, path)
     assert audit.tensors[0].metrics["sqnr_db"] == pytest.approx(right["sqnr_db"])
     assert audited(written(tmp_path / "c", {"patch_embed.proj.weight": x}), path).tensors[0].status == "same"
+
+
+@pytest.mark.parametrize("kernel", [(5,), (3, 3), (3, 3, 3)])
+def test_codes_of_a_convolution_are_outputs_by_the_rest(tmp_path, kernel):
+    """int8 and FP8, however many axes of one the scales have."""
+    x = values(16, 4, *kernel)
+    rows = x.flatten(1)
+    original = written(tmp_path / "a", {"conv.weight": x})
+    codes, scale = int8("w", rows).values()
+    right = 10 * torch.log10(rows.square().sum() / (codes * scale - rows).square().sum())
+    for of_scale in ((16,), (16, 1), (16, *[1] * (len(kernel) + 1))):
+        tensors = {"conv.weight": codes.reshape(x.shape), "conv.weight_scale": scale.reshape(of_scale)}
+        (found,) = audited(written(tmp_path / "b", tensors), original).tensors
+        assert (found.tensor, found.status) == ("conv.weight", "ok")
+        assert found.metrics["sqnr_db"] == pytest.approx(float(right), abs=1e-3)
+    one = x.abs().max() / 448
+    tensors = {"conv.weight": (x / one).to(torch.float8_e4m3fn), "conv.weight_scale": one}
+    (found,) = audited(written(tmp_path / "b", tensors), original).tensors
+    assert found.metrics["sqnr_db"] > 25
 
 
 # ---- a trainer's file ---------------------------------------------------------------------------

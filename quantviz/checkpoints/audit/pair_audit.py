@@ -74,7 +74,7 @@ def _compared(
     if item is None:
         assert partner is not None
         status = "left_aside" if pair.aside else "unmatched"
-        why = pair.aside or Note.of("audit.alone", name=clipped(partner.name))
+        why = pair.aside or partner.reason or Note.of("audit.alone", name=clipped(partner.name))
         return TensorAudit("", partner.name, "", status, why, partner.shape)
     weight = quantized.weights.get(item.name)
     if weight:

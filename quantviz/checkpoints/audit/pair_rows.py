@@ -14,7 +14,6 @@ from typing import Any
 import xxhash
 
 from quantviz.checkpoints.audit.folded_scales import neighbours
-from quantviz.checkpoints.audit.originals import tensor_of
 from quantviz.checkpoints.audit.pairing import Pair
 from quantviz.checkpoints.audit.tensor_audit import ODDITIES, ROUNDINGS, TensorAudit
 from quantviz.checkpoints.model.opening import OpenModel
