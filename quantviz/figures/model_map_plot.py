@@ -34,6 +34,8 @@ _GAP = 12
 _MARGIN = (8, 8, 8, 8)
 #: Pixels at the right for a colour bar and its longest labels: the map keeps its width as numbers come in.
 _BAR_ROOM = 56
+#: Pixels from one label of the colour bar to the next, at least.
+_TICK = 18
 #: Columns and rows up to which numbers are printed into squares, and up to which the ranks of the worst are.
 _MOST_PRINTED = (9, 40)
 _MOST_RANKED = (16, 16)
@@ -243,6 +245,18 @@ def _rank(square: Square, rank: str, colours: Theme) -> dict[str, Any]:
     }
 
 
+def _rows_height(data: ModelMap) -> float:
+    rows = len(data.rows)
+    return rows * min(_HIGHEST, max(_LOWEST, _USUAL / rows)) if rows else 0.0
+
+
+def _height(data: ModelMap) -> float:
+    """Return the height of rows and strip, in pixels."""
+    strip = _STRIP if data.strip else 0
+    gap = _GAP if data.strip and data.rows else 0
+    return _rows_height(data) + strip + gap
+
+
 def _map_layout(data: ModelMap, colours: Theme) -> dict[str, Any]:
     """Return the layout of the map: the axes of the rows, and of the strip below them.
 
@@ -250,10 +264,9 @@ def _map_layout(data: ModelMap, colours: Theme) -> dict[str, Any]:
     """
     rows = max(len(data.rows), 1)
     kinds = max(len(data.kinds), 1)
-    main = rows * min(_HIGHEST, max(_LOWEST, _USUAL / rows)) if data.rows else 0.0
+    main = _rows_height(data)
     strip = _STRIP if data.strip else 0
-    gap = _GAP if data.strip and data.rows else 0
-    height = main + strip + gap
+    height = _height(data)
     left, right, top, bottom = _MARGIN
     right = right if data.colour in _RECIPES_TOLD else _BAR_ROOM
     layout = bare_layout(colours, round(height + top + bottom), (left, right, top, bottom))
@@ -340,7 +353,7 @@ def _traces(look: _Look, of_strip: bool) -> list[dict[str, Any]]:
         places = {_place(square): scale.at(square.value) for square in known}
         # One bar, with the rows; where none of them has a number yet, with the strip.
         has_bar = not of_strip or all(square.status != "ok" or square.row < 0 for square in data.squares)
-        bar = {"showscale": True, "colorbar": _bar(scale, colours)} if has_bar else {}
+        bar = {"showscale": True, "colorbar": _bar(scale, colours, _height(data))} if has_bar else {}
         layer(places, steps, zmin=scale.at(scale.lowest), zmax=scale.at(scale.highest), **bar)
     marked = [square for square in known if square.found.get("fallback") and data.colour != CHOICE]
     if marked:
@@ -366,7 +379,11 @@ def _place(square: Square) -> tuple[int, int]:
     return max(square.row, 0), square.column
 
 
-def _bar(scale: Scale, colours: Theme) -> dict[str, Any]:
+def _bar(scale: Scale, colours: Theme, height: float) -> dict[str, Any]:
+    """Return the colour bar of a map of so many pixels: with as many of the ticks as it has room for."""
+    steps = len(scale.ticks) - 1
+    every = next(k for k in range(1, steps + 1) if steps % k == 0 and steps / k * _TICK <= max(height, _TICK))
+    ticks = scale.ticks[::every]
     return {
         "thickness": 9,
         "len": 1,
@@ -376,8 +393,8 @@ def _bar(scale: Scale, colours: Theme) -> dict[str, Any]:
         "xpad": 4,
         "ypad": 0,
         "outlinewidth": 0,
-        "tickvals": [scale.at(tick) for tick in scale.ticks],
-        "ticktext": [number(tick, signed=scale.lowest == -scale.highest) for tick in scale.ticks],
+        "tickvals": [scale.at(tick) for tick in ticks],
+        "ticktext": [number(tick, signed=scale.lowest == -scale.highest) for tick in ticks],
         "tickfont": {"size": 12, "color": colours.muted},
     }
 

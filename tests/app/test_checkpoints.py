@@ -217,6 +217,14 @@ def test_the_first_line_names_the_worst_and_what_helps(scanned):
     assert ranked[:4] == sorted(ranked[:4])
 
 
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [("0.weight", "0.weight"), ("fc1.weight", "fc1"), ("model.layers.0.up.weight", "layers.0.up")],
+)
+def test_a_name_of_the_worst_has_letters(name, shown):
+    assert answer._short(name) == shown
+
+
 def test_the_worst_lead_to_the_lab_under_their_names_and_there_to_the_next(scanned):
     at = healthy(opened(f=FILE).button(key="checkpoints_worst_1").click().run())
     healthy(at.switch_page(session.LAB).run())

@@ -66,10 +66,10 @@ def titled(page, *parts):
 
 
 def the_tab_follows_the_tensor_the_page_and_the_language(page):
-    titled(page, "One loud column", "Tensor lab")
+    titled(page, "One loud column", "Lab")
     page.locator(".st-key-scenario [role=combobox], .st-key-scenario input").first.click()
     page.get_by_text(text("scenarios.picture.name", "en"), exact=True).last.click()
-    titled(page, text("scenarios.picture.name", "en"), "Tensor lab")
+    titled(page, text("scenarios.picture.name", "en"), "Lab")
     page.locator(".st-key-language_choice button", has_text="中文").click()
     titled(page, text("scenarios.picture.name", "zh"), text("pages.lab", "zh"))
     page.wait_for_function("document.documentElement.lang === 'zh-CN'")

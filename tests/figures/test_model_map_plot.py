@@ -165,3 +165,23 @@ def test_a_choice_is_painted_whatever_other_recipes_could_not_do():
     figure = go.Figure(model_map_figure(data))
     painted = sum(int(np.isfinite(np.asarray(t.z, float)).sum()) for t in figure.data if t.type == "heatmap")
     assert painted == len(names)
+
+
+@pytest.mark.parametrize("count", [1, 2, 9])
+def test_labels_of_a_low_map_s_colour_bar_have_room_each(count):
+    names = [f"model.layers.{k}.up.weight" for k in range(count)]
+    numbers = {"peak_rms": 8.0, "kurtosis": 5.0, "effective_bits": 4.1, "reason": None, "status": "ok"}
+    rows = [
+        numbers
+        | {"tensor": name, "file": "f", "recipe": "int4_g128", "shape": (8, 8), "dtype": "F32"}
+        | {"sqnr_db": 12.0 + k}
+        for k, name in enumerate(names)
+    ]
+    model = read_model([(name, (8, 8), "F32", "f") for name in names], rows, ("int4_g128",))
+    drawn = model_map_figure(model_map(model, "int4_g128", "sqnr_db")).to_dict()
+    (bar,) = (trace["colorbar"] for trace in drawn["data"] if trace.get("showscale"))
+    layout = drawn["layout"]
+    height = layout["height"] - layout["margin"]["t"] - layout["margin"]["b"]
+    scale = scale_of(model_map(model, "int4_g128", "sqnr_db"))
+    assert [bar["tickvals"][0], bar["tickvals"][-1]] == [scale.lowest, scale.highest]
+    assert height / (len(bar["tickvals"]) - 1) >= 16

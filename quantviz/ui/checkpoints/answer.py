@@ -183,7 +183,9 @@ def _worst_words(rank: int, finding: Finding) -> str:
 
 
 def _short(name: str) -> str:
-    name = name.removesuffix(".weight").removeprefix("model.")
+    stem = name.removesuffix(".weight")
+    # Of "0.weight" a number would be left, which reads like a rank.
+    name = (stem if any(map(str.isalpha, stem)) else name).removeprefix("model.")
     return name if len(name) <= 40 else f"…{name[-39:]}"
 
 

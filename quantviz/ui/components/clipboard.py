@@ -58,9 +58,9 @@ def copy_button(key: str, label: str, done: str, text: str | None = None, explan
     )
 
 
-def show_copy_link() -> None:
-    """Show the button that copies the page's address."""
-    copy_button("copy_link", say("lab.copy_link"), say("lab.copied"), explanation=say("lab.copy_link_help"))
+def show_copy_link(words: str = "lab.share") -> None:
+    """Show the button that copies the page's address; `words` is the key of its label."""
+    copy_button("copy_link", say(words), say("lab.copied"), explanation=say("lab.link_help"))
 
 
 def picture_button(key: str, label: str, chart: str, ending: str, figure: str | None = None) -> None:

@@ -35,13 +35,7 @@ def _told_key(now: Now, i: int) -> str:
 
 
 def show_questions(now: Now) -> None:
-    # On a phone a question that comes after a hand stands below the ruler, any other above it.
-    with st.container(key="lesson_after_hand" if _comes_after_hand(now) else None):
-        _show_questions(now)
-
-
-def _show_questions(now: Now) -> None:
-    if _comes_after_hand(now) and not (now.revealed or has_moved(now)):
+    if comes_after_hand(now) and not (now.revealed or has_moved(now)):
         _show_room(now)
         return
     for i, (question, answer) in enumerate(zip(now.step.questions, now.answers, strict=True)):
@@ -81,8 +75,11 @@ def _show_room(now: Now) -> None:
                 questions.show_on_paper(question, now.scenes)
 
 
-def _comes_after_hand(now: Now) -> bool:
-    """Return whether the questions appear once something was moved: a drag is made by moving."""
+def comes_after_hand(now: Now) -> bool:
+    """Return whether the questions appear once something was moved: a drag is made by moving.
+
+    On a phone these stand below the ruler, all others above it.
+    """
     first = next(iter(now.step.questions), None)
     return bool(now.step.move and first and not isinstance(first, Drag))
 

@@ -282,7 +282,7 @@ def _show_link(choice: Choice) -> None:
             help=say("teacher.project_help"),
         )
         st.link_button(say("teacher.preview"), opened, help=say("teacher.preview_help"))
-        copy_button("copy_class_link", say("lab.copy_link"), say("lab.copied"), text=opened)
+        copy_button("copy_class_link", say("lab.share"), say("lab.copied"), text=opened)
     st.code(opened, language=None, wrap_lines=True)
 
 

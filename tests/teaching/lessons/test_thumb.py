@@ -18,7 +18,7 @@ from quantviz.teaching.lessons.finger import AXES, FINGER, NEAR, axis_of
 from quantviz.teaching.lessons.formulas import HERE, SOLUTION, as_shown, quantities
 from quantviz.teaching.lessons.model import Cell, Drag
 from quantviz.text import languages, text
-from tests.helpers.lessons import read_plainly, words_of, words_of_question
+from tests.helpers.lessons import read_plainly, words_of
 
 STEPS = [(name, i, step) for name, lesson in lessons().items() for i, step in enumerate(lesson.steps, 1)]
 DRAGS = [
@@ -257,11 +257,12 @@ def has_ruler(step, stage="dots"):
 #: Parts of a step as messages name them, and whether a step has each.
 PARTS = {
     "en": r"(?P<ruler>\bruler\b)|(?P<slider>\bslider\b|\b[Ss]lide\b)|(?P<curve>(?<!bell )\bcurve\b)"
-    r"|(?P<plot>\bplot\b)|(?P<table>\bthe table\b)|(?P<panel>\bpanels?\b)|(?P<dot>\blarge dot\b)"
+    r"|(?P<plot>\bplot\b)|(?P<table>\btable (?:comes|compares|has)\b|\bin the table\b)"
+    r"|(?P<panel>\bpanels?\b)|(?P<dot>\blarge dot\b)"
     r"|(?P<tooth>\b[Dd]rag (?:a|the) tooth\b)|(?P<handle>\bhandle\b)|(?P<keys>\barrow keys\b)"
     r"|(?P<zeroed>“Rounded to zero”)",
     "zh": r"(?P<ruler>标尺)|(?P<slider>滑块|滑动)|(?P<curve>(?<!钟形)曲线)|(?P<plot>这张图在)"
-    r"|(?P<table>表格|这张表)|(?P<panel>面板)|(?P<dot>大圆点|大点)|(?P<tooth>拖动一个齿)"
+    r"|(?P<table>表格|看表|表里比较)|(?P<panel>面板)|(?P<dot>大圆点|大点)|(?P<tooth>拖动一个齿)"
     r"|(?P<handle>手柄)|(?P<keys>方向键)|(?P<zeroed>“归零”)",
 }
 HAS = {
@@ -271,7 +272,7 @@ HAS = {
     "plot": lambda step: "bits_plot" in step.show,
     "table": lambda step: step.table is not None,
     "panel": lambda step: step.show & {*PANEL_PARTS},
-    "dot": lambda step: "value" in step.move and has_ruler(step),
+    "dot": has_ruler,
     "tooth": lambda step: {"zero", "held_zero", "tooth"} & {*step.move} and has_ruler(step, "codes"),
     "handle": lambda step: step.move,
     # No part of any step: a phone has none.
@@ -311,8 +312,7 @@ def test_a_message_names_only_what_its_step_has(language):
     named, wrong = set(), []
     for name, lesson in lessons(language).items():
         for i, step in enumerate(lesson.steps, 1):
-            of_questions = [each for question in step.questions for each in words_of_question(question)]
-            said = [*map(read_plainly, of_questions), *messages_of(step, language)]
+            said = [*map(read_plainly, words_of(step)), *messages_of(step, language)]
             for message in said:
                 for part in re.finditer(PARTS[language], message):
                     named.add(part.lastgroup)

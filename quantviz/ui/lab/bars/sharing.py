@@ -27,7 +27,7 @@ _MOST_CSV = 2**20
 def show_share(study: Study, state: LabState, chart: str, whole: Callable[[], PanelsData]) -> None:
     """Show downloads and links that a teacher has not hidden; pictures are of `chart` or `whole`."""
     if visible("actions"):
-        show_copy_link()
+        show_copy_link("lab.link")
     if not visible("below"):
         return
     with st.container(key="share_pictures", horizontal=True, gap="small"):
