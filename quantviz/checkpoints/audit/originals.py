@@ -226,7 +226,9 @@ def original_of(catalog: Catalog, name: str, axes: int) -> Original:
     tensor, expert = tensor_of(catalog, name)
     if catalog.info(tensor).shape == ():
         one_number = catalog.read(tensor)
-        return Original(InMemory(one_number.tensor.unsqueeze(0), one_number.notes, catalog.info(tensor).dtype))
+        return Original(
+            InMemory(one_number.tensor.unsqueeze(0), one_number.notes, catalog.info(tensor).dtype)
+        )
     stored = catalog.stored(tensor)
     orientation = catalog.orientation(tensor)
     if expert is not None:
