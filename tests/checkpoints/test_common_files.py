@@ -86,6 +86,26 @@ def test_wrong_scales_hide_no_order(tmp_path):
         assert found.metrics["sqnr_db"] == pytest.approx(-25.6, abs=0.1)
 
 
+@pytest.mark.parametrize("turned", ["q_proj", "up_proj"])
+def test_a_weight_that_lies_otherwise_than_the_others_is_wrong(tmp_path, turned):
+    """A square one and another; where all layers lie so, it is the library's way."""
+    weights = {name: x for name, x in layouts.llama().items() if "_proj" in name}
+    original = written(tmp_path / "a", weights)
+
+    def of(turned):
+        lying = {name: x.T if turned in name else x for name, x in weights.items()}
+        made = [int8(name, x) for name, x in lying.items()]
+        path = written(tmp_path / "b", {name: x for each in made for name, x in each.items()})
+        return audited(path, original)
+
+    audit = of(turned)
+    wrong = {each.tensor for each in audit.tensors if each.status == "not_same"}
+    assert wrong == {name for name in weights if turned in name}
+    assert not audit.is_sound
+    assert "Rows and columns are exchanged, unlike those of the other layers" in " ".join(audit.messages())
+    assert of("_proj").is_sound
+
+
 def test_metas_own_rows_are_in_place_in_a_gguf(tmp_path):
     """wq and wk of Meta's checkpoints lie as llama.cpp reads them."""
     tensors = layouts.llama()

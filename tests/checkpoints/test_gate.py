@@ -232,6 +232,31 @@ def test_no_norm_and_a_norm_that_is_alike_are_two_answers(tmp_path, norm, taker)
     assert notes[0].message().startswith("The values are 1.5 times the original's.")
 
 
+@pytest.mark.parametrize(("factor", "of"), [(0, "rows"), (-1, "rows"), (1.6, "rows"), (0, "columns")])
+def test_one_wrong_row_or_column_of_a_quantized_weight_is_named(tmp_path, factor, of):
+    """Clipped values, which make a row smaller, are no damage."""
+    x = drawn(7)
+    x[9] = torch.where(torch.arange(64) == 5, 4 * x.abs().max(), x[9])
+    line = (9, slice(None)) if of == "rows" else (slice(None), 5)
+    wrong = int8("a", x)[1]
+    wrong[line] *= factor
+    codes = int8("a", x)[0]
+    if of == "rows":
+        codes["a.weight_scale"][9] *= factor
+    else:
+        codes["a.weight"][line] = 0
+    clipped = x.clamp(max=0.3 * float(x.max()))
+    for name, tensors in (("o", {"a.weight": x}), ("q", codes)):
+        (tmp_path / name).mkdir()
+        save_file(tensors, tmp_path / name / "x.safetensors")
+    audit, found = audited(tmp_path)
+    assert found["a"].metrics["sqnr_db"] == pytest.approx(decibels(x, wrong), abs=0.01)
+    assert found["a"].notes[-1].key == f"audit.factor.few_{of}"
+    assert not audit.is_sound
+    save_file(int8("a", clipped)[0], tmp_path / "q" / "x.safetensors")
+    assert audited(tmp_path)[0].is_sound
+
+
 def test_one_common_factor_is_no_fold(tmp_path):
     weights, norms = model(3)
     write(tmp_path / "o", weights, norms)

@@ -21,6 +21,7 @@ from quantviz.checkpoints.audit.pair_rows import Keys
 from quantviz.checkpoints.audit.pairing import Pair, pairs_of
 from quantviz.checkpoints.audit.tasks import AuditJobs, AuditTask, both_open
 from quantviz.checkpoints.audit.tensor_audit import Bands, TensorAudit
+from quantviz.checkpoints.audit.turned import turned_alone
 from quantviz.checkpoints.audit.verdict import findings, type_of
 from quantviz.checkpoints.model.account import Account, Became, Outcome
 from quantviz.checkpoints.model.folders import name_of
@@ -176,7 +177,7 @@ def audit(
             # Of a file on another machine the parts of one pair are read together.
             is_far = any(is_address(str(path)) for path in (quantized_path, original_path))
             run.compare(missing, 1 if is_far else _PAIRS)
-        tensors = norms_explained(run.tensors)
+        tensors = turned_alone(norms_explained(run.tensors))
         account = _account(tensors, models, sides)
     notes = speed_notes(each.elements for each in tensors if each.scheme) if missing else ()
     joined_ranks = [note for model in models for note in model.of_ranks]

@@ -319,7 +319,7 @@ def oriented(shape: Shape, x: Original) -> Original:
     """
     if x.shape == shape or x.shape[::-1] != shape or x.turned or x.rows is not None:
         return x
-    return x.replace(Note.of("audit.turned_inputs"), turned=True)
+    return x.replace(Note.of("audit.turned_to_fit"), turned=True)
 
 
 def parts_of_one(shape: Shape, x: Original, number: int, sizes: tuple[int, ...]) -> list[Original]:

@@ -119,7 +119,7 @@ def original_as_stored(
     found = audit_weight(weight, x, partner, threads=threads)
     if found.status == "not_same" and x.shape == x.shape[::-1] and not x.turned:
         # A square one may be turned, which its shape does not show.
-        other = x.replace(Note.of("audit.turned_inputs"), turned=True)
+        other = x.replace(Note.of("audit.turned_to_fit"), turned=True)
         turned = audit_weight(weight, other, partner, threads=threads)
         # Whether its scales are right is another question.
         if turned.metrics["cosine"] >= max(_ALIKE, found.metrics["cosine"]):

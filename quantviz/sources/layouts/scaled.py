@@ -76,8 +76,7 @@ def scaled_codes(
     Raises:
         QuantVizError: The shapes do not fit together.
     """
-    outputs, *inputs = claim.shape(codes)
-    # A convolution has one axis of inputs and those of its kernel.
+    outputs, *inputs = claim.shape(codes)  # of a convolution also the axes of its kernel
     shape = (outputs, math.prod(inputs))
     of_scales = claim.shape(scales)
     flat = of_scales
