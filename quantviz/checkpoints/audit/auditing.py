@@ -16,12 +16,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from quantviz.checkpoints.audit import pair_rows
 from quantviz.checkpoints.audit.folded_scales import norms_explained
 from quantviz.checkpoints.audit.originals import tensor_of
-from quantviz.checkpoints.audit.pair_audit import audited, of_pair, original_as_stored
+from quantviz.checkpoints.audit.pair_audit import audited, of_pair, original_as_stored, turned_alone
 from quantviz.checkpoints.audit.pair_rows import Keys
 from quantviz.checkpoints.audit.pairing import Pair, pairs_of
 from quantviz.checkpoints.audit.tasks import AuditJobs, AuditTask, both_open
 from quantviz.checkpoints.audit.tensor_audit import Bands, TensorAudit
-from quantviz.checkpoints.audit.turned import turned_alone
 from quantviz.checkpoints.audit.verdict import findings, type_of
 from quantviz.checkpoints.model.account import Account, Became, Outcome
 from quantviz.checkpoints.model.folders import name_of
