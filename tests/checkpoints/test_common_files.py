@@ -230,13 +230,15 @@ def test_moments_of_an_optimizer_are_left_aside_by_name(tmp_path, optimizer, mom
     }
     own = {"state": state, "param_groups": [{"lr": 0.1, "params": [0, 1, 2]}]}
     path = tmp_path / "last.ckpt"
-    torch.save({"state_dict": model, optimizer: [own], "epoch": 3}, path)
+    torch.save({"state_dict": model, optimizer: [own], "best_acc1": torch.tensor(7.0)}, path)
     scanned = qv.scan(path, ["int8_per_row"])
     measured = scanned[scanned["status"] == "ok"]
     assert set(measured["tensor"]) == {"state_dict.fc.weight", "state_dict.head.weight"}
     notes = CliRunner().invoke(quantviz, ["scan", str(path), "-r", "int8_per_row", "--no-progress"])
     assert notes.exit_code == 0
-    assert f"{3 * (1 + len(moments))} tensors are the state of an optimizer" in notes.output + notes.stderr
+    assert (
+        f"{3 * (1 + len(moments)) + 1} tensors are the state of an optimizer" in notes.output + notes.stderr
+    )
     written(tmp_path / "a", model)
     audit = audited(tmp_path / "a", path)
     assert {each.status for each in audit.tensors if each.tensor} == {"same"}
