@@ -28,6 +28,8 @@ class Contest:
     par_db: float
     #: The tries in order; those beyond the budget do not count.
     tries: tuple[RecipeRow, ...] = ()
+    #: Recipes that are seen without their names.
+    ghosts: tuple[RecipeRow, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,18 @@ def try_points(contest: Contest, bottom: float, top: float) -> Iterator[TryPoint
     for at, row in enumerate(contest.tries, 1):
         y = max(bottom, min(row.sqnr_db, top))
         yield TryPoint(row, y, at, row.bits <= contest.budget, row is best)
+
+
+def ghosts_trace(places: Sequence[tuple[float, float]], theme: Theme) -> dict[str, Any]:
+    """Return recipes at (bits, dB) that say nothing but where they are."""
+    return scatter(
+        "markers",
+        [bits for bits, _ in places],
+        [db for _, db in places],
+        marker={"color": translucent(theme.muted, 0.45), "size": 9},
+        hoverinfo="skip",
+        cliponaxis=False,
+    )
 
 
 def tries_trace(tries: Sequence[TryPoint], theme: Theme, language: str) -> dict[str, Any]:

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 _LEAST_POWERS = 1.0
 #: The least KL divergence and error that a logarithmic axis shows.
 _LEAST = 1e-9
+#: Bits without colour, and those of the strongest.
+_FEWEST, _MOST = 1, 8
 #: The least number of ticks of such an axis, where there are so many of one digit.
 _TICKS = 3
 
@@ -46,6 +48,15 @@ def effects_figure(
     squares = [
         LayerSquare(effect.name, strength, written(getattr(effect, colour), colour), _card(effect, language))
         for effect, strength in zip(effects, strengths, strict=True)
+    ]
+    return layer_map(squares, language=language, theme=theme)
+
+
+def bits_figure(bits: Mapping[str, int], *, language: str = DEFAULT_LANGUAGE, theme: str = "light") -> Drawn:
+    """Return the map of the bits that each linear layer gets: more bits are stronger."""
+    squares = [
+        LayerSquare(name, (each - _FEWEST) / (_MOST - _FEWEST), str(each), f"<b>{name}</b><br>{each}")
+        for name, each in bits.items()
     ]
     return layer_map(squares, language=language, theme=theme)
 
@@ -207,14 +218,17 @@ def _logarithmic(values: Sequence[float]) -> dict[str, Any]:
 
     >>> _logarithmic([0.03, 0.08])["ticktext"], _logarithmic([3e-7, 2e-3])["ticktext"]
     (['0.03', '0.04', '0.05', '0.06', '0.07', '0.08'], ['1e−6', '1e−5', '0.0001', '0.001'])
+    >>> _logarithmic([0.0168, 0.0232])["ticktext"]
+    ['0.018', '0.02', '0.022']
     """
     shown = [max(value, _LEAST) for value in values if math.isfinite(value)] or [1.0]
     low = min(shown)
     high = max(shown)
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     ticks: list[float] = []
-    for digits in ((1,), (1, 2, 5), tuple(range(1, 10))):
-        ticks = [float(f"{digit}e{power}") for power in powers for digit in digits]
+    # Down to the second digit where all values are close.
+    for digits in ((1,), (1, 2, 5), range(1, 10), *(range(10, 100, step) for step in (5, 2, 1))):
+        ticks = [float(f"{digit}e{power - (digit > 9)}") for power in powers for digit in digits]
         ticks = [tick for tick in ticks if 0.99 * low <= tick <= 1.01 * high]
         if len(ticks) >= _TICKS:
             break

@@ -240,8 +240,12 @@ class PanelPainter:
         remark = next(fitting, "")
         if remark:
             first = f"{first} {remark}"
-        # Plotly centres its labels: they stand where they begin and end with the bar.
-        shares = (text_width(first, size) / 2 / box.width, 1 - text_width(last, size) / 2 / box.width)
+        # Plotly centres its labels: they stand where they begin and end with the bar, or beyond its ends if
+        # they would lie over each other.
+        before = text_width(first, size)
+        after = text_width(last, size)
+        beyond = max(0.0, before + text_width("  ", size) + after - box.width) / 2
+        shares = [max(0.0, before / 2 - beyond) / box.width, min(1.0, 1 - (after / 2 - beyond) / box.width)]
         ticks = {lo + share * (hi - lo): label for share, label in zip(shares, (first, last), strict=True)}
         if self.data.kind(name) == "winner":
             ticks = winner_ticks((lo, hi))

@@ -18,6 +18,7 @@ from quantviz.figures.contest_marks import (
     TryPoint,
     contest_lines,
     contest_names,
+    ghosts_trace,
     tries_trace,
     try_points,
 )
@@ -123,6 +124,8 @@ class RecipePlotData:
     bits_range: tuple[float, float]
     db_range: tuple[float, float]
     tries: tuple[TryPoint, ...] = ()
+    #: Places of a contest's recipes that have no names.
+    ghosts: tuple[tuple[float, float], ...] = ()
     #: Points that are named on hover alone: sizes of groups that are no recipe's.
     sizes: tuple[RecipePoint, ...] = ()
     #: Those of more bits than there is room for.
@@ -195,6 +198,7 @@ def recipe_plot_data(
         bits_range=frame.bits_range,
         db_range=frame.db_range,
         tries=tuple(try_points(contest, frame.bottom, frame.top)) if contest else (),
+        ghosts=tuple((row.bits, frame.height_of(row)) for row in contest.ghosts) if contest else (),
         sizes=tuple(map(point, sizes)),
         beyond=tuple(beyond),
     )
@@ -239,7 +243,7 @@ def _framed(
         # A hopeless scheme would leave the others no room: it is drawn at the bottom.
         lowest = contest.par_db - HOPELESS_DB
         marks += [(contest.budget + off, contest.par_db) for off in ROOM]
-        marks += [(row.bits, max(row.sqnr_db, lowest)) for row in contest.tries]
+        marks += [(row.bits, max(row.sqnr_db, lowest)) for row in (*contest.tries, *contest.ghosts)]
     marks += [(x_of[id(row)], max(row.sqnr_db, lowest)) for row in shown]
     lowest = max(lowest, min((db for _, db in marks if math.isfinite(db)), default=lowest))
     marks += [(x_of[id(row)], max(row.sqnr_db, lowest)) for row in sizes]
@@ -363,7 +367,7 @@ def recipe_plot_figure(
     layout = _layout(data, style)
     layout["xaxis"]["title"] = _title(bits, language, priced_as)
     if contest:
-        traces.append(tries_trace(data.tries, colours, language))
+        traces += [ghosts_trace(data.ghosts, colours), tries_trace(data.tries, colours, language)]
         layout["shapes"] = contest_lines(contest, data.bits_range, colours)
         layout["annotations"] += contest_names(contest, data.bits_range, colours, language)
     return Drawn({"data": traces, "layout": layout})

@@ -106,6 +106,17 @@ def frames(bug_id: str) -> tuple[Frame, ...]:
     return tuple(results)
 
 
+def first_shown(bug_id: str) -> Frame:
+    """Return the frame nearest to where a bug's handle starts in which the bug shows.
+
+    >>> first_shown("constant_tensor").value
+    0.01
+    """
+    runs = frames(bug_id)
+    start = HANDLES[bug_id].values.index(HANDLES[bug_id].start)
+    return min((frame for frame in runs if frame.shows), key=lambda frame: abs(runs.index(frame) - start))
+
+
 def value_written(bug_id: str, written: str) -> float:
     """Return the handle's value next to the one written in a link; `QuantVizError` where it is none."""
     values = HANDLES[bug_id].values

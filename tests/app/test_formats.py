@@ -223,8 +223,11 @@ def test_formats_brought_to_one_are_laid_beside_each_other():
 def test_the_facts_of_formats_brought_to_one_are_in_the_same_unit():
     at = opened(a="nf4", b="int4", x="0.3", n="1", lang="en")
     table = body(at, "qv-wide").split("qv-tall")[0]
-    heads = [plain(each) for each in re.findall(r"<th[^>]*>(.*?)</th>", table)]
-    of_int4 = dict(zip(heads, map(plain, re.findall(r"<td>(.*?)</td>", table)[-12:]), strict=False))
+    of_int4 = {}
+    rows = [re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row) for row in table.split("<tr>")[1:]]
+    assert max(map(len, rows)) <= 7
+    for heads, _, values in zip(rows[::3], rows[1::3], rows[2::3], strict=True):
+        of_int4 |= dict(zip(map(plain, heads), map(plain, values), strict=True))
     told_facts = {name: told(of_int4[name]) for name in ("largest", "lowest", "nearest to 0", "gap at 0.3")}
     assert told_facts == pytest.approx(
         {"largest": 1, "lowest": -8 / 7, "nearest to 0": 1 / 7, "gap at 0.3": 1 / 7}, rel=1e-5

@@ -16,6 +16,8 @@ from streamlit.testing.v1 import AppTest
 import quantviz.teaching.lessons
 from quantviz.errors import QuantVizError
 from quantviz.figures.numbers import number
+from quantviz.figures.raster import data_uri
+from quantviz.figures.theme import THEMES
 from quantviz.lab.classroom import CLOSED, Classroom
 from quantviz.lab.moves import hand_choices
 from quantviz.lab.picture_parts import TILE_PARTS
@@ -697,6 +699,66 @@ def test_hands_are_counted_where_a_teacher_wants_it():
     assert "width: 75.0%" in bars[0]
     assert "width: 25.0%" in bars[1]
     assert not any("qv-right" in bar for bar in bars)
+
+
+def compared(at):
+    """The figures side by side on the wall: name, number, words on it, and image."""
+    shown = [each.proto.body for each in at.get("html") if 'class="qv-compared"' in each.proto.body]
+    return re.findall(
+        r"<figure><span>(.*?)</span><b>(.*?)</b><small>(.*?)</small>(?:<img[^>]*src=\"(.*?)\">)?</figure>",
+        "".join(shown),
+    )
+
+
+#: Questions on the wall by kind: lesson, step, the state told, and the numbers side by side.
+ON_THE_WALL = {
+    "choice": ("per_channel", 4, "col", {"0.102", "0.0223", "0.54"}),
+    "choice of codes": ("four_bits", 4, "int4", {"0.00157", "0.00395", "0.00287"}),
+    "direction": ("w8a32", 4, "best", {"70.9", "171"}),
+    "order": ("zero_point_out_of_range", 5, "free", {"32.3", "0.000514", "0.000126", "0.00202"}),
+    "number": ("rounding_against_clipping", 7, None, {"0.00642", "6.42e−5"}),
+    "drag": ("per_channel", 1, None, set()),
+    "cell": ("per_group", 1, None, set()),
+}
+
+
+@pytest.mark.parametrize("kind", ON_THE_WALL)
+def test_the_wall_shows_the_right_answer_with_the_others_beside_it(kind):
+    lesson, step, told, numbers = ON_THE_WALL[kind]
+    at = opened(l=lesson, p=str(step), k="projector", lang="en")
+    assert not compared(at)
+    healthy(at.button(key="lesson_tell").click().run())
+    assert {value for _, value, _, _ in compared(at)} == numbers
+    if told:
+        assert at.selectbox(key=f"look_{lesson}/{step - 1}").value == told
+    # Each kind has boxes for hands, and these are kept in the address, from which a reload begins.
+    boxes = [box for box in at.number_input if "_hands_" in box.key]
+    assert len(boxes) >= 2
+    boxes[1].set_value(7)
+    healthy(at.run())
+    again = opened(l=lesson, p=str(step), k="projector", lang="en", hands=asked(at, "hands"))
+    healthy(again.button(key="lesson_tell").click().run())
+    assert [box.value for box in again.number_input if "_hands_" in box.key][1] == 7
+
+
+def test_the_wall_compares_errors_in_one_colour_scale_and_says_how_many_times():
+    at = opened(l="per_channel", p="6", k="projector", lang="en")
+    healthy(at.button(key="lesson_tell").click().run())
+    (_, _, least, quiet), (_, _, words, loud) = compared(at)
+    assert least == ""
+    assert words == "305 times the least"
+    scenes = lessons()["per_channel"].steps[5].scenes()
+    errors = [scenes[name].result.error.numpy() for name in ("all", HERE)]
+    most = max(float(abs(error).max()) for error in errors)
+    assert [quiet, loud] == [data_uri(error, -most, most, THEMES["light"].errors) for error in errors]
+    # A look at another state brings its panels back.
+    healthy(at.selectbox(key="look_per_channel/5").set_value("free").run())
+    assert not compared(at)
+
+
+def test_hands_in_the_address_that_cannot_be_read_are_named():
+    at = opened(l="per_channel", p="4", k="projector", lang="en", hands="0_0_hands_1_x")
+    assert [warning.value for warning in at.warning if "hands" in warning.value]
 
 
 @pytest.mark.parametrize("room", ["projector", "projector.withheld"])

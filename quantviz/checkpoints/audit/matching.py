@@ -134,7 +134,8 @@ class Match:
     """The partner of a tensor."""
 
     original: str
-    #: "name", "ends", "converter" (by llama.cpp's names) or "tied" (a head by the embedding).
+    #: "name", "ends", "converter" (by llama.cpp's names), "graph" (by an ONNX model's nodes) or "tied" (a
+    #: head by the embedding).
     how: str
     #: First parts of the names where ends were matched, and the parts in them that only one list has.
     here: str = ""

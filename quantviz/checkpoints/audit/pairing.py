@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 
 import xxhash
 
+from quantviz.checkpoints.audit.by_graph import is_of_inputs, matched_by_graph, modules_of
 from quantviz.checkpoints.audit.matching import Match, Part, matched_by_ends, places_of
 from quantviz.checkpoints.audit.originals import tensor_of
 from quantviz.checkpoints.model.gguf_names import TOGETHER_KINDS, OtherNames
@@ -24,6 +25,7 @@ from quantviz.schemes.granularity import Shape
 from quantviz.sources.files.file_data import clipped
 from quantviz.sources.files.gguf import GgufCatalog
 from quantviz.sources.files.mapped import Raw, ends_of, same_bytes
+from quantviz.sources.files.onnx import OnnxCatalog
 from quantviz.sources.layouts import OF_INPUTS
 
 #: Buffers that a model computes from its configuration: kept in some files and not in others.
@@ -96,9 +98,12 @@ class _Pairing:
         self._taken = set[str]()
         #: The remaining shape of a matrix of the original of which some parts have a partner.
         self._remainder: dict[str, Shape] = {}
+        #: Names in PyTorch of an ONNX model's weights, by the nodes that use them.
+        self._modules: Mapping[str, str] = {}
 
     def pairs(self) -> tuple[Pair, ...]:
         """Return the pairs of both models' tensors, then tensors without a partner."""
+        self._by_graph()
         self._by_name()
         self._by_converter()
         self._by_ends()
@@ -129,13 +134,35 @@ class _Pairing:
         self._found[name] = match
         self._taken.update(match.joined or (match.original,))
 
+    def _by_graph(self) -> None:
+        """Find partners by the nodes of ONNX models; beside another format nodes give more names."""
+        own = self._quantized.tensors.file
+        other = self._original.tensors.file
+        if not isinstance(own, OnnxCatalog):
+            return
+        if not isinstance(other, OnnxCatalog):
+            self._modules = modules_of(own.graph, self._items)
+            return
+        for name, found in matched_by_graph(
+            own.graph, self._items, other.graph, self._there.values()
+        ).items():
+            self._take(name, Match(found, "name" if found == name else "graph"))
+
     def _by_name(self) -> None:
+        by_graph = frozenset(self._taken)
         for item in self._items:
-            if item.kind == "training":
+            if item.kind == "training" or item.name in self._found:
                 continue
-            name = next((each for each in _names(item) if self._is_there(each)), None)
-            if name is not None:
-                self._take(item.name, Match(name, "name"))
+            for name in self._names(item):
+                if name not in by_graph and self._is_there(name):
+                    is_module = name == self._modules.get(item.name) != item.name
+                    self._take(item.name, Match(name, "graph" if is_module else "name"))
+                    break
+
+    def _names(self, item: Item) -> Iterator[str]:
+        yield from _names(item)
+        if item.name in self._modules:
+            yield self._modules[item.name]
 
     def _is_there(self, name: str) -> bool:
         tensor, expert = tensor_of(self._there, name)
@@ -165,7 +192,7 @@ class _Pairing:
         here: dict[str, Shape | None] = {}
         alias: dict[str, str] = {}
         for item in self._left():
-            for name in _names(item):
+            for name in self._names(item):
                 here[name] = None if item.kind == "unread" else item.shape
                 alias[name] = item.name
         same = [(name, match.original) for name, match in self._found.items() if match.how == "name"]
@@ -309,7 +336,9 @@ class _Pairing:
             return Note.of("audit.aside.computed")
         if item.kind == "plain" and not item.is_weight:
             last = item.name.rpartition(".")[2]
-            if _OF_QUANTIZER.fullmatch(item.name) or last in OF_INPUTS:
+            file = model.tensors.file
+            by_node = isinstance(file, OnnxCatalog) and is_of_inputs(file.graph, item)
+            if by_node or _OF_QUANTIZER.fullmatch(item.name) or last in OF_INPUTS:
                 return Note.of("audit.aside.quantizer")
             if model is self._quantized and item.name.endswith("bias") and _is_zero(model, item):
                 return Note.of("audit.aside.zero")

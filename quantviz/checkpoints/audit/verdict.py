@@ -181,9 +181,9 @@ def _matched(tensors: Sequence[TensorAudit]) -> Iterator[Note]:
     for each in tensors:
         if each.match and each.match.how == "tied":
             yield Note.of("audit.matched.tied", tensor=each.tensor, original=each.original)
-    converted = sum(1 for each in matches if each.how == "converter")
-    if converted:
-        yield Note.of("audit.matched.converter", count=converted)
+    for how in ("converter", "graph"):
+        if count := sum(1 for each in matches if each.how == how):
+            yield Note.of(f"audit.matched.{how}", count=count)
 
 
 def _verdict(tensors: Sequence[TensorAudit], coverage: Note | str) -> Note | None:

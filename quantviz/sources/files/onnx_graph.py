@@ -1,5 +1,5 @@
 """The nodes of an ONNX model as uses of its tensors: the scales of each quantized tensor, and the axis of a
-weight with the outputs of the layer that multiplies by it.
+weight with the outputs of the layer that multiplies by it; the order and the names of nodes that use them.
 """
 
 from __future__ import annotations
@@ -10,16 +10,6 @@ from dataclasses import dataclass, field
 
 from quantviz.schemes.orientation import Orientation
 
-#: The nodes that are kept: those that multiply by weights, and those through which a weight goes before.
-KEPT = frozenset(
-    {
-        *("MatMul", "FusedMatMul", "Gemm", "Conv", "ConvTranspose", "Attention", "LSTM", "GRU", "RNN"),
-        *("DequantizeLinear", "QuantizeLinear", "Transpose", "Identity", "Cast"),
-        *("MatMulNBits", "MatMulBnb4", "GatherBlockQuantized", "QMoE", "MoE"),
-        *("MatMulInteger", "ConvInteger", "QLinearMatMul", "QLinearConv", "QGemm", "DynamicQuantizeMatMul"),
-        *("MatMulIntegerToFloat", "FusedConv", "FusedGemm"),
-    }
-)
 #: Nodes through which a weight goes unchanged in all but its dtype, as their first input.
 _THROUGH = frozenset(("DequantizeLinear", "QuantizeLinear", "Identity", "Cast"))
 #: The weight's place among the inputs of nodes that multiply the inputs by it, inputs × outputs.
@@ -41,6 +31,8 @@ _MOST_LOOKED_AT = 2000
 class Node:
     """A node of a graph."""
 
+    #: "" where it has none.
+    name: str
     operator: str
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
@@ -60,9 +52,11 @@ class Node:
 
 @dataclass(eq=False)
 class Graph:
-    """The nodes of a model that have to do with weights."""
+    """The nodes of a model."""
 
     nodes: list[Node] = field(default_factory=list)
+    #: The outputs of the main graph.
+    outputs: list[str] = field(default_factory=list)
     #: The tensor that a value is, by its graph's path and its name, where the catalogue calls it otherwise.
     constants: dict[str, str] = field(default_factory=dict)
     #: The tensors that the catalogue lists.
@@ -99,7 +93,7 @@ class Graph:
         return value if value in self.listed else None
 
     def maker(self, node: Node, place: int) -> Node | None:
-        """Return the kept node that computes an input of a node."""
+        """Return the node that computes an input of a node."""
         return self._makers.get(self._value(node, place) or "")
 
     def orientation(self, tensor: str, axes: int) -> Orientation | None:
@@ -125,6 +119,35 @@ class Graph:
                 waiting += (each for each in after if each not in seen)
                 seen.update(after)
         return Orientation(found.pop(), "graph") if len(found) == 1 else None
+
+    def user(self, tensor: str) -> Node | None:
+        """Return the first node that computes with a tensor, behind those through which it goes."""
+        waiting = [tensor, *self._values_of.get(tensor, ())]
+        for value in waiting:
+            for node, place in self._uses.get(value, ()):
+                if place or node.operator not in (*_THROUGH, "Transpose"):
+                    return node
+                after = (node.scopes[0] + out for out in node.outputs)
+                waiting += (each for each in after if each not in waiting)
+            if len(waiting) > _MOST_LOOKED_AT:
+                break
+        return None
+
+    def order(self) -> tuple[str, ...]:
+        """Return the tensors that the main graph's outputs depend on, each where its first node takes it."""
+        found: dict[str, None] = {}
+        seen = set[int]()
+        waiting: list[str | Node] = [self._makers[each] for each in self.outputs if each in self._makers]
+        waiting.reverse()
+        while waiting:
+            each = waiting.pop()
+            if isinstance(each, str):
+                found.setdefault(each)
+            elif id(each) not in seen:
+                seen.add(id(each))
+                inputs = (self.tensor(each, at) or self.maker(each, at) for at in range(len(each.inputs)))
+                waiting += [before for before in inputs if before is not None][::-1]
+        return tuple(found)
 
     @functools.cached_property
     def _values_of(self) -> dict[str, list[str]]:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from quantviz.sources.files import onnx_schema as schema
 from quantviz.sources.files.catalog import MOST_AXES, Catalog, TensorInfo
 from quantviz.sources.files.file_data import clipped
-from quantviz.sources.files.onnx_graph import KEPT, Graph, Node
+from quantviz.sources.files.onnx_graph import Graph, Node
 from quantviz.sources.files.onnx_schema import DeclaredTensor
 from quantviz.sources.files.protobuf import (
     BYTES,
@@ -29,8 +29,8 @@ _FIELD_COST = 32
 _NODE_FIELD_COST = 16
 #: Bytes of a message whose fields are counted together: nearly all are so short.
 _SHORT = 2**12
-#: The extra cost of a node that is kept: its names take memory.
-_KEPT_COST = 256
+#: The extra cost of a node: its names take memory.
+_NODE_COST = 256
 #: The extra cost of a tensor that is listed: its description takes time and memory.
 _TENSOR_COST = 256
 #: Most pieces of a tensor's elements. Nothing that writes models writes more than one.
@@ -146,6 +146,11 @@ class OnnxStructure(Catalog):
                 self._add(field, path, sparse=field.number == schema.SPARSE_INITIALIZER, named=True)
             elif field.number == schema.NODE:
                 nodes.append(field)
+            elif field.number == schema.GRAPH_OUTPUT and not path:
+                names = [
+                    each for each in self._messages(field, _FIELD_COST) if each.number == schema.VALUE_NAME
+                ]
+                self.graph.outputs += map(self._text, names)
         outer = self._scopes
         self._scopes = (path, *self._scopes)
         for place, node in enumerate(nodes):
@@ -196,11 +201,10 @@ class OnnxStructure(Catalog):
             numbers |= self._attribute(attribute, below, operator == "Constant", depth)
         if operator == "Constant" and len(outputs) == 1 and len(self._found) == found + 1:
             self.graph.constants[self._scopes[0] + self._text(outputs[0])] = next(reversed(self._found))
-        if operator in KEPT:
-            taken, given = (tuple(map(self._text, each)) for each in (inputs, outputs))
-            self._header += _KEPT_COST + sum(map(len, (*taken, *given)))
-            self._check_header(self._header)
-            self.graph.nodes.append(Node(operator, taken, given, numbers, self._scopes))
+        taken, given = (tuple(map(self._text, each)) for each in (inputs, outputs))
+        self._header += _NODE_COST + sum(map(len, (name, *taken, *given)))
+        self._check_header(self._header)
+        self.graph.nodes.append(Node(name, operator, taken, given, numbers, self._scopes))
 
     def _attribute(
         self, attribute: Field, path: str, constant: bool, depth: int

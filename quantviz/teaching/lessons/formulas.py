@@ -12,7 +12,7 @@ import ast
 import math
 import operator
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache, partial
 from types import MappingProxyType
@@ -299,6 +299,28 @@ class Formula:
                 raise
             raise QuantVizError("formulas.no_number", got=self.text) from None
 
+    @cached_property
+    def named(self) -> tuple[tuple[str, str], ...]:
+        """Return the quantities that it names, each with its state, in the order of the text; a function of
+        whole states stands with each of them.
+
+        >>> Formula("mse < 2 * col.mse").named
+        (('here', 'mse'), ('col', 'mse'))
+        """
+        return tuple(dict.fromkeys(_named(self.tree)))
+
+    @cached_property
+    def subject(self) -> tuple[str, str] | None:
+        """Return the one quantity left of its first comparison, with its state; None for another form.
+
+        >>> Formula("col.mse <= mse and col.mse < all.mse").subject
+        ('col', 'mse')
+        """
+        first = self.tree.values[0] if isinstance(self.tree, ast.BoolOp) else self.tree
+        if isinstance(first, ast.Compare) and isinstance(first.left, ast.Name | ast.Attribute):
+            return next(_named(first.left), None)
+        return None
+
     def holds(self, scenes: Scenes) -> bool:
         """Return whether it is true."""
         return bool(self.value(scenes))
@@ -309,6 +331,20 @@ class Formula:
         A learner who drags sees the MSE with four digits. Two numbers that look alike must count as equal.
         """
         return bool(self.value(scenes, shown=True))
+
+
+def _named(node: ast.expr) -> Iterator[tuple[str, str]]:
+    match node:
+        case ast.Name(id=name) if name not in CONSTANTS:
+            yield HERE, name
+        case ast.Attribute(value=ast.Name(id=state), attr=name):
+            yield state, name
+        case ast.Call(func=ast.Name(id=name), args=args) if name in STATE_FUNCTIONS:
+            yield from ((arg.id, name) for arg in args if isinstance(arg, ast.Name))
+        case _:
+            for child in ast.iter_child_nodes(node):
+                if isinstance(child, ast.expr) and not (isinstance(node, ast.Call) and child is node.func):
+                    yield from _named(child)
 
 
 class _Checker:

@@ -20,7 +20,17 @@ from quantviz.lab.state import LabState
 from quantviz.teaching.lessons.close_enough import CellRule, Within
 from quantviz.teaching.lessons.drags import SOLVED_BY, can_be_dragged, dragged, solved
 from quantviz.teaching.lessons.finger import FINGER, NEAR, pixels_off
-from quantviz.teaching.lessons.formulas import HAND, HERE, SOLUTION, START, Formula, Scene, Scenes, Words
+from quantviz.teaching.lessons.formulas import (
+    HAND,
+    HERE,
+    SOLUTION,
+    START,
+    Formula,
+    Scene,
+    Scenes,
+    Words,
+    quantities,
+)
 
 #: Most cells a side of a tensor whose cells a question can be about.
 MOST_ASKED = 6
@@ -55,6 +65,37 @@ class Verdict:
     by_finger: bool = False
     #: Of a drag that misses by little, the way to go, of `NEAR_WAYS`; else empty.
     near: str = ""
+
+
+@dataclass(frozen=True)
+class Compared:
+    """One of the numbers that a question compares."""
+
+    #: The state that the number is about.
+    state: str
+    number: Formula
+    #: Its name in the question; None where it is called by its state.
+    text: Words | None = None
+
+
+def _of_state(state: str, name: str, text: Words | None = None) -> Compared:
+    return Compared(state, Formula(name if state == HERE else f"{state}.{name}"), text)
+
+
+def _same_quantity(formula: Formula) -> tuple[Compared, ...]:
+    """Return the states of which a formula names the same quantity, the first that it names."""
+    first = formula.named[0][1] if formula.named else ""
+    every = tuple(
+        _of_state(state, name) for state, name in formula.named if name == first and name in quantities()
+    )
+    return every if len(every) > 1 else ()
+
+
+def _own_state(formula: Formula, *others: Formula) -> str:
+    """Return the one state that a formula names and the `others` do not; `HERE` where it is not one."""
+    states = {state for state, _ in formula.named}
+    own = states.difference(*({state for state, _ in other.named} for other in others))
+    return own.pop() if len(own) == 1 else HERE
 
 
 @dataclass(frozen=True)
@@ -94,6 +135,14 @@ class Question:
         """Return the states that its words may name: the step's."""
         return scenes
 
+    def compared(self, scenes: Scenes) -> tuple[Compared, ...]:
+        """Return the numbers that it compares, two or more, each of one state; none for another question."""
+        return ()
+
+    def state_told(self, scenes: Scenes) -> str:
+        """Return the name of the state that the right answer is about."""
+        return HERE
+
 
 @dataclass(frozen=True)
 class Direction(Question):
@@ -109,6 +158,13 @@ class Direction(Question):
         if math.isclose(before, after, rel_tol=1e-9):
             return "same"
         return "rises" if after > before else "falls"
+
+    def compared(self, scenes: Scenes) -> tuple[Compared, ...]:
+        pairs = ((self.before, self.after), (self.after, self.before))
+        return tuple(Compared(_own_state(one, other), one) for one, other in pairs)
+
+    def state_told(self, scenes: Scenes) -> str:
+        return _own_state(self.after, self.before)
 
     def judge(self, given: str, scenes: Scenes) -> Verdict:
         if given == self.truth(scenes):
@@ -139,6 +195,9 @@ class Number(Question):
 
     def truth(self, scenes: Scenes) -> float:
         return float(self.answer.value(scenes))
+
+    def compared(self, scenes: Scenes) -> tuple[Compared, ...]:
+        return _same_quantity(self.answer)
 
     def judge(self, given: float, scenes: Scenes) -> Verdict:
         """Judge a number: right within the tolerance, else the closest mistake if within its own."""
@@ -217,6 +276,19 @@ class Choice(Question):
             raise QuantVizError("lessons.not_one_option", count=len(holding), ask=self.ask.text)
         return holding[0]
 
+    def compared(self, scenes: Scenes) -> tuple[Compared, ...]:
+        """Return each option's own number, else the states of which the right one names the same quantity."""
+        own = dict[tuple[str, str], Compared]()
+        for option in self.options:
+            if subject := option.when.subject:
+                own.setdefault(subject, _of_state(*subject, option.text))
+        return tuple(own.values()) if len(own) > 1 else _same_quantity(self.options[self.truth(scenes)].when)
+
+    def state_told(self, scenes: Scenes) -> str:
+        right = self.options[self.truth(scenes)].when
+        shared = all(option.when.subject == right.subject for option in self.options)
+        return HERE if shared or not right.subject else right.subject[0]
+
     def judge(self, given: int, scenes: Scenes) -> Verdict:
         """Judge the option chosen: each wrong one has its own sentence."""
         right = given == self.truth(scenes)
@@ -244,6 +316,12 @@ class Order(Question):
     def truth(self, scenes: Scenes) -> tuple[int, ...]:
         """Return the items' numbers, the smallest value first."""
         return _sorted(tuple(item.value for item in self.items), scenes)
+
+    def compared(self, scenes: Scenes) -> tuple[Compared, ...]:
+        return tuple(Compared(_own_state(item.value), item.value, item.text) for item in self.items)
+
+    def state_told(self, scenes: Scenes) -> str:
+        return _own_state(self.items[self.truth(scenes)[0]].value)
 
     def judge(self, given: tuple[int, ...], scenes: Scenes) -> Verdict:
         """Judge the order: right where each value is at least the one before."""

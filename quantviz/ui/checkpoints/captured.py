@@ -97,7 +97,9 @@ def show_capture(state: CheckpointsState) -> None:
         command = ["quantviz", "layers", operand(state.chosen), "-w", pair.weights, "-a", pair.inputs]
         dynamic = [] if pair.static else ["--dynamic"]
         methods = ["--methods", ",".join(forms)] if forms else []
-        st.code(shell_command([*command, *dynamic, *methods, "-o", "layers.html"]), language="sh")
+        st.code(
+            shell_command([*command, *dynamic, *methods, "-o", "layers.html"]), language="sh", wrap_lines=True
+        )
 
 
 # ---- the schemes -------------------------------------------------------------------------------------

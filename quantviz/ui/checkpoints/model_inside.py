@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from quantviz.models.salient_channels import SalientCost
 
 _HEIGHT = 200
+#: How many times the cost of the scheme alone the bars of salient channels reach.
+_REACH = 3
 
 
 def show_attention(chosen: str, state: ModelState) -> None:
@@ -109,17 +111,18 @@ def show_mix(chosen: str, state: ModelState) -> None:
     if state.bits not in (3, 4, 5, 6):
         st.caption(plain(say("models.mix_bits")))
         return
+    from quantviz.figures.model_run_plots import bits_figure
+
     found = _mixes(RUNNING[chosen], state)
     kl = {name: mix.kl for name, mix in found.items()}
     saved = short_number(100 * (1 - kl["measured"] / kl["proxy"]), 2)
     st.markdown(plain(say("models.mix_answer", saved=saved, bits=short_number(found["uniform"].mean_bits))))
-    heads = [say(f"models.mix_column.{name}") for name in ("choice", "kl", "bits", "layers")]
-    rows = [
-        f"<tr><th>{say(f'models.mix.{name}')}</th><td>{short_number(mix.kl)}</td>"
-        f"<td>{short_number(mix.mean_bits)}</td><td><code>{_by_layer(mix)}</code></td></tr>"
-        for name, mix in found.items()
-    ]
-    st.html(f'<div class="qv-mixes">{table_html(heads, rows)}</div>')
+    for column, (name, mix) in zip(st.columns(3, gap="small"), found.items(), strict=True):
+        with column:
+            words = say("models.mix_of", choice=say(f"models.mix.{name}"), kl=short_number(mix.kl))
+            st.html(f'<p class="qv-small">{words}</p>')
+            figure = bits_figure(mix.bits, language=language(), theme=theme())
+            show_plot(figure, f"models_mix_{name}", words)
     st.caption(plain(say("models.mix_about")))
 
 
@@ -138,23 +141,21 @@ def show_salient(chosen: str, state: ModelState) -> None:
         random=kl["random"],
     )
     st.markdown(plain(answer))
-    heads = [say(f"models.salient_column.{name}") for name in ("choice", "kl", "bits")]
+    choice, *others = (say(f"models.salient_column.{name}") for name in ("choice", "kl", "bits"))
+    # One that is far worse would leave the others no room: its bar fades at the end.
+    most = min(max(cost.kl for cost in found.values()), _REACH * found["nothing"].kl) or 1.0
     rows = []
     for name, cost in found.items():
         treatment, _, factor = name.partition(" ")
         words = say(f"models.salient.{treatment}", factor=factor)
-        rows.append(f"<tr><th>{words}</th><td>{kl[name]}</td><td>{short_number(cost.bits)}</td></tr>")
-    st.html(f'<div class="qv-mixes">{table_html(heads, rows)}</div>')
+        fades = ' class="qv-fades"' if cost.kl > most else ""
+        bar = f'<i{fades} style="width:{100 * min(max(cost.kl / most, 0.0), 1.0):.4g}%"></i>'
+        rows.append(
+            f'<tr><th>{words}</th><td class="qv-bar-cell">{bar}</td>'
+            f"<td>{kl[name]}</td><td>{short_number(cost.bits)}</td></tr>"
+        )
+    st.html(f'<div class="qv-mixes">{table_html([choice, "", *others], rows)}</div>')
     st.caption(plain(say("models.salient_about")))
-
-
-def _by_layer(mix: Mix) -> str:
-    """Return the bits of the kinds of each layer, in their order, layer by layer."""
-    layers: dict[str, str] = {}
-    for name, bits in mix.bits.items():
-        layer = name.removeprefix("model.layers.").partition(".")[0]
-        layers[layer] = layers.get(layer, "") + str(bits)
-    return " · ".join(layers.values())
 
 
 def _view(model: str, state: ModelState) -> AttentionView:

@@ -173,7 +173,7 @@ def _show_seen(was_running: bool) -> None:
     if not folder_offered():
         with st.expander(say("checkpoints.folder")):
             st.markdown(plain(say("checkpoints.no_folder", variable=FOLDER)))
-            st.code(f"{FOLDER}=~/models python -m quantviz serve", language="sh")
+            st.code(f"{FOLDER}=~/models python -m quantviz serve", language="sh", wrap_lines=True)
     # Where this part ran alone: a link that is copied now has the choices made in it.
     _put_address()
 

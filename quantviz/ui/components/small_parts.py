@@ -58,7 +58,7 @@ def show_python(label: str, key: str, lines: Callable[[], str]) -> None:
     opened = st.expander(label, key=key, on_change="rerun")
     if opened.open:
         with opened:
-            st.code(lines(), language="python")
+            st.code(lines(), language="python", wrap_lines=True)
 
 
 def show_words_with_terms(words: str) -> None:

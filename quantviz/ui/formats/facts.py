@@ -14,6 +14,9 @@ from quantviz.ui.formats.line import colour_swatch
 from quantviz.ui.formats.state import FormatsState, unit_of
 from quantviz.ui.shell.words import language, number, say
 
+#: Facts beside each other.
+_ACROSS = 6
+
 
 def _facts(fmt: NumberFormat, x: float, unit: float) -> dict[str, str]:
     """Return the facts for people, "–" where there is none, by the name of the fact; all values, and the gap
@@ -64,7 +67,7 @@ def _short(value: float) -> str:
 
 
 def show_facts(state: FormatsState) -> None:
-    """Show the facts as a table: a column each, or on a phone a line each."""
+    """Show the facts as a table: a column each in two parts, or on a phone a line each."""
     formats = state.formats
     facts = [_facts(fmt, state.x, unit_of(state, fmt)) for fmt in formats]
     heads = {name: html.escape(say(f"formats.facts.{name}", x=number(state.x, 6))) for name in facts[0]}
@@ -72,11 +75,11 @@ def show_facts(state: FormatsState) -> None:
         f"<th>{colour_swatch(row)} {html.escape(format_name(fmt))}</th>" for row, fmt in enumerate(formats)
     ]
     titles = {name: f"<th{term_title(name)}><span>{head}</span></th>" for name, head in heads.items()}
-    wide = f"<tr><td></td>{''.join(titles.values())}</tr>"
-    wide += "".join(
-        f"<tr>{name}{''.join(f'<td>{html.escape(value)}</td>' for value in row.values())}</tr>"
-        for name, row in zip(names, facts, strict=True)
-    )
+    wide = ""
+    for part in (list(titles)[:_ACROSS], list(titles)[_ACROSS:]):
+        wide += f"<tr><td></td>{''.join(titles[each] for each in part)}</tr>"
+        for name, row in zip(names, facts, strict=True):
+            wide += f"<tr>{name}{''.join(f'<td>{html.escape(row[each])}</td>' for each in part)}</tr>"
     tall = f"<tr><td></td>{''.join(names)}</tr>"
     tall += "".join(
         f"<tr>{title}{''.join(f'<td>{html.escape(row[name])}</td>' for row in facts)}</tr>"

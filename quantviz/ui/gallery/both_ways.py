@@ -67,16 +67,14 @@ class Shown:
 
 
 def run_both_ways(state: GalleryState) -> Shown:
-    from quantviz.teaching.bug_handles import HANDLES, frames
+    from quantviz.teaching.bug_handles import HANDLES, first_shown, frames
 
     bug = bug_of(state)
     if state.at is not None and not state.spotting:
-        handle = HANDLES[bug.id]
         runs = frames(bug.id)
-        at, start = (handle.values.index(value) for value in (state.at, handle.start))
+        at = HANDLES[bug.id].values.index(state.at)
         # The cell stays while a hand drags: the one that is hit worst where the bug first shows.
-        places = sorted(range(len(runs)), key=lambda place: abs(place - start))
-        cell = farthest(next(runs[place] for place in places if runs[place].shows))
+        cell = farthest(first_shown(bug.id))
         if runs[at].shows and not bool(as_matrix(runs[at].hit)[cell]):
             cell = farthest(runs[at])
     else:

@@ -93,10 +93,10 @@ def _opening() -> tuple[GalleryState, tuple[QuantVizError, ...]]:
 
 
 def opening_of(bug_id: str) -> GalleryState:
-    """Return the first state of a bug: where its handle hides it, else on the first of its cases."""
-    from quantviz.teaching.bug_handles import HANDLES
+    """Return the first state of a bug: where its handle first shows it, else on the first of its cases."""
+    from quantviz.teaching.bug_handles import HANDLES, first_shown
 
-    return GalleryState(bug_id, at=HANDLES[bug_id].start if bug_id in HANDLES else None)
+    return GalleryState(bug_id, at=first_shown(bug_id).value if bug_id in HANDLES else None)
 
 
 def change_state(**changes: Any) -> None:

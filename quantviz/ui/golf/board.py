@@ -26,10 +26,13 @@ _HEIGHT = 320
 _BARS = 96
 
 
-def keep_board() -> tuple[Any, Any]:
-    """Return the places of the tensor and of the plot, which have their room before they are filled."""
+def keep_board() -> tuple[Any, Any, Any]:
+    """Return the places of the tensor, the plot and the scorecard: the first two have their room before they
+    are filled.
+    """
     with st.container(key="golf_board"):
-        return st.container(key="golf_tensor").empty(), st.container(key="golf_plot").empty()
+        tensor, plot = (st.container(key=f"golf_{part}").empty() for part in ("tensor", "plot"))
+        return tensor, plot, st.container(key="golf_card")
 
 
 def show_board(now: HoleResults, tensor: Any, plot: Any) -> None:
@@ -50,11 +53,12 @@ def _plot(now: HoleResults) -> None:
     from quantviz.figures.recipe_plot import RecipePlotStyle, recipe_plot_figure
 
     # Those far below the budget would leave no room for those near it.
-    near = [row for row in now.recipes if row.bits > BUDGET - 1] if par_is_shown(now) else ()
+    near = tuple(row for row in now.recipes if row.fits and row.bits > BUDGET - 1)
+    named = par_is_shown(now)
     figure = recipe_plot_figure(
-        near,
+        near if named else (),
         style=RecipePlotStyle(language(), theme(), _HEIGHT, now.hole.source.axes),
-        contest=Contest(BUDGET, now.par.sqnr_db, now.tries),
+        contest=Contest(BUDGET, now.par.sqnr_db, now.tries, () if named else near),
     )
     show_plot(figure, "golf_chart", say("golf.plot_alt"))
 

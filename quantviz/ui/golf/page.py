@@ -50,7 +50,7 @@ def show_page() -> None:
     cost = _controls()
     # It has its room before there is something to say.
     said = st.container(key="golf_said").empty()
-    board = keep_board()
+    tensor, plot, card = keep_board()
     warm_up()
     with cost:
         bits = price(hole, session.state().scheme)
@@ -65,12 +65,11 @@ def show_page() -> None:
         show_page_errors(*link_problems())
     with said:
         st.markdown(_said(now))
-    show_board(now, *board)
+    show_board(now, tensor, plot)
+    with card:
+        standings = show_scorecard(played)
     with st.container(key="golf_lower"):
-        with st.container(key="golf_list"):
-            show_tries(now)
-        with st.container(key="golf_card"):
-            standings = show_scorecard(played)
+        show_tries(now)
     with score:
         show_round(standings)
     show_link()

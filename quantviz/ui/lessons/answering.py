@@ -14,7 +14,7 @@ from quantviz.teaching.lessons.model import Drag, Question
 from quantviz.teaching.lessons.progress import Answer
 from quantviz.ui.components.choice import show_button
 from quantviz.ui.components.lesson_place import go_on_from
-from quantviz.ui.lessons import questions
+from quantviz.ui.lessons import hands, questions
 from quantviz.ui.lessons.moving import has_moved, in_hand, scene_in_hand
 from quantviz.ui.lessons.now import Now
 from quantviz.ui.lessons.progress import keep_answer, refused
@@ -35,13 +35,7 @@ def _told_key(now: Now, i: int) -> str:
 
 
 def show_questions(now: Now) -> None:
-    # On a phone a question that comes after a hand stands below the ruler, any other above it.
-    with st.container(key="lesson_after_hand" if _comes_after_hand(now) else None):
-        _show_questions(now)
-
-
-def _show_questions(now: Now) -> None:
-    if _comes_after_hand(now) and not (now.revealed or has_moved(now)):
+    if comes_after_hand(now) and not (now.revealed or has_moved(now)):
         _show_room(now)
         return
     for i, (question, answer) in enumerate(zip(now.step.questions, now.answers, strict=True)):
@@ -81,8 +75,11 @@ def _show_room(now: Now) -> None:
                 questions.show_on_paper(question, now.scenes)
 
 
-def _comes_after_hand(now: Now) -> bool:
-    """Return whether the questions appear once something was moved: a drag is made by moving."""
+def comes_after_hand(now: Now) -> bool:
+    """Return whether the questions appear once something was moved: a drag is made by moving.
+
+    On a phone these stand below the ruler, all others above it.
+    """
     first = next(iter(now.step.questions), None)
     return bool(now.step.move and first and not isinstance(first, Drag))
 
@@ -117,6 +114,9 @@ def open_question(now: Now, i: int, question: Question) -> None:
             show_button(
                 say(f"lessons.{name}"), name, _commit, now, i, question, sure, type="primary", width="stretch"
             )
+            if classroom().projector:
+                # No answers to count before the right one: the room says how sure it is of its own.
+                hands.show_box(say(f"lessons.{name}"), f"{key}_sure_{int(sure)}")
 
 
 def _show_refusal(key: str) -> None:
@@ -172,7 +172,7 @@ def _ask_to_move(now: Now, question: Question) -> QuantVizError:
 
 def _hands(now: Now, i: int, question: Question) -> None:
     if st.session_state.get(HANDS):
-        questions.show_hands(question, now.scenes, answer_key(now, i), now.revealed)
+        hands.show_hands(question, now.scenes, answer_key(now, i), now.revealed)
 
 
 def _answered(now: Now, i: int, question: Question, answer: Answer | None) -> None:

@@ -22,6 +22,7 @@ from quantviz.teaching.lessons.thumbnails import thumbnails
 from quantviz.ui.components.choice import show_button
 from quantviz.ui.components.lesson_place import MOVED, PLACE, PROBLEMS, Place, go, show_focus
 from quantviz.ui.components.page_header import show_language, show_title_line, write_title
+from quantviz.ui.lessons import hands
 from quantviz.ui.lessons.answering import HANDS
 from quantviz.ui.lessons.progress import (
     answers,
@@ -72,7 +73,8 @@ def show_page() -> None:
     place = _place()
     # First of all: the next click comes with the new address.
     at = {"l": place.lesson, "p": str(place.step + 1)} if place.lesson else {}
-    address.write({**at, "lang": language(), **parameters()})
+    counted = hands.written(place.lesson, place.step)
+    address.write({**at, "lang": language(), **parameters(), **counted})
     take_from_browser()
     every = lessons(language())
     with st.sidebar:
@@ -110,6 +112,10 @@ def _place() -> Place:
     if anew or PLACE not in st.session_state:
         st.session_state[PLACE], st.session_state[PROBLEMS] = _opening(
             st.query_params.get("l"), st.query_params.get("p", "1"), st.query_params.get("term")
+        )
+        place = cast(Place, st.session_state[PLACE])
+        st.session_state[PROBLEMS] += hands.read(
+            st.query_params.get(hands.PARAMETER, ""), place.lesson, place.step
         )
     return cast(Place, st.session_state[PLACE])
 

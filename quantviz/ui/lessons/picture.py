@@ -27,6 +27,7 @@ from quantviz.ui.components.scheme_words import scheme_words
 from quantviz.ui.components.small_parts import show_plot, table_html
 from quantviz.ui.lab.numbers.tiles import Tile, cover_tile, show_live_tile, show_tile, tiles
 from quantviz.ui.lessons.answering import answer_key
+from quantviz.ui.lessons.compared import asked_last, compared_now, show_compared
 from quantviz.ui.lessons.moving import (
     ruler_detail,
     scene_in_hand,
@@ -87,10 +88,18 @@ def show_picture(now: Now) -> None:
         if "scheme" in show - covered:
             with st.container(key="lesson_scheme" if now.step.move else None):
                 st.caption(plain(scheme_words(state.scheme, state.source)))
-    with places["tiles"]:
-        _tiles(now, r, state)
+    compared = compared_now(now) if _tells(now) else ()
+    stamp = 0
+    if compared:
+        # The numbers of the tiles stand with the others, and the error that x has under each state.
+        with places["panels" if panels else "tiles"]:
+            show_compared(now, compared)
+    else:
+        with places["tiles"]:
+            _tiles(now, r, state)
     with places["panels"]:
-        stamp = _panels(now, r, state, panels) if panels else 0
+        if not compared:
+            stamp = _panels(now, r, state, panels) if panels else 0
         if _pointing(now) and _pointed(now):
             _chosen_cell(now, r, cast("tuple[int, ...]", _pointed(now)))
     with places["ruler"]:
@@ -110,9 +119,18 @@ def show_picture(now: Now) -> None:
 def state_looked_at(now: Now) -> str:
     """Return the name of the table's state in the panels, or `IN_HAND`."""
     look = st.session_state.get(LOOK)
+    question = asked_last(now)
+    if question and not isinstance(question, Drag) and _tells(now):
+        told = question.state_told(now.scenes)
+        return IN_HAND if told == HERE and not _is_moved(now) else told
     if not isinstance(look, str) or look not in now.scenes or not _can_look(now):
         return IN_HAND
     return IN_HAND if look == HERE and not _is_moved(now) else look
+
+
+def _tells(now: Now) -> bool:
+    """Return whether the picture is that of the revealed answer: on the wall, until another is chosen."""
+    return classroom().projector and now.revealed and LOOK not in st.session_state
 
 
 def _can_look(now: Now) -> bool:
@@ -344,11 +362,14 @@ def _why(now: Now, why: Explanation, r: QuantResult, state: LabState, stamp: int
     if "sentence" in show:
         show_sentence(why, state.source)
     if "number_line" in show and now.step.move and state_looked_at(now) == IN_HAND:
-        panels = bool(now.step.show & set(PANEL_PARTS))
-        show_hand_ruler(now, study, state, why, chart=_PANELS, stamp=stamp, panels=panels, larger=larger)
+        show_hand_ruler(now, study, state, why, chart=_PANELS, stamp=stamp, panels=bool(stamp), larger=larger)
         if "flip" in now.step.move:
             show_bits_in_hand(now, state, why)
     elif "number_line" in show:
+        detail = ruler_detail(now, show)
+        if state.source != now.scenes[HERE].state.source:
+            # The other grids are those of the step's own tensor.
+            detail = replace(detail, rows=())
         # Where a panel is covered, not all codes may be shown.
         show_cell_ruler(
             why,
@@ -356,7 +377,7 @@ def _why(now: Now, why: Explanation, r: QuantResult, state: LabState, stamp: int
             key="lesson_ruler",
             larger=larger,
             alone=bool(now.covered & set(PANEL_PARTS)),
-            detail=ruler_detail(now, show),
+            detail=detail,
             curve=range_curve(study) if "curve" in show else None,
         )
     if "number_line" in show and (now.place.lesson, now.place.step) == legend_home():

@@ -6,14 +6,13 @@ The room answers by raising hands, so nothing has to be chosen: one button revea
 from __future__ import annotations
 
 import html
-import string
 
 import streamlit as st
 
 from quantviz.teaching.lessons.model import Choice, Direction, Question
 from quantviz.ui.components.choice import show_button
 from quantviz.ui.components.small_parts import show_words_with_terms
-from quantviz.ui.lessons import questions
+from quantviz.ui.lessons import hands, questions
 from quantviz.ui.lessons.answering import answer_key, open_question, show_rule
 from quantviz.ui.lessons.now import Now
 from quantviz.ui.shell.words import say
@@ -81,7 +80,7 @@ def _bar_names(question: Question, now: Now) -> list[tuple[str, bool]]:
     """Return each answer that hands are raised for and whether it is the right one, which is then said in
     full: a line of its own would take its height from the picture.
     """
-    names = questions.hand_names(question, now.scenes, now.revealed)
+    names = hands.hand_names(question, now.scenes, now.revealed)
     if not now.revealed or isinstance(question, Choice):
         return names
     truth = "; ".join(questions.truth_told(each, now.scenes).rstrip(".。") for each in now.step.questions)
@@ -97,13 +96,13 @@ def _show_bars(names: list[tuple[str, bool]], key: str) -> None:
     for i, ((name, _), place) in enumerate(zip(names, places, strict=True)):
         with place:
             bars.append(st.empty())
-            count = st.number_input(name, 0, 999, key=f"{key}_hands_{i}", label_visibility="collapsed")
-        counts[i] = int(count)
+            counts[i] = hands.show_box(name, f"{key}_hands_{i}")
     most = sum(counts) or 1
-    for letter, (name, right), bar, count in zip(string.ascii_uppercase, names, bars, counts, strict=False):
+    texts = questions.lettered(name for name, _ in names)
+    for text, (_, right), bar, count in zip(texts, names, bars, counts, strict=True):
         mark = " ✓" if right else ""
         bar.html(
             f'<div class="qv-bar{" qv-right" if right else ""}">'
             f'<span style="width: {100 * count / most:.1f}%"></span>'
-            f"<p><b>{letter}</b> {html.escape(name)}{mark}</p></div>"
+            f"<p><b>{html.escape(text[0])}</b>{html.escape(text[1:])}{mark}</p></div>"
         )

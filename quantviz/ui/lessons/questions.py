@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Callable, Mapping
+import string
+from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -79,7 +80,7 @@ def ask(question: Question, scenes: Scenes, key: str) -> None:
         case Drag():
             st.caption(question.tolerance.say(question.named_scenes(scenes)))
         case Direction():
-            names = {name: say(f"lessons.directions.{name}") for name in DIRECTIONS}
+            names = dict(zip(DIRECTIONS, lettered(texts.values()), strict=True))
             _choose(st.segmented_control, key, names, label_visibility="collapsed")
         case Number():
             label = say("lessons.your_number")
@@ -93,7 +94,8 @@ def ask(question: Question, scenes: Scenes, key: str) -> None:
                 st.number_input(say("cell.row"), 0, rows - 1, value=None, key=f"{key}_row")
                 st.number_input(say("cell.column"), 0, cols - 1, value=None, key=f"{key}_col")
         case Choice():
-            _choose(st.radio, key, texts, index=None, label_visibility="collapsed", width="stretch")
+            options = dict(enumerate(lettered(texts.values())))
+            _choose(st.radio, key, options, index=None, label_visibility="collapsed", width="stretch")
         case Order():
             # A list that opens would lie over the button that commits.
             chosen = _choose(st.pills, key, texts, label="lessons.your_order", selection_mode="multi")
@@ -122,6 +124,16 @@ def option_texts(question: Question, scenes: Scenes) -> list[str]:
         case Order():
             return [item.text.say(scenes) for item in question.items]
     return []
+
+
+def lettered(texts: Iterable[str]) -> list[str]:
+    """Return the answers with the letters that they have on the wall, where one does not begin with its own.
+
+    >>> lettered(["rises", "B: falls"])
+    ['A · rises', 'B: falls']
+    """
+    named = zip(string.ascii_uppercase, texts, strict=False)
+    return [text if text[:2] in (f"{sign}:", f"{sign}：") else f"{sign} · {text}" for sign, text in named]
 
 
 def ask_for_mark(question: Drag) -> None:
@@ -186,46 +198,6 @@ def show_drawn(question: Question, answer: Any, scenes: Scenes) -> None:
             for i, value in zip(answer, values, strict=True)
         ]
         st.html(f'<div class="qv-bars">{"".join(bars)}</div>')
-
-
-# ---- show of hands ------------------------------------------------------------------------------
-
-
-def show_hands(question: Question, scenes: Scenes, key: str, revealed: bool) -> None:
-    """Show boxes for counting hands, and the counts as bars, the right one marked once revealed."""
-    names = hand_names(question, scenes, revealed)
-    with st.container(key=f"{key}_hands", gap="small"):
-        if not names:
-            st.caption(say("lessons.hands_later"))
-            return
-        counts = []
-        for i, (name, right) in enumerate(names):
-            label, box = st.columns([3, 1], gap="small", vertical_alignment="center")
-            with box:
-                count = st.number_input(name, 0, 999, key=f"{key}_hands_{i}", label_visibility="collapsed")
-            counts.append((label, name, right, int(count)))
-        total = sum(count for _, _, _, count in counts)
-        for label, name, right, count in counts:
-            label.html(_bar(name, right, count, total))
-
-
-def hand_names(question: Question, scenes: Scenes, revealed: bool) -> list[tuple[str, bool]]:
-    """Return the answers that hands can be raised for, and whether each is right, once that is revealed."""
-    if isinstance(question, Direction | Choice):
-        truth = question.truth(scenes)
-        right = DIRECTIONS.index(truth) if isinstance(truth, str) else truth
-        return [(text, revealed and i == right) for i, text in enumerate(option_texts(question, scenes))]
-    return [(say("lessons.hands_right"), True), (say("lessons.hands_wrong"), False)] if revealed else []
-
-
-def _bar(name: str, right: bool, count: int, total: int) -> str:
-    width = 100 * count / total if total else 0
-    mark = " ✓" if right else ""
-    text = f"{html.escape(name)}{mark}"
-    return (
-        f'<div class="qv-hands{" qv-right" if right else ""}">'
-        f'<span style="width: {width:.1f}%"></span><b>{text}</b></div>'
-    )
 
 
 def refusal(key: str) -> str:

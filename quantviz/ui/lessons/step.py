@@ -20,7 +20,7 @@ from quantviz.ui.components.choice import show_button
 from quantviz.ui.components.lesson_place import Place, go, go_on_from, show_focus
 from quantviz.ui.components.page_header import write_title
 from quantviz.ui.components.small_parts import show_python, show_words_with_terms, term
-from quantviz.ui.lessons.answering import show_questions
+from quantviz.ui.lessons.answering import comes_after_hand, show_questions
 from quantviz.ui.lessons.moving import scene_in_hand
 from quantviz.ui.lessons.now import ATTEMPTS, Now
 from quantviz.ui.lessons.picture import selected_cell, show_looks, show_picture, state_shown
@@ -57,8 +57,9 @@ def show_step(place: Place, lesson: Lesson, words: Any, actions: Any) -> None:
     now = Now(place, lesson, step, _scenes(place, step, attempt), attempt)
     _fill_header(now, words, actions)
     projector = classroom().projector
-    if projector:
-        st.html(Path(__file__).with_name("one_screen.css"))
+    sheets = {"one_screen": projector, "after_hand": not projector and comes_after_hand(now)}
+    for name in (name for name, wanted in sheets.items() if wanted):
+        st.html(Path(__file__).with_name(f"{name}.css"))
     try:
         with st.container(key="lesson_step"):
             with st.container(key="lesson_words"):

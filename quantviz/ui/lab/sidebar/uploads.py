@@ -111,7 +111,7 @@ def show_file(state: LabState) -> None:
         if uploaded is not None and reader_of(uploaded.name):
             file = uploaded.name
             tensor = st.session_state.get("file_tensor") or tensor
-        st.code(cut_out_snippet(file, tensor), language="python")
+        st.code(cut_out_snippet(file, tensor), language="python", wrap_lines=True)
 
 
 def show_dtype(uploaded: Any, key: str, name: str | None, change: Callable[[], None]) -> None:

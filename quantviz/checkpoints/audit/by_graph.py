@@ -1,0 +1,99 @@
+"""Partners of an ONNX model's tensors by its graph: exporters number initializers anew, tools rename them.
+
+A node keeps its name when its weight is quantized, but for a tool's suffix. Where nodes have other names or
+none, tensors are reached from the outputs in one order, whatever they are called.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+
+from quantviz.checkpoints.model.items import Item
+from quantviz.schemes.granularity import Shape
+from quantviz.sources.files.onnx_graph import Graph
+
+#: Suffixes of ONNX Runtime's quantizers behind a node's name.
+_OF_TOOL = re.compile(r"(_MatMul)?(_quant(ized)?|_Q\d+(G\d+)?)?$", re.ASCII)
+#: The name that torch.onnx gives a module's node: its path, and the operator.
+_OF_MODULE = re.compile(r"/(.+)/[A-Za-z]+(?:_\d+)?", re.ASCII)
+
+#: Operators whose scalars are scales and zero points, of inputs and outputs too.
+_QUANTIZED = re.compile(r"(De)?[Qq]uantizeLinear|QLinear\w+|QGemm|Dynamic\w+|\w+Integer\w*", re.ASCII)
+
+
+def matched_by_graph(
+    here: Graph, items: Iterable[Item], there: Graph, others: Iterable[Item]
+) -> dict[str, str]:
+    """Return the names of tensors in one graph, each with that of its partner in the other graph."""
+    own = _in_order(here, items)
+    originals = _in_order(there, others)
+    found: dict[str, str] = {}
+    # Operands of an addition may be exchanged: that is no reason to doubt the order of matrices.
+    for is_vector in (False, True):
+        found |= _by_order(
+            *([each for each in side if (len(each.shape) == 1) == is_vector] for side in (own, originals))
+        )
+    by_node = _by_node(here, own)
+    for shape, theirs in _by_node(there, originals).items():
+        ours = by_node.get(shape, {})
+        if ours.keys() <= theirs.keys() or theirs.keys() <= ours.keys():
+            found |= {ours[node]: theirs[node] for node in ours.keys() & theirs.keys()}
+    return found
+
+
+def modules_of(graph: Graph, items: Iterable[Item]) -> Mapping[str, str]:
+    """Return the names that weights have in PyTorch by the nodes that use them, by their names in the graph.
+
+    `/model/layers.0/mlp/up_proj/MatMul` uses `model.layers.0.mlp.up_proj.weight`.
+    """
+    weights = [each for each in items if each.is_weight]
+    found = {each.name: _OF_MODULE.fullmatch(_node(graph, each)) for each in weights}
+    names = {name: f"{match[1].replace('/', '.')}.weight" for name, match in found.items() if match}
+    counts = Counter(names.values())
+    return {name: module for name, module in names.items() if counts[module] == 1}
+
+
+def is_of_inputs(graph: Graph, item: Item) -> bool:
+    """Return whether a tensor is a scale or a zero point that the quantized nodes of a graph take."""
+    node = graph.user(item.parts[0])
+    return item.elements == 1 and node is not None and bool(_QUANTIZED.fullmatch(node.operator))
+
+
+def _in_order(graph: Graph, items: Iterable[Item]) -> list[Item]:
+    """Return the tensors of known shape in the order in which the outputs reach them."""
+    known = {each.parts[0]: each for each in items if each.kind in ("weight", "plain") and each.shape}
+    return [known[tensor] for tensor in graph.order() if tensor in known]
+
+
+def _by_order(own: Sequence[Item], others: Sequence[Item]) -> dict[str, str]:
+    """Return the partners by the order of those shapes that both have as often; none where it differs."""
+    counts = [Counter(_kind(each) for each in side) for side in (own, others)]
+    alike = {kind for kind, count in counts[0].items() if counts[1][kind] == count}
+    ours, theirs = ([each for each in side if _kind(each) in alike] for side in (own, others))
+    if list(map(_kind, ours)) != list(map(_kind, theirs)):
+        return {}
+    return {one.name: other.name for one, other in zip(ours, theirs, strict=True)}
+
+
+def _by_node(graph: Graph, items: Iterable[Item]) -> dict[Shape, dict[str, str]]:
+    """Return the names of tensors by those of their nodes, of shapes for which each has a node of its own."""
+    found: dict[Shape, list[tuple[str, str]]] = defaultdict(list)
+    for each in items:
+        found[_kind(each)].append((_node(graph, each), each.name))
+    named = {shape: dict(pairs) for shape, pairs in found.items()}
+    return {
+        shape: nodes for shape, nodes in named.items() if "" not in nodes and len(nodes) == len(found[shape])
+    }
+
+
+def _node(graph: Graph, item: Item) -> str:
+    """Return the name of the node that uses a tensor, as it was before it was quantized; "" without one."""
+    node = graph.user(item.parts[0])
+    return _OF_TOOL.sub("", node.name) if node else ""
+
+
+def _kind(item: Item) -> Shape:
+    """Return a shape, or the turned one: quantizers turn some matrices."""
+    return min(item.shape, item.shape[::-1])
