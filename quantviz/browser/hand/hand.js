@@ -293,7 +293,7 @@ export class Hand {
     // Of a large tensor the ends of the block are there too, but are no dots.
     const places = data.far ? Int32Array.of(data.selected) : shown.places;
     const values = Float32Array.from(places, (place) => shown.x[place]);
-    // In the Lab the scheme's row has bits and sizes, and a phone's bottom bar the bits: sizes alone are left.
+    // In the Lab the scheme's row has bits and sizes; a phone's bottom bar has the bits alone.
     const narrow = this.ruler.width < NARROW && data.phone_bar;
     const slider = (list, label) => {
       const labels = data.stops?.[label] ?? list.map((each) => data.variants[each][label]);
