@@ -327,7 +327,7 @@ def test_of_a_damaged_file_of_results_the_rest_is_shown_and_what_is_not_is_told(
     assert "First fix: int8 row" in sentence(at)
     assert any("process must be a number" in each.value for each in at.warning)
     table = next(each.value for each in at.dataframe if "reason" in each.value.columns)
-    [reason] = table[table.tensor == "norm.weight"].reason
+    [reason] = table[table.tensor == "norm"].reason
     assert "shape must be JSON" in reason
     assert not list(scanned.glob("*-wal")) + list(scanned.glob("*-shm"))
     with contextlib.closing(sqlite3.connect(damaged)) as opened_file:
@@ -362,7 +362,10 @@ def test_without_a_folder_there_is_an_example_whose_tensors_the_lab_opens(scanne
     at = opened()
     assert address(at)["f"] == EXAMPLE
     assert at.button(key="checkpoints_scan").proto.type == "primary"
-    assert "QUANTVIZ_DATA_DIR" in at.code[0].value
+    # Its code is coloured once it is opened.
+    assert not at.code
+    at.session_state["checkpoints_folder"] = True
+    assert "QUANTVIZ_DATA_DIR" in healthy(at.run()).code[0].value
     # A server, which has sessions, scans it at the first visit; what was scanned is not scanned again.
     asked = []
     monkeypatch.setattr(page, "has_sessions", lambda: True)

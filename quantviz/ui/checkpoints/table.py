@@ -126,8 +126,8 @@ def _frame(model: Model, tensors: list[ModelTensor], recipe: str) -> Any:
 
     names = ("sqnr_db", "against_median", "peak_rms", "kurtosis", "zeroed_share", "clipped_share")
     layers = [tensor.place.layer if tensor.place.layer >= 0 else None for tensor in tensors]
-    names = trimmed_names([tensor.name for tensor in tensors])
-    columns: dict[str, Any] = {"tensor": list(map(visible, names))}
+    trimmed = trimmed_names([tensor.name for tensor in tensors])
+    columns: dict[str, Any] = {"tensor": list(map(visible, trimmed))}
     for name in (*names, "effective_bits", "mse"):
         values = [value_of(model, tensor, recipe, name) for tensor in tensors]
         if name == "against_median":  # as it is shown: −0.00 is 0 to people
