@@ -24,7 +24,7 @@ from PIL import Image
 
 from quantviz.errors import QuantVizError
 from quantviz.sources.files import Limits, open_tensors
-from quantviz.text import languages
+from quantviz.text import catalogue, languages
 from tests.helpers.gguf_file import ARRAY, STRING, UINT8, UINT32, Entry, array, gguf_file, pair, string
 
 X = torch.randn(6, 5, generator=torch.Generator().manual_seed(0))
@@ -161,9 +161,9 @@ BAD = {
     "zeros_is.safetensors": (bytes(5000), "file.is_zeros"),
     "zip_is.npz": (zipped([("a.txt", b"x")]), ARCHIVE),
     # formats that are named
-    "named.h5": (b"\x89HDF\r\n\x1a\n" + bytes(90), "file.is_keras"),
+    "named.h5": (b"\x89HDF\r\n\x1a\n" + bytes(90), "file.is_hdf5"),
     "named.keras": (zipped([("config.json", b"{}"), ("model.weights.h5", b"x")]), "file.is_keras"),
-    "hdf5_is.safetensors": (b"\x89HDF\r\n\x1a\n" + bytes(90), "file.is_keras"),
+    "hdf5_is.safetensors": (b"\x89HDF\r\n\x1a\n" + bytes(90), "file.is_hdf5"),
     "named.mlmodel": (b"\x08\x04\x12\x04\x0a\x02ab\xba\x19\x00", "file.is_coreml"),
     "milblob.bin": (
         struct.pack("<II", 1, 2) + bytes(56) + b"\xef\xbe\xad\xde" + bytes(60),
@@ -1510,4 +1510,8 @@ def check_words(error, filename):
         assert len(said) < 420, said
         assert len(re.findall(r"[.!?](?= |$)|[。！？]", said)) >= 1
         assert not UNSEEN.search(said), said
-        assert not [word for word in LIBRARY_WORDS if word in said.replace(filename, "")], said
+        # A way out that is Python may name a library's function: the rest of the sentence may not.
+        own = catalogue(language)[f"errors.{error.key}"]
+        assert not [
+            word for word in LIBRARY_WORDS if word in said.replace(filename, "") and word not in own
+        ], said

@@ -2,7 +2,6 @@
 is of a format that is not read has a sentence of its own, with a way out for who downloaded it.
 """
 
-import ast
 import hashlib
 import os
 import re
@@ -357,48 +356,6 @@ def test_no_remedy_is_only_for_who_made_the_file():
             assert not re.search(
                 r"\bSave (it|the file|the tensor) again\b(?! if it is your own)", sentence
             ), key
-
-
-@pytest.mark.parametrize("language", languages())
-@pytest.mark.parametrize("name", ["keras", "coreml", "openvino", "msgpack"])
-def test_the_way_out_of_a_format_is_python(name, language):
-    """Each was run with its package (Keras 3.15, coremltools 9.0, OpenVINO 2026.4, Flax 0.12), and what it
-    saved opened here.
-    """
-    sentence = QuantVizError(f"file.is_{name}", file="a b.x").message(language)
-    code = re.split(r"[:：]\s*(?=(?:model|nodes|tree) = )", sentence)[1]
-    tree = ast.parse(code)
-    assert ast.unparse(tree.body[-1]).startswith("numpy.savez('weights.npz', **")
-
-
-@pytest.mark.nightly
-def test_the_way_out_of_an_openvino_model_decodes_its_codes(tmp_path, monkeypatch):
-    """A weight of int4 comes packed in bytes; what the printed lines save are its values, and it opens."""
-    import numpy
-    import openvino
-    from openvino import opset13, passes
-
-    q = numpy.random.default_rng(0).integers(-8, 8, (32, 64))
-    scale = numpy.linspace(0.5, 1.5, 32, dtype=numpy.float32)[:, None]
-    packed = ((q[:, 0::2] & 15) | ((q[:, 1::2] & 15) << 4)).astype(numpy.uint8)
-    codes = openvino.op.Constant(openvino.Tensor(packed.reshape(-1), [32, 64], openvino.Type.i4))
-    weight = opset13.multiply(opset13.convert(codes, "f32"), opset13.constant(scale), name="layer.weight")
-    x = opset13.parameter([1, 64], numpy.float32)
-    model = openvino.Model([opset13.matmul(x, weight, False, True)], [x])
-    openvino.save_model(model, tmp_path / "model.xml", compress_to_fp16=False)
-    sentence = QuantVizError("file.is_openvino", file="model.xml").message("en")
-    monkeypatch.chdir(tmp_path)
-    exec(re.search(r"model = .*", sentence)[0], {"Core": openvino.Core, "passes": passes, "numpy": numpy})
-    with open_model(tmp_path / "weights.npz") as saved_model:
-        (name,) = saved_model.tensors.names
-        assert torch.equal(
-            saved_model.tensors.load(name), torch.from_numpy((q * scale).astype(numpy.float32))
-        )
-    with (
-        pytest.raises(QuantVizError, match="save its weights, decoded"),
-        open_model(tmp_path / "model.xml"),
-    ):
-        pass
 
 
 def test_the_way_out_of_a_distributed_checkpoint(tmp_path):

@@ -334,7 +334,8 @@ def _of_files(found: Found, stack: ExitStack, path: str) -> OpenModel:
         raise lost[0].reason.again()
     if not any(part.names for part in parts.values()):
         raise QuantVizError("file.empty", file=clipped(name_of(files[0])))
-    whole, notes = joined_ranks(parts)
+    whole, notes, missing = joined_ranks(parts)
+    lost += [Lost(name, name, QuantVizError("file.missing", file=clipped(name))) for name in missing]
     where: dict[str, str] = {}
     strays: list[Stray] = []
     for file, part in whole.items():

@@ -22,21 +22,23 @@ from quantviz.sources.files.several import Joined
 from quantviz.sources.stores.addresses import is_address
 
 #: The number of a rank in a file's name, or in that of its folder: consolidated.00.pth, mp_rank_00,
-#: tp_rank_00_pp_rank_000, model-rank-0-part-0, rank0, model0-mp8, pytorch_model-00006-TP-003,
+#: tp_rank_00_pp_rank_000, model-rank-0-part-0, rank0, model0-mp8, pytorch_model-00006-TP-003, model_tp0,
 #: reshard-model_part-0. Ranks of pipelines, data and experts have no pieces of one weight.
 _RANK = re.compile(
     r"(?:(?:(?<![a-z])consolidated\.|(?<![a-z])(?<!pp_)(?<!dp_)(?<!ep_)(?:mp_|tp_|model_)?rank[_-]?"
-    r"|(?<![a-z])model_part-|(?<![a-z])tp[_-])(?P<rank>\d{1,4})(?!\d)"
+    r"|(?<![a-z])model_part-|(?<![a-z])tp[_-]?)(?P<rank>\d{1,4})(?!\d)"
     r"|(?<![a-z])model(?P<of_model>\d{1,4})(?=-mp\d))",
     re.ASCII | re.IGNORECASE,
 )
+#: Names that are a rank's also where there is one file: rank_32 may be that of an adapter.
+_SURELY = re.compile(r"(?<![a-z])(consolidated\.|[mt]p_rank|model_part-|model\d+-mp\d)", re.ASCII)
 #: The last module of layers whose outputs are shared out, and whose inputs are; "dense" by the one before.
 _BY_OUTPUTS = frozenset(
     (
         *("q_proj", "k_proj", "v_proj", "qkv_proj", "q_b_proj", "kv_b_proj", "wq", "wk", "wv", "wqkv"),
         *("wq_b", "wkv_b", "query_key_value", "linear_qkv", "W_pack", "qkv", "query", "key", "value"),
         *("gate_proj", "up_proj", "gate_up_proj", "w1", "w3", "w13", "dense_h_to_4h", "linear_fc1", "fc1"),
-        *("lm_head", "embed_out", "output_layer", "head", "intermediate.dense"),
+        *("lm_head", "embed_out", "output_layer", "output", "head", "intermediate.dense"),
     )
 )
 _BY_INPUTS = frozenset(
@@ -80,9 +82,11 @@ def files_of_ranks(file: str) -> tuple[str, ...]:
     return tuple(sorted(found, key=found.__getitem__)) if len(found) > 1 else (file,)
 
 
-def joined_ranks(parts: Mapping[str, Catalog]) -> tuple[dict[str, Catalog], tuple[Note, ...]]:
-    """Return open files with those of the ranks of one model as one, under the first rank's name, and a note
-    on each model.
+def joined_ranks(
+    parts: Mapping[str, Catalog],
+) -> tuple[dict[str, Catalog], tuple[Note, ...], tuple[str, ...]]:
+    """Return open files with those of the ranks of one model as one, under the first rank's name; a note on
+    each model; and the files of ranks that are missing by the numbers of the others.
     """
     groups: dict[str, dict[int, str]] = {}
     for file in parts:
@@ -90,16 +94,34 @@ def joined_ranks(parts: Mapping[str, Catalog]) -> tuple[dict[str, Catalog], tupl
             groups.setdefault(rank[0], {})[rank[1]] = file
     whole = dict(parts)
     notes = []
-    for group in groups.values():
+    missing: list[str] = []
+    for marked, group in groups.items():
         first, *others = (group[rank] for rank in sorted(group))
         ranks = tuple(parts[file] for file in (first, *others))
-        if not others or not set.intersection(*(set(part.names) for part in ranks)):
+        if not set.intersection(*(set(part.names) for part in ranks)):
+            continue
+        if others or _SURELY.search(marked.replace("*", "0")):
+            missing += _missing(marked, group)
+        if not others:
             continue
         whole[first], count = _of_ranks(ranks)
         for file in others:
             del whole[file]
         notes.append(Note.of("checkpoint.ranks_joined", count=count, files=len(ranks)))
-    return whole, tuple(notes)
+    return whole, tuple(notes), tuple(missing)
+
+
+def _missing(marked: str, group: Mapping[int, str]) -> list[str]:
+    """Return the names of the files of ranks that lack before the last one, or before as many as the names
+    tell of.
+    """
+    told = re.search(r"-mp(\d{1,3})(?!\d)", marked)
+    count = max(max(group) + 1, int(told[1]) if told else 0)
+    folder, _, name = marked.rpartition("/")
+    name = name if "*" in name else f"{folder.rpartition('/')[2]}/{name}"
+    lengths = (len("/".join(filter(None, file.replace("\\", "/").split("/")))) for file in group.values())
+    digits = min(lengths) - len(marked) + 1
+    return [name.replace("*", f"{rank:0{digits}}") for rank in range(count) if rank not in group]
 
 
 def _of_ranks(parts: Sequence[Catalog]) -> tuple[Joined, int]:

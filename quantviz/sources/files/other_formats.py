@@ -65,9 +65,8 @@ def _at(place: int, *marks: bytes) -> Callable[[bytes], bool]:
 #: The formats in the order of checks; a beginning that fits counts before a name.
 OTHER_FORMATS = (
     OtherFormat("distcp", (".distcp",), in_folder=(".distcp",)),
-    OtherFormat(
-        "keras", (".keras", ".h5", ".hdf5"), _at(0, b"\x89HDF\r\n\x1a\n"), members=("model.weights.h5",)
-    ),
+    OtherFormat("keras", (".keras",), members=("model.weights.h5",)),
+    OtherFormat("hdf5", (".h5", ".hdf5"), _at(0, b"\x89HDF\r\n\x1a\n")),
     # The weights beside the description begin with a count, and a mark stands behind the first 64 bytes.
     OtherFormat("coreml", (".mlmodel", ".mlpackage", ".mlmodelc"), _at(64, b"\xef\xbe\xad\xde")),
     OtherFormat("openvino", (".xml",), lambda head: b"<net " in head, in_folder=(".xml",)),
