@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import torch
@@ -29,6 +29,10 @@ _RANK = re.compile(
     r"|(?<![a-z])model_part-|(?<![a-z])tp[_-])(?P<rank>\d{1,4})(?!\d)"
     r"|(?<![a-z])model(?P<of_model>\d{1,4})(?=-mp\d))",
     re.ASCII | re.IGNORECASE,
+)
+#: Names whose numbers are surely those of ranks, and the number of ranks in one that has it.
+_SURELY = re.compile(
+    r"consolidated\.\*|[mt]p_rank_\*|-tp-\*|model\*-mp(?P<count>\d{1,4})", re.ASCII | re.IGNORECASE
 )
 #: The last module of layers whose outputs are shared out, and whose inputs are; "dense" by the one before.
 _BY_OUTPUTS = frozenset(
@@ -77,20 +81,48 @@ def files_of_ranks(file: str) -> tuple[str, ...]:
     there = (each / path.name if in_folder else each for each in places.iterdir())
     ranks = {str(each): rank_of(each.as_posix()) for each in there if each.is_file()}
     found = {each: rank[1] for each, rank in ranks.items() if rank is not None and rank[0] == own[0]}
-    return tuple(sorted(found, key=found.__getitem__)) if len(found) > 1 else (file,)
+    files = tuple(sorted(found, key=found.__getitem__)) if len(found) > 1 else (file,)
+    return (*files, *missing_ranks(files))
+
+
+def missing_ranks(files: Iterable[str]) -> Iterator[str]:
+    """Yield the paths of files of ranks that are not there, by the numbers in the names of the others.
+
+    >>> list(missing_ranks(["m/model0-mp3.pt", "m/model2-mp3.pt", "m/lora_rank_16.pt"]))
+    ['m/model1-mp3.pt']
+    >>> list(missing_ranks(["m/mp_rank_02/model.pt"]))
+    ['m/mp_rank_00/model.pt', 'm/mp_rank_01/model.pt']
+    """
+    for marked, group in _groups(files).items():
+        surely = _SURELY.search(marked)
+        if 0 not in group and not surely:
+            continue  # it may be any number, such as the rank of an adapter
+        last = max(group)
+        told = int(surely["count"] or 0) if surely else 0
+        tail = marked.rpartition("*")[2]
+        to_number = group[last].removesuffix(tail)
+        head = to_number.rstrip("0123456789")
+        for rank in range(max(told, last)):
+            if rank not in group:
+                yield f"{head}{rank:0{len(to_number) - len(head)}}{tail}"
+
+
+def _groups(files: Iterable[str]) -> dict[str, dict[int, str]]:
+    """Return the files of ranks by the name that they share, each by its rank."""
+    groups: dict[str, dict[int, str]] = {}
+    for file in files:
+        if rank := rank_of(file.replace("\\", "/")):
+            groups.setdefault(rank[0], {})[rank[1]] = file
+    return groups
 
 
 def joined_ranks(parts: Mapping[str, Catalog]) -> tuple[dict[str, Catalog], tuple[Note, ...]]:
     """Return open files with those of the ranks of one model as one, under the first rank's name, and a note
     on each model.
     """
-    groups: dict[str, dict[int, str]] = {}
-    for file in parts:
-        if rank := rank_of(file.replace("\\", "/")):
-            groups.setdefault(rank[0], {})[rank[1]] = file
     whole = dict(parts)
     notes = []
-    for group in groups.values():
+    for group in _groups(parts).values():
         first, *others = (group[rank] for rank in sorted(group))
         ranks = tuple(parts[file] for file in (first, *others))
         if not others or not set.intersection(*(set(part.names) for part in ranks)):
