@@ -4,10 +4,12 @@ page that builds it.
 
 import itertools
 import json
+import socket
 from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 import segno
+import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from quantviz.lab.classroom import (
@@ -26,6 +28,7 @@ from quantviz.lab.share_links import LONGEST
 from quantviz.lab.state import opening, read_link, write_link
 from quantviz.teaching.lessons import lessons
 from quantviz.text import catalogue, languages
+from quantviz.ui.shell import server
 from quantviz.ui.teacher.page import qr_image
 from quantviz.ui.teacher.state import OPENS
 from tests.helpers import session
@@ -412,11 +415,45 @@ def test_a_question_that_is_too_long_is_left_out_with_one_sentence():
     "url",
     ["http://localhost:8501/teacher", "http://127.0.0.1:8501/teacher", "http://[::1]:8501/teacher", None],
 )
-def test_on_localhost_the_reason_stands_in_the_code_s_place(url):
+def test_on_localhost_the_code_has_the_computer_s_own_address(url, monkeypatch):
+    class Way(socket.socket):
+        def connect(self, address):
+            """Be in a network, whatever this computer is in."""
+
+        def getsockname(self):
+            return ("192.168.7.5", 40000)
+
+    monkeypatch.setattr(server.socket, "socket", Way)
     at = teacher(url)
+    assert len(qr(at)) == 1
+    assert link(at).startswith("http://192.168.7.5:8501/lab")
+    assert any("192.168.7.5" in caption.value for caption in at.caption)
+    assert not at.info
+
+
+def test_a_server_for_this_computer_alone_is_started_anew_with_its_own_command(monkeypatch):
+    used = ["/venv/bin/python", "-m", "streamlit", "run", "app.py", "--server.address", "localhost", "--x=1"]
+    monkeypatch.setattr(server.sys, "orig_argv", used)
+    asked = st.get_option
+    local = {"server.address": "localhost"}
+    monkeypatch.setattr(server.st, "get_option", lambda name: local.get(name) or asked(name))
+    at = teacher("http://localhost:8501/teacher")
     assert qr(at) == []
-    assert "streamlit run app.py --server.address 0.0.0.0" in at.info[0].value
-    assert link(at).startswith(("http://localhost", "http://127", "http://[::1]"))
+    assert "localhost" in at.info[0].value
+    commands = [code.value for code in at.code]
+    assert "/venv/bin/python -m streamlit run app.py --x=1 --server.address 0.0.0.0" in commands
+    assert any(each.startswith("http://localhost:8501/lab") for each in commands)
+
+
+def test_without_a_network_there_is_no_code_and_the_reason(monkeypatch):
+    class Way(socket.socket):
+        def connect(self, address):
+            raise OSError("Network is unreachable")
+
+    monkeypatch.setattr(server.socket, "socket", Way)
+    at = teacher("http://localhost:8501/teacher")
+    assert qr(at) == []
+    assert "network" in at.info[0].value
 
 
 def test_a_link_that_is_too_long_has_no_code_and_the_way_out():

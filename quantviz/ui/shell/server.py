@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import socket
 import stat
+import sys
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
+from urllib.parse import urlsplit, urlunsplit
 
 import streamlit as st
 
+from quantviz.lab.share_links import only_here
 from quantviz.ui.shell.imports import Ahead, frames, import_all
 from quantviz.ui.shell.streamlit_private import use_navigation
 
@@ -87,6 +91,43 @@ def send_at_once() -> bool:
                 ):
                     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return True
+
+
+#: An address for documentation, which is never reached.
+_FAR_AWAY = ("192.0.2.1", 9)
+_EVERYWHERE = "0.0.0.0"
+
+
+def is_local_only() -> bool:
+    """Return whether the server answers to this computer alone, by its setting `server.address`."""
+    host = st.get_option("server.address") or _EVERYWHERE
+    return host not in (_EVERYWHERE, "::") and only_here(f"http://{f'[{host}]' if ':' in host else host}/")
+
+
+def network_address(address: str) -> str | None:
+    """Return an address on this computer with the computer's own host in its network; None without one.
+
+    Nothing is sent: a datagram's socket is only given the way that it would take.
+    """
+    with contextlib.suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as way:
+        way.connect(_FAR_AWAY)
+        parts = urlsplit(address)
+        port = f":{parts.port}" if parts.port else ""
+        found = urlunsplit(parts._replace(netloc=f"{way.getsockname()[0]}{port}"))
+        return None if only_here(found) else found
+    return None
+
+
+def command_for_all() -> str:
+    """Return the command that started the server, for one that answers to other computers too."""
+    used = sys.orig_argv if "run" in sys.orig_argv else ["streamlit", "run", "app.py"]
+    setting = "--server.address"
+    kept = [
+        each
+        for before, each in zip(("", *used), used, strict=False)
+        if setting not in (before, each.partition("=")[0])
+    ]
+    return shlex.join([*kept, setting, _EVERYWHERE])
 
 
 class Announced:

@@ -37,6 +37,7 @@ from quantviz.ui.components.refusals import show_page_errors
 from quantviz.ui.shell import address, errors, session, widgets
 from quantviz.ui.shell.address import turn_to
 from quantviz.ui.shell.classroom import parameters, written
+from quantviz.ui.shell.server import command_for_all, is_local_only, network_address
 from quantviz.ui.shell.tab import name_tab
 from quantviz.ui.shell.words import language, plain, say, say_error, sentences
 from quantviz.ui.teacher.state import (
@@ -247,6 +248,9 @@ def link(choice: Choice, app: str) -> str:
 
 def _show_link(choice: Choice) -> None:
     app = app_address(st.context.url or _UNKNOWN)
+    host = plain(urlsplit(app).hostname)
+    network = network_address(app) if only_here(app) and not is_local_only() else None
+    app = network or app
     problem: QuantVizError | None = session.state().source.link_problem() if choice.opens == "lab" else None
     if problem:
         st.warning(sentences(say_error(problem), say("teacher.no_link")))
@@ -254,11 +258,9 @@ def _show_link(choice: Choice) -> None:
     opened = link(choice, app)
     scanned = not only_here(app) and len(opened) <= LONGEST
     if only_here(app):
-        host = plain(urlsplit(app).hostname)
-        st.info(
-            f"{say('teacher.only_here', host=host)}\n\n"
-            f"1. {say('teacher.only_here_start')}\n2. {say('teacher.only_here_open')}"
-        )
+        st.info(say("teacher.only_here" if is_local_only() else "teacher.no_network", host=host))
+        if is_local_only():
+            st.code(command_for_all(), language=None, wrap_lines=True)
     elif not scanned:
         st.warning(say("teacher.too_long", length=len(opened), longest=LONGEST))
     else:
@@ -273,6 +275,8 @@ def _show_link(choice: Choice) -> None:
             },
             height="content",
         )
+        if network:
+            st.caption(say("teacher.own_address", host=urlsplit(app).hostname))
     with st.container(key="teacher_actions", horizontal=True, gap="small", vertical_alignment="center"):
         show_button(
             say("teacher.project"),
