@@ -322,7 +322,12 @@ def _of_files(found: Found, stack: ExitStack, path: str) -> OpenModel:
         except QuantVizError as problem:
             if len(files) == 1:
                 raise
-            lost.append(Lost(name_of(file), file, problem))
+            name = name_of(file)
+            if sum(name_of(each) == name for each in files) > 1:  # those of ranks differ by their folders
+                name = f"{Path(file).parent.name}/{name}"
+            if problem.key == "file.missing":
+                problem = QuantVizError(problem.key, file=clipped(name))
+            lost.append(Lost(name, file, problem))
     parts, further = _split_parts(parts, lost)
     if _is_gguf(files[0]) and further is None and len({folders.stem_of(file) for file in files}) > 1:
         raise QuantVizError("audit.folder", folder=folder, found=", ".join(map(name_of, files)))
