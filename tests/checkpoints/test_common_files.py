@@ -70,6 +70,42 @@ def test_rows_of_q_and_k_in_the_wrong_order_are_a_finding(tmp_path, architecture
     assert not audit.is_sound
 
 
+def test_wrong_scales_hide_no_order(tmp_path):
+    """Of q's rows and of a square weight that lies inputs by outputs, told beside the factor."""
+    model = {"model.layers.0.self_attn.q_proj.weight": values(64, 64)}
+    original = written(tmp_path / "a", model)
+    right = reordered(model, lambda order: order)
+    twenty = [(name, x * 20) for name, x in right.items()]
+    eight_bits = gguf.GGMLQuantizationType.Q8_0
+    write_gguf(tmp_path / "q.gguf", twenty, eight_bits, architecture="other", heads=(4, 2))
+    turned = written(tmp_path / "b", int8("model.layers.0.self_attn.q_proj.weight", 20 * values(64, 64).T))
+    for path in (tmp_path / "q.gguf", turned):
+        (found,) = audited(path, original).tensors
+        assert found.status == "rescaled"
+        assert found.metrics["cosine"] > 0.99
+        assert found.metrics["sqnr_db"] == pytest.approx(-25.6, abs=0.1)
+
+
+@pytest.mark.parametrize("turned", ["q_proj", "up_proj"])
+def test_a_weight_that_lies_otherwise_than_the_others_is_wrong(tmp_path, turned):
+    """A square one and another; where all layers lie so, it is the library's way."""
+    weights = {name: x for name, x in layouts.llama().items() if "_proj" in name}
+    original = written(tmp_path / "a", weights)
+
+    def of(turned):
+        lying = {name: x.T if turned in name else x for name, x in weights.items()}
+        made = [int8(name, x) for name, x in lying.items()]
+        path = written(tmp_path / "b", {name: x for each in made for name, x in each.items()})
+        return audited(path, original)
+
+    audit = of(turned)
+    wrong = {each.tensor for each in audit.tensors if each.status == "not_same"}
+    assert wrong == {name for name in weights if turned in name}
+    assert not audit.is_sound
+    assert "Rows and columns are exchanged, unlike those of the other layers" in " ".join(audit.messages())
+    assert of("_proj").is_sound
+
+
 def test_metas_own_rows_are_in_place_in_a_gguf(tmp_path):
     """wq and wk of Meta's checkpoints lie as llama.cpp reads them."""
     tensors = layouts.llama()
@@ -153,6 +189,25 @@ def test_a_convolution_of_five_axes_is_outputs_by_the_rest(tmp_path):
     assert audited(written(tmp_path / "c", {"patch_embed.proj.weight": x}), path).tensors[0].status == "same"
 
 
+@pytest.mark.parametrize("kernel", [(5,), (3, 3), (3, 3, 3)])
+def test_codes_of_a_convolution_are_outputs_by_the_rest(tmp_path, kernel):
+    """int8 and FP8, however many axes of one the scales have."""
+    x = values(16, 4, *kernel)
+    rows = x.flatten(1)
+    original = written(tmp_path / "a", {"conv.weight": x})
+    codes, scale = int8("w", rows).values()
+    right = 10 * torch.log10(rows.square().sum() / (codes * scale - rows).square().sum())
+    for of_scale in ((16,), (16, 1), (16, *[1] * (len(kernel) + 1))):
+        tensors = {"conv.weight": codes.reshape(x.shape), "conv.weight_scale": scale.reshape(of_scale)}
+        (found,) = audited(written(tmp_path / "b", tensors), original).tensors
+        assert (found.tensor, found.status) == ("conv.weight", "ok")
+        assert found.metrics["sqnr_db"] == pytest.approx(float(right), abs=1e-3)
+    one = x.abs().max() / 448
+    tensors = {"conv.weight": (x / one).to(torch.float8_e4m3fn), "conv.weight_scale": one}
+    (found,) = audited(written(tmp_path / "b", tensors), original).tensors
+    assert found.metrics["sqnr_db"] > 25
+
+
 # ---- a trainer's file ---------------------------------------------------------------------------
 
 
@@ -175,13 +230,15 @@ def test_moments_of_an_optimizer_are_left_aside_by_name(tmp_path, optimizer, mom
     }
     own = {"state": state, "param_groups": [{"lr": 0.1, "params": [0, 1, 2]}]}
     path = tmp_path / "last.ckpt"
-    torch.save({"state_dict": model, optimizer: [own], "epoch": 3}, path)
+    torch.save({"state_dict": model, optimizer: [own], "best_acc1": torch.tensor(7.0)}, path)
     scanned = qv.scan(path, ["int8_per_row"])
     measured = scanned[scanned["status"] == "ok"]
     assert set(measured["tensor"]) == {"state_dict.fc.weight", "state_dict.head.weight"}
     notes = CliRunner().invoke(quantviz, ["scan", str(path), "-r", "int8_per_row", "--no-progress"])
     assert notes.exit_code == 0
-    assert f"{3 * (1 + len(moments))} tensors are the state of an optimizer" in notes.output + notes.stderr
+    assert (
+        f"{3 * (1 + len(moments)) + 1} tensors are the state of an optimizer" in notes.output + notes.stderr
+    )
     written(tmp_path / "a", model)
     audit = audited(tmp_path / "a", path)
     assert {each.status for each in audit.tensors if each.tensor} == {"same"}
@@ -284,7 +341,7 @@ def test_missing_ranks_are_counted(tmp_path, file, count, lost):
         for rank in lost:
             assert f"There is no file '{file.format(rank)}'" in done.output
     with open_model(tmp_path) as model:
-        assert [each.file for each in model.lost] == [str(tmp_path / file.format(rank)) for rank in lost]
+        assert [each.name for each in model.lost] == [file.format(rank) for rank in lost]
 
 
 def test_pieces_of_an_unknown_axis_are_named_and_windows_are_cut(tmp_path):

@@ -79,6 +79,11 @@ FORMS = {
     "bfloat16": plain(torch.bfloat16),
     "float8": plain(torch.float8_e4m3fn),
 }
+#: One form of each kind: a scale a row, packed codes in groups, floats, and a cast; the others take as long.
+QUICK = ("int8", "awq", "float16", "float8")
+EACH_FORM = pytest.mark.parametrize(
+    "form", [each if each in QUICK else pytest.param(each, marks=pytest.mark.nightly) for each in FORMS]
+)
 CONFIGS = {
     "fp8": {"quant_method": "fp8", "weight_block_size": [32, 32]},
     "awq": {"quant_method": "awq", "version": "gemm"},
@@ -136,7 +141,7 @@ def status(tmp_path, *more):
     return CliRunner().invoke(quantviz, arguments).exit_code
 
 
-@pytest.mark.parametrize("form", FORMS)
+@EACH_FORM
 def test_damage_of_any_weight_shows_with_its_decibels_and_fails_the_gate(tmp_path, form):
     """In any layout and float type, wherever the weight is, whether norms are there."""
     chance = random.Random(form)
@@ -161,7 +166,7 @@ def test_damage_of_any_weight_shows_with_its_decibels_and_fails_the_gate(tmp_pat
     assert status(tmp_path, "--fail-under", "-100") == int(not audit.is_sound)
 
 
-@pytest.mark.parametrize("form", FORMS)
+@EACH_FORM
 def test_true_folds_pass(tmp_path, form):
     """Into norms, and into the rows of the layer before; whatever is folded where."""
     chance = random.Random(form)
@@ -227,6 +232,31 @@ def test_no_norm_and_a_norm_that_is_alike_are_two_answers(tmp_path, norm, taker)
     assert notes[0].message().startswith("The values are 1.5 times the original's.")
 
 
+@pytest.mark.parametrize(("factor", "of"), [(0, "rows"), (-1, "rows"), (1.6, "rows"), (0, "columns")])
+def test_one_wrong_row_or_column_of_a_quantized_weight_is_named(tmp_path, factor, of):
+    """Clipped values, which make a row smaller, are no damage."""
+    x = drawn(7)
+    x[9] = torch.where(torch.arange(64) == 5, 4 * x.abs().max(), x[9])
+    line = (9, slice(None)) if of == "rows" else (slice(None), 5)
+    wrong = int8("a", x)[1]
+    wrong[line] *= factor
+    codes = int8("a", x)[0]
+    if of == "rows":
+        codes["a.weight_scale"][9] *= factor
+    else:
+        codes["a.weight"][line] = 0
+    clipped = x.clamp(max=0.3 * float(x.max()))
+    for name, tensors in (("o", {"a.weight": x}), ("q", codes)):
+        (tmp_path / name).mkdir()
+        save_file(tensors, tmp_path / name / "x.safetensors")
+    audit, found = audited(tmp_path)
+    assert found["a"].metrics["sqnr_db"] == pytest.approx(decibels(x, wrong), abs=0.01)
+    assert found["a"].notes[-1].key == f"audit.factor.few_{of}"
+    assert not audit.is_sound
+    save_file(int8("a", clipped)[0], tmp_path / "q" / "x.safetensors")
+    assert audited(tmp_path)[0].is_sound
+
+
 def test_one_common_factor_is_no_fold(tmp_path):
     weights, norms = model(3)
     write(tmp_path / "o", weights, norms)
@@ -262,6 +292,21 @@ def test_a_dequantized_file_is_gated_like_a_quantized_one(tmp_path):
     assert (found["a"].status, audit.is_sound) == ("changed", True)
     assert any("not equal to the originals" in sentence for sentence in audit.messages())
     assert [status(tmp_path, "--fail-under", bound) for bound in ("30", "50")] == [0, 1]
+
+
+def test_single_numbers_and_empty_tensors_are_compared(tmp_path):
+    """CLIP's logit scale has no axis; a buffer may have no element."""
+    own = {"a.weight": drawn(6), "logit_scale": torch.tensor(4.6), "buffer": torch.zeros(0, 4)}
+    for name, tensors in (("o", own), ("q", own)):
+        (tmp_path / name).mkdir()
+        save_file(tensors, tmp_path / name / "x.safetensors")
+    audit, found = audited(tmp_path)
+    assert {each.status for each in found.values()} == {"same"}
+    assert audit.is_sound
+    save_file(own | {"logit_scale": torch.tensor(9.2)}, tmp_path / "q" / "x.safetensors")
+    audit, found = audited(tmp_path)
+    assert found["logit_scale"].metrics["sqnr_db"] == pytest.approx(0, abs=1e-6)
+    assert not audit.is_sound
 
 
 # ---- the account ---------------------------------------------------------------------------------

@@ -87,6 +87,35 @@ def test_a_missing_number_is_a_file_and_not_a_weight(tmp_path):
     assert audit.verdict.startswith("1 of 3 weights were not compared (share unknown): layers.2.q.weight.")
 
 
+def test_an_original_that_lacks_a_file_is_compared_as_far_as_it_is(tmp_path):
+    """Also where results are kept, whose keys name the partner's tensors."""
+    for index in (True, False):
+        folders = [tmp_path / f"{name}{index}" for name in ("whole", "lacking")]
+        for folder in folders:
+            folder.mkdir()
+            files = write_shards(folder, told=None, index=index)
+        files[1].unlink()
+        for pair_of in (folders, folders[::-1], folders[1:] * 2):
+            arguments = [*map(str, pair_of), "--results", str(tmp_path / "r"), "--no-progress"]
+            done = CliRunner().invoke(quantviz, ["compare", *arguments])
+            assert (done.exit_code, "There is no file" in done.output) == (1, True), done.output
+
+
+def test_a_rank_that_lacks_is_a_file_of_the_model(tmp_path):
+    """By the numbers before it; an adapter's rank is none."""
+    x = torch.randn(8, 32)
+    for rank in (0, 1, 3):
+        torch.save({"layers.0.mlp.up_proj.weight": x + rank}, tmp_path / f"mp_rank_{rank:02}_model_states.pt")
+    account = list_checkpoint(tmp_path).account
+    assert "(share unknown): mp_rank_02_model_states.pt." in sentence(account)
+    alone = tmp_path / "alone"
+    alone.mkdir()
+    torch.save({"layers.0.attention.wq.weight": x}, alone / "consolidated.01.pth")
+    assert "(share unknown): consolidated.00.pth." in sentence(list_checkpoint(alone).account)
+    (alone / "consolidated.01.pth").rename(alone / "style_rank_32.pth")
+    assert list_checkpoint(alone).account.is_complete
+
+
 def test_one_file_of_very_many_is_a_part(tmp_path):
     save_file({"a.weight": torch.ones(8, 32)}, tmp_path / "model-00007-of-00163.safetensors")
     account = list_checkpoint(tmp_path).account

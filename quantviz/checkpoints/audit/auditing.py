@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from quantviz.checkpoints.audit import pair_rows
 from quantviz.checkpoints.audit.folded_scales import norms_explained
 from quantviz.checkpoints.audit.originals import tensor_of
-from quantviz.checkpoints.audit.pair_audit import audited, of_pair, original_as_stored
+from quantviz.checkpoints.audit.pair_audit import audited, of_pair, original_as_stored, turned_alone
 from quantviz.checkpoints.audit.pair_rows import Keys
 from quantviz.checkpoints.audit.pairing import Pair, pairs_of
 from quantviz.checkpoints.audit.tasks import AuditJobs, AuditTask, both_open
@@ -176,7 +176,7 @@ def audit(
             # Of a file on another machine the parts of one pair are read together.
             is_far = any(is_address(str(path)) for path in (quantized_path, original_path))
             run.compare(missing, 1 if is_far else _PAIRS)
-        tensors = norms_explained(run.tensors)
+        tensors = turned_alone(norms_explained(run.tensors))
         account = _account(tensors, models, sides)
     notes = speed_notes(each.elements for each in tensors if each.scheme) if missing else ()
     joined_ranks = [note for model in models for note in model.of_ranks]

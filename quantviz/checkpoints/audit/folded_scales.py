@@ -71,6 +71,9 @@ _SHARE = 0.25
 _SLACK = 2.0
 #: Factors that were estimated from rounded values are believed where the weight comes nearer by so many dB.
 _BETTER_DB = 3.0
+#: Lines of so much of the mean energy count, and factors that clipped values do not give lie outside these.
+_COUNTS = 0.1
+_CLIPPED = (0.1, 1.5)
 #: Factors go with those of another tensor from this correlation of their logarithms on.
 _FOLLOWS = 0.5
 #: Factors are told of where they leave a difference of at most so many dB.
@@ -240,6 +243,23 @@ class Fit:
         """Return the factor of each row, float32; 1 where there is none above 0."""
         return _usable(self.row_products / self.row_squares)
 
+    def few(self, key: str) -> Note | None:
+        """Return a note on rows or columns that have a factor that no clipping gives, unlike others; None
+        where there are none, or the original's hardly count.
+        """
+        of_rows = key == "rows"
+        squares = self.row_squares if of_rows else self.column_squares
+        factors = (self.row_products if of_rows else self.column_products) / squares
+        counts = squares > _COUNTS * squares.mean()
+        middle = factors[counts].median()
+        odd = counts & ((factors / middle < _CLIPPED[0]) | (factors / middle > _CLIPPED[1]))
+        if not odd.any() or not middle > 0:
+            return None
+        line = int(torch.where(odd, squares, 0.0).argmax())
+        return Note.of(
+            f"audit.factor.few_{key}", count=int(odd.sum()), line=line, factor=float(factors[line])
+        )
+
     def explained_db(self, products: torch.Tensor, squares: torch.Tensor) -> float:
         """Return the energy of the tensor by that of its difference from the scaled original, in dB."""
         explained = float((products.square() / squares).nan_to_num().sum())
@@ -315,9 +335,14 @@ def factors_of(x: Original, values: Original, beside: Beside, sqnr_db: float) ->
         ("columns", fit.columns, fit.explained_db(fit.column_products, fit.column_squares), taker),
     )
     for key, factors, explained, taker in lines:
-        if explained >= before + _BETTER_DB and _many(factors, factors.median(), _SCALED, _SHARE):
+        if explained < before + _BETTER_DB:
+            continue
+        if _many(factors, factors.median(), _SCALED, _SHARE):
             low, high = torch.quantile(factors, torch.tensor([0.05, 0.95])).tolist()
             note = Note.of(f"audit.factor.{key}", low=low, high=high, why=_why(taker))
+            before = explained
+        elif (few := fit.few(key)) is not None:
+            note = few
             before = explained
     return note
 

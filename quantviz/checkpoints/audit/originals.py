@@ -19,7 +19,7 @@ from quantviz.schemes.granularity import Shape, Window
 from quantviz.schemes.orientation import Orientation
 from quantviz.sources.files import Catalog
 from quantviz.sources.files.gguf import GgufCatalog
-from quantviz.tensors.lazy import Matrix, Oriented, Over, Stored, Values
+from quantviz.tensors.lazy import InMemory, Matrix, Oriented, Over, Stored, Values
 
 #: Elements that are compared at a time: with fewer, the calls around the kernels take some of the time; with
 #: more, a tensor has too few parts for threads to share.
@@ -224,6 +224,11 @@ def original_of(catalog: Catalog, name: str, axes: int) -> Original:
     others.
     """
     tensor, expert = tensor_of(catalog, name)
+    if catalog.info(tensor).shape == ():
+        one_number = catalog.read(tensor)
+        return Original(
+            InMemory(one_number.tensor.unsqueeze(0), one_number.notes, catalog.info(tensor).dtype)
+        )
     stored = catalog.stored(tensor)
     orientation = catalog.orientation(tensor)
     if expert is not None:
@@ -283,7 +288,8 @@ def as_converted(
             return _as_read(architecture, partner, rows, min(x.shape[0] // heads, _FEW), (x, other))
     if architecture.startswith("gemma") and kind.endswith("norm"):
         other = x.replace(Note.of("audit.norm_shift"), shift=1.0)
-        return _nearest_in(rows, [0], min(x.shape[0], _FEW), [x, other])
+        values = rows(0, min(x.shape[0], _FEW))
+        return min((x, other), key=lambda each: _difference(values, each.read(0, len(values))))
     return x
 
 
@@ -313,7 +319,7 @@ def oriented(shape: Shape, x: Original) -> Original:
     """
     if x.shape == shape or x.shape[::-1] != shape or x.turned or x.rows is not None:
         return x
-    return x.replace(Note.of("audit.turned_inputs"), turned=True)
+    return x.replace(Note.of("audit.turned_to_fit"), turned=True)
 
 
 def parts_of_one(shape: Shape, x: Original, number: int, sizes: tuple[int, ...]) -> list[Original]:
@@ -398,9 +404,17 @@ def _nearest_in(rows: Rows, starts: Sequence[int], count: int, originals: Sequen
 
 
 def _error(values: Sequence[torch.Tensor], starts: Sequence[int], x: Original) -> float:
-    """Return the squared error of values of the quantized tensor, which are rows from each start on."""
-    reads = (x.read(start, start + len(own)) for own, start in zip(values, starts, strict=True))
-    return sum(float((own - read).square().sum()) for own, read in zip(values, reads, strict=True))
+    """Return the squared error of values of the quantized tensor, which are rows from each start on, beside
+    the original times the factor that makes it least: wrong scales change no order.
+    """
+    reads = (x.read(start, start + len(own)).flatten() for own, start in zip(values, starts, strict=True))
+    own, read = torch.cat([each.flatten() for each in values]), torch.cat(list(reads))
+    factor = float(own @ read / read.square().sum())
+    return _difference(own, read * (factor if math.isfinite(factor) else 1.0))
+
+
+def _difference(values: torch.Tensor, x: torch.Tensor) -> float:
+    return float((values - x).square().sum())
 
 
 def reordered_rows(count: int, heads: int) -> torch.Tensor:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import NamedTuple
 
@@ -29,6 +30,15 @@ _LOW_DB_A_BIT = 5.0
 _FOLDING = ("awq",)
 #: Bits of a tensor that is not quantized, as those of the best quantized ones.
 _PLAIN_BITS = 8
+#: Cosine from which on a weight is the original's, whatever its scales.
+_ALIKE = 0.5
+#: Notes on an original that was turned because it fits so, where its file does not tell.
+_GUESSED = frozenset(("audit.turned", "audit.turned_to_fit"))
+#: Layers that a model stores as inputs × outputs beside others that it does not: GPT-2's, Flax's and experts.
+_INPUTS_FIRST = re.compile(r"(.*\.)?((c_attn|c_proj|c_fc|q_attn)\.weight|kernel)|.*experts.*|.*\]", re.ASCII)
+#: Layers have a number in their names; embeddings and heads have none.
+_OF_LAYER = re.compile(r"\.\d+\.", re.ASCII)
+_READ = ("ok", "rescaled", "same", "rounded", "changed")
 #: Factors are looked for where they would bring a tensor so many dB nearer to the original.
 _GAIN_DB = 3.0
 
@@ -72,7 +82,7 @@ def _compared(
     if item is None:
         assert partner is not None
         status = "left_aside" if pair.aside else "unmatched"
-        why = pair.aside or Note.of("audit.alone", name=clipped(partner.name))
+        why = pair.aside or partner.reason or Note.of("audit.alone", name=clipped(partner.name))
         return TensorAudit("", partner.name, "", status, why, partner.shape)
     weight = quantized.weights.get(item.name)
     if weight:
@@ -117,9 +127,10 @@ def original_as_stored(
     found = audit_weight(weight, x, partner, threads=threads)
     if found.status == "not_same" and x.shape == x.shape[::-1] and not x.turned:
         # A square one may be turned, which its shape does not show.
-        other = x.replace(Note.of("audit.turned_inputs"), turned=True)
+        other = x.replace(Note.of("audit.turned_to_fit"), turned=True)
         turned = audit_weight(weight, other, partner, threads=threads)
-        if turned.status == "ok":
+        # Whether its scales are right is another question.
+        if turned.metrics["cosine"] >= max(_ALIKE, found.metrics["cosine"]):
             x = other
             found = turned
     values = originals.original_of(quantized, pair.item.name, 2)
@@ -135,6 +146,8 @@ def _of_plain(pair: Pair, quantized: ModelTensors, original: ModelTensors) -> Te
     assert pair.item
     name = pair.item.name
     dtype = pair.item.dtype
+    if not math.prod(pair.item.shape) and pair.partners[0].shape == pair.item.shape:
+        return TensorAudit(name, partner_of(pair), "plain", "same", shape=pair.item.shape)
     values = originals.original_of(quantized, name, 1)
     x = _as_stored(pair, values.shape, quantized, original, values.read)
 
@@ -223,3 +236,30 @@ def _as_stored(
 def partner_of(pair: Pair) -> str:
     """Return the names of the tensors of the original that one is compared with."""
     return " + ".join(partner.name for partner in pair.partners)
+
+
+def turned_alone(tensors: Iterable[TensorAudit]) -> list[TensorAudit]:
+    """Return the audits of all tensors; weights that lie otherwise than those of their layout are not the
+    original's.
+    """
+    listed = list(tensors)
+    straight = {
+        each.layout
+        for each in listed
+        if _is_of_layer(each) and not any("turned" in note.key for note in each.done)
+    }
+
+    def checked(each: TensorAudit) -> TensorAudit:
+        guessed = any(note.key in _GUESSED for note in each.done)
+        if not guessed or each.layout not in straight or not _is_of_layer(each):
+            return each
+        note = Note.of("audit.turned_alone")
+        return dataclasses.replace(each, status="not_same", done=(*each.done, note))
+
+    return [checked(each) for each in listed]
+
+
+def _is_of_layer(each: TensorAudit) -> bool:
+    is_matrix = len(each.shape) == 2 and min(each.shape) > 1
+    of_layer = _OF_LAYER.search(each.original) and not _INPUTS_FIRST.fullmatch(each.original)
+    return each.status in _READ and is_matrix and bool(of_layer)

@@ -14,7 +14,6 @@ from typing import Any
 import xxhash
 
 from quantviz.checkpoints.audit.folded_scales import neighbours
-from quantviz.checkpoints.audit.originals import tensor_of
 from quantviz.checkpoints.audit.pairing import Pair
 from quantviz.checkpoints.audit.tensor_audit import ODDITIES, ROUNDINGS, TensorAudit
 from quantviz.checkpoints.model.opening import OpenModel
@@ -66,10 +65,7 @@ class Keys:
         own: dict[tuple[int, str], None] = {}
         if pair.item is None or not pair.partners:
             return None
-        partners = []
-        for partner in pair.partners:
-            name = tensor_of(self._original.tensors, partner.name)[0]
-            partners += [*self._original.tensors.tensors_of(name), *neighbours(partner.name)]
+        partners = [name for each in pair.partners for name in (*each.parts, *neighbours(each.name))]
         weights = self._quantized.tensors.weights
         siblings = [part for name in siblings_of(pair.item.name, weights) for part in weights[name].parts]
         sides = (

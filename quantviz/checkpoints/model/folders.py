@@ -15,7 +15,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from quantviz.checkpoints.model.ranks import missing_ranks
 from quantviz.errors import Note
 from quantviz.pickling import Picklable
 from quantviz.sources.files import BY_RANGES, Catalog, is_index, reader_of
@@ -112,8 +111,7 @@ def model_in(listed: Sequence[str]) -> Found:
         taken = set(numbered)
         left += (aside_as(each, "unnumbered", used=numbered[0]) for each in tensors if each not in taken)
         tensors = numbered
-    promised = (*_missing(tensors), *itertools.islice(missing_ranks(tensors), _MOST_PROMISED))
-    return Found(files=(*tensors, *promised), aside=tuple(left))
+    return Found(files=(*tensors, *_missing(tensors)), aside=tuple(left))
 
 
 def beside_index(found: Found, shards: Sequence[str]) -> tuple[Aside, ...]:

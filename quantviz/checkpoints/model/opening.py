@@ -322,12 +322,7 @@ def _of_files(found: Found, stack: ExitStack, path: str) -> OpenModel:
         except QuantVizError as problem:
             if len(files) == 1:
                 raise
-            name = name_of(file)
-            if sum(name_of(each) == name for each in files) > 1:  # those of ranks differ by their folders
-                name = f"{Path(file).parent.name}/{name}"
-            if problem.key == "file.missing":
-                problem = QuantVizError(problem.key, file=clipped(name))
-            lost.append(Lost(name, file, problem))
+            lost.append(Lost(name_of(file), file, problem))
     parts, further = _split_parts(parts, lost)
     if _is_gguf(files[0]) and further is None and len({folders.stem_of(file) for file in files}) > 1:
         raise QuantVizError("audit.folder", folder=folder, found=", ".join(map(name_of, files)))
@@ -339,7 +334,8 @@ def _of_files(found: Found, stack: ExitStack, path: str) -> OpenModel:
         raise lost[0].reason.again()
     if not any(part.names for part in parts.values()):
         raise QuantVizError("file.empty", file=clipped(name_of(files[0])))
-    whole, notes = joined_ranks(parts)
+    whole, notes, missing = joined_ranks(parts)
+    lost += [Lost(name, name, QuantVizError("file.missing", file=clipped(name))) for name in missing]
     where: dict[str, str] = {}
     strays: list[Stray] = []
     for file, part in whole.items():

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import torch
@@ -22,25 +22,23 @@ from quantviz.sources.files.several import Joined
 from quantviz.sources.stores.addresses import is_address
 
 #: The number of a rank in a file's name, or in that of its folder: consolidated.00.pth, mp_rank_00,
-#: tp_rank_00_pp_rank_000, model-rank-0-part-0, rank0, model0-mp8, pytorch_model-00006-TP-003,
+#: tp_rank_00_pp_rank_000, model-rank-0-part-0, rank0, model0-mp8, pytorch_model-00006-TP-003, model_tp0,
 #: reshard-model_part-0. Ranks of pipelines, data and experts have no pieces of one weight.
 _RANK = re.compile(
     r"(?:(?:(?<![a-z])consolidated\.|(?<![a-z])(?<!pp_)(?<!dp_)(?<!ep_)(?:mp_|tp_|model_)?rank[_-]?"
-    r"|(?<![a-z])model_part-|(?<![a-z])tp[_-])(?P<rank>\d{1,4})(?!\d)"
+    r"|(?<![a-z])model_part-|(?<![a-z])tp[_-]?)(?P<rank>\d{1,4})(?!\d)"
     r"|(?<![a-z])model(?P<of_model>\d{1,4})(?=-mp\d))",
     re.ASCII | re.IGNORECASE,
 )
-#: Names whose numbers are surely those of ranks, and the number of ranks in one that has it.
-_SURELY = re.compile(
-    r"consolidated\.\*|[mt]p_rank_\*|-tp-\*|model\*-mp(?P<count>\d{1,4})", re.ASCII | re.IGNORECASE
-)
+#: Names that are a rank's also where there is one file: rank_32 may be that of an adapter.
+_SURELY = re.compile(r"(?<![a-z])(consolidated\.|[mt]p_rank|model_part-|model\d+-mp\d)", re.ASCII)
 #: The last module of layers whose outputs are shared out, and whose inputs are; "dense" by the one before.
 _BY_OUTPUTS = frozenset(
     (
         *("q_proj", "k_proj", "v_proj", "qkv_proj", "q_b_proj", "kv_b_proj", "wq", "wk", "wv", "wqkv"),
         *("wq_b", "wkv_b", "query_key_value", "linear_qkv", "W_pack", "qkv", "query", "key", "value"),
         *("gate_proj", "up_proj", "gate_up_proj", "w1", "w3", "w13", "dense_h_to_4h", "linear_fc1", "fc1"),
-        *("lm_head", "embed_out", "output_layer", "head", "intermediate.dense"),
+        *("lm_head", "embed_out", "output_layer", "output", "head", "intermediate.dense"),
     )
 )
 _BY_INPUTS = frozenset(
@@ -81,57 +79,49 @@ def files_of_ranks(file: str) -> tuple[str, ...]:
     there = (each / path.name if in_folder else each for each in places.iterdir())
     ranks = {str(each): rank_of(each.as_posix()) for each in there if each.is_file()}
     found = {each: rank[1] for each, rank in ranks.items() if rank is not None and rank[0] == own[0]}
-    files = tuple(sorted(found, key=found.__getitem__)) if len(found) > 1 else (file,)
-    return (*files, *missing_ranks(files))
+    return tuple(sorted(found, key=found.__getitem__)) if len(found) > 1 else (file,)
 
 
-def missing_ranks(files: Iterable[str]) -> Iterator[str]:
-    """Yield the paths of files of ranks that are not there, by the numbers in the names of the others.
-
-    >>> list(missing_ranks(["m/model0-mp3.pt", "m/model2-mp3.pt", "m/lora_rank_16.pt"]))
-    ['m/model1-mp3.pt']
-    >>> list(missing_ranks(["m/mp_rank_02/model.pt"]))
-    ['m/mp_rank_00/model.pt', 'm/mp_rank_01/model.pt']
+def joined_ranks(
+    parts: Mapping[str, Catalog],
+) -> tuple[dict[str, Catalog], tuple[Note, ...], tuple[str, ...]]:
+    """Return open files with those of the ranks of one model as one, under the first rank's name; a note on
+    each model; and the files of ranks that are missing by the numbers of the others.
     """
-    for marked, group in _groups(files).items():
-        surely = _SURELY.search(marked)
-        if 0 not in group and not surely:
-            continue  # it may be any number, such as the rank of an adapter
-        last = max(group)
-        told = int(surely["count"] or 0) if surely else 0
-        tail = marked.rpartition("*")[2]
-        to_number = group[last].removesuffix(tail)
-        head = to_number.rstrip("0123456789")
-        for rank in range(max(told, last)):
-            if rank not in group:
-                yield f"{head}{rank:0{len(to_number) - len(head)}}{tail}"
-
-
-def _groups(files: Iterable[str]) -> dict[str, dict[int, str]]:
-    """Return the files of ranks by the name that they share, each by its rank."""
     groups: dict[str, dict[int, str]] = {}
-    for file in files:
+    for file in parts:
         if rank := rank_of(file.replace("\\", "/")):
             groups.setdefault(rank[0], {})[rank[1]] = file
-    return groups
-
-
-def joined_ranks(parts: Mapping[str, Catalog]) -> tuple[dict[str, Catalog], tuple[Note, ...]]:
-    """Return open files with those of the ranks of one model as one, under the first rank's name, and a note
-    on each model.
-    """
     whole = dict(parts)
     notes = []
-    for group in _groups(parts).values():
+    missing: list[str] = []
+    for marked, group in groups.items():
         first, *others = (group[rank] for rank in sorted(group))
         ranks = tuple(parts[file] for file in (first, *others))
-        if not others or not set.intersection(*(set(part.names) for part in ranks)):
+        if not set.intersection(*(set(part.names) for part in ranks)):
+            continue
+        if others or _SURELY.search(marked.replace("*", "0")):
+            missing += _missing(marked, group)
+        if not others:
             continue
         whole[first], count = _of_ranks(ranks)
         for file in others:
             del whole[file]
         notes.append(Note.of("checkpoint.ranks_joined", count=count, files=len(ranks)))
-    return whole, tuple(notes)
+    return whole, tuple(notes), tuple(missing)
+
+
+def _missing(marked: str, group: Mapping[int, str]) -> list[str]:
+    """Return the names of the files of ranks that lack before the last one, or before as many as the names
+    tell of.
+    """
+    told = re.search(r"-mp(\d{1,3})(?!\d)", marked)
+    count = max(max(group) + 1, int(told[1]) if told else 0)
+    folder, _, name = marked.rpartition("/")
+    name = name if "*" in name else f"{folder.rpartition('/')[2]}/{name}"
+    lengths = (len("/".join(filter(None, file.replace("\\", "/").split("/")))) for file in group.values())
+    digits = min(lengths) - len(marked) + 1
+    return [name.replace("*", f"{rank:0{digits}}") for rank in range(count) if rank not in group]
 
 
 def _of_ranks(parts: Sequence[Catalog]) -> tuple[Joined, int]:

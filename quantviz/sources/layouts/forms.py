@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -41,6 +42,8 @@ BESIDE = (
 )
 #: Most experts in one tensor.
 _MOST_EXPERTS = 2**16
+#: A module whose weight of three axes is one of outputs, inputs and a kernel.
+_CONVOLUTION = re.compile(r"conv|patch_embed", re.ASCII | re.IGNORECASE)
 #: Tensors beside a weight in a module that is not quantized.
 ORDINARY = frozenset(
     {
@@ -283,7 +286,8 @@ def _experts(form: Form, read: Callable[[Claim], QuantizedWeight], claim: Claim)
     """Yield the weights of a claim: one, or one an expert."""
     shape = claim.catalog.info(next(iter(claim.tensors.values()))).shape
     parts = tuple(claim.tensors.values())
-    if len(shape) != form.axes + 1 or not math.prod(shape) or shape[0] > _MOST_EXPERTS:
+    is_stack = len(shape) == form.axes + 1 and not _CONVOLUTION.search(claim.module)
+    if not is_stack or not math.prod(shape) or shape[0] > _MOST_EXPERTS:
         yield attempted(claim.layout, claim.name, parts, functools.partial(read, claim))
         return
     for expert in range(shape[0]):

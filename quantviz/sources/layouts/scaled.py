@@ -6,7 +6,7 @@ a group, a row or all; asymmetric int8 has `X.weight_zero_point` int8. A value i
 point); `weight_scale_inv` is multiplied too, despite its name. Scales that are bytes or E8M0 are
 exponents. Three axes are experts, one after the other; transformers calls those `experts.gate_up_proj` and
 `experts.gate_up_proj_scale_inv`. FBGEMM's experts are inputs × outputs, and `experts.gate_up_proj_scale` has
-a scale of each output.
+a scale of each output. A convolution's codes have its axes: a row is all of one output.
 
 DeepSeek-V4 calls the scales `X.scale`, E8M0, and its experts' codes are FP4, two an int8 byte, in groups of
 32.
@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 
 import torch
 
@@ -77,26 +78,28 @@ def scaled_codes(
     Raises:
         QuantVizError: The shapes do not fit together.
     """
-    shape = claim.shape(codes)
+    outputs, *inputs = claim.shape(codes)  # of a convolution also the axes of its kernel
+    shape = (outputs, math.prod(inputs))
     of_scales = claim.shape(scales)
-    if len(of_scales) == 4 and of_scales[1] == of_scales[3] == 1:  # ModelOpt's, of blocks
-        flat: tuple[int, ...] = (of_scales[0], of_scales[2])
-    else:
-        flat = of_scales
+    flat = of_scales
+    if len(inputs) == 1 and len(of_scales) == 4 and of_scales[1] == of_scales[3] == 1:
+        flat = (of_scales[0], of_scales[2])  # ModelOpt's, of blocks
+    elif len(inputs) > 1 and set(of_scales[1:]) == {1}:
+        flat = of_scales[:1]
     # Each expert has scales of its own.
-    own = len(flat) == 2 if claim.at else len(shape) == 2
+    own = len(flat) == 2 if claim.at else bool(inputs)
     granularity = granularity_of(flat, shape, block or block_of(claim.config)) if own else None
-    if granularity is None or len(shape) != 2:
+    if granularity is None:
         raise claim.misfit(scales)
     if zeros in claim and claim.shape(zeros) != of_scales:
         raise claim.misfit(zeros)
     fmt = fmt or FORMATS[claim.dtype(codes)]
 
     def coded(start: int, stop: int) -> Coded:
-        found = claim.cut(codes, slice(start, stop))
+        found = claim.cut(codes, slice(start, stop)).flatten(1)
         rows = rows_of_scales(granularity, start, stop)
         scale = scales_of(claim, scales, *rows)
-        scale = scale.flatten(1) if len(of_scales) == 4 else scale
+        scale = scale.flatten(1) if len(of_scales) > 2 else scale
         lines = over_cells(scale, granularity, stop - start, shape[1])
         if fmt.startswith("float"):
             bits = found.to(getattr(torch, fmt)).view(torch.uint8)

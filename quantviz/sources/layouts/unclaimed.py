@@ -28,9 +28,11 @@ _TINY_FLOAT = re.compile(r"float[46]_.*", re.ASCII)
 _INDEX = re.compile(
     r"(.*[._])?(index|indices|ids|positions?|mask|bias|num_batches_tracked|offsets?)", re.ASCII
 )
-#: A container of a training's state in a nested checkpoint, and the moments of a parameter in an optimizer.
+#: A container of a training's state in a nested checkpoint, how far it was, and the moments of a parameter in
+#: an optimizer.
 _TRAINING = re.compile(
     r"(.*\.)?((\w+_)?optim(izers?)?(_states?)?(_dict)?(_?[A-Za-z])?|opt_states?|opt_?[A-Za-z]|lr_schedulers?)\..+"
+    r"|best_\w+|(global_)?step|epoch|iteration"
     r"|(.*[._])?(exp_avg(_sq|_slow)?|max_exp_avg_sq|exp_inf|momentum_buffer|square_avg|acc_delta)",
     re.ASCII,
 )
@@ -64,10 +66,11 @@ _LARGEST = {
 
 
 def is_of_training(name: str) -> bool:
-    """Return whether a tensor of that name belongs to an optimizer, as trainers' checkpoints have them.
+    """Return whether a tensor of that name belongs to an optimizer or tells how far a training is, as
+    trainers' checkpoints have them.
 
-    >>> [is_of_training(name) for name in ("optimizer_states.0.state.3.exp_avg", "state_dict.fc.weight")]
-    [True, False]
+    >>> [is_of_training(name) for name in ("optimizer_states.0.state.3.exp_avg", "best_acc1", "fc.weight")]
+    [True, True, False]
     """
     return bool(_TRAINING.fullmatch(name))
 
