@@ -34,6 +34,8 @@ _GAP = 12
 _MARGIN = (8, 8, 8, 8)
 #: Pixels at the right for a colour bar and its longest labels: the map keeps its width as numbers come in.
 _BAR_ROOM = 56
+#: Pixels of the fewest squares: plotly leaves their labels no room in a lower plot.
+_LEAST = 96
 #: Pixels from one label of the colour bar to the next, at least.
 _TICK = 18
 #: Columns and rows up to which numbers are printed into squares, and up to which the ranks of the worst are.
@@ -251,7 +253,7 @@ def _rows_height(data: ModelMap) -> float:
 
 
 def _height(data: ModelMap) -> float:
-    """Return the height of rows and strip, in pixels."""
+    """Return the height of rows and strip, in pixels, where they are not few."""
     strip = _STRIP if data.strip else 0
     gap = _GAP if data.strip and data.rows else 0
     return _rows_height(data) + strip + gap
@@ -267,9 +269,10 @@ def _map_layout(data: ModelMap, colours: Theme) -> dict[str, Any]:
     main = _rows_height(data)
     strip = _STRIP if data.strip else 0
     height = _height(data)
+    total = max(height, _LEAST)
     left, right, top, bottom = _MARGIN
     right = right if data.colour in _RECIPES_TOLD else _BAR_ROOM
-    layout = bare_layout(colours, round(height + top + bottom), (left, right, top, bottom))
+    layout = bare_layout(colours, round(total + top + bottom), (left, right, top, bottom))
     layout |= {"hovermode": "closest", "hoverdistance": -1, "clickmode": "event+select"}
     layout["hoverlabel"] |= {
         "align": "left",
@@ -353,7 +356,11 @@ def _traces(look: _Look, of_strip: bool) -> list[dict[str, Any]]:
         places = {_place(square): scale.at(square.value) for square in known}
         # One bar, with the rows; where none of them has a number yet, with the strip.
         has_bar = not of_strip or all(square.status != "ok" or square.row < 0 for square in data.squares)
-        bar = {"showscale": True, "colorbar": _bar(scale, colours, _height(data))} if has_bar else {}
+        bar = (
+            {"showscale": True, "colorbar": _bar(scale, colours, max(_height(data), _LEAST))}
+            if has_bar
+            else {}
+        )
         layer(places, steps, zmin=scale.at(scale.lowest), zmax=scale.at(scale.highest), **bar)
     marked = [square for square in known if square.found.get("fallback") and data.colour != CHOICE]
     if marked:
@@ -382,7 +389,9 @@ def _place(square: Square) -> tuple[int, int]:
 def _bar(scale: Scale, colours: Theme, height: float) -> dict[str, Any]:
     """Return the colour bar of a map of so many pixels: with as many of the ticks as it has room for."""
     steps = len(scale.ticks) - 1
-    every = next(k for k in range(1, steps + 1) if steps % k == 0 and steps / k * _TICK <= max(height, _TICK))
+    every = next(
+        k for k in range(1, steps + 1) if steps % k == 0 and (k == steps or steps / k * _TICK <= height)
+    )
     ticks = scale.ticks[::every]
     return {
         "thickness": 9,

@@ -36,8 +36,6 @@ DRAGS = {
         r"given\(scale=[\d.]+,zero_point=-?\d+\)",
     ),
     "value": (("value", 0.5, 0.5), 120, FIRST, "t", r"edited\(builtin\(name=loud_column\),2\.3=-?[\d.]+\)"),
-    "bits": (("bits", 0.55, 0.5), -130, FIRST, "s", r"int2,"),
-    "group": (("group", 0.94, 0.5), -90, FIRST, "s", r"per_group\(size=[248]\)"),
 }
 #: Whether the link has another part than before.
 CHANGED = "([part, before]) => new URLSearchParams(location.search).get(part) !== before"

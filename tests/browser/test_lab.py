@@ -658,6 +658,20 @@ def its_bar_opens_all_settings_and_a_number_explains_itself(page, shot):
     assert "10·log₁₀" in page.locator(".qv-number-sqnr .qv-meaning:visible").inner_text()
 
 
+def test_every_tab_ends_on_a_laptop_s_screen_and_no_control_stands_twice(new_page, url):
+    page = opened(new_page(1366, 768), url, **write_link(opening(), "en"))
+    wait_idle(page, LOOKS_AFTER_A_RESIZE)
+    for tab, part in (("Range", "calibrations"), ("Blame", "blame"), ("Compare", "recipe_table")):
+        page.locator(".st-key-stage_tab button", has_text=tab).click()
+        page.locator(f".st-key-{part} canvas").first.wait_for()
+        wait_idle(page)
+        box = page.locator(".st-key-stage").bounding_box()
+        assert box["height"] > 236, tab
+        assert box["y"] + box["height"] <= 768, tab
+        # The scheme's row has bits and groups.
+        assert page.locator("[data-handle=bits], [data-handle=group]").count() == 0
+
+
 SIZES = ((390, 844), (1366, 625), (1920, 1080))
 #: Whether letters of the panels are 1.2 times as large as usual, as those of the page are.
 PANELS_GROW = """() => {

@@ -76,9 +76,9 @@ def shown(page):
 
 
 def has_one_look(page, name):
-    """Five sizes of type, two heights of buttons, and one title line at the top, of three actions at most."""
+    """Six sizes of type, two heights of buttons, and one title line at the top, of three actions at most."""
     look = page.evaluate(LOOK)
-    assert look["sizes"].keys() <= {"12", "14", "16", "20", "28"}, (name, look["sizes"])
+    assert look["sizes"].keys() <= {"12", "14", "16", "18", "20", "28"}, (name, look["sizes"])
     assert look["heights"].keys() <= {"34", "44"}, (name, look["heights"])
     assert (look["title"], look["top"]) == (1, 0), name
     assert look["actions"] <= 3, name

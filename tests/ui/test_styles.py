@@ -70,9 +70,9 @@ def test_no_rule_is_for_anything_beside_something(sheet):
     assert [line for line in text.splitlines() if ANYTHING_BESIDE.search(line.partition("{")[0])] == []
 
 
-#: Every size of type: one of five; that of the text around it; none, where a sign takes the words' place; and
+#: Every size of type: one of six; that of the text around it; none, where a sign takes the words' place; and
 #: what fits into a cell.
-SIZES = {f"var(--qv-{size})" for size in (12, 14, 16, 20, 28)} | {"inherit", "0", "var(--type)"}
+SIZES = {f"var(--qv-{size})" for size in (12, 14, 16, 18, 20, 28)} | {"inherit", "0", "var(--type)"}
 #: Letters of the whole page, of which all lengths are shares.
 OF_THE_PAGE = re.compile(r"^\s*html \{ font-size: [^}]*\}$", re.MULTILINE)
 
@@ -98,11 +98,11 @@ def sizes_of_type(rules):
     ],
     ids=lambda path: path.name,
 )
-def test_type_has_one_of_five_sizes(sheet):
+def test_type_has_one_of_six_sizes(sheet):
     assert sizes_of_type(sheet.read_text(encoding="utf-8")) <= SIZES
 
 
-def test_a_sixth_size_of_type_is_found():
+def test_a_seventh_size_of_type_is_found():
     rules = "p { font-size: 0.9rem !important; } b { font-size: var(--qv-12) } i { font: 600 13px serif; }"
     assert sizes_of_type(rules) == {"0.9rem", "var(--qv-12)", "var(--qv-13)"}
 

@@ -293,11 +293,11 @@ export class Hand {
     // Of a large tensor the ends of the block are there too, but are no dots.
     const places = data.far ? Int32Array.of(data.selected) : shown.places;
     const values = Float32Array.from(places, (place) => shown.x[place]);
-    // A phone has the bits in its bottom bar; elsewhere the Lab's curve takes the sliders' room.
+    // In the Lab the scheme's row has bits and sizes; a phone's bottom bar has the bits alone.
     const narrow = this.ruler.width < NARROW && data.phone_bar;
     const slider = (list, label) => {
       const labels = data.stops?.[label] ?? list.map((each) => data.variants[each][label]);
-      if (labels.length < 2 || (data.curve && data.phone_bar && !narrow)) return null;
+      if (labels.length < 2 || (data.phone_bar && !narrow)) return null;
       return { at: Math.max(labels.indexOf(data.variants[choice.variant][label]), 0), labels };
     };
     if (data.phone_bar)
@@ -318,6 +318,7 @@ export class Hand {
       symmetric: data.symmetric,
       // In the Lab the comb has one place in every tab, and the curve stands on it.
       standing: data.phone_bar,
+      pays: Boolean(data.pays),
       outlier: data.outlier,
       handles: {
         ...data.handles,

@@ -39,7 +39,7 @@ export class Payers {
     }
     this.host.append(this.line);
     const { font, text, surface } = settings.colours;
-    // Where the sliders are in another tab; a phone has its own line for it.
+    // In the room above the dots; a phone has its own line for it.
     const above = (this.host.host ?? this.host).clientWidth >= NARROW && {
       position: "absolute",
       inset: "2px auto auto 10px",

@@ -65,8 +65,13 @@ export function paintCurveMarks(ruling) {
   const { now, marks = [] } = picture.curve;
   ruling.marks.takes = [];
   const rings = [];
+  const marked = picture.range?.[picture.curve.lower ? "lo" : "hi"] ?? now;
+  // On the comb the end's own knob rides on the curve.
+  const rides = ruling.onCurve && picture.range && picture.handles.range;
   for (const { at, mse, label, told, take, best } of marks) {
     const x = axis.at(at);
+    // The table has what would lie under the knob.
+    if (rides && !best && Math.abs(x - axis.at(marked)) < bands.reach) continue;
     const y = paintCurveMark(ruling, x, colors.text, 4, mse);
     if (y === null) continue;
     rings.push({ x, y, label, best });
@@ -74,9 +79,6 @@ export function paintCurveMarks(ruling) {
   }
   // In a lesson the least is for the hand to find.
   const minima = picture.curve.half ? [] : paintMinima(ruling, rings);
-  const marked = picture.range?.[picture.curve.lower ? "lo" : "hi"] ?? now;
-  // On the comb the end's own knob rides on the curve.
-  const rides = ruling.onCurve && picture.range && picture.handles.range;
   if (marked !== null && marked !== undefined && !rides)
     paintCurveMark(ruling, axis.at(marked), colors.handle, 5);
   const name = (weight, words, x, y, color) =>

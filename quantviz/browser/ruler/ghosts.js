@@ -37,9 +37,13 @@ export function askForGhostWords(ruling) {
     const factor = significant(times > 1 ? times : 1 / times, 2, writing);
     const told = `${filled(words.ghost, { count: bits })} ${times > 1 ? "×" : "÷"}${factor}`;
     const label = bands.narrow ? `${bits}` : told;
-    const fits = (x, y) =>
-      ruling.labelWhereFree(label, x + 4, y, colors.muted, "left", least) ||
-      ruling.labelWhereFree(label, x - 4, y, colors.muted, "right", least);
+    const fitsBeside = (x, y, align) => {
+      const { left, right } = ruling.boxOf(label, x, y, align);
+      // Nor across an end of the range.
+      if (marks.ends.some((end) => left < end && end < right)) return false;
+      return ruling.labelWhereFree(label, x, y, colors.muted, align, least);
+    };
+    const fits = (x, y) => fitsBeside(x + 4, y, "left") || fitsBeside(x - 4, y, "right");
     ruling.ask(WEIGHTS.ghost, () => {
       ruling.fontOf();
       places.some(([x, y]) => fits(x, y - 3) || fits(x, y + 11));

@@ -29,9 +29,10 @@ const HIGHER = 50;
 const DOTS = 84;
 const DOTS_ALONE = 150;
 const DOTS_ALONE_IN_HIGH = 250;
-// Sliders above the dots; where dots stand on the comb they keep this room without sliders too.
+// Sliders above the dots, and where dots stand on the comb two lines on who pays.
 const SLIDERS = 26;
 const NARROW_SLIDERS = 44;
+const PAYS = 44;
 // How much of a ruler is drawn: a course begins with dots and brackets, and the rest comes when it is needed.
 // As in `quantviz/lab/picture_parts.py`: sliders alone, dots and brackets, teeth with their codes, the second
 // scale below them, and all: bars, and lines in the colours of errors.
@@ -73,14 +74,13 @@ export function bandsOf(width, picture, wall = false, windowHeight = 0, room = 0
   };
 }
 
-// The bands where the comb is in one place whatever stands on it: sliders take room of the dots, and the
-// curve takes all of it. On a phone a slider has a row of its own.
+// The bands where the comb is in one place whatever stands on it. On a phone a slider has a row of its own.
 function standingBands(picture, narrow, high) {
   const sliders = slidersHeight(picture, narrow);
   const [usual, comb] = narrow ? STANDING_NARROW : STANDING_BANDS;
   const from = narrow ? sliders : 0;
   const tips = from + usual + (high ? HIGHER : 0);
-  const top = narrow || drawsCurve(picture) ? from : SLIDERS;
+  const top = picture.pays && !narrow ? PAYS : from;
   return {
     narrow,
     standing: true,

@@ -7,6 +7,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
 
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from quantviz.analysis.study import Study
     from quantviz.figures.panels_data import PanelsData
 
+#: The tabs whose tables stand beside their ruler.
+_BESIDE = ("range", "blame")
 _TAB = "lab_tab"
 _COMPARED = "lab_tab_compared"
 
@@ -53,6 +56,8 @@ class Stage:
 def show_stage(state: LabState) -> Stage:
     """Show the tabs and the empty frame of the one that is open."""
     tab = open_tab(state)
+    if tab in _BESIDE:
+        st.html(Path(__file__).with_name("beside.css"))
     with st.container(key="stage"):
         with st.container(key="tabs"):
             words = {name: say(f"stage.{name}.name") for name in offered_tabs(state)}

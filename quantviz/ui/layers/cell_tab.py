@@ -11,7 +11,7 @@ import streamlit as st
 from quantviz.figures.numbers import short_number
 from quantviz.lab.layer_state import LayerState
 from quantviz.ui.components.cell import steps_html
-from quantviz.ui.components.small_parts import legend_html, table_html
+from quantviz.ui.components.small_parts import legend_html, table_html, term
 from quantviz.ui.layers.picture import select
 from quantviz.ui.layers.words import share_of
 from quantviz.ui.shell import errors, widgets
@@ -92,10 +92,9 @@ def _show_place(seen: SeenLayer, cell: tuple[int, int]) -> None:
             y_hat=short_number(y_hat, 4),
             error=number(error, 3, signed=True),
         )
-        about = say(f"layers.cell.{side}")
+        about = term(say(f"layers.cell.{side}"), say(f"layers.cell.{side}_help"), key="layers_side")
         st.html(
-            f'<p class="qv-values"><b>{html.escape(words)}</b><br><small>{html.escape(about)}</small></p>',
-            width="stretch",
+            f'<p class="qv-values"><b>{html.escape(words)}</b><br><small>{about}</small></p>', width="stretch"
         )
 
 

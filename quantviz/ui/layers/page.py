@@ -28,7 +28,7 @@ from quantviz.ui.layers.method_tab import show_method, show_method_choice
 from quantviz.ui.layers.own_layer import refuse_large
 from quantviz.ui.layers.picture import settled, show_picture
 from quantviz.ui.layers.state import SeenLayer, change_state, current_state, problems, put_state, seen_layer
-from quantviz.ui.layers.words import show_numbers
+from quantviz.ui.layers.words import show_look, show_numbers
 from quantviz.ui.shell import address
 from quantviz.ui.shell.classroom import parameters
 from quantviz.ui.shell.imports import warm_up
@@ -64,14 +64,18 @@ def show_page() -> None:
     state = current_state()
     source = state.source
     layer = source.title(language())
-    hint = source.look(language()) if isinstance(source, BuiltInLayer | ModelLayer) else say("layers.hint")
+    look = source.look(language()) if isinstance(source, BuiltInLayer | ModelLayer) else ""
+    # A built-in layer shows something in particular.
+    shows = isinstance(source, BuiltInLayer)
+    hint = "" if shows else look or say("layers.hint")
     title = " › ".join((say("pages.layers"), layer))
     name_tab(say("pages.layers"), layer)
     _, actions = show_header(title, hint, ("pages/explore/checkpoints.py", say("pages.checkpoints")))
     with actions:
         show_history()
         show_copy_link()
-    if isinstance(source, BuiltInLayer):
+    if shows:
+        show_look(look)
         show_door()
     show_choices(state)
     warm_up()

@@ -13,6 +13,7 @@ from quantviz.figures.theme import THEMES
 from quantviz.lab.layer_state import SHOWN, LayerState, Lines
 from quantviz.ui.components.choice import choose_among, show_button
 from quantviz.ui.components.component import component, last_message
+from quantviz.ui.components.small_parts import term
 from quantviz.ui.layers.hand import has_hand, show_hand
 from quantviz.ui.layers.state import change_state, current_state
 from quantviz.ui.shell import errors
@@ -55,7 +56,8 @@ def show_picture(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> N
             show_button(say("layers.whole"), "layers_whole", lambda: change_state(lines=None))
         if state.shown == "error" and state.held != errors_reach(seen):
             show_button(say("layers.fit"), "layers_fit", lambda: change_state(held=None))
-        st.caption(say(_hint(picture)), width="stretch")
+        about = term(say("layers.how"), say(_hint(picture)), key="layers_how")
+        st.html(f'<p class="qv-small">{about}</p>', width="stretch")
     channel = state.channel
     hand = has_hand(seen, state)
     if hand:

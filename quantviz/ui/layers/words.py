@@ -23,6 +23,9 @@ _LINES = {"weights": "output", "inputs": "token"}
 #: The spaces of "20.4 %", "18.2 dB", "r = 0.5" and "3.7 × rms".
 _WITHIN_NUMBERS = re.compile(r"(?<=[\d∞]) (?=%|dB\b|×)|(?<=\w) (?== )|(?<=[=×]) ")
 
+#: The first sentence of a text and the others, in both languages.
+_FIRST = re.compile(r"(.+?(?:\.(?= )|。|$))\s*(.*)")
+
 
 def scheme_name(form: str, side: str) -> str:
     """Return the name of the scheme of a side, "weights" or "inputs"; its text form where it has none."""
@@ -88,6 +91,13 @@ def show_numbers(seen: SeenLayer) -> None:
         _number("bits", both_bits(seen)),
     ]
     st.html(f'<div class="qv-layer-numbers">{"".join(numbers)}</div>')
+
+
+def show_look(words: str) -> None:
+    """Show what a built-in layer shows: its first sentence large, the others unfolded by a word."""
+    first, rest = _FIRST.fullmatch(words).groups()  # type: ignore[union-attr]
+    more = term(say("layers.more_on_it"), rest, key="layers_look") if rest else ""
+    st.html(f'<p class="qv-finding">{html.escape(first)} <small>{more}</small></p>')
 
 
 def _number(name: str, value: str, line: str = "") -> str:

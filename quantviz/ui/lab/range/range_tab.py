@@ -417,10 +417,10 @@ def _show_table(rows: list[CalibrationRow], state: LabState) -> None:
     columns = (
         Column("name", names, 250, width_on_phone=204, names_lines=True),
         Column("gain", [row.gain_db for row in rows], 76, "%+.2f", on_phone=True),
-        Column("sqnr_db", [row.sqnr_db for row in rows], 76, "%.2f"),
         Column(
             "range", [_ends(row) for row in rows], 110, on_phone=True, width_on_phone=84, align_right=True
         ),
+        Column("sqnr_db", [row.sqnr_db for row in rows], 76, "%.2f"),
         Column("clipped", [100 * row.clipped_share for row in rows], 76, "%.2f %%"),
         Column("mse", [row.mse for row in rows], 76, "%.4g"),
         Column("ms", [1000 * row.seconds for row in rows], 76, "%.0f"),
