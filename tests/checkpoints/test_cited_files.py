@@ -10,7 +10,7 @@ from safetensors.torch import save_file
 
 from quantviz.checkpoints.model.opening import open_model
 from quantviz.errors import QuantVizError
-from tests.checkpoints.test_missing_files import part
+from tests.helpers.gguf_file import Entry, gguf_file, pair
 
 #: Sentences that say of files that they are not there, or are to be made.
 ABSENT = {"file.missing": ("file",), "layouts.apart_missing": ("file",), "file.raw_part": ("whole", "target")}
@@ -45,8 +45,13 @@ def twice(folder):
 
 
 def parts(folder):
+    uint16 = 2
     for k in range(3):
-        (folder / f"my_{k}.gguf").write_bytes(part(k, 3, f"{k}.weight"))
+        pairs = [
+            pair(f"split.{key}", uint16, n.to_bytes(2, "little")) for key, n in (("no", k), ("count", 3))
+        ]
+        entry = Entry(f"{k}.weight", (32, 8), 0, bytes(1024))
+        (folder / f"my_{k}.gguf").write_bytes(gguf_file([entry], pairs))
 
 
 def ranks(folder):
