@@ -26,7 +26,7 @@ from quantviz.teaching.lessons import known_by, lessons, term_home
 from quantviz.teaching.lessons.drags import drag_answer, dragged, moved_by
 from quantviz.teaching.lessons.formulas import HERE, SOLUTION, Scene, quantities
 from quantviz.teaching.lessons.model import DIRECTIONS, Cell, Choice, Direction, Drag, Number, Order
-from quantviz.teaching.lessons.plan import legend_home
+from quantviz.teaching.lessons.plan import FIRST_HOUR, legend_home
 from quantviz.teaching.lessons.progress import Answer, as_json, judged
 from quantviz.text import catalogue, languages
 from quantviz.ui.components import hand
@@ -435,7 +435,7 @@ def test_an_address_that_asks_for_what_is_not_there(params, words, kept):
     # The address is that of what is shown.
     assert (address(at).get("p"), address(at).get("l")) == (kept, kept and params["l"])
     if words and "l" in params:
-        healthy(at.button(key="go_symmetric").click().run())
+        healthy(at.button(key="go_symmetric" if kept else "open_symmetric").click().run())
         assert not at.warning
 
 
@@ -668,6 +668,54 @@ def test_a_teacher_can_show_them_at_once():
     at = opened(l="range_to_grid", p="3", k="shown")
     assert at.info[0].value.startswith("The answer:")
     assert not [button for button in at.button if button.key == "commit"]
+
+
+def starts(at):
+    """The words on cards that say where to start or go on, by the card's own words."""
+    facts = [each.proto.body for each in at.get("html") if 'class="qv-card-facts"' in each.proto.body]
+    return [re.search('qv-start">(.*?)<', each)[1] if "qv-start" in each else "" for each in facts]
+
+
+def test_the_list_stands_once_and_begins_at_lesson_0():
+    at = opened(lang="en")
+    assert starts(at) == ["Start here", *[""] * (len(IDS) - 1)]
+    assert not [button for button in at.button if button.key.startswith("go_")]
+    assert [button.key for button in at.button if button.key.startswith("hour_")] == [
+        f"hour_{name}" for name in FIRST_HOUR
+    ]
+    healthy(at.button(key="hour_symmetric").click().run())
+    assert address(at)["l"] == "symmetric"
+    assert [button.key for button in at.button if button.key.startswith("go_")] == [f"go_{n}" for n in IDS]
+
+
+def test_the_list_goes_on_where_one_stopped_and_a_wrong_try_finishes_nothing():
+    at = opened(l="fewer_bits", lang="en")
+    steps = lessons("en")["fewer_bits"].steps
+    (i, question), *others = [(i, each) for i, step in enumerate(steps) for each in step.questions]
+    assert question.hint
+    assert not others
+    start = steps[i].scenes()[HERE].state
+    first = [Answer("fewer_bits", i, question.id, 0, drag_answer(start, start), True)]
+    at.session_state["lesson_answers"] = first
+    healthy(at.button(key="lesson_all").click().run())
+    following = [f"Go on at step {i + 2}"] if i + 1 < len(steps) else ["", "Go on at step 1"]
+    assert starts(at)[: len(following)] == following
+    assert not [each for each in at.get("html") if 'class="qv-done"' in each.proto.body]
+    at.session_state["lesson_answers"] = [*first, *(dataclasses.replace(each, tried=1) for each in first)]
+    healthy(at.run())
+    assert len([each for each in at.get("html") if 'class="qv-done"' in each.proto.body]) == 1
+
+
+def test_only_the_end_of_the_first_hour_has_a_door_to_course_2():
+    doors = [
+        name
+        for name in ("fewer_bits", *FIRST_HOUR)
+        if any(
+            button.key == "lesson_course_2"
+            for button in opened(l=name, p=str(len(lessons()[name].steps)), k="shown").button
+        )
+    ]
+    assert doors == [FIRST_HOUR[-1]]
 
 
 def test_hands_are_counted_where_a_teacher_wants_it():

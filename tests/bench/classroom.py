@@ -213,7 +213,7 @@ class Session:
             state.json_trigger_value = json.dumps([{"event": "cell", "value": cell}])
         elif (
             kind == "button"
-            and key.startswith("per_" if self.page == "lab" else "go_")
+            and key.startswith("per_" if self.page == "lab" else ("go_", "open_"))
             and not element.disabled
             and element.type != "primary"
         ):

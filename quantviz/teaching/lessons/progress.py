@@ -100,6 +100,27 @@ def reached(answers: Iterable[Answer], lesson_id: str) -> int:
     return len({(answer.step, answer.question) for answer in answers if answer.lesson == lesson_id})
 
 
+def finished(
+    answers: Iterable[Answer], lesson_id: str, lesson: Lesson, judge: Callable[[list[Answer]], Verdicts]
+) -> bool:
+    """Return whether each question of a lesson is done with: right, or wrong without another try.
+
+    Args:
+        answers: A learner's answers, also to other lessons.
+        lesson_id: The lesson's id.
+        lesson: The lesson.
+        judge: Judges first tries, once every question has an answer.
+    """
+    own = [answer for answer in answers if answer.lesson == lesson_id]
+    if not asked(lesson) or reached(own, lesson_id) < asked(lesson):
+        return False
+    found = [(answer, lesson.question(answer.step, answer.question)) for answer in own]
+    done = {(each.step, each.question) for each, asks in found if asks and (each.tried or not asks.hint)}
+    first = [each for each, asks in found if asks and (each.step, each.question) not in done]
+    done |= {(each.step, each.question) for each, right in judge(first).items() if right}
+    return len(done) == asked(lesson)
+
+
 def merged(answers: Iterable[Answer], others: Iterable[Answer]) -> list[Answer]:
     """Return `answers` and those `others` that answer something else; the last `MOST_ANSWERS` of them.
 

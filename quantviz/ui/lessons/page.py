@@ -26,8 +26,10 @@ from quantviz.ui.lessons import hands
 from quantviz.ui.lessons.answering import HANDS
 from quantviz.ui.lessons.progress import (
     answers,
+    is_finished,
     keep_in_browser,
     kept_words,
+    place_to_go_on,
     show_progress,
     take_from_browser,
     unreadable,
@@ -79,7 +81,10 @@ def show_page() -> None:
     every = lessons(language())
     with st.sidebar:
         show_language()  # first, as on every page: below the list of lessons it would be out of reach
-        _show_contents(every, place)
+        if place.lesson:
+            # On the page of all lessons these are the cards.
+            _show_contents(every, place)
+        show_progress(sound_lessons(language()))
         # A widget whose first value is the last one is another widget after each press.
         st.toggle(
             say("lessons.hands"),
@@ -145,12 +150,12 @@ def _opening(
 
 
 def _show_contents(every: Mapping[str, Lesson | QuantVizError], place: Place) -> None:
-    """Show all lessons, how far each is done, and the whole progress."""
+    """Show all lessons, and which are finished."""
     with st.container(key="lesson_contents", gap=None):
         for i, (name, lesson) in enumerate(every.items()):
             if isinstance(lesson, QuantVizError):
                 continue
-            mark = "✓ " if _is_done(name, lesson) else ""
+            mark = "✓ " if is_finished(name, lesson) else ""
             show_button(
                 f"{mark}{i} · {plain(lesson.title)}",
                 f"go_{name}",
@@ -161,11 +166,6 @@ def _show_contents(every: Mapping[str, Lesson | QuantVizError], place: Place) ->
             )
         st.page_link(_GOLF, label=say("pages.golf"))
         st.html(_CLOSE_THE_LIST, unsafe_allow_javascript=True)
-    show_progress(sound_lessons(language()))
-
-
-def _is_done(name: str, lesson: Lesson) -> bool:
-    return bool(asked(lesson)) and reached(answers(), name) == asked(lesson)
 
 
 def _courses(
@@ -186,6 +186,7 @@ def _show_list(every: Mapping[str, Lesson | QuantVizError]) -> None:
         st.caption(kept_words())
     show_due_at_the_end()
     with st.container(key="lesson_courses"):
+        _show_first_hour()
         for course, numbered in _courses(every):
             st.markdown(
                 f"## {say('lessons.course', number=course, name=say(f'lessons.courses.{course}.name'))}"
@@ -208,6 +209,20 @@ def _show_list(every: Mapping[str, Lesson | QuantVizError]) -> None:
                 st.page_link(page, label=say(f"lessons.states.{name}"), query_params=wanted)
 
 
+def _show_first_hour() -> None:
+    """Show the lessons of the first hour in one row."""
+    numbers = list(lessons(language()))
+    readable = sound_lessons(language())
+    hour = [name for name in FIRST_HOUR if name in readable]
+    total = sum(minutes(readable[name]) for name in hour)
+    st.markdown(f"## {say('lessons.first_hour', minutes=total)}")
+    with st.container(key="lesson_hour", horizontal=True, wrap=False):
+        for name in hour:
+            mark = "✓ " if is_finished(name, readable[name]) else ""
+            label = f"{mark}{numbers.index(name)} · {plain(readable[name].title)}"
+            show_button(label, f"hour_{name}", go, name)
+
+
 @cache
 def _thumbnail(name: str, theme: str) -> str:
     svg = thumbnail_svg(thumbnails()[name], theme)
@@ -215,15 +230,17 @@ def _thumbnail(name: str, theme: str) -> str:
 
 
 def _show_card(number: int, name: str, lesson: Lesson) -> None:
-    started = name in FIRST_HOUR
+    begins = place_to_go_on() or (next(iter(sound_lessons(language()))), 0)
+    step = begins[1] if name == begins[0] else 0
     done = reached(answers(), name)
     all_of = asked(lesson)
     facts = say("lessons.minutes", minutes=minutes(lesson))
     if done:
         facts = say("lessons.done", minutes=facts, done=done, asked=all_of)
-    mark = '<b class="qv-done">✓</b> ' if _is_done(name, lesson) else ""
-    hour = f'<b class="qv-start">{html.escape(say("lessons.start_here"))}</b>' if started else ""
+    mark = '<b class="qv-done">✓</b> ' if is_finished(name, lesson) else ""
+    start = say("lessons.go_on", step=step + 1) if answers() else say("lessons.start_here")
+    here = f'<b class="qv-start">{html.escape(start)}</b>' if name == begins[0] else ""
     st.html(f'<img class="qv-thumbnail" alt="" src="{_thumbnail(name, theme())}">')
-    show_button(f"**{number} · {plain(lesson.title)}**", f"open_{name}", go, name, type="tertiary")
-    st.html(f'<p class="qv-card-facts">{mark}{html.escape(facts)}{hour}</p>')
+    show_button(f"**{number} · {plain(lesson.title)}**", f"open_{name}", go, name, step, type="tertiary")
+    st.html(f'<p class="qv-card-facts">{mark}{html.escape(facts)}{here}</p>')
     st.markdown(lesson.summary)

@@ -27,6 +27,7 @@ from quantviz.teaching.lessons.progress import (
     as_json,
     as_text,
     asked,
+    finished,
     judged,
     merged,
     reached,
@@ -197,6 +198,34 @@ def verdicts() -> Verdicts | None:
     judgements = judged(telling, readable, st.session_state.get(_VERDICTS, {}))
     st.session_state[_VERDICTS] = judgements
     return judgements
+
+
+def is_finished(name: str, lesson: Lesson) -> bool:
+    """Return whether the learner is done with each question of a lesson; a withheld answer is one try."""
+    if classroom().answers != "after":
+        return bool(asked(lesson)) and reached(answers(), name) == asked(lesson)
+    return finished(answers(), name, lesson, _judge)
+
+
+def _judge(tries: list[Answer]) -> Verdicts:
+    known = cast("Verdicts", st.session_state.get(_VERDICTS, {}))
+    found = judged(tries, sound_lessons(), known)
+    st.session_state[_VERDICTS] = {**known, **found}
+    return found
+
+
+def place_to_go_on() -> tuple[str, int] | None:
+    """Return the step after the last one that was answered, as its lesson's id and its number from 0; None
+    before the first answer, and at the end of the last lesson.
+    """
+    readable = sound_lessons(language())
+    last = next((each for each in reversed(answers()) if each.lesson in readable), None)
+    if last is None:
+        return None
+    if last.step + 1 < len(readable[last.lesson].steps):
+        return last.lesson, last.step + 1
+    following = list(readable)[list(readable).index(last.lesson) + 1 :]
+    return (following[0], 0) if following else None
 
 
 def _load() -> None:

@@ -16,6 +16,7 @@ from quantviz.teaching.lessons import known_by, sound_lessons
 from quantviz.teaching.lessons.code import step_code
 from quantviz.teaching.lessons.formulas import HAND, Scene
 from quantviz.teaching.lessons.model import Lesson, LessonStep
+from quantviz.teaching.lessons.plan import FIRST_HOUR
 from quantviz.ui.components.choice import show_button
 from quantviz.ui.components.lesson_place import Place, go, go_on_from, show_focus
 from quantviz.ui.components.page_header import write_title
@@ -181,10 +182,10 @@ def _more(now: Now) -> None:
 
 
 def _way_on(now: Now) -> None:
-    """Show the further ways on from a lesson: course 2, and from the last one a game."""
+    """Show the further ways on: from the end of the first hour course 2, from the last lesson a game."""
     readable = sound_lessons(language())
     second = next((name for name, each in readable.items() if each.course == 2), None)
-    if second and now.lesson.course == 1:
+    if second and now.place.lesson == FIRST_HOUR[-1]:
         label = say("lessons.to_course_2", lesson=readable[second].title)
         show_button(label, "lesson_course_2", go, second, type="tertiary")
     if now.place.lesson == list(readable)[-1]:
