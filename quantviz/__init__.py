@@ -56,6 +56,8 @@ if TYPE_CHECKING:
     from quantviz.layers.layer_result import LayerResult as LayerResult
     from quantviz.layers.layer_result import layer as layer
     from quantviz.layers.leaderboard import leaderboard as leaderboard
+    from quantviz.models.attending import AttentionResult as AttentionResult
+    from quantviz.models.attending import attention as attention
     from quantviz.models.capturing import capture as capture
     from quantviz.models.model_schemes import LayerSchemes as LayerSchemes
     from quantviz.models.model_schemes import ModelSchemes as ModelSchemes
@@ -151,6 +153,7 @@ _HOMES = {
     "layers.integer_engines": ("INTEGER_ENGINES",),
     "layers.integer_result": ("IntegerResult", "integer_layer"),
     "layers.layer_result": ("LayerResult", "layer"),
+    "models.attending": ("AttentionResult", "attention"),
     "models.capturing": ("capture",),
     "models.run_file": ("CapturedRun",),
     "models.runs": ("RunComparison", "compare_runs"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -94,7 +95,13 @@ class Codes(Picklable):
 
 @public
 def patches(
-    x: Any, kernel: tuple[int, int], *, stride: int = 1, padding: int = 0, dilation: int = 1, zero: int = 0
+    x: Any,
+    kernel: tuple[int, int],
+    *,
+    stride: int = 1,
+    padding: int | tuple[tuple[int, int], tuple[int, int]] | str = 0,
+    dilation: int = 1,
+    zero: int = 0,
 ) -> torch.Tensor:
     """Return the patches that a convolution multiplies, as rows: int32 (images · places, channels · kernel).
 
@@ -105,7 +112,9 @@ def patches(
         x: Codes of pictures, (images, channels, height, width), at most 16 bits each.
         kernel: Height and width of the kernel.
         stride: The step between two places.
-        padding: Rows and columns that are added on each side.
+        padding: Rows and columns that are added on each side; or pairs of rows above and below, and columns
+            left and right; "same_upper" or "same_lower" adds as many as give size ÷ stride places, the odd
+            one at the end or at the beginning: TensorFlow's SAME is the former.
         dilation: The step between two cells of the kernel.
         zero: The zero point of the codes, which fills the padding.
 
@@ -117,14 +126,42 @@ def patches(
     """
     wide = as_codes(x, find_format("int16")).to(torch.float32)
     sizes = (*kernel, stride, dilation)
-    if wide.dim() != 4 or min(sizes) < 1 or padding < 0 or max(*sizes, padding) > max(wide.shape) + 2:
+    if wide.dim() != 4 or min(sizes) < 1 or max(sizes) > max(wide.shape) + 2:
         raise QuantVizError("integer.no_patches", shape=tuple(wide.shape), kernel=kernel)
-    padded = torch.nn.functional.pad(wide, (padding,) * 4, value=float(zero))
     reach = [dilation * (size - 1) + 1 for size in kernel]
+    rows, columns = _pads(padding, wide.shape[2:], reach, stride)
+    padded = torch.nn.functional.pad(wide, (*columns, *rows), value=float(zero))
     if reach[0] > padded.shape[2] or reach[1] > padded.shape[3]:
         raise QuantVizError("integer.no_patches", shape=tuple(wide.shape), kernel=kernel)
-    columns = torch.nn.functional.unfold(padded, kernel, dilation=dilation, stride=stride)
-    return torch.cat(tuple(columns), 1).T.to(torch.int32)
+    places = torch.nn.functional.unfold(padded, kernel, dilation=dilation, stride=stride)
+    return torch.cat(tuple(places), 1).T.to(torch.int32)
+
+
+def _pads(
+    padding: int | tuple[tuple[int, int], tuple[int, int]] | str,
+    lengths: Shape,
+    reach: Sequence[int],
+    stride: int,
+) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Return the rows to add above and below, and the columns to add left and right.
+
+    >>> _pads("same_upper", (8, 8), (3, 3), 2), _pads("same_lower", (8, 7), (3, 3), 2)
+    (((0, 1), (0, 1)), ((1, 0), (1, 1)))
+    """
+    if isinstance(padding, str):
+        if padding not in ("same_upper", "same_lower"):
+            raise QuantVizError("integer.padding", got=padding)
+        added = [
+            max(0, (-(-length // stride) - 1) * stride + size - length)
+            for length, size in zip(lengths, reach, strict=True)
+        ]
+        begin = [(each + (padding == "same_lower")) // 2 for each in added]
+        rows, columns = ((first, each - first) for first, each in zip(begin, added, strict=True))
+        return rows, columns
+    pads = ((padding, padding),) * 2 if isinstance(padding, int) else padding
+    if not all(0 <= each <= max(lengths) + 2 for pair in pads for each in pair):
+        raise QuantVizError("integer.padding", got=padding)
+    return pads
 
 
 def _real(scale: Any) -> torch.Tensor:

@@ -22,6 +22,7 @@ from safetensors.torch import save_file
 import quantviz as qv
 from quantviz.checkpoints.audit import process as audits
 from quantviz.checkpoints.example import EXAMPLE
+from quantviz.checkpoints.model.tensor_names import trimmed_names
 from quantviz.checkpoints.model_map import read_model
 from quantviz.checkpoints.offered import as_link, from_link
 from quantviz.checkpoints.profiles import PROFILES
@@ -34,7 +35,7 @@ from quantviz.sources import LocalTensor
 from quantviz.text import text
 from quantviz.ui.checkpoints import answer, importance, page, reading
 from quantviz.ui.checkpoints.audit import _frame, audit_process
-from quantviz.ui.checkpoints.spending import _sensitivities, _short_names
+from quantviz.ui.checkpoints.spending import _sensitivities
 from quantviz.ui.checkpoints.state import USUAL, CheckpointsState
 from quantviz.ui.lab.from_map import source_of
 from quantviz.ui.shell import words
@@ -212,7 +213,7 @@ def test_the_first_line_names_the_worst_and_what_helps(scanned):
     # The table begins with the worst; a tensor without a number, which lies first in the file, is last.
     table = next(each.value for each in at.dataframe if "sqnr_db" in each.value.columns)
     ranked = table["sqnr_db"].tolist()
-    assert table["tensor"].iloc[0] == "model.layers.0.down.weight"
+    assert table["tensor"].iloc[0] == "layers.0.down"
     assert [math.isnan(each) for each in ranked] == [False] * 4 + [True]
     assert ranked[:4] == sorted(ranked[:4])
 
@@ -326,7 +327,7 @@ def test_of_a_damaged_file_of_results_the_rest_is_shown_and_what_is_not_is_told(
     assert "First fix: int8 row" in sentence(at)
     assert any("process must be a number" in each.value for each in at.warning)
     table = next(each.value for each in at.dataframe if "reason" in each.value.columns)
-    [reason] = table[table.tensor == "norm.weight"].reason
+    [reason] = table[table.tensor == "norm"].reason
     assert "shape must be JSON" in reason
     assert not list(scanned.glob("*-wal")) + list(scanned.glob("*-shm"))
     with contextlib.closing(sqlite3.connect(damaged)) as opened_file:
@@ -361,7 +362,10 @@ def test_without_a_folder_there_is_an_example_whose_tensors_the_lab_opens(scanne
     at = opened()
     assert address(at)["f"] == EXAMPLE
     assert at.button(key="checkpoints_scan").proto.type == "primary"
-    assert "QUANTVIZ_DATA_DIR" in at.code[0].value
+    # Its code is coloured once it is opened.
+    assert not at.code
+    at.session_state["checkpoints_folder"] = True
+    assert "QUANTVIZ_DATA_DIR" in healthy(at.run()).code[0].value
     # A server, which has sessions, scans it at the first visit; what was scanned is not scanned again.
     asked = []
     monkeypatch.setattr(page, "has_sessions", lambda: True)
@@ -503,8 +507,8 @@ def test_an_allocation_keeps_to_the_pins_of_its_address(scanned):
 
 
 def test_names_in_the_table_of_pins_are_short_as_long_as_they_differ():
-    assert _short_names(["model.a.weight", "b.bias"]) == ["a", "b.bias"]
-    assert _short_names(["model.a.weight", "a.weight"]) == ["model.a.weight", "a.weight"]
+    assert trimmed_names(["model.a.weight", "b.bias"]) == ["a", "b.bias"]
+    assert trimmed_names(["model.a.weight", "a.weight"]) == ["model.a.weight", "a.weight"]
 
 
 def test_what_an_error_weighs_is_read_from_a_file_and_named(scanned):

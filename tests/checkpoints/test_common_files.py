@@ -320,6 +320,30 @@ def test_pieces_of_weights_in_files_of_ranks_are_joined(tmp_path, file, names):
         assert list(found["sqnr_db"]) == [right.loc[name, "sqnr_db"]]
 
 
+@pytest.mark.parametrize(
+    ("file", "count", "lost"),
+    [
+        ("consolidated.{:02}.pth", 3, (1,)),
+        ("mp_rank_{:02}/model_optim_rng.pt", 4, (0, 2)),
+        ("model{}-mp4.safetensors", 4, (2, 3)),
+        ("rank{}.safetensors", 3, (1,)),
+    ],
+)
+def test_missing_ranks_are_counted(tmp_path, file, count, lost):
+    there = [tmp_path / file.format(rank) for rank in range(count) if rank not in lost]
+    for rank, path in enumerate(there):
+        path.parent.mkdir(exist_ok=True)
+        tensors = {"layers.0.mlp.up_proj.weight": values(8, 32, seed=rank)}
+        layouts.write(path, tensors) if path.suffix == ".safetensors" else torch.save(tensors, path)
+    for given in (tmp_path, there[0]):
+        done = CliRunner().invoke(quantviz, ["scan", str(given), "-r", "int8_per_row", "--no-progress"])
+        assert done.exit_code == 1
+        for rank in lost:
+            assert f"There is no file '{file.format(rank)}'" in done.output
+    with open_model(tmp_path) as model:
+        assert [each.name for each in model.lost] == [file.format(rank) for rank in lost]
+
+
 def test_pieces_of_an_unknown_axis_are_named_and_windows_are_cut(tmp_path):
     model, ranks = in_ranks()
     for rank, tensors in enumerate(ranks):

@@ -40,6 +40,7 @@ def right_calls(folder: Path) -> dict[str, dict[str, Any]]:
         "allocate": {"table": table, "budget_bits": 512},
         "allocation_frontier": {"table": table},
         "as_matrix": {"x": X},
+        "attention": {"q": X, "k": X, "v": X, "keys": scheme},
         "audit": pairs,
         "audited_result": {**pairs, "tensor": "layers.0.mlp.up_proj.weight"},
         "average_codes": {"codes": [[1, 2]], "params": params, "outputs": params},

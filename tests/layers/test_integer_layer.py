@@ -3,8 +3,10 @@
 import math
 import pickle
 
+import onnxruntime
 import pytest
 import torch
+from onnx import TensorProto, helper
 
 import quantviz as qv
 from quantviz.layers.integer_engines import ACTIVATIONS
@@ -192,6 +194,25 @@ def test_results_of_quantize_are_taken():
     assert "int32(dot" in result.explain(0, 0)._repr_html_()
 
 
+@pytest.mark.parametrize("pad", ["same_upper", "same_lower"])
+@pytest.mark.parametrize(("size", "stride"), [((8, 8), 2), ((7, 10), 3), ((9, 5), 1)])
+def test_same_padding_is_that_of_onnx_runtime(pad, size, stride):
+    generator = torch.Generator().manual_seed(5)
+    x = torch.randint(-128, 128, (2, 3, *size), generator=generator)
+    w = torch.randint(-7, 8, (4, 3, 3, 2), generator=generator)
+    more = {"strides": [stride] * 2, "auto_pad": pad.upper()}
+    node = helper.make_node("Conv", ["x", "w"], ["y"], **more)
+    kinds = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in "xwy"]
+    model = helper.make_model(
+        helper.make_graph([node], "g", kinds[:2], kinds[2:]), opset_imports=[helper.make_opsetid("", 17)]
+    )
+    model.ir_version = 8
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    (y,) = session.run(None, {"x": x.float().numpy(), "w": w.float().numpy()})
+    found = qv.patches(x, (3, 2), stride=stride, padding=pad).long() @ w.flatten(1).T
+    assert found.tolist() == torch.as_tensor(y).movedim(1, 3).reshape(-1, 4).long().tolist()
+
+
 def test_a_convolution_is_a_product_with_patches():
     pictures = torch.randint(0, 256, (2, 3, 6, 5), generator=GENERATOR)
     kernels = torch.randint(-128, 128, (4, 3, 3, 2), generator=GENERATOR)
@@ -235,6 +256,8 @@ def test_what_is_no_layer_is_refused():
         ("scale_not_positive", lambda: qv.Codes([[1]], -1.0)),
         ("integer.no_patches", lambda: qv.patches([[1, 2]], (1, 1))),
         ("integer.no_patches", lambda: qv.patches([[[[1, 2]]]], (2, 2))),
+        ("integer.padding", lambda: qv.patches([[[[1, 2]]]], (1, 1), padding="same")),
+        ("integer.padding", lambda: qv.patches([[[[1, 2]]]], (1, 1), padding=((0, 1), (-1, 0)))),
         ("index_out_of_range", lambda: qv.integer_layer(W, X, qv.QParams(1.0)).explain(0, 1)),
     ):
         with pytest.raises(qv.QuantVizError) as refused:

@@ -485,7 +485,11 @@ def test_layouts_of_kernels_are_named_and_not_read(tmp_path, layout):
             f"x.{part}": torch.zeros(4, 4, dtype=getattr(torch, dtypes[0]))
             for part, dtypes in form.parts.items()
         }
-        below = {"vptq": "centroids.weight", "sinq": "meta.scale"}.get(layout, "lut")
+        below = {
+            "vptq": "centroids.weight",
+            "sinq": "meta.scale",
+            "quark": "weight_quantizer.scale",
+        }.get(layout, "lut")
         # Whatever else lies in the module, or right below, is none of the model's tensors.
         tensors |= {f"x.{each}": torch.zeros(8, 8) for each in (below, "hessian", "scales_of_scales")}
         config = {"quant_method": layout}
@@ -493,6 +497,30 @@ def test_layouts_of_kernels_are_named_and_not_read(tmp_path, layout):
         assert set(weight.parts) == set(tensors)
         assert (weight.layout, weight.problem.key) == (layout, "layouts.kernels")
         assert text(f"notes.layouts.names.{layout}") in str(weight.problem)
+
+
+@pytest.mark.parametrize("dtype", [torch.int8, torch.float8_e4m3fn])
+@pytest.mark.parametrize("config", [{"quant_method": "quark"}, None])
+def test_quarks_quantizers_are_named(tmp_path, dtype, config):
+    tensors = {"x.weight": torch.ones(4, 4).to(dtype), "x.weight_quantizer.scale": torch.ones(())}
+    ((weight, _),) = weights_of(layouts.write(tmp_path / "x.safetensors", tensors, config)).values()
+    assert set(weight.parts) == set(tensors)
+    assert (weight.layout, weight.problem.key) == ("quark", "layouts.kernels")
+
+
+def test_fbgemms_experts_have_scales_of_outputs(tmp_path):
+    """As many inputs as outputs: the shapes do not tell the axis."""
+    tensors = {}
+    right = {}
+    for name, shape in (("gate_up_proj", (2, 1, 16)), ("down_proj", (2, 16, 1))):
+        codes, scale = torch.randn(2, 16, 16).to(torch.float8_e4m3fn), torch.rand(shape) + 0.5
+        tensors |= {f"experts.{name}": codes, f"experts.{name}_scale": scale}
+        right |= {f"experts.{name}[{k}]": codes[k].float() * scale[k].flatten() for k in (0, 1)}
+    path = layouts.write(tmp_path / "x.safetensors", tensors, {"quant_method": "fbgemm_fp8"})
+    found = weights_of(path)
+    assert {name: weight.problem for name, (weight, _) in found.items()} == dict.fromkeys(right)
+    assert all(torch.equal(coded.x_hat, right[name]) for name, (_, coded) in found.items())
+    assert all(weight.scheme.granularity == qv.PerChannel(1) for weight, _ in found.values())
 
 
 @pytest.mark.parametrize(("bits", "dtype"), [(8, torch.int8), (4, torch.uint8), (2, torch.uint8)])

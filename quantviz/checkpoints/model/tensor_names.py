@@ -85,6 +85,16 @@ def short_names(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(short[name] for name in names)
 
 
+def trimmed_names(names: Sequence[str]) -> Sequence[str]:
+    """Return names without the parts that nearly all have, as long as they still differ.
+
+    >>> trimmed_names(["model.layers.0.q_proj.weight", "lm_head.weight"])
+    ['layers.0.q_proj', 'lm_head']
+    """
+    trimmed = [name.removesuffix(f".{_VALUES}").removeprefix("model.") for name in names]
+    return trimmed if len(set(trimmed)) == len(names) else names
+
+
 def short_stacks(stacks: Sequence[str]) -> tuple[str, ...]:
     """Return the labels before a layer's number: "" where there is one stack, else the parts of the stacks'
     names that differ.

@@ -108,6 +108,12 @@ NAMED: dict[str, tuple[Form, ...]] = {
             None,
             when=lambda claim: claim.config.get("quant_method") == "quark",
         ),
+        # Older files have the tensors of its quantizers by their own names.
+        Form(
+            {"weight": (*_WHOLE, *scaled.FP8)},
+            None,
+            when=lambda claim: f"{claim.module}.weight_quantizer.scale" in claim.catalog,
+        ),
     ),
     "nunchaku": (Form({"qweight": ("int8", "int32"), "wscales": (*FLOATS, "float8_e4m3fn")}, None),),
 }

@@ -5,13 +5,15 @@ compressed-tensors writes them, and FP8 by blocks as DeepSeek does.
 a group, a row or all; asymmetric int8 has `X.weight_zero_point` int8. A value is scale · (code − zero
 point); `weight_scale_inv` is multiplied too, despite its name. Scales that are bytes or E8M0 are
 exponents. Three axes are experts, one after the other; transformers calls those `experts.gate_up_proj` and
-`experts.gate_up_proj_scale_inv`. A convolution's codes have its axes: a row is all of one output.
+`experts.gate_up_proj_scale_inv`. FBGEMM's experts are inputs × outputs, and `experts.gate_up_proj_scale` has
+a scale of each output. A convolution's codes have its axes: a row is all of one output.
 
 DeepSeek-V4 calls the scales `X.scale`, E8M0, and its experts' codes are FP4, two an int8 byte, in groups of
 32.
 
 Sources: compressed-tensors 0.20, `compressors/naive_quantized/base.py`; DeepSeek-V3, `inference/kernel.py`
-(0623163); transformers 5.24, `integrations/finegrained_fp8.py` (`Fp8Dequantize`, `_unpack_fp4`).
+(0623163); transformers 5.24, `integrations/finegrained_fp8.py` (`Fp8Dequantize`, `_unpack_fp4`),
+and `integrations/fbgemm_fp8.py` (`FbgemmFp8Quantize`).
 """
 
 from __future__ import annotations
@@ -128,11 +130,33 @@ def by_blocks(codes: str, scales: str, activation: str = "activation_scale") -> 
     )
 
 
+def _by_outputs(claim: Claim) -> QuantizedWeight:
+    """Return an expert of FBGEMM: inputs × outputs, with scales (1, outputs) or (outputs, 1)."""
+    shape = claim.shape(ANY)
+    scales = f"{ANY}_scale"
+    if len(shape) != 2 or sorted(claim.shape(scales)) != sorted((1, shape[1])):
+        raise claim.misfit(scales)
+    fmt = FORMATS[claim.dtype(ANY)]
+
+    def coded(start: int, stop: int) -> Coded:
+        found = claim.cut(ANY, slice(start, stop))
+        scale = claim.load(scales).reshape(1, -1)
+        return Coded(found.to(getattr(torch, fmt)).view(torch.uint8), found * scale, scale)
+
+    scheme = plain_scheme(fmt, "symmetric", PerChannel(1), shape)
+    return claim.weight(shape, scheme, claim.dtype(scales), coded)
+
+
+def _is_fbgemm(claim: Claim) -> bool:
+    return claim.config.get("quant_method") == "fbgemm_fp8"
+
+
 COMPRESSED_TENSORS = (
     Form({"weight": FP8, "weight_scale": SCALES}, scaled_codes),
     Form({"weight": ("int8",), "weight_scale": FLOATS}, scaled_codes, {"weight_zero_point": ("int8",)}),
 )
 FP8_BLOCKS = (
+    Form({ANY: FP8, f"{ANY}_scale": FLOATS}, _by_outputs, when=_is_fbgemm, weight=ANY),
     *by_blocks("weight", "weight_scale_inv"),
     *by_blocks("weight", "scale"),
     *by_blocks(ANY, f"{ANY}_scale_inv", f"{ANY}_activation_scale"),

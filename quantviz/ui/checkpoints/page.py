@@ -171,9 +171,11 @@ def _show_seen(was_running: bool) -> None:
     show_details(state, seen, verdict=verdict)
     show_audit(state)
     if not folder_offered():
-        with st.expander(say("checkpoints.folder")):
-            st.markdown(plain(say("checkpoints.no_folder", variable=FOLDER)))
-            st.code(f"{FOLDER}=~/models python -m quantviz serve", language="sh", wrap_lines=True)
+        # Colouring the code takes a phone more than a second.
+        opened = st.expander(say("checkpoints.folder"), key="checkpoints_folder", on_change="rerun")
+        if opened.open:
+            opened.markdown(plain(say("checkpoints.no_folder", variable=FOLDER)))
+            opened.code(f"{FOLDER}=~/models python -m quantviz serve", language="sh", wrap_lines=True)
     # Where this part ran alone: a link that is copied now has the choices made in it.
     _put_address()
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import streamlit as st
 
+from quantviz.checkpoints.model.tensor_names import trimmed_names
 from quantviz.checkpoints.model_map import Model
 from quantviz.errors import QuantVizError
 from quantviz.figures.model_map_plot import recipe_words
@@ -94,7 +95,7 @@ def _show_pins(state: CheckpointsState, model: Model, weights: list[str], pins: 
     st.caption(say("checkpoints.allocate.pins_about"))
     st.data_editor(
         {
-            "tensor": _short_names(weights),
+            "tensor": list(map(visible, trimmed_names(weights))),
             "recipe": [words.get(pins.get(name, ""), free) for name in weights],
         },
         key=key,
@@ -116,12 +117,6 @@ def _show_pins(state: CheckpointsState, model: Model, weights: list[str], pins: 
         },
         on_change=errors.safely(lambda: _pinned(key, weights, {said: name for name, said in words.items()})),
     )
-
-
-def _short_names(names: list[str]) -> list[str]:
-    """Return names without their common parts, as long as they still differ."""
-    short = [name.removesuffix(".weight").removeprefix("model.") for name in names]
-    return [visible(name) for name in (short if len(set(short)) == len(names) else names)]
 
 
 def _pinned(key: str, weights: list[str], names: Mapping[str, str]) -> None:

@@ -11,6 +11,7 @@ import streamlit as st
 
 from quantviz.checkpoints.example import EXAMPLE
 from quantviz.checkpoints.findings import worst_tensors
+from quantviz.checkpoints.model.tensor_names import trimmed_names
 from quantviz.checkpoints.model_map import Model, ModelTensor, value_of, winner_of
 from quantviz.figures.model_map_plot import recipe_words
 from quantviz.quoting import operand, shell_command
@@ -125,7 +126,8 @@ def _frame(model: Model, tensors: list[ModelTensor], recipe: str) -> Any:
 
     names = ("sqnr_db", "against_median", "peak_rms", "kurtosis", "zeroed_share", "clipped_share")
     layers = [tensor.place.layer if tensor.place.layer >= 0 else None for tensor in tensors]
-    columns: dict[str, Any] = {"tensor": [visible(tensor.name) for tensor in tensors]}
+    trimmed = trimmed_names([tensor.name for tensor in tensors])
+    columns: dict[str, Any] = {"tensor": list(map(visible, trimmed))}
     for name in (*names, "effective_bits", "mse"):
         values = [value_of(model, tensor, recipe, name) for tensor in tensors]
         if name == "against_median":  # as it is shown: −0.00 is 0 to people
