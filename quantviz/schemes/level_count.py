@@ -38,6 +38,15 @@ def level_count(scheme: Scheme) -> int:
     return len(levels) - empty
 
 
+def tooth_count(scheme: Scheme) -> int:
+    """Return the number of different values of all codes, also of those that never occur.
+
+    >>> tooth_count(Scheme("int4")), tooth_count(Scheme("float4_e2m1fn"))
+    (16, 15)
+    """
+    return len(_levels(scheme))
+
+
 def _levels(scheme: Scheme) -> tuple[float, ...]:
     """Return the values of the codes in use, counted from the zero point, the smallest first."""
     fmt = scheme.number_format

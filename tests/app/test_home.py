@@ -10,10 +10,13 @@ from streamlit.testing.v1 import AppTest
 import quantviz as qv
 from quantviz.evaluation.metric_formulas import bits_per_element
 from quantviz.lab.state import has_state, opening, write_link
+from quantviz.quantization.quantizer import quantize
+from quantviz.schemes.level_count import level_count, tooth_count
+from quantviz.schemes.scheme import Scheme
 from quantviz.sources import Builtin
 from quantviz.tensors.views import ERROR_VIEWS
 from quantviz.text import catalogue
-from quantviz.ui.home.play import TOYS
+from quantviz.ui.home.play import TOYS, play_data
 from quantviz.ui.shell import cold_start
 from tests.helpers.session import APP, address, bring, healthy, panels
 
@@ -143,3 +146,19 @@ def test_what_was_dropped_by_one_reaches_no_other():
     bring(first, "home_file", {"mine.npy": npy(np.eye(5, dtype=np.float32))})
     second.switch_page("pages/lab/playground.py").run()
     assert second.session_state["lab_state"].source == Builtin("loud_column")
+
+
+def test_the_number_explained_at_first_differs_at_every_number_of_bits():
+    toy = TOYS["picture"]
+    x = toy.source.tensor()
+    found = [float(quantize(x, scheme).x_hat[toy.cell]) for scheme in toy.schemes]
+    assert len(set(found)) == len(found)
+    far = [abs(value - float(x[toy.cell])) for value in found]
+    assert far[0] > far[1] > far[2] > far[3] > far[4]
+
+
+def test_levels_are_counted_among_the_teeth_that_are_drawn():
+    sent = play_data("en", "light")
+    assert b'"15 of 16"' in sent
+    assert b'"16 of' not in sent
+    assert tooth_count(Scheme("uint4")) == level_count(Scheme("uint4")) == 16

@@ -19,7 +19,7 @@ from quantviz.figures.numbers import WRITING
 from quantviz.figures.theme import THEMES, rgb
 from quantviz.lab.state import VERSION
 from quantviz.schemes.granularity import Shape
-from quantviz.schemes.level_count import level_count
+from quantviz.schemes.level_count import level_count, tooth_count
 from quantviz.schemes.scheme import Scheme
 from quantviz.sources import Builtin, write_source
 from quantviz.sources.landscape import landscape
@@ -61,7 +61,7 @@ class Toy:
 TOYS: Mapping[str, Toy] = MappingProxyType(
     {
         "picture": Toy(
-            Builtin("landscape"), tuple(Scheme(f"uint{bits}") for bits in range(1, 9)), 3, (37, 143)
+            Builtin("landscape"), tuple(Scheme(f"uint{bits}") for bits in range(1, 9)), 3, (39, 145)
         ),
         # A sign and no size is no number: symmetric integers begin at 2 bits.
         "row": Toy(Builtin("outlier_row"), tuple(Scheme(f"int{bits}") for bits in range(2, 9)), 4, (0, 5)),
@@ -106,7 +106,7 @@ def play_data(language: str, theme: str) -> bytes:
                         "program": first + i,
                         "scheme": str(scheme),
                         "bits": scheme.number_format.bits,
-                        "levels": level_count(scheme),
+                        "levels": _levels(scheme, language),
                         "size": text("home.size", language, before=_bytes(before), after=_bytes(after)),
                     }
                     for i, (scheme, (before, after)) in enumerate(zip(toy.schemes, toy.sizes(), strict=True))
@@ -133,6 +133,13 @@ def play_data(language: str, theme: str) -> bytes:
         },
     }
     return pack(header, {**_arrays(), "errors": rgb(colours.errors, _SHADES).ravel()})
+
+
+def _levels(scheme: Scheme, language: str) -> str:
+    """Return the number of levels that occur, and of the teeth that are drawn where some never do."""
+    levels = level_count(scheme)
+    teeth = tooth_count(scheme)
+    return str(levels) if levels == teeth else text("home.of_levels", language, levels=levels, teeth=teeth)
 
 
 def _bytes(count: float) -> str:
