@@ -540,7 +540,7 @@ def test_the_bits_in_a_phones_bar_follow_the_finger(url, new_page):
     page.wait_for_selector("canvas.qv-painting")
     assert figures(page) != before
     expect(page.locator(".st-key-phone_bits_line")).to_contain_text("2 bits")
-    expect(page.locator(".st-key-phone_bits_line")).to_contain_text("3 levels")
+    expect(page.locator(".st-key-phone_bits_line")).to_contain_text("3 of 4 levels")
     # All four teeth are in view, that of −2 too, beyond all values; the one of 0 has no handle.
     expect(page.locator("[data-handle^='tooth']")).to_have_count(3)
     slider.evaluate("(input) => input.dispatchEvent(new Event('change'))")

@@ -25,7 +25,6 @@ from quantviz.lab.state import LabState
 from quantviz.schemes.calibration import Given
 from quantviz.schemes.formats import find_format
 from quantviz.schemes.granularity import Shape
-from quantviz.schemes.level_count import level_count
 from quantviz.schemes.scheme import Scheme
 from quantviz.sources.edited import with_cell
 from quantviz.text import templates
@@ -33,6 +32,7 @@ from quantviz.ui.components.component import component, last_message
 from quantviz.ui.components.hand_curve import Arrays, HandCurve
 from quantviz.ui.components.hand_words import format_words, hand_words, usual_bits
 from quantviz.ui.components.ruler import ruler_settings
+from quantviz.ui.components.scheme_words import levels_words
 from quantviz.ui.shell.classroom import enlarge_ruler
 from quantviz.ui.shell.words import language, say, theme
 
@@ -444,7 +444,7 @@ def describe_variant(scheme: Scheme, shape: Shape, size: int | None) -> dict[str
         "size": size,
         "group_label": label,
         "phone_bits": say("phone.bits", bits=fmt.bits),
-        "phone_levels": say("phone.levels", levels=f"{level_count(scheme):,}"),
+        "phone_levels": levels_words(scheme),
         "format_words": format_words(scheme),
         **_variant_facts(scheme, shape),
     }

@@ -11,6 +11,7 @@ from quantviz.schemes.calibration import Calibration
 from quantviz.schemes.conventions import CONVENTIONS, Convention
 from quantviz.schemes.formats import FORMATS, entry_of
 from quantviz.schemes.granularity import Flat, Granularity, PerChannel, PerGroup
+from quantviz.schemes.level_count import level_count, tooth_count
 from quantviz.schemes.names import contains
 from quantviz.schemes.scheme import Scheme
 from quantviz.sources import Source
@@ -40,6 +41,15 @@ def part_words(scheme: Scheme, field: str, source: Source) -> str:
     return (
         calibration_words(scheme.calibration) if field == "calibration" else convention_words(scheme.chosen)
     )
+
+
+def levels_words(scheme: Scheme) -> str:
+    """Return the number of levels that occur, and of the teeth that are drawn where some never do."""
+    levels = f"{level_count(scheme):,}"
+    teeth = f"{tooth_count(scheme):,}"
+    if levels != teeth:
+        levels = say("home.of_levels", levels=levels, teeth=teeth)
+    return say("phone.levels", levels=levels)
 
 
 def format_name(format_id: str) -> str:

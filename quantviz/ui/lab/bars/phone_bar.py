@@ -12,9 +12,8 @@ import streamlit as st
 from quantviz.lab.controls import chosen_granularity, granularities, offered_formats
 from quantviz.lab.state import LabState
 from quantviz.schemes.formats import NumberFormat
-from quantviz.schemes.level_count import level_count, tooth_count
 from quantviz.ui.components.choice import choose_among
-from quantviz.ui.components.scheme_words import format_name
+from quantviz.ui.components.scheme_words import format_name, levels_words
 from quantviz.ui.lab.bars.scheme_bar import (
     ALL_SETTINGS,
     button_words,
@@ -68,11 +67,7 @@ def _bits(state: LabState) -> None:
                 lock="scheme",
                 label_visibility="collapsed",
             )
-        levels = f"{level_count(state.scheme):,}"
-        teeth = f"{tooth_count(state.scheme):,}"
-        if levels != teeth:
-            levels = say("home.of_levels", levels=levels, teeth=teeth)
-        st.markdown(plain(say("phone.levels", levels=levels)), width="content")
+        st.markdown(plain(levels_words(state.scheme)), width="content")
 
 
 def _scale(state: LabState) -> None:
