@@ -97,7 +97,8 @@ def show_look(words: str) -> None:
     """Show what a built-in layer shows: its first sentence large, the others unfolded by a word."""
     first, rest = _FIRST.fullmatch(words).groups()  # type: ignore[union-attr]
     more = term(say("layers.more_on_it"), rest, key="layers_look") if rest else ""
-    st.html(f'<p class="qv-finding">{html.escape(first)} <small>{more}</small></p>')
+    with st.container(key="layers_look"):
+        st.html(f'<p class="qv-finding">{html.escape(first)} <small>{more}</small></p>')
 
 
 def _number(name: str, value: str, line: str = "") -> str:
