@@ -86,11 +86,14 @@ def move_by_hand(page, *, touch):
     page.wait_for_function("new URLSearchParams(location.search).get('l').startsWith('changed')")
     wait_for_answer(page)
     assert page.locator(numbers).all_inner_texts() == live
-    # Each is a step that can be undone, by keys as well.
+    # Each is a step that can be undone, by keys as well. An undo during the answer to another one can be lost.
+    wait_idle(page)
     page.keyboard.press("Control+z")
     wait_for_parameter(page, "l", "builtin(name=loud_input)")
+    wait_idle(page)
     page.keyboard.press("Control+y")
     page.wait_for_function("new URLSearchParams(location.search).get('l').startsWith('changed')")
+    wait_idle(page)
     page.locator(".st-key-layers_undo button:visible").first.click()
     wait_for_parameter(page, "l", "builtin(name=loud_input)")
 
