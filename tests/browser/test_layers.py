@@ -86,7 +86,7 @@ def move_by_hand(page, *, touch):
     page.wait_for_function("new URLSearchParams(location.search).get('l').startsWith('changed')")
     wait_for_answer(page)
     assert page.locator(numbers).all_inner_texts() == live
-    # Each is a step that can be undone, by keys as well. An undo during the answer to another one can be lost.
+    # Each is a step that can be undone, by keys as well. An undo during the answer to another can be lost.
     wait_idle(page)
     page.keyboard.press("Control+z")
     wait_for_parameter(page, "l", "builtin(name=loud_input)")
