@@ -142,6 +142,15 @@ def test_another_session_has_none_of_it_and_a_link_says_so(asked):
     assert "Drop it again" in " ".join(each.value for each in other.error)
 
 
+def test_files_without_tensors_get_a_sentence(asked):
+    at = bring(opened(MODEL, lang="en"), "drop_files", {"a.txt": b"1", "b.md": b"2"})
+    assert "None of these files" in plain(at.warning[0].value)
+    two = {"a/w.npz": npz(x=np.eye(4)), "b/w.npz": npz(x=np.eye(4))}
+    at = bring(at, "drop_files", two)
+    assert "same name" in plain(at.warning[0].value)
+    assert not asked
+
+
 def test_too_much_together_is_refused_before_it_is_written(asked, monkeypatch):
     monkeypatch.setattr("quantviz.ui.drop.taking.DROPPED_BYTES", 100)
     at = bring(opened(MODEL, lang="en"), "drop_files", {"net.pt": state_dict(WEIGHTS)})

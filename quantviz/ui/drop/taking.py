@@ -65,9 +65,10 @@ def take(files: Sequence[Any]) -> None:
     Raises:
         QuantVizError: They are too large together, or are none of these.
     """
-    files = [each for each in files if len(files) == 1 or each.name.lower().endswith((*_OF_MODEL, *PICTURES))]
+    every = files
+    files = [each for each in every if len(every) == 1 or each.name.lower().endswith((*_OF_MODEL, *PICTURES))]
     if not files:
-        return
+        raise QuantVizError("drop.nothing", file=visible(every[0].name)[:200])
     size = sum(each.size for each in files)
     if size > DROPPED_BYTES:
         raise QuantVizError("drop.too_large", got=size, most=DROPPED_BYTES)

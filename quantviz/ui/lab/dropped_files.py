@@ -66,17 +66,17 @@ def keep_dropped(kind: str, files: Sequence[Any]) -> None:
     Raises:
         QuantVizError: Two files have the same name.
     """
+    # The names are untrusted: nothing but their last part is used.
+    names = [PurePosixPath(each.name.replace("\\", "/")).name for each in files]
+    for name in names:
+        if name in ("", "..") or names.count(name) > 1:
+            raise QuantVizError("drop.name", file=visible(name)[:200])
     folder = Path(tempfile.mkdtemp(prefix="quantviz-"))
     within = folder / "files"
     within.mkdir()
-    stored = []
-    for each in files:
-        # The name is untrusted: nothing but its last part is used.
-        path = within / PurePosixPath(each.name.replace("\\", "/")).name
-        if path.parent != within or path.exists():
-            raise QuantVizError("drop.name", file=visible(each.name)[:200])
-        put_whole(path, each.getvalue())
-        stored.append(StoredFile(path))
+    stored = [StoredFile(within / name) for name in names]
+    for file, each in zip(stored, files, strict=True):
+        put_whole(file.path, each.getvalue())
     others = f" + {len(stored) - 1}" if len(stored) > 1 else ""
     name = f"{visible(stored[0].name)}{others}"
     kept = DroppedFiles(kind, name, tuple(stored), folder)
