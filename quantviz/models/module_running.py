@@ -224,7 +224,7 @@ def _compared(
     with torch.no_grad():
         for number, (given, target) in enumerate(pairs):
             before = run_batch(model, given, number)
-            with _under(model, rounded):
+            with _Under(model, rounded):
                 after = run_batch(model, given, number)
             sums.add(before, after, number)
             if loss is not None:
@@ -232,7 +232,7 @@ def _compared(
     return sums
 
 
-class _under(ExitStack):
+class _Under(ExitStack):
     """Let layers of a model compute by their rounded weights and inputs while the block lasts."""
 
     def __init__(self, model: nn.Module, rounded: Mapping[str, Rounded]) -> None:
