@@ -5,8 +5,8 @@
 // Ctrl+Z, and Ctrl+Shift+Z or Ctrl+Y (on a Mac ⌘Z and ⇧⌘Z) press a page's undo and redo, except where text is
 // typed.
 //
-// Mark the Lab's address after Back or Forward with `went=1`. Without the mark the server cannot tell it from
-// an address that is older than the last change of a control (`session.follow_history`).
+// Mark an address after Back or Forward with `went=1`. Without the mark the server cannot tell it from an
+// address that is older than the last change of a control (`address.asked_for`).
 if (!window.__quantvizHistory) {
   window.__quantvizHistory = true;
   let acted = false;
@@ -18,8 +18,7 @@ if (!window.__quantvizHistory) {
     ({ state }) => {
       acted = false;
       const address = new URL(window.location.href);
-      const told = address.searchParams.has("went");
-      if (!address.pathname.endsWith("/lab") || !address.search || told) return;
+      if (!address.search || address.searchParams.has("went")) return;
       address.searchParams.set("went", "1");
       replaceState.call(window.history, state, "", address);
       // Streamlit's listener has run already and sent the address without the mark: have it send it again.

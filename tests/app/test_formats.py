@@ -321,7 +321,7 @@ def test_a_number_stays_as_it_was_typed_until_it_is_another():
 def test_a_bad_address_is_named(language):
     at = opened(a="float9", b="nf5", x="<b>two</b>", v="polar", t="odd", c="zz", lang=language)
     for got in ("float9", "nf5", "two", "polar", "odd", "zz"):
-        assert got in at.warning[0].value
+        assert any(got in each.value for each in at.warning)
     assert address(at)["a"] == "float4_e2m1fn"
     at.text_input(key="formats_number").set_value("1").run()
     assert len(healthy(at).warning) == 0

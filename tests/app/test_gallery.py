@@ -173,13 +173,14 @@ def test_what_the_browser_shows_is_not_sent_again():
 
 def test_back_is_heard_while_the_run_of_a_change_is_cut_short():
     """Streamlit stops the run of a click where Back asks for another: the change was told to be newer than
-    Back, which was then undone.
+    Back, which was then undone. An address without the mark of Back is that of an older message.
     """
     at = opened(bug="error_sign", at="0", lang="en")
-    # What such a run leaves behind: a change at the address shown till then.
-    at.session_state["gallery_changed"] = address(at)
     at.query_params.clear()
-    for name, value in {"spot": "2", "lang": "en"}.items():
+    at.query_params["spot"] = "2"
+    assert "spot" not in address(healthy(at.run()))
+    at.query_params.clear()
+    for name, value in {"spot": "2", "lang": "en", "went": "1"}.items():
         at.query_params[name] = value
     assert address(healthy(at.run())) == {"spot": "2", "lang": "en"}
 
@@ -213,13 +214,13 @@ def test_the_language_switches_in_place():
         ({"bug": "error_sign", "at": "<b>"}, "bugs.bad_value"),
         ({"spot": "0"}, "bugs.unknown_puzzle"),
         ({"spot": "²"}, "bugs.unknown_puzzle"),
-        ({"spot": "9" * 5000}, "bugs.unknown_puzzle"),
+        ({"spot": "9" * 3000}, "bugs.unknown_puzzle"),
     ],
 )
 def test_a_bad_link_is_a_sentence(params, key):
     at = opened(**params, lang="en")
     start = catalogue("en")[f"errors.{key}"].partition("{")[0]
-    assert [warning.value.replace("\\", "").startswith(start) for warning in at.warning] == [True]
+    assert [start in warning.value.replace("\\", "") for warning in at.warning] == [True]
     assert len(drawn(at, "broken")[0]) == 3
     at.segmented_control(key="gallery_mode").set_value("spot" if "bug" in params else "compare").run()
     assert not healthy(at).warning

@@ -140,7 +140,7 @@ def test_what_is_dropped_is_counted_in_the_log_and_what_fits_is_still_heard(capl
 
     def cell_after(text):
         send(at, events_of(board, text))
-        return at.session_state["gallery_state"].cell
+        return at.session_state["bugs_state"].now.cell
 
     heard = '[{"event": "cell", "value": {"row": 1, "col": 2}}]'
     assert cell_after(heard) == (1, 2)

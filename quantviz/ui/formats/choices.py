@@ -8,9 +8,10 @@ import streamlit as st
 
 from quantviz.schemes.formats import FORMATS
 from quantviz.ui.components.choice import choose_among, show_button
+from quantviz.ui.components.refusals import show_error_beside
 from quantviz.ui.formats.codes import format_name
 from quantviz.ui.formats.state import (
-    UNREAD,
+    NUMBER,
     FormatsState,
     change_state,
     number_shown,
@@ -19,7 +20,7 @@ from quantviz.ui.formats.state import (
     ties_offered,
 )
 from quantviz.ui.shell import errors, widgets
-from quantviz.ui.shell.words import say, say_error
+from quantviz.ui.shell.words import say
 
 #: Kind of format that is offered first.
 _KINDS = ("float", "integer", "codebook")
@@ -52,10 +53,9 @@ def show_choices(state: FormatsState) -> None:
         swap = say("formats.page.swap")
         show_button("⇄", "formats_swap", swap_formats, help=swap, disabled=not state.second)
         _choose("second", names, state.second)
-        unread = st.session_state.get(UNREAD)
         st.text_input(
             say("formats.page.number"),
-            key=widgets.show("formats_number", unread[0] if unread else number_shown(state.x)),
+            key=widgets.show(NUMBER, number_shown(state.x)),
             on_change=errors.safely(read_typed_number),
             help=say("formats.page.number_help"),
             max_chars=60,
@@ -71,5 +71,4 @@ def show_choices(state: FormatsState) -> None:
             required=True,
             help=say("formats.page.view_help"),
         )
-    if unread:
-        st.error(say_error(unread[1]))
+    show_error_beside(NUMBER)

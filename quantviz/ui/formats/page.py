@@ -1,15 +1,9 @@
-"""The formats page: every value of a format on a line, its codes, its facts, and a number that lands in it.
-
-Its state is one frozen value in the session under `formats_state`, as the Lab's is under its own.
-"""
+"""The formats page: all values of a format on a line, its codes, its facts, and a number that lands in it."""
 
 from __future__ import annotations
 
-from typing import cast
-
 import streamlit as st
 
-from quantviz.errors import QuantVizError
 from quantviz.schemes.formats import FORMATS
 from quantviz.ui.components.clipboard import show_copy_link
 from quantviz.ui.components.component import component, last_message
@@ -29,25 +23,22 @@ from quantviz.ui.formats.line import (
     show_line,
 )
 from quantviz.ui.formats.state import (
-    PROBLEMS,
+    OWNER,
     FormatsState,
-    address_of,
     can_be_one,
     choose_code,
     code_shown,
-    current_state,
     toggle_to_one,
     unit_of,
 )
-from quantviz.ui.shell import address, errors, widgets
-from quantviz.ui.shell.classroom import parameters
+from quantviz.ui.shell import errors, widgets
 from quantviz.ui.shell.imports import warm_up
 from quantviz.ui.shell.tab import name_tab
-from quantviz.ui.shell.words import language, say, say_error
+from quantviz.ui.shell.words import language, say
 
 
 def _row_clicked() -> None:
-    codes = FORMATS[current_state().first].codes
+    codes = FORMATS[OWNER.state.first].codes
     code = last_message(BRIDGE, SCRIPT, "code", lambda code: code in codes)
     if code is not None:
         choose_code(code)
@@ -56,12 +47,12 @@ def _row_clicked() -> None:
 def show_page() -> None:
     """Show choices, line, bits and facts; below, the gap and the table of codes."""
     _, actions = show_header(say("pages.formats"), say("formats.page.hint"))
-    show_page_errors()
+    show_page_errors(*OWNER.problems)
     warm_up()
     from quantviz.figures.format_ruler import has_ruler
     from quantviz.quantization.format_facts import land
 
-    state = current_state()
+    state = OWNER.state
     with actions:
         st.toggle(
             say("formats.page.to_one"),
@@ -71,9 +62,6 @@ def show_page() -> None:
             help=say("formats.page.to_one_help" if can_be_one(state) else "formats.page.to_one_large"),
         )
         show_copy_link()
-    problems = cast(tuple[QuantVizError, ...], st.session_state.get(PROBLEMS, ()))
-    if problems:
-        st.warning("\n\n".join(map(say_error, problems)))
     show_choices(state)
     first = FORMATS[state.first]
     name_tab(say("pages.formats"), format_name(first))
@@ -100,7 +88,7 @@ def show_page() -> None:
         show_codes(first, code)
     show_terms()
     _listen(state, code)
-    address.write({**address_of(state), "lang": language(), **parameters()})
+    OWNER.show_link()
 
 
 def _listen(state: FormatsState, code: int) -> None:

@@ -12,11 +12,11 @@ from quantviz.ui.gallery.board import show_board
 from quantviz.ui.gallery.both_ways import Shown, run_both_ways
 from quantviz.ui.gallery.program import show_program
 from quantviz.ui.gallery.state import (
+    OWNER,
     GalleryState,
     case_of,
     change_state,
     own_seed,
-    show_bug,
 )
 from quantviz.ui.shell import errors, widgets
 from quantviz.ui.shell.words import plain, say
@@ -41,7 +41,7 @@ def _choices(state: GalleryState, bug: Bug) -> None:
             say("bugs.page.bug"),
             tuple(BUGS),
             key=widgets.show("gallery_bug", bug.id),
-            on_change=errors.safely(lambda: show_bug(st.session_state["gallery_bug"])),
+            on_change=errors.safely(lambda: OWNER.put(OWNER.state.of_bug(st.session_state["gallery_bug"]))),
             format_func=lambda name: f"{tuple(BUGS).index(name) + 1} · {say(f'bugs.{name}.name')}",
             label_visibility="collapsed",
         )
@@ -77,7 +77,7 @@ def _choices(state: GalleryState, bug: Bug) -> None:
 
 def _show_case(bug: Bug, name: str) -> None:
     if name == _DRAG:
-        show_bug(bug.id)
+        OWNER.put(OWNER.state.of_bug(bug.id))
     else:
         change_state(case=name, seed=None, cell=None, at=None)
 

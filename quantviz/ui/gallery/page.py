@@ -2,29 +2,19 @@
 
 from __future__ import annotations
 
-from typing import cast
-
 import streamlit as st
 
-from quantviz.errors import QuantVizError
 from quantviz.ui.components.choice import choose
 from quantviz.ui.components.clipboard import show_copy_link
 from quantviz.ui.components.page_header import show_header, write_title
 from quantviz.ui.components.refusals import show_page_errors
 from quantviz.ui.gallery.comparison import show_comparison
 from quantviz.ui.gallery.puzzle import show_puzzle
-from quantviz.ui.gallery.state import (
-    PROBLEMS,
-    GalleryState,
-    bug_of,
-    change_state,
-    current_state,
-    show_link,
-)
+from quantviz.ui.gallery.state import OWNER, GalleryState, bug_of, change_state
 from quantviz.ui.shell import errors, widgets
 from quantviz.ui.shell.imports import warm_up
 from quantviz.ui.shell.tab import name_tab
-from quantviz.ui.shell.words import say, say_error
+from quantviz.ui.shell.words import say
 
 _MODES = ("compare", "spot")
 
@@ -36,17 +26,17 @@ def show_page() -> None:
         show_puzzle(state)
     else:
         show_comparison(state)
-    show_link()
+    OWNER.show_link()
 
 
 def show_controls() -> GalleryState:
     """Show title and choices."""
     title, actions = show_header(say("pages.bugs"))
-    show_page_errors()
+    show_page_errors(*OWNER.problems)
     warm_up()
     from quantviz.teaching.gallery import BUGS
 
-    state = current_state()
+    state = OWNER.state
     # A puzzle's title does not reveal its bug.
     name_tab(
         say("pages.bugs"), say("bugs.page.spot") if state.spotting else say(f"bugs.{bug_of(state).id}.name")
@@ -67,6 +57,4 @@ def show_controls() -> GalleryState:
             label_visibility="collapsed",
         )
         show_copy_link()
-    for problem in cast(tuple[QuantVizError, ...], st.session_state.get(PROBLEMS, ())):
-        st.warning(say_error(problem))
     return state

@@ -12,7 +12,7 @@ from quantviz.ui.gallery.board import SIGNS, show_board
 from quantviz.ui.gallery.both_ways import Shown, run_both_ways
 from quantviz.ui.gallery.comparison import bug_words
 from quantviz.ui.gallery.program import given_words, place_words, show_program
-from quantviz.ui.gallery.state import GalleryState, change_state, current_state
+from quantviz.ui.gallery.state import OWNER, GalleryState, change_state
 from quantviz.ui.shell.words import plain, say
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def _line_button(shown: Shown, at: int, line: Line, tried: tuple[str, ...]) -> N
 
 
 def _point(key: str) -> None:
-    state = current_state()
+    state = OWNER.state
     tried = state.tries.get(state.puzzle, ())
     if key not in tried:
         change_state(tries=MappingProxyType({**state.tries, state.puzzle: (*tried, key)}))

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import streamlit as st
 
-from quantviz.ui.shell.streamlit_private import went_back
+from quantviz.ui.shell.classroom import PARAMETER, PROMPT
 
 #: The path of the page on the screen, and of the one before it where this run shows another.
 _PAGE = "page_shown"
@@ -19,10 +19,10 @@ _FROM = "page_before"
 _ANSWERED = "page_answered"
 #: The last parameters that each page wrote to the address, by its path.
 _WRITTEN = "addresses_written"
-#: Those that the page on the screen has replaced since the browser last sent the newest one.
-_OLDER = "addresses_older"
-#: More than a browser has not received at a time.
-_MOST_OLDER = 32
+#: The parameter that `history.js` adds to an address after the browser's Back or Forward.
+WENT = "went"
+#: The parameters that are no part of a page's state.
+_SHELL = frozenset({WENT, "lang", PARAMETER, PROMPT})
 #: The page that is to be shown next, as its script, and its parameters.
 _GOAL = "page_goal"
 #: Key of the places in the browser. Another form of them gets another number, and leaves these alone.
@@ -43,8 +43,6 @@ def arrive(page: str) -> None:
     before = st.session_state.get(_PAGE)
     st.session_state[_FROM] = before if before != page else None
     st.session_state[_PAGE] = page
-    if before != page or st.query_params.to_dict() == _written(page):
-        st.session_state[_OLDER] = ()
     st.session_state[_ANSWERED] = False
 
 
@@ -73,19 +71,27 @@ def write(wanted: dict[str, str]) -> None:
         st.query_params.from_dict(wanted)
 
 
-def asks_anew() -> bool:
-    """Return whether the address asks for another state of this page than the page wrote there last, as after
-    the browser's Back and Forward, also from another page. True only once for each such address.
+def asked_for(*, first: bool = False) -> dict[str, str] | None:
+    """Return the parameters of the state that the address asks for: in a session's `first` look at a page,
+    after the browser's Back or Forward, and where another page has turned to this one with a link. None where
+    the page's state is the session's own, whatever address an older message came from. Once for each.
     """
     present = st.query_params.to_dict()
+    asked = {name: value for name, value in present.items() if name not in _SHELL}
+    if present == _written(page_shown()):
+        return asked if first else None
+    before = st.session_state.get(_FROM)
     # The address of the page before may still be there.
-    if not present or present in (_written(page_shown()), _written(st.session_state.get(_FROM))):
-        return False
-    # A message that was sent before the last address came has an older one.
-    if present in st.session_state.get(_OLDER, ()) and not went_back():
-        return False
+    came = bool(asked) and before is not None and present != _written(before)
+    if not (first or came or WENT in present):
+        return None
     _remember(present)
-    return True
+    return asked
+
+
+def asks_anew() -> bool:
+    """Return whether the address asks for another state of this page; see `asked_for`."""
+    return asked_for() is not None
 
 
 def is_behind() -> bool:
@@ -97,9 +103,6 @@ def is_behind() -> bool:
 
 
 def _remember(address: dict[str, str]) -> None:
-    before = _written(page_shown())
-    if before not in (None, address):
-        st.session_state[_OLDER] = (*st.session_state.get(_OLDER, ()), before)[-_MOST_OLDER:]
     st.session_state[_WRITTEN] = {**st.session_state.get(_WRITTEN, {}), page_shown(): address}
 
 

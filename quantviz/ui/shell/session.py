@@ -28,8 +28,6 @@ from quantviz.ui.shell.words import language
 
 _STATE = "lab_state"
 _ADAPTED = "lab_adapted"
-#: The parameter that `history.js` adds to the Lab's address after the browser's Back or Forward.
-_WENT = "went"
 _OPENED = "lab_opened"
 _GOOD = "lab_good"
 _LINK = "lab_link"
@@ -302,7 +300,7 @@ def follow_history() -> None:
     Undo or redo where the address is one step away. Keep the state where the address cannot be read any more.
     """
     parameters = st.query_params.to_dict()
-    if parameters.pop(_WENT, None) is None or _STATE not in st.session_state:
+    if parameters.pop(address.WENT, None) is None or _STATE not in st.session_state:
         return
     others = (classroom.PARAMETER, classroom.PROMPT, "lang")
     link = {name: value for name, value in parameters.items() if name not in others}
