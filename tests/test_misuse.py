@@ -14,7 +14,7 @@ import torch
 import quantviz as qv
 from quantviz.errors import MOST_SHOWN, QuantVizError
 from quantviz.figures.panels_data import panels_data
-from quantviz.lab.state import opening, read_link, write_link
+from quantviz.lab.state import LabState, opening
 from quantviz.schemes.recipes import ALL_RECIPES
 from quantviz.text import languages
 
@@ -348,7 +348,7 @@ def test_a_long_text_form_is_refused_soon(form):
         # Cut off, whatever was typed; all recipes may be listed.
         assert len(str(refused.value)) < 500 + len(", ".join(ALL_RECIPES))
     assert time.process_time() - start < 5
-    state, problems = read_link({"s": form})
+    state, problems = LabState.read({"s": form})
     assert (state, len(problems)) == (opening(), 1)
 
 
@@ -382,7 +382,7 @@ def test_a_number_in_a_form_is_ascii_and_finite(number):
         with pytest.raises(qv.QuantVizError):
             qv.Scheme.parse(f"int8,symmetric,per_tensor,given(scale={number}),course")
     for name in ("c", "a", "h", "v") if number != "1." else ("c", "a"):
-        assert read_link({name: number})[1]
+        assert LabState.read({name: number})[1]
 
 
 def damaged(form, chance):
@@ -434,7 +434,7 @@ def test_damaged_text_forms_and_links_are_refused_or_round_trip():
             read += 1
             assert qv.Scheme.parse(str(scheme)) == scheme
     assert read > 20
-    whole = write_link(opening().replace(baseline=qv.RECIPES["int4_g32"]), "en") | {
+    whole = {**opening().replace(baseline=qv.RECIPES["int4_g32"]).written(), "lang": "en"} | {
         "a": "0.1_0.0_0.0.4.4",
         "h": "1.5",
         "e": "steps",
@@ -442,7 +442,7 @@ def test_damaged_text_forms_and_links_are_refused_or_round_trip():
     }
     for _ in range(2000):
         name = chance.choice(tuple(whole))
-        state, problems = read_link(whole | {name: damaged(whole[name], chance)})
+        state, problems = LabState.read(whole | {name: damaged(whole[name], chance)})
         assert all(len(problem.message(language)) < 2500 for problem in problems for language in languages())
         assert not state.scheme.problems(state.source.shape)
         assert state.baseline is None or not state.baseline.problems(state.source.shape)

@@ -26,12 +26,12 @@ APP = "http://localhost:8501/"
 
 #: The printed names of each part of an address.
 _SAID_BY: Mapping[str, tuple[str, ...]] = {
-    "link.names.t": ("source", "title", "shape", "cell", "view"),
-    "link.names.s": ("scheme", "recipe"),
-    "link.names.c": ("cell",),
-    "link.names.a": ("view",),
-    "link.names.b": ("against",),
-    "link.names.y": ("against",),
+    "link.names.lab_t": ("source", "title", "shape", "cell", "view"),
+    "link.names.lab_s": ("scheme", "recipe"),
+    "link.names.lab_c": ("cell",),
+    "link.names.lab_a": ("view",),
+    "link.names.lab_b": ("against",),
+    "link.names.lab_y": ("against",),
 }
 
 
@@ -125,7 +125,7 @@ def _check(scheme: Any, source: Source) -> None:
 
 
 def _read(address: str, output: Output) -> None:
-    from quantviz.lab.state import has_state, mended, read_link
+    from quantviz.lab.state import LabState, has_state, mended, weight_codec
     from quantviz.schemes.mended import AboutTensor
 
     parts = urlsplit(address)
@@ -134,7 +134,7 @@ def _read(address: str, output: Output) -> None:
         raise QuantVizError("cli.not_the_lab", got=address)
     if not has_state(parameters):
         raise QuantVizError("cli.no_state", got=address)
-    state, problems = read_link(parameters, present=False)
+    state, problems = LabState.read(parameters, t=weight_codec(present=False))
     facts = _facts(state, parameters)
     for problem in problems:
         for name in _SAID_BY.get(getattr(problem.params.get("part"), "key", ""), ()):

@@ -167,6 +167,11 @@ class PageState:
                 found[parameter] = form
         return found
 
+    @classmethod
+    def parameters(cls) -> frozenset[str]:
+        """Return the parameters that links have of such states."""
+        return frozenset(parameter for parameter, *_ in _parameters(cls))
+
     def usual(self) -> Self:
         """Return the state whose values a link of this one leaves out."""
         return self.opening()

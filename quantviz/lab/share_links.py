@@ -6,7 +6,7 @@ import ipaddress
 from collections.abc import Mapping
 from urllib.parse import quote, urlsplit
 
-from quantviz.lab.state import LabState, mended, read_link, write_link
+from quantviz.lab.state import LabState, mended, weight_codec
 from quantviz.schemes.arithmetic import HALVES
 from quantviz.schemes.mended import AboutTensor
 
@@ -71,15 +71,16 @@ def _was_mended(params: Mapping[str, str], state: LabState) -> bool:
 def short_link(state: LabState, *, present: bool = True) -> dict[str, str]:
     """Return the state as query parameters, without those that equal the default.
 
-    Its tensor is looked for as `read_link` does it.
+    The tensor of a file has to be there, unless it need not be `present`.
 
     >>> from quantviz.lab.state import opening
     >>> short_link(opening()), list(short_link(opening().replace(error_range="fit")))
     ({}, ['r', 'x'])
     """
-    kept = write_link(state)
+    kept = state.written()
     for name in tuple(kept):
         rest = {other: value for other, value in kept.items() if other != name}
-        if read_link(rest, present=present) == (state, ()) and not _was_mended(rest, state):
+        reread = LabState.read(rest, t=weight_codec(present=present))
+        if reread == (state, ()) and not _was_mended(rest, state):
             kept = rest
     return kept

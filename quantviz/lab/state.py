@@ -9,13 +9,14 @@ from __future__ import annotations
 import dataclasses
 import math
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any
 
 from quantviz.errors import Note, QuantVizError
 from quantviz.lab.layer_sources import parse_weight
+from quantviz.lab.page_state import Codec, PageState, Reading, codec, field, one_of
 from quantviz.lab.scenarios import FIRST, SCENARIOS
 from quantviz.schemes import text_form
 from quantviz.schemes.conventions import CONVENTIONS
@@ -31,8 +32,6 @@ COMPARED = (ALL, *CONVENTIONS)
 #: The versions of links, each with the number of the arithmetic that it was made with; the last is today's.
 VERSIONS = MappingProxyType({"1": 1, "2": 2})
 VERSION = "2"
-#: A longer link was not made by us.
-LONGEST = 4000
 #: Most schemes that are compared, the present one among them, and the character between two of them in a
 #: link: no scheme's text has it.
 MOST_HELD = 8
@@ -42,38 +41,128 @@ _WINDOW_OF_OLD_LINKS = 512
 #: How the colours of x are spread by old links, which do not contain it; so a link without this part means
 #: this, unless it contains nothing of the state at all.
 _SCALE_OF_OLD_LINKS = "linear"
-#: The parts of a link that are the state's.
-_PARTS = frozenset("vtscbyaerhomp")
 
-_T = TypeVar("_T")
+
+def _write_place(place: Shape) -> str:
+    return ".".join(map(str, place))
+
+
+def _read_place(form: str) -> Shape:
+    if not re.fullmatch(r"\d{1,9}(\.\d{1,9}){0,3}", form, re.ASCII):
+        raise QuantVizError("link.place", got=form)
+    return tuple(int(number) for number in form.split("."))
+
+
+def _write_view(view: View) -> str:
+    axes = (view.cols,) if view.rows is None else (view.rows, view.cols)
+    # A window that reaches to the matrix' end has a 0 for its length.
+    window = (view.top, view.left, view.height or 0, view.width or 0)
+    return "_".join((_write_place(axes), _write_place(view.at), _write_place(window)))
+
+
+def _read_view(form: str, reading: Reading[LabState]) -> View:
+    shape = reading.state.source.shape
+    axes, at, corner = (
+        _read_place(part) for part in (form.split("_") if form.count("_") == 2 else ("x",) * 3)
+    )
+    if len(corner) not in (2, 4) or len(axes) > 2:
+        raise QuantVizError("link.place", got=form)
+    # Old links have a corner alone, and the window of their time.
+    lengths = corner[2:] or ((_WINDOW_OF_OLD_LINKS,) * 2 if any(corner) else (0, 0))
+    view = View(
+        axes[0] if len(axes) == 2 else None,
+        axes[-1],
+        at,
+        *corner[:2],
+        *(length or None for length in lengths),
+    )
+    if not view.fits(shape):
+        raise QuantVizError("link.view", got=form, shape=shape)
+    return view
+
+
+def _read_cell(form: str, reading: Reading[LabState]) -> Shape:
+    shape = reading.state.source.shape
+    place = _read_place(form)
+    if len(place) != len(shape) or any(i >= n for i, n in zip(place, shape, strict=True)):
+        raise QuantVizError("index_out_of_range", index=place, shape=shape)
+    return place
+
+
+def _read_scheme(form: str, reading: Reading[LabState]) -> Scheme:
+    scheme = Scheme.parse(form)
+    # A scheme for the tensor that could not be opened need not fit this one.
+    for problem in () if "t" in reading.lost else scheme.problems(reading.state.source.shape):
+        raise problem
+    return scheme
+
+
+def _read_compared(form: str, reading: Reading[LabState]) -> Scheme:
+    return _read_scheme(form, reading).fitted(reading.state.source.shape)
+
+
+def _read_others(form: str, reading: Reading[LabState]) -> tuple[Scheme, ...]:
+    forms = form.split(_BETWEEN)
+    if len(forms) >= MOST_HELD:
+        raise QuantVizError("link.others", got=len(forms), most=MOST_HELD - 1)
+    return tuple(_read_compared(each, reading) for each in forms)
+
+
+def _read_held(form: str) -> float:
+    value: float = text_form.read_value(form, float)
+    if value <= 0:
+        raise QuantVizError("text_form_bad_value", got=form, wanted="> 0")
+    return value
+
+
+def weight_codec(*, present: bool) -> Codec:
+    """Return the codec of the tensor; that of a file has to be there, unless it need not be `present`."""
+    return codec(lambda form: parse_weight(form, present=present), write_source)
 
 
 @dataclass(frozen=True)
-class LabState:
+class LabState(PageState):
     """Everything a person has chosen in the Lab."""
 
-    source: Source
-    scheme: Scheme
-    view: View
+    page = "lab"
+
+    source: Source = field(link="t", codec=weight_codec(present=True), always=True)
+    scheme: Scheme = field(link="s", codec=Codec(_read_scheme, lambda scheme, _: str(scheme)), always=True)
+    view: View = field(
+        link="a", codec=Codec(_read_view, lambda view, _: _write_view(view)), of="t", looks=True
+    )
     #: The selected cell, one number an axis.
-    cell: Shape
+    cell: Shape = field(
+        link="c", codec=Codec(_read_cell, lambda cell, _: _write_place(cell)), of="t", looks=True, always=True
+    )
     #: The schemes that the present one is compared with: A; and B, C … after it.
-    baseline: Scheme | None = None
-    others: tuple[Scheme, ...] = ()
-    error_view: str = "signed"
-    error_range: str = "held"
+    baseline: Scheme | None = field(
+        None, link="b", codec=Codec(_read_compared, lambda scheme, _: str(scheme or ""))
+    )
+    others: tuple[Scheme, ...] = field(
+        (), link="y", codec=Codec(_read_others, lambda schemes, _: _BETWEEN.join(map(str, schemes)))
+    )
+    error_view: str = field("signed", link="e", codec=one_of(lambda: ERROR_VIEWS))
+    error_range: str = field("held", link="r", codec=one_of(lambda: ERROR_RANGES))
     #: The held end of the error's colours; none until it has been measured for this tensor.
-    held: float | None = None
-    scope: str = "tensor"
+    held: float | None = field(None, link="h", codec=codec(_read_held, repr), of="t", looks=True)
+    scope: str = field("tensor", link="o", codec=one_of(lambda: SCOPES))
     #: One of `COMPARED`; none where conventions are not compared.
-    compared: str | None = None
+    compared: str | None = field(None, link="m", codec=one_of(lambda: COMPARED))
     #: The value that a pixel of many cells shows, one of `POOLS`.
-    pool: str = POOLS[0]
+    pool: str = field(POOLS[0], link="p", codec=one_of(lambda: POOLS))
     #: How the colours of x and x̂ are spread, one of `VALUE_SCALES`.
-    value_scale: str = VALUE_SCALES[0]
+    value_scale: str = field(
+        VALUE_SCALES[0],
+        link="x",
+        codec=Codec(
+            one_of(lambda: VALUE_SCALES).read, lambda name, _: "" if name == _SCALE_OF_OLD_LINKS else name
+        ),
+        always=True,
+    )
     #: The scheme that was chosen, where `scheme` stands in for it because it does not fit this tensor, has
     #: codes for another sign, or a search that takes too long here. No link carries it.
-    chosen: Scheme | None = field(default=None, compare=False)
+    chosen: Scheme | None = field(None, compare=False)
 
     @property
     def sliced(self) -> bool:
@@ -151,6 +240,58 @@ class LabState:
         state = state.with_scheme(of_tensor)
         return state if of_tensor == chosen else state.replace(scheme=state.scheme, chosen=chosen)
 
+    @classmethod
+    def opening(cls) -> LabState:
+        """Return the state of the first scenario."""
+        return opening()
+
+    @classmethod
+    def read(cls, params: Mapping[str, str], **codecs: Codec) -> tuple[LabState, tuple[QuantVizError, ...]]:
+        """Return the state of a link, and an error for each part that could not be used; see `PageState`.
+
+        >>> state, problems = LabState.read({"v": "1", "s": "int9,symmetric,per_tensor,min_max,course"})
+        >>> state == opening().replace(value_scale="linear"), *problems  # doctest: +ELLIPSIS
+        (True, QuantVizError('link.part'))
+        >>> print(problems[0])  # doctest: +ELLIPSIS
+        This part of the link could not be used: the scheme. Unknown number format: got 'int9'. ...
+        """
+        state, problems = super().read(params, **codecs)
+        if params.get("v", VERSION) in VERSIONS:
+            return state, problems
+        return state, (QuantVizError("link.version", got=params["v"], known=", ".join(VERSIONS)), *problems)
+
+    def completed(self, reading: Reading[LabState]) -> LabState:
+        """Return the state of a link: what it leaves open is that of its tensor, or of links of its time."""
+        first = opening()
+        shape = self.source.shape
+        named = reading.params.keys() - reading.lost
+        same = self.source.unedited == first.source
+        scheme = self.scheme if "s" in named or same else first.scheme.fitted(shape)
+        old = "x" not in named and "t" not in reading.lost and has_state(reading.params)
+        state = self.replace(
+            view=self.view if "a" in named else View.of(shape),
+            cell=self.cell if "c" in named or same else (0,) * len(shape),
+            value_scale=_SCALE_OF_OLD_LINKS if old else self.value_scale,
+        )
+        return state.remembering(filter(None, (self.baseline, *self.others))).with_scheme(scheme)
+
+    def usual(self) -> LabState:
+        """Return the state whose values a link of this one leaves out."""
+        shape = self.source.shape
+        return LabState(self.source, self.scheme, View.of(shape), (0,) * len(shape))
+
+    def written(self) -> dict[str, str]:
+        """Return the state as parameters of a link.
+
+        >>> opening().written()["s"]
+        'int4,symmetric,per_tensor,min_max,course'
+        """
+        return {"v": VERSION, **super().written()}
+
+    def looking(self, step: tuple[LabState, LabState], now: LabState) -> LabState:
+        """Return this state once a step is undone: cells of another tensor mean nothing."""
+        return super().looking(step, now) if now.source == self.source else self
+
 
 def opening(scenario_id: str = FIRST) -> LabState:
     """Return the state a scenario opens with."""
@@ -159,117 +300,13 @@ def opening(scenario_id: str = FIRST) -> LabState:
     return LabState(scenario.source, scenario.scheme, View.of(shape), scenario.cell, scenario.baseline)
 
 
-def write_link(state: LabState, language: str | None = None) -> dict[str, str]:
-    """Return the state as query parameters: ids and numbers only.
+def has_state(params: Iterable[str]) -> bool:
+    """Return whether an address has any part of the state.
 
-    >>> write_link(opening())["s"]
-    'int4,symmetric,per_tensor,min_max,course'
+    >>> has_state({"t": "builtin(name=picture)", "lang": "en"}), has_state({"lang": "en"})
+    (True, False)
     """
-    usual = LabState(state.source, state.scheme, View.of(state.source.shape), (0,) * len(state.source.shape))
-    parts = {
-        "v": VERSION,
-        "t": write_source(state.source),
-        "s": str(state.scheme),
-        "c": _write_place(state.cell),
-        "b": str(state.baseline) if state.baseline else None,
-        "y": _BETWEEN.join(map(str, state.others)) or None,
-        "a": _unless(_write_view(usual.view), _write_view(state.view)),
-        "e": _unless(usual.error_view, state.error_view),
-        "r": _unless(usual.error_range, state.error_range),
-        "h": repr(state.held) if state.held is not None else None,
-        "o": _unless(usual.scope, state.scope),
-        "m": state.compared,
-        "p": _unless(usual.pool, state.pool),
-        "x": _unless(_SCALE_OF_OLD_LINKS, state.value_scale),
-        "lang": language,
-    }
-    return {name: value for name, value in parts.items() if value is not None}
-
-
-def _unless(usual: str, value: str) -> str | None:
-    """Return a value of a link; None where it is the usual one, which a link leaves out."""
-    return None if value == usual else value
-
-
-class _Parts:
-    """The parts of a link, and an error for each of those that could not be used."""
-
-    def __init__(self, params: Mapping[str, str]) -> None:
-        self.params = params
-        self.problems: list[QuantVizError] = []
-
-    def read(self, name: str, read: Callable[[str], _T], usual: _T) -> _T:
-        """Return the value of a part; the usual one where the link does not have it or it cannot be used."""
-        if name not in self.params:
-            return usual
-        try:
-            return read(self.params[name])
-        except QuantVizError as problem:
-            names = QuantVizError(f"link.names.{name}")
-            self.problems.append(QuantVizError("link.part", part=names, reason=problem))
-            return usual
-
-    def one_of(self, name: str, known: Collection[str], usual: str) -> str:
-        return self.read(name, lambda form: _one_of(form, known), usual)
-
-
-def read_link(
-    params: Mapping[str, str], *, present: bool = True
-) -> tuple[LabState, tuple[QuantVizError, ...]]:
-    """Return the state of a link, and an error for each part of it that could not be used.
-
-    A tensor in a file that is not there cannot be used, unless it need not be `present`.
-
-    >>> state, problems = read_link({"v": "1", "s": "int9,symmetric,per_tensor,min_max,course"})
-    >>> state == opening().replace(value_scale="linear"), *problems  # doctest: +ELLIPSIS
-    (True, QuantVizError('link.part'))
-    >>> print(problems[0])  # doctest: +ELLIPSIS
-    This part of the link could not be used: the scheme. Unknown number format: got 'int9'. ...
-    """
-    if sum(len(value) for value in params.values()) > LONGEST:
-        return opening(), (QuantVizError("link.too_long", longest=LONGEST),)
-    parts = _Parts(params)
-    first = opening()
-    if params.get("v", VERSION) not in VERSIONS:
-        parts.problems.append(QuantVizError("link.version", got=params["v"], known=", ".join(VERSIONS)))
-    source = parts.read("t", lambda form: parse_weight(form, present=present), first.source)
-    shape = source.shape
-    same = source.unedited == first.source
-    lost = bool(parts.problems)
-    if lost:  # without the tensor its cell, view and colours mean nothing: only the scheme is worth keeping
-        parts.params = {name: value for name, value in params.items() if name not in ("c", "a", "h")}
-
-    def fitting(form: str) -> Scheme:
-        # A scheme for the tensor that could not be opened need not fit this one.
-        scheme = Scheme.parse(form)
-        for problem in () if lost else scheme.problems(shape):
-            raise problem
-        return scheme
-
-    scale = _SCALE_OF_OLD_LINKS
-    if lost or parts.params.keys().isdisjoint(_PARTS):
-        scale = first.value_scale
-    scheme = parts.read("s", fitting, first.scheme if same else first.scheme.fitted(shape))
-    state = LabState(
-        source=source,
-        scheme=scheme,
-        view=parts.read("a", lambda form: _read_view(form, shape), View.of(shape)),
-        cell=parts.read("c", lambda form: _read_cell(form, shape), first.cell if same else (0,) * len(shape)),
-        error_view=parts.one_of("e", ERROR_VIEWS, first.error_view),
-        error_range=parts.one_of("r", ERROR_RANGES, first.error_range),
-        held=parts.read("h", _read_held, None),
-        scope=parts.one_of("o", SCOPES, first.scope),
-        compared=parts.read("m", lambda form: _one_of(form, COMPARED), None),
-        pool=parts.one_of("p", POOLS, first.pool),
-        value_scale=parts.one_of("x", VALUE_SCALES, scale),
-    )
-    a = parts.read("b", lambda form: fitting(form).fitted(shape), None)
-    no_others: tuple[Scheme, ...] = ()
-    others = parts.read(
-        "y", lambda form: _read_others(form, lambda each: fitting(each).fitted(shape)), no_others
-    )
-    state = state.remembering((a, *others) if a else others)
-    return state.with_scheme(scheme), tuple(parts.problems)
+    return not {"v", *LabState.parameters()}.isdisjoint(params)
 
 
 def mended(params: Mapping[str, str], state: LabState, tensor: AboutTensor) -> tuple[Note, ...]:
@@ -277,9 +314,9 @@ def mended(params: Mapping[str, str], state: LabState, tensor: AboutTensor) -> t
     it concerns a tensor. A link without a version counts as one of the first.
 
     >>> params = {"s": "int8,symmetric,per_tensor,percentile(p=99.9),onnxruntime"}
-    >>> [str(note) for note in mended(params, read_link(params)[0], AboutTensor())]  # doctest: +ELLIPSIS
+    >>> [str(note) for note in mended(params, LabState.read(params)[0], AboutTensor())]  # doctest: +ELLIPSIS
     ['This link was made before onnxruntime was corrected: ...']
-    >>> mended({**params, "v": "2"}, read_link(params)[0], AboutTensor())
+    >>> mended({**params, "v": "2"}, LabState.read(params)[0], AboutTensor())
     ()
     """
     number = VERSIONS.get(params.get("v", "1"), VERSIONS[VERSION])
@@ -293,76 +330,3 @@ def mended(params: Mapping[str, str], state: LabState, tensor: AboutTensor) -> t
     )
     # Several schemes may have the same correction.
     return tuple({str(note): note for note in found}.values())
-
-
-def has_state(params: Iterable[str]) -> bool:
-    """Return whether an address has any part of the state.
-
-    >>> has_state({"t": "builtin(name=picture)", "lang": "en"}), has_state({"lang": "en"})
-    (True, False)
-    """
-    return not _PARTS.union("x").isdisjoint(params)
-
-
-def _write_place(place: Shape) -> str:
-    return ".".join(map(str, place))
-
-
-def _read_place(form: str) -> Shape:
-    if not re.fullmatch(r"\d{1,9}(\.\d{1,9}){0,3}", form, re.ASCII):
-        raise QuantVizError("link.place", got=form)
-    return tuple(int(number) for number in form.split("."))
-
-
-def _write_view(view: View) -> str:
-    axes = (view.cols,) if view.rows is None else (view.rows, view.cols)
-    # A window that reaches to the matrix' end has a 0 for its length.
-    window = (view.top, view.left, view.height or 0, view.width or 0)
-    return "_".join((_write_place(axes), _write_place(view.at), _write_place(window)))
-
-
-def _read_view(form: str, shape: Shape) -> View:
-    axes, at, corner = (
-        _read_place(part) for part in (form.split("_") if form.count("_") == 2 else ("x",) * 3)
-    )
-    if len(corner) not in (2, 4) or len(axes) > 2:
-        raise QuantVizError("link.place", got=form)
-    # Old links have a corner alone, and the window of their time.
-    lengths = corner[2:] or ((_WINDOW_OF_OLD_LINKS,) * 2 if any(corner) else (0, 0))
-    view = View(
-        axes[0] if len(axes) == 2 else None,
-        axes[-1],
-        at,
-        *corner[:2],
-        *(length or None for length in lengths),
-    )
-    if not view.fits(shape):
-        raise QuantVizError("link.view", got=form, shape=shape)
-    return view
-
-
-def _read_cell(form: str, shape: Shape) -> Shape:
-    place = _read_place(form)
-    if len(place) != len(shape) or any(i >= n for i, n in zip(place, shape, strict=True)):
-        raise QuantVizError("index_out_of_range", index=place, shape=shape)
-    return place
-
-
-def _read_others(form: str, read: Callable[[str], Scheme]) -> tuple[Scheme, ...]:
-    forms = form.split(_BETWEEN)
-    if len(forms) >= MOST_HELD:
-        raise QuantVizError("link.others", got=len(forms), most=MOST_HELD - 1)
-    return tuple(map(read, forms))
-
-
-def _read_held(form: str) -> float:
-    value: float = text_form.read_value(form, float)
-    if value <= 0:
-        raise QuantVizError("text_form_bad_value", got=form, wanted="> 0")
-    return value
-
-
-def _one_of(form: str, known: Collection[str]) -> str:
-    if form not in known:
-        raise QuantVizError("link.choice", got=form, known=", ".join(known))
-    return form

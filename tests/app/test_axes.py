@@ -13,7 +13,7 @@ import safetensors.torch
 import torch
 
 import quantviz as qv
-from quantviz.lab.state import read_link
+from quantviz.lab.state import LabState
 from quantviz.sources import AsMatrix, LocalTensor
 from quantviz.sources.local import FOLDER
 from quantviz.sources.typed import Typed
@@ -297,7 +297,7 @@ def test_an_upload_opens_as_a_matrix():
 
 def test_a_matrix_of_a_typed_tensor_is_in_the_link():
     typed = f"typed.{Typed(tuple(range(24)), (2, 3, 4)).to_payload()}"
-    found, problems = read_link({"v": "1", "t": f"as_matrix({typed})"})
+    found, problems = LabState.read({"v": "1", "t": f"as_matrix({typed})"})
     assert (found.source.shape, problems) == ((2, 12), ())
     for bad in (
         f"as_matrix(as_matrix({typed}))",
@@ -306,6 +306,6 @@ def test_a_matrix_of_a_typed_tensor_is_in_the_link():
         "as_matrix()",
         f"as_matrix({typed}",
     ):
-        found, problems = read_link({"v": "1", "t": bad})
+        found, problems = LabState.read({"v": "1", "t": bad})
         assert problems, bad
         assert not isinstance(found.source, AsMatrix), bad

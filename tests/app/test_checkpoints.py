@@ -30,7 +30,7 @@ from quantviz.checkpoints.results.store import Results, default_results
 from quantviz.checkpoints.scan.process import ScanProcess
 from quantviz.checkpoints.scan.scanning import run_scan
 from quantviz.checkpoints.scan.selection import Selection
-from quantviz.lab.state import read_link
+from quantviz.lab.state import LabState
 from quantviz.sources import LocalTensor
 from quantviz.text import text
 from quantviz.ui.checkpoints import answer, importance, page, reading
@@ -387,7 +387,7 @@ def test_a_square_leads_to_its_tensor_in_the_lab_by_a_link_that_a_cold_server_op
     name = "model.layers.0.down.weight"
     source = source_of(FILE, name, str(scanned.resolve() / FILE))
     assert source == LocalTensor(FILE, name, (8, 128))
-    state, problems = read_link(
+    state, problems = LabState.read(
         {"v": "1", "t": source.link_text(), "s": "int8,symmetric,per_channel(axis=0),min_max,course"}
     )
     assert problems == ()

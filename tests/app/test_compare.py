@@ -11,7 +11,7 @@ import quantviz as qv
 from quantviz.analysis.engine_comparison import compare, difference
 from quantviz.figures.panel_painter import outline
 from quantviz.lab.classroom import Classroom
-from quantviz.lab.state import ALL, opening, read_link, write_link
+from quantviz.lab.state import ALL, LabState, opening
 from quantviz.schemes.conventions import CONVENTION_GROUPS
 from quantviz.sources import Normal
 from quantviz.text import catalogue
@@ -34,7 +34,7 @@ SCHEMES = [
 
 def opened(state=None, **params):
     """The app as a new session sees it at this address."""
-    return session.opened(**{**(write_link(state) if state else {}), **params})
+    return session.opened(**{**(state.written() if state else {}), **params})
 
 
 #: Below the engines all recipes are tried, which takes longer.
@@ -217,7 +217,7 @@ def test_where_nothing_differs_it_says_why_and_offers_numbers_that_do():
     assert frames(at) is None
     assert any("half\\-way" in block.value for block in at.markdown)
     at.button(key="compare_load").click().run()
-    after, problems = read_link(address(healthy(at)))
+    after, problems = LabState.read(address(healthy(at)))
     assert (after.source, after.scheme, problems) == (example_state().source, example_state().scheme, ())
     assert frames(at) == expected(compare(after.source.tensor(), after.scheme).lit)
 

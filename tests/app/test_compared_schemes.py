@@ -6,7 +6,7 @@ import pytest
 
 import quantviz as qv
 from quantviz.lab.classroom import Classroom
-from quantviz.lab.state import MOST_HELD, read_link
+from quantviz.lab.state import MOST_HELD, LabState
 from tests.helpers.session import address, healthy, opened, turned
 
 ROW, COLUMN = str(qv.RECIPES["int4_per_row"]), str(qv.RECIPES["int4_per_column"])
@@ -33,7 +33,9 @@ def held():
 
 
 def test_a_link_opens_the_comparison_with_a_first(held):
-    found = qv.compare_schemes(read_link({})[0].source.tensor(), [ROW, COLUMN, str(read_link({})[0].scheme)])
+    found = qv.compare_schemes(
+        LabState.opening().source.tensor(), [ROW, COLUMN, str(LabState.opening().scheme)]
+    )
     words, names = shown(held)
     best = max(range(3), key=found.cell_shares.__getitem__)
     assert (
@@ -87,7 +89,7 @@ def test_the_winner_may_be_told_of_rows(held):
     words = shown(healthy(at))[0]
     assert "% of the rows" in words
     found = qv.compare_schemes(
-        read_link({})[0].source.tensor(), [ROW, str(read_link({})[0].scheme)], parts=qv.PerChannel(0)
+        LabState.opening().source.tensor(), [ROW, str(LabState.opening().scheme)], parts=qv.PerChannel(0)
     )
     row = max(range(8), key=lambda k: found.lead[k, 0] if found.winner[k, 0] == 0 else -1)
     assert f"Furthest ahead: A in row {row}, by {found.lead[row, 0]:.3g}" in words
@@ -103,7 +105,7 @@ def test_eight_are_enough():
     # Chosen and pressed at once: both come in one message.
     at.segmented_control(key="bits").set_value(16)
     at.button(key="set_baseline").click().run()
-    remembered = read_link(address(healthy(at)))[0].remembered
+    remembered = LabState.read(address(healthy(at)))[0].remembered
     assert (len(remembered), remembered[-1].number_format.bits) == (MOST_HELD, 16)
     assert at.button(key="set_baseline").disabled
     assert not [box for box in at.selectbox if box.key == "contest_add"]

@@ -7,7 +7,7 @@ import pytest
 
 from quantviz.lab.classroom import Classroom
 from quantviz.lab.moves import moved
-from quantviz.lab.state import opening, read_link, write_link
+from quantviz.lab.state import LabState, opening
 from quantviz.sources import AsMatrix, Builtin, Edited, Normal, with_cell
 from quantviz.ui.lab import tensor
 from tests.helpers.session import address, healthy, hint, opened, panels
@@ -63,14 +63,12 @@ def test_values_are_put_back():
 
 def test_many_cells_are_counted():
     found = moved(opening(), {"kind": "cell", "cell": [2, 3], "value": -1.5})
-    (caption,) = [
-        each.replace("\\", "") for each in captions(opened(**write_link(found))) if "by hand" in each
-    ]
+    (caption,) = [each.replace("\\", "") for each in captions(opened(**found.written())) if "by hand" in each]
     assert caption == "Set by hand: (2, 3) = −1.5."
     found = opening()
     for row in range(6):
         found = moved(found, {"kind": "cell", "cell": [row, 0], "value": 0.5})
-    at = opened(**write_link(found))
+    at = opened(**found.written())
     (caption,) = [each for each in captions(at) if "set by hand" in each]
     assert caption == (
         "6 cells were set by hand, among them (0, 0) = 0.5, (1, 0) = 0.5, (2, 0) = 0.5, (3, 0) = 0.5."
@@ -146,5 +144,5 @@ def test_the_way_back_to_a_lesson_stays():
 
 
 def test_a_link_without_its_cell_opens_the_scenarios():
-    found, problems = read_link({"v": "1", "t": FORM})
+    found, problems = LabState.read({"v": "1", "t": FORM})
     assert (found.cell, found.scheme, problems) == (opening().cell, opening().scheme, ())

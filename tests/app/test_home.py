@@ -9,7 +9,7 @@ from streamlit.testing.v1 import AppTest
 
 import quantviz as qv
 from quantviz.evaluation.metric_formulas import bits_per_element
-from quantviz.lab.state import has_state, opening, write_link
+from quantviz.lab.state import has_state, opening
 from quantviz.quantization.quantizer import quantize
 from quantviz.schemes.level_count import level_count, tooth_count
 from quantviz.schemes.scheme import Scheme
@@ -65,7 +65,7 @@ def test_every_part_of_a_state_and_a_class_opens_the_lab():
     state = opening("picture").replace(
         held=0.2, compared="all", error_view=list(ERROR_VIEWS)[1], error_range="fit"
     )
-    link = write_link(state)
+    link = state.written()
     assert {"v", "t", "s", "c", "e", "r", "h", "m", "x"} <= link.keys()
     for name, value in link.items():
         assert has_state({name: value}), name

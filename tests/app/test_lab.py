@@ -13,7 +13,7 @@ import quantviz as qv
 from quantviz.export.files import python_lines
 from quantviz.figures.numbers import number
 from quantviz.lab.scenarios import SCENARIOS
-from quantviz.lab.state import opening, write_link
+from quantviz.lab.state import opening
 from quantviz.sources import Builtin
 from quantviz.text import catalogue, text
 from tests.helpers.session import address, chart, healthy, hint, numbers, opened, panels, result, turned
@@ -43,19 +43,19 @@ def test_the_first_screen_is_one_loud_column():
 @pytest.mark.parametrize("language", ["en", "zh"])
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_every_scenario_opens_in_every_language(name, language):
-    at = opened(**write_link(opening(name)), lang=language)
+    at = opened(**opening(name).written(), lang=language)
     assert catalogue(language)[f"scenarios.{name}.look"].replace("\\", "")[:12] in "".join(
         m.value for m in at.markdown
     ).replace("\\", "")
     assert len(numbers(at)) == 5
     # The address reopens this very state, and every number is there.
-    assert address(at)["t"] == write_link(opening(name))["t"]
+    assert address(at)["t"] == opening(name).written()["t"]
     assert not re.search(r"\b(nan|None|inf)\b", " ".join(m.value for m in numbers(at)))
 
 
 def test_an_examples_name_and_claim_are_told_only_of_what_began_as_it():
     look, name = (catalogue("en")[f"scenarios.one_cell.{part}"] for part in ("look", "name"))
-    began = write_link(opening("one_cell"))
+    began = opening("one_cell").written()
     at = opened(**began, lang="en")
     assert look in hint(at)
     assert name in at.session_state["tab_title"]
@@ -150,7 +150,7 @@ def test_baseline_undo_and_reset():
     at.button(key="redo").click().run()
     assert address(at)["s"].startswith("int8")
     at.button(key="reset").click().run()
-    assert address(healthy(at)) == {**write_link(opening().replace(held=1.64)), "lang": "en"}
+    assert address(healthy(at)) == {**opening().replace(held=1.64).written(), "lang": "en"}
 
 
 def test_the_error_range_is_held_until_the_tensor_changes():
@@ -284,7 +284,7 @@ def test_the_copied_python_prints_the_rmse_of_the_tile(scheme):
     itself.
     """
     state = opening().replace(scheme=qv.Scheme(scheme))
-    at = opened(**write_link(state))
+    at = opened(**state.written())
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
         exec(python_lines(at.session_state["lab_state"]), {})

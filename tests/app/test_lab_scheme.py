@@ -259,9 +259,9 @@ def test_what_is_stored_is_told_for_every_recipe(language):
 
 
 def opened_state():
-    from quantviz.lab.state import read_link
+    from quantviz.lab.state import LabState
 
-    return read_link({"t": "normal(rows=4,cols=256)", "c": "0.0"})[0]
+    return LabState.read({"t": "normal(rows=4,cols=256)", "c": "0.0"})[0]
 
 
 def test_locked_schemes_keep_every_new_control():

@@ -66,9 +66,9 @@ assert state.source == Ramp(32, 3.0) and not at.exception
 assert any("A made-up ramp" in each.proto.body for each in at.get("html"))
 
 from quantviz.export.files import file_name, python_lines
-from quantviz.lab.state import read_link, write_link
-link = write_link(state)
-assert link["t"] == "ramp(rows=32,slope=3.0)" and read_link(link) == (state, ())
+from quantviz.lab.state import LabState
+link = state.written()
+assert link["t"] == "ramp(rows=32,slope=3.0)" and LabState.read(link) == (state, ())
 with contextlib.redirect_stdout(io.StringIO()) as out:
     exec(python_lines(state), {"__name__": "__main__"})
 assert "SQNR" in out.getvalue() and file_name(state.source, state.scheme, "csv").startswith("ramp_")

@@ -7,7 +7,7 @@ import pytest
 
 import quantviz as qv
 from quantviz.lab.classroom import Classroom
-from quantviz.lab.state import write_link
+from quantviz.lab.state import LabState
 from quantviz.schemes.scheme import NONFINITE
 from tests.helpers.session import address, healthy, numbers, opened, panels, turned
 
@@ -180,7 +180,7 @@ def test_a_locked_range_keeps_its_choice():
 
 @pytest.mark.parametrize("choice", NONFINITE)
 def test_a_link_carries_the_choice(choice):
-    from quantviz.lab.state import opening, read_link
+    from quantviz.lab.state import opening
 
     state = opening().replace(scheme=qv.Scheme("int4", nonfinite=choice))
-    assert read_link(write_link(state)) == (state, ())
+    assert LabState.read(state.written()) == (state, ())

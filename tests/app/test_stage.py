@@ -16,7 +16,7 @@ from quantviz.errors import QuantVizError
 from quantviz.evaluation.metric_formulas import METRICS
 from quantviz.lab.classroom import Classroom
 from quantviz.lab.scenarios import SCENARIOS
-from quantviz.lab.state import LabState, opening, write_link
+from quantviz.lab.state import LabState, opening
 from quantviz.sources import Builtin
 from quantviz.tensors.views import View
 from quantviz.text import text
@@ -65,7 +65,7 @@ def test_only_the_open_tab_is_computed(monkeypatch):
 
 @pytest.mark.parametrize("scenario", sample_of(SCENARIOS, 4))
 def test_the_range_s_button_brings_what_its_sentence_says(scenario):
-    at = turned(opened(**write_link(opening(scenario), "en")), "range")
+    at = turned(opened(**{**opening(scenario).written(), "lang": "en"}), "range")
     buttons = [button for button in at.button if button.key == "range_use"]
     gains = told(at)
     assert bool(buttons) == bool(gains)
@@ -370,7 +370,7 @@ def test_the_bar_of_a_phone_sets_bits_and_scales():
 
 def test_the_bar_follows_a_format_s_family():
     state = opening().replace(scheme=qv.Scheme("float8_e4m3fn"))
-    at = opened(**write_link(state))
+    at = opened(**state.written())
     offered = at.select_slider(key="phone_bits").options
     assert len(offered) > 2
     at.select_slider(key="phone_bits").set_value("float4_e2m1fn").run()

@@ -25,7 +25,7 @@ from quantviz.lab.classroom import (
 from quantviz.lab.picture_parts import PANEL_PARTS, TILE_PARTS
 from quantviz.lab.scenarios import SCENARIOS
 from quantviz.lab.share_links import LONGEST
-from quantviz.lab.state import opening, read_link, write_link
+from quantviz.lab.state import LabState, opening
 from quantviz.teaching.lessons import lessons
 from quantviz.text import catalogue, languages
 from quantviz.ui.shell import server
@@ -192,7 +192,7 @@ def test_a_locked_scheme_stays_whatever_is_clicked():
     scheme = "int8,symmetric,per_channel(axis=1),min_max,course"
     at = opened(Classroom(locked=frozenset({"scheme"})), s=scheme)
     at.selectbox(key="scenario").set_value("one_cell").run()
-    assert address(healthy(at))["t"] == write_link(opening("one_cell"))["t"]
+    assert address(healthy(at))["t"] == opening("one_cell").written()["t"]
     assert address(at)["s"].startswith("int8,symmetric,per_channel(axis=1),")
     at.button(key="undo").click().run()
     assert address(at)["s"] == scheme
@@ -265,8 +265,8 @@ def qr(at):
 
 def test_the_link_opens_the_lab_as_it_is():
     state = opening("one_cell").replace(error_range="fit")
-    at = teacher(**write_link(state))
-    found, problems = read_link(parameters(link(at)))
+    at = teacher(**state.written())
+    found, problems = LabState.read(parameters(link(at)))
     assert urlsplit(link(at))[:3] == ("http", "192.168.1.20:8501", "/lab")
     assert (found, problems) == (state, ())
 
@@ -276,7 +276,7 @@ def test_the_link_opens_an_example(name):
     at = teacher()
     at.segmented_control(key="teacher_opens").set_value("scenario").run()
     at.selectbox(key="teacher_scenario").set_value(name).run()
-    assert read_link(parameters(link(healthy(at)))) == (opening(name), ())
+    assert LabState.read(parameters(link(healthy(at)))) == (opening(name), ())
 
 
 @pytest.mark.parametrize("answers", ANSWERS)
@@ -320,7 +320,7 @@ def test_the_link_carries_what_is_chosen():
 
 @pytest.mark.parametrize("opens", OPENS)
 def test_a_reload_keeps_what_is_chosen(opens):
-    at = teacher(**write_link(opening("three_bits_beat_four")))
+    at = teacher(**opening("three_bits_beat_four").written())
     at.segmented_control(key="teacher_opens").set_value(opens).run()
     if opens == "scenario":
         at.selectbox(key="teacher_scenario").set_value("one_cell").run()
@@ -468,7 +468,7 @@ def test_a_link_that_is_too_long_has_no_code_and_the_way_out():
     assert len(link(healthy(at))) > LONGEST
     assert qr(at) == []
     assert str(len(link(at))) in at.warning[0].value
-    assert read_link(parameters(link(at)))[1] == ()
+    assert LabState.read(parameters(link(at)))[1] == ()
 
 
 def test_a_damaged_class_setting_hides_and_locks_all_that_it_can():
@@ -484,7 +484,7 @@ def test_project_this_shows_it_large_and_leads_back():
     at.selectbox(key="teacher_scenario").set_value("one_cell").run()
     at.button(key="teacher_project").click().run()
     assert address(healthy(at))["k"] == "projector"
-    assert address(at)["t"] == write_link(opening("one_cell"))["t"]
+    assert address(at)["t"] == opening("one_cell").written()["t"]
     at.button(key="leave_projector").click().run()
     assert "k" not in address(healthy(at))
 

@@ -18,7 +18,7 @@ from contextlib import ExitStack
 
 from playwright.sync_api import Browser, Locator, Page, sync_playwright
 
-from quantviz.lab.state import opening, write_link
+from quantviz.lab.state import opening
 from tests.bench.servers import ROOT, serving
 from tests.helpers.browser import FLAGS, IDLE, choice_of, chromium_of_benchmarks, fingers
 
@@ -72,7 +72,7 @@ RECORD = """
 def opened(browser: Browser, url: str, width: int, *, touch: bool) -> Page:
     size = {"width": width, "height": HEIGHTS[width]}
     page = browser.new_page(viewport=size, color_scheme="light", has_touch=touch)
-    link = "&".join(f"{name}={value}" for name, value in write_link(opening(), "en").items())
+    link = "&".join(f"{name}={value}" for name, value in {**opening().written(), "lang": "en"}.items())
     page.goto(f"{url}/lab?{link}")
     page.wait_for_function("window.__quantviz?.controls && window.__quantviz.hands.get('panels')")
     if width == 390:

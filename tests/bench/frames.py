@@ -23,7 +23,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 import quantviz as qv
 from quantviz.figures.numbers import number
 from quantviz.figures.theme import THEMES, rgb
-from quantviz.lab.state import LabState, opening, write_link
+from quantviz.lab.state import LabState, opening
 from quantviz.sources import Normal
 from tests.bench.servers import ROOT, serving
 from tests.helpers.browser import FLAGS, IDLE, chromium_of_benchmarks
@@ -142,7 +142,7 @@ def agrees(frame: dict[str, Any], record: dict[str, Any], state: LabState, cache
 
 def opened(browser: Browser, url: str, state: LabState, width: int, height: int) -> Page:
     page = browser.new_page(viewport={"width": width, "height": height}, color_scheme="light")
-    link = "&".join(f"{name}={value}" for name, value in write_link(state, "en").items())
+    link = "&".join(f"{name}={value}" for name, value in {**state.written(), "lang": "en"}.items())
     page.goto(f"{url}/lab?{link}")
     page.wait_for_selector("[data-handle=hi]", timeout=120_000)
     page.wait_for_timeout(2500)

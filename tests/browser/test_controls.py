@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from quantviz.lab.state import opening, write_link
+from quantviz.lab.state import opening
 from quantviz.schemes.calibration import Percentile
 from quantviz.sources.typed import Typed
 from tests.helpers import ROOT
@@ -207,7 +207,7 @@ def select(page, server, row, col):
 def test_the_server_answers_what_the_browser_has_shown(url, new_page, choices):
     page = new_page()
     server = HeldServer(page)
-    opened(page, url, **write_link(opening(), "en"))
+    opened(page, url, **{**opening().written(), "lang": "en"})
     a_click_counts_although_its_answer_is_painted_late(page)
     try_controls(page, server, choices)
     # In another block, and in that block.
@@ -247,7 +247,7 @@ def test_the_server_answers_the_same_for_nan_colours_and_rules(url, new_page):
     # Colours that follow the error say so, and follow it before the server answers.
     clipped = opening().scheme.replace(calibration=Percentile(99.9), nonfinite="clip")
     fitting = opening().with_source(WITH_NAN).replace(error_range="fit", scheme=clipped)
-    opened(page, url, **write_link(fitting, "en"))
+    opened(page, url, **{**fitting.written(), "lang": "en"})
     before = page.evaluate(SHOWN)["colours"]
     try_controls(page, server, (("bits", "3"),))
     after = page.evaluate(SHOWN)["colours"]
@@ -390,7 +390,7 @@ def try_controls(page, server, choices):
 @pytest.mark.nightly
 def test_a_finger_s_choices_reach_the_server(url, new_page):
     """A click that is repeated after a touch is none for the page's buttons: each tap was lost."""
-    page = opened(new_page(390, 844, touch=True), url, **write_link(opening(), "en"))
+    page = opened(new_page(390, 844, touch=True), url, **{**opening().written(), "lang": "en"})
     page.locator(".st-key-all_settings label").tap()
     for key, words, part in (("mode", "asymmetric", "asymmetric"), ("bits", "3", "int3")):
         page.locator(f".st-key-{key} button", has_text=words).first.tap()

@@ -10,7 +10,7 @@ from playwright.sync_api import expect
 import quantviz as qv
 from quantviz.analysis.calibration_comparison import compare_calibrations
 from quantviz.lab.classroom import Classroom
-from quantviz.lab.state import opening, read_link, write_link
+from quantviz.lab.state import LabState, opening
 from quantviz.sources import Normal
 from quantviz.ui.lab.numbers.tiles import metric_texts
 from quantviz.ui.shell.classroom import PARAMETER
@@ -47,7 +47,7 @@ def url(serve):
 
 
 def open_lab(page, url, state=FIRST):
-    ready(opened(page, url, **write_link(state, "en")))
+    ready(opened(page, url, **{**state.written(), "lang": "en"}))
 
 
 def ready(page):
@@ -171,7 +171,7 @@ def test_every_handle_moves_all_that_follows_and_is_one_step(way, url, new_page)
         assert re.search(wanted, address(page)[part]), address(page)[part]
         assert figures(page) == during[0], name
         assert words(page) == while_held, name
-        reached, problems = read_link(address(page))
+        reached, problems = LabState.read(address(page))
         assert not problems
         r = qv.quantize(reached.source.tensor(), reached.scheme)
         assert figures(page)["mse"] == metric_texts(qv.metrics(r))["mse"], name
@@ -233,7 +233,7 @@ def the_selected_cell_is_dragged_in_xs_panel(page):
     page.wait_for_selector("canvas.qv-painting")
     page.mouse.up()
     page.wait_for_function("new URLSearchParams(location.search).get('t').startsWith('edited')")
-    ((cell, value),) = read_link(address(page))[0].source.edits
+    ((cell, value),) = LabState.read(address(page))[0].source.edits
     assert cell == (2, 3)
     assert value > -1.35
     # Plotly drew no box to zoom to; it makes the chart anew for the new data.
@@ -246,12 +246,12 @@ def the_selected_cell_is_dragged_in_xs_panel(page):
     page.locator(".st-key-tabs").get_by_text("Blame").click()
     page.wait_for_selector(".qv-payers")
     wait_idle(page)
-    before = read_link(address(page))[0]
+    before = LabState.read(address(page))[0]
     part = address(page)["t"]
     page.locator("[data-handle=value]").press("End")
     page.wait_for_function(CHANGED, arg=["t", part])
     wait_idle(page)
-    after = read_link(address(page))[0]
+    after = LabState.read(address(page))[0]
     was, now = (qv.quantize(state.source.tensor(), state.scheme) for state in (before, after))
     others = torch.ones(8, 8, dtype=torch.bool)
     others[2, 3] = False
@@ -272,7 +272,7 @@ TEETH = """() => {
 
 
 def edited_cells_stay_when_the_scheme_is_dragged(page):
-    edits = read_link(address(page))[0].source.edits
+    edits = LabState.read(address(page))[0].source.edits
     assert edits
     in_blame = page.evaluate(TEETH)
     page.locator(".st-key-tabs").get_by_text("Cell").click()
@@ -283,12 +283,12 @@ def edited_cells_stay_when_the_scheme_is_dragged(page):
     next(held)
     next(held, None)
     page.wait_for_function("new URLSearchParams(location.search).get('s').includes('manual_range')")
-    assert read_link(address(page))[0].source.edits == edits
+    assert LabState.read(address(page))[0].source.edits == edits
     wait_idle(page)
 
 
 def a_mark_on_the_curve_and_a_line_of_the_table_take_their_range(page):
-    state, _ = read_link(address(page))
+    state, _ = LabState.read(address(page))
     in_cell = page.evaluate(TEETH)
     page.locator(".st-key-tabs").get_by_text("Range").click()
     wait_idle(page)
@@ -399,7 +399,7 @@ def test_a_visit_with_a_zero_point(url, new_page):
 
 def a_link_on_a_cold_server_opens_what_it_names(page, cold, shot):
     """The very first visitor of a process comes by a link: no message, the right state."""
-    link = write_link(opening("one_cell").replace(error_view="absolute"), "zh")
+    link = {**opening("one_cell").replace(error_view="absolute").written(), "lang": "zh"}
     opened(page, cold, **link)
     page.wait_for_function("!document.querySelector('[data-testid=stDialog]')")
     assert address(page) == {**link, "h": "39.1"}
@@ -462,7 +462,7 @@ def test_the_range_of_a_large_tensor_is_dragged_with_the_servers_sums(url, new_p
     next(held, None)
     page.wait_for_function("new URLSearchParams(location.search).get('s').includes('manual_range')")
     wait_idle(page)
-    state, _ = read_link(address(page))
+    state, _ = LabState.read(address(page))
     m = qv.metrics(qv.quantize(source.tensor(), state.scheme))
     assert figures(page) == during
     assert metric_texts(m).items() <= during.items()
@@ -499,7 +499,7 @@ ONE_DATA = """() => {
 
 def go_to(page, state):
     """The open page at another state of the Lab, as by Back and Forward."""
-    go(page, f"/lab?{urlencode(write_link(state, 'en'))}")
+    go(page, f"/lab?{urlencode({**state.written(), 'lang': 'en'})}")
     page.wait_for_function("!new URLSearchParams(location.search).has('went')")
     page.wait_for_function(
         "form => new URLSearchParams(location.search).get('s') === form", arg=str(state.scheme)
@@ -521,7 +521,12 @@ def test_a_visit_of_states_by_their_links(url, new_page):
 
 def test_a_locked_scheme_has_no_handles(url, new_page):
     page = new_page()
-    opened(page, url, **write_link(FIRST, "en"), **{PARAMETER: str(Classroom(locked=frozenset({"scheme"})))})
+    opened(
+        page,
+        url,
+        **{**FIRST.written(), "lang": "en"},
+        **{PARAMETER: str(Classroom(locked=frozenset({"scheme"})))},
+    )
     page.wait_for_selector("canvas[role=img]")
     wait_idle(page)
     assert page.locator("[data-handle]").count() == 0

@@ -17,7 +17,7 @@ from playwright.sync_api import expect
 
 import quantviz as qv
 from quantviz.lab.classroom import Classroom
-from quantviz.lab.state import opening, read_link, write_link
+from quantviz.lab.state import LabState, opening
 from quantviz.sources import Builtin, write_source
 from quantviz.sources.typed import Typed
 from quantviz.ui.shell import cold_start, streamlit_private
@@ -141,7 +141,7 @@ def test_a_visit_of_the_first_example(new_page, url, shot, language):
     page.on("websocket", lambda socket: socket.on("framereceived", lambda frame: received.append(frame)))
     measured = page.context.new_cdp_session(page)
     measured.send("Performance.enable", {"timeDomain": "threadTicks"})
-    opened(page, url, **write_link(opening().replace(baseline=qv.Scheme("int8")), language))
+    opened(page, url, **{**opening().replace(baseline=qv.Scheme("int8")).written(), "lang": language})
     styles_take_little_of_what_opening_the_lab_takes(measured)
     numbers_beside_the_open_sidebar_keep_their_words(page, shot, language)
     if language == "zh":
@@ -347,7 +347,7 @@ def after_a_language_switch_everything_still_works(page):
 
 def type_random(page, **numbers):
     """Type parts of a random tensor, one after the other."""
-    source = read_link(address(page))[0].source
+    source = LabState.read(address(page))[0].source
     for name, number in numbers.items():
         source = dataclasses.replace(source, **{name: number})
         page.locator(f".st-key-random_{name} input").fill(str(number))
@@ -659,7 +659,7 @@ def its_bar_opens_all_settings_and_a_number_explains_itself(page, shot):
 
 
 def test_every_tab_ends_on_a_laptop_s_screen_and_no_control_stands_twice(new_page, url):
-    page = opened(new_page(1366, 768), url, **write_link(opening(), "en"))
+    page = opened(new_page(1366, 768), url, **{**opening().written(), "lang": "en"})
     wait_idle(page, LOOKS_AFTER_A_RESIZE)
     for tab, part in (("Range", "calibrations"), ("Blame", "blame"), ("Compare", "recipe_table")):
         page.locator(".st-key-stage_tab button", has_text=tab).click()
@@ -690,7 +690,9 @@ RULER_GROWS = """() => {
 )
 def test_every_size_theme_and_language(new_page, url, shot, size, theme, language):
     width, height = size
-    page = opened(new_page(width, height, theme, touch=width < 500), url, **write_link(opening(), language))
+    page = opened(
+        new_page(width, height, theme, touch=width < 500), url, **{**opening().written(), "lang": language}
+    )
     wait_idle(page, LOOKS_AFTER_A_RESIZE)
     shot(page, f"{width}_{theme}_{language}")
     main = page.evaluate(

@@ -19,7 +19,7 @@ from quantviz.figures.arrangement import PanelsStyle
 from quantviz.figures.numbers import WRITING, digits_for, number, text_width
 from quantviz.figures.panels import panels_figure
 from quantviz.figures.panels_data import result_panels
-from quantviz.lab.state import opening, read_link
+from quantviz.lab.state import LabState, opening
 from quantviz.quantization.explanation import causes
 from quantviz.text import languages, templates, text
 from quantviz.ui.components.hand import number_text
@@ -200,7 +200,7 @@ def test_the_sentence_of_a_cell_is_the_servers(page):
 
 
 def test_the_second_lines_are_the_servers(page, spoken):
-    state = read_link({"t": "normal(rows=4,cols=256)", "c": "0.0"})[0]
+    state = LabState.read({"t": "normal(rows=4,cols=256)", "c": "0.0"})[0]
     schemes = [
         qv.Scheme("int4"),
         qv.Scheme("uint4", "asymmetric", qv.PerGroup(8), qv.Percentile(90.0), nonfinite="ignore"),
@@ -212,7 +212,7 @@ def test_the_second_lines_are_the_servers(page, spoken):
     walk += [(schemes[1], *x) for x in unusual().items()]
     for (scheme, name, r, _), made in wordings(page, walk):
         # Values that are not finite are of another width.
-        own = state if r.shape == (4, 256) else read_link({"t": "normal(rows=4,cols=32)", "c": "0.0"})[0]
+        own = state if r.shape == (4, 256) else LabState.read({"t": "normal(rows=4,cols=32)", "c": "0.0"})[0]
         wanted = {tile.key: tile.line for tile in tiles(Study.of_result(r), own.replace(scheme=scheme))}
         assert made[languages().index(spoken)]["lines"] == wanted, (str(scheme), name)
 

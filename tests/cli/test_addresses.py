@@ -8,7 +8,7 @@ import torch
 from click.testing import CliRunner
 
 from quantviz.cli import quantviz, serve
-from quantviz.lab.state import read_link
+from quantviz.lab.state import LabState, weight_codec
 from quantviz.sources.hubs.hosts import HUBS
 from quantviz.text import languages
 from tests.helpers import layouts
@@ -99,7 +99,7 @@ def test_the_lab_opens_what_lies_on_a_listed_hub(hub, monkeypatch):
     monkeypatch.setattr(serve.subprocess, "Popen", lambda command, **_: helper.append(command))
     monkeypatch.setattr(serve.subprocess, "call", lambda *_, **__: 0)
     run("serve", place, "--server.port", "8700")
-    opened, problems = read_link(
-        dict(part.split("=") for part in helper[0][3].split("?")[1].split("&")), present=False
+    opened, problems = LabState.read(
+        dict(part.split("=") for part in helper[0][3].split("?")[1].split("&")), t=weight_codec(present=False)
     )
     assert (opened.source.shape, problems) == ((3, 32), ())

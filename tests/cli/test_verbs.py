@@ -15,7 +15,7 @@ from quantviz.checkpoints.results.stored_rows import Progress
 from quantviz.cli import figure, output, quantviz, scan, serve
 from quantviz.cli.reporting import ProgressLine
 from quantviz.export.cell_words import derivation
-from quantviz.lab.state import read_link
+from quantviz.lab.state import LabState
 from quantviz.text import text
 from tests.helpers.browser import chromium_of_tests
 
@@ -171,7 +171,7 @@ def test_an_address_says_what_it_was_made_of(folder, monkeypatch):
     query = dict(
         part.split("=", 1) for part in again.stdout.strip().replace("%29", ")").partition("?")[2].split("&")
     )
-    state, problems = read_link(query)
+    state, problems = LabState.read(query)
     assert (problems, state.source.shape, state.scheme) == ((), (4, 18), qv.RECIPES["int8_per_row"])
 
 

@@ -12,7 +12,7 @@ import pytest
 from streamlit.proto.WidgetStates_pb2 import WidgetState
 
 from quantviz.browser.messages import ELEMENTS, MESSAGES, Unfit, decoded
-from quantviz.lab.state import opening, write_link
+from quantviz.lab.state import opening
 from quantviz.schemes import names
 from quantviz.sources.typed import Typed
 from quantviz.ui.components.name_search import finder
@@ -57,7 +57,7 @@ def test_a_declared_message_is_decoded_or_does_not_fit(name):
 # ---- to a page ----------------------------------------------------------------------------------
 
 LARGE = {"t": "one_outlier(rows=300,cols=260,value=40,row=271,col=13)"}
-TYPED = write_link(opening().with_source(Typed((1.0, -2.0, 0.5, 4.0), (2, 2))))
+TYPED = opening().with_source(Typed((1.0, -2.0, 0.5, 4.0), (2, 2))).written()
 #: Pages with what says something on them: the file, what the address asks for, and the tab that is open.
 PAGES = {
     "home": ("pages/home/home.py", {}, ""),

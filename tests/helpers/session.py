@@ -11,7 +11,7 @@ import numpy as np
 from streamlit.testing.v1 import AppTest
 
 import quantviz as qv
-from quantviz.lab.state import has_state
+from quantviz.lab.state import LabState, has_state
 
 APP = Path(__file__).parents[2] / "app.py"
 LAB = "pages/lab/playground.py"
@@ -66,9 +66,8 @@ def panels(at):
 
 
 def result(at):
-    from quantviz.lab.state import read_link
 
-    state, problems = read_link(address(at))
+    state, problems = LabState.read(address(at))
     assert problems == ()
     return qv.quantize(state.source.tensor(), state.scheme)
 

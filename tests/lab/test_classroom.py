@@ -12,7 +12,7 @@ from quantviz.lab.classroom import ANSWERS, GROUPS, HIDEABLE, LOCKABLE, Classroo
 from quantviz.lab.picture_parts import TILE_PARTS
 from quantviz.lab.scenarios import SCENARIOS
 from quantviz.lab.share_links import LONGEST, app_address, only_here, short_link, write_address
-from quantviz.lab.state import opening, read_link
+from quantviz.lab.state import LabState, opening
 
 rooms = st.builds(
     Classroom,
@@ -164,7 +164,7 @@ def test_two_settings_or_an_empty_one_are_none(forms):
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_an_example_is_a_short_link_that_opens_it(name):
     for state in (opening(name), opening(name).replace(error_range="fit", held=0.125)):
-        assert read_link(short_link(state)) == (state, ())
+        assert LabState.read(short_link(state)) == (state, ())
         address = write_address(
             "http://192.168.100.200:8501/",
             "lab",

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import quantviz as qv
 from quantviz.errors import QuantVizError
 from quantviz.lab.moves import block_count, hand_choices, moved, range_counts
-from quantviz.lab.state import opening, read_link, write_link
+from quantviz.lab.state import LabState, opening
 from quantviz.sources import AsMatrix, Builtin, Edited, Normal, Upload
 from quantviz.sources.base import AtHand
 from quantviz.sources.typed import Typed, shortest
@@ -249,7 +249,7 @@ def test_where_no_cell_can_be_set_it_is_said():
     for cell in itertools.product(range(8), range(8)):
         state = moved(state, {"kind": "cell", "cell": cell, "value": 99.0})
     assert len(state.source.edits) == 64
-    assert read_link(write_link(state)) == (state, ())
+    assert LabState.read(state.written()) == (state, ())
     many = opening().with_source(Normal(8, 9))
     for cell in itertools.islice(itertools.product(range(8), range(9)), 64):
         many = moved(many, {"kind": "cell", "cell": cell, "value": 99.0})
@@ -316,7 +316,7 @@ def test_anything_gives_a_state_that_opens_again_or_a_sentence(state, message):
     # Cells, colours and view are where they were; at most scheme or tensor are others.
     assert found.replace(scheme=state.scheme, source=state.source) == state
     if not found.source.link_problem():
-        assert read_link(write_link(found)) == (found, ())
+        assert LabState.read(found.written()) == (found, ())
 
 
 @pytest.mark.parametrize(
@@ -367,7 +367,7 @@ def test_moving_imports_nothing_heavy():
     program = """
 import sys
 from quantviz.lab.moves import hand_choices, moved
-from quantviz.lab.state import opening
+from quantviz.lab.state import LabState, opening
 assert hand_choices(moved(opening(), {"kind": "range", "lo": -1, "hi": 1})).formats.values
 heavy = {"torch", "numpy", "streamlit", "plotly"} & set(sys.modules)
 assert not heavy, heavy

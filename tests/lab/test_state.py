@@ -9,19 +9,10 @@ from hypothesis import strategies as st
 
 import quantviz as qv
 from quantviz.analysis.scheme_comparison import MOST_SCHEMES
+from quantviz.lab.page_state import LONGEST
 from quantviz.lab.scenarios import SCENARIOS
 from quantviz.lab.share_links import short_link
-from quantviz.lab.state import (
-    LONGEST,
-    MOST_HELD,
-    VERSION,
-    VERSIONS,
-    LabState,
-    mended,
-    opening,
-    read_link,
-    write_link,
-)
+from quantviz.lab.state import MOST_HELD, VERSION, VERSIONS, LabState, mended, opening
 from quantviz.schemes.level_count import level_count
 from quantviz.schemes.mended import MENDS, AboutTensor
 from quantviz.sources import Builtin, Normal, Upload, with_cell
@@ -34,8 +25,8 @@ from tests.helpers.states import states
 @settings(deadline=None, max_examples=50)
 @given(states())
 def test_a_link_reopens_exactly_this_state(state):
-    params = write_link(state, "zh")
-    assert read_link(params) == (state, ())
+    params = {**state.written(), "lang": "zh"}
+    assert LabState.read(params) == (state, ())
     assert all(re.fullmatch(r"[A-Za-z0-9._(),=+~-]+", value) for value in params.values())
 
 
@@ -43,8 +34,8 @@ def test_a_link_reopens_exactly_this_state(state):
 def test_a_scenario_travels_in_under_300_characters(name):
     state = opening(name)
     held = state.replace(held=0.0123)
-    assert len("https://quantviz.example.org/lab?" + urlencode(write_link(held, "en"))) < 300
-    assert read_link(write_link(held)) == (held, ())
+    assert len("https://quantviz.example.org/lab?" + urlencode({**held.written(), "lang": "en"})) < 300
+    assert LabState.read(held.written()) == (held, ())
 
 
 def test_eight_schemes_travel_in_under_2000_characters():
@@ -56,20 +47,20 @@ def test_eight_schemes_travel_in_under_2000_characters():
         longest[:7]
     )
     assert len(state.contenders) == MOST_HELD == MOST_SCHEMES
-    assert len("https://quantviz.example.org/lab?" + urlencode(write_link(state, "en"))) < 2000
-    assert read_link(write_link(state)) == (state, ())
+    assert len("https://quantviz.example.org/lab?" + urlencode({**state.written(), "lang": "en"})) < 2000
+    assert LabState.read(state.written()) == (state, ())
 
 
 def test_a_link_with_a_baseline_opens_it_as_a_and_more_follow():
     forms = [str(qv.Scheme(f"int{bits}")) for bits in range(2, 9)]
-    assert read_link({"b": forms[0]})[0].remembered == (qv.Scheme("int2"),)
-    state, problems = read_link({"b": forms[0], "y": "~".join(forms[1:3])})
+    assert LabState.read({"b": forms[0]})[0].remembered == (qv.Scheme("int2"),)
+    state, problems = LabState.read({"b": forms[0], "y": "~".join(forms[1:3])})
     assert (list(map(str, state.remembered)), problems) == (forms[:3], ())
     # Without A the next is A; what is there twice is there once; and what cannot be read is named.
-    assert read_link({"y": f"{forms[1]}~{forms[1]}"})[0].remembered == (qv.Scheme("int3"),)
-    state, problems = read_link({"b": forms[0], "y": f"{forms[1]}~int99"})
+    assert LabState.read({"y": f"{forms[1]}~{forms[1]}"})[0].remembered == (qv.Scheme("int3"),)
+    state, problems = LabState.read({"b": forms[0], "y": f"{forms[1]}~int99"})
     assert (len(state.remembered), len(problems)) == (1, 1)
-    state, (problem,) = read_link({"y": "~".join(forms + forms)})
+    state, (problem,) = LabState.read({"y": "~".join(forms + forms)})
     assert (state.remembered, problem.params["reason"].key) == ((), "link.others")
 
 
@@ -90,7 +81,7 @@ def test_every_scenario_opens(name):
     )
 )
 def test_anything_in_the_address_opens_something(params):
-    state, problems = read_link(params)
+    state, problems = LabState.read(params)
     assert state.scheme.problems(state.source.shape) == ()
     assert all(problem.message(language) for problem in problems for language in ("en", "zh"))
 
@@ -112,7 +103,7 @@ def test_anything_in_the_address_opens_something(params):
     ],
 )
 def test_what_cannot_be_had_is_named_and_the_rest_is_kept(params, inner):
-    state, problems = read_link({"lang": "zh", "r": "fit", **params})
+    state, problems = LabState.read({"lang": "zh", "r": "fit", **params})
     assert [problem.key for problem in problems] == ["link.part"]
     assert problems[0].params["reason"].key == inner
     assert state.error_range == "fit"
@@ -120,11 +111,11 @@ def test_what_cannot_be_had_is_named_and_the_rest_is_kept(params, inner):
 
 
 def test_a_link_of_another_version_says_so():
-    assert [problem.key for problem in read_link({"v": "9"})[1]] == ["link.version"]
+    assert [problem.key for problem in LabState.read({"v": "9"})[1]] == ["link.version"]
 
 
 def test_a_link_longer_than_any_of_ours_is_not_read():
-    assert [problem.key for problem in read_link({"t": "typed." + "A" * LONGEST})[1]] == ["link.too_long"]
+    assert [problem.key for problem in LabState.read({"t": "typed." + "A" * LONGEST})[1]] == ["link.too_long"]
 
 
 def test_a_typed_16_by_16_travels_bit_for_bit():
@@ -132,15 +123,15 @@ def test_a_typed_16_by_16_travels_bit_for_bit():
 
     x = torch.randn(16, 16, generator=torch.Generator().manual_seed(0))
     state = opening().with_source(Typed.of(x.tolist()))
-    params = write_link(state)
+    params = state.written()
     assert len(urlencode(params)) < 2000
-    assert torch.equal(read_link(params)[0].source.tensor(), x)
+    assert torch.equal(LabState.read(params)[0].source.tensor(), x)
 
 
 def test_an_upload_cannot_travel_and_it_is_said():
     state = opening().with_source(Upload("0" * 16, "weight", (4, 4)))
     assert state.source.link_problem().key == "link.upload"
-    reopened, problems = read_link(write_link(state))
+    reopened, problems = LabState.read(state.written())
     assert reopened.scheme == state.scheme
     assert [problem.key for problem in problems] == ["link.part"]
 
@@ -185,11 +176,13 @@ def test_a_window_moves_to_a_cell():
 
 
 def test_links_of_before_keep_their_window():
-    state, problems = read_link({"v": "1", "t": "normal(rows=700,cols=600,seed=1)", "a": "0.1_0.0_256.100"})
+    state, problems = LabState.read(
+        {"v": "1", "t": "normal(rows=700,cols=600,seed=1)", "a": "0.1_0.0_256.100"}
+    )
     assert not problems
     assert state.view.size((700, 600)) == (444, 500)
     assert state.sliced
-    whole, _ = read_link({"v": "1", "t": "normal(rows=700,cols=600,seed=1)"})
+    whole, _ = LabState.read({"v": "1", "t": "normal(rows=700,cols=600,seed=1)"})
     assert whole.view.size((700, 600)) == (700, 600)
     assert not whole.sliced
 
@@ -210,17 +203,17 @@ def test_links_of_before_keep_their_window():
     ],
 )
 def test_links_of_before_keep_the_colours_of_x(link):
-    state, problems = read_link(link)
+    state, problems = LabState.read(link)
     assert (state.value_scale, problems) == ("linear", ())
-    assert "x" not in write_link(state)
-    assert read_link(write_link(state)) == (state, ())
+    assert "x" not in state.written()
+    assert LabState.read(state.written()) == (state, ())
 
 
 @pytest.mark.parametrize("params", [{}, {"lang": "zh"}, {"k": "no-below"}])
 def test_an_address_that_says_nothing_of_the_state_opens_the_first_screen(params):
-    assert read_link(params) == (opening(), ())
+    assert LabState.read(params) == (opening(), ())
     assert opening().value_scale == "auto"
-    assert write_link(opening())["x"] == "auto"
+    assert opening().written()["x"] == "auto"
 
 
 def test_a_scheme_that_stands_in_gives_way_to_the_chosen_one():
@@ -292,7 +285,7 @@ def test_groups_of_the_last_axis_stay_there():
 
 def test_a_link_whose_tensor_cannot_be_had_keeps_its_scheme():
     form = "int4,symmetric,per_group(size=128),min_max,course"
-    state, problems = read_link({"v": "1", "t": "builtin(name=gone)", "s": form})
+    state, problems = LabState.read({"v": "1", "t": "builtin(name=gone)", "s": form})
     assert len(problems) == 1
     assert str(state.chosen) == form
     assert not state.scheme.problems(state.source.shape)
@@ -338,12 +331,12 @@ CLAMPED = "int8,symmetric,per_tensor,percentile(p=99.9),onnxruntime"
 )
 def test_a_link_of_before_says_what_was_mended(form, tensor, keys):
     link = {"t": "normal(rows=8,cols=64,seed=1)", "s": form}
-    state, problems = read_link({**link, "v": "1"})
+    state, problems = LabState.read({**link, "v": "1"})
     assert not problems
     assert [note.params["what"].key for note in mended({**link, "v": "1"}, state, tensor)] == keys
     # One without a version is as old as that, and one of today says nothing.
     assert mended(link, state, tensor) == mended({**link, "v": "1"}, state, tensor)
-    assert not mended(write_link(state), state, tensor)
+    assert not mended(state.written(), state, tensor)
 
 
 def test_every_correction_is_of_an_arithmetic_that_a_link_can_name():
@@ -352,7 +345,7 @@ def test_every_correction_is_of_an_arithmetic_that_a_link_can_name():
 
 
 def test_a_short_link_keeps_its_version_where_it_would_be_taken_for_an_old_one():
-    state, _ = read_link({"v": "2", "t": "normal(rows=8,cols=64,seed=1)", "s": CLAMPED})
+    state, _ = LabState.read({"v": "2", "t": "normal(rows=8,cols=64,seed=1)", "s": CLAMPED})
     assert short_link(state)["v"] == "2"
     assert "v" not in short_link(state.replace(scheme=qv.Scheme("int8")))
 
@@ -361,4 +354,4 @@ def test_both_schemes_of_a_link_are_looked_at():
     link = {"v": "1", "t": "normal(rows=8,cols=64,seed=1)", "s": "int8,symmetric,per_tensor,min_max,course"}
     for name in ("b", "y"):
         other = {**link, name: CLAMPED}
-        assert len(mended(other, read_link(other)[0], AboutTensor())) == 1
+        assert len(mended(other, LabState.read(other)[0], AboutTensor())) == 1

@@ -16,7 +16,7 @@ from quantviz.analysis.recipe_ranking import recipe_rows
 from quantviz.evaluation.tables import as_csv, as_npz, scales_table
 from quantviz.export.files import python_lines
 from quantviz.figures.histograms import histogram_data
-from quantviz.lab.state import opening, read_link, write_link
+from quantviz.lab.state import LabState, opening
 from quantviz.quantization.explanation import CAUSES, causes
 from quantviz.sources.typed import Typed
 from quantviz.streaming import coding
@@ -438,7 +438,7 @@ def test_the_script_makes_the_state_again(choice, capsys):
     r = qv.quantize(typed.tensor(), state.scheme)
     assert f"MSE {qv.metrics(r)['mse']:.4g}" in printed
     assert printed.strip().endswith(qv.explain(r, (1, 0)).cause)
-    assert read_link(write_link(state))[0].scheme == state.scheme
+    assert LabState.read(state.written())[0].scheme == state.scheme
 
 
 def test_the_arrays_keep_them():

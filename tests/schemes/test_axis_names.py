@@ -11,7 +11,7 @@ import torch
 
 import quantviz as qv
 from quantviz.export.files import python_lines
-from quantviz.lab.state import LabState, read_link, write_link
+from quantviz.lab.state import LabState
 from quantviz.schemes.axis_names import Axes
 from quantviz.sources import AsMatrix, Normal, Upload
 from quantviz.sources.matrix import as_opened
@@ -152,18 +152,16 @@ def test_each_cell_has_one_place():
 def test_a_matrix_in_a_link_and_in_python():
     source = AsMatrix(Typed(tuple(map(float, range(24))), (2, 3, 4)))
     state = LabState(source, qv.Scheme("int4", granularity=qv.PerGroup(6)), View.of(source.shape), (1, 7))
-    link = write_link(state)
+    link = state.written()
     assert link["t"].startswith("as_matrix(typed.")
-    assert read_link(link) == (state, ())
+    assert LabState.read(link) == (state, ())
     names = {}
     exec(python_lines(state), names)
     assert torch.equal(names["x"], source.tensor())
-    assert read_link({"t": "as_matrix(normal(rows=4,cols=4))"})[1]
-    assert not read_link({"t": "normal"})[1]
+    assert LabState.read({"t": "as_matrix(normal(rows=4,cols=4))"})[1]
+    assert not LabState.read({"t": "normal"})[1]
     assert (
-        write_link(LabState(AsMatrix(Upload("0", "x", (2, 3, 4))), qv.Scheme(), View.of((2, 12)), (0, 0)))[
-            "t"
-        ]
+        LabState(AsMatrix(Upload("0", "x", (2, 3, 4))), qv.Scheme(), View.of((2, 12)), (0, 0)).written()["t"]
         == "upload"
     )
     assert list(AsMatrix(Normal()).problems())

@@ -19,7 +19,7 @@ from quantviz.cli import quantviz
 from quantviz.cli.lab_source import lab_source, offered
 from quantviz.cli.serve import _opening
 from quantviz.errors import QuantVizError
-from quantviz.lab.state import read_link
+from quantviz.lab.state import LabState
 from quantviz.sources.files import Limits, open_tensors
 from quantviz.sources.files.other_formats import OTHER_FORMATS
 from quantviz.sources.limits import setting_of
@@ -255,7 +255,7 @@ def test_link_and_serve_give_an_address_that_opens(cached, file, monkeypatch):
     monkeypatch.setenv(FOLDER, folder)
     assert list(source.problems()) == []
     assert source.tensor()[0, 0] == 2
-    state, problems = read_link({"t": source.link_text()})
+    state, problems = LabState.read({"t": source.link_text()})
     assert not problems
     assert state.source == source
 

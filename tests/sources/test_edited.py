@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from quantviz.errors import QuantVizError
-from quantviz.lab.state import LONGEST, opening, read_link, write_link
+from quantviz.lab.state import LONGEST, LabState, opening
 from quantviz.sources import (
     AsMatrix,
     Builtin,
@@ -125,7 +125,7 @@ def test_what_no_link_of_ours_says_is_refused(form, key):
         parse_source(form)
     assert caught.value.key == key
     assert all(caught.value.message(language) for language in languages())
-    state, problems = read_link({"v": "1", "t": form})
+    state, problems = LabState.read({"v": "1", "t": form})
     assert (state, [problem.key for problem in problems]) == (opening(), ["link.part"])
 
 
@@ -137,10 +137,10 @@ def test_a_damaged_form_is_read_or_refused(data):
         at = data.draw(st.integers(0, len(form) - 1))
         form[at : at + data.draw(st.integers(0, 2))] = data.draw(st.text("0129.,=()-+einfa_", max_size=3))
         form = form or ["("]
-    state, problems = read_link({"v": "1", "t": "".join(form), "c": "2.3"})
+    state, problems = LabState.read({"v": "1", "t": "".join(form), "c": "2.3"})
     assert all(problem.message(language) for problem in problems for language in languages())
     # Whatever was read is written and read as the same.
-    assert read_link(write_link(state)) == (state, ())
+    assert LabState.read(state.written()) == (state, ())
     assert not list(state.source.problems())
 
 
@@ -156,8 +156,8 @@ def test_the_longest_link_is_read():
     for i in range(MOST_EDITS):
         source = with_cell(source, (255, 100 + i), -1.1754943508222875e-38)
     state = opening().with_source(source)
-    assert sum(map(len, write_link(state, "zh").values())) < LONGEST / 2
-    assert read_link(write_link(state)) == (state, ())
+    assert sum(map(len, {**state.written(), "lang": "zh"}.values())) < LONGEST / 2
+    assert LabState.read(state.written()) == (state, ())
 
 
 def test_a_matrix_of_it_and_it_in_a_matrix_are_one():

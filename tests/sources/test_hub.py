@@ -13,7 +13,7 @@ import safetensors.torch
 import torch
 
 from quantviz.errors import QuantVizError
-from quantviz.lab.state import opening, read_link, write_link
+from quantviz.lab.state import LabState, opening
 from quantviz.sources import HubTensor, parse_source, write_source
 from quantviz.sources.hubs import connection, models, published
 from quantviz.sources.hubs.addresses import Place, parse_address
@@ -88,7 +88,7 @@ def test_a_tensor_opens_by_its_ranges_and_again_from_the_disk(monkeypatch):
         assert sorted(hub.ranges)[1][0] >= 6 * PIECE
         assert len(set(hub.ranges)) == len(hub.ranges)
         state = opening().with_source(source)
-        assert read_link(write_link(state)) == (state, ())
+        assert LabState.read(state.written()) == (state, ())
         assert write_source(source) == f"hub({REPO}@{COMMIT},{FILE},c,{ROWS}x1536)"
     forget()  # the hub is gone
     assert torch.equal(parse_source(write_source(source)).tensor(), TENSORS["c"])
@@ -185,7 +185,7 @@ def test_a_link_says_another_shape_or_another_hub(monkeypatch):
 
 
 def test_where_hubs_are_off_a_link_says_so():
-    state, (problem,) = read_link({"t": f"hub({REPO}@{COMMIT},{FILE},x,2x2)"})
+    state, (problem,) = LabState.read({"t": f"hub({REPO}@{COMMIT},{FILE},x,2x2)"})
     assert state.source == opening().source
     assert problem.params["reason"].key == "hub.not_set"
     assert HUBS in str(problem)

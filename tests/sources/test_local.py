@@ -12,7 +12,7 @@ import safetensors.torch
 import torch
 
 from quantviz.errors import QuantVizError
-from quantviz.lab.state import read_link, write_link
+from quantviz.lab.state import LabState
 from quantviz.sources import LocalTensor, local, parse_source, write_source
 from quantviz.sources.files import Limits, open_tensors
 from quantviz.sources.local import FOLDER, list_files, open_local
@@ -216,9 +216,9 @@ def test_the_text_form_holds_any_name(name):
 
 def test_a_link_opens_the_tensor_or_says_what_is_missing(folder, monkeypatch):
     source = LocalTensor.of("sub/m.safetensors", "x")
-    state, problems = read_link({"v": "1", "t": write_source(source)})
+    state, problems = LabState.read({"v": "1", "t": write_source(source)})
     assert (state.source, problems) == (source, ())
-    assert read_link(write_link(state))[0] == state
+    assert LabState.read(state.written())[0] == state
     for wrong, key in (
         (LocalTensor("gone.npy", "gone", (2,)), "local.missing"),
         (LocalTensor("sub/m.safetensors", "y", (2,)), "file.no_tensor"),

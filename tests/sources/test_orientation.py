@@ -15,7 +15,7 @@ import quantviz as qv
 from quantviz.cli import quantviz
 from quantviz.cli.lab_source import lab_source
 from quantviz.errors import QuantVizError
-from quantviz.lab.state import read_link
+from quantviz.lab.state import LabState
 from quantviz.schemes.orientation import Orientation
 from quantviz.sources import AsMatrix, LocalTensor, Normal, parse_source, with_cell
 from quantviz.sources.files import Limits, open_tensors
@@ -267,7 +267,7 @@ def test_scan_measure_explain_and_the_lab_take_the_outputs_for_rows(
     source, folder = lab_source(str(path), name)
     assert isinstance(source, AsMatrix)
     monkeypatch.setenv(FOLDER, folder)
-    state, problems = read_link({"t": source.link_text(), "s": str(qv.RECIPES[scheme])})
+    state, problems = LabState.read({"t": source.link_text(), "s": str(qv.RECIPES[scheme])})
     assert not problems
     assert sqnr(state.source.tensor(), scheme) == pytest.approx(right, abs=1e-6)
     # A link that was made before shows it as it is stored.

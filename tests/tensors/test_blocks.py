@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import quantviz as qv
-from quantviz.lab.state import opening, read_link
+from quantviz.lab.state import LabState, opening
 from quantviz.schemes.calibration import ModeContext
 from quantviz.schemes.granularity import MOST_IN_BLOCK
 from quantviz.tensors.blocks import Blocks, block_ids, expand
@@ -94,7 +94,7 @@ def test_a_block_far_larger_than_the_tensor_is_refused_wherever_a_scheme_is_aske
         with pytest.raises(qv.QuantVizError, match="is too large"):
             use(torch.ones(8, 8), scheme)
     for name in ("s", "b"):
-        state, problems = read_link({name: form})
+        state, problems = LabState.read({name: form})
         assert state == opening().replace(value_scale="linear")
         assert [problem.key for problem in problems] == ["link.part"]
     assert scheme.fitted((8, 8)).problems((8, 8)) == ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 
 from quantviz.export.files import PRINTED, python_lines
-from quantviz.lab.state import LabState, write_link
+from quantviz.lab.state import LabState
 from quantviz.teaching.glossary import TERMS, met_before
 from quantviz.teaching.lessons.formulas import HERE, Scene
 from quantviz.teaching.lessons.model import Direction, Drag, LessonStep, Number, Order
@@ -83,11 +83,10 @@ def _numbers(step: LessonStep, scenes: Mapping[str, Scene]) -> Iterator[str]:
 def _scene_lines(scenes: Mapping[str, Scene]) -> list[str]:
     imports = [
         "from quantviz.teaching.lessons.formulas import Formula, Scene",
-        "from quantviz.lab.state import read_link",
-        "",
+        "from quantviz.lab.state import LabState",
     ]
     parts = {
-        name: {key: value for key, value in write_link(scene.state).items() if key in ("t", "s", "c")}
+        name: {key: value for key, value in scene.state.written().items() if key in ("t", "s", "c")}
         for name, scene in scenes.items()
     }
     states = [f"    {_quoted(name)}: {link!r}," for name, link in parts.items()]
@@ -96,7 +95,7 @@ def _scene_lines(scenes: Mapping[str, Scene]) -> list[str]:
         "links = {",
         *states,
         "}",
-        "scenes = {name: Scene(read_link(link)[0]) for name, link in links.items()}",
+        "scenes = {name: Scene(LabState.read(link)[0]) for name, link in links.items()}",
     ]
 
 

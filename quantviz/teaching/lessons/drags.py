@@ -8,7 +8,7 @@ from urllib.parse import parse_qsl, urlencode
 
 from quantviz.errors import QuantVizError
 from quantviz.lab.moves import formats_like, hand_choices, moved
-from quantviz.lab.state import LabState, read_link, write_link
+from quantviz.lab.state import LabState
 from quantviz.schemes.calibration import Given, ManualRange
 from quantviz.schemes.formats import find_format
 from quantviz.sources.base import Source
@@ -65,7 +65,7 @@ def _with_codes_held(before: LabState, after: LabState) -> LabState:
 
 def drag_answer(start: LabState, now: LabState) -> str:
     """Return a learner's changes as text: the scheme, and the tensor if a value was dragged."""
-    link = write_link(now)
+    link = now.written()
     names = ("s",) if now.source == start.source else ("s", "t")
     return urlencode({name: link[name] for name in names})
 
@@ -73,8 +73,8 @@ def drag_answer(start: LabState, now: LabState) -> str:
 def dragged(start: LabState, answer: str) -> LabState:
     """Return the state that `answer` describes; raise `QuantVizError` if it describes none."""
     parts: dict[str, str] = dict(parse_qsl(answer))
-    link = write_link(start) | {name: parts[name] for name in ("s", "t") if name in parts}
-    state, problems = read_link(link)
+    link = start.written() | {name: parts[name] for name in ("s", "t") if name in parts}
+    state, problems = LabState.read(link)
     for problem in problems:
         raise problem
     return start.replace(scheme=state.scheme, source=state.source)
@@ -143,7 +143,7 @@ def solved(start: LabState, values: Mapping[str, float], scale: float, zero_poin
 def sqnr_of_bits(state: LabState) -> tuple[tuple[int, float], ...]:
     """Return bits and SQNR in dB under the state's scheme with each format of its family, fewest bits first.
 
-    >>> from quantviz.lab.state import opening
+    >>> from quantviz.lab.state import LabState, opening
     >>> points = sqnr_of_bits(opening())
     >>> [bits for bits, _ in points], points[-1][1] > points[0][1]
     ([2, 3, 4, 5, 6, 7, 8], True)

@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 from quantviz.lab.picture_parts import RULER_PARTS, RULER_STAGES
-from quantviz.lab.state import LabState, read_link, write_link
+from quantviz.lab.state import LabState
 from quantviz.sources.typed import Typed
 from quantviz.teaching.lessons.blocks import Block
 from quantviz.teaching.lessons.drags import HANDLES
@@ -246,7 +246,7 @@ def _query(link: str) -> dict[str, str]:
 
 def _state(link: str, base: str = "") -> LabState:
     """Return the state of a link; parts it leaves out are those of `base`."""
-    state, problems = read_link(_query(base) | _query(link))
+    state, problems = LabState.read(_query(base) | _query(link))
     for problem in problems:
         raise problem
     return state
@@ -255,7 +255,7 @@ def _state(link: str, base: str = "") -> LabState:
 def _changed(state: LabState, link: str) -> LabState:
     """Return the state with the parts of the link in place of its own."""
     changes = _query(link)
-    given, problems = read_link(({} if "t" in changes else {"t": write_link(state)["t"]}) | changes)
+    given, problems = LabState.read(({} if "t" in changes else {"t": state.written()["t"]}) | changes)
     for problem in problems:
         raise problem
     names = {"s": "scheme", "c": "cell", "b": "baseline"}
@@ -268,5 +268,5 @@ def _with_values(state: LabState, values: list[Any], link: str) -> LabState:
     """Return the state on a tensor whose values the lesson writes out."""
     source = Typed.of(values)
     parts = _query(link)
-    form = write_link(state.replace(source=source, cell=(0,) * len(source.shape)))["t"]
+    form = state.replace(source=source, cell=(0,) * len(source.shape)).written()["t"]
     return _state("&".join(f"{name}={value}" for name, value in {**parts, "t": form}.items()))

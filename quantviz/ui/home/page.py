@@ -11,7 +11,7 @@ from pathlib import Path
 import streamlit as st
 
 from quantviz.figures.theme import THEMES
-from quantviz.lab.state import has_state, read_link
+from quantviz.lab.state import LabState, has_state
 from quantviz.ui.components.component import component, last_message
 from quantviz.ui.components.door import show_uploader
 from quantviz.ui.components.lesson_place import PLACE
@@ -133,7 +133,7 @@ def _go(key: str, script: str) -> Callable[[], None]:
             turn_to(LESSONS, wanted)
         else:
             if wanted is not None:
-                session.put_from_page(*read_link(wanted))
+                session.put_from_page(*LabState.read(wanted))
             turn_to(LAB)
 
     return go_there

@@ -16,7 +16,7 @@ import streamlit as st
 from quantviz.errors import Note, QuantVizError
 from quantviz.lab.controls import CONTROLS
 from quantviz.lab.scenarios import scenario_of
-from quantviz.lab.state import LabState, mended, opening, read_link, write_link
+from quantviz.lab.state import LabState, mended, opening
 from quantviz.schemes.granularity import Shape
 from quantviz.schemes.mended import AboutTensor
 from quantviz.schemes.scheme import Scheme
@@ -75,7 +75,7 @@ def state() -> LabState:
     current = st.session_state.get(_STATE)
     if current is None:
         with turns().leave():  # a link to a published model may have to ask its hub
-            current, problems = read_link(dict(st.query_params))
+            current, problems = LabState.read(dict(st.query_params))
         st.session_state[_LINK] = st.query_params.to_dict()
         st.session_state[_STATE] = st.session_state[_OPENED] = current
         errors.show_above(*problems)
@@ -305,14 +305,14 @@ def follow_history() -> None:
     others = (classroom.PARAMETER, classroom.PROMPT, "lang")
     link = {name: value for name, value in parameters.items() if name not in others}
     past = undo.next_undo()
-    if past is not None and write_link(past.before) == link:
+    if past is not None and past.before.written() == link:
         return undo_step()
     future = undo.next_redo()
-    if future is not None and write_link(future.after) == link:
+    if future is not None and future.after.written() == link:
         return redo_step()
     now = state()
     with turns().leave():
-        new, problems = read_link(parameters)
+        new, problems = LabState.read(parameters)
     if problems:
         return
     if now.replace(view=new.view, cell=new.cell, held=new.held) == new:
@@ -381,5 +381,5 @@ def leave() -> None:
 
 def write_address() -> QuantVizError | None:
     """Write the state to the address bar, and return the error on parts that a link cannot carry, if any."""
-    address.write({**write_link(state(), language()), **classroom.parameters()})
+    address.write({**{**state().written(), "lang": language()}, **classroom.parameters()})
     return state().source.link_problem()

@@ -12,7 +12,6 @@ import streamlit as st
 from quantviz.errors import QuantVizError
 from quantviz.lab.classroom import ANSWERS, CLOSED, Classroom, read_prompt
 from quantviz.lab.scenarios import FIRST, SCENARIOS
-from quantviz.lab.state import write_link
 from quantviz.teaching.lessons import sound_lessons
 from quantviz.teaching.lessons.model import Lesson
 from quantviz.text import languages
@@ -110,7 +109,7 @@ def address_of(choice: Choice) -> dict[str, str]:
     """Return the choice as parameters of the page's address: default values are left out."""
     opened: dict[str, str] = {}
     if choice.opens == "lab":
-        opened = write_link(session.state())
+        opened = session.state().written()
     elif choice.opens == "scenario":
         opened = {_OPENS: choice.opens, _SCENARIO: choice.scenario}
     elif choice.opens == "lesson":

@@ -8,14 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import quantviz as qv
-from quantviz.lab.state import read_link
+from quantviz.lab.state import LabState
 from quantviz.teaching.lessons.formulas import HERE, QUANTITIES, STATE_FUNCTIONS, Formula, Scene, Words
 
 COURSE = "builtin(name=course_3x3)"
 
 
 def scene(scheme="int8,asymmetric,per_tensor,min_max,course", source=COURSE, cell="0.2"):
-    state, problems = read_link({"t": source, "s": scheme, "c": cell})
+    state, problems = LabState.read({"t": source, "s": scheme, "c": cell})
     assert problems == ()
     return Scene(state)
 
