@@ -3,7 +3,6 @@
 from quantviz.ui.lab import page
 from quantviz.ui.shell import session
 
-session.follow_history()
 state = session.state()
 areas = page.show_controls(state)
 result = page.show_result(state, areas)

@@ -7,6 +7,7 @@ where a step is undone follow from them.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, Self, TypeVar, cast
@@ -122,7 +123,7 @@ def field(
 class PageState:
     """The base of a page's state, a frozen dataclass whose fields are made by `field`."""
 
-    #: Names the page in the keys of texts: a parameter of its links is `link.names.<page>_<parameter>`.
+    #: The page's address below the app's; the texts name its parameters as `link.names.<page>_<parameter>`.
     page: ClassVar[str]
 
     @classmethod
@@ -262,16 +263,35 @@ class History(Generic[S]):
 
     def follow(self, params: Mapping[str, str], **codecs: Codec) -> Self:
         """Return the history at the state of a link to which the browser went back or forward: one step back
-        or on, where that has this link, else another step.
+        or on, where that has this link, else another step. Where parts of the link cannot be used any more
+        the state stays.
         """
         if self.can_undo and self.steps[self.done - 1][0].written() == params:
             return self.undo()
         if self.can_redo and self.steps[self.done][1].written() == params:
             return self.redo()
         new, problems = type(self.now).read(params, **codecs)
-        unwritten = {
-            each.name: getattr(self.now, each.name)
-            for each in _fields(new, looks=True)
-            if not each.metadata[_LINK].codecs
-        }
-        return dataclasses.replace(self.take(new.replace(**unwritten)), problems=problems)
+        if problems:
+            return dataclasses.replace(self, problems=problems)
+        unwritten = (each.name for each in _fields(new, looks=True) if not each.metadata[_LINK].codecs)
+        return self.take(new.replace(**{name: getattr(self.now, name) for name in unwritten}))
+
+    def without_step_to(self, refused: S) -> Self:
+        """Return the history without its last step, where that led to a state that is refused."""
+        if not self.can_undo or self.steps[self.done - 1][1] != refused:
+            return self
+        return dataclasses.replace(self, steps=self.steps[: self.done - 1], done=self.done - 1)
+
+    def reaching(self, is_there: Callable[[S], bool]) -> Self:
+        """Return the history with the steps around the present one whose states are all still there."""
+
+        def there(step: tuple[S, S]) -> bool:
+            return all(map(is_there, step))
+
+        past = tuple(itertools.takewhile(there, reversed(self.steps[: self.done])))[::-1]
+        steps = (*past, *itertools.takewhile(there, self.steps[self.done :]))
+        return dataclasses.replace(self, steps=steps, done=len(past))
+
+    def has_undone(self, state: S) -> bool:
+        """Return whether a step that led to this state can be done again."""
+        return any(after == state for _, after in self.steps[self.done :])

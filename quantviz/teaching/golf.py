@@ -15,6 +15,7 @@ from urllib.parse import quote
 
 from quantviz.analysis.recipe_ranking import RecipeRow, recipe_rows, row_of
 from quantviz.errors import QuantVizError
+from quantviz.lab.page_state import Codec, PageState
 from quantviz.schemes.conventions import CONVENTIONS
 from quantviz.schemes.recipes import RECIPES
 from quantviz.schemes.scheme import Scheme
@@ -165,8 +166,13 @@ def total(standings: Iterable[HoleResults]) -> float:
 
 
 @dataclass(frozen=True)
-class GolfRound:
-    """The hole that is played, and the schemes tried on each, in order; none twice."""
+class GolfRound(PageState):
+    """The hole that is played, and the schemes tried on each, in order; none twice.
+
+    A link has schemes alone: scores are found again from them.
+    """
+
+    page = "golf"
 
     hole: str = _ALL[0].id
     tries: Mapping[str, tuple[Scheme, ...]] = field(default_factory=lambda: _NO_TRIES)
@@ -212,9 +218,49 @@ class GolfRound:
         """Return the round before the first try on the hole that is played."""
         return dataclasses.replace(self, tries=MappingProxyType({**self.tries, self.hole: ()}))
 
+    def written(self) -> dict[str, str]:
+        """Return the round as parameters of a link.
+
+        >>> GolfRound("columns").with_try(TEE).with_try(RECIPES["int4_g32"]).written()
+        {'hole': 'columns', 'columns': 'int4~int4,,per_group(size=32)'}
+        """
+        tries = {hole: self.tries[hole] for hole in HOLES if self.tries.get(hole)}
+        return {_HOLE: self.hole} | {
+            hole: _BETWEEN.join(map(write_try, schemes)) for hole, schemes in tries.items()
+        }
+
+    @classmethod
+    def read(cls, params: Mapping[str, str], **_: Codec) -> tuple[GolfRound, tuple[QuantVizError, ...]]:
+        """Return the round of a link, and an error for each try that could not be used; the rest is kept.
+
+        >>> played, wrong = GolfRound.read({"hole": "heaps", "heaps": "int4~int9"})
+        >>> played.hole, list(map(str, played.here)), [problem.key for problem in wrong]
+        ('heaps', ['int4,symmetric,per_tensor,min_max,course'], ['golf.link_try'])
+        """
+        wrong: list[QuantVizError] = []
+        hole = params.get(_HOLE, _ALL[0].id)
+        if hole not in HOLES:
+            wrong.append(QuantVizError("golf.unknown_hole", got=hole, known=", ".join(HOLES)))
+            hole = _ALL[0].id
+        if sum(len(params.get(name, "")) for name in HOLES) > LONGEST:
+            return GolfRound(hole), (*wrong, QuantVizError("golf.link_too_long", longest=LONGEST))
+        tries: dict[str, tuple[Scheme, ...]] = {}
+        for name, each in HOLES.items():
+            for number, form in enumerate(filter(None, params.get(name, "").split(_BETWEEN)), 1):
+                try:
+                    scheme = read_try(form)
+                    for problem in problems(each, scheme):
+                        raise problem
+                except QuantVizError as problem:
+                    wrong.append(QuantVizError("golf.link_try", number=number, hole=name, reason=problem))
+                    continue
+                if scheme not in tries.get(name, ()):
+                    tries[name] = (*tries.get(name, ()), scheme)
+        return GolfRound(hole, MappingProxyType(tries)), tuple(wrong)
+
 
 def _length(tries: Mapping[str, tuple[Scheme, ...]]) -> int:
-    parts = write_round(GolfRound(tries=tries))
+    parts = GolfRound(tries=tries).written()
     return sum(len(f"&{name}={quote(value, safe='')}") for name, value in parts.items())
 
 
@@ -237,44 +283,3 @@ def read_try(form: str) -> Scheme:
     parts = split_outside_parentheses(form)
     parts += [""] * (len(_USUAL) - len(parts))
     return Scheme.parse(",".join(part or _USUAL.get(at) or "" for at, part in enumerate(parts)))
-
-
-def write_round(played: GolfRound) -> dict[str, str]:
-    """Return a round as parameters of an address: schemes alone, for scores are found again from them.
-
-    >>> write_round(GolfRound("columns").with_try(TEE).with_try(RECIPES["int4_g32"]))
-    {'hole': 'columns', 'columns': 'int4~int4,,per_group(size=32)'}
-    """
-    tries = {
-        hole: _BETWEEN.join(map(write_try, played.tries[hole])) for hole in HOLES if played.tries.get(hole)
-    }
-    return {_HOLE: played.hole, **tries}
-
-
-def read_round(params: Mapping[str, str]) -> tuple[GolfRound, tuple[QuantVizError, ...]]:
-    """Return the round of an address, and an error for each part that could not be used; the rest is kept.
-
-    >>> played, wrong = read_round({"hole": "heaps", "heaps": "int4~int9"})
-    >>> played.hole, list(map(str, played.here)), [problem.key for problem in wrong]
-    ('heaps', ['int4,symmetric,per_tensor,min_max,course'], ['golf.link_try'])
-    """
-    wrong: list[QuantVizError] = []
-    hole = params.get(_HOLE, _ALL[0].id)
-    if hole not in HOLES:
-        wrong.append(QuantVizError("golf.unknown_hole", got=hole, known=", ".join(HOLES)))
-        hole = _ALL[0].id
-    if sum(len(params.get(name, "")) for name in HOLES) > LONGEST:
-        return GolfRound(hole), (*wrong, QuantVizError("golf.link_too_long", longest=LONGEST))
-    tries: dict[str, tuple[Scheme, ...]] = {}
-    for name, each in HOLES.items():
-        for number, form in enumerate(filter(None, params.get(name, "").split(_BETWEEN)), 1):
-            try:
-                scheme = read_try(form)
-                for problem in problems(each, scheme):
-                    raise problem
-            except QuantVizError as problem:
-                wrong.append(QuantVizError("golf.link_try", number=number, hole=name, reason=problem))
-                continue
-            if scheme not in tries.get(name, ()):
-                tries[name] = (*tries.get(name, ()), scheme)
-    return GolfRound(hole, MappingProxyType(tries)), tuple(wrong)

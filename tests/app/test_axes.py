@@ -55,7 +55,7 @@ def form(of):
 
 
 def state(at):
-    return at.session_state["lab_state"]
+    return at.session_state["lab_state"].now
 
 
 def choosers(at):

@@ -95,7 +95,7 @@ def test_a_scanned_model_opens_its_worst_weight_in_the_lab(net):
     assert "The worst under int4 row" in sentence
     assert "First fix" in sentence
     at.button(key="checkpoints_worst_1").click().run()
-    source = healthy(at).session_state["lab_state"].source
+    source = healthy(at).session_state["lab_state"].now.source
     values = {0: net[0], 2: net[2]}[int(source.original.place_in_file.tensor[0])].weight
     assert source.shape == tuple(values.shape)
 
@@ -123,7 +123,7 @@ def test_a_capture_goes_to_its_maps_and_a_pair_of_runs_is_compared(net, tmp_path
 def test_one_weight_goes_to_the_lab_and_never_its_bias_first(asked):
     file = {"fc.npz": npz(bias=np.ones(4, np.float32), weight=np.eye(4, dtype=np.float32))}
     at = bring(opened(LESSONS, lang="en"), "drop_anywhere", file)
-    assert healthy(at).session_state["lab_state"].source.shape == (4, 4)
+    assert healthy(at).session_state["lab_state"].now.source.shape == (4, 4)
     assert not asked
 
 

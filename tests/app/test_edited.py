@@ -7,6 +7,7 @@ import pytest
 
 from quantviz.lab.classroom import Classroom
 from quantviz.lab.moves import moved
+from quantviz.lab.page_state import History
 from quantviz.lab.state import LabState, opening
 from quantviz.sources import AsMatrix, Builtin, Edited, Normal, with_cell
 from quantviz.ui.lab import tensor
@@ -16,7 +17,7 @@ FORM = "edited(builtin(name=loud_column),2.3=5.25)"
 
 
 def state(at):
-    return at.session_state["lab_state"]
+    return at.session_state["lab_state"].now
 
 
 def captions(at):
@@ -112,7 +113,7 @@ def test_an_upload_keeps_its_cells_as_axes_and_as_a_matrix_and_when_the_next_one
     at.selectbox(key="kind").set_value("file").run()
     first = upload(at, "conv.npy", np.arange(24, dtype="float32").reshape(2, 3, 2, 2))
     assert isinstance(first.source, AsMatrix)
-    at.session_state["lab_state"] = first.replace(source=with_cell(first.source, (1, 7), -50.0))
+    at.session_state["lab_state"] = History(first.replace(source=with_cell(first.source, (1, 7), -50.0)))
     healthy(at.run())
     assert panels(at)[0][1, 7] == -50
     at.segmented_control(key="seen_as").set_value("axes").run()
@@ -138,7 +139,7 @@ def test_the_way_back_to_a_lesson_stays():
     healthy(at.button(key="lesson_to_lab").click().run())
     healthy(at.switch_page("pages/lab/playground.py").run())
     now = state(at)
-    at.session_state["lab_state"] = now.replace(source=with_cell(now.source, (0, 0), 3.0))
+    at.session_state["lab_state"] = History(now.replace(source=with_cell(now.source, (0, 0), 3.0)))
     healthy(at.run())
     assert at.button(key="back_to_lesson")
 

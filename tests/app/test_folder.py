@@ -10,6 +10,7 @@ import pytest
 import safetensors.torch
 import torch
 
+from quantviz.lab.page_state import History
 from quantviz.schemes.scheme import Scheme
 from quantviz.sources.local import FOLDER
 from quantviz.ui.lab.sidebar.folder import MOST_OFFERED
@@ -33,7 +34,7 @@ def choose(at, key, value):
 
 
 def shown(at):
-    return at.session_state["lab_state"].source
+    return at.session_state["lab_state"].now.source
 
 
 def test_choosing_a_file_and_one_of_its_tensors(folder):
@@ -170,8 +171,8 @@ def shapes(tmp_path, monkeypatch):
 
 def under(at, form):
     """The same session with another scheme."""
-    state = at.session_state["lab_state"]
-    at.session_state["lab_state"] = state.replace(scheme=Scheme.parse(form))
+    state = at.session_state["lab_state"].now
+    at.session_state["lab_state"] = History(state.replace(scheme=Scheme.parse(form)))
     return healthy(at.run())
 
 
@@ -190,21 +191,21 @@ Q4_0 = "int4,symmetric,per_group(size=32),min_max,gguf_signed"
 def test_a_tensor_without_axes_or_values_is_refused_in_one_sentence(shapes, form, name, said):
     at = choose(healthy(choose(opened(), "kind", "folder")), "folder_file", "m.safetensors")
     at = under(healthy(choose(at, "folder_tensor", "fc")), form)
-    before = at.session_state["lab_state"]
+    before = at.session_state["lab_state"].now
     at = choose(at, "folder_tensor", name)
     assert not at.exception
     errors = [element.value for kind in ("error", "warning") for element in at.get(kind)]
     assert len(errors) == 1
     assert said in errors[0].replace("\\", "")
     assert "our side" not in errors[0]
-    assert at.session_state["lab_state"] == before
+    assert at.session_state["lab_state"].now == before
 
 
 def test_a_scheme_comes_back_with_a_tensor_that_it_fits(shapes):
     at = choose(healthy(choose(opened(), "kind", "folder")), "folder_file", "m.safetensors")
     at = under(healthy(choose(at, "folder_tensor", "fc")), Q4_0)
     at = healthy(choose(at, "folder_tensor", "b3"))
-    fitted = at.session_state["lab_state"].scheme
+    fitted = at.session_state["lab_state"].now.scheme
     assert not fitted.problems((2, 5, 6))
     assert fitted.granularity.axis == -1
     assert any(
@@ -212,5 +213,5 @@ def test_a_scheme_comes_back_with_a_tensor_that_it_fits(shapes):
         for caption in at.caption
     )
     at = healthy(choose(at, "folder_tensor", "fc"))
-    assert str(at.session_state["lab_state"].scheme) == Q4_0
+    assert str(at.session_state["lab_state"].now.scheme) == Q4_0
     assert not any("cannot have" in caption.value for caption in at.caption)

@@ -1,7 +1,8 @@
 """Quantization golf through AppTest: a try, the budget, a link with faults, and the Lab left as it was."""
 
+from quantviz.lab.page_state import History
 from quantviz.schemes.scheme import Scheme
-from quantviz.teaching.golf import read_round
+from quantviz.teaching.golf import GolfRound
 from quantviz.text import catalogue
 from tests.helpers.session import LAB, address, healthy, opened
 
@@ -46,7 +47,7 @@ def test_a_link_is_computed_anew_and_its_faults_are_named():
     assert "bell" in at.warning[1].value, "it can be read, and fails when it is computed"
     assert "NVFP4" in said(at), "par is beaten, so its recipe is shown"
     assert words["golf.open_in_lab"] in [button.label for button in at.button]
-    played, wrong = read_round(address(at))
+    played, wrong = GolfRound.read(address(at))
     assert wrong == ()
     assert {name: len(tries) for name, tries in played.tries.items()} == {"columns": 1, "bell": 1}
 
@@ -56,8 +57,8 @@ def test_what_an_engine_refuses_when_it_is_computed_is_said_and_no_try():
     at = opened(GOLF, lang="en", bell=f"int4~{refused}")
     assert len(at.warning) == 1
     assert address(at) == {"hole": "bell", "bell": "int4", "lang": "en"}
-    lab = at.session_state["lab_state"]
-    at.session_state["lab_state"] = lab.replace(scheme=Scheme.parse(refused))
+    lab = at.session_state["golf_lab_state"].now
+    at.session_state["golf_lab_state"] = History(lab.replace(scheme=Scheme.parse(refused)))
     healthy(at.button(key="golf_try_it").click().run())
     assert "torchao" in said(at)
     assert "Try 2" not in said(at)

@@ -192,7 +192,7 @@ def test_a_search_that_takes_too_long_stays_chosen_and_the_page_shows_it_without
     searched = "int4,symmetric,per_group(size=2),mse,course"
     at = healthy(opened(lang="en", t="normal(rows=64,cols=66,seed=98)", s=searched))
     assert any("more than 44 s" in each.value for each in at.warning)
-    now = at.session_state["lab_state"]
+    now = at.session_state["lab_state"].now
     assert str(now.scheme) == searched.replace("mse", "min_max")
     assert str(now.chosen) == searched
     assert any("takes too long here" in each.value for each in at.caption)

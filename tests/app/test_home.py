@@ -115,10 +115,10 @@ def test_a_file_at_the_door_opens_in_the_lab_with_all_its_tensors():
     np.savez(data, first=np.eye(3, dtype=np.float32), second=np.ones(4, np.float32))
     bring(at, "home_file", {"two.npz": data.getvalue()})
     assert not is_home(healthy(at))
-    assert at.session_state["lab_state"].source.shape == (3, 3)
+    assert at.session_state["lab_state"].now.source.shape == (3, 3)
     # The Lab's own controls go on with the file: its other tensor is there to be chosen.
     at.selectbox(key="file_tensor").set_value("second").run()
-    assert at.session_state["lab_state"].source.shape == (4,)
+    assert at.session_state["lab_state"].now.source.shape == (4,)
     assert not is_home(healthy(at))
 
 
@@ -129,7 +129,7 @@ def test_a_picture_at_the_door_is_opened_as_a_picture():
     Image.new("L", (6, 4), 90).save(data, "PNG")
     at = at_the_root()
     bring(at, "home_file", {"grey.PNG": data.getvalue()})
-    assert at.session_state["lab_state"].source.shape == (4, 6)
+    assert at.session_state["lab_state"].now.source.shape == (4, 6)
     assert at.session_state["kind"] == "image"
 
 
@@ -145,7 +145,7 @@ def test_what_was_dropped_by_one_reaches_no_other():
     first, second = at_the_root(), at_the_root()
     bring(first, "home_file", {"mine.npy": npy(np.eye(5, dtype=np.float32))})
     second.switch_page("pages/lab/playground.py").run()
-    assert second.session_state["lab_state"].source == Builtin("loud_column")
+    assert second.session_state["lab_state"].now.source == Builtin("loud_column")
 
 
 def test_the_number_explained_at_first_differs_at_every_number_of_bits():

@@ -27,7 +27,7 @@ def hub(tmp_path, monkeypatch):
 
 
 def shown(at):
-    return at.session_state["lab_state"].source
+    return at.session_state["lab_state"].now.source
 
 
 def input_errors(at):
@@ -110,4 +110,4 @@ def test_a_tensor_that_does_not_come_leaves_the_one_before(hub):
     at = at.selectbox(key="hub_tensor").set_value("d").run()
     assert shown(at).name == "c"
     at = healthy(at.radio(key="nonfinite_page").set_value("ignore").run())
-    assert (shown(at).name, at.session_state["lab_state"].scheme.nonfinite) == ("d", "ignore")
+    assert (shown(at).name, at.session_state["lab_state"].now.scheme.nonfinite) == ("d", "ignore")

@@ -287,7 +287,7 @@ def test_the_copied_python_prints_the_rmse_of_the_tile(scheme):
     at = opened(**state.written())
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
-        exec(python_lines(at.session_state["lab_state"]), {})
+        exec(python_lines(at.session_state["lab_state"].now), {})
     rmse = next(line for line in printed.getvalue().splitlines() if line.startswith("RMSE"))
     assert rmse == numbers(at)[0].delta
 
@@ -319,7 +319,7 @@ def test_every_metric_of_the_whole_tensor_is_below_the_fold():
     at.run()
     assert not at.exception
     (table,) = [table.value for table in at.dataframe if "metric" in table.value.columns]
-    state = at.session_state["lab_state"]
+    state = at.session_state["lab_state"].now
     found = qv.metrics(qv.quantize(state.source.tensor(), state.scheme))
     assert list(table["metric"]) == [catalogue("en")[f"metrics.{name}.name"] for name in qv.METRICS]
     shares = {name for name, each in qv.METRICS.items() if each.unit == "share"}

@@ -102,7 +102,7 @@ def test_an_uploaded_quantized_weight_is_shown_decoded():
     at.file_uploader(key="tensor_file").set_value(("x.safetensors", file, "application/octet-stream")).run()
     wide = [each.repeat_interleave(32, 1) for each in (zero, scale)]
     x = (q - wide[0]) * wide[1]
-    scheme = healthy(at).session_state["lab_state"].scheme
+    scheme = healthy(at).session_state["lab_state"].now.scheme
     assert f"{qv.metrics(qv.quantize(x, scheme))['mse']:.4g}" == numbers(at)[0].value
     assert at.selectbox(key="file_tensor").value == "q_proj.weight"
     assert any("Decoded from GPTQ" in info.value for info in at.info)
@@ -123,7 +123,7 @@ def test_an_uploaded_array_without_a_dtype_asks_for_it():
     for dtype, wanted in (("float8_e4m3fn", x), ("float8_e4m3fnuz", x / 2)):
         at.selectbox(key="file_read_as").set_value(dtype).run()
         assert np.allclose(panels(healthy(at))[0], wanted[:, :3], equal_nan=True), dtype
-    source = at.session_state["lab_state"].source
+    source = at.session_state["lab_state"].now.source
     assert "stored_as='float8_e4m3fnuz'" in "\n".join(source.code(False, "en"))
 
 

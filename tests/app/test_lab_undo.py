@@ -5,8 +5,8 @@ import io
 import numpy as np
 import pytest
 
+from quantviz.lab import page_state
 from quantviz.ui.lab import tensor
-from quantviz.ui.shell import undo as undo_steps
 from tests.helpers.session import address, healthy, opened, panels
 
 
@@ -53,8 +53,8 @@ def test_undo_finds_uploads_again(monkeypatch):
 
 @pytest.mark.nightly
 def test_undo_reaches_back_many_steps_and_forward_again(monkeypatch):
-    assert undo_steps.MOST_STEPS == 50
-    monkeypatch.setattr(undo_steps, "MOST_STEPS", 4)
+    assert page_state.MOST_STEPS == 50
+    monkeypatch.setattr(page_state, "MOST_STEPS", 4)
     at = opened()
 
     def bits(now=None):

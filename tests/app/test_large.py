@@ -33,7 +33,7 @@ def figure(at):
 
 
 def state(at):
-    return at.session_state["lab_state"]
+    return at.session_state["lab_state"].now
 
 
 def jump(at, name):
@@ -202,14 +202,14 @@ def test_blocks_of_a_layer_begin_as_large_as_they_usually_are(monkeypatch, butto
     assert (
         healthy(opened(t=side, s=SCHEME).button(key=f"per_{button}").click().run())
         .session_state["lab_state"]
-        .scheme.granularity
+        .now.scheme.granularity
         != large
     )
     monkeypatch.setattr("quantviz.lab.state.MOST_WHOLE", 1000)
     assert (
         healthy(opened(t=side, s=SCHEME).button(key=f"per_{button}").click().run())
         .session_state["lab_state"]
-        .scheme.granularity
+        .now.scheme.granularity
         == large
     )
 

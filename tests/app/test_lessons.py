@@ -398,17 +398,17 @@ def test_the_lab_opens_with_the_steps_state():
 def test_undo_in_a_lab_that_was_open_before_keeps_the_way_back():
     at = opened(l="rounding_against_clipping", k="shown")
     healthy(at.switch_page("pages/lab/playground.py").run())
-    before = at.session_state["lab_state"]
+    before = at.session_state["lab_state"].now
     healthy(at.switch_page("pages/learn/lessons.py").run())
     healthy(at.button(key="lesson_to_lab").click().run())
     healthy(at.switch_page("pages/lab/playground.py").run())
-    from_lesson = at.session_state["lab_state"]
+    from_lesson = at.session_state["lab_state"].now
     healthy(at.button(key="undo").click().run())
-    assert at.session_state["lab_state"] == before
+    assert at.session_state["lab_state"].now == before
     assert "Opened from step" not in hint(at)
     assert at.button(key="back_to_lesson")
     healthy(at.button(key="redo").click().run())
-    assert at.session_state["lab_state"] == from_lesson
+    assert at.session_state["lab_state"].now == from_lesson
     assert "Opened from step 1" in hint(at)
     # Another step from the state before leads elsewhere.
     healthy(at.button(key="undo").click().run())

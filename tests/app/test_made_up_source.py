@@ -58,10 +58,10 @@ at.selectbox(key="kind").set_value("random").run()
 assert "A made-up ramp" in at.selectbox(key="distribution").options, at.selectbox(key="distribution").options
 at.selectbox(key="distribution").set_value("ramp").run()
 assert not at.exception and not at.error
-state = at.session_state["lab_state"]
+state = at.session_state["lab_state"].now
 assert state.source == Ramp(rows=32), state.source  # what both have is kept
 at.number_input(key="random_slope").set_value(3.0).run()
-state = at.session_state["lab_state"]
+state = at.session_state["lab_state"].now
 assert state.source == Ramp(32, 3.0) and not at.exception
 assert any("A made-up ramp" in each.proto.body for each in at.get("html"))
 

@@ -82,8 +82,15 @@ def test_the_browsers_back_is_an_undo_and_forward_a_redo():
     back = history.follow(Seen("b").written())
     assert (back.now, back.done, back.can_redo) == (Seen("b"), 1, True)
     assert back.follow(Seen("b", 8).written()) == history
-    far = history.follow({"n": "a", "b": "0"})
-    assert (far.now, far.done, [problem.key for problem in far.problems]) == (Seen(), 3, ["link.part"])
+    far = history.follow({"n": "a", "b": "9"})
+    assert (far.now, far.done) == (Seen(bits=9), 3)
+    # Where it cannot be had any more, the state stays, and the reason is said.
+    gone = history.follow({"n": "a", "b": "0"})
+    assert (gone.now, gone.steps, [each.key for each in gone.problems]) == (
+        history.now,
+        history.steps,
+        ["link.part"],
+    )
 
 
 def test_what_no_link_carries_stays_where_the_browser_goes_back():
@@ -96,3 +103,20 @@ def test_problems_of_a_link_are_there_until_something_is_chosen():
     assert history.take(Seen(cell=1)).problems
     assert not history.take(Seen("b")).problems
     assert not history.take(Seen("b")).undo().problems
+
+
+def test_undo_reaches_back_to_the_first_state_that_is_gone():
+    history = History(Seen())
+    for bits in (1, 2, 3, 5):
+        history = history.take(Seen(bits=bits))
+    history = history.undo().reaching(lambda state: state.bits != 1)
+    assert [step[0].bits for step in history.steps] == [2, 3]
+    assert (history.undo().now.bits, history.undo().can_undo, history.redo().now.bits) == (2, False, 5)
+    assert history.has_undone(Seen(bits=5))
+    assert not history.has_undone(Seen(bits=3))
+
+
+def test_a_step_to_a_refused_state_is_none():
+    history = History(Seen()).take(Seen(bits=8))
+    assert not history.without_step_to(Seen(bits=8)).can_undo
+    assert history.without_step_to(Seen(bits=9)) is history

@@ -15,12 +15,10 @@ from quantviz.ui.components.refusals import show_page_errors
 from quantviz.ui.golf.board import keep_board, show_board
 from quantviz.ui.golf.scorecard import bits_words, db_words, show_round, show_scorecard, show_tries
 from quantviz.ui.golf.state import (
-    link_problems,
-    open_round,
+    OWNER,
     outcome,
     remember_facts,
     settle,
-    show_link,
     standing,
     try_scheme,
     turn_to,
@@ -42,7 +40,7 @@ def show_page() -> None:
     """Show the hole that is played, and write the address."""
     st.html(_LAB)  # the scheme's controls are the Lab's
     st.html(Path(__file__).with_name("golf.css"))
-    played = open_round()
+    played = OWNER.state
     hole = HOLES[played.hole]
     name_tab(say("pages.golf"), say(f"golf.holes.{hole.id}.name"))
     score = _title(played)
@@ -58,11 +56,11 @@ def show_page() -> None:
     remember_facts(hole)
     with said, st.spinner(say("golf.working"), show_time=True):
         if settle():
-            show_link()
+            OWNER.show_link()
             st.rerun()
         now = standing(hole.id)
     with wrong:
-        show_page_errors(*link_problems())
+        show_page_errors(*OWNER.problems)
     with said:
         st.markdown(_said(now))
     show_board(now, tensor, plot)
@@ -72,7 +70,7 @@ def show_page() -> None:
         show_tries(now)
     with score:
         show_round(standings)
-    show_link()
+    OWNER.show_link()
 
 
 def _title(played: GolfRound) -> Any:

@@ -12,7 +12,7 @@ from quantviz.teaching.golf import DECIMALS, HOLES, GolfRound, HoleResults, coun
 from quantviz.tensors.views import View
 from quantviz.ui.components.choice import show_button
 from quantviz.ui.components.scheme_words import scheme_words
-from quantviz.ui.golf.state import clear_tries, set_controls, standing
+from quantviz.ui.golf.state import clear_tries, lay_out, standing
 from quantviz.ui.shell import session
 from quantviz.ui.shell.address import turn_to
 from quantviz.ui.shell.words import plain, say
@@ -81,7 +81,9 @@ def _try(now: HoleResults, at: int) -> None:
             f"**{at + 1}{mark}** · **{numbers}** · {plain(scheme_words(row.scheme, now.hole.source))}",
             width="stretch",
         )
-        show_button(say("golf.use"), f"golf_use_{at}", set_controls, row.scheme, help=say("golf.use_help"))
+        show_button(
+            say("golf.use"), f"golf_use_{at}", lay_out, now.hole.id, row.scheme, help=say("golf.use_help")
+        )
         show_button(say("golf.open_in_lab"), f"golf_lab_{at}", _open_in_lab, now, row.scheme)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, cast
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, cast
 import streamlit as st
 
 from quantviz.errors import QuantVizError
+from quantviz.lab.page_state import History
 from quantviz.lab.state import LabState
 from quantviz.schemes.scheme import Scheme
 from quantviz.teaching.golf import (
@@ -18,30 +20,20 @@ from quantviz.teaching.golf import (
     Hole,
     HoleResults,
     problems,
-    read_round,
     recipes_within,
     score,
-    write_round,
 )
 from quantviz.tensors.views import View
 from quantviz.ui.lab.tensor import facts_of, heavy_fact
-from quantviz.ui.shell import address, session
-from quantviz.ui.shell.classroom import parameters
-from quantviz.ui.shell.words import language
+from quantviz.ui.shell import session
+from quantviz.ui.shell.page_owner import PageOwner
 
 if TYPE_CHECKING:
     from quantviz.analysis.recipe_ranking import RecipeRow
 
-#: In the session: the round, the errors of its link, the outcome of the last press of *Try it*, and the holes
-#: whose par was requested.
-_ROUND = "golf_round"
-_PROBLEMS = "golf_problems"
+#: In the session: the outcome of the last press of *Try it*, and the holes whose par was requested.
 _OUTCOME = "golf_outcome"
 _ASKED = "golf_asked"
-#: Whether the round has tries that were not computed yet.
-_UNSEEN = "golf_unseen"
-#: Whether a button of ours has changed the round for this run.
-_MOVED = "golf_moved"
 
 
 @dataclass(frozen=True)
@@ -58,33 +50,32 @@ class Outcome:
     pressed: bool = False
 
 
-def open_round() -> GolfRound:
-    """Return the round: that of the address in a new session or after Back, else the session's."""
-    # A button of ours may be faster than the address.
-    moved = st.session_state.pop(_MOVED, False)
-    anew = address.asks_anew() and not moved
-    if anew or _ROUND not in st.session_state:
-        st.session_state[_ROUND], st.session_state[_PROBLEMS] = read_round(st.query_params.to_dict())
-        st.session_state[_UNSEEN] = True
-        _set_out()
-    return current_round()
+class _GolfOwner(PageOwner[GolfRound]):
+    """The owner of the round: another round lays out its last try."""
+
+    def read(self, params: Mapping[str, str]) -> History[GolfRound]:
+        """Return the history of a link, laid out."""
+        return _laid_out(super().read(params))
+
+    def follow(self, history: History[GolfRound], params: Mapping[str, str]) -> History[GolfRound]:
+        """Return the history of the browser's Back or Forward, laid out."""
+        return _laid_out(super().follow(history, params))
+
+    def undo(self) -> None:
+        """Undo the last step, and lay out what was before it."""
+        self.take(_laid_out(self.history().undo()))
+
+    def redo(self) -> None:
+        """Do the step again that was undone last, and lay it out."""
+        self.take(_laid_out(self.history().redo()))
 
 
-def current_round() -> GolfRound:
-    """Return the round."""
-    return cast(GolfRound, st.session_state[_ROUND])
-
-
-def link_problems() -> tuple[QuantVizError, ...]:
-    """Return a problem for each parameter of the address that is not valid."""
-    return cast("tuple[QuantVizError, ...]", st.session_state.get(_PROBLEMS, ()))
+OWNER = _GolfOwner(GolfRound)
 
 
 def settle() -> bool:
     """Compute new tries, leave out refused ones, and return whether the controls were set anew."""
-    if not st.session_state.get(_UNSEEN):
-        return False
-    played = current_round()
+    played = OWNER.state
     wrong = []
     result = outcome()
     for hole, schemes in played.tries.items():
@@ -97,23 +88,16 @@ def settle() -> bool:
                     result = Outcome(refused=problem.again())
                 else:
                     wrong.append(QuantVizError("golf.link_try", number=at, hole=hole, reason=problem.again()))
-    st.session_state[_ROUND] = played
+    OWNER.amend(played, *wrong)
     st.session_state[_OUTCOME] = result
-    st.session_state[_UNSEEN] = False
     if wrong:
-        st.session_state[_PROBLEMS] = (*link_problems(), *wrong)
-        _set_out()
+        _laid_out(OWNER.history())
     return bool(wrong)
 
 
 def outcome() -> Outcome:
     """Return the outcome of the last press of *Try it*."""
     return cast(Outcome, st.session_state.get(_OUTCOME, Outcome()))
-
-
-def show_link() -> None:
-    """Write the round to the address."""
-    address.write({**write_round(current_round()), "lang": language(), **parameters()})
 
 
 # ---- results --------------------------------------------------------------------------------------
@@ -128,61 +112,56 @@ def standing(hole: str) -> HoleResults:
     """Return the standing of a hole of the round."""
     played_hole = HOLES[hole]
     recipes = heavy_fact(played_hole.source, "golf recipes", recipes_within)
-    tries = current_round().tries.get(hole, ())
+    tries = OWNER.state.tries.get(hole, ())
     return HoleResults(played_hole, recipes, tuple(score_of(played_hole, scheme) for scheme in tries))
 
 
 # ---- changes ----------------------------------------------------------------------------------------
 
 
-def _put(played: GolfRound, result: Outcome) -> None:
-    st.session_state[_ROUND] = played
-    st.session_state[_OUTCOME] = result
-    st.session_state[_PROBLEMS] = ()
-    st.session_state[_MOVED] = True
-
-
-def _set_out() -> None:
-    """Set the controls to the last try on the hole, or to the hole's start."""
-    played = current_round()
+def _laid_out(history: History[GolfRound]) -> History[GolfRound]:
+    """Return a round's history, with the controls set to the last try on its hole, or to the hole's start."""
+    played = history.now
     st.session_state[_OUTCOME] = Outcome(len(played.here) or None)
-    set_controls(played.here[-1] if played.here else TEE)
+    lay_out(played.hole, played.here[-1] if played.here else TEE)
+    return history
 
 
-def set_controls(scheme: Scheme) -> None:
-    """Set the controls to a scheme, on the tensor of the hole that is played."""
-    source = HOLES[current_round().hole].source
+def lay_out(hole: str, scheme: Scheme) -> None:
+    """Set the controls to a scheme, on the tensor of a hole."""
+    source = HOLES[hole].source
     session.lay_out(LabState(source, scheme, View.of(source.shape), (0,) * len(source.shape)))
 
 
 def turn_to(hole: str) -> None:
     """Play another hole."""
-    _put(current_round().at(hole), Outcome())
-    _set_out()
+    OWNER.put(OWNER.state.at(hole))
+    _laid_out(OWNER.history())
 
 
 def try_scheme() -> None:
     """Try the scheme in the controls; `settle` computes it."""
-    played = current_round()
+    played = OWNER.state
     scheme = session.state().scheme
     refused = next(problems(HOLES[played.hole], scheme), None)
     if refused:
-        _put(played, Outcome(refused=refused))
+        st.session_state[_OUTCOME] = Outcome(refused=refused)
         return
     best = {each.scheme for name in played.tries if (each := standing(name).best)}
     new = played.with_try(scheme, best)
-    _put(new, Outcome(new.here.index(scheme) + 1, scheme in played.here, pressed=True))
-    st.session_state[_UNSEEN] = True
+    OWNER.put(new)
+    st.session_state[_OUTCOME] = Outcome(new.here.index(scheme) + 1, scheme in played.here, pressed=True)
 
 
 def clear_tries() -> None:
     """Clear the tries on the present hole."""
-    _put(current_round().without_tries(), Outcome())
+    OWNER.put(OWNER.state.without_tries())
+    st.session_state[_OUTCOME] = Outcome()
 
 
 def ask_for_par() -> None:
     """Have the recipe of par shown."""
-    st.session_state[_ASKED] = {*st.session_state.get(_ASKED, ()), current_round().hole}
+    st.session_state[_ASKED] = {*st.session_state.get(_ASKED, ()), OWNER.state.hole}
 
 
 def par_is_shown(now: HoleResults) -> bool:

@@ -22,7 +22,7 @@ from quantviz.schemes.scheme import Scheme
 from quantviz.sources import Source
 from quantviz.sources.base import AtHand, of_tensor
 from quantviz.sources.local import local_version, open_local
-from quantviz.ui.shell import undo
+from quantviz.ui.shell import session
 from quantviz.ui.shell.bounds import HEAVY_ELEMENTS, SESSION_BYTES, UPLOAD_BYTES
 from quantviz.ui.shell.heavy_work import heavily
 from quantviz.ui.shell.shared_cache import Shared, held_bytes, shared_fact, shared_tensor
@@ -82,7 +82,7 @@ def keep_uploads(tensors: Mapping[Source, Stored], *open_now: Source) -> None:
         if room < 0:
             room += held_bytes(kept.pop(old))
             gone.add(old)
-    undo.forget(gone)
+    session.forget_steps_to(gone)
 
 
 def stored_of(source: Source) -> Stored:

@@ -15,6 +15,8 @@ from quantviz.ui.shell.classroom import PARAMETER, PROMPT
 #: The path of the page on the screen, and of the one before it where this run shows another.
 _PAGE = "page_shown"
 _FROM = "page_before"
+#: What the keys of the values on the desk in use begin with.
+_DESK = "desk"
 #: Whether the last run came to its end.
 _ANSWERED = "page_answered"
 #: The last parameters that each page wrote to the address, by its path.
@@ -38,8 +40,19 @@ try {
 </script>"""
 
 
+def on_desk(key: str) -> str:
+    """Return the session's key of a value of the Lab: golf has a desk with such values of its own."""
+    return f"{st.session_state.get(_DESK, '')}{key}"
+
+
+def go_to_lab_desk() -> None:
+    """Have the controls work on the Lab's own desk, to which another page turns."""
+    st.session_state[_DESK] = ""
+
+
 def arrive(page: str) -> None:
     """Note the path of the page that this run shows."""
+    st.session_state[_DESK] = "golf_" if page == "golf" else ""
     before = st.session_state.get(_PAGE)
     st.session_state[_FROM] = before if before != page else None
     st.session_state[_PAGE] = page

@@ -13,7 +13,7 @@ import streamlit as st
 from quantviz.errors import QuantVizError
 from quantviz.lab.state import LabState
 from quantviz.streaming.compile_ahead import at_once
-from quantviz.ui.shell.address import page_shown
+from quantviz.ui.shell.address import on_desk, page_shown
 
 #: Errors above the page.
 _PAGE = "lab_named"
@@ -22,8 +22,6 @@ _INPUTS = "lab_complaints"
 _WAITING = "lab_waiting"
 #: The page to which the errors above it belong; None for the one that is shown next.
 _RAISED_ON = "lab_named_on"
-#: The session's keys of all of them.
-KEYS = (_PAGE, _INPUTS, _WAITING, _RAISED_ON)
 
 
 @contextlib.contextmanager
@@ -33,19 +31,25 @@ def caught_beside(field: str) -> Iterator[None]:
     try:
         yield
     except QuantVizError as error:
-        st.session_state[_INPUTS] = {field: error}
+        st.session_state[on_desk(_INPUTS)] = {field: error}
 
 
 def clear() -> None:
     """Clear the errors, once they are fixed or left behind."""
-    st.session_state[_INPUTS] = {}
-    st.session_state[_PAGE] = ()
+    st.session_state[on_desk(_INPUTS)] = {}
+    st.session_state[on_desk(_PAGE)] = ()
 
 
 def show_above(*errors: QuantVizError) -> None:
     """Show errors above the page until another state is taken."""
-    st.session_state[_PAGE] = errors
-    st.session_state[_RAISED_ON] = None
+    st.session_state[on_desk(_PAGE)] = errors
+    st.session_state[on_desk(_RAISED_ON)] = None
+
+
+def forget() -> None:
+    """Forget all errors of the desk."""
+    for name in (_PAGE, _INPUTS, _WAITING, _RAISED_ON):
+        st.session_state.pop(on_desk(name), None)
 
 
 def safely(callback: Callable[..., None]) -> Callable[..., None]:
@@ -65,28 +69,28 @@ def safely(callback: Callable[..., None]) -> Callable[..., None]:
         except Exception:
             logging.getLogger("quantviz").exception("a callback failed")
             show_above(QuantVizError("callback_failed"))
-        st.session_state[_RAISED_ON] = page_shown()
+        st.session_state[on_desk(_RAISED_ON)] = page_shown()
 
     return guarded
 
 
 def input_errors() -> Mapping[str, QuantVizError]:
     """Return the error of the last input, by control."""
-    return cast(Mapping[str, QuantVizError], st.session_state.get(_INPUTS, {}))
+    return cast(Mapping[str, QuantVizError], st.session_state.get(on_desk(_INPUTS), {}))
 
 
 def page_errors() -> tuple[QuantVizError, ...]:
     """Return the errors above the page: of the link's parameters, of a refused state, of a callback."""
-    if st.session_state.get(_RAISED_ON) not in (None, page_shown()):
+    if st.session_state.get(on_desk(_RAISED_ON)) not in (None, page_shown()):
         return ()
-    return cast(tuple[QuantVizError, ...], st.session_state.get(_PAGE, ()))
+    return cast(tuple[QuantVizError, ...], st.session_state.get(on_desk(_PAGE), ()))
 
 
 def wait(new: LabState | None) -> None:
     """Keep a state whose scheme refuses NaN or Inf, until something is chosen or another taken."""
-    st.session_state[_WAITING] = new
+    st.session_state[on_desk(_WAITING)] = new
 
 
 def waiting() -> LabState | None:
     """Return the state that waits for a choice of the treatment of NaN and Inf."""
-    return cast("LabState | None", st.session_state.get(_WAITING))
+    return cast("LabState | None", st.session_state.get(on_desk(_WAITING)))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Mapping
 from typing import Any, Generic, TypeVar, cast
 
 import streamlit as st
@@ -19,21 +21,36 @@ class PageOwner(Generic[S]):
 
     def __init__(self, kind: type[S]) -> None:
         self._kind = kind
-        self._key = f"{kind.page}_state"
+
+    @property
+    def key(self) -> str:
+        """Return the key of the history in the session."""
+        return f"{self._kind.page}_state"
+
+    @property
+    def is_begun(self) -> bool:
+        """Return whether the session has a state of the page."""
+        return self.key in st.session_state
 
     def history(self) -> History[S]:
         """Return the state with its steps: that of the address where this asks for one."""
-        held = cast("History[S] | None", st.session_state.get(self._key))
-        params = address.asked_for(first=held is None)
-        if params is None and held is not None:
+        held = cast("History[S] | None", st.session_state.get(self.key))
+        if held is not None and address.page_shown() != self._kind.page:
             return held
-        if held is None:
-            new, problems = self._kind.read(params or {}, **self.codecs())
-            held = History(new, problems=problems)
-        else:
-            held = held.follow(params or {}, **self.codecs())
-        self._keep(held)
+        params = address.asked_for(first=held is None)
+        if params is not None or held is None:
+            held = self.read(params or {}) if held is None else self.follow(held, params or {})
+            self.keep(held)
         return held
+
+    def read(self, params: Mapping[str, str]) -> History[S]:
+        """Return the history with which a session begins at an address."""
+        new, problems = self._kind.read(params, **self.codecs())
+        return History(new, problems=problems)
+
+    def follow(self, history: History[S], params: Mapping[str, str]) -> History[S]:
+        """Return the history at the address to which the browser went back or forward."""
+        return history.follow(params, **self.codecs())
 
     def codecs(self) -> dict[str, Codec]:
         """Return the codecs of parameters that a session reads in its own way."""
@@ -50,28 +67,39 @@ class PageOwner(Generic[S]):
         return self.history().problems
 
     def change(self, **changes: Any) -> None:
-        """Change fields of the state: a step that can be undone, unless they are only what is looked at."""
+        """Change fields of the state; see `put`."""
         self.put(self.state.replace(**changes))
 
     def put(self, new: S) -> None:
-        """Take another state, as a step."""
-        self._take(self.history().take(new))
+        """Take another state: a step that can be undone, unless it only differs in what is looked at."""
+        history = self.history()
+        if history.now.is_step_to(new):
+            self.take(history.take(new))
+        else:
+            self.keep(history.take(new))
+
+    def amend(self, new: S, *problems: QuantVizError) -> None:
+        """Take a correction of the present state, which is no step, and the reasons for it."""
+        history = self.history()
+        self.keep(dataclasses.replace(history, now=new, problems=(*history.problems, *problems)))
 
     def undo(self) -> None:
         """Undo the last step that is not undone."""
-        self._take(self.history().undo())
+        self.take(self.history().undo())
 
     def redo(self) -> None:
         """Do the step again that was undone last."""
-        self._take(self.history().redo())
+        self.take(self.history().redo())
 
     def show_link(self) -> None:
         """Write the state to the address."""
         address.write({**self.state.written(), "lang": language(), **classroom.parameters()})
 
-    def _take(self, history: History[S]) -> None:
+    def take(self, history: History[S]) -> None:
+        """Take another history, and clear the messages about the state before."""
         errors.clear()
-        self._keep(history)
+        self.keep(history)
 
-    def _keep(self, history: History[S]) -> None:
-        st.session_state[self._key] = history
+    def keep(self, history: History[S]) -> None:
+        """Keep another history."""
+        st.session_state[self.key] = history

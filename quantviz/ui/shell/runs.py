@@ -12,7 +12,7 @@ import streamlit as st
 
 from quantviz.errors import QuantVizError
 from quantviz.streaming.compile_ahead import at_once
-from quantviz.ui.shell import classroom, session, undo, widgets, words
+from quantviz.ui.shell import classroom, session, widgets, words
 from quantviz.ui.shell.startup import turns
 from quantviz.ui.shell.words import say, say_error
 
@@ -34,7 +34,10 @@ def error_boundary() -> Iterator[None]:
 def _way_back() -> None:
     with st.container(horizontal=True):
         st.button(
-            say("lab.undo"), key="boundary_undo", on_click=session.undo_step, disabled=not undo.can_undo()
+            say("lab.undo"),
+            key="boundary_undo",
+            on_click=session.OWNER.undo,
+            disabled=not session.OWNER.history().can_undo,
         )
         st.button(say("lab.reset"), key="boundary_reset", on_click=session.reset)
 

@@ -7,7 +7,8 @@ link, a language switch, undo and reset are the same thing: another state.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import dataclasses
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -15,6 +16,7 @@ import streamlit as st
 
 from quantviz.errors import Note, QuantVizError
 from quantviz.lab.controls import CONTROLS
+from quantviz.lab.page_state import History
 from quantviz.lab.scenarios import scenario_of
 from quantviz.lab.state import LabState, mended, opening
 from quantviz.schemes.granularity import Shape
@@ -22,11 +24,12 @@ from quantviz.schemes.mended import AboutTensor
 from quantviz.schemes.scheme import Scheme
 from quantviz.sources import Source
 from quantviz.tensors.views import View
-from quantviz.ui.shell import address, classroom, errors, origin, streamlit_private, undo, widgets
+from quantviz.ui.shell import address, classroom, errors, origin, widgets
+from quantviz.ui.shell.address import go_to_lab_desk, on_desk
+from quantviz.ui.shell.origin import LessonStep
+from quantviz.ui.shell.page_owner import PageOwner
 from quantviz.ui.shell.startup import turns
-from quantviz.ui.shell.words import language
 
-_STATE = "lab_state"
 _ADAPTED = "lab_adapted"
 _OPENED = "lab_opened"
 _GOOD = "lab_good"
@@ -35,16 +38,6 @@ _LINK = "lab_link"
 KIND_CHOSEN = "kind_chosen"
 #: The facts that a range set by hand starts from.
 FACTS = "lab_facts"
-#: The keys of a workspace, and the pages with one of their own: choices there leave the Lab's as they were.
-_IN_WORKSPACE = (
-    *(_STATE, _ADAPTED, _OPENED, _GOOD, _LINK, KIND_CHOSEN, FACTS),
-    *(*undo.KEYS, *errors.KEYS, *origin.KEYS),
-)
-_LAB = "lab"
-_OWN_WORKSPACES = ("golf",)
-#: The workspace of the page on the screen, and the values of the others.
-_WORKSPACE = "desk"
-_OTHERS = "desks_left"
 #: The fields that a scheme is chosen by.
 SCHEME_FIELDS = ("format", "mode", "granularity", "calibration", "convention")
 #: The errors of NaN and Inf that the scheme refuses.
@@ -70,75 +63,85 @@ class Adapted:
         )
 
 
-def state() -> LabState:
-    """Return the session's state: at first that of the address."""
-    current = st.session_state.get(_STATE)
-    if current is None:
+class _LabOwner(PageOwner[LabState]):
+    """The owner of the Lab's state, and of that on golf's desk."""
+
+    @property
+    def key(self) -> str:
+        """Return the key of the history on the desk in use."""
+        return on_desk(super().key)
+
+    def read(self, params: Mapping[str, str]) -> History[LabState]:
+        """Return the history of a link, and remember the link."""
         with turns().leave():  # a link to a published model may have to ask its hub
-            current, problems = LabState.read(dict(st.query_params))
-        st.session_state[_LINK] = st.query_params.to_dict()
-        st.session_state[_STATE] = st.session_state[_OPENED] = current
-        errors.show_above(*problems)
-    return cast(LabState, current)
+            history = super().read(params)
+        st.session_state[on_desk(_LINK)] = dict(params)
+        st.session_state[on_desk(_OPENED)] = history.now
+        return history
+
+    def put(self, new: LabState) -> None:
+        """Take another state, as far as the teacher has not locked it."""
+        new = _as_locked(new)
+        history = self.history()
+        lesson = origin.lesson()
+        if history.now.is_step_to(new) and lesson and history.has_undone(lesson.opened):
+            origin.forget()  # redo no longer reaches the step that was opened
+        self.take(history.take(new))
+
+    def take(self, history: History[LabState]) -> None:
+        """Take another history, as far as the teacher has not locked its state."""
+        new = _as_locked(history.now)
+        if new.source != self.state.source:
+            st.session_state[KIND_CHOSEN] = None
+        st.session_state[on_desk(_ADAPTED)] = None
+        errors.wait(None)
+        super().take(dataclasses.replace(history, now=new))
+
+
+OWNER = _LabOwner(LabState)
+put = OWNER.put
+change = OWNER.change
+
+
+def state() -> LabState:
+    """Return the Lab's state: at first that of the address."""
+    return OWNER.state
 
 
 def opened_tensor() -> Source | None:
     """Return the tensor that is open in the Lab, if the session has been there."""
-    current = cast("LabState | None", st.session_state.get(_STATE))
-    return None if current is None else current.source
-
-
-def change(**changes: Any) -> None:
-    """Replace parts of the state: a step that can be undone."""
-    put(state().replace(**changes))
-
-
-def put(new: LabState) -> None:
-    """Take another state, as far as the teacher has not locked it: a step that can be undone."""
-    now = state()
-    new = _as_locked(new)
-    if new != now:
-        origin.forget_undone()
-        undo.record(now, new)
-    _take(new)
-
-
-def _take(new: LabState) -> None:
-    """Make `new` the state, and clear the messages about the one before."""
-    if new.source != state().source:
-        st.session_state[KIND_CHOSEN] = None
-    st.session_state[_STATE] = new
-    st.session_state[_ADAPTED] = None
-    errors.clear()
-    errors.wait(None)
+    return OWNER.state.source if OWNER.is_begun else None
 
 
 def was_seen() -> bool:
     """Return whether the session has shown the Lab."""
-    return _GOOD in st.session_state
+    return on_desk(_GOOD) in st.session_state
 
 
 def put_from_page(new: LabState, problems: tuple[QuantVizError, ...] = ()) -> None:
     """Take a state from another page, and keep the errors of its link's parts that are not valid."""
     if was_seen():
         put(new)
+        now = OWNER.history()
     else:
         # The Lab was not shown yet: this is its first state, and there is nothing to go back to.
-        _take(_as_locked(new))
-    errors.show_above(*problems)
+        now = History(_as_locked(new))
+    OWNER.take(dataclasses.replace(now, problems=problems))
 
 
 def put_in_lab(new: LabState) -> None:
     """Take a state from a page with a desk of its own to the Lab's."""
-    _change_workspace(_LAB)
+    go_to_lab_desk()
     put_from_page(new)
 
 
 def lay_out(new: LabState) -> None:
     """Begin with `new`: there is nothing before it to go back to."""
-    for name in _IN_WORKSPACE:
-        st.session_state.pop(name, None)
-    st.session_state[_STATE] = st.session_state[_OPENED] = st.session_state[_GOOD] = new
+    for name in (_ADAPTED, _LINK):
+        st.session_state.pop(on_desk(name), None)
+    errors.forget()
+    OWNER.keep(History(new))
+    st.session_state[on_desk(_OPENED)] = st.session_state[on_desk(_GOOD)] = new
 
 
 def put_from_lesson(new: LabState, lesson: str, step: int) -> None:
@@ -182,7 +185,7 @@ def look(view: View, cell: Shape | None = None) -> None:
     not cost the scheme before.
     """
     now = state()
-    st.session_state[_STATE] = now.replace(view=view, cell=now.cell if cell is None else cell)
+    OWNER.keep(OWNER.history().take(now.replace(view=view, cell=now.cell if cell is None else cell)))
 
 
 def put_source(source: Source) -> None:
@@ -231,7 +234,7 @@ def adapt_scheme(wanted: Scheme, *asked: str) -> None:
     """
     before = state().scheme
     put_scheme(**_fields(wanted))
-    st.session_state[_ADAPTED] = Adapted(before, state().scheme, asked)
+    st.session_state[on_desk(_ADAPTED)] = Adapted(before, state().scheme, asked)
 
 
 def choose(control: str, choice: Any) -> None:
@@ -245,87 +248,63 @@ def adapted() -> Adapted | None:
     tensor or takes too long, the scheme shown in its place.
     """
     now = state()
-    return cast("Adapted | None", st.session_state.get(_ADAPTED)) or (
+    return cast("Adapted | None", st.session_state.get(on_desk(_ADAPTED))) or (
         Adapted(now.chosen, now.scheme, ()) if now.chosen else None
     )
 
 
 def remember_held(value: float) -> None:
     """Keep the end of the error's colours until the tensor changes. Not a step to undo."""
-    st.session_state[_STATE] = state().replace(held=value)
+    OWNER.keep(OWNER.history().take(state().replace(held=value)))
 
 
 def accept() -> None:
     """Keep the state, which could be computed, as the one that a refused one falls back to."""
-    st.session_state[_GOOD] = state()
+    st.session_state[on_desk(_GOOD)] = state()
 
 
 def refuse(error: QuantVizError) -> None:
     """Go back from a state that cannot be computed to the one before, and show why; where NaN or Inf are the
     reason, it waits for another choice. Where its search takes too long it stays, without the search.
     """
-    now = state()
+    history = OWNER.history()
+    now = history.now
     shown = now.scheme.with_every_value()
     if error.key == "work.too_long" and shown != now.scheme and not shown.problems(now.source.shape):
-        st.session_state[_STATE] = now.replace(scheme=shown, chosen=now.chosen or now.scheme)
-        errors.show_above(error)
-        return
-    errors.wait(now if error.key in _NONFINITE else None)
-    undo.drop_refused(now)
-    # A tensor that was good may be gone: a file of the folder, a model that its hub no longer gives.
-    good = st.session_state.get(_GOOD, now)
-    st.session_state[_STATE] = good if good != now else opening()
+        left = now.replace(scheme=shown, chosen=now.chosen or now.scheme)
+    else:
+        errors.wait(now if error.key in _NONFINITE else None)
+        history = history.without_step_to(now)
+        # A tensor that was good may be gone: a file of the folder, a model that its hub no longer gives.
+        good = st.session_state.get(on_desk(_GOOD), now)
+        left = good if good != now else opening()
+    OWNER.keep(dataclasses.replace(history, now=left))
     errors.show_above(error)
 
 
-def undo_step() -> None:
-    """Undo the last step that is not undone: go back to the state before it."""
-    step = undo.next_undo()
-    if step is not None:
-        undo.mark_undone()
-        _take(_as_locked(step.turned(state(), back=True)))
+def forget_steps_to(gone: Collection[Source]) -> None:
+    """Undo and redo reach no further than to the tensors `gone`, which are no longer there."""
+    OWNER.keep(OWNER.history().reaching(lambda each: each.source.unedited.original not in gone))
 
 
-def redo_step() -> None:
-    """Do the step again that was undone last."""
-    step = undo.next_redo()
-    if step is not None:
-        undo.mark_redone()
-        _take(_as_locked(step.turned(state(), back=False)))
+def lesson_step(now: LabState) -> LessonStep | None:
+    """Return the lesson's step of origin, while its tensor is on the screen and its opening not undone."""
+    step = origin.lesson()
+    same = step and step.opened.source.unedited == now.source.unedited
+    return step if step and same and not OWNER.history().has_undone(step.opened) else None
 
 
-def follow_history() -> None:
-    """Take the state of the address that the browser went back or forward to.
-
-    Undo or redo where the address is one step away. Keep the state where the address cannot be read any more.
-    """
-    parameters = st.query_params.to_dict()
-    if parameters.pop(address.WENT, None) is None or _STATE not in st.session_state:
-        return
-    others = (classroom.PARAMETER, classroom.PROMPT, "lang")
-    link = {name: value for name, value in parameters.items() if name not in others}
-    past = undo.next_undo()
-    if past is not None and past.before.written() == link:
-        return undo_step()
-    future = undo.next_redo()
-    if future is not None and future.after.written() == link:
-        return redo_step()
-    now = state()
-    with turns().leave():
-        new, problems = LabState.read(parameters)
-    if problems:
-        return
-    if now.replace(view=new.view, cell=new.cell, held=new.held) == new:
-        look(new.view, new.cell)
-    else:
-        put(new)
+def way_back(now: LabState) -> LessonStep | None:
+    """Return the step to go back to: the state's origin, or the one an undo has just left."""
+    step = origin.lesson()
+    return step if step and OWNER.history().has_undone(step.opened) else lesson_step(now)
 
 
 def reset() -> None:
     """Return to the state of the tensor's scenario, else the first; under locks to the link's."""
     origin.forget()
     if classroom.classroom().locked:
-        put(st.session_state[_OPENED])
+        put(st.session_state[on_desk(_OPENED)])
         return
     name = scenario_of(state().source.unedited)
     put(opening(name) if name else opening())
@@ -340,9 +319,9 @@ def mended_since(tensor: AboutTensor) -> tuple[Note, ...]:
     """Return the corrections of the arithmetic since the link that opened the desk was made, for its tensor:
     as long as tensor and schemes are those of the link.
     """
-    link = st.session_state.get(_LINK)
+    link = st.session_state.get(on_desk(_LINK))
     now = state()
-    opened = st.session_state.get(_OPENED)
+    opened = st.session_state.get(on_desk(_OPENED))
     if not link or not opened:
         return ()
     same = all(
@@ -351,24 +330,8 @@ def mended_since(tensor: AboutTensor) -> tuple[Note, ...]:
     return mended(link, now, tensor) if same else ()
 
 
-def _change_workspace(name: str) -> None:
-    """Have the controls work in a workspace: restore its values, and keep those of the one before."""
-    before = st.session_state.get(_WORKSPACE, _LAB)
-    if before == name:
-        return
-    # Not half of it: a message from the browser would end this run at the next look into the session.
-    with streamlit_private.uninterrupted():
-        others = dict(st.session_state.get(_OTHERS, {}))
-        others[before] = {key: st.session_state.pop(key) for key in _IN_WORKSPACE if key in st.session_state}
-        for key, value in others.pop(name, {}).items():
-            st.session_state[key] = value
-        st.session_state[_OTHERS] = others
-        st.session_state[_WORKSPACE] = name
-
-
 def arrive(page: str) -> None:
-    """Note which page this run shows, and take its workspace."""
-    _change_workspace(page if page in _OWN_WORKSPACES else _LAB)
+    """Note which page this run shows."""
     address.arrive(page)
     widgets.begin_run()
 
@@ -381,5 +344,5 @@ def leave() -> None:
 
 def write_address() -> QuantVizError | None:
     """Write the state to the address bar, and return the error on parts that a link cannot carry, if any."""
-    address.write({**{**state().written(), "lang": language()}, **classroom.parameters()})
+    OWNER.show_link()
     return state().source.link_problem()

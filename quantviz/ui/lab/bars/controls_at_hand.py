@@ -27,7 +27,7 @@ from quantviz.ui.lab.bars.engine_controls import RULES, with_rule
 from quantviz.ui.lab.picture.tensor_panels import PANELS_KEY
 from quantviz.ui.lab.sidebar.nonfinite import NOTE, note_of
 from quantviz.ui.lab.sidebar.sidebar import BY_HAND, range_lines, range_words
-from quantviz.ui.shell import session, undo, widgets
+from quantviz.ui.shell import session, widgets
 from quantviz.ui.shell.classroom import locked, visible
 from quantviz.ui.shell.runs import fragment
 from quantviz.ui.shell.words import language, say, say_recipe
@@ -137,10 +137,10 @@ def _buttons(state: LabState, blocks: Mapping[str, Scheme]) -> dict[str, Scheme]
     found = {}
     if visible("scheme") and not locked("scheme"):
         found = {f"per_{name}": scheme for name, scheme in blocks.items()}
-    for name, step, back in (("undo", undo.next_undo(), True), ("redo", undo.next_redo(), False)):
-        if step is None or not visible("actions"):
+    history = session.OWNER.history()
+    for name, there in (("undo", history.undo().now), ("redo", history.redo().now)):
+        if there == history.now or not visible("actions"):
             continue
-        there = step.turned(state, back=back)
         if there.replace(scheme=state.scheme, chosen=state.chosen) == state:
             found[name] = there.scheme
     return found

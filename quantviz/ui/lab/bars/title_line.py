@@ -19,7 +19,7 @@ from quantviz.ui.components.lesson_place import go
 from quantviz.ui.lab.bars.scheme_bar import further_changes, is_sheet_open
 from quantviz.ui.lab.from_map import open_place
 from quantviz.ui.lab.picture.navigation import block_words
-from quantviz.ui.shell import origin, session, undo
+from quantviz.ui.shell import origin, session
 from quantviz.ui.shell.address import turn_to
 from quantviz.ui.shell.classroom import classroom, visible
 from quantviz.ui.shell.origin import LessonStep, MapPlace
@@ -67,7 +67,7 @@ def show_title(state: LabState) -> tuple[Any, Any]:
             wrap=False,
             vertical_alignment="center",
         ):
-            way_back = origin.way_back(state)
+            way_back = session.way_back(state)
             if way_back:
                 _back_to_the_lesson(way_back)
             if visible("actions") or visible("below"):
@@ -165,7 +165,7 @@ def _hint(state: LabState) -> str:
     """Return the hint on what to look for, or the lesson's step that led here; empty in a teacher's link."""
     if classroom().hidden or classroom().locked:
         return ""
-    step = origin.lesson_step(state)
+    step = session.lesson_step(state)
     if step:
         return say("lab.from_lesson", step=step.step + 1, lesson=_lesson_title(step.lesson))
     name = origin.scenario(session.state())
@@ -198,8 +198,8 @@ def _go_back(step: LessonStep) -> None:
 def _history_buttons() -> None:
     """Undo and redo, by an icon each; `history.js` presses them for their keys."""
     for name, act, possible in (
-        ("undo", session.undo_step, undo.can_undo()),
-        ("redo", session.redo_step, undo.can_redo()),
+        ("undo", session.OWNER.undo, session.OWNER.history().can_undo),
+        ("redo", session.OWNER.redo, session.OWNER.history().can_redo),
     ):
         icon = f":material/{name}:"
         about = say(f"lab.{name}_help")
