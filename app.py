@@ -9,6 +9,7 @@ from typing import Literal
 import streamlit as st
 from starlette.middleware import Middleware
 
+from quantviz.door import inside
 from quantviz.sources.limits import Limits
 from quantviz.streaming.compile_ahead import at_once
 from quantviz.ui.components.classroom_signs import follow_letters, show_room
@@ -98,7 +99,7 @@ def show_page() -> None:
     if cold:
         cold_start.help_the_browser(help_for_browser)
     forget_ended_sessions()
-    with turns().take(), error_boundary(), at_once(), importing(AHEAD):
+    with turns().take(), error_boundary(), at_once(), inside(), importing(AHEAD):
         Limits.of_environment()  # a setting that is none is said at once
         arrive(page.url_path)
         show_room()

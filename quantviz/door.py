@@ -49,12 +49,8 @@ def public_but(*own: str) -> Callable[[Callable[_P, _T]], Callable[_P, _T]]:
     def public(function: Callable[_P, _T]) -> Callable[_P, _T]:
         @functools.wraps(function)
         def entered(*args: _P.args, **kwargs: _P.kwargs) -> _T:
-            before = _INSIDE.set(True)
-            try:
-                with usual_settings():
-                    return function(*args, **kwargs)
-            finally:
-                _INSIDE.reset(before)
+            with inside(), usual_settings():
+                return function(*args, **kwargs)
 
         return _checking(function, entered, own)
 
@@ -71,6 +67,16 @@ def public_class(kind: type[_T]) -> type[_T]:
         elif inspect.isfunction(held) and len(inspect.signature(held).parameters) > 1:
             setattr(kind, name, _checking(held, held))
     return kind
+
+
+@contextlib.contextmanager
+def inside() -> Iterator[None]:
+    """Run the `with` block as a public function runs: no argument is checked that its code passes on."""
+    before = _INSIDE.set(True)
+    try:
+        yield
+    finally:
+        _INSIDE.reset(before)
 
 
 def _checking(

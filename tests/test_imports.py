@@ -188,7 +188,7 @@ ALLOWED = {
     " quoting schemes sources streaming tensors text whole_files",
     "__main__": "cli",
     "standby": "checkpoints cli own_process",
-    "ui/shell": "browser budget errors figures lab schemes sources streaming tensors text work_process",
+    "ui/shell": "browser budget door errors figures lab schemes sources streaming tensors text work_process",
     "ui/components": "analysis browser compiled errors evaluation export figures lab quantization schemes"
     " sources tensors text ui/shell",
     "ui/missing": "ui/components ui/shell",

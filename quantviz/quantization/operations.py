@@ -13,6 +13,7 @@ import ast
 import functools
 import math
 import operator
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import CodeType
@@ -45,11 +46,10 @@ class Operation:
         """Return the name of the value that it computes."""
         return self.line.partition(" = ")[0]
 
-    @property
+    @functools.cached_property
     def reads(self) -> frozenset[str]:
         """Return the names in its expression."""
-        words = self.line.partition(" = ")[2]
-        return frozenset("".join(c if c.isalnum() or c == "_" else " " for c in words).split())
+        return frozenset(re.findall(r"\w+", self.line.partition(" = ")[2]))
 
     def run(self, values: NamedTensors) -> torch.Tensor:
         """Return the value of the expression for some values."""

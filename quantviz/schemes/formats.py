@@ -82,7 +82,7 @@ class NumberFormat:
     #: The value of each code of a codebook.
     codebook: tuple[float, ...] = ()
 
-    @property
+    @functools.cached_property
     def levels(self) -> int:
         """Return the number of codes."""
         return self.code_max - self.code_min + 1
@@ -140,7 +140,7 @@ class NumberFormat:
         exponent = self.float_bits.exponent
         return word[:sign], word[sign : sign + exponent], word[sign + exponent :]
 
-    @property
+    @functools.cached_property
     def family(self) -> str:
         """Return the family under which people choose it: "integer" has every whole number of its bits,
         "float", and "codebook" a list of few values.

@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
+import operator
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -61,7 +62,7 @@ class BlockLayout:
     def __post_init__(self) -> None:
         # A layout is made for each band of a tensor: what is plainly right is not looked at any closer.
         for shape in (self.view_shape, self.block_shape, self.grid_shape):
-            if type(shape) is not tuple or any(type(length) is not int for length in shape):
+            if type(shape) is not tuple or {*map(type, shape)} - {int}:
                 check_fields(self)
 
     @property
@@ -165,7 +166,7 @@ class Granularity(ABC):
 
     def layout(self, shape: Shape, tail: Tail = "refuse") -> BlockLayout:
         """Return the blocks of a tensor of `shape`; raise `QuantVizError` if it does not fit."""
-        if any(length < 0 for length in shape):
+        if min(shape, default=0) < 0:
             owner = type(self).__name__
             raise QuantVizError("field_too_small", owner=owner, field="shape", got=shape, smallest=0)
         # Whether sizes divide a shape is asked once they are sound.
@@ -174,7 +175,7 @@ class Granularity(ABC):
         view = self.view_shape(shape)
         block = self.block_shape(shape)
         grid = tuple(-(-n // b) for n, b in zip(view, block, strict=True))
-        full = all(g * b == n for g, b, n in zip(grid, block, view, strict=True))
+        full = tuple(map(operator.mul, grid, block)) == view
         short: Tail = "pad" if tail == "pad" else "short"
         return BlockLayout(view, block, grid, "refuse" if full else short)
 

@@ -65,7 +65,7 @@ def _levels(scheme: Scheme) -> tuple[float, ...]:
                 most = math.ceil(steps / 2)
                 low = zero - most
                 high = zero + most
-        return tuple(float(code - zero) for code in range(low, high + 1))
+        return tuple(map(float, range(low - zero, high - zero + 1)))
     return tuple(sorted({value for value, _ in fmt.finite}))
 
 

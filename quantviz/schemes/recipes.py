@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import ItemsView, Iterator, Mapping
 from types import MappingProxyType
 
 from quantviz.errors import QuantVizError
@@ -239,6 +239,10 @@ class _Recipes(Mapping[str, Scheme]):
     def __len__(self) -> int:
         return len(self._schemes)
 
+    def items(self) -> ItemsView[str, Scheme]:
+        """Return the ids with their schemes."""
+        return self._schemes.items()
+
     def __repr__(self) -> str:
         width = max(map(len, self))
         return "\n".join(f"{name:{width}}  {scheme}" for name, scheme in self.items())
@@ -366,7 +370,8 @@ def current_recipe(current: Scheme, shape: Shape) -> str | None:
         return None
     if exact or current.problems(shape):
         return exact
-    return next((name for name, scheme in ALL_RECIPES.items() if _same_effect(scheme, current, shape)), None)
+    alike = [name for name, scheme in ALL_RECIPES.items() if scheme.format == current.format]
+    return next((name for name in alike if _same_effect(ALL_RECIPES[name], current, shape)), None)
 
 
 def needs_lines(recipe: Scheme) -> bool:
@@ -375,8 +380,7 @@ def needs_lines(recipe: Scheme) -> bool:
 
 
 def _same_effect(one: Scheme, other: Scheme, shape: Shape) -> bool:
-    if any(
-        getattr(one, name) != getattr(other, name) for name in ("format", "mode", "calibration", "convention")
-    ):
+    rest = (one.mode, one.calibration, one.convention)
+    if rest != (other.mode, other.calibration, other.convention):
         return False
     return not one.problems(shape) and one.layout(shape) == other.layout(shape)

@@ -91,18 +91,18 @@ class Scheme:
         """The hash of its fields; computed once, since each lookup of operations asks for it."""
         return hash(tuple(self.__getstate__().values()))
 
-    @property
+    @functools.cached_property
     def number_format(self) -> NumberFormat:
         """Return the element format itself."""
         return find_format(self.format)
 
-    @property
+    @functools.cached_property
     def chosen(self) -> Convention:
         """Return the convention itself, as it was chosen."""
         assert isinstance(self.convention, Convention)
         return self.convention
 
-    @property
+    @functools.cached_property
     def arithmetic(self) -> Convention:
         """Return the convention for the dtype of the input.
 
@@ -110,7 +110,6 @@ class Scheme:
         >>> Scheme.parse(form).arithmetic.apply_dtype
         'bfloat16'
         """
-        # Every step reads this, and nearly every input is float32.
         return self.chosen.in_effect(self.format) if self.chosen.input_dtype in HALVES else self.chosen
 
     def on_input(self, dtype: str) -> Scheme:
@@ -346,7 +345,7 @@ class Scheme:
         """
         return "float64" if self.arithmetic.scale_math == "float64" else "float32"
 
-    @property
+    @functools.cached_property
     def search(self) -> ScaleSearch | None:
         """Return the engine's own search of scales of this format; none if they follow from a range.
 

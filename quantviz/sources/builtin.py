@@ -6,6 +6,7 @@ A built-in tensor is added here: one entry in `BUILTINS` and its words under
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -192,12 +193,12 @@ class Builtin(Source):
 
     @property
     def shape(self) -> Shape:
-        return self._entry().shape
+        return self._entry.shape
 
     @property
     def literal(self) -> Any:
         """Return the values as nested tuples, or None for a tensor that is computed or stored."""
-        return self._entry().literal
+        return self._entry.literal
 
     def problems(self) -> Iterator[QuantVizError]:
         if self.name not in BUILTINS:
@@ -207,7 +208,7 @@ class Builtin(Source):
         """Return the tensor, float32; a fresh one at each call."""
         import torch
 
-        entry = self._entry()
+        entry = self._entry
         tensor = entry.make() if entry.make else torch.tensor(entry.literal, dtype=torch.float32)
         assert tuple(tensor.shape) == entry.shape
         return tensor
@@ -221,8 +222,9 @@ class Builtin(Source):
 
     @property
     def picture(self) -> bool:
-        return self._entry().picture
+        return self._entry.picture
 
+    @functools.cached_property
     def _entry(self) -> BuiltinTensor:
         for problem in self.problems():
             raise problem

@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import streamlit as st
 
+from quantviz.door import inside
 from quantviz.errors import QuantVizError
 from quantviz.lab.state import LabState
 from quantviz.streaming.compile_ahead import at_once
@@ -61,7 +62,7 @@ def safely(callback: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(callback)
     def guarded(*args: Any) -> None:
         try:
-            with at_once():
+            with at_once(), inside():
                 callback(*args)
             return
         except QuantVizError as error:

@@ -10,6 +10,7 @@ from typing import Any
 
 import streamlit as st
 
+from quantviz.door import inside
 from quantviz.errors import QuantVizError
 from quantviz.streaming.compile_ahead import at_once
 from quantviz.ui.shell import classroom, session, widgets, words
@@ -56,7 +57,7 @@ def fragment(function: Callable[..., None], run_every: float | None = None) -> C
             return function(*args, **kwargs)
         classroom.begin()
         words.begin()
-        with turns().take(), error_boundary(), at_once():
+        with turns().take(), error_boundary(), at_once(), inside():
             function(*args, **kwargs)
             widgets.end_run()
         return None
