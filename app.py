@@ -17,11 +17,10 @@ from quantviz.ui.components.door import brought, show_anywhere
 from quantviz.ui.components.name_search import search_names
 from quantviz.ui.missing.page import missing_pages
 from quantviz.ui.shell import classroom, cold_start, dropped, errors, tab, widgets, words
-from quantviz.ui.shell.address import go_on
+from quantviz.ui.shell.address import arrive, go_on
 from quantviz.ui.shell.imports import Ahead, frames, importing
 from quantviz.ui.shell.runs import error_boundary
 from quantviz.ui.shell.server import Announced, ProbeAnswers, Styled, starting
-from quantviz.ui.shell.session import arrive, leave
 from quantviz.ui.shell.startup import forget_ended_sessions, turns
 from quantviz.ui.shell.streamlit_private import (
     forget_parts_left_behind,
@@ -102,10 +101,11 @@ def show_page() -> None:
     with turns().take(), error_boundary(), at_once(), inside(), importing(AHEAD):
         Limits.of_environment()  # a setting that is none is said at once
         arrive(page.url_path)
+        widgets.begin_run()
         show_room()
         page.run()
         frames().end()
-        leave()
+        widgets.end_run()
     forget_parts_left_behind()
 
 

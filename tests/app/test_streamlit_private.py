@@ -103,7 +103,7 @@ def page_of_two_steps():
 
     from quantviz.ui.shell.streamlit_private import take_messages_whole
 
-    take_messages_whole(lambda repeated: False)
+    take_messages_whole(lambda told: False)
 
     def both():
         st.session_state["first"] = 1
@@ -151,6 +151,7 @@ def page_of_one_choice_in_three_places():
         st.session_state["bits"] = st.session_state[key]
 
     address.arrive("page")
+    widgets.begin_run()
     bits = st.session_state.setdefault("bits", 4)
     for key in ("wide", "narrow", "recipe"):
         st.selectbox(key, [4, 8], key=widgets.show(key, bits), on_change=take, args=(key,))
@@ -158,11 +159,11 @@ def page_of_one_choice_in_three_places():
     if st.session_state.pop("broken_off", False):
         st.stop()
     address.write({"bits": str(bits)})
-    address.leave()
+    widgets.end_run()
 
 
 @pytest.mark.usefixtures("streamlits_own")
-@pytest.mark.parametrize("behind", ["the screen", "the address", "an answer that was broken off"])
+@pytest.mark.parametrize("behind", ["the answer on its way", "an answer that was broken off"])
 def test_a_message_sent_before_the_last_answer_came_sets_nothing_back(behind):
     """It repeats what the browser knew of each widget, and the answer had changed some of them."""
     at = AppTest.from_function(page_of_one_choice_in_three_places, default_timeout=30).run()
@@ -170,10 +171,9 @@ def test_a_message_sent_before_the_last_answer_came_sets_nothing_back(behind):
     at.session_state["broken_off"] = behind == "an answer that was broken off"
     at.selectbox(key="wide").select(8).run()
     assert at.selectbox(key="narrow").value == at.selectbox(key="recipe").value == 8
-    if behind == "the address":
-        at.query_params["bits"] = "4"
-    if behind == "the screen":
-        at.selectbox(key="recipe").select(4)
+    if behind == "the answer on its way":
+        at.text_input(key="revision").set_value("2")
+    at.selectbox(key="recipe").select(4)
     at.selectbox(key="narrow").select(4)
     at.button(key="again_button").click().run()
     assert at.session_state["again"]
@@ -207,7 +207,7 @@ def test_the_value_before_can_be_chosen_again():
 def page_of_two_choices():
     import streamlit as st
 
-    from quantviz.ui.shell import session, widgets
+    from quantviz.ui.shell import address, widgets
     from quantviz.ui.shell.streamlit_private import take_messages_whole
 
     take_messages_whole(widgets.is_behind)
@@ -215,13 +215,14 @@ def page_of_two_choices():
     def take(key):
         st.session_state[f"{key}_taken"] = st.session_state[key]
 
-    session.arrive("page")
+    address.arrive("page")
+    widgets.begin_run()
     for key in ("bits", "mode") if "broken_off" in st.session_state else ():
         now = st.session_state.setdefault(f"{key}_taken", 4)
         st.selectbox(key, [4, 8], key=widgets.show(key, now), on_change=take, args=(key,))
     if st.session_state.pop("broken_off", False):
         st.stop()
-    session.leave()
+    widgets.end_run()
 
 
 @pytest.mark.usefixtures("streamlits_own")
@@ -241,7 +242,7 @@ def test_a_widget_that_the_browser_has_is_not_sent_its_value_again():
 def page_of_a_part():
     import streamlit as st
 
-    from quantviz.ui.shell import address, session, widgets
+    from quantviz.ui.shell import address, widgets
     from quantviz.ui.shell.runs import fragment
     from quantviz.ui.shell.streamlit_private import take_messages_whole
 
@@ -251,10 +252,11 @@ def page_of_a_part():
         wanted = st.session_state.get("wanted", 4)
         st.selectbox("bits", [4, 8], key=widgets.show("bits", wanted))
 
-    session.arrive("page")
+    address.arrive("page")
+    widgets.begin_run()
     fragment(show)()
     address.write({})
-    session.leave()
+    widgets.end_run()
 
 
 @pytest.mark.usefixtures("streamlits_own")
@@ -273,13 +275,14 @@ def test_a_part_of_a_page_sends_a_value_once():
 def page_that_is_answered_twice():
     import streamlit as st
 
-    from quantviz.ui.shell import session, widgets
+    from quantviz.ui.shell import address, widgets
     from quantviz.ui.shell.streamlit_private import take_messages_whole
 
     take_messages_whole(widgets.is_behind)
-    session.arrive("page")
+    address.arrive("page")
+    widgets.begin_run()
     st.selectbox("bits", [4, 8], key=widgets.show("bits", 8))
-    session.leave()
+    widgets.end_run()
 
 
 @pytest.mark.usefixtures("streamlits_own")
@@ -300,7 +303,7 @@ def test_a_widget_gets_its_value_until_the_browser_has_it():
 @pytest.mark.usefixtures("streamlits_own")
 def test_of_a_message_that_was_overtaken_only_events_count():
     """Streamlit takes each message in a thread of its own: two quick ones came in the other order."""
-    streamlit_private.take_messages_whole(lambda repeated: False)
+    streamlit_private.take_messages_whole(lambda told: False)
     session = SessionState()
     older, newer = (SafeSessionState(session, lambda: None) for _ in range(2))
     for name, kind in (("bits", "int_value"), ("again", "trigger_value")):

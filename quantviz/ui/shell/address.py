@@ -17,8 +17,6 @@ _PAGE = "page_shown"
 _FROM = "page_before"
 #: What the keys of the values on the desk in use begin with.
 _DESK = "desk"
-#: Whether the last run came to its end.
-_ANSWERED = "page_answered"
 #: The last parameters that each page wrote to the address, by its path.
 _WRITTEN = "addresses_written"
 #: The parameter that `history.js` adds to an address after the browser's Back or Forward.
@@ -56,12 +54,6 @@ def arrive(page: str) -> None:
     before = st.session_state.get(_PAGE)
     st.session_state[_FROM] = before if before != page else None
     st.session_state[_PAGE] = page
-    st.session_state[_ANSWERED] = False
-
-
-def leave() -> None:
-    """Note that this run came to its end, so that all of its answer is sent to the browser."""
-    st.session_state[_ANSWERED] = True
 
 
 def page_shown() -> str:
@@ -105,14 +97,6 @@ def asked_for(*, first: bool = False) -> dict[str, str] | None:
 def asks_anew() -> bool:
     """Return whether the address asks for another state of this page; see `asked_for`."""
     return asked_for() is not None
-
-
-def is_behind() -> bool:
-    """Return whether the browser sent its message before it received the last answer: from an older address
-    than the page wrote last, or although that answer was broken off.
-    """
-    answered = st.session_state.get(_ANSWERED, True)
-    return not answered or st.query_params.to_dict() != _written(page_shown())
 
 
 def _remember(address: dict[str, str]) -> None:

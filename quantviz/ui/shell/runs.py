@@ -58,8 +58,9 @@ def fragment(function: Callable[..., None], run_every: float | None = None) -> C
         classroom.begin()
         words.begin()
         with turns().take(), error_boundary(), at_once(), inside():
+            widgets.begin_run()
             function(*args, **kwargs)
-            widgets.end_run()
+            widgets.end_run(function.__name__)
         return None
 
     part: Callable[..., None] = st.fragment(run, run_every=run_every)

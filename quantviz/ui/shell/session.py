@@ -24,7 +24,7 @@ from quantviz.schemes.mended import AboutTensor
 from quantviz.schemes.scheme import Scheme
 from quantviz.sources import Source
 from quantviz.tensors.views import View
-from quantviz.ui.shell import address, classroom, errors, origin, widgets
+from quantviz.ui.shell import classroom, errors, origin
 from quantviz.ui.shell.address import go_to_lab_desk, on_desk
 from quantviz.ui.shell.origin import LessonStep
 from quantviz.ui.shell.page_owner import PageOwner
@@ -328,18 +328,6 @@ def mended_since(tensor: AboutTensor) -> tuple[Note, ...]:
         getattr(now, name) == getattr(opened, name) for name in ("source", "scheme", "baseline", "others")
     )
     return mended(link, now, tensor) if same else ()
-
-
-def arrive(page: str) -> None:
-    """Note which page this run shows."""
-    address.arrive(page)
-    widgets.begin_run()
-
-
-def leave() -> None:
-    """Note that this run came to its end."""
-    widgets.end_run()
-    address.leave()
 
 
 def write_address() -> QuantVizError | None:

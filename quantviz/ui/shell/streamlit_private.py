@@ -179,15 +179,15 @@ def _messages_of(state: SafeSessionState) -> _Messages:
 
 
 @st.cache_resource(show_spinner=False)
-def take_messages_whole(_is_behind: Callable[[Mapping[str, bool]], bool]) -> bool:
+def take_messages_whole(_is_behind: Callable[[Mapping[str, str]], bool]) -> bool:
     """Have every callback come to its end, whichever widget calls it, and each message of the browser count
     as one action of a person.
 
     Streamlit does not run a callback again that it has ended: of two quick clicks, or of a click and a new
     width of the window, the first would be lost, or half of its effect. And each message repeats the value
     of every widget: one that was sent before the answer to the last was on the screen would set back
-    all changes of that answer. `_is_behind` detects such a message, from the keys of its widgets, each
-    with whether it repeats its value from the message before.
+    all changes of that answer. `_is_behind` detects such a message, from the texts of its widgets by their
+    keys.
 
     Each message has a thread of its own, and of two quick ones either may come first. Of a message that was
     overtaken only its events count: the newer one has its values.
@@ -218,18 +218,15 @@ def take_messages_whole(_is_behind: Callable[[Mapping[str, bool]], bool]) -> boo
     return True
 
 
-def _without_repeats(fresh: WidgetStates, is_behind: Callable[[Mapping[str, bool]], bool]) -> WidgetStates:
+def _without_repeats(fresh: WidgetStates, is_behind: Callable[[Mapping[str, str]], bool]) -> WidgetStates:
     """Return the widgets of a message; of one that is behind without those that it repeats."""
     before = st.session_state.get(_SAID, {})
     said = {widget.id: widget.SerializeToString() for widget in fresh.widgets}
     st.session_state[_SAID] = said
-    repeats = {
-        widget.id: before.get(widget.id) == said[widget.id] and not _is_event(widget)
-        for widget in fresh.widgets
-    }
-    if not is_behind({_key_of(name): repeated for name, repeated in repeats.items()}):
+    if not is_behind({_key_of(widget.id): widget.string_value for widget in fresh.widgets}):
         return fresh
-    return WidgetStates(widgets=[widget for widget in fresh.widgets if not repeats[widget.id]])
+    news = (each for each in fresh.widgets if _is_event(each) or before.get(each.id) != said[each.id])
+    return WidgetStates(widgets=news)
 
 
 def _key_of(widget_id: str) -> str:

@@ -1,4 +1,9 @@
-"""The widgets of a page: they show the state, and are compared with the browser's messages."""
+"""The widgets of a page: they show the state. Each message of the browser names the answer it was made on.
+
+Every answer has a revision, a number in a field at its end that nobody sees, and the browser sends the field
+back with each message. A message made on an older answer counts for the widgets that it changes alone. A
+widget gets its value again until the browser has the answer with it.
+"""
 
 from __future__ import annotations
 
@@ -8,59 +13,70 @@ from typing import Any, cast
 
 import streamlit as st
 
-from quantviz.ui.shell import address, errors
+from quantviz.ui.shell import errors
 from quantviz.ui.shell.words import language
 
 _WIDGETS = "widgets"
+#: The key of the field with the revision; that of a part of a page that runs by itself has another end.
+REVISION = "revision"
+#: Digits of a revision at most.
+_LONGEST = 15
 #: No value that a widget may have.
 _UNSET = object()
 
 
+@dataclass(eq=False)
+class _Widgets:
+    """The widgets of a session."""
+
+    #: The revision of the answer that is being made, or of the last one.
+    revision: int = 0
+    #: That of the answer which the browser had when it sent its last message.
+    known: int = -1
+    #: The keys of the widgets in that message.
+    heard: Collection[str] = ()
+    #: The revision in which the value or the choices of a widget changed last, by its key.
+    changed: dict[str, int] = field(default_factory=dict)
+    #: The words of the choices that a widget offers, by its key: a browser holds a choice by its words.
+    labels: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    #: The ids and words of choices in the answer that is being made.
+    names: dict[str, Mapping[Any, str]] = field(default_factory=dict)
+    language: str = ""
+
+    def is_known(self, key: str) -> bool:
+        """Return whether the browser has the present value of a widget, as far as the app has set it."""
+        return key in self.heard and self.changed.get(key, -1) <= self.known
+
+
+def _widgets() -> _Widgets:
+    widgets = st.session_state.get(_WIDGETS)
+    if widgets is None:
+        widgets = st.session_state[_WIDGETS] = _Widgets()
+    return cast(_Widgets, widgets)
+
+
 def show(key: str, value: object, field: str = "") -> str:
     """Let the widget `key` show `value`, unless there is an error about the text in its `field`."""
-    # A widget must get its value again in another language, and until the browser has it: the run that showed
-    # it may have been broken off, the next answer may come together with it and take its place, and a popover
-    # makes its widgets when it is opened. Not longer: a value on its way takes back a click.
     widgets = _widgets()
-    again = widgets.language != language() or key not in widgets.heard or key in widgets.sending
-    widgets.showing.setdefault(key, ())
-    if (again or st.session_state.get(key, _UNSET) != value) and (field or key) not in errors.input_errors():
-        if st.session_state.get(key, _UNSET) != value:
-            widgets.unseen.add(key)
-            if key in widgets.heard:
-                widgets.sending.add(key)
+    if (field or key) in errors.input_errors():
+        return key
+    is_new = st.session_state.get(key, _UNSET) != value
+    if is_new and key in widgets.heard:
+        widgets.changed[key] = widgets.revision
+    # Not longer than it has to be told: a value on its way takes back a click.
+    if is_new or not widgets.is_known(key):
         st.session_state[key] = value
     return key
 
 
-def is_behind(repeated: Mapping[str, bool]) -> bool:
-    """Return whether the browser sent its message before the answer to the one before was on its screen: its
-    widgets, by key, still have the values that the answer has replaced.
-
-    With one such widget it may be a person who wants the value before: then the address decides.
-    """
-    widgets = _widgets()
-    widgets.heard = repeated.keys()
-    waiting = [repeated[key] for key in widgets.unseen if key in repeated]
-    behind = address.is_behind() or (len(waiting) > 1 and all(waiting))
-    if not behind:
-        widgets.unseen.clear()
-        widgets.sending.clear()
-    # A browser that sends a new value of a widget has received it, also from a run that was broken off.
-    for key in repeated.keys() & widgets.showing.keys():
-        if not repeated[key]:
-            widgets.shown[key] = widgets.showing[key]
-    return behind
-
-
 def tell_again(key: str, labels: tuple[str, ...]) -> None:
-    """Send the choice of the widget `key` to the browser again, where its labels have changed since the last
-    run: the browser holds a label.
-    """
+    """Send the choice of the widget `key` to the browser again, where its labels have changed."""
     widgets = _widgets()
-    if widgets.shown.get(key) != labels and key in st.session_state:
+    if widgets.labels.setdefault(key, labels) != labels:
+        widgets.labels[key] = labels
+        widgets.changed[key] = widgets.revision
+    if not widgets.is_known(key) and key in st.session_state:
         st.session_state[key] = st.session_state[key]
-    widgets.showing[key] = labels
 
 
 def note_names(key: str, names: Mapping[Any, str]) -> None:
@@ -73,41 +89,31 @@ def names_shown() -> Mapping[str, Mapping[Any, str]]:
     return _widgets().names
 
 
-@dataclass(eq=False)
-class _Widgets:
-    """The keys of widgets, and the words of the choices they offered."""
+def is_behind(told: Mapping[str, str]) -> bool:
+    """Return whether a message of the browser was made before the last answer was all on its screen.
 
-    #: Of the last run that came to its end, and so was received by the browser; and those heard of since.
-    shown: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    #: Those in the browser's last message.
-    heard: Collection[str] = ()
-    #: Of the run that goes on, as far as it is.
-    showing: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    #: The ids and words of choices in the run that goes on.
-    names: dict[str, Mapping[Any, str]] = field(default_factory=dict)
-    #: Those whose value the app has changed, and the browser has not been heard of since.
-    unseen: set[str] = field(default_factory=set)
-    #: Those that the browser had when the app changed their value, until it has the answer with that.
-    sending: set[str] = field(default_factory=set)
-    #: The language of the last run that came to its end.
-    language: str | None = None
-
-
-def _widgets() -> _Widgets:
-    widgets = st.session_state.get(_WIDGETS)
-    if widgets is None:
-        widgets = st.session_state[_WIDGETS] = _Widgets()
-    return cast(_Widgets, widgets)
+    `told` are the texts of its widgets by their keys, "" where a value is no text.
+    """
+    widgets = _widgets()
+    widgets.heard = told.keys()
+    numbers = (text for key, text in told.items() if key.startswith(REVISION))
+    known = (int(text) for text in numbers if text.isdecimal() and len(text) <= _LONGEST)
+    widgets.known = max(known, default=widgets.known)
+    return widgets.known < widgets.revision
 
 
 def begin_run() -> None:
-    """Note that a run begins, which has shown no widget yet."""
-    _widgets().showing = {}
-    _widgets().names = {}
-
-
-def end_run() -> None:
-    """Note that a run of a page, or of a part of it, came to its end: the browser receives its widgets."""
+    """Begin an answer, which has shown no widget yet."""
     widgets = _widgets()
-    widgets.shown = dict(widgets.showing)
-    widgets.language = language()
+    widgets.revision += 1
+    widgets.names = {}
+    if widgets.language != language():
+        widgets.language = language()
+        widgets.changed = dict.fromkeys(widgets.heard, widgets.revision)
+
+
+def end_run(part: str = "") -> None:
+    """End an answer, of a whole page or of a `part` of it: the browser then knows its revision."""
+    key = f"{REVISION}{part}"
+    st.session_state[key] = str(_widgets().revision)
+    st.text_input(REVISION, key=key, label_visibility="collapsed")
