@@ -258,8 +258,9 @@ def add_alone(copy):
     (lesson,) = blocks("Add a lesson", "markdown")
     copy.write("quantviz/teaching/lessons/en/16_step_size.md", lesson)
     copy.write("quantviz/teaching/lessons/zh/16_step_size.md", in_chinese(lesson))
-    thin, _, shown, listed, *_ = blocks("Add a page", "python")
+    thin, _, state, shown, listed, *_ = blocks("Add a page", "python")
     copy.write("pages/learn/glossary.py", thin)
+    copy.write("quantviz/ui/glossary/state.py", state)
     copy.write("quantviz/ui/glossary/page.py", shown)
     copy.changed("app.py", '        "explore": [', f'        "explore": [\n            {listed}')
     reader, *_ = blocks("Add a file format", "python")
@@ -287,7 +288,7 @@ def follow_the_steps(copy):
     copy.listed("tests/sources/test_layouts.py", "SAMPLES", sample)
     (row,) = blocks("Add a layout", "markdown")
     copy.changed("quantviz/sources/README.md", "| bitsandbytes |", f"{row}| bitsandbytes |")
-    _, docstring, _, _, allowed, address, opened = blocks("Add a page", "python")
+    _, docstring, *_, allowed, address, opened = blocks("Add a page", "python")
     copy.write("quantviz/ui/glossary/__init__.py", docstring)
     (row,) = blocks("Add a page", "markdown")
     last = "| `quantviz/ui/missing/`"
@@ -355,6 +356,6 @@ def test_each_addition_walks_by_the_words_of_the_guide(tmp_path):
 
 
 def test_a_block_of_the_guide_is_found_inside_a_list():
-    assert len(blocks("Add a page", "python")) == 7
-    assert blocks("Add a page", "toml") == ['[pages]\nglossary = "Glossary"\n']
+    assert len(blocks("Add a page", "python")) == 8
+    assert blocks("Add a page", "toml")[0] == '[pages]\nglossary = "Glossary"\n'
     assert len(blocks("Add a layout", "python")) == len(blocks("Add a method", "python")) == 3
