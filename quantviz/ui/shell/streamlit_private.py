@@ -62,12 +62,6 @@ def is_asked_for(default: StreamlitPage) -> bool:
     return wanted == default._script_hash if wanted else not manager.intended_page_name
 
 
-def went_back() -> bool:
-    """Return whether the browser's Back or Forward asked for this run."""
-    context = get_script_run_ctx(suppress_warning=True)
-    return context is not None and context.is_history_navigation
-
-
 def drawing_script() -> str | None:
     """Return the name of the script with which the browser draws charts, beside Streamlit's own; none where
     this release has no such file.
