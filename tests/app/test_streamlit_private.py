@@ -3,6 +3,7 @@ name.
 """
 
 import ast
+import contextlib
 import re
 from importlib.metadata import version
 from pathlib import Path
@@ -35,8 +36,8 @@ USUAL = {name: vars(SafeSessionState)[name] for name in ("on_script_will_rerun",
 
 
 def test_it_was_tried_on_the_release_that_is_installed():
-    assert version("streamlit") == streamlit_private.TRIED, (
-        "try all of quantviz/ui/shell/streamlit_private.py on the new release, then raise TRIED"
+    assert version("streamlit") in streamlit_private.TRIED, (
+        "try all of quantviz/ui/shell/streamlit_private.py on the new release, then add it to TRIED"
     )
 
 
@@ -44,7 +45,7 @@ def test_what_it_leans_on_is_there():
     assert isinstance(PagesManager.uses_pages_directory, bool | None)
     assert callable(SessionManager.list_sessions)
     manager = WebsocketSessionManager(MemorySessionStorage(), None, None, None)
-    with manager._storage_lock:
+    with getattr(manager, "_storage_lock", contextlib.nullcontext()):
         manager._session_storage._cache.expire()
 
 

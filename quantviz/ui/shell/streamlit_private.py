@@ -1,6 +1,6 @@
 """Streamlit's private parts that the app leans on: all of them, in one place.
 
-Tried on Streamlit `TRIED`. A test names the parts that another release has changed.
+Tried on the releases of Streamlit in `TRIED`. A test names the parts that another release has changed.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ from streamlit.runtime.state.session_state import (
 #: Most bytes of a widget's message: as many as any text that is read. And the deepest nesting in it.
 MOST_SAID = 2**24
 DEEPEST_SAID = 32
-#: The release that all of this was tried on.
-TRIED = "1.67.0"
+#: The releases that all of this was tried on: those that the wheel's requirement spans.
+TRIED = ("1.66.1", "1.67.0")
 #: The value of each widget in the browser's last message, by the widget's id.
 _SAID = "browser_said"
 _MESSAGES = "browser_messages"
@@ -78,7 +78,7 @@ def has_sessions() -> bool:
 def expire_sessions() -> set[str]:
     """Free sessions that were not resumed in time; return the ids of the remaining ones."""
     manager: Any = runtime.get_instance()._session_mgr
-    with manager._storage_lock:
+    with getattr(manager, "_storage_lock", contextlib.nullcontext()):  # 1.66 has none
         manager._session_storage._cache.expire()
     return {info.session.id for info in manager.list_sessions()}
 
