@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Iterable
 from typing import Any, Generic, TypeVar, cast
 
 import streamlit as st
@@ -23,20 +25,23 @@ class PageOwner(Generic[S]):
 
     def history(self) -> History[S]:
         """Return the state with its steps: that of the address where this asks for one."""
-        held = cast("History[S] | None", st.session_state.get(self._key))
+        held = self._held()
         params = address.asked_for(first=held is None)
         if params is None and held is not None:
             return held
+        codecs = self.codecs(() if held is None else held.states)
         if held is None:
-            new, problems = self._kind.read(params or {}, **self.codecs())
+            new, problems = self._kind.read(params or {}, **codecs)
             held = History(new, problems=problems)
         else:
-            held = held.follow(params or {}, **self.codecs())
+            held = held.follow(params or {}, **codecs)
         self._keep(held)
         return held
 
-    def codecs(self) -> dict[str, Codec]:
-        """Return the codecs of parameters that a session reads in its own way."""
+    def codecs(self, states: Iterable[S]) -> dict[str, Codec]:
+        """Return the codecs of parameters that a session reads in its own way, from the `states` that it has
+        had, the present one last.
+        """
         return {}
 
     @property
@@ -57,6 +62,15 @@ class PageOwner(Generic[S]):
         """Take another state, as a step."""
         self._take(self.history().take(new))
 
+    def open(self, new: S) -> None:
+        """Take another state, as a step, on another page, whose address says nothing about this one."""
+        held = self._held()
+        self._take(History(new) if held is None else held.take(new))
+
+    def amend(self, new: S) -> None:
+        """Correct the present state, which is no step."""
+        self._keep(dataclasses.replace(self.history(), now=new))
+
     def undo(self) -> None:
         """Undo the last step that is not undone."""
         self._take(self.history().undo())
@@ -68,6 +82,9 @@ class PageOwner(Generic[S]):
     def show_link(self) -> None:
         """Write the state to the address."""
         address.write({**self.state.written(), "lang": language(), **classroom.parameters()})
+
+    def _held(self) -> History[S] | None:
+        return cast("History[S] | None", st.session_state.get(self._key))
 
     def _take(self, history: History[S]) -> None:
         errors.clear()
