@@ -36,8 +36,11 @@ TABS = ("cell", "channels", "integer", "method", "compare")
 MOST_PAIRS = 8
 #: The chain without a method.
 NEAREST = "nearest"
-#: The largest number of a seed or a place.
-_LARGEST = 999_999_999
+_NUMBER = whole_number(999_999_999)
+_DYNAMIC = one_of(lambda: ("0", "1"))
+_STATIC = Codec(
+    lambda form, reading: _DYNAMIC.read(form, reading) == "0", lambda static, _: "" if static else "1"
+)
 #: Between two pairs in a link, and between the parts of one: no scheme's text has them.
 _BETWEEN = "~"
 _WITHIN = "!"
@@ -152,19 +155,17 @@ class Lines:
         return all(0 <= first < last <= count for (first, last), count in zip(axes, shape, strict=True))
 
 
-def _of_side(side: str) -> Codec:
-    """Return the codec of a side of the pair."""
-
-    def read(form: str, reading: Reading[LayerState]) -> Pair:
-        _scheme(form)
-        return reading.state.pair.with_side(side, form)
-
-    return Codec(read, lambda pair, _: getattr(pair, side))
+def _part(name: str, own: Codec) -> Codec:
+    """Return the codec of a field of the pair from that of its value."""
+    return Codec(
+        lambda form, reading: dataclasses.replace(reading.state.pair, **{name: own.read(form, reading)}),
+        lambda pair, state: own.write(getattr(pair, name), state),
+    )
 
 
-def _read_dynamic(form: str, reading: Reading[LayerState]) -> Pair:
-    dynamic = one_of(lambda: ("0", "1")).read(form, reading)
-    return dataclasses.replace(reading.state.pair, static=dynamic == "0")
+def _read_scheme(form: str) -> str:
+    _scheme(form)
+    return form
 
 
 def _read_cell(form: str) -> tuple[int, int]:
@@ -209,9 +210,7 @@ def read_pair(form: str) -> Pair:
     weights, *rest = form.split(_WITHIN)
     if len(rest) not in (1, 2) or rest[1:] not in ([], ["d"]):
         raise QuantVizError("link.place", got=form)
-    for side in (weights, rest[0]):
-        _scheme(side)
-    return Pair(weights, rest[0], static=len(rest) == 1)
+    return Pair(_read_scheme(weights), _read_scheme(rest[0]), static=len(rest) == 1)
 
 
 def _of_integers(name: str) -> Codec:
@@ -241,20 +240,20 @@ class LayerState(PageState):
     source: LayerSource = field(link="l", codec=codec(parse_layer, write_layer), always=True)
     pair: Pair = field(
         link={
-            "w": _of_side("weights"),
-            "a": _of_side("inputs"),
-            "d": Codec(_read_dynamic, lambda pair, _: "" if pair.static else "1"),
+            "w": _part("weights", codec(_read_scheme)),
+            "a": _part("inputs", codec(_read_scheme)),
+            "d": _part("static", _STATIC),
         },
         always=True,
     )
     #: Draws the tokens that are held back.
-    seed: int = field(0, link="h", codec=whole_number(_LARGEST))
+    seed: int = field(0, link="h", codec=_NUMBER)
     #: The selected output: token and output; None for the one with the largest error.
     cell: tuple[int, int] | None = field(
         None, link="c", codec=codec(_read_cell, lambda cell: ".".join(map(str, cell))), looks=True, of="l"
     )
     #: The input channel of the product whose steps are shown; None for the one that contributes most.
-    channel: int | None = field(None, link="j", codec=whole_number(_LARGEST), looks=True, of="l")
+    channel: int | None = field(None, link="j", codec=_NUMBER, looks=True, of="l")
     #: One of `SHOWN`.
     shown: str = field(SHOWN[0], link="e", codec=one_of(lambda: SHOWN), looks=True)
     #: The part in view; None for all.

@@ -128,7 +128,10 @@ def show_smoothquant(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) 
         lambda alpha: OWNER.change(method=str(chain.with_field("smoothquant", alpha=alpha))),
     )
     if WORSE["l"] not in state.source.key:
-        show_button(say("layers.pictures.smoothquant.show_worse"), "layers_smoothquant_worse", _go_worse)
+        worse, _ = LayerState.read({**WORSE, "m": "smoothquant"})
+        show_button(
+            say("layers.pictures.smoothquant.show_worse"), "layers_smoothquant_worse", OWNER.put, worse
+        )
 
 
 def show_traded(trace: SmoothTrace, key: str) -> None:
@@ -154,10 +157,6 @@ def show_traded(trace: SmoothTrace, key: str) -> None:
     )
     figure = mirrored_figure(bars, height=HEIGHT, language=language(), theme=theme())
     show_plot(figure, f"layers_{key}", say(f"layers.pictures.{key}_alt"))
-
-
-def _go_worse() -> None:
-    OWNER.put(LayerState.read({**WORSE, "m": "smoothquant"})[0])
 
 
 def peak_of(values: torch.Tensor) -> float:
