@@ -125,7 +125,7 @@ def say_address(app: str, found: Found, result: LayerResult, cell: tuple[int, in
     weights = str(result.weights.scheme or AS_IT_IS)
     inputs = str(result.inputs.scheme or AS_IT_IS)
     pair = Pair(weights, inputs, result.static)
-    state = LayerState(source, pair, result.seed, cell, method=str(result.method))
+    state = LayerState(source, pair, str(result.method), result.seed, cell)
     parameters = state.written()
     if language() != DEFAULT_LANGUAGE:
         parameters["lang"] = language()

@@ -246,6 +246,8 @@ class LayerState(PageState):
         },
         always=True,
     )
+    #: The chain of methods by which the layer is rounded, as `as_chain` reads it.
+    method: str = field(NEAREST, link="m", codec=codec(_read_method))
     #: Draws the tokens that are held back.
     seed: int = field(0, link="h", codec=_NUMBER)
     #: The selected output: token and output; None for the one with the largest error.
@@ -273,8 +275,6 @@ class LayerState(PageState):
     engine: str = field("onnxruntime", link="g", codec=_of_integers("engine"))
     output_format: str = field("int8", link="f", codec=_of_integers("output_format"))
     activation: str = field("none", link="r", codec=_of_integers("activation"))
-    #: The chain of methods by which the layer is rounded, as `as_chain` reads it.
-    method: str = field(NEAREST, link="m", codec=codec(_read_method))
 
     @classmethod
     def opening(cls) -> LayerState:

@@ -28,6 +28,7 @@ def test_every_part_of_the_state_is_in_its_link():
     state = LayerState(
         source=BIG,
         pair=Pair("int4_g128", "int8,asymmetric,per_tensor,min_max,course", static=False),
+        method="rotation+gptq",
         seed=5,
         cell=(319, 127),
         channel=1535,
