@@ -17,8 +17,7 @@ def fits_layer_hand(state: LayerState) -> bool:
     """Return whether the browser multiplies the state's layer by itself: a small one that no method rounds,
     whose schemes search no ranges.
 
-    >>> from quantviz.lab.layer_state import opening
-    >>> fits_layer_hand(opening())
+    >>> fits_layer_hand(LayerState.opening())
     False
     """
     schemes = [each for each in state.pair.schemes() if each is not None]
@@ -47,10 +46,10 @@ def moved_layer(state: LayerState, message: Mapping[str, Any]) -> LayerState:
     Raises:
         QuantVizError: The move is not possible.
 
-    >>> from quantviz.lab.layer_state import Pair, write_link
+    >>> from quantviz.lab.layer_state import Pair
     >>> from quantviz.layers.built_in import BuiltInLayer
     >>> state = LayerState(BuiltInLayer("loud_input"), Pair("int8_per_row", "int4_per_tensor"))
-    >>> link = write_link(moved_layer(state, {"kind": "channel", "channel": 2, "size": 1.5}))
+    >>> link = moved_layer(state, {"kind": "channel", "channel": 2, "size": 1.5}).written()
     >>> link["l"], link["j"]
     ('changed(builtin(name=loud_input),x2=1.5)', '2')
     """

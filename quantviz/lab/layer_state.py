@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from types import MappingProxyType
@@ -16,6 +16,7 @@ from typing import Any
 
 from quantviz.errors import QuantVizError
 from quantviz.lab.layer_sources import LayerSource, parse_layer, write_layer
+from quantviz.lab.page_state import Codec, PageState, Reading, codec, field, one_of, whole_number
 from quantviz.layers.built_in import BuiltInLayer
 from quantviz.schemes.granularity import Shape
 from quantviz.schemes.recipes import as_scheme
@@ -35,12 +36,11 @@ TABS = ("cell", "channels", "integer", "method", "compare")
 MOST_PAIRS = 8
 #: The chain without a method.
 NEAREST = "nearest"
-#: Fields of the state that describe the layer in integers, by their names in a link.
-_OF_INTEGERS = MappingProxyType({"g": "engine", "f": "output_format", "r": "activation"})
-#: Parts of a link that mean nothing in another layer: places, and the ends of colours.
-_OF_LAYER = frozenset({"c", "j", "v", "z"})
-#: A longer link was not made by us.
-LONGEST = 4000
+_NUMBER = whole_number(999_999_999)
+_DYNAMIC = one_of(lambda: ("0", "1"))
+_STATIC = Codec(
+    lambda form, reading: _DYNAMIC.read(form, reading) == "0", lambda static, _: "" if static else "1"
+)
 #: Between two pairs in a link, and between the parts of one: no scheme's text has them.
 _BETWEEN = "~"
 _WITHIN = "!"
@@ -155,200 +155,12 @@ class Lines:
         return all(0 <= first < last <= count for (first, last), count in zip(axes, shape, strict=True))
 
 
-@dataclass(frozen=True)
-class LayerState:
-    """Everything a person has chosen on the page of layers."""
-
-    source: LayerSource
-    pair: Pair
-    #: Draws the tokens that are held back.
-    seed: int = 0
-    #: The selected output: token and output; None for the one with the largest error.
-    cell: tuple[int, int] | None = None
-    #: The input channel of the product whose steps are shown; None for the one that contributes most.
-    channel: int | None = None
-    #: One of `SHOWN`.
-    shown: str = SHOWN[0]
-    #: The part in view; None for all.
-    lines: Lines | None = None
-    #: The ends of the error's colours in X, W and Y, which stay until the layer changes; None for as far as
-    #: the errors reach.
-    held: tuple[float, ...] | None = None
-    #: The pairs that are compared; none for `COMPARED`.
-    compared: tuple[Pair, ...] = ()
-    #: How the layer is computed in integers: ids of an engine, of the outputs' format, and of an activation.
-    engine: str = "onnxruntime"
-    output_format: str = "int8"
-    activation: str = "none"
-    #: The chain of methods by which the layer is rounded, as `as_chain` reads it.
-    method: str = NEAREST
-    #: The open tab, one of `TABS`; None for the first, or that of the method where there is one.
-    tab: str | None = None
-
-    @property
-    def open_tab(self) -> str:
-        """Return the tab that is open.
-
-        >>> opening().open_tab, opening().replace(method="gptq").open_tab
-        ('cell', 'method')
-        """
-        if self.tab is not None:
-            return self.tab
-        return TABS[0] if self.method == NEAREST else "method"
-
-    def replace(self, **changes: Any) -> LayerState:
-        """Return the state with `changes`; the cell's product is that of its present cell and schemes."""
-        if "channel" not in changes and changes.keys() & {"pair", "cell", "method"}:
-            changes["channel"] = None
-        return dataclasses.replace(self, **changes)
-
-    def of_layer(self, source: LayerSource) -> LayerState:
-        """Return the state with another layer, a built-in one under its own schemes.
-
-        >>> opening().of_layer(BuiltInLayer("loud_weight")).pair
-        Pair(weights='int4_per_tensor', inputs='int8_per_tensor', static=True)
-        """
-        pair = usual_pair(source) or self.pair
-        found = self.replace(source=source, pair=pair, cell=None, channel=None, lines=None, held=None)
-        return found.fitting()
-
-    def fitting(self) -> LayerState:
-        """Return the state as its layer can have it, with the nearest schemes that fit."""
-        shape = self.source.shape
-        tokens, inputs, outputs = shape
-        found = self
-        if self.cell is not None and (self.cell[0] >= tokens or self.cell[1] >= outputs):
-            found = found.replace(cell=None)
-        if self.channel is not None and self.channel >= inputs:
-            found = found.replace(channel=None)
-        if self.lines is not None and not self.lines.within(shape):
-            found = found.replace(lines=None)
-        if self.pair.problem(shape):
-            weights, activations = _sides(shape)
-            pair = Pair(
-                _fitted(self.pair.weights, weights), _fitted(self.pair.inputs, activations), self.pair.static
-            )
-            found = found.replace(pair=pair)
-        return found
-
-
-def opening() -> LayerState:
-    """Return the state with which the page opens."""
-    source = BuiltInLayer(FIRST)
-    return LayerState(source, usual_pair(source) or PAIRS["w8a8_token"])
-
-
-def usual_pair(source: LayerSource) -> Pair | None:
-    """Return the schemes under which a built-in layer shows what it is for; None of another layer."""
-    if not isinstance(source, BuiltInLayer):
-        return None
-    return Pair(_by_lines(source.weights, "output"), _by_lines(source.inputs, "token"))
-
-
-def _by_lines(named: str | None, line: str) -> str:
-    """Return a recipe's id: its row is an output of the weight, or a token of the inputs."""
-    if named is None:
-        return AS_IT_IS
-    return named.replace(f"_per_{line}", "_per_row").replace("_per_channel", "_per_column")
-
-
-def _sides(shape: Shape) -> tuple[Shape, Shape]:
-    """Return the shapes of W and X of a layer of so many tokens, inputs and outputs."""
-    tokens, inputs, outputs = shape
-    return (outputs, inputs), (tokens, inputs)
-
-
-@lru_cache(maxsize=256)  # a page asks for each scheme that it offers
-def _scheme(form: str) -> Scheme | None:
-    return None if form == AS_IT_IS else as_scheme(form)
-
-
-def _fitted(form: str, shape: Shape) -> str:
-    """Return the form of the nearest scheme that fits a shape: the same one where it does."""
-    scheme = _scheme(form)
-    if scheme is None or not tuple(scheme.problems(shape)):
-        return form
-    return str(scheme.fitted(shape))
-
-
-def write_link(state: LayerState) -> dict[str, str]:
-    """Return the state as query parameters.
-
-    >>> write_link(opening().replace(cell=(3, 1)))["c"]
-    '3.1'
-    """
-    parts = {
-        "l": write_layer(state.source),
-        "w": state.pair.weights,
-        "a": state.pair.inputs,
-        "d": "" if state.pair.static else "1",
-        "h": str(state.seed) if state.seed else "",
-        "c": "" if state.cell is None else ".".join(map(str, state.cell)),
-        "j": "" if state.channel is None else str(state.channel),
-        "e": state.shown if state.shown != SHOWN[0] else "",
-        "v": "" if state.lines is None else str(state.lines),
-        "z": "" if state.held is None else "_".join(map(repr, state.held)),
-        "y": _BETWEEN.join(map(str, state.compared)),
-        "m": "" if state.method == NEAREST else state.method,
-        "t": state.tab or "",
-    }
-    for name, field in _OF_INTEGERS.items():
-        value = getattr(state, field)
-        parts[name] = "" if value == getattr(LayerState, field) else value
-    return {name: value for name, value in parts.items() if value}
-
-
-def read_link(
-    params: Mapping[str, str], *, present: bool = True, own: Iterable[LayerSource] = ()
-) -> tuple[LayerState, tuple[QuantVizError, ...]]:
-    """Return the state of a link, and an error for each part of it that could not be used.
-
-    A layer of a file that is not there cannot be used, unless it need not be `present`. One of uploads is
-    that of the same text form among the person's `own`, the newest first.
-
-    >>> state = LayerState(BuiltInLayer("loud_weight"), PAIRS["w8a32"], 3, (1, 2), 0, "x")
-    >>> read_link(write_link(state)) == (state, ())
-    True
-    >>> print(read_link({"w": "int9"})[1][0])  # doctest: +ELLIPSIS
-    This part of the link could not be used: the scheme of the weights. ...
-    """
-    state = opening()
-    if sum(map(len, params.values())) > LONGEST:
-        return state, (QuantVizError("link.too_long", longest=LONGEST),)
-
-    def of_layer(state: LayerState, form: str) -> LayerState:
-        kept = next((each for each in own if write_layer(each) == form), None)
-        return state.of_layer(kept or parse_layer(form, present=present))
-
-    problems = []
-    left = set(params)
-    for name, read in {"l": of_layer, **_READ}.items():
-        if name in left:
-            try:
-                state = read(state, params[name])
-            except QuantVizError as problem:
-                part = QuantVizError(f"link.names.layer_{name}")
-                problems.append(QuantVizError("link.part", part=part, reason=problem))
-                if name == "l":
-                    left -= _OF_LAYER
-    return state.fitting(), tuple(problems)
-
-
-def _read_arithmetic(state: LayerState, form: str, field: str) -> LayerState:
-    # Engines and methods stand with their arithmetic, which needs torch.
-    from quantviz.layers.integer_engines import ACTIVATIONS, INTEGER_ENGINES
-    from quantviz.layers.integers_of_layer import OUTPUT_FORMATS
-    from quantviz.layers.methods.chain import as_chain
-
-    if field == "method":
-        # In an address that a person typed, + is a space.
-        return state.replace(method=str(as_chain(form.replace(" ", "+"))))
-    known = {"engine": INTEGER_ENGINES, "output_format": OUTPUT_FORMATS, "activation": ACTIVATIONS}
-    return state.replace(**{field: _one_of(form, known[field])})
-
-
-def _with_pair(state: LayerState, **changes: Any) -> LayerState:
-    return dataclasses.replace(state, pair=dataclasses.replace(state.pair, **changes))
+def _part(name: str, own: Codec) -> Codec:
+    """Return the codec of a field of the pair from that of its value."""
+    return Codec(
+        lambda form, reading: dataclasses.replace(reading.state.pair, **{name: own.read(form, reading)}),
+        lambda pair, state: own.write(getattr(pair, name), state),
+    )
 
 
 def _read_scheme(form: str) -> str:
@@ -356,14 +168,10 @@ def _read_scheme(form: str) -> str:
     return form
 
 
-def _read_numbers(form: str, count: int) -> tuple[int, ...]:
-    if not re.fullmatch(r"\d{1,9}" + r"\.\d{1,9}" * (count - 1), form, re.ASCII):
-        raise QuantVizError("link.place", got=form)
-    return tuple(map(int, form.split(".")))
-
-
 def _read_cell(form: str) -> tuple[int, int]:
-    token, output = _read_numbers(form, 2)
+    if not re.fullmatch(r"\d{1,9}\.\d{1,9}", form, re.ASCII):
+        raise QuantVizError("link.place", got=form)
+    token, output = map(int, form.split("."))
     return token, output
 
 
@@ -405,31 +213,166 @@ def read_pair(form: str) -> Pair:
     return Pair(_read_scheme(weights), _read_scheme(rest[0]), static=len(rest) == 1)
 
 
-def _one_of(form: str, known: Collection[str]) -> str:
-    if form not in known:
-        raise QuantVizError("link.choice", got=form, known=", ".join(known))
-    return form
+def _of_integers(name: str) -> Codec:
+    def known() -> Collection[str]:
+        # They stand with their arithmetic, which needs torch.
+        from quantviz.layers.integer_engines import ACTIVATIONS, INTEGER_ENGINES
+        from quantviz.layers.integers_of_layer import OUTPUT_FORMATS
+
+        return {"engine": INTEGER_ENGINES, "output_format": OUTPUT_FORMATS, "activation": ACTIVATIONS}[name]
+
+    return one_of(known)
 
 
-_READ: Mapping[str, Callable[[LayerState, str], LayerState]] = MappingProxyType(
-    {
-        "w": lambda state, form: _with_pair(state, weights=_read_scheme(form)),
-        "a": lambda state, form: _with_pair(state, inputs=_read_scheme(form)),
-        "d": lambda state, form: _with_pair(state, static=_one_of(form, ("0", "1")) == "0"),
-        "h": lambda state, form: state.replace(seed=_read_numbers(form, 1)[0]),
-        "c": lambda state, form: state.replace(cell=_read_cell(form)),
-        "j": lambda state, form: state.replace(channel=_read_numbers(form, 1)[0]),
-        "e": lambda state, form: state.replace(shown=_one_of(form, SHOWN)),
-        "v": lambda state, form: state.replace(lines=_read_lines(form)),
-        "z": lambda state, form: state.replace(held=_read_held(form)),
-        "y": lambda state, form: state.replace(compared=_read_pairs(form)),
-        "t": lambda state, form: state.replace(tab=_one_of(form, TABS)),
-        "g": lambda state, form: _read_arithmetic(state, form, "engine"),
-        "f": lambda state, form: _read_arithmetic(state, form, "output_format"),
-        "r": lambda state, form: _read_arithmetic(state, form, "activation"),
-        "m": lambda state, form: _read_arithmetic(state, form, "method"),
-    }
-)
+def _read_method(form: str) -> str:
+    from quantviz.layers.methods.chain import as_chain
+
+    # In an address that a person typed, + is a space.
+    return str(as_chain(form.replace(" ", "+")))
+
+
+@dataclass(frozen=True)
+class LayerState(PageState):
+    """Everything a person has chosen on the page of layers."""
+
+    page = "layer"
+
+    source: LayerSource = field(link="l", codec=codec(parse_layer, write_layer), always=True)
+    pair: Pair = field(
+        link={
+            "w": _part("weights", codec(_read_scheme)),
+            "a": _part("inputs", codec(_read_scheme)),
+            "d": _part("static", _STATIC),
+        },
+        always=True,
+    )
+    #: The chain of methods by which the layer is rounded, as `as_chain` reads it.
+    method: str = field(NEAREST, link="m", codec=codec(_read_method))
+    #: Draws the tokens that are held back.
+    seed: int = field(0, link="h", codec=_NUMBER)
+    #: The selected output: token and output; None for the one with the largest error.
+    cell: tuple[int, int] | None = field(
+        None, link="c", codec=codec(_read_cell, lambda cell: ".".join(map(str, cell))), looks=True, of="l"
+    )
+    #: The input channel of the product whose steps are shown; None for the one that contributes most.
+    channel: int | None = field(None, link="j", codec=_NUMBER, looks=True, of="l")
+    #: One of `SHOWN`.
+    shown: str = field(SHOWN[0], link="e", codec=one_of(lambda: SHOWN), looks=True)
+    #: The part in view; None for all.
+    lines: Lines | None = field(None, link="v", codec=codec(_read_lines), looks=True, of="l")
+    #: The ends of the error's colours in X, W and Y, which stay until the layer changes; None for as far as
+    #: the errors reach.
+    held: tuple[float, ...] | None = field(
+        None, link="z", codec=codec(_read_held, lambda ends: "_".join(map(repr, ends))), looks=True, of="l"
+    )
+    #: The pairs that are compared; none for `COMPARED`.
+    compared: tuple[Pair, ...] = field(
+        (), link="y", codec=codec(_read_pairs, lambda pairs: _BETWEEN.join(map(str, pairs)))
+    )
+    #: The open tab, one of `TABS`; None for the first, or that of the method where there is one.
+    tab: str | None = field(None, link="t", codec=one_of(lambda: TABS), looks=True)
+    #: How the layer is computed in integers: ids of an engine, of the outputs' format, and of an activation.
+    engine: str = field("onnxruntime", link="g", codec=_of_integers("engine"))
+    output_format: str = field("int8", link="f", codec=_of_integers("output_format"))
+    activation: str = field("none", link="r", codec=_of_integers("activation"))
+
+    @classmethod
+    def opening(cls) -> LayerState:
+        """Return the state with which the page opens."""
+        source = BuiltInLayer(FIRST)
+        return cls(source, usual_pair(source) or PAIRS["w8a8_token"])
+
+    @property
+    def open_tab(self) -> str:
+        """Return the tab that is open.
+
+        >>> LayerState.opening().open_tab, LayerState.opening().replace(method="gptq").open_tab
+        ('cell', 'method')
+        """
+        if self.tab is not None:
+            return self.tab
+        return TABS[0] if self.method == NEAREST else "method"
+
+    def replace(self, **changes: Any) -> LayerState:
+        """Return the state with `changes`: a built-in layer comes under its own schemes, and the cell's
+        product is that of its present cell and schemes.
+
+        >>> LayerState.opening().replace(source=BuiltInLayer("loud_weight")).pair
+        Pair(weights='int4_per_tensor', inputs='int8_per_tensor', static=True)
+        """
+        if "source" in changes:
+            changes.setdefault("pair", usual_pair(changes["source"]) or self.pair)
+        of_product = changes.keys() & {"pair", "cell", "method"}
+        if any(changes[name] != getattr(self, name) for name in of_product):
+            changes.setdefault("channel", None)
+        return dataclasses.replace(self, **changes)
+
+    def of_layer(self, source: LayerSource) -> LayerState:
+        """Return the state with another layer, of which no place is chosen."""
+        return self.replace(source=source, cell=None, channel=None, lines=None, held=None).fitting()
+
+    def completed(self, reading: Reading[LayerState]) -> LayerState:
+        """Return the state of a link as its layer can have it."""
+        return self.fitting()
+
+    def looking(self, step: tuple[LayerState, LayerState], now: LayerState) -> LayerState:
+        """Return this state as it is shown once a `step` is undone or done again: places of another layer
+        mean nothing in this one.
+        """
+        kept = super().looking(step, now)
+        return kept if now.source == self.source else self.replace(shown=kept.shown, tab=kept.tab)
+
+    def fitting(self) -> LayerState:
+        """Return the state as its layer can have it, with the nearest schemes that fit."""
+        shape = self.source.shape
+        tokens, inputs, outputs = shape
+        found = self
+        if self.cell is not None and (self.cell[0] >= tokens or self.cell[1] >= outputs):
+            found = found.replace(cell=None)
+        if self.channel is not None and self.channel >= inputs:
+            found = found.replace(channel=None)
+        if self.lines is not None and not self.lines.within(shape):
+            found = found.replace(lines=None)
+        if self.pair.problem(shape):
+            weights, activations = _sides(shape)
+            pair = Pair(
+                _fitted(self.pair.weights, weights), _fitted(self.pair.inputs, activations), self.pair.static
+            )
+            found = found.replace(pair=pair)
+        return found
+
+
+def usual_pair(source: LayerSource) -> Pair | None:
+    """Return the schemes under which a built-in layer shows what it is for; None of another layer."""
+    if not isinstance(source, BuiltInLayer):
+        return None
+    return Pair(_by_lines(source.weights, "output"), _by_lines(source.inputs, "token"))
+
+
+def _by_lines(named: str | None, line: str) -> str:
+    """Return a recipe's id: its row is an output of the weight, or a token of the inputs."""
+    if named is None:
+        return AS_IT_IS
+    return named.replace(f"_per_{line}", "_per_row").replace("_per_channel", "_per_column")
+
+
+def _sides(shape: Shape) -> tuple[Shape, Shape]:
+    """Return the shapes of W and X of a layer of so many tokens, inputs and outputs."""
+    tokens, inputs, outputs = shape
+    return (outputs, inputs), (tokens, inputs)
+
+
+@lru_cache(maxsize=256)  # a page asks for each scheme that it offers
+def _scheme(form: str) -> Scheme | None:
+    return None if form == AS_IT_IS else as_scheme(form)
+
+
+def _fitted(form: str, shape: Shape) -> str:
+    """Return the form of the nearest scheme that fits a shape: the same one where it does."""
+    scheme = _scheme(form)
+    if scheme is None or not tuple(scheme.problems(shape)):
+        return form
+    return str(scheme.fitted(shape))
 
 
 def name_of_pair(pair: Pair) -> str | None:

@@ -237,6 +237,13 @@ class History(Generic[S]):
         """Return whether there is a step that was undone."""
         return self.done < len(self.steps)
 
+    @property
+    def states(self) -> Iterator[S]:
+        """Yield the states that steps lead to, those undone first and the present one last."""
+        for step in (*self.steps[self.done :], *self.steps[: self.done]):
+            yield from step
+        yield self.now
+
     def take(self, new: S) -> Self:
         """Return the history with another state: a step, unless only what is looked at changes. The steps
         that were undone cannot be done again.

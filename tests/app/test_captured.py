@@ -8,7 +8,7 @@ import torch
 
 import quantviz as qv
 from quantviz.errors import Note
-from quantviz.lab.layer_state import read_link
+from quantviz.lab.layer_state import LayerState
 from quantviz.layers.captures import Captured, Layers
 from quantviz.layers.layer_numbers import best_of_all, output_sqnr_db
 from quantviz.layers.methods.chain import as_chain
@@ -76,7 +76,7 @@ def test_a_capture_is_two_maps_and_opens_its_layers(file, monkeypatch):
     assert "NaN" in at.dataframe[0].value["reason"][0]
     assert {"f": file.name, "pair": "!".join(PAIR)} == {name: address(at)[name] for name in ("f", "pair")}
     at.button(key="checkpoints_capture_open").click().run()
-    state, problems = read_link(address(healthy(at)))
+    state, problems = LayerState.read(address(healthy(at)))
     assert (str(state.pair), problems) == ("!".join(PAIR), ())
     assert state.source.weight.name == f"{worst}.weight"
 

@@ -13,7 +13,8 @@ from safetensors.torch import save_file
 
 import quantviz as qv
 from quantviz.lab import layer_state
-from quantviz.lab.layer_state import read_link
+from quantviz.lab.layer_sources import OwnLayer, write_layer
+from quantviz.lab.layer_state import LayerState
 from quantviz.layers.built_in import BUILT_IN_LAYERS, BuiltInLayer
 from quantviz.layers.captures import Captured, write_capture
 from quantviz.layers.integers_of_layer import integers_of
@@ -21,6 +22,7 @@ from quantviz.layers.methods.chain import offered_chains
 from quantviz.schemes.recipes import RECIPES
 from quantviz.sources import Normal
 from quantviz.sources.local import FOLDER
+from quantviz.sources.upload import Upload
 from quantviz.ui.layers import state
 from quantviz.ui.layers.page import TABS
 from quantviz.ui.layers.scaling_pictures import WORSE
@@ -115,7 +117,7 @@ def test_the_integer_steps_end_in_the_engines_code_and_the_link_keeps_the_engine
     gives = [float(each.replace(",", "").replace("−", "-")) for each in re.findall("<b>(.*?)</b>", table)]
     assert gives[:-1] == pytest.approx([float(step.output) for step in why.steps], rel=1e-6)
     assert gives[-1] == pytest.approx(why.y, rel=1e-6)
-    assert read_link(address(at))[0].engine == "fbgemm_avx2"
+    assert LayerState.read(address(at))[0].engine == "fbgemm_avx2"
 
 
 def test_a_choice_is_undone_and_done_again():
@@ -123,11 +125,24 @@ def test_a_choice_is_undone_and_done_again():
     at.selectbox(key="layers_pair").set_value("w8a32").run()
     assert (address(at)["w"], address(at)["a"]) == ("int8_per_row", "none")
     at.button_group(key="layers_tab_choice").set_value("channels").run()
-    at.button(key="layers_undo").click().run()
+    at.button(key="undo").click().run()
     assert address(at)["t"] == "channels"
     assert (address(at)["w"], address(at)["a"]) == ("int8_per_tensor", "int4_per_tensor")
-    at.button(key="layers_redo").click().run()
+    at.button(key="redo").click().run()
     assert address(healthy(at))["a"] == "none"
+
+
+def test_a_link_of_uploads_opens_the_persons_own_layer_or_none_of_its_places():
+    big = BuiltInLayer("minilm_0_output")
+    own = OwnLayer(Upload("00", "w.npy", (5, 4)), Upload("01", "x.npy", (6, 4)))
+    link = {"l": write_layer(own), "w": "int4_per_row", "c": "2.1", "v": "0.4_0.2_0.3", "z": "9.0_1.0_1.0"}
+    codecs = state.OWNER.codecs(LayerState(source, layer_state.PAIRS["w8a32"]) for source in (own, big))
+    found, problems = LayerState.read(link, **codecs)
+    assert (found.source, found.cell, problems) == (own, (2, 1), ())
+    stranger, (problem,) = LayerState.read(link)
+    assert problem.key == "link.part"
+    assert stranger == LayerState.opening().replace(pair=stranger.pair)
+    assert stranger.pair.weights == "int4_per_row"
 
 
 @pytest.mark.parametrize("tab", TABS)
@@ -136,7 +151,7 @@ def test_each_tab_opens_in_each_language(tab):
     at.button_group(key="layers_tab_choice").set_value(tab).run()
     assert not healthy(at).warning
     # The link keeps it.
-    assert read_link(address(at))[0].open_tab == tab
+    assert LayerState.read(address(at))[0].open_tab == tab
     assert tuple(TABS) == layer_state.TABS
 
 
@@ -351,15 +366,15 @@ def test_a_message_from_an_older_address_takes_no_change_back():
     show(first)
     assert address(healthy(at.run())) == second
     show(first)
-    at.button(key="layers_undo").click().run()
+    at.button(key="undo").click().run()
     assert address(healthy(at))["w"] == "int4_per_row"
     show(second)
-    at.button(key="layers_redo").click().run()
+    at.button(key="redo").click().run()
     assert address(healthy(at))["w"] == "int8_per_row"
-    # Once it has the newest address, an older one is what the person goes back to.
-    at.run()
-    show(first)
-    assert address(healthy(at.run()))["w"] == "int4_per_row"
+    # The browser's Back marks it: then it is what the person goes back to, and an undo.
+    show({**first, "went": "1"})
+    assert address(healthy(at.run())) == first
+    assert not at.button(key="redo").disabled
 
 
 def test_a_method_in_the_link_opens_its_picture_and_says_what_it_brings():
@@ -520,7 +535,8 @@ def test_a_method_that_takes_long_works_in_another_process(monkeypatch):
 
     monkeypatch.setattr(state, "heavily", too_long)
     # One that no other test has computed: it would be kept.
-    at.session_state["layers_state"] = at.session_state["layers_state"].replace(method="adaround(steps=11)")
+    held = at.session_state["layer_state"]
+    at.session_state["layer_state"] = held.take(held.now.replace(method="adaround(steps=11)"))
     at.run()
     assert any("Choose another method" in each.value for each in at.error)
 
@@ -541,7 +557,7 @@ def test_long_methods_are_those_of_many_multiplications(method, shape, long):
 
 
 def test_smoothquant_leads_to_a_layer_that_it_makes_worse():
-    worse, problems = read_link({**WORSE, "m": "smoothquant"})
+    worse, problems = LayerState.read({**WORSE, "m": "smoothquant"})
     assert not problems
     assert worse.source == BuiltInLayer("minilm_0_output")
     assert worse.pair.schemes() == (RECIPES["int8_per_row"], RECIPES["int8_per_tensor"])

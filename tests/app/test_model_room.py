@@ -7,7 +7,7 @@ import streamlit as st
 
 import quantviz as qv
 from quantviz.figures.numbers import short_number
-from quantviz.lab.layer_state import read_link, write_link
+from quantviz.lab.layer_state import LayerState
 from quantviz.layers.methods.chain import fitting_chains, offered_chains
 from quantviz.models.model_schemes import LayerSchemes, scheme_of_bits
 from quantviz.models.salient_channels import salient_costs
@@ -95,8 +95,8 @@ def test_the_states_that_the_lessons_lead_to_are_addresses_of_their_pages():
             state, wrong = model_state.opening(parameters)
             assert {"f": parameters["f"], **model_address(state)} == parameters
         else:
-            state, wrong = read_link(parameters)
-            assert write_link(state)["t"] == parameters["t"]
+            state, wrong = LayerState.read(parameters)
+            assert state.written()["t"] == parameters["t"]
         assert not wrong
 
 
@@ -104,7 +104,7 @@ def test_the_states_that_the_lessons_lead_to_are_addresses_of_their_pages():
 def test_a_layer_opens_under_the_schemes_of_its_model(bits):
     state = ModelState(bits, "g32", "gptq", "int8_token")
     found = state_of_layer("character_twin", "model.layers.2.fc2", state)
-    assert read_link(write_link(found)) == (found, ())
+    assert LayerState.read(found.written()) == (found, ())
     weights, inputs = found.pair.schemes()
     schemes = state.schemes().layers
     assert weights == (None if bits == 16 else schemes.weights)
@@ -115,7 +115,7 @@ def test_a_layer_opens_under_the_schemes_of_its_model(bits):
 
 
 def test_a_layer_of_a_model_opens_from_its_link():
-    link = write_link(state_of_layer("character_twin", "model.layers.0.fc1", ModelState()))
+    link = state_of_layer("character_twin", "model.layers.0.fc1", ModelState()).written()
     at = session.opened("pages/explore/layers.py", **link, lang="en")
     said = " ".join(each.proto.body for each in at.get("html"))
     assert "Twin with loud channels, layers.0.fc1</h1>" in said

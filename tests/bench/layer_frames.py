@@ -18,7 +18,7 @@ from playwright.sync_api import Browser, sync_playwright
 from quantviz.figures.theme import THEMES, rgb
 from quantviz.lab.layer_moves import moved_layer
 from quantviz.lab.layer_sources import parse_layer
-from quantviz.lab.layer_state import LayerState, Pair, write_link
+from quantviz.lab.layer_state import LayerState, Pair
 from quantviz.layers.layer_result import layer
 from quantviz.ui.layers.words import percent
 from tests.bench.frames import BAR, NEAR, empty_rate
@@ -73,7 +73,7 @@ _START = """
 def dragged(browser: Browser, url: str, state: LayerState, seconds: float) -> dict[str, Any]:
     """Return what was noted while the mouse moved the knob a pixel a frame to and fro."""
     page = browser.new_page(viewport={"width": 1366, "height": 625}, color_scheme="light")
-    page.goto(f"{url}/layers?" + "&".join(f"{name}={value}" for name, value in write_link(state).items()))
+    page.goto(f"{url}/layers?" + "&".join(f"{name}={value}" for name, value in state.written().items()))
     page.wait_for_selector(".qv-knob", timeout=120_000)
     page.wait_for_timeout(2500)
     page.wait_for_selector(IDLE)

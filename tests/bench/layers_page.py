@@ -46,7 +46,7 @@ def turn_ms(page: Page, name: str) -> float:
     """Milliseconds from the click on undo or redo to the changed picture."""
     page.wait_for_selector(IDLE)
     page.wait_for_timeout(150)
-    return float(page.evaluate(_CHANGE, f".st-key-layers_{name} button:not(:disabled)"))
+    return float(page.evaluate(_CHANGE, f".st-key-{name} button:not(:disabled)"))
 
 
 def choose(page: Page, side: str, words: str) -> None:
@@ -54,7 +54,7 @@ def choose(page: Page, side: str, words: str) -> None:
     box = page.locator(f".st-key-layers_{side} input")
     box.click()
     page.get_by_role("option", name=words, exact=True).click()
-    page.wait_for_selector(".st-key-layers_undo button:not(:disabled)")
+    page.wait_for_selector(".st-key-undo button:not(:disabled)")
 
 
 def main() -> None:

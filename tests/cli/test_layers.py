@@ -16,7 +16,7 @@ import quantviz as qv
 from quantviz import cli
 from quantviz.checkpoints.profiles import PROFILES
 from quantviz.cli import quantviz
-from quantviz.lab.layer_state import read_link
+from quantviz.lab.layer_state import LayerState
 from quantviz.layers.captures import Captured, Layers
 from quantviz.layers.layer_numbers import errors_by_moments
 from quantviz.layers.methods.chain import METHODS
@@ -180,7 +180,7 @@ def test_the_page_opens_a_layer_of_the_folder_by_its_address(folder, monkeypatch
         page = urlsplit(address)
         assert page.path == "/layers"
         parameters = dict(parse_qsl(page.query))
-        state, problems = read_link(parameters)
+        state, problems = LayerState.read(parameters)
         assert problems == ()
         assert parameters.get("lang", "en") == language
         assert list(state.cell) == record["worst_cell"]

@@ -3,27 +3,22 @@
 import pytest
 
 from quantviz.lab.layer_moves import moved_layer
-from quantviz.lab.layer_sources import OwnLayer, write_layer
 from quantviz.lab.layer_state import (
     AS_IT_IS,
     COMPARED,
     INPUTS,
-    LONGEST,
     MOST_PAIRS,
     PAIRS,
     WEIGHTS,
     LayerState,
     Lines,
     Pair,
-    opening,
     pairs_compared,
-    read_link,
     usual_pair,
-    write_link,
 )
+from quantviz.lab.page_state import LONGEST, History
 from quantviz.layers.built_in import BUILT_IN_LAYERS, BuiltInLayer
 from quantviz.layers.operands import scheme_of
-from quantviz.sources.upload import Upload
 
 BIG = BuiltInLayer("minilm_0_output")
 SMALL = BuiltInLayer("loud_input")
@@ -33,6 +28,7 @@ def test_every_part_of_the_state_is_in_its_link():
     state = LayerState(
         source=BIG,
         pair=Pair("int4_g128", "int8,asymmetric,per_tensor,min_max,course", static=False),
+        method="rotation+gptq",
         seed=5,
         cell=(319, 127),
         channel=1535,
@@ -40,8 +36,8 @@ def test_every_part_of_the_state_is_in_its_link():
         lines=Lines((0, 4), (7, 9), (100, 128)),
         compared=(PAIRS["nvfp4"], PAIRS["w8a8_dynamic"]),
     )
-    assert read_link(write_link(state)) == (state, ())
-    assert read_link({}) == (opening(), ())
+    assert LayerState.read(state.written()) == (state, ())
+    assert LayerState.read({}) == (LayerState.opening(), ())
 
 
 @pytest.mark.parametrize(
@@ -66,38 +62,28 @@ def test_every_part_of_the_state_is_in_its_link():
 def test_a_part_that_cannot_be_used_is_named_and_the_rest_is_kept(part):
     (name,) = part
     others = {"h": "7"} if name != "h" else {"e": "x"}
-    state, problems = read_link({**part, **others})
+    state, problems = LayerState.read({**part, **others})
     assert [each.key for each in problems] == ["link.part"]
     assert (state.seed, state.shown) == ((7, "error") if name != "h" else (0, "x"))
 
 
 def test_a_chain_may_be_typed_into_the_address():
     # Of "+" in an address a server makes a space.
-    assert read_link({"m": "rotation gptq"}) == (opening().replace(method="rotation+gptq"), ())
+    assert LayerState.read({"m": "rotation gptq"}) == (
+        LayerState.opening().replace(method="rotation+gptq"),
+        (),
+    )
 
 
 def test_a_long_link_is_not_read():
-    state, (problem,) = read_link({"y": "n" * (LONGEST + 1)})
-    assert (state, problem.key) == (opening(), "link.too_long")
+    state, (problem,) = LayerState.read({"y": "n" * (LONGEST + 1)})
+    assert (state, problem.key) == (LayerState.opening(), "link.too_long")
 
 
 def test_places_outside_of_the_layer_are_dropped():
-    link = write_link(
-        LayerState(SMALL, PAIRS["w8a32"], cell=(4, 0), channel=4, lines=Lines((0, 5), (0, 1), (0, 1)))
-    )
-    state, problems = read_link(link)
+    places = LayerState(SMALL, PAIRS["w8a32"], cell=(4, 0), channel=4, lines=Lines((0, 5), (0, 1), (0, 1)))
+    state, problems = LayerState.read(places.written())
     assert (state.cell, state.channel, state.lines, problems) == (None, None, None, ())
-
-
-def test_a_link_of_uploads_opens_the_persons_own_layer_or_none_of_its_places():
-    own = OwnLayer(Upload("00", "w.npy", (5, 4)), Upload("01", "x.npy", (6, 4)))
-    link = {"l": write_layer(own), "w": "int4_per_row", "c": "2.1", "v": "0.4_0.2_0.3", "z": "9.0_1.0_1.0"}
-    found, problems = read_link(link, own=[BIG, own])
-    assert (found.source, found.cell, problems) == (own, (2, 1), ())
-    stranger, (problem,) = read_link(link, own=[BIG])
-    assert problem.key == "link.part"
-    assert stranger == opening().replace(pair=stranger.pair)
-    assert stranger.pair.weights == "int4_per_row"
 
 
 def test_another_pair_or_cell_chooses_the_product_anew():
@@ -105,12 +91,23 @@ def test_another_pair_or_cell_chooses_the_product_anew():
     assert state.replace(shown="x").channel == 3
     assert state.replace(cell=(0, 0)).channel is None
     assert state.replace(pair=PAIRS["nvfp4"]).channel is None
+    assert state.replace(pair=state.pair, cell=(1, 1)).channel == 3
+
+
+def test_an_undone_step_keeps_what_is_looked_at_but_no_place_of_another_layer():
+    began = LayerState(SMALL, PAIRS["w8a32"])
+    chosen = began.replace(pair=PAIRS["nvfp4"])
+    looked = chosen.replace(cell=(1, 2), tab="channels")
+    assert History(began).take(chosen).take(looked).undo().now == looked.replace(pair=began.pair)
+    history = History(began).take(began.of_layer(BIG))
+    history = history.take(history.now.replace(cell=(319, 127), channel=9, shown="x", tab="channels"))
+    assert history.undo().now == began.replace(shown="x", tab="channels")
 
 
 @pytest.mark.parametrize("name", BUILT_IN_LAYERS)
 def test_a_built_in_layer_opens_under_its_own_schemes(name):
     source = BuiltInLayer(name)
-    state = opening().of_layer(source)
+    state = LayerState.opening().of_layer(source)
     assert state.pair == usual_pair(source)
     assert state.pair.schemes() == (scheme_of(source.weights, "weights"), scheme_of(source.inputs, "inputs"))
     assert state.pair.problem(source.shape) is None
@@ -152,7 +149,7 @@ def test_a_move_is_in_the_link_and_holds_its_channel(message):
     for moved in (moved_layer(state, message), moved_layer(moved_layer(state, message), message)):
         assert moved.channel == message["channel"]
         assert (moved.cell, moved.held) == (state.cell, state.held)
-        assert read_link(write_link(moved)) == (moved, ())
+        assert LayerState.read(moved.written()) == (moved, ())
         assert moved != state
 
 
@@ -170,6 +167,6 @@ def test_a_move_is_in_the_link_and_holds_its_channel(message):
     ],
 )
 def test_impossible_changes_are_named(form):
-    state, problems = read_link({"l": form})
-    assert state.source == opening().source
+    state, problems = LayerState.read({"l": form})
+    assert state.source == LayerState.opening().source
     assert len(problems) == 1

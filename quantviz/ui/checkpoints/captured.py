@@ -17,9 +17,9 @@ from quantviz.lab.layer_state import (
     NEAREST,
     PAIRS,
     WEIGHTS,
+    LayerState,
     Pair,
     name_of_pair,
-    opening,
     read_pair,
 )
 from quantviz.quoting import operand, shell_command
@@ -35,7 +35,7 @@ from quantviz.ui.lab.dropped_files import CAPTURE, DroppedFiles, dropped_files
 from quantviz.ui.lab.tensor import catalog_of
 from quantviz.ui.layers.given_inputs import layer_in_folder, layer_of_upload
 from quantviz.ui.layers.own_layer import keep_layer
-from quantviz.ui.layers.state import open_state
+from quantviz.ui.layers.state import OWNER
 from quantviz.ui.layers.words import pair_names, percent, scheme_name
 from quantviz.ui.shell import errors
 from quantviz.ui.shell.address import turn_to
@@ -254,5 +254,5 @@ def _open(chosen: str, name: str, pair: Pair, method: str = NEAREST) -> None:
     else:
         layer, uploads = layer_in_folder(chosen, name), {}
     keep_layer(layer, uploads)
-    open_state(opening().of_layer(layer).replace(pair=pair, method=method).fitting())
+    OWNER.open(LayerState(layer, pair, method=method).fitting())
     turn_to(_LAYERS)

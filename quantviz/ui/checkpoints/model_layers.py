@@ -4,7 +4,6 @@ the error through depth.
 
 from __future__ import annotations
 
-import dataclasses
 import html
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -13,7 +12,7 @@ from urllib.parse import urlencode
 import streamlit as st
 
 from quantviz.figures.numbers import short_number
-from quantviz.lab import layer_state
+from quantviz.lab.layer_state import AS_IT_IS, LayerState, Pair
 from quantviz.models.model_layer import ModelLayer
 from quantviz.schemes.recipes import RECIPES
 from quantviz.schemes.scheme import Scheme
@@ -95,7 +94,7 @@ def _table(model: str, state: ModelState, effects: Sequence[LayerEffect]) -> str
     heads = [say("models.choice.layer"), *(say(f"models.colours.{name}") for name in COLOURS)]
     rows = []
     for effect in effects:
-        link = layer_state.write_link(state_of_layer(model, effect.name, state))
+        link = state_of_layer(model, effect.name, state).written()
         place = html.escape(urlencode({**link, "lang": language(), **parameters()}))
         name = html.escape(effect.name.removeprefix("model."))
         numbers = "".join(f"<td>{written(getattr(effect, each), each)}</td>" for each in COLOURS)
@@ -110,26 +109,21 @@ def _show_clickable(figure: Drawn, key: str, alt: str, model: str, effects: Sequ
         at = clicked_mark(key, lambda number: number in range(len(effects)))
         if at is not None:
             found = state_of_layer(model, effects[int(at)].name, current_model_state())
-            turn_to(_LAYERS, layer_state.write_link(found))
+            turn_to(_LAYERS, found.written())
 
     show_plot(figure, key, alt, on_select=errors.safely(open_clicked), selection_mode="points")
 
 
-def state_of_layer(model: str, name: str, state: ModelState) -> layer_state.LayerState:
+def state_of_layer(model: str, name: str, state: ModelState) -> LayerState:
     """Return the state of the page of layers with a layer of a model under the schemes of a state."""
     schemes = state.schemes().layers
-    weights = layer_state.AS_IT_IS
+    weights = AS_IT_IS
     # The model's own weights have 16 bits.
     if isinstance(schemes.weights, Scheme) and state.bits != BITS[0]:
         named = (name for name, recipe in RECIPES.items() if recipe == schemes.weights)
         weights = next(named, str(schemes.weights))
-    found = dataclasses.replace(
-        layer_state.opening(),
-        source=ModelLayer(model, name),
-        pair=layer_state.Pair(weights, INPUTS[state.inputs] or layer_state.AS_IT_IS),
-        method=schemes.method,
-    )
-    return found.fitting()
+    pair = Pair(weights, INPUTS[state.inputs] or AS_IT_IS)
+    return LayerState(ModelLayer(model, name), pair, method=schemes.method).fitting()
 
 
 def show_depth(chosen: str) -> None:

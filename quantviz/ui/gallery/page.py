@@ -6,7 +6,7 @@ import streamlit as st
 
 from quantviz.ui.components.choice import choose
 from quantviz.ui.components.clipboard import show_copy_link
-from quantviz.ui.components.page_header import show_header, write_title
+from quantviz.ui.components.page_header import show_header, show_steps, write_title
 from quantviz.ui.components.refusals import show_page_errors
 from quantviz.ui.gallery.comparison import show_comparison
 from quantviz.ui.gallery.puzzle import show_puzzle
@@ -56,5 +56,6 @@ def show_controls() -> GalleryState:
             format_func=lambda name: say("bugs.page.spot") if name == "spot" else say("bugs.page.compare"),
             label_visibility="collapsed",
         )
+        show_steps(OWNER)
         show_copy_link()
     return state

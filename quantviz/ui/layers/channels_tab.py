@@ -14,7 +14,7 @@ from quantviz.schemes.scheme import Scheme
 from quantviz.tensors.views import View
 from quantviz.ui.components.choice import show_button, switch
 from quantviz.ui.components.small_parts import show_plot
-from quantviz.ui.layers.state import current_state
+from quantviz.ui.layers.state import OWNER
 from quantviz.ui.layers.words import share_of
 from quantviz.ui.shell import session
 from quantviz.ui.shell.address import turn_to
@@ -56,7 +56,7 @@ def show_channels(seen: SeenLayer, state: LayerState) -> None:
 
 def _open_in_lab() -> None:
     """Open the weight in the Lab, where its error is weighted by what the layer sees."""
-    state = current_state()
+    state = OWNER.state
     scheme, _ = state.pair.schemes()
     weight = LayerWeight(state.source)
     view = View.of(weight.shape)

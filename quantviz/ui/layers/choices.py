@@ -10,9 +10,9 @@ import streamlit as st
 from quantviz.lab.layer_sources import parse_layer, write_layer
 from quantviz.lab.layer_state import AS_IT_IS, INPUTS, PAIRS, WEIGHTS, LayerState, Pair, name_of_pair
 from quantviz.layers.built_in import BUILT_IN_LAYERS, BuiltInLayer
-from quantviz.ui.components.choice import choose_among, show_button, widen_list
+from quantviz.ui.components.choice import choose_among, widen_list
 from quantviz.ui.layers.own_layer import MORE, show_own_layer
-from quantviz.ui.layers.state import can_turn, change_state, current_state, put_state, turn
+from quantviz.ui.layers.state import OWNER
 from quantviz.ui.layers.words import pair_names, scheme_name
 from quantviz.ui.shell import errors, widgets
 from quantviz.ui.shell.words import language, say
@@ -25,19 +25,6 @@ _OPENED = "layers_more_opened"
 _MOST_SEED = 999_999_999
 
 
-def show_history() -> None:
-    """Show undo and redo."""
-    for name, back in (("undo", True), ("redo", False)):
-        show_button(
-            say(f"lab.{name}"),
-            f"layers_{name}",
-            lambda back=back: turn(back=back),
-            icon=f":material/{name}:",
-            disabled=not can_turn(back=back),
-            help=say(f"lab.{name}_help"),
-        )
-
-
 def show_choices(state: LayerState) -> None:
     """Show the layer and its schemes."""
     shape = state.source.shape
@@ -45,7 +32,7 @@ def show_choices(state: LayerState) -> None:
     now = write_layer(state.source)
     layers.setdefault(now, state.source.title(language()))
     with st.container(key="layers_choices", horizontal=True, vertical_alignment="bottom", gap="small"):
-        _choose("layer", layers, now, lambda form: put_state(current_state().of_layer(parse_layer(form))))
+        _choose("layer", layers, now, lambda form: OWNER.put(OWNER.state.of_layer(parse_layer(form))))
         pairs = {name: words for name, words in pair_names().items() if not PAIRS[name].problem(shape)}
         known = name_of_pair(state.pair)
         own = {} if known in pairs else {"": say("layers.own_pair")}
@@ -53,7 +40,7 @@ def show_choices(state: LayerState) -> None:
             "pair",
             own | pairs,
             known if known in pairs else "",
-            lambda name: change_state(pair=PAIRS.get(name, state.pair)),
+            lambda name: OWNER.change(pair=PAIRS.get(name, state.pair)),
         )
         for side, offered in (("weights", WEIGHTS), ("inputs", INPUTS)):
             # The present one too, which a link may have brought.
@@ -63,7 +50,7 @@ def show_choices(state: LayerState) -> None:
             names = {form: scheme_name(form, side) for form in (AS_IT_IS, *fitting, present)}
 
             def take(form: str, side: str = side) -> None:
-                change_state(pair=current_state().pair.with_side(side, form))
+                OWNER.change(pair=OWNER.state.pair.with_side(side, form))
 
             _choose(side, names, present, take)
         more = st.popover(say("layers.more"), key=MORE, help=say("layers.more_help"), on_change="rerun")
@@ -95,8 +82,8 @@ def _show_more(state: LayerState) -> None:
         say("layers.static"),
         key=widgets.show(_STATIC, state.pair.static),
         on_change=errors.safely(
-            lambda: change_state(
-                pair=dataclasses.replace(current_state().pair, static=bool(st.session_state[_STATIC]))
+            lambda: OWNER.change(
+                pair=dataclasses.replace(OWNER.state.pair, static=bool(st.session_state[_STATIC]))
             )
         ),
         help=say("layers.static_help"),
@@ -106,6 +93,6 @@ def _show_more(state: LayerState) -> None:
         0,
         _MOST_SEED,
         key=widgets.show(_SEED, state.seed),
-        on_change=errors.safely(lambda: change_state(seed=int(st.session_state[_SEED]))),
+        on_change=errors.safely(lambda: OWNER.change(seed=int(st.session_state[_SEED]))),
         help=say("layers.seed_help"),
     )

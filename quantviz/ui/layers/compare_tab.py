@@ -14,7 +14,7 @@ from quantviz.ui.components.choice import show_button
 from quantviz.ui.components.component import clicked_mark
 from quantviz.ui.components.phone_tables import Column, show_table
 from quantviz.ui.components.small_parts import show_plot
-from quantviz.ui.layers.state import SeenLayer, change_state, current_state, seen_layer
+from quantviz.ui.layers.state import OWNER, SeenLayer, seen_layer
 from quantviz.ui.layers.words import both_bits, decibels, pair_name, show_sentence
 from quantviz.ui.shell import errors
 from quantviz.ui.shell.words import language, say, theme
@@ -38,7 +38,7 @@ def show_compare(state: LayerState) -> None:
     def take_dot() -> None:
         at = clicked_mark(_DOTS, lambda at: isinstance(at, float) and 0 <= at < len(pairs))
         if at is not None:
-            change_state(pair=pairs[int(at)])
+            OWNER.change(pair=pairs[int(at)])
 
     pairs = []
     found = []
@@ -83,7 +83,7 @@ def _show_table(points: list[PairPoint], found: list[SeenLayer], pairs: list[Pai
         _WIDTH,
         words="layers.compare.heads",
         alt=say("layers.compare.table_alt"),
-        take=lambda line: change_state(pair=pairs[line]),
+        take=lambda line: OWNER.change(pair=pairs[line]),
     )
 
 
@@ -115,11 +115,11 @@ def _show_buttons(state: LayerState) -> None:
             full = len(state.compared) >= MOST_PAIRS
             show_button(say("layers.compare.keep"), "layers_keep", _compare, True, disabled=full)
         if state.compared:
-            show_button(say("layers.compare.usual"), "layers_usual", lambda: change_state(compared=()))
+            show_button(say("layers.compare.usual"), "layers_usual", lambda: OWNER.change(compared=()))
 
 
 def _compare(kept: bool) -> None:
     """Keep the pair among the compared ones, or drop it. A choice of a pair may have come with the press."""
-    state = current_state()
+    state = OWNER.state
     others = tuple(each for each in state.compared if each != state.pair)
-    change_state(compared=(*others, state.pair)[:MOST_PAIRS] if kept else others)
+    OWNER.change(compared=(*others, state.pair)[:MOST_PAIRS] if kept else others)

@@ -22,7 +22,7 @@ from quantviz.schemes.calibration import ManualRange
 from quantviz.text import templates
 from quantviz.ui.components.component import component, last_message
 from quantviz.ui.components.hand import program_of
-from quantviz.ui.layers.state import current_state, put_state
+from quantviz.ui.layers.state import OWNER
 from quantviz.ui.shell import errors
 from quantviz.ui.shell.words import language, say, theme
 
@@ -59,7 +59,7 @@ def show_hand(seen: SeenLayer, state: LayerState, selected: tuple[int, int, int]
     def take() -> None:
         message = last_message(_KEY, _SCRIPT, "release", fits)
         if message is not None:
-            put_state(moved_layer(current_state(), message))
+            OWNER.put(moved_layer(OWNER.state, message))
 
     with st.container(key="layers_knobs"):
         component("quantviz_layer_hand", _SCRIPT)(

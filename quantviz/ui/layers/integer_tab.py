@@ -13,7 +13,7 @@ from quantviz.figures.numbers import number, short_number
 from quantviz.lab.layer_state import PAIRS, LayerState
 from quantviz.ui.components.choice import choose_among, show_button
 from quantviz.ui.components.small_parts import table_html
-from quantviz.ui.layers.state import SeenLayer, change_state
+from quantviz.ui.layers.state import OWNER, SeenLayer
 from quantviz.ui.layers.words import pair_name
 from quantviz.ui.shell.words import count_text, language, plain, say, say_error, say_note, sentences
 
@@ -42,7 +42,7 @@ def show_integer(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> N
         show_button(
             say("layers.integer.apply", pair=name),
             "layers_integer_apply",
-            lambda: change_state(pair=PAIRS[_FITTING], engine="onnxruntime"),
+            lambda: OWNER.change(pair=PAIRS[_FITTING], engine="onnxruntime"),
             type="primary",
         )
         return
@@ -74,7 +74,7 @@ def _show_choices(state: LayerState) -> None:
         for field, names in choices.items():
 
             def take(name: str, field: str = field) -> None:
-                change_state(**{field: name})
+                OWNER.change(**{field: name})
 
             choose_among(
                 st.selectbox,

@@ -32,7 +32,7 @@ from quantviz.ui.layers.smaller_pictures import (
     show_grid,
     show_outliers,
 )
-from quantviz.ui.layers.state import SeenLayer, change_state, seen_layer
+from quantviz.ui.layers.state import OWNER, SeenLayer, seen_layer
 from quantviz.ui.layers.sweep_picture import show_sweep
 from quantviz.ui.layers.words import compared, decibels, percent, show_sentence
 from quantviz.ui.shell.words import method_name, plain, say
@@ -91,7 +91,7 @@ def show_method_choice(state: LayerState) -> None:
             say("layers.method.choice"),
             {form: method_name(form) for form in offered},
             state.method,
-            lambda form: change_state(method=form),
+            lambda form: OWNER.change(method=form),
             help=say("layers.method.choice_help"),
         )
         chains = {"": NEAREST} | {each.name: each.chain for each in PACKAGE_METHODS}
@@ -101,7 +101,7 @@ def show_method_choice(state: LayerState) -> None:
             say("layers.method.package"),
             {name: name or say("layers.method.no_package") for name in chains},
             next((each.name for each in of_chain(state.method)), ""),
-            lambda name: change_state(method=chains[name]),
+            lambda name: OWNER.change(method=chains[name]),
             help=say("layers.method.package_help"),
         )
 
@@ -185,7 +185,7 @@ def _show_ranking(state: LayerState) -> None:
         _WIDTH,
         words="layers.method.heads",
         alt=say("layers.method.table_alt"),
-        take=lambda line: change_state(method=rows[line][0]),
+        take=lambda line: OWNER.change(method=rows[line][0]),
     )
     refused = ((method_name(form), found) for form, found in tried if isinstance(found, QuantVizError))
     show_refused(refused, "layers.method.do_not_fit")

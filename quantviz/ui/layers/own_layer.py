@@ -22,7 +22,7 @@ from quantviz.ui.layers.given_inputs import (
     show_weight_file,
     weight_in_file,
 )
-from quantviz.ui.layers.state import current_state, put_state, seen_layer
+from quantviz.ui.layers.state import OWNER, seen_layer
 from quantviz.ui.shell import session
 from quantviz.ui.shell.words import say, shape_text
 
@@ -114,10 +114,10 @@ def _open(weight: str, inputs: str, sizes: dict[str, int]) -> None:
 
 def _take(layer: OwnLayer, uploads: Mapping[Source, Stored]) -> None:
     keep_layer(layer, uploads)
-    new = current_state().of_layer(layer)
+    new = OWNER.state.of_layer(layer)
     # With NaN or Inf in it, it raises an error while the layer before is still open.
     seen_layer(new, method=NEAREST)
-    put_state(new)
+    OWNER.put(new)
     # Its choices lie over the layer.
     st.session_state[MORE] = False
 

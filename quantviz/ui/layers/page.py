@@ -10,27 +10,25 @@ from types import MappingProxyType
 import streamlit as st
 
 from quantviz.errors import QuantVizError
-from quantviz.lab.layer_state import NEAREST, LayerState, write_link
+from quantviz.lab.layer_state import NEAREST, LayerState
 from quantviz.layers.built_in import BuiltInLayer
 from quantviz.models.model_layer import ModelLayer
 from quantviz.ui.components.choice import choose_among
 from quantviz.ui.components.clipboard import show_copy_link
 from quantviz.ui.components.door import show_door
-from quantviz.ui.components.page_header import show_header
+from quantviz.ui.components.page_header import show_header, show_steps
 from quantviz.ui.components.refusals import show_page_errors
 from quantviz.ui.layers.cell_tab import show_cell
 from quantviz.ui.layers.channels_tab import show_channels
-from quantviz.ui.layers.choices import show_choices, show_history
+from quantviz.ui.layers.choices import show_choices
 from quantviz.ui.layers.compare_tab import show_compare
 from quantviz.ui.layers.hand import has_hand
 from quantviz.ui.layers.integer_tab import show_integer
 from quantviz.ui.layers.method_tab import show_method, show_method_choice
 from quantviz.ui.layers.own_layer import refuse_large
 from quantviz.ui.layers.picture import settled, show_picture
-from quantviz.ui.layers.state import SeenLayer, change_state, current_state, problems, put_state, seen_layer
+from quantviz.ui.layers.state import OWNER, SeenLayer, seen_layer
 from quantviz.ui.layers.words import show_look, show_numbers
-from quantviz.ui.shell import address
-from quantviz.ui.shell.classroom import parameters
 from quantviz.ui.shell.imports import warm_up
 from quantviz.ui.shell.tab import name_tab
 from quantviz.ui.shell.words import language, say, say_error, say_note
@@ -61,7 +59,7 @@ TABS: Mapping[str, Callable[[Scene], None]] = MappingProxyType(
 def show_page() -> None:
     """Show the layer of the state under its schemes."""
     st.html(Path(__file__).with_name("layers.css"))
-    state = current_state()
+    state = OWNER.state
     source = state.source
     layer = source.title(language())
     look = source.look(language()) if isinstance(source, BuiltInLayer | ModelLayer) else ""
@@ -72,23 +70,23 @@ def show_page() -> None:
     name_tab(say("pages.layers"), layer)
     _, actions = show_header(title, hint, ("pages/explore/checkpoints.py", say("pages.checkpoints")))
     with actions:
-        show_history()
+        show_steps(OWNER)
         show_copy_link()
     if shows:
         show_look(look)
         show_door()
     show_choices(state)
     warm_up()
-    show_page_errors(*problems())
+    show_page_errors(*OWNER.problems)
     try:
         refuse_large(source)
         seen = _seen(state)
         state = settled(seen, state)
-        put_state(state, step=False)
+        OWNER.amend(state)
         _show_layer(state, seen)
     except QuantVizError as problem:
         st.error(say_error(problem))
-    address.write({**write_link(state), "lang": language(), **parameters()})
+    OWNER.show_link()
 
 
 def _seen(state: LayerState) -> SeenLayer:
@@ -126,7 +124,7 @@ def _show_stage(scene: Scene) -> None:
                 say("layers.tabs"),
                 {name: say(f"layers.tab.{name}") for name in TABS},
                 scene.state.open_tab,
-                lambda tab: change_state(tab=tab),
+                lambda tab: OWNER.change(tab=tab),
                 required=True,
                 label_visibility="collapsed",
             )

@@ -15,7 +15,7 @@ from quantviz.ui.components.choice import choose_among, show_button
 from quantviz.ui.components.component import component, last_message
 from quantviz.ui.components.small_parts import term
 from quantviz.ui.layers.hand import has_hand, show_hand
-from quantviz.ui.layers.state import change_state, current_state
+from quantviz.ui.layers.state import OWNER
 from quantviz.ui.shell import errors
 from quantviz.ui.shell.words import language, say, theme
 
@@ -48,14 +48,14 @@ def show_picture(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> N
             say("layers.shown"),
             {name: say(f"layers.values.{name}") for name in SHOWN},
             state.shown,
-            lambda name: change_state(shown=name),
+            lambda name: OWNER.change(shown=name),
             required=True,
             label_visibility="collapsed",
         )
         if state.lines is not None:
-            show_button(say("layers.whole"), "layers_whole", lambda: change_state(lines=None))
+            show_button(say("layers.whole"), "layers_whole", lambda: OWNER.change(lines=None))
         if state.shown == "error" and state.held != errors_reach(seen):
-            show_button(say("layers.fit"), "layers_fit", lambda: change_state(held=None))
+            show_button(say("layers.fit"), "layers_fit", lambda: OWNER.change(held=None))
         about = term(say("layers.how"), say(_hint(picture)), key="layers_how")
         st.html(f'<p class="qv-small">{about}</p>', width="stretch")
     channel = state.channel
@@ -162,7 +162,7 @@ def _bridge(
         data=pack(header, {"held": held, **{f"edges.{axis}": each for axis, each in enumerate(edges)}}),
         on_cell_change=errors.safely(lambda: _take_cell(shape)),
         on_lines_change=errors.safely(lambda: _take_lines(shape)),
-        on_whole_change=errors.safely(lambda: change_state(lines=None)),
+        on_whole_change=errors.safely(lambda: OWNER.change(lines=None)),
         on_height_change=errors.safely(take_height),
     )
 
@@ -181,7 +181,7 @@ def _take_cell(shape: tuple[int, ...]) -> None:
 
     cell = last_message(_BRIDGE, _SCRIPT, "cell", fits)
     if cell is not None:
-        change_state(cell=(cell["token"], cell["output"]), channel=cell["channel"])
+        OWNER.change(cell=(cell["token"], cell["output"]), channel=cell["channel"])
 
 
 def _take_lines(shape: tuple[int, ...]) -> None:
@@ -190,13 +190,13 @@ def _take_lines(shape: tuple[int, ...]) -> None:
         return
     lines = Lines(*(tuple(message[name]) for name in ("tokens", "inputs", "outputs")))
     if lines.within(shape):
-        change_state(lines=None if lines == Lines.whole(shape) else lines)
+        OWNER.change(lines=None if lines == Lines.whole(shape) else lines)
 
 
 def select(token: int, output: int) -> None:
     """Select an output, as by a click on it."""
-    lines = current_state().lines
+    lines = OWNER.state.lines
     inside = lines is None or (
         lines.tokens[0] <= token < lines.tokens[1] and lines.outputs[0] <= output < lines.outputs[1]
     )
-    change_state(cell=(token, output), **({} if inside else {"lines": None}))
+    OWNER.change(cell=(token, output), **({} if inside else {"lines": None}))

@@ -15,7 +15,7 @@ from quantviz.lab.layer_state import NEAREST, LayerState
 from quantviz.ui.components.choice import choose_among, show_button, switch
 from quantviz.ui.components.small_parts import show_plot
 from quantviz.ui.layers.dial import curve_plot, decay_plot, mirrored_plot, show_dial, spread_plot
-from quantviz.ui.layers.state import SeenLayer, change_state, errors_of_chains, kept_fact, seen_layer
+from quantviz.ui.layers.state import OWNER, SeenLayer, errors_of_chains, kept_fact, seen_layer
 from quantviz.ui.layers.words import compared, percent, show_sentence, show_terms
 from quantviz.ui.shell.words import language, say, theme
 
@@ -64,7 +64,7 @@ def slide_field(state: LayerState, method: str, field: str, values: Iterable[Any
         say(f"layers.pictures.{method}.{field}"),
         {value: f"{value:g}" for value in offered},
         now,
-        lambda value: change_state(method=str(as_chain(state.method).with_field(method, **{field: value}))),
+        lambda value: OWNER.change(method=str(as_chain(state.method).with_field(method, **{field: value}))),
     )
 
 
@@ -125,10 +125,13 @@ def show_smoothquant(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) 
             ),
             curve_plot("error", errors, without, say("layers.pictures.smoothquant.curve_alt")),
         ),
-        lambda alpha: change_state(method=str(chain.with_field("smoothquant", alpha=alpha))),
+        lambda alpha: OWNER.change(method=str(chain.with_field("smoothquant", alpha=alpha))),
     )
     if WORSE["l"] not in state.source.key:
-        show_button(say("layers.pictures.smoothquant.show_worse"), "layers_smoothquant_worse", _go_worse)
+        worse, _ = LayerState.read({**WORSE, "m": "smoothquant"})
+        show_button(
+            say("layers.pictures.smoothquant.show_worse"), "layers_smoothquant_worse", OWNER.put, worse
+        )
 
 
 def show_traded(trace: SmoothTrace, key: str) -> None:
@@ -154,13 +157,6 @@ def show_traded(trace: SmoothTrace, key: str) -> None:
     )
     figure = mirrored_figure(bars, height=HEIGHT, language=language(), theme=theme())
     show_plot(figure, f"layers_{key}", say(f"layers.pictures.{key}_alt"))
-
-
-def _go_worse() -> None:
-    from quantviz.lab.layer_state import read_link
-    from quantviz.ui.layers.state import put_state
-
-    put_state(read_link({**WORSE, "m": "smoothquant"})[0])
 
 
 def peak_of(values: torch.Tensor) -> float:
@@ -277,7 +273,7 @@ def _show_turning(state: LayerState, field: str, now: Any, traces: Mapping[Any, 
         plots.append(spread_plot((shares[0][0], after), REACH, captions, alt))
 
     def take(value: Any) -> None:
-        change_state(method=str(as_chain(state.method).with_field("rotation", **{field: value})))
+        OWNER.change(method=str(as_chain(state.method).with_field("rotation", **{field: value})))
 
     title = say(f"layers.pictures.rotation.{field}") if field else ""
     show_dial(f"layers_rotation_{field}", title, dict.fromkeys(traces, ""), now, tuple(plots), take)
@@ -344,7 +340,7 @@ def show_awq(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> None:
                 lit=math.ceil(_SALIENT * len(order)),
             ),
         ),
-        lambda each: change_state(method=str(as_chain(state.method).with_field("awq", ratio=each))),
+        lambda each: OWNER.change(method=str(as_chain(state.method).with_field("awq", ratio=each))),
     )
     _show_bargain(seen, seen_layer(state, method=NEAREST))
 
@@ -468,7 +464,7 @@ def show_low_rank(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> 
                 say("layers.pictures.low_rank.alt"),
             ),
         ),
-        lambda rank: change_state(method=str(chain.with_field("low_rank", rank=rank))),
+        lambda rank: OWNER.change(method=str(chain.with_field("low_rank", rank=rank))),
         {rank: with_bits(rank) for rank in ranks},
     )
     show_terms("energy", "rank", "weighted")

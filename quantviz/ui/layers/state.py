@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
 import streamlit as st
 
 from quantviz.errors import Note, QuantVizError
-from quantviz.lab.layer_sources import ChangedLayer, LayerSource
-from quantviz.lab.layer_state import NEAREST, LayerState, Lines, Pair, read_link
+from quantviz.lab.layer_sources import ChangedLayer, LayerSource, parse_layer, write_layer
+from quantviz.lab.layer_state import NEAREST, LayerState, Lines, Pair
+from quantviz.lab.page_state import Codec, codec
 from quantviz.ui.components.walk import show_progress
 from quantviz.ui.lab.tensor import at_hand
-from quantviz.ui.shell import address, errors
 from quantviz.ui.shell.bounds import HEAVY_PRODUCTS, SESSION_BYTES
 from quantviz.ui.shell.heavy_work import heavily
+from quantviz.ui.shell.page_owner import PageOwner
 from quantviz.ui.shell.shared_cache import Shared, shared_fact
 from quantviz.ui.shell.words import method_name, plain, say
 
@@ -32,87 +33,21 @@ if TYPE_CHECKING:
     from quantviz.schemes.granularity import Shape
 
 T = TypeVar("T")
-_STATE = "layers_state"
-_PROBLEMS = "layers_problems"
-_PAST = "layers_past"
-_FUTURE = "layers_future"
 _FOUND = "layers_found"
-#: Steps that undo reaches back.
-_MOST_STEPS = 50
-#: Changes that are no step of their own: what is looked at.
-_LOOKS = frozenset({"cell", "channel", "lines", "shown", "held", "tab"})
-
 #: Outputs of a layer that are all kept.
 _MOST_KEPT = 2**20
 #: Pixels of the picture along an axis: a part of it has half a laptop's screen.
 MOST_PIXELS = 112
 
 
-def current_state() -> LayerState:
-    """Return the state; that of the address where this asks for another one."""
-    if address.asks_anew() or _STATE not in st.session_state:
-        present = st.session_state.get(_STATE)
-        steps = (*_steps(_FUTURE), *_steps(_PAST), *([present] if present else []))
+class _Owner(PageOwner[LayerState]):
+    def codecs(self, states: Iterable[LayerState]) -> dict[str, Codec]:
         # A link cannot carry an upload, but this session may have it.
-        own = [each.source for each in reversed(steps)]
-        params = st.query_params.to_dict()
-        st.session_state[_STATE], st.session_state[_PROBLEMS] = read_link(params, own=own)
-    return cast(LayerState, st.session_state[_STATE])
+        own = {write_layer(state.source): state.source for state in states}
+        return {"l": codec(lambda form: own.get(form) or parse_layer(form))}
 
 
-def problems() -> tuple[QuantVizError, ...]:
-    """Return the errors of the address's parts that could not be used."""
-    return cast("tuple[QuantVizError, ...]", st.session_state.get(_PROBLEMS, ()))
-
-
-def change_state(**changes: Any) -> None:
-    """Change some fields of the state; a step, unless they are only of what is looked at."""
-    put_state(current_state().replace(**changes), step=not changes.keys() <= _LOOKS)
-
-
-def put_state(new: LayerState, *, step: bool = True) -> None:
-    """Take another state, as a step that can be undone or as a correction of the present one."""
-    old = current_state()
-    if step:
-        errors.clear()
-    if step and new != old:
-        st.session_state[_PAST] = (*_steps(_PAST), old)[-_MOST_STEPS:]
-        st.session_state[_FUTURE] = ()
-        st.session_state[_PROBLEMS] = ()
-    st.session_state[_STATE] = new
-
-
-def open_state(new: LayerState) -> None:
-    """Take a state from another page, on whose address this page has no say."""
-    errors.clear()
-    if _STATE in st.session_state:
-        st.session_state[_PAST] = (*_steps(_PAST), st.session_state[_STATE])[-_MOST_STEPS:]
-    st.session_state[_STATE] = new
-    st.session_state[_FUTURE] = ()
-    st.session_state[_PROBLEMS] = ()
-
-
-def can_turn(*, back: bool) -> bool:
-    """Return whether there is a step to undo, or one that was undone."""
-    return bool(_steps(_PAST if back else _FUTURE))
-
-
-def turn(*, back: bool) -> None:
-    """Undo the last step, or do the one again that was undone last."""
-    here, there = (_PAST, _FUTURE) if back else (_FUTURE, _PAST)
-    steps = _steps(here)
-    if not steps:
-        return
-    errors.clear()
-    st.session_state[there] = (*_steps(there), current_state())
-    st.session_state[here] = steps[:-1]
-    # The open tab stays.
-    st.session_state[_STATE] = steps[-1].replace(tab=current_state().tab)
-    st.session_state[_PROBLEMS] = ()
-
-
-def _steps(name: str) -> tuple[LayerState, ...]:
-    return cast("tuple[LayerState, ...]", st.session_state.get(name, ()))
+OWNER = _Owner(LayerState)
 
 
 @dataclass(frozen=True, eq=False)
@@ -276,8 +211,8 @@ def _at_work(key: str, chain: str, work: Callable[[], T], on_share: Callable[[fl
 
 def _cancel(chain: str) -> None:
     """Round to nearest again instead of by a chain that is at work."""
-    if current_state().method == chain:
-        change_state(method=NEAREST)
+    if OWNER.state.method == chain:
+        OWNER.change(method=NEAREST)
 
 
 def is_long(form: str, shape: Shape) -> bool:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Any, Generic, TypeVar, cast
 
 import streamlit as st
@@ -34,7 +35,7 @@ class PageOwner(Generic[S]):
 
     def history(self) -> History[S]:
         """Return the state with its steps: that of the address where this asks for one."""
-        held = cast("History[S] | None", st.session_state.get(self.key))
+        held = self._held()
         if held is not None and address.page_shown() != self._kind.page:
             return held
         params = address.asked_for(first=held is None)
@@ -45,15 +46,17 @@ class PageOwner(Generic[S]):
 
     def read(self, params: Mapping[str, str]) -> History[S]:
         """Return the history with which a session begins at an address."""
-        new, problems = self._kind.read(params, **self.codecs())
+        new, problems = self._kind.read(params, **self.codecs(()))
         return History(new, problems=problems)
 
     def follow(self, history: History[S], params: Mapping[str, str]) -> History[S]:
         """Return the history at the address to which the browser went back or forward."""
-        return history.follow(params, **self.codecs())
+        return history.follow(params, **self.codecs(history.states))
 
-    def codecs(self) -> dict[str, Codec]:
-        """Return the codecs of parameters that a session reads in its own way."""
+    def codecs(self, states: Iterable[S]) -> dict[str, Codec]:
+        """Return the codecs of parameters that a session reads in its own way, from the `states` that it has
+        had, the present one last.
+        """
         return {}
 
     @property
@@ -83,6 +86,11 @@ class PageOwner(Generic[S]):
         history = self.history()
         self.keep(dataclasses.replace(history, now=new, problems=(*history.problems, *problems)))
 
+    def open(self, new: S) -> None:
+        """Take another state, as a step, on another page, whose address says nothing about this one."""
+        held = self._held()
+        self.take(History(new) if held is None else held.take(new))
+
     def undo(self) -> None:
         """Undo the last step that is not undone."""
         self.take(self.history().undo())
@@ -91,9 +99,10 @@ class PageOwner(Generic[S]):
         """Do the step again that was undone last."""
         self.take(self.history().redo())
 
-    def show_link(self) -> None:
-        """Write the state to the address."""
-        address.write({**self.state.written(), "lang": language(), **classroom.parameters()})
+    def show_link(self, shown: S | None = None, more: Mapping[str, str] = MappingProxyType({})) -> None:
+        """Write the state to the address, or the part of it that is `shown`; `more` is not of its fields."""
+        link = (shown or self.state).written()
+        address.write({**more, **link, "lang": language(), **classroom.parameters()})
 
     def take(self, history: History[S]) -> None:
         """Take another history, and clear the messages about the state before."""
@@ -103,3 +112,6 @@ class PageOwner(Generic[S]):
     def keep(self, history: History[S]) -> None:
         """Keep another history."""
         st.session_state[self.key] = history
+
+    def _held(self) -> History[S] | None:
+        return cast("History[S] | None", st.session_state.get(self.key))
