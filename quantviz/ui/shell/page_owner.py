@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, Generic, TypeVar, cast
 
 import streamlit as st
@@ -57,6 +60,15 @@ class PageOwner(Generic[S]):
         """Take another state, as a step."""
         self._take(self.history().take(new))
 
+    def amend(self, new: S, *problems: QuantVizError) -> None:
+        """Correct the present state, which is no step, and keep the `problems` that it had."""
+        history = self.history()
+        self._keep(dataclasses.replace(history, now=new, problems=(*history.problems, *problems)))
+
+    def open(self, new: S) -> None:
+        """Take the state that another page has chosen: no step leads to it."""
+        self._take(History(new))
+
     def undo(self) -> None:
         """Undo the last step that is not undone."""
         self._take(self.history().undo())
@@ -65,9 +77,10 @@ class PageOwner(Generic[S]):
         """Do the step again that was undone last."""
         self._take(self.history().redo())
 
-    def show_link(self) -> None:
-        """Write the state to the address."""
-        address.write({**self.state.written(), "lang": language(), **classroom.parameters()})
+    def show_link(self, shown: S | None = None, more: Mapping[str, str] = MappingProxyType({})) -> None:
+        """Write the state to the address, or the part of it that is `shown`; `more` is not of its fields."""
+        link = (shown or self.state).written()
+        address.write({**more, **link, "lang": language(), **classroom.parameters()})
 
     def _take(self, history: History[S]) -> None:
         errors.clear()
