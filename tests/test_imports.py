@@ -201,7 +201,7 @@ ALLOWED = {
     "ui/checkpoints": "checkpoints errors export figures lab layers models quoting schemes sources standby"
     " text ui/components ui/lab ui/layers ui/shell whole_files",
     "ui/golf": "analysis errors figures lab schemes teaching tensors ui/components ui/lab ui/shell",
-    "ui/gallery": "browser errors figures sources teaching ui/components ui/shell",
+    "ui/gallery": "browser figures lab sources teaching ui/components ui/shell",
     "ui/teacher": "errors lab teaching text ui/components ui/shell",
     "ui/home": "browser compiled figures lab schemes sources text ui/components ui/lab ui/shell",
     "ui/drop": "errors layers models sources text ui/checkpoints ui/lab ui/shell",
