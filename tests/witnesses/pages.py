@@ -92,22 +92,22 @@ def _bugs(_: Query) -> Read:
 
 
 def _checkpoints(_: Query) -> Read:
-    from quantviz.ui.checkpoints import model_state
-    from quantviz.ui.checkpoints.state import address_of, current_state, problems
+    from quantviz.ui.checkpoints.model_state import RUNNING, ModelState
+    from quantviz.ui.checkpoints.state import OWNER, CheckpointsState
 
-    found = current_state()
-    if found.chosen in model_state.RUNNING:
-        schemes = model_state.model_address(model_state.current_model_state())
-        return {"f": found.chosen, **schemes}, (*problems(), *model_state.model_problems())
-    return address_of(found), problems()
+    found = OWNER.state
+    if found.chosen in RUNNING:
+        return CheckpointsState(found.chosen, model=found.model).written(), OWNER.problems
+    return found.replace(model=ModelState()).written(), OWNER.problems
 
 
 def _teacher(_: Query) -> Read:
-    from quantviz.ui.shell import errors
-    from quantviz.ui.teacher.state import address_of, current_choice, is_damaged
+    from quantviz.lab.state import write_link
+    from quantviz.ui.shell import errors, session
+    from quantviz.ui.teacher.state import OWNER
 
-    written = address_of(current_choice())
-    return written, (*((QuantVizError("teacher.damaged"),) if is_damaged() else ()), *errors.page_errors())
+    lab = write_link(session.state()) if OWNER.state.opens == "lab" else {}
+    return {**lab, **OWNER.state.written()}, (*OWNER.problems, *errors.page_errors())
 
 
 def _lessons(_: Query) -> Read:

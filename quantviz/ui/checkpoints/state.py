@@ -74,10 +74,6 @@ class CheckpointsState(PageState):
     number: int = field(0, link="n", codec=whole_number(_LARGEST_NUMBER))
     #: Recipes of the scan; none as long as none are chosen.
     recipes: tuple[str, ...] = field((), link="r", codec=codec(_read_recipes, _BETWEEN.join))
-    #: The profile of the engine whose tensors are scanned; "" for the matrices that engines quantize.
-    engine: str = field("", link="e", codec=one_of(lambda: PROFILES))
-    #: The importance matrix that it takes: one below the folder, or an upload by its content; "" for none.
-    imatrix: str = field("", link="i", codec=_NAME)
     #: The recipe that is shown; "" for the first.
     recipe: str = field("", link="s", codec=_RECIPE, looks=True)
     colour: str = field(COLOURS[0], link="m", codec=one_of(lambda: COLOURS), looks=True)
@@ -86,15 +82,19 @@ class CheckpointsState(PageState):
     #: The scan beside it: "" for none, "." for the same, else the choice, with "#" and its number.
     other: str = field("", link="b", codec=_NAME)
     other_recipe: str = field("", link="q", codec=_RECIPE_OF_OTHER)
-    view: str = field(VIEWS[0], link="w", codec=one_of(lambda: VIEWS), looks=True)
     #: The original that it is compared with; "" for none.
     original: str = field("", link="o", codec=_NAME)
+    view: str = field(VIEWS[0], link="w", codec=one_of(lambda: VIEWS), looks=True)
     #: Budget in bits a weight; 0 where none is set.
     budget: float = field(0.0, link="a", codec=_BUDGET)
     #: Recipes that an allocation keeps to, by tensor; `KEPT` for one that stays as it is stored.
     pins: tuple[tuple[str, str], ...] = field((), link="p", codec=codec(_read_pins, _write_pins))
     #: Whether tensors that engines fuse get one recipe.
     fused: bool = field(False, link="u", codec=SWITCH)
+    #: The profile of the engine whose tensors are scanned; "" for the matrices that engines quantize.
+    engine: str = field("", link="e", codec=one_of(lambda: PROFILES))
+    #: The importance matrix that it takes: one below the folder, or an upload by its content; "" for none.
+    imatrix: str = field("", link="i", codec=_NAME)
     #: The schemes of a capture's layers, as `str` writes a pair; "" for the first ones.
     pair: str = field("", link="pair", codec=codec(lambda form: str(read_pair(form))))
     #: The choices of a model that runs.
