@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
 from quantviz.lab.layer_state import NEAREST
-from quantviz.lab.page_state import Codec, PageState, field, one_of
+from quantviz.lab.page_state import Codec, PageState, Reading, field, one_of
 from quantviz.ui.shell import streamlit_private
 from quantviz.ui.shell.heavy_work import heavily
 from quantviz.ui.shell.shared_cache import shared_fact
@@ -55,16 +55,14 @@ PARTS = ("layers", "depth", "attention", "mix", "salient")
 HEADS = 4
 
 
-def _chains() -> tuple[str, ...]:
+def _read_method(form: str, reading: Reading[Any]) -> str:
     # Methods stand with their arithmetic, which needs torch.
     from quantviz.layers.methods.chain import offered_chains
 
-    return offered_chains()
+    # In a typed address + is a space.
+    return str(one_of(offered_chains).read(form.replace(" ", "+"), reading))
 
 
-_CHAIN = one_of(_chains)
-#: In a typed address + is a space.
-_METHOD = Codec(lambda form, reading: _CHAIN.read(form.replace(" ", "+"), reading), _CHAIN.write)
 _PLACE = one_of(lambda: range(HEADS))
 
 
@@ -77,7 +75,7 @@ class ModelState(PageState):
     bits: int = field(4, link="bits", codec=one_of(lambda: BITS))
     shared: str = field(SHARED[0], link="g", codec=one_of(lambda: SHARED))
     #: A chain of methods, as `LayerSchemes` takes it.
-    method: str = field(NEAREST, link="method", codec=_METHOD)
+    method: str = field(NEAREST, link="method", codec=Codec(_read_method, lambda form, _: form))
     inputs: str = field("float", link="act", codec=one_of(lambda: INPUTS))
     cache: str = field("float", link="kv", codec=one_of(lambda: CACHES))
     colour: str = field(COLOURS[0], link="c", codec=one_of(lambda: COLOURS), looks=True)

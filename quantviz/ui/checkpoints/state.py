@@ -50,10 +50,7 @@ def _read_pins(form: str) -> tuple[tuple[str, str], ...]:
     return tuple(pins.items())
 
 
-def _write_pins(pins: tuple[tuple[str, str], ...]) -> str:
-    return _BETWEEN.join(f"{name}{_PINNED_TO}{recipe}" for name, recipe in pins)
-
-
+_PINS = codec(_read_pins, lambda pins: _BETWEEN.join(map(_PINNED_TO.join, pins)))
 _NAME = codec(from_link, as_link)
 _RECIPE = codec(_read_recipe)
 _RECIPE_OF_OTHER = Codec(_RECIPE.read, lambda recipe, state: recipe if state.other else "")
@@ -88,7 +85,7 @@ class CheckpointsState(PageState):
     #: Budget in bits a weight; 0 where none is set.
     budget: float = field(0.0, link="a", codec=_BUDGET)
     #: Recipes that an allocation keeps to, by tensor; `KEPT` for one that stays as it is stored.
-    pins: tuple[tuple[str, str], ...] = field((), link="p", codec=codec(_read_pins, _write_pins))
+    pins: tuple[tuple[str, str], ...] = field((), link="p", codec=_PINS)
     #: Whether tensors that engines fuse get one recipe.
     fused: bool = field(False, link="u", codec=SWITCH)
     #: The profile of the engine whose tensors are scanned; "" for the matrices that engines quantize.

@@ -31,16 +31,16 @@ def _read_step(form: str, reading: Reading[Choice]) -> int:
     return int(one_of(lambda: steps).read(form, reading))
 
 
-def _read_prompt(form: str, reading: Reading[Choice]) -> Classroom:
-    return dataclasses.replace(reading.state.room, prompt=read_prompt(form))
-
-
 _SCENARIO = Codec(
     one_of(lambda: SCENARIOS).read, lambda name, choice: name if choice.opens == "scenario" else ""
 )
 _LESSON = Codec(
     one_of(_readable).read,
     lambda _, choice: choice.lesson_in(_readable()) if choice.opens == "lesson" else "",
+)
+_PROMPT = Codec(
+    lambda form, reading: dataclasses.replace(reading.state.room, prompt=read_prompt(form)),
+    lambda room, _: room.prompt,
 )
 _STEP = Codec(_read_step, lambda step, choice: str(step) if choice.opens == "lesson" else "")
 
@@ -63,7 +63,7 @@ class Choice(PageState):
         link={
             # Not "k", which is the class that the teacher has opened for themselves.
             "class": Codec(lambda form, _: Classroom.parse(form), lambda room, _: str(room)),
-            "prompt": Codec(_read_prompt, lambda room, _: room.prompt),
+            "prompt": _PROMPT,
         },
     )
     #: Whether hidden parts are chosen one by one, also while none is hidden.
