@@ -235,7 +235,7 @@ def _read_method(form: str) -> str:
 class LayerState(PageState):
     """Everything a person has chosen on the page of layers."""
 
-    page = "layer"
+    page = "layers"
 
     source: LayerSource = field(link="l", codec=codec(parse_layer, write_layer), always=True)
     pair: Pair = field(

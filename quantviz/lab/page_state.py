@@ -54,13 +54,14 @@ def codec(read: Callable[[str], Any] = str, write: Callable[[Any], str] = str) -
     return Codec(lambda form, _: read(form), lambda value, _: "" if value is None else write(value))
 
 
-def one_of(known: Callable[[], Collection[str]], key: str = "link.choice") -> Codec:
-    """Return the codec of an id among those that `known` returns; `key` names the error for another one."""
+def one_of(known: Callable[[], Collection[Any]], key: str = "link.choice") -> Codec:
+    """Return the codec of a value among those that `known` returns; `key` names the error for another one."""
 
-    def read(form: str) -> str:
-        if form not in known():
-            raise QuantVizError(key, got=form, known=", ".join(known()))
-        return form
+    def read(form: str) -> Any:
+        choices = {str(each): each for each in known()}
+        if form not in choices:
+            raise QuantVizError(key, got=form, known=", ".join(choices))
+        return choices[form]
 
     return codec(read)
 
@@ -138,11 +139,12 @@ class PageState:
         Parameters are read in the order of their fields; `codecs` stand in for those of single ones.
         """
         reading = Reading(cls.opening(), params)
-        if sum(map(len, params.values())) > LONGEST:
-            return reading.state, (QuantVizError("link.too_long", longest=LONGEST),)
         problems = []
+        if sum(len(params.get(parameter, "")) for parameter, *_ in _parameters(cls)) > LONGEST:
+            problems.append(QuantVizError("link.too_long", longest=LONGEST))
+            reading = Reading(reading.state, {}, frozenset(params))
         for parameter, name, own, link in _parameters(cls):
-            if parameter not in params or link.of in reading.lost:
+            if parameter not in reading.params or link.of in reading.lost:
                 continue
             try:
                 value = codecs.get(parameter, own).read(params[parameter], reading)
@@ -193,6 +195,19 @@ class PageState:
         names = [each.name for each in _fields(self, looks=True)]
         kept = {name: getattr(now, name) for name in names if getattr(before, name) == getattr(after, name)}
         return self.replace(**kept)
+
+
+def parts_of(name: str, kind: type[PageState]) -> dict[str, Codec]:
+    """Return the codecs of the field `name`, whose value is a state of its own, by its parameters."""
+
+    def within(part: str, own: Codec) -> Codec:
+        def read(form: str, reading: Reading[Any]) -> Any:
+            whole = getattr(reading.state, name)
+            return whole.replace(**{part: own.read(form, dataclasses.replace(reading, state=whole))})
+
+        return Codec(read, lambda whole, _: own.write(getattr(whole, part), whole))
+
+    return {parameter: within(part, own) for parameter, part, own, _ in _parameters(kind)}
 
 
 def _fields(state: PageState, *, looks: bool) -> Iterator[dataclasses.Field[Any]]:

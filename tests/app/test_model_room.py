@@ -11,9 +11,10 @@ from quantviz.lab.layer_state import LayerState
 from quantviz.layers.methods.chain import fitting_chains, offered_chains
 from quantviz.models.model_schemes import LayerSchemes, scheme_of_bits
 from quantviz.models.salient_channels import salient_costs
-from quantviz.ui.checkpoints import model_room, model_state
+from quantviz.ui.checkpoints import model_room
 from quantviz.ui.checkpoints.model_layers import state_of_layer
-from quantviz.ui.checkpoints.model_state import ModelState, model_address
+from quantviz.ui.checkpoints.model_state import ModelState
+from quantviz.ui.checkpoints.state import CheckpointsState
 from quantviz.ui.lessons.page import STATES
 from tests.helpers import session
 from tests.helpers.session import address, chart, healthy
@@ -84,16 +85,17 @@ def test_salient_channels_have_their_cost():
 def test_a_state_is_its_address():
     for form in offered_chains()[1:]:
         state = ModelState(2, "g32", form, "int8_token", "int4", "rel_out", "mix", 3, 1)
-        assert len(model_address(state)) == 9
-        assert model_state.opening(model_address(state)) == (state, ())
-    assert model_address(ModelState()) == {}
+        link = CheckpointsState("model:character", model=state).written()
+        assert len(link) == 10
+        assert CheckpointsState.read(link) == (CheckpointsState("model:character", model=state), ())
+    assert ModelState().written() == {}
 
 
 def test_the_states_that_the_lessons_lead_to_are_addresses_of_their_pages():
     for page, parameters in STATES.values():
         if page == PAGE:
-            state, wrong = model_state.opening(parameters)
-            assert {"f": parameters["f"], **model_address(state)} == parameters
+            state, wrong = CheckpointsState.read(parameters)
+            assert state.written() == parameters
         else:
             state, wrong = LayerState.read(parameters)
             assert state.written()["t"] == parameters["t"]

@@ -23,7 +23,7 @@ from quantviz.figures.model_map_plot import (
 from quantviz.ui.checkpoints.choices import begin_scan
 from quantviz.ui.checkpoints.reading import is_results, scan_process
 from quantviz.ui.checkpoints.spending import show_spending
-from quantviz.ui.checkpoints.state import CheckpointsState, change_state, current_state
+from quantviz.ui.checkpoints.state import OWNER, CheckpointsState, change_state
 from quantviz.ui.components.choice import show_button
 from quantviz.ui.components.small_parts import legend_html, show_plot
 from quantviz.ui.shell import errors, widgets
@@ -180,7 +180,7 @@ def _offer_engines(state: CheckpointsState, recipes: Sequence[str]) -> None:
 
 def _scan_for(engine: str, recipes: tuple[str, ...]) -> None:
     change_state(engine=engine, recipes=recipes)
-    begin_scan(current_state())
+    begin_scan(OWNER.state)
 
 
 def _show_exports(allocation: Allocation) -> None:

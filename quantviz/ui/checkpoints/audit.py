@@ -14,7 +14,7 @@ from quantviz.checkpoints.model_map import AUDIT, audited_model, model_map
 from quantviz.errors import QuantVizError
 from quantviz.figures.model_map_plot import model_map_figure
 from quantviz.ui.checkpoints.reading import is_results, name_of, offered_now, path_of
-from quantviz.ui.checkpoints.state import CheckpointsState, change_state, current_state
+from quantviz.ui.checkpoints.state import OWNER, CheckpointsState, change_state
 from quantviz.ui.components.choice import choose_among, show_button
 from quantviz.ui.components.phone_tables import number_column, numbers_written
 from quantviz.ui.components.small_parts import show_plot
@@ -79,7 +79,7 @@ def _show_running(job: Job) -> None:
 
 
 def _cancel() -> None:
-    state = current_state()
+    state = OWNER.state
     audit_process().cancel(path_of(state.chosen), path_of(state.original))
 
 
@@ -119,7 +119,7 @@ def _begin_words(job: Job | None) -> str:
 
 
 def _begin() -> None:
-    state = current_state()
+    state = OWNER.state
     audit_process().start(path_of(state.chosen), path_of(state.original))
 
 

@@ -35,14 +35,12 @@ from quantviz.ui.checkpoints.reading import (
     scans_of,
 )
 from quantviz.ui.checkpoints.state import (
+    OWNER,
     USUAL,
     VIEWS,
     CheckpointsState,
     change_state,
-    current_state,
-    leave_out,
     listed_recipes,
-    put_state,
 )
 from quantviz.ui.components.choice import choose_among, show_button
 from quantviz.ui.lab.dropped_files import MODEL, RUNS, dropped_files, dropped_kind
@@ -60,7 +58,8 @@ def show_choices(state: CheckpointsState, there: Offered) -> CheckpointsState:
     try:
         imatrix_path(state)
     except QuantVizError as problem:
-        state = leave_out(problem, imatrix="")
+        state = state.replace(imatrix="")
+        OWNER.amend(state, problem)
     dropped = dropped_kind()
     options = (*([dropped] if dropped else []), *there.checkpoints, *there.results, EXAMPLE, *RUNNING)
     holder = holder_of(state.chosen, there.checkpoints)  # where a shard is named, as the Lab does
@@ -68,7 +67,7 @@ def show_choices(state: CheckpointsState, there: Offered) -> CheckpointsState:
     if not complete.recipes:
         complete = dataclasses.replace(complete, **_last_choices(complete, there))
     if complete != state:
-        put_state(complete)
+        OWNER.amend(complete)
     state = complete
     if state.chosen not in options:
         options = (state.chosen, *options)
@@ -153,7 +152,7 @@ def begin_scan(seen: CheckpointsState) -> None:
     """Begin the scan of the present state's checkpoint. What that does not name is as in the state that was
     `seen`: the address may name no recipe, and a choice may have come with the press.
     """
-    now = current_state()
+    now = OWNER.state
     seen = dataclasses.replace(now, chosen=now.chosen or seen.chosen, recipes=now.recipes or seen.recipes)
     path = path_of(seen.chosen)
     matrix = imatrix_path(seen)
@@ -276,7 +275,7 @@ def _take_other(chosen: str | None) -> None:
     """Take another scan beside the first; of the same one, another recipe."""
     other = chosen or ""
     change_state(other=other, other_recipe="")
-    state = current_state()
+    state = OWNER.state
     beside = look_beside(state)
     if beside is None:
         return

@@ -17,10 +17,10 @@ from quantviz.ui.checkpoints.model_state import (
     HEADS,
     RUNNING,
     ModelState,
-    change_model_state,
     effects_of,
     working,
 )
+from quantviz.ui.checkpoints.state import change_model
 from quantviz.ui.components.choice import choose_among
 from quantviz.ui.components.small_parts import show_plot, table_html
 from quantviz.ui.shell.heavy_work import heavily
@@ -48,7 +48,7 @@ def show_attention(chosen: str, state: ModelState) -> None:
         for field in ("layer", "head"):
 
             def look_at(number: int, field: str = field) -> None:
-                change_model_state(**{field: number})
+                change_model(**{field: number})
 
             choose_among(
                 st.segmented_control,

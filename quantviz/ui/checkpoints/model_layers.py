@@ -22,12 +22,11 @@ from quantviz.ui.checkpoints.model_state import (
     INPUTS,
     RUNNING,
     ModelState,
-    change_model_state,
-    current_model_state,
     effects_of,
     ran,
     tried,
 )
+from quantviz.ui.checkpoints.state import OWNER, change_model
 from quantviz.ui.components.choice import choose_among
 from quantviz.ui.components.component import clicked_mark
 from quantviz.ui.components.small_parts import legend_html, show_plot, table_html
@@ -64,7 +63,7 @@ def show_layers(model: str, state: ModelState) -> None:
             say("models.colour"),
             {name: say(f"models.colours.{name}") for name in COLOURS},
             state.colour,
-            lambda name: change_model_state(colour=name),
+            lambda name: change_model(colour=name),
             label_visibility="collapsed",
         )
         figure = effects_figure(effects, state.colour, language=language(), theme=theme())
@@ -108,7 +107,7 @@ def _show_clickable(figure: Drawn, key: str, alt: str, model: str, effects: Sequ
     def open_clicked() -> None:
         at = clicked_mark(key, lambda number: number in range(len(effects)))
         if at is not None:
-            found = state_of_layer(model, effects[int(at)].name, current_model_state())
+            found = state_of_layer(model, effects[int(at)].name, OWNER.state.model)
             turn_to(_LAYERS, found.written())
 
     show_plot(figure, key, alt, on_select=errors.safely(open_clicked), selection_mode="points")
@@ -126,12 +125,12 @@ def state_of_layer(model: str, name: str, state: ModelState) -> LayerState:
     return LayerState(ModelLayer(model, name), pair, method=schemes.method).fitting()
 
 
-def show_depth(chosen: str) -> None:
+def show_depth(chosen: str, state: ModelState) -> None:
     """Show the error of the residual stream through depth, a line for each of the last schemes tried."""
     from quantviz.figures.model_run_plots import coloured, depth_figure, place_words
     from quantviz.models.running import first_jump
 
-    runs = {state_words(each): ran(RUNNING[chosen], each).depth for each in tried(chosen)}
+    runs = {state_words(each): ran(RUNNING[chosen], each).depth for each in tried(chosen, state)}
     jump = first_jump(list(runs.values())[-1])
     words = say("models.no_jump")
     if jump is not None:

@@ -24,20 +24,16 @@ from quantviz.ui.checkpoints.model_state import (
     SHARED,
     ModelState,
     Ran,
-    change_model_state,
-    current_model_state,
-    model_address,
-    model_problems,
     ran,
     working,
 )
+from quantviz.ui.checkpoints.state import OWNER, CheckpointsState, change_model
 from quantviz.ui.components.choice import choose_among, show_button
+from quantviz.ui.components.refusals import show_page_errors
 from quantviz.ui.components.small_parts import term
-from quantviz.ui.shell import address
 from quantviz.ui.shell.address import go_on
-from quantviz.ui.shell.classroom import parameters
 from quantviz.ui.shell.runs import fragment
-from quantviz.ui.shell.words import language, method_name, say, say_error
+from quantviz.ui.shell.words import method_name, say, say_error
 
 
 def show_model(chosen: str) -> None:
@@ -50,11 +46,10 @@ def show_model(chosen: str) -> None:
 def _show_answer(chosen: str) -> None:
     """Show the model, or the error in its place; this part of the page runs by itself."""
     go_on()
-    state = current_model_state()
-    for problem in model_problems():
-        st.warning(say_error(problem))
+    state = OWNER.state.model
+    show_page_errors(*OWNER.problems)
     # Before the run, which may be long: a link that is copied meanwhile has the choices that it runs.
-    address.write({"f": chosen, **model_address(state), "lang": language(), **parameters()})
+    OWNER.show_link(CheckpointsState(chosen, model=state))
     _show_choices(state)
     try:
         with working("run"):
@@ -76,7 +71,7 @@ def _show_choices(state: ModelState) -> None:
             say("models.bits"),
             bits,
             state.bits,
-            lambda each: change_model_state(bits=each),
+            lambda each: change_model(bits=each),
         )
         _choose(
             st.segmented_control,
@@ -100,14 +95,14 @@ def _show_part(chosen: str, state: ModelState) -> None:
             say("models.parts"),
             {name: say(f"models.part.{name}") for name in PARTS},
             state.part,
-            lambda name: change_model_state(part=name),
+            lambda name: change_model(part=name),
             required=True,
             label_visibility="collapsed",
         )
     if state.part == "layers":
         show_layers(RUNNING[chosen], state)
     elif state.part == "depth":
-        show_depth(chosen)
+        show_depth(chosen, state)
     elif state.part == "attention":
         show_attention(chosen, state)
     elif state.part == "salient":
@@ -125,7 +120,7 @@ def _choose(control: Callable[..., Any], field: str, known: Any, now: str, **loo
         say(f"models.choice.{field}"),
         names,
         now,
-        lambda name: change_model_state(**{field: name}),
+        lambda name: change_model(**{field: name}),
         **look,
     )
 
@@ -142,7 +137,7 @@ def _choose_method(state: ModelState) -> None:
         say("models.choice.method"),
         {form: method_name(form) for form in fitting},
         state.method,
-        lambda form: change_model_state(method=form),
+        lambda form: change_model(method=form),
     )
 
 
@@ -163,7 +158,7 @@ def _show_numbers(found: Ran, state: ModelState) -> None:
         st.html(f'<p class="qv-finding">{html.escape(sentence)}</p>', width="content")
         st.html(f'<div class="qv-model-numbers">{"".join(numbers)}</div>', width="content")
         if found.changed and state.method == NEAREST:
-            show_button(say("models.save"), "models_save", lambda: change_model_state(method="gptq"))
+            show_button(say("models.save"), "models_save", lambda: change_model(method="gptq"))
 
 
 def _number(name: str, value: str, line: str = "") -> str:

@@ -1,21 +1,18 @@
-"""State of a model that runs, read from the address and changed by its controls; and its numbers, small ones,
-each computed once for all sessions.
-"""
+"""State of a model that runs; and its numbers, small ones, each computed once for all sessions."""
 
 from __future__ import annotations
 
 import contextlib
-import dataclasses
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
-from quantviz.errors import QuantVizError
 from quantviz.lab.layer_state import NEAREST
+from quantviz.lab.page_state import Codec, PageState, Reading, field, one_of
 from quantviz.ui.shell import streamlit_private
 from quantviz.ui.shell.heavy_work import heavily
 from quantviz.ui.shell.shared_cache import shared_fact
@@ -26,8 +23,6 @@ if TYPE_CHECKING:
     from quantviz.models.layer_effects import LayerEffect
     from quantviz.models.model_schemes import ModelSchemes
 
-_STATE = "models_state"
-_PROBLEMS = "models_problems"
 #: Names of the choices of a checkpoint that are models which run; no file below a folder is called so.
 RUNNING: Mapping[str, str] = MappingProxyType(
     {f"model:{name}": name for name in ("character", "character_twin", "character_qk_norm")}
@@ -60,21 +55,34 @@ PARTS = ("layers", "depth", "attention", "mix", "salient")
 HEADS = 4
 
 
+def _read_method(form: str, reading: Reading[Any]) -> str:
+    # Methods stand with their arithmetic, which needs torch.
+    from quantviz.layers.methods.chain import offered_chains
+
+    # In a typed address + is a space.
+    return str(one_of(offered_chains).read(form.replace(" ", "+"), reading))
+
+
+_PLACE = one_of(lambda: range(HEADS))
+
+
 @dataclass(frozen=True)
-class ModelState:
+class ModelState(PageState):
     """The schemes of the model, and the colours of its map."""
 
-    bits: int = 4
-    shared: str = SHARED[0]
+    page = "checkpoints"
+
+    bits: int = field(4, link="bits", codec=one_of(lambda: BITS))
+    shared: str = field(SHARED[0], link="g", codec=one_of(lambda: SHARED))
     #: A chain of methods, as `LayerSchemes` takes it.
-    method: str = NEAREST
-    inputs: str = "float"
-    cache: str = "float"
-    colour: str = COLOURS[0]
+    method: str = field(NEAREST, link="method", codec=Codec(_read_method, lambda form, _: form))
+    inputs: str = field("float", link="act", codec=one_of(lambda: INPUTS))
+    cache: str = field("float", link="kv", codec=one_of(lambda: CACHES))
+    colour: str = field(COLOURS[0], link="c", codec=one_of(lambda: COLOURS), looks=True)
     #: The part that is open, and the layer and the head of the attention in it.
-    part: str = PARTS[0]
-    layer: int = 0
-    head: int = 0
+    part: str = field(PARTS[0], link="part", codec=one_of(lambda: PARTS), looks=True)
+    layer: int = field(0, link="layer", codec=_PLACE, looks=True)
+    head: int = field(0, link="head", codec=_PLACE, looks=True)
 
     def plain(self) -> ModelState:
         """Return the weights' bits alone, rounded to nearest."""
@@ -92,81 +100,12 @@ class ModelState:
         return ModelSchemes(LayerSchemes(weights, INPUTS[self.inputs], method), keys=keys, values=values)
 
 
-def take_address(parameters: Mapping[str, str]) -> None:
-    """Take the state in an address, the usual one where it has none."""
-    st.session_state[_STATE], st.session_state[_PROBLEMS] = opening(parameters)
-
-
-def current_model_state() -> ModelState:
-    """Return the state, which the page has taken from its address."""
-    return cast(ModelState, st.session_state[_STATE])
-
-
-def model_problems() -> tuple[QuantVizError, ...]:
-    """Return the errors of the address's parts that are not valid."""
-    return cast("tuple[QuantVizError, ...]", st.session_state.get(_PROBLEMS, ()))
-
-
-def change_model_state(**changes: Any) -> None:
-    """Change some fields of the state."""
-    st.session_state[_STATE] = dataclasses.replace(current_model_state(), **changes)
-    st.session_state[_PROBLEMS] = ()
-
-
-def tried(chosen: str) -> tuple[ModelState, ...]:
+def tried(chosen: str, state: ModelState) -> tuple[ModelState, ...]:
     """Return the last schemes of a model that the session has tried, the present one last."""
-    now = dataclasses.replace(current_model_state(), colour=COLOURS[0], part=PARTS[0], layer=0, head=0)
-    before = [each for each in st.session_state.get(_TRIED, {}).get(chosen, ()) if each != now]
-    kept = (*before[1 - MOST_TRIED :], now)
+    before = [each for each in st.session_state.get(_TRIED, {}).get(chosen, ()) if each.is_step_to(state)]
+    kept = (*before[1 - MOST_TRIED :], state)
     st.session_state[_TRIED] = {chosen: kept}
     return kept
-
-
-#: The fields by their parameters in an address, with what each may be; a method is one that pages offer.
-_READ: Mapping[str, tuple[str, Collection[Any]]] = MappingProxyType(
-    {
-        "bits": ("bits", BITS),
-        "g": ("shared", SHARED),
-        "method": ("method", ()),
-        "act": ("inputs", INPUTS),
-        "kv": ("cache", CACHES),
-        "c": ("colour", COLOURS),
-        "part": ("part", PARTS),
-        "layer": ("layer", range(HEADS)),
-        "head": ("head", range(HEADS)),
-    }
-)
-
-
-def model_address(state: ModelState) -> dict[str, str]:
-    """Return the state as parameters of an address; what is usual is left out."""
-    usual = ModelState()
-    return {
-        parameter: str(getattr(state, name))
-        for parameter, (name, _) in _READ.items()
-        if getattr(state, name) != getattr(usual, name)
-    }
-
-
-def opening(parameters: Mapping[str, str]) -> tuple[ModelState, tuple[QuantVizError, ...]]:
-    """Return the state in the address, and the errors of its parts that are not valid."""
-    found: dict[str, Any] = {}
-    wrong = []
-    for parameter, (name, known) in _READ.items():
-        if parameter not in parameters:
-            continue
-        got = parameters[parameter]
-        if name == "method":
-            # Methods stand with their arithmetic, which needs torch. In a typed address + is a space.
-            from quantviz.layers.methods.chain import offered_chains
-
-            got, known = got.replace(" ", "+"), offered_chains()
-        choices = {str(each): each for each in known}
-        if got in choices:
-            found[name] = choices[got]
-        else:
-            wrong.append(QuantVizError("link.choice", got=got, known=", ".join(choices)))
-    return ModelState(**found), tuple(wrong)
 
 
 # ---- what is shown, computed once for all sessions --------------------------------------------------

@@ -22,16 +22,14 @@ from quantviz.ui.checkpoints.choices import (
     show_colours,
 )
 from quantviz.ui.checkpoints.model_room import show_model
-from quantviz.ui.checkpoints.model_state import RUNNING
-from quantviz.ui.checkpoints.state import CheckpointsState, address_of, current_state, problems
+from quantviz.ui.checkpoints.model_state import RUNNING, ModelState
+from quantviz.ui.checkpoints.state import OWNER, CheckpointsState
 from quantviz.ui.components.clipboard import show_copy_link
 from quantviz.ui.components.door import show_door
 from quantviz.ui.components.page_header import show_header, write_title
 from quantviz.ui.components.refusals import show_page_errors
 from quantviz.ui.lab.dropped_files import RUNS, DroppedFiles, dropped_files, dropped_kind
-from quantviz.ui.shell import address
 from quantviz.ui.shell.address import go_on
-from quantviz.ui.shell.classroom import parameters
 from quantviz.ui.shell.imports import warm_up
 from quantviz.ui.shell.runs import fragment
 from quantviz.ui.shell.streamlit_private import has_sessions
@@ -49,7 +47,7 @@ def show_page() -> None:
     """Show the results so far of the chosen checkpoint's scan."""
     st.html(Path(__file__).with_name("checkpoints.css"))
     words, actions = show_header(say("pages.checkpoints"), say("checkpoints.hint"))
-    if current_state().chosen in ("", EXAMPLE) and dropped_kind() is None:
+    if OWNER.state.chosen in ("", EXAMPLE) and dropped_kind() is None:
         show_door()
     choices = st.container(
         key="checkpoints_choices", horizontal=True, vertical_alignment="bottom", gap="small"
@@ -66,7 +64,7 @@ def show_page() -> None:
         scan_process,
     )
 
-    state = current_state()
+    state = OWNER.state
     with actions:
         show_copy_link()
     with choices:
@@ -91,7 +89,7 @@ def show_page() -> None:
     if has_sessions():
         scan_process().prepare()
     with answer:
-        show_page_errors(*problems())
+        show_page_errors(*OWNER.problems)
         try:
             for problem in scan_problems(state.chosen):
                 st.warning(say_error(problem))
@@ -110,17 +108,16 @@ def _show_dropped(state: CheckpointsState, show: Callable[[CheckpointsState], No
     """Show the layers of a capture, or runs, or the error in their place; only what is theirs is in the
     address.
     """
-    show_page_errors(*problems())
+    show_page_errors(*OWNER.problems)
     try:
         show(state)
     except QuantVizError as problem:
         st.error(say_error(problem))
-    wanted = address_of(CheckpointsState(state.chosen, pair=state.pair))
-    address.write({**wanted, "lang": language(), **parameters()})
+    OWNER.show_link(CheckpointsState(state.chosen, pair=state.pair))
 
 
 def _put_address() -> None:
-    address.write({**address_of(current_state()), "lang": language(), **parameters()})
+    OWNER.show_link(OWNER.state.replace(model=ModelState()))
 
 
 def _show_answer(was_running: bool) -> None:
@@ -142,7 +139,7 @@ def _show_seen(was_running: bool) -> None:
     from quantviz.ui.checkpoints.progress import is_running, show_progress
     from quantviz.ui.checkpoints.reading import is_results, is_scan_of, look_beside, look_now
 
-    state = current_state()
+    state = OWNER.state
     seen = look_now(state, was_running)
     running = is_running(state, seen.scan)
     goes_on = running or is_auditing(state)

@@ -15,7 +15,7 @@ from quantviz.checkpoints.model_map import Model
 from quantviz.errors import QuantVizError
 from quantviz.figures.model_map_plot import recipe_words
 from quantviz.text import visible
-from quantviz.ui.checkpoints.state import KEPT, CheckpointsState, change_state, current_state
+from quantviz.ui.checkpoints.state import KEPT, OWNER, CheckpointsState, change_state
 from quantviz.ui.components.component import written
 from quantviz.ui.shell import errors, widgets
 from quantviz.ui.shell.words import language, say, say_error
@@ -120,7 +120,7 @@ def _show_pins(state: CheckpointsState, model: Model, weights: list[str], pins: 
 
 
 def _pinned(key: str, weights: list[str], names: Mapping[str, str]) -> None:
-    pins = dict(current_state().pins)
+    pins = dict(OWNER.state.pins)
     for row, changed in written(key, lambda lines: all(row < len(weights) for row in lines)).items():
         if "recipe" in changed:
             pins.pop(weights[row], None)

@@ -16,7 +16,7 @@ from quantviz.checkpoints.model_map import Model, ModelTensor, value_of, winner_
 from quantviz.figures.model_map_plot import recipe_words
 from quantviz.quoting import operand, shell_command
 from quantviz.text import visible
-from quantviz.ui.checkpoints.state import CheckpointsState, current_state
+from quantviz.ui.checkpoints.state import OWNER, CheckpointsState
 from quantviz.ui.components.choice import choose
 from quantviz.ui.components.component import chosen
 from quantviz.ui.components.name_search import finder
@@ -205,7 +205,7 @@ def open_in_lab(model: Model, tensor: ModelTensor, recipe: str) -> None:
     tensors = [each for each in ranked if not math.isnan(each.number(recipe, "sqnr_db"))]
     if tensor not in tensors:  # it has no place among the worst
         tensors = [tensor]
-    walk = MapWalk(current_state().chosen, recipe, tuple(_on_map(each, recipe) for each in tensors))
+    walk = MapWalk(OWNER.state.chosen, recipe, tuple(_on_map(each, recipe) for each in tensors))
     open_place(MapPlace(walk, tensors.index(tensor)))
     turn_to(LAB)
 

@@ -12,8 +12,6 @@ from quantviz.ui.shell import errors
 PLACE = "lesson_place"
 PROBLEMS = "lesson_problems"
 LOOK = "lesson_look"
-#: Whether a button of ours has chosen the place of this run.
-MOVED = "lesson_moved"
 #: The element that gets the focus, as a CSS selector, and the number of such elements before.
 _FOCUS = "lesson_focus"
 _LIST_HEADING = "h1.qv-title:not([data-step])"
@@ -50,7 +48,6 @@ class Place:
 def go(lesson: str | None, step: int = 0) -> None:
     """Turn to a step, counted from 0, or without a lesson to the list of all."""
     st.session_state[PLACE] = Place(lesson, step)
-    st.session_state[MOVED] = True
     st.session_state[PROBLEMS] = ()
     st.session_state.pop(LOOK, None)
     errors.clear()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from quantviz.errors import QuantVizError
 from quantviz.text import visible
 from quantviz.ui.checkpoints.choices import begin_scan
-from quantviz.ui.checkpoints.state import FIRST_LOOK, CheckpointsState, address_of, put_state
+from quantviz.ui.checkpoints.state import FIRST_LOOK, OWNER, CheckpointsState
 from quantviz.ui.lab.dropped_files import CAPTURE, MODEL, RUNS, keep_dropped
 from quantviz.ui.lab.sidebar.hub import open_address
 from quantviz.ui.lab.sidebar.uploads import PICTURES, open_dropped
@@ -80,8 +80,8 @@ def take(files: Sequence[Any]) -> None:
     keep_dropped(kind, files)
     errors.clear()
     state = CheckpointsState(kind, recipes=FIRST_LOOK if kind == MODEL else ())
-    put_state(state)
-    turn_to(_MODEL, address_of(state))
+    OWNER.open(state)
+    turn_to(_MODEL, state.written())
     if kind == MODEL:
         begin_scan(state)
 

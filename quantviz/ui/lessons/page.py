@@ -20,7 +20,7 @@ from quantviz.teaching.lessons.plan import FIRST_HOUR, minutes
 from quantviz.teaching.lessons.progress import asked, reached
 from quantviz.teaching.lessons.thumbnails import thumbnails
 from quantviz.ui.components.choice import show_button
-from quantviz.ui.components.lesson_place import MOVED, PLACE, PROBLEMS, Place, go, show_focus
+from quantviz.ui.components.lesson_place import PLACE, PROBLEMS, Place, go, show_focus
 from quantviz.ui.components.page_header import show_language, show_title_line, write_title
 from quantviz.ui.lessons import hands
 from quantviz.ui.lessons.answering import HANDS
@@ -111,17 +111,11 @@ def show_page() -> None:
 
 
 def _place() -> Place:
-    # A button of ours may be faster than the address.
-    anew = address.asks_anew() and not st.session_state.get(MOVED)
-    st.session_state[MOVED] = False
-    if anew or PLACE not in st.session_state:
-        st.session_state[PLACE], st.session_state[PROBLEMS] = _opening(
-            st.query_params.get("l"), st.query_params.get("p", "1"), st.query_params.get("term")
-        )
-        place = cast(Place, st.session_state[PLACE])
-        st.session_state[PROBLEMS] += hands.read(
-            st.query_params.get(hands.PARAMETER, ""), place.lesson, place.step
-        )
+    asked = address.asked_for(first=PLACE not in st.session_state)
+    if asked is not None:
+        place, problems = _opening(asked.get("l"), asked.get("p", "1"), asked.get("term"))
+        counted = hands.read(asked.get(hands.PARAMETER, ""), place.lesson, place.step)
+        st.session_state.update({PLACE: place, PROBLEMS: problems + counted})
     return cast(Place, st.session_state[PLACE])
 
 

@@ -94,11 +94,6 @@ def asked_for(*, first: bool = False) -> dict[str, str] | None:
     return asked
 
 
-def asks_anew() -> bool:
-    """Return whether the address asks for another state of this page; see `asked_for`."""
-    return asked_for() is not None
-
-
 def _remember(address: dict[str, str]) -> None:
     st.session_state[_WRITTEN] = {**st.session_state.get(_WRITTEN, {}), page_shown(): address}
 

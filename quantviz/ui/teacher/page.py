@@ -34,22 +34,13 @@ from quantviz.ui.components.component import component
 from quantviz.ui.components.lesson_place import go
 from quantviz.ui.components.page_header import show_header
 from quantviz.ui.components.refusals import show_page_errors
-from quantviz.ui.shell import address, errors, session, widgets
+from quantviz.ui.shell import errors, session, widgets
 from quantviz.ui.shell.address import turn_to
-from quantviz.ui.shell.classroom import parameters, written
+from quantviz.ui.shell.classroom import written
 from quantviz.ui.shell.server import command_for_all, is_local_only, network_address
 from quantviz.ui.shell.tab import name_tab
 from quantviz.ui.shell.words import language, plain, say, say_error, sentences
-from quantviz.ui.teacher.state import (
-    OPENS,
-    Choice,
-    address_of,
-    change,
-    change_room,
-    current_choice,
-    hide,
-    is_damaged,
-)
+from quantviz.ui.teacher.state import OPENS, OWNER, Choice, change, change_room, hide
 
 #: The app's address until the browser has sent it.
 _UNKNOWN = "http://localhost:8501/"
@@ -72,8 +63,8 @@ def show_page() -> None:
     name_tab(say("pages.teacher"))
     show_header(say("pages.teacher"), say("teacher.hint"))
     show_page_errors()
-    choice = current_choice()
-    if is_damaged():
+    choice = OWNER.state
+    if OWNER.problems:
         st.warning(say("teacher.damaged"))
     choices, link = st.columns([7, 5], gap="medium")
     with choices, st.container(key="teacher_choices", gap="medium"):
@@ -92,7 +83,7 @@ def show_page() -> None:
             st.markdown(f"## {say('teacher.hands_title')}\n\n{say('teacher.hands')}")
     with link, _group("link"):
         _show_link(choice)
-    address.write({**address_of(choice), "lang": language(), **parameters()})
+    OWNER.show_link(more=session.state().written() if choice.opens == "lab" else {})
 
 
 @contextlib.contextmanager
@@ -306,7 +297,7 @@ def qr_image(address: str, alt: str) -> str:
 
 def _project() -> None:
     """Show the link's page in this window, enlarged: parts that the link hides are hidden here too."""
-    choice = current_choice()
+    choice = OWNER.state
     project(True, choice.applied)
     if choice.opens == "lesson":
         go(choice.lesson_in(sound_lessons(language())), choice.step - 1)
