@@ -69,14 +69,14 @@ class _Kept:
 
 @st.cache_resource(show_spinner=False)
 def scan_process() -> ScanProcess:
-    """Return the server's one child process that scans."""
+    """Return the server's scans, each in a child process."""
     return ScanProcess("quantviz.standby", USUAL)
 
 
 def is_starting(chosen: str) -> bool:
-    """Return whether this server's scan is one of this checkpoint."""
-    job = scan_process().job
-    return job is not None and job.running and not is_results(chosen) and job.path == str(path_of(chosen))
+    """Return whether this server scans this checkpoint, or will when the scans before it have ended."""
+    job = None if is_results(chosen) else scan_process().job(path_of(chosen))
+    return job is not None and (job.running or job.waits)
 
 
 @st.cache_resource(show_spinner=False)
