@@ -71,7 +71,7 @@ class ScanProcess:
         self._ready_for = tuple(ready_for)
         self._lock = threading.Lock()
         self._waiting: tuple[subprocess.Popen[str], IO[str]] | None = None
-        #: Scans in the order of their requests: the last that have ended, the running one, and those that wait.
+        #: In the order of their requests: the last that have ended, the running one, and those that wait.
         self._jobs: list[Job] = []
         atexit.register(self.close)
 
