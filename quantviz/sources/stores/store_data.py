@@ -28,8 +28,7 @@ def store_of(address: str) -> Store:
         QuantVizError: There is no store of that kind, or its package is not installed.
     """
     if scheme_of(address) in _WEB:
-        from quantviz.sources.stores.hub import HubStore
-        from quantviz.sources.stores.web import WebStore
+        from quantviz.sources.stores.web import HubStore, WebStore
 
         return HubStore() if HubStore.has(address) else WebStore()
     from quantviz.sources.stores.object_store import ObjectStore
