@@ -141,13 +141,11 @@ def published_file(pasted: str) -> tuple[Model, str]:
     """
     place = parse_address(pasted, Hosts.of_environment())
     model = find_model(place)
-    return model, model.file(place.file).name if place.file else _main_file(model)
-
-
-def _main_file(model: Model) -> str:
-    """Return the file that holds the model, judged by names: at the top, and an index before others."""
+    if place.file:
+        return model, model.file(place.file).name
+    # Judged by names: at the top, and an index before others.
     names = [each.name for each in model.files]
-    return min(names, key=lambda name: (name.count("/"), not is_index(name), name))
+    return model, min(names, key=lambda name: (name.count("/"), not is_index(name), name))
 
 
 def published_catalog(model: Model, file: str) -> ModelTensors:
