@@ -84,6 +84,8 @@ def test_several_weights_go_to_the_model_and_are_scanned(asked, files):
     (path, recipes, _, _, _, results), *_ = asked
     # Recipes of any width come first, so that a narrow model gets a number.
     assert recipes[0] == "int4_per_row"
+    # Called after a file of weights, not after what lies beside them.
+    assert at.selectbox(key="checkpoints_chosen").options[0].startswith(("net", "model"))
     kept = sorted(each.name for each in path.iterdir()) if path.is_dir() else [path.name]
     assert kept == sorted(set(files) - {"README.md"})
     # What is measured of it stays in the session's own folder.
@@ -148,7 +150,10 @@ def test_another_session_has_none_of_it_and_a_link_says_so(asked):
 
 
 def test_files_without_tensors_get_a_sentence(asked):
-    at = bring(opened(MODEL, lang="en"), "drop_files", {"a.txt": b"1", "b.md": b"2"})
+    report = json.dumps([{"tensor": "0", "shape": [8, 64], "sqnr_db": 9.5}]).encode()
+    at = bring(opened(MODEL, lang="en"), "drop_files", {"runs.json": report})
+    assert "is a report of QuantViz" in plain(at.warning[0].value)
+    at = bring(at, "drop_files", {"a.txt": b"1", "b.md": b"2"})
     assert "None of these files" in plain(at.warning[0].value)
     two = {"a/w.npz": npz(x=np.eye(4)), "b/w.npz": npz(x=np.eye(4))}
     at = bring(at, "drop_files", two)

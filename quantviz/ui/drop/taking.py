@@ -116,6 +116,8 @@ def kind_of(files: Sequence[Any]) -> str | None:
             return CAPTURE
         if is_run(catalog):
             raise QuantVizError("drop.one_run", file=visible(files[0].name)[:200])
+        if catalog.kind == "JSON" and "0.shape" in catalog:  # a list of tensors, as commands write it
+            raise QuantVizError("drop.report", file=visible(files[0].name)[:200])
         return MODEL if _has_several_weights(model_tensors(catalog)) else None
 
 
