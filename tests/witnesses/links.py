@@ -54,7 +54,7 @@ def links() -> list[Link]:
 def _written() -> Iterator[Link]:
     """Yield the links that the app itself hands out."""
     for name in SCENARIOS:
-        yield "lab", list(state.write_link(state.opening(name)).items())
+        yield "lab", list(state.opening(name).written().items())
         yield "lab", list(short_link(state.opening(name)).items())
     for name in BUILTINS:
         yield "lab", [("t", f"builtin(name={name})")]

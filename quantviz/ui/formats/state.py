@@ -63,10 +63,6 @@ def _read_code(form: str, reading: Reading[FormatsState]) -> int:
     return code
 
 
-def _write_code(code: int | None, state: FormatsState) -> str:
-    return "" if code is None else f"{code % (1 << FORMATS[state.first].bits):x}"
-
-
 def number_text(x: float) -> str:
     """Return a number as a person would type it."""
     return repr(x).removesuffix(".0")
@@ -93,7 +89,14 @@ class FormatsState(PageState):
     #: uses them; x with them.
     to_one: bool = field(False, link="n", codec=SWITCH)
     #: The first format's chosen code, where x does not land on it: NaN, Inf, one of two zeros.
-    code: int | None = field(None, link="c", codec=Codec(_read_code, _write_code))
+    code: int | None = field(
+        None,
+        link="c",
+        codec=Codec(
+            _read_code,
+            lambda code, state: "" if code is None else f"{code % (1 << FORMATS[state.first].bits):x}",
+        ),
+    )
 
     @property
     def formats(self) -> tuple[NumberFormat, ...]:

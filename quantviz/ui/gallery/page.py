@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
 import streamlit as st
 
-from quantviz.ui.components.choice import choose
+from quantviz.ui.components.choice import choose, show_button
 from quantviz.ui.components.clipboard import show_copy_link
 from quantviz.ui.components.page_header import show_header, show_steps, write_title
 from quantviz.ui.components.refusals import show_page_errors
-from quantviz.ui.gallery.comparison import show_comparison
-from quantviz.ui.gallery.puzzle import show_puzzle
+from quantviz.ui.gallery.board import SIGNS, show_board
+from quantviz.ui.gallery.both_ways import Shown, run_both_ways
+from quantviz.ui.gallery.comparison import bug_words, show_comparison
+from quantviz.ui.gallery.program import given_words, place_words, show_program
 from quantviz.ui.gallery.state import OWNER, GalleryState, bug_of, change_state
 from quantviz.ui.shell import errors, widgets
 from quantviz.ui.shell.imports import warm_up
 from quantviz.ui.shell.tab import name_tab
-from quantviz.ui.shell.words import say
+from quantviz.ui.shell.words import plain, say
+
+if TYPE_CHECKING:
+    from quantviz.teaching.gallery import Line
+
 
 _MODES = ("compare", "spot")
 
@@ -59,3 +68,71 @@ def show_controls() -> GalleryState:
         show_steps(OWNER)
         show_copy_link()
     return state
+
+
+def show_puzzle(state: GalleryState) -> None:
+    """Show the broken result and its program; once its line was found, both ways side by side."""
+    shown = run_both_ways(state)
+    tried = state.tries.get(state.puzzle, ())
+    _puzzle_head(state)
+    goal = f"**{say('bugs.spot.goal')}:** {plain(say(f'bugs.{shown.bug.id}.goal'))}"
+    if shown.bug.broken.key in tried:
+        _solved(shown, goal)
+        return
+    with st.container(key="gallery_words"):
+        st.markdown(goal)
+    with st.container(key="gallery_alone"):
+        show_board(shown, telling=False)
+    st.markdown(plain(say("bugs.spot.ask", place=place_words(shown))))
+    with st.container(key="gallery_lines", gap="xsmall"):
+        for at, line in enumerate(shown.broken.lines):
+            _line_button(shown, at, line, tried)
+
+
+def _puzzle_head(state: GalleryState) -> None:
+    from quantviz.teaching.gallery import BUGS, puzzle
+
+    count = len(BUGS)
+    solved = [lines for each, lines in state.tries.items() if puzzle(each).broken.key in lines]
+    first = sum(len(lines) == 1 for lines in solved)
+    with st.container(key="gallery_choices", horizontal=True, gap="small", vertical_alignment="center"):
+        words = say("bugs.spot.score", solved=len(solved), all=count, first=first)
+        st.markdown(f"**{plain(say('bugs.spot.number', number=state.puzzle, all=count))}** · {plain(words)}")
+        show_button(
+            say("bugs.spot.another"),
+            "gallery_another",
+            lambda: change_state(puzzle=state.puzzle % count + 1, cell=None),
+        )
+
+
+def _line_button(shown: Shown, at: int, line: Line, tried: tuple[str, ...]) -> None:
+    """Show a line to point at; under one that was pointed at, why it is not the cause."""
+    mark = f"{SIGNS['broken']} " if line.key in tried else ""
+    label = (
+        f"{mark}{at + 1} &nbsp; `{line.code}` &nbsp; → {plain(given_words(shown.broken, at, shown.place))}"
+    )
+    show_button(label, f"gallery_line_{at}", _point, line.key, disabled=bool(mark), width="stretch")
+    if mark:
+        st.markdown(
+            f"**{say('bugs.spot.wrong', line=at + 1)}** {plain(say(f'bugs.{shown.bug.id}.why.{line.key}'))}"
+        )
+
+
+def _point(key: str) -> None:
+    state = OWNER.state
+    tried = state.tries.get(state.puzzle, ())
+    if key not in tried:
+        change_state(tries=MappingProxyType({**state.tries, state.puzzle: (*tried, key)}))
+
+
+def _solved(shown: Shown, goal: str) -> None:
+    at = shown.broken.lines.index(shown.bug.broken)
+    name = say(f"bugs.{shown.bug.id}.name")
+    st.success(
+        f"**{plain(say('bugs.spot.right', line=at + 1, name=name))}** "
+        f"{plain(say(f'bugs.{shown.bug.id}.happens'))}"
+    )
+    show_board(shown)
+    st.markdown(bug_words("practice", shown.bug.id))
+    st.markdown(goal)
+    show_program(shown)

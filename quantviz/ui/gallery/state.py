@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from types import MappingProxyType, ModuleType
+from typing import TYPE_CHECKING, Any, cast
 
 from quantviz.lab.page_state import Codec, PageState, Reading, field, whole_number
 from quantviz.sources.random import LARGEST_SEED
@@ -18,36 +18,36 @@ if TYPE_CHECKING:
 _LARGEST_PUZZLE = 99_999
 
 
-def _read_bug(form: str, _: Reading[GalleryState]) -> str:
-    from quantviz.teaching.gallery import find_bug
+def _gallery() -> ModuleType:
+    """Return the module of the bugs, which needs torch."""
+    from quantviz.teaching import gallery
 
-    return find_bug(form).id
-
-
-def _read_case(form: str, reading: Reading[GalleryState]) -> str:
-    from quantviz.teaching.gallery import find_bug
-
-    return find_bug(reading.state.bug).case(form).id
+    return gallery
 
 
-def _read_value(form: str, reading: Reading[GalleryState]) -> float | None:
-    from quantviz.teaching.bug_handles import HANDLES, value_written
+def _handles() -> ModuleType:
+    """Return the module of the handles, which needs torch."""
+    from quantviz.teaching import bug_handles
 
-    return value_written(reading.state.bug, form) if reading.state.bug in HANDLES else None
+    return bug_handles
+
+
+def _has_handle(bug: str) -> bool:
+    return bug in _handles().HANDLES
 
 
 def _read_puzzle(form: str, reading: Reading[GalleryState]) -> int:
-    from quantviz.teaching.gallery import puzzle
-
     number = int(form) if form.isascii() and form.isdigit() and int(form) <= _LARGEST_PUZZLE else 0
-    puzzle(number)
+    _gallery().puzzle(number)
     return number
 
 
 def _write_case(_: str, state: GalleryState) -> str:
+    if state.spotting or state.at is not None:
+        return ""
     bug = bug_of(state)
     case = case_of(state, bug)
-    return "" if state.spotting or state.at is not None or case is bug.cases[0] else case.id
+    return "" if case is bug.cases[0] else case.id
 
 
 def _write_seed(seed: int | None, state: GalleryState) -> str:
@@ -72,17 +72,31 @@ class GalleryState(PageState):
     bug: str = field(
         "",
         link="bug",
-        codec=Codec(_read_bug, lambda _, state: "" if state.spotting else bug_of(state).id),
+        codec=Codec(
+            lambda form, _: _gallery().find_bug(form).id,
+            lambda _, state: "" if state.spotting else bug_of(state).id,
+        ),
         always=True,
     )
-    case: str = field("", link="case", codec=Codec(_read_case, _write_case), always=True, of="bug")
+    case: str = field(
+        "",
+        link="case",
+        codec=Codec(lambda form, reading: _gallery().find_bug(reading.state.bug).case(form).id, _write_case),
+        always=True,
+        of="bug",
+    )
     #: The seed of a random tensor; none for the case's own.
     seed: int | None = field(None, link="seed", codec=Codec(_SEED.read, _write_seed), always=True, of="bug")
     #: The value of the bug's handle; none where one of the bug's cases is shown.
     at: float | None = field(
         None,
         link="at",
-        codec=Codec(_read_value, lambda at, state: "" if at is None or state.spotting else f"{at:g}"),
+        codec=Codec(
+            lambda form, reading: (
+                _handles().value_written(reading.state.bug, form) if _has_handle(reading.state.bug) else None
+            ),
+            lambda at, state: "" if at is None or state.spotting else f"{at:g}",
+        ),
         always=True,
         of="bug",
     )
@@ -106,22 +120,18 @@ class GalleryState(PageState):
 
     def of_bug(self, bug: str) -> GalleryState:
         """Return the state with a bug as it is first shown: by its handle, or in its first case."""
-        from quantviz.teaching.bug_handles import HANDLES, first_shown
-
-        at = first_shown(bug).value if bug in HANDLES else None
+        at = _handles().first_shown(bug).value if _has_handle(bug) else None
         return self.replace(bug=bug, case="", seed=None, cell=None, at=at)
 
     def completed(self, reading: Reading[GalleryState]) -> GalleryState:
         """Return the state of a link: of a puzzle alone, or of a bug by either its handle or a case."""
-        from quantviz.teaching.bug_handles import HANDLES
-
         params = reading.params
         if "spot" in params:
             return self.opening().replace(spotting=True, puzzle=self.puzzle)
         if "bug" not in params.keys() - reading.lost:
             return self.opening()
-        if "at" in params and self.bug in HANDLES:
-            at = HANDLES[self.bug].start if "at" in reading.lost else self.at
+        if "at" in params and _has_handle(self.bug):
+            at = _handles().HANDLES[self.bug].start if "at" in reading.lost else self.at
             return self.replace(at=at, case="", seed=None)
         return self.replace(at=None)
 
@@ -136,11 +146,10 @@ def change_state(**changes: Any) -> None:
 
 def bug_of(state: GalleryState) -> Bug:
     """Return the bug that is shown."""
-    from quantviz.teaching.gallery import BUGS, puzzle
-
     if state.spotting:
-        return puzzle(state.puzzle)
-    return BUGS[state.bug] if state.bug else next(iter(BUGS.values()))
+        return cast("Bug", _gallery().puzzle(state.puzzle))
+    bugs = _gallery().BUGS
+    return cast("Bug", bugs[state.bug] if state.bug else next(iter(bugs.values())))
 
 
 def case_of(state: GalleryState, bug: Bug) -> Case:

@@ -129,9 +129,8 @@ def show_smoothquant(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) 
     )
     if WORSE["l"] not in state.source.key:
         worse, _ = LayerState.read({**WORSE, "m": "smoothquant"})
-        show_button(
-            say("layers.pictures.smoothquant.show_worse"), "layers_smoothquant_worse", OWNER.put, worse
-        )
+        label = say("layers.pictures.smoothquant.show_worse")
+        show_button(label, "layers_smoothquant_worse", OWNER.put, worse)
 
 
 def show_traded(trace: SmoothTrace, key: str) -> None:

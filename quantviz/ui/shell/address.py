@@ -15,7 +15,7 @@ from quantviz.ui.shell.classroom import PARAMETER, PROMPT
 #: The path of the page on the screen, and of the one before it where this run shows another.
 _PAGE = "page_shown"
 _FROM = "page_before"
-#: What the keys of the values on the desk in use begin with.
+#: The beginning of the keys of the values on the desk in use.
 _DESK = "desk"
 #: The last parameters that each page wrote to the address, by its path.
 _WRITTEN = "addresses_written"
