@@ -668,8 +668,26 @@ def test_every_tab_ends_on_a_laptop_s_screen_and_no_control_stands_twice(new_pag
         box = page.locator(".st-key-stage").bounding_box()
         assert box["height"] > 236, tab
         assert box["y"] + box["height"] <= 768, tab
+        assert page.locator(f".st-key-{part} .dvn-scroller").first.evaluate(
+            "table => table.scrollWidth <= table.clientWidth"
+        ), f"{tab}'s table scrolls sideways"
         # The scheme's row has bits and groups.
         assert page.locator("[data-handle=bits], [data-handle=group]").count() == 0
+    plot = page.locator(".st-key-recipe_plot .js-plotly-plot").bounding_box()
+    stage = page.locator(".st-key-stage_body").bounding_box()
+    assert plot["height"] > 240
+    assert stage["y"] <= plot["y"]
+    assert plot["y"] + plot["height"] <= stage["y"] + stage["height"]
+    # Nothing after the label's last letter is underlined, which would look as if words were left out.
+    label = page.locator(".st-key-granularity p").first
+    assert (
+        label.evaluate("""label => {
+        const text = document.createRange();
+        text.selectNode(label.firstChild);
+        return label.getBoundingClientRect().right - text.getBoundingClientRect().right;
+    }""")
+        < 2
+    )
 
 
 SIZES = ((390, 844), (1366, 625), (1920, 1080))
