@@ -184,3 +184,58 @@ def test_a_page_stands_still_while_it_is_loaded(new_page, url, sidebar):
         page.goto(f"{url}{address(name, language)}")
         shown(page)
         stands_still(page, name, width, language)
+
+
+#: What is explained, and the words of an explanation that are seen.
+EXPLAINED = "[data-testid=stTooltipHoverTarget]:visible, .qv-term:visible"
+EXPLANATION = "[role=tooltip]:visible"
+#: The names of the controls that an explanation covers, or that it leaves the window.
+COVERED = """tip => {
+    const box = tip.getBoundingClientRect();
+    const isOut = box.left < 0 || box.right > innerWidth || box.top < 0 || box.bottom > innerHeight;
+    if (isOut) return ["the window"];
+    const controls = "button, a[href], input, textarea, [role=radio], [role=slider], [role=combobox]";
+    return [...document.querySelectorAll(controls)].filter((each) => {
+        const { left, right, top, bottom } = each.getBoundingClientRect();
+        const across = Math.min(right, box.right) - Math.max(left, box.left);
+        const down = Math.min(bottom, box.bottom) - Math.max(top, box.top);
+        return across > 1 && down > 1 && each.checkVisibility() && !tip.contains(each);
+    }).map((each) => each.innerText || each.ariaLabel || each.outerHTML);
+}"""
+
+
+def explanations(page, height):
+    """Each explanation on the first screen, shown by the pointer: where it stands, and what it covers."""
+    for place in page.locator(EXPLAINED).all():
+        box = place.bounding_box()
+        if box["y"] + box["height"] > height:
+            continue
+        page.mouse.move(2, height - 2)
+        page.locator(EXPLANATION).first.wait_for(state="detached")
+        page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+        page.locator(EXPLANATION).first.wait_for()
+        # It is placed in the frame after it is shown.
+        page.wait_for_timeout(100)
+        yield box, page.locator(EXPLANATION).first.evaluate(COVERED)
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(each, marks=pytest.mark.nightly) if each != "golf" else each for each in PAGES]
+)
+def test_an_explanation_covers_no_control(new_page, url, name):
+    page = new_page(1366, 768)
+    page.goto(f"{url}{address(name, 'en')}")
+    shown(page)
+    covered = list(explanations(page, 768))
+    assert len(covered) > 6 or name not in ("lab", "layers", "checkpoints", "formats")
+    assert [each for each in covered if each[1]] == []
+
+
+def test_an_explanation_with_the_focus_of_a_key_covers_no_control(new_page, url):
+    page = new_page(1366, 768)
+    page.goto(f"{url}{address('layers', 'en')}")
+    shown(page)
+    page.locator(".st-key-layers_numbers .qv-term").nth(2).focus()
+    tip = page.locator(".st-key-layers_numbers [role=tooltip]:visible")
+    tip.wait_for()
+    assert tip.evaluate(COVERED) == []
