@@ -186,6 +186,23 @@ def test_a_page_stands_still_while_it_is_loaded(new_page, url, sidebar):
         stands_still(page, name, width, language)
 
 
+def test_an_opened_program_is_for_everybody(new_page, url):
+    page = new_page(390, 844, touch=True)
+    page.goto(f"{url}{address('checkpoints', 'en')}")
+    program = page.locator(".st-key-checkpoints_python")
+    program.locator("summary").press("Enter")
+    program.locator(".token").first.wait_for()
+    # All of it is in sight, so that only its button needs the focus of a key.
+    assert program.locator("pre").evaluate("code => code.scrollWidth <= code.clientWidth")
+    wait_idle(page)
+    program.locator("summary").focus()
+    page.keyboard.press("Tab")
+    assert program.locator("[data-testid=stCode]:focus").count() == 1
+    for theme in THEMES:
+        turned(page, theme)
+        is_for_everybody(page, "program", theme)
+
+
 #: What is explained, and the words of an explanation that are seen.
 EXPLAINED = "[data-testid=stTooltipHoverTarget]:visible, .qv-term:visible"
 EXPLANATION = "[role=tooltip]:visible"
