@@ -317,8 +317,9 @@ def _map_layout(data: ModelMap, colours: Theme) -> dict[str, Any]:
 
 
 def _named(name: str) -> str:
-    """Return a tensor's or kind's name as plotly shows it; of a list's module, which is named by its number, as
-    its weight: a number alone would be read as a place on the axis.
+    """Return the name of a tensor or kind as plotly shows it.
+
+    A module of a list is named by its number, which alone would be read as a place on the axis.
     """
     return _shown(f"{name}.weight" if name.isdecimal() else name)
 
