@@ -10,11 +10,14 @@ import pytest
 from quantviz.text import text
 from tests.helpers.addresses import go
 from tests.helpers.browser import LOOKS_AFTER_A_RESIZE, NOTE_SHIFTS, shifts, violations, wait_idle
-from tests.helpers.pages import APP, PAGES, address, has_one_look, shown
+from tests.helpers.pages import APP, CHARACTERS, PAGES, address, has_one_look, shown
 from tests.helpers.sample import sample_of
 
 SIZES = {1366: 625, 390: 844}
 THEMES = ("light", "dark")
+#: The largest type in a title, in pixels on a page of 15.
+TITLE_SIZE = """title => Math.max(...[title, ...title.querySelectorAll("*")].map((each) =>
+    Math.round(parseFloat(getComputedStyle(each).fontSize))))"""
 #: The most that a page may move by itself while it is loaded; https://web.dev/articles/cls calls 0.1 good.
 MOST_SHIFT = 0.03
 LEVELS = """() => [...document.querySelectorAll("[data-testid=stMain] :is(h1, h2, h3, h4, h5, h6)")].map(
@@ -184,6 +187,23 @@ def test_a_page_stands_still_while_it_is_loaded(new_page, url, sidebar):
         page.goto(f"{url}{address(name, language)}")
         shown(page)
         stands_still(page, name, width, language)
+
+
+#: The most characters on a first screen, and those of the pages that still have more.
+MOST_CHARACTERS = 1200
+MORE_CHARACTERS = {"formats": 1560, "lessons": 2220}
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", PAGES)
+def test_a_first_screen_has_few_characters(new_page, url, name):
+    page = new_page(1366, 768)
+    page.goto(f"{url}{address(name, 'en')}")
+    shown(page)
+    wait_idle(page, LOOKS_AFTER_A_RESIZE)
+    assert 150 < page.evaluate(CHARACTERS) <= MORE_CHARACTERS.get(name, MOST_CHARACTERS)
+    title = page.locator("h1:visible").first.evaluate(TITLE_SIZE)
+    assert title == (28 if name == "home" else 20)
 
 
 def test_an_opened_program_is_for_everybody(new_page, url):
