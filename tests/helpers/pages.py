@@ -60,7 +60,8 @@ LOOK = """() => {
 #: The characters of words and numbers on the first screen, components of ours included: without icons, what a
 #: box that scrolls hides, digits in the cells of a picture, and code.
 CHARACTERS = """() => {
-    const left_out = "script, style, [data-testid=stIconMaterial], [data-testid=stCode], .qv-overlay, .qv-panel td";
+    const cells = ".qv-overlay, .qv-panel td";
+    const left_out = `script, style, [data-testid=stIconMaterial], [data-testid=stCode], ${cells}`;
     const range = document.createRange(), seen = { opacityProperty: true, visibilityProperty: true };
     const roots = [document.body];
     let count = 0;

@@ -15,7 +15,7 @@ from quantviz.ui.formats.state import FormatsState, unit_of
 from quantviz.ui.shell.words import language, number, say
 
 #: Facts beside each other.
-_ACROSS = 6
+_ACROSS = 8
 #: A fact that a format does not have.
 _NONE = "–"
 
