@@ -70,7 +70,7 @@ def show_compare(
             now = next((row for row in found if row.id == CURRENT), row_of(study.measured))
             rows = tuple(row for row in found if row.id != CURRENT)
             _answer(rows, now, state, told, use)
-            _recipes(rows, study, state)
+            _recipes(rows, study, state, is_alone=not (answered or compared or state.remembered))
 
 
 def show_engines(compared: compared_engines.Shown, state: LabState) -> None:
@@ -109,7 +109,7 @@ def _answer(rows: tuple[RecipeRow, ...], now: RecipeRow, state: LabState, senten
         offer(say("stage.compare.use"), "recipe_use", _take, best.id)
 
 
-def _recipes(rows: tuple[RecipeRow, ...], study: Study, state: LabState) -> None:
+def _recipes(rows: tuple[RecipeRow, ...], study: Study, state: LabState, *, is_alone: bool) -> None:
     """Show the recipes on this very tensor; a click loads one."""
     if locked("scheme"):
         show_lock("scheme")
@@ -120,7 +120,7 @@ def _recipes(rows: tuple[RecipeRow, ...], study: Study, state: LabState) -> None
     table, plot = st.columns(_TABLE_AND_PLOT, gap="small")
     with table:
         _table(rows, state)
-    with plot:
+    with plot, st.container(key="rates_beside" if is_alone else "rates"):
         show_rate_plot(study, state, rows)
     refused = ((say_recipe(row.id, state.source), row.problem) for row in rows)
     show_refused(refused, "recipes.do_not_fit", shape=shape_text(state.source.shape))
