@@ -70,7 +70,7 @@ def main() -> None:
         if page is None:
             change(at, choices[0])
             found = click.calls_of(change, at, choices[1]).total()
-            print(f"calls, {name}: {found / calls:.0f}", flush=True)
+            print(f"calls, {name}: {found / calls:.1f}", flush=True)
         took = [click.seconds_of(change, at, choice) for choice in choices * (given.rounds + 1)]
         print(f"run, {name}: {min(took) / least:.1f}", flush=True)
 

@@ -7,22 +7,30 @@ run, or with nothing that is seen: ids of elements, addresses of files, scripts 
 from __future__ import annotations
 
 import base64
+import contextlib
 import hashlib
 import html
 import io
 import json
+import os
 import re
 import struct
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
+import torch
 from google.protobuf.json_format import MessageToDict
 from PIL import Image
+from safetensors.torch import save_file
 from streamlit.testing.v1 import AppTest
 
+from quantviz.checkpoints.results.store import Results
+from quantviz.checkpoints.scan.scanning import run_scan
 from tests.witnesses.links import page_and_pairs
 
 APP = Path(__file__).parents[2] / "app.py"
@@ -56,6 +64,28 @@ _SCRIPTS = re.compile(r"<(script|style)\b.*?</\1>", re.DOTALL)
 def sent(link: str) -> dict[str, Any]:
     """Return the parts of a page that a session gets at a link, by kind."""
     page, pairs = page_and_pairs(link)
+    with _on_a_server() if page == "checkpoints" else contextlib.nullcontext():
+        return _sent(page, pairs)
+
+
+@contextlib.contextmanager
+def _on_a_server() -> Iterator[None]:
+    """Have the app offer a folder with a checkpoint and its scan, and nothing of the machine's own."""
+    with tempfile.TemporaryDirectory() as made:
+        data = Path(made) / "data"
+        data.mkdir()
+        values = (torch.arange(8 * 128) * 37 % 101 - 50).reshape(8, 128) / 16.0
+        tensors = {f"model.layers.{n}.{name}.weight": values + n for n in range(2) for name in ("up", "down")}
+        save_file(tensors, data / "m.safetensors")
+        save_file({"lm_head.weight": values}, data / "fresh.safetensors")
+        folders = {"QUANTVIZ_DATA_DIR": str(data), "QUANTVIZ_CACHE_DIR": str(Path(made) / "cache")}
+        with patch.dict(os.environ, folders):
+            with Results() as results:
+                run_scan(results, data / "m.safetensors", ("int4_g128", "int8_per_row"))
+            yield
+
+
+def _sent(page: str, pairs: list[tuple[str, str]]) -> dict[str, Any]:
     at = AppTest.from_file(str(APP), default_timeout=300)
     if page:
         at.switch_page(PAGES[page])
