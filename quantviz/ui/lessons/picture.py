@@ -25,7 +25,7 @@ from quantviz.ui.components.panels import page_style, show_panels
 from quantviz.ui.components.panels_bridge import PanelsPlace, bridge_width, clicked_cell
 from quantviz.ui.components.scheme_words import scheme_words
 from quantviz.ui.components.small_parts import show_plot, table_html
-from quantviz.ui.lab.numbers.tiles import Tile, cover_tile, show_live_tile, show_tile, tiles
+from quantviz.ui.lab.numbers.tiles import Tile, cover_tile, show_live_tile, tiles
 from quantviz.ui.lessons.answering import answer_key
 from quantviz.ui.lessons.compared import asked_last, compared_now, show_compared
 from quantviz.ui.lessons.moving import (
@@ -109,8 +109,10 @@ def show_picture(now: Now) -> None:
         if "bits_plot" in show and has_room_for_plot(now):
             _bits_plot(now, scene)
     if "table" in show and now.step.table:
-        with places["table"]:
-            _table(now)
+        # The numbers compared are the table's own, in larger digits.
+        if not (compared and panels):
+            with places["table"]:
+                _table(now)
         # On the wall it stands with the buttons.
         if not classroom().projector:
             show_looks(now)
@@ -175,7 +177,7 @@ def _tiles(now: Now, r: QuantResult, state: LabState) -> None:
         for part in wanted:
             if part in now.covered:
                 cover_tile(part.removeprefix("tiles."))
-            elif now.step.move:
+            else:
                 of = "yours" if _is_moved(now) else "before"
                 whose = say(f"lessons.whose.{of}", value=right[part].value) if right else ""
                 # On the wall it stands on one line with whose it is.
@@ -185,8 +187,6 @@ def _tiles(now: Now, r: QuantResult, state: LabState) -> None:
                     whose=whose,
                     short=bool(whose) and classroom().projector,
                 )
-            else:
-                show_tile(computed[part], line="tile_lines" in now.step.show)
 
 
 def _right_tiles(now: Now) -> Mapping[str, Tile]:
