@@ -2,12 +2,6 @@
 
 import pytest
 
-from tests.app.conftest import (  # noqa: F401 (fixtures)
-    components_looked_for_once,
-    long_work_done_here,
-    runs_awaited_without_looks,
-    scripts_compiled_once,
-)
 from tests.witnesses.record import FOLDER
 from tests.witnesses.states import hash_line, links
 
