@@ -6,7 +6,7 @@ Each round opens the bare page and then each page in a browser that has nothing 
 390×844 pixels with the processor slowed; the servers are warm. Counted is the time from the navigation to the
 end of the last task of over 50 ms, and the time of the processor that the page's thread has taken by then,
 which other programs disturb less; a page that moves by itself goes on. Prints the least of the rounds, and
-its ratio to the bare page's. A browser that is driven looks up where each error in a script was made: of Plotly's
+its ratio to the bare page's. A browser that is driven looks up where a script's errors were made: of Plotly's
 that takes 0.4 s, four times as much when slowed, and is in all figures of pages that draw.
 """
 
