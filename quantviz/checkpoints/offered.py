@@ -21,7 +21,7 @@ _INDEXES = {".safetensors.index.json": ".safetensors", ".bin.index.json": ".bin"
 _INDEX = tuple(_INDEXES)
 _SHARD = re.compile(r"-\d{5}-of-\d{5}\.", re.ASCII)
 #: Suffixes of files of weights; numbers as text are none.
-_WEIGHTS = (
+WEIGHTS = (
     *(".safetensors", ".sft", ".gguf", ".pt", ".pth", ".bin", ".ckpt", ".pth.tar"),
     *(".onnx", ".tflite", ".npz", ".npy"),
 )
@@ -71,7 +71,7 @@ def offered_of(listing: Listing) -> Offered:
         folder = _folder(file)
         if file.endswith(_INDEX):
             found[file] = None
-        elif not file.endswith(_WEIGHTS) or (folder, PurePosixPath(file).suffix) in indexed:
+        elif not file.endswith(WEIGHTS) or (folder, PurePosixPath(file).suffix) in indexed:
             continue
         elif _SHARD.search(file):
             found[f"{folder}/"] = None
@@ -141,7 +141,7 @@ def checkpoint_path(name: str) -> Path:
     known = data_folder()
     assert known
     for each in sorted((known / within).iterdir()):
-        if each.name.endswith(_WEIGHTS) and not each.name.startswith("."):
+        if each.name.endswith(WEIGHTS) and not each.name.startswith("."):
             real_path((within / each.name).as_posix())
     return known / name
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 import unicodedata
 from dataclasses import dataclass
+from decimal import Decimal
 
 
 def number(value: float, digits: int = 4, *, signed: bool = False) -> str:
     """Return `value` to `digits` significant digits.
 
-    >>> number(-0.41046), number(1.35, signed=True), number(-1.2e-9)
-    ('−0.4105', '+1.35', '−1.2e−9')
+    >>> number(-0.41046), number(1.35, signed=True), number(1.93e-5), number(-1.2e-9)
+    ('−0.4105', '+1.35', '0.0000193', '−1.2e−9')
     >>> number(float("inf")), number(float("nan"))
     ('∞', '–')
     """
@@ -22,7 +23,8 @@ def number(value: float, digits: int = 4, *, signed: bool = False) -> str:
     written = f"{value + 0.0:.{digits}g}"  # -0.0 is 0 to people
     if "e" in written:
         mantissa, exponent = written.split("e")
-        written = f"{mantissa}e{int(exponent)}"
+        small = WRITING.least <= abs(float(written)) < 1
+        written = f"{Decimal(written):f}" if small else f"{mantissa}e{int(exponent)}"
     plus = "+" if signed and value > 0 else ""
     return plus + written.replace("-", "−")
 
@@ -47,9 +49,9 @@ class Writing:
     into the cells and on the hover card, is handed this and has no rule of its own.
     """
 
-    #: Below and from this magnitude on a number is written by its power of ten: 2.55e−6 is read at once,
-    #: 0.00000255 is counted.
-    least: float = 1e-4
+    #: Below and from this magnitude on a number is written by its power of ten, which a beginner cannot read:
+    #: 2.55e−7 is read at once, 0.000000255 is counted.
+    least: float = 1e-6
     most: float = 1e6
     minus: str = "−"
     infinite: str = "∞"
@@ -75,8 +77,8 @@ def short_number(value: float, digits: int = 3) -> str:
     """Return a number to so many significant digits, as the panels write it: whole ones whole, ties to the
     even digit.
 
-    >>> short_number(-1.6449), short_number(1e-9), short_number(127.0, 2)
-    ('−1.64', '1e−9', '127')
+    >>> short_number(-1.6449), short_number(1.93e-5), short_number(1e-9), short_number(127.0, 2)
+    ('−1.64', '0.0000193', '1e−9', '127')
     >>> short_number(float("nan")), short_number(1234.5), short_number(2.125)
     ('NaN', '1230', '2.12')
     """
@@ -91,7 +93,7 @@ def short_number(value: float, digits: int = 3) -> str:
     if value == round(value) and abs(value) < WRITING.most:
         shown = str(round(value))
     elif WRITING.least <= abs(rounded) < WRITING.most:
-        shown = repr(rounded).removesuffix(".0")
+        shown = f"{Decimal(repr(rounded)):f}".removesuffix(".0")
     else:
         shown = f"{float(mantissa):g}e{int(exponent)}"
     return shown.replace("-", WRITING.minus)

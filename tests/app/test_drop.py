@@ -1,6 +1,7 @@
 """Files brought to a door, or dropped on any page: each goes to the page that answers it."""
 
 import io
+import json
 import time
 
 import numpy as np
@@ -12,11 +13,15 @@ from torch import nn
 
 import quantviz as qv
 from quantviz.checkpoints.scan.process import ScanProcess
+from quantviz.sources.hubs import models
 from quantviz.ui.lab.dropped_files import dropped_files
 from quantviz.ui.shell import bounds
+from tests.helpers.gguf_file import Entry, gguf_file
+from tests.helpers.hub import COMMIT, REPO, serving
 from tests.helpers.session import APP, address, bring, healthy, opened
 
 MODEL = "pages/explore/checkpoints.py"
+LAYERS = "pages/explore/layers.py"
 LESSONS = "pages/learn/lessons.py"
 WEIGHTS = {
     "fc1.bias": torch.zeros(8),
@@ -79,6 +84,8 @@ def test_several_weights_go_to_the_model_and_are_scanned(asked, files):
     (path, recipes, _, _, _, results), *_ = asked
     # Recipes of any width come first, so that a narrow model gets a number.
     assert recipes[0] == "int4_per_row"
+    # Called after a file of weights, not after what lies beside them.
+    assert at.selectbox(key="checkpoints_chosen").options[0].startswith(("net", "model"))
     kept = sorted(each.name for each in path.iterdir()) if path.is_dir() else [path.name]
     assert kept == sorted(set(files) - {"README.md"})
     # What is measured of it stays in the session's own folder.
@@ -143,7 +150,10 @@ def test_another_session_has_none_of_it_and_a_link_says_so(asked):
 
 
 def test_files_without_tensors_get_a_sentence(asked):
-    at = bring(opened(MODEL, lang="en"), "drop_files", {"a.txt": b"1", "b.md": b"2"})
+    report = json.dumps([{"tensor": "0", "shape": [8, 64], "sqnr_db": 9.5}]).encode()
+    at = bring(opened(MODEL, lang="en"), "drop_files", {"runs.json": report})
+    assert "is a report of QuantViz" in plain(at.warning[0].value)
+    at = bring(at, "drop_files", {"a.txt": b"1", "b.md": b"2"})
     assert "None of these files" in plain(at.warning[0].value)
     two = {"a/w.npz": npz(x=np.eye(4)), "b/w.npz": npz(x=np.eye(4))}
     at = bring(at, "drop_files", two)
@@ -161,7 +171,85 @@ def test_too_much_together_is_refused_before_it_is_written(asked, monkeypatch):
         dropped_files("model:upload")
 
 
-def test_an_address_goes_to_the_lab_or_says_how_hubs_are_listed():
+def test_an_address_without_a_listed_hub_says_how_hubs_are_listed():
     at = opened(MODEL, lang="en")
     at.text_input(key="drop_address").set_value("org/model").run()
     assert "QUANTVIZ_HUBS" in plain(at.warning[0].value)
+
+
+SHARD = "model-0000{}-of-00002.safetensors"
+PUBLISHED = {
+    SHARD.format(1): save({"a.weight": torch.randn(8, 64)}),
+    SHARD.format(2): save({"b.weight": torch.randn(8, 64)}),
+    "model.safetensors.index.json": json.dumps(
+        {"weight_map": {"a.weight": SHARD.format(1), "b.weight": SHARD.format(2)}}
+    ).encode(),
+    "sub/net 1.safetensors": save(WEIGHTS),
+    "sub/net.gguf": gguf_file(
+        [Entry(name, tuple(reversed(x.shape)), 0, x.numpy().tobytes()) for name, x in WEIGHTS.items()]
+    ),
+}
+
+
+@pytest.fixture
+def hub(tmp_path, monkeypatch):
+    models._found_once.cache_clear()
+    models._catalog.cache_clear()
+    monkeypatch.setenv("QUANTVIZ_CACHE_DIR", str(tmp_path))
+    with serving(PUBLISHED) as hub:
+        monkeypatch.setenv("QUANTVIZ_HUBS", hub.origin)
+        yield hub
+
+
+@pytest.mark.parametrize(
+    ("page", "pasted", "file", "weights"),
+    [
+        (MODEL, "{repo}", "model.safetensors.index.json", {"a.weight", "b.weight"}),
+        (LAYERS, "{hub}/{repo}/blob/main/sub/net 1.safetensors", "sub/net%201.safetensors", set(WEIGHTS)),
+        (MODEL, "{hub}/{repo}/resolve/main/sub/net.gguf", "sub/net.gguf", set(WEIGHTS)),
+    ],
+    ids=["repository", "file", "gguf"],
+)
+def test_a_published_model_is_scanned_and_its_worst_weight_opens_in_the_lab(
+    hub, asked, page, pasted, file, weights
+):
+    at = opened(page, lang="en")
+    at.text_input(key="drop_address").set_value(pasted.format(hub=hub.origin, repo=REPO)).run()
+    chosen = f"{hub.origin}/{REPO}/resolve/{COMMIT}/{file}"
+    assert address(healthy(at))["f"] == chosen
+    (path, recipes, *_), *_ = asked
+    assert path == chosen
+    table = qv.scan(path, recipes)
+    assert set(table.tensor) == weights
+    # Whoever has the link sees the scan.
+    at = opened(MODEL, f=chosen, lang="en")
+    assert "The worst under int4 row" in " ".join(each.proto.body for each in healthy(at).get("html"))
+    assert at.selectbox(key="checkpoints_chosen").options[0].startswith(f"{REPO} · ")
+    at.button(key="checkpoints_worst_1").click().run()
+    source = healthy(at).session_state["lab_state"].source
+    assert (source.original.repo, source.original.revision) == (REPO, COMMIT)
+
+
+def test_a_published_file_of_one_weight_goes_to_the_lab_and_a_large_model_waits_for_the_press(
+    hub, asked, monkeypatch
+):
+    at = opened(MODEL, lang="en")
+    at.text_input(key="drop_address").set_value(f"{hub.origin}/{REPO}/blob/main/{SHARD.format(1)}").run()
+    assert healthy(at).session_state["lab_state"].source.original.name == "a.weight"
+    monkeypatch.setattr("quantviz.ui.drop.taking.DROPPED_BYTES", 100)
+    at = opened(MODEL, lang="en")
+    at.text_input(key="drop_address").set_value(REPO).run()
+    assert address(healthy(at))["f"].endswith("/model.safetensors.index.json")
+    assert not asked
+    assert not at.button(key="checkpoints_scan").disabled
+
+
+def test_a_link_leads_to_no_host_that_is_not_listed(hub, asked):
+    for chosen in (f"https://127.0.0.1:1/{REPO}/resolve/{COMMIT}/x.gguf", f"{hub.origin}/{REPO}"):
+        at = AppTest.from_file(str(APP), default_timeout=120)
+        at.switch_page(MODEL)
+        at.query_params.update({"f": chosen, "lang": "en"})
+        at.run()
+        assert not at.exception
+        assert at.error
+    assert not asked

@@ -82,7 +82,8 @@ def test_a_joined_script_is_javascript(browser, name):
         (1234.5, 2, "1200"),
         # A power of ten where the others would be long.
         (0.0001, 3, "0.0001"),
-        (0.00002, 3, "2e−5"),
+        (0.0000193, 3, "0.0000193"),
+        (0.0000002, 3, "2e−7"),
         (999999.6, 3, "1e6"),
         (-1e21, 3, "−1e21"),
         (NAN, 3, "NaN"),

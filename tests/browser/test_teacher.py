@@ -181,6 +181,7 @@ def test_a_class_scans_the_code_and_opens_what_was_chosen(new_page, tmp_path, sh
         page.wait_for_function(link_shown, arg=link)
         wait_idle(page)
         shot(page, "teacher")
+        what_is_hidden_is_struck_out_and_what_is_locked_has_a_lock(page)
         the_code_fills_the_screen(page)
         a_printed_page_is_what_is_handed_out(page, link)
         assert modules(page) == [
@@ -199,6 +200,23 @@ def test_a_class_scans_the_code_and_opens_what_was_chosen(new_page, tmp_path, sh
         assert class_page.evaluate(
             "document.querySelector('.st-key-panels .js-plotly-plot')._fullLayout.meta.panels"
         ) == ["x", "q", "x_hat"]
+
+
+def what_is_hidden_is_struck_out_and_what_is_locked_has_a_lock(page):
+    """Both were the same blue pill."""
+    signs = page.evaluate(
+        """() => ["[class*=st-key-teacher_hidden_]", ".st-key-teacher_locked"].map((part) => {
+            const chosen = [...document.querySelectorAll(`${part} button`)].filter(
+                (button) => button.matches("[aria-checked=true], [data-selected]"));
+            return chosen.map((button) => [
+                getComputedStyle(button).textDecorationLine,
+                getComputedStyle(button, "::before").content,
+            ]);
+        })"""
+    )
+    assert signs == [[["line-through", "none"]], [["none", '"lock"']]]
+    # As letters it would be read as a word.
+    assert page.evaluate("document.fonts.check('20px \"Material Symbols Rounded\"')")
 
 
 def the_code_fills_the_screen(page):

@@ -232,6 +232,20 @@ def test_titles_and_ends_of_colour_bars_fit(width, view, axis, name, language):
         assert places[0] + half[0] < places[1] - half[1]
 
 
+def test_large_ends_of_a_narrow_bar_do_not_lie_over_each_other():
+    """On the wall “−0.899” and “0.899” were printed over each other."""
+    style = PanelsStyle(width=240, enlarge=2.2)
+    data = result_panels(result(normal(8, 8))).only(["x", "error"])
+    layout = panels_figure(data, style).to_dict()["layout"]
+    for number, axis in enumerate(("xaxis", "xaxis2"), 1):
+        scale = layout[f"coloraxis{number if number > 1 else ''}"]
+        bar, (left, right) = scale["colorbar"], layout[axis]["domain"]
+        share = (np.array(bar["tickvals"]) - scale["cmin"]) / (scale["cmax"] - scale["cmin"])
+        first, last = (left + share * (right - left)) * 240
+        before, after = (text_width(words, bar["tickfont"]["size"]) for words in bar["ticktext"])
+        assert first + before / 2 < last - after / 2
+
+
 def test_held_colours_say_how_far_the_error_leaves_them():
     r = result(normal(8, 8))
     most = float(r.error.abs().max())

@@ -120,7 +120,7 @@ HALF, ONE = "given(scale=0.5,zero_point=0)", "given(scale=1.0,zero_point=0)"
         (
             [0.0, 1.0],
             "bnb_dynamic8,symmetric,flat(size=64),min_max,bitsandbytes_dynamic8",
-            "0 × 1 = 0 → lattice point 1.526e−5 →",
+            "0 × 1 = 0 → lattice point 0.00001526 →",
         ),
     ],
 )

@@ -44,7 +44,7 @@ export function plainNumber(value, digits, writing, plus = "") {
   if (!Number.isFinite(value)) return strange(value, writing);
   const rounded = roundedTo(value, digits);
   const power = powerIn(rounded);
-  const plain = rounded === 0 || (power >= -4 && power < digits);
+  const plain = rounded === 0 || (Math.abs(rounded) >= writing.least && power < digits);
   return (value > 0 ? plus : "") + signed(plain ? String(rounded) : rounded.toExponential(), writing);
 }
 

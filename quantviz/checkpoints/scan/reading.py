@@ -51,7 +51,7 @@ _AT_ONCE = 2**22
 #: A multiple of so many values is read at a time.
 _TOGETHER = 2**10
 #: Errors that apply to every tensor of a file.
-_AWAY = ("store.slow", "store.unreachable", "store.changed")
+_AWAY = ("store.slow", "store.unreachable", "store.changed", "hub.slow", "hub.unreachable", "hub.changed")
 #: Prefix of content keys: the hash's name, so that keys of another hash would differ.
 HASH = "xxh3"
 

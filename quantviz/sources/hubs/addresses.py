@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from urllib.parse import unquote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 from quantviz.errors import QuantVizError
 from quantviz.sources.hubs.hosts import HUBS, Hosts
@@ -100,6 +100,37 @@ def parse_address(pasted: str, hosts: Hosts) -> Place:
         return _place(words, repo, host=first)
     file = "" if shown[0] == "tree" else unquote("/".join(shown[2:]))
     return _place(words, repo, unquote(shown[1]), file, first)
+
+
+def published_place(address: str) -> Place:
+    """Return the file that an address names at a commit, on a listed hub.
+
+    Raises:
+        QuantVizError: It names none, or no hub is listed.
+    """
+    place = parse_address(address, Hosts.of_environment())
+    if not (place.file and place.pinned and place.host):
+        raise _not_understood(address)
+    return place
+
+
+def published_address(origin: str, place: Place) -> str:
+    """Return the address of a file at a commit on a hub of that scheme, host and port.
+
+    >>> published_address("https://hub.co", Place("a/b", "0" * 40, "x y.gguf"))[-19:]
+    '00000000/x%20y.gguf'
+    """
+    return f"{origin}/{place.repo}/resolve/{place.revision}/{quote(place.file)}"
+
+
+def published_name(address: str) -> str:
+    """Return the model and the file that an address names, without the commit.
+
+    >>> published_name("https://hub.co/a/b/resolve/main/model.gguf")
+    'a/b · model.gguf'
+    """
+    repo, _, rest = unquote(urlsplit(address).path).strip("/").partition("/resolve/")
+    return f"{repo} · {rest.partition('/')[2]}"
 
 
 def _place(words: str, repo: str, revision: str = USUAL_REVISION, file: str = "", host: str = "") -> Place:

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from quantviz.errors import QuantVizError
-from quantviz.sources.files import BY_RANGES, catalog_of
+from quantviz.sources.files import BY_RANGES, catalog_of, is_index
 from quantviz.sources.files.file_data import FileData, RemoteData
-from quantviz.sources.hubs.addresses import COMMIT, Place
+from quantviz.sources.hubs.addresses import COMMIT, Place, parse_address
 from quantviz.sources.hubs.hosts import HUBS, Hosts
 from quantviz.sources.hubs.published import PIECE, Model, PublishedFile, Ranges, fetch_text, kept
 from quantviz.sources.limits import HubLimits, Limits
@@ -130,6 +130,22 @@ def _files(siblings: Iterable[Mapping[str, Any]], ends: tuple[str, ...]) -> Iter
         except QuantVizError:
             continue  # no address can name it
         yield PublishedFile(name, size, sha256 or "", str(blob))
+
+
+def published_file(pasted: str) -> tuple[Model, str]:
+    """Return the model of a pasted address, and the path of the file that it names, or else of the file that
+    holds the model.
+
+    Raises:
+        QuantVizError: It is no address of a model, or no listed hub has the model and the file.
+    """
+    place = parse_address(pasted, Hosts.of_environment())
+    model = find_model(place)
+    if place.file:
+        return model, model.file(place.file).name
+    # Judged by names: at the top, and an index before others.
+    names = [each.name for each in model.files]
+    return model, min(names, key=lambda name: (name.count("/"), not is_index(name), name))
 
 
 def published_catalog(model: Model, file: str) -> ModelTensors:

@@ -7,10 +7,12 @@ import threading
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
-from urllib.parse import quote
+from pathlib import PurePosixPath
 
 from quantviz.errors import QuantVizError
+from quantviz.sources.files import is_index
 from quantviz.sources.files.file_data import clipped
+from quantviz.sources.hubs.addresses import Place, published_address
 from quantviz.sources.hubs.connection import Answer, Deadline, get_twice
 from quantviz.sources.hubs.hosts import Hosts
 from quantviz.sources.hubs.kept import Kept
@@ -57,6 +59,17 @@ class Model:
                 return each
         raise QuantVizError("hub.no_file", file=clipped(name), model=self.repo, commit=self.commit[:12])
 
+    def address(self, file: str) -> str:
+        """Return the address of a file at the commit; `QuantVizError` if its hub is no longer listed."""
+        origin = Hosts.of_environment().origin(self.host)
+        return published_address(origin, Place(self.repo, self.commit, file))
+
+    def size_with(self, file: str) -> int:
+        """Return the bytes of a file; of an index, of all files beside it."""
+        folder = PurePosixPath(file).parent
+        beside = (each for each in self.files if PurePosixPath(each.name).parent == folder)
+        return sum(each.size for each in beside) if is_index(file) else self.file(file).size
+
 
 class Ranges:
     """The bytes of one file of a published model, cached on disk. Safe for many threads."""
@@ -66,7 +79,7 @@ class Ranges:
         self.file = file
         self._hosts = hosts
         self._limits = limits
-        self._url = f"{hosts.origin(model.host)}/{model.repo}/resolve/{model.commit}/{quote(file.name)}"
+        self._url = published_address(hosts.origin(model.host), Place(model.repo, model.commit, file.name))
         self._kept = kept(limits)
         known = (model.host, model.repo, model.commit, file.name, file.size, file.sha256, file.blob)
         self._shelf = hashlib.sha256(repr(known).encode()).hexdigest()[:32]

@@ -28,9 +28,9 @@ def store_of(address: str) -> Store:
         QuantVizError: There is no store of that kind, or its package is not installed.
     """
     if scheme_of(address) in _WEB:
-        from quantviz.sources.stores.web import WebStore
+        from quantviz.sources.stores.web import HubStore, WebStore
 
-        return WebStore()
+        return HubStore() if HubStore.has(address) else WebStore()
     from quantviz.sources.stores.object_store import ObjectStore
 
     return ObjectStore(address)

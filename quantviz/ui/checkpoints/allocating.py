@@ -21,7 +21,7 @@ from quantviz.figures.model_map_plot import (
     winners,
 )
 from quantviz.ui.checkpoints.choices import begin_scan
-from quantviz.ui.checkpoints.reading import is_results, scan_process
+from quantviz.ui.checkpoints.reading import is_results, is_starting
 from quantviz.ui.checkpoints.spending import show_spending
 from quantviz.ui.checkpoints.state import CheckpointsState, change_state, current_state
 from quantviz.ui.components.choice import show_button
@@ -169,13 +169,12 @@ def _offer_engines(state: CheckpointsState, recipes: Sequence[str]) -> None:
     """Show a button for each engine that has all these recipes: a scan as it quantizes, whose files count."""
     if is_results(state.chosen):
         return  # their checkpoint may be elsewhere
-    job = scan_process().job
+    going = is_starting(state.chosen)
     for profile in PROFILES.values():
         if profile.files is not None and all(has_recipe(profile, name) for name in recipes):
             label = say("checkpoints.allocate.scan_for", engine=profile.name)
             key = f"checkpoints_scan_for_{profile.id}"
-            busy = job is not None and job.running
-            show_button(label, key, _scan_for, profile.id, tuple(recipes), disabled=busy)
+            show_button(label, key, _scan_for, profile.id, tuple(recipes), disabled=going)
 
 
 def _scan_for(engine: str, recipes: tuple[str, ...]) -> None:

@@ -26,6 +26,7 @@ from quantviz.ui.checkpoints.reading import (
     find_scan,
     is_results,
     is_scan_of,
+    is_starting,
     look_beside,
     name_of,
     names_of,
@@ -116,12 +117,11 @@ def _choose(
 
 def _show_button(state: CheckpointsState, options: Sequence[str]) -> None:
     """Show the button that begins a scan; where the checkpoint is away, one that opens another."""
-    job = scan_process().job
-    busy = job is not None and job.running
     scan = None
     problem = ""
+    going = False
     try:
-        path_of(state.chosen)
+        going = is_starting(state.chosen)
         scan = find_scan(state)
     except QuantVizError as error:  # it is shown below too
         problem = say_error(error)
@@ -144,8 +144,8 @@ def _show_button(state: CheckpointsState, options: Sequence[str]) -> None:
         begin_scan,
         state,
         type="secondary" if done else "primary",
-        disabled=bool(busy or running or problem or not state.recipes),
-        help=problem or say("checkpoints.busy" if busy else f"checkpoints.{word}_help"),
+        disabled=bool(going or running or problem or not state.recipes),
+        help=problem or say(f"checkpoints.{word}_help"),
     )
 
 
@@ -163,16 +163,8 @@ def begin_scan(seen: CheckpointsState) -> None:
 
 def begin_example(seen: CheckpointsState) -> None:
     """Begin the usual scan of the example at its first visit, unless this server runs or ran a scan of it."""
-    if seen.chosen != EXAMPLE:
-        return
-    job = scan_process().job
-    path = path_of(EXAMPLE)
-    if job is None or not (job.running or job.path == str(path)):
-        try:
-            scan_process().start(path, USUAL, language())
-        except QuantVizError as problem:
-            if problem.key != "checkpoint.busy":  # another session has just begun one
-                raise
+    if seen.chosen == EXAMPLE and scan_process().job(path_of(EXAMPLE)) is None:
+        scan_process().start(path_of(EXAMPLE), USUAL, language())
 
 
 def _last_choices(state: CheckpointsState, there: Offered) -> dict[str, Any]:

@@ -38,7 +38,10 @@ def show_progress(state: CheckpointsState, scan: Scan | None) -> None:
 def _show_running(state: CheckpointsState, scan: Scan | None) -> None:
     share = 0.0
     words = say("checkpoints.starting")
-    if scan is not None and scan.state == "running":
+    job = None if is_results(state.chosen) else scan_process().job(path_of(state.chosen))
+    if job is not None and job.waits:
+        words = say("checkpoints.in_line", count=scan_process().before(job))
+    elif scan is not None and scan.state == "running":
         progress = scan.progress
         share = progress.bytes_done / progress.bytes if progress.bytes else 0.0
         words = say("checkpoints.progress", done=progress.tensors_done, all=progress.tensors)
@@ -52,6 +55,7 @@ def _show_running(state: CheckpointsState, scan: Scan | None) -> None:
             say("checkpoints.cancel"),
             "checkpoints_cancel",
             scan_process().cancel,
+            path_of(state.chosen),
             help=say("checkpoints.cancel_help"),
         )
     else:
@@ -60,10 +64,9 @@ def _show_running(state: CheckpointsState, scan: Scan | None) -> None:
 
 def show_failure(state: CheckpointsState) -> None:
     """Show the error of this checkpoint's last scan, if it could not begin."""
-    job = scan_process().job
-    if job is None or is_results(state.chosen) or not job.failure or job.path != str(path_of(state.chosen)):
-        return
-    st.error(plain(say("checkpoints.failed", said=job.failure.splitlines()[-1])))
+    job = None if is_results(state.chosen) else scan_process().job(path_of(state.chosen))
+    if job is not None and job.failure:
+        st.error(plain(say("checkpoints.failed", said=job.failure.splitlines()[-1])))
 
 
 def time_words(seconds: float) -> str:

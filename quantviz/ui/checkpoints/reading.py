@@ -23,7 +23,9 @@ from quantviz.checkpoints.model_map import Model, Row, read_model
 from quantviz.checkpoints.offered import RESULTS, Offered, checkpoint_path, offered, offered_as
 from quantviz.checkpoints.scan.process import ScanProcess
 from quantviz.errors import QuantVizError
+from quantviz.sources.hubs.addresses import published_name, published_place
 from quantviz.sources.local import data_folder, folder_offered, real_path
+from quantviz.sources.stores.addresses import is_address
 from quantviz.text import visible
 from quantviz.ui.checkpoints.importance import imatrix_path, upload_of
 from quantviz.ui.checkpoints.model_state import RUNNING
@@ -69,14 +71,14 @@ class _Kept:
 
 @st.cache_resource(show_spinner=False)
 def scan_process() -> ScanProcess:
-    """Return the server's one child process that scans."""
+    """Return the server's scans, each in a child process."""
     return ScanProcess("quantviz.standby", USUAL)
 
 
 def is_starting(chosen: str) -> bool:
-    """Return whether this server's scan is one of this checkpoint."""
-    job = scan_process().job
-    return job is not None and job.running and not is_results(chosen) and job.path == str(path_of(chosen))
+    """Return whether this server scans this checkpoint, or will when the scans before it have ended."""
+    job = None if is_results(chosen) else scan_process().job(path_of(chosen))
+    return job is not None and (job.running or job.waits)
 
 
 @st.cache_resource(show_spinner=False)
@@ -99,8 +101,11 @@ def is_results(chosen: str) -> bool:
     return chosen.endswith(RESULTS)
 
 
-def path_of(chosen: str) -> Path:
-    """Return the path of the chosen checkpoint; `QuantVizError` where it is not offered."""
+def path_of(chosen: str) -> str | Path:
+    """Return the path or the address of the chosen checkpoint; `QuantVizError` where it is not offered."""
+    if is_address(chosen):
+        published_place(chosen)
+        return chosen
     if chosen == EXAMPLE:
         return example_file()
     if chosen == MODEL:
@@ -121,6 +126,8 @@ def name_of(chosen: str) -> str:
         return dropped_files(chosen).name if dropped_kind() == chosen else say("drop.none")
     if chosen in RUNNING:
         return say(f"models.names.{RUNNING[chosen]}")
+    if is_address(chosen):
+        return visible(published_name(chosen))
     name = chosen.removesuffix(".safetensors.index.json").removesuffix(".bin.index.json").removesuffix("/")
     for usual in ("/model", "/pytorch_model"):
         name = name.removesuffix(usual)
@@ -196,12 +203,15 @@ def is_scan_of(scan: Scan, state: CheckpointsState) -> bool:
     return names_of(scan) == state.recipes and scan.selection == selection
 
 
-def _mark_of(path: Path) -> tuple[tuple[str, int, int], ...]:
+def _mark_of(path: str | Path) -> tuple[tuple[str, int, int], ...]:
     """Return names, sizes and times of a checkpoint's files: cache key of its headers, which read slowly.
+    Files at a commit never change.
 
     Raises:
         QuantVizError: The folder cannot be listed.
     """
+    if isinstance(path, str):
+        return ()
     folder = path if path.is_dir() else path.parent
     try:
         names = sorted(os.listdir(folder))

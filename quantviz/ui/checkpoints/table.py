@@ -15,6 +15,7 @@ from quantviz.checkpoints.model.tensor_names import trimmed_names
 from quantviz.checkpoints.model_map import Model, ModelTensor, value_of, winner_of
 from quantviz.figures.model_map_plot import recipe_words
 from quantviz.quoting import operand, shell_command
+from quantviz.sources.stores.addresses import is_address
 from quantviz.text import visible
 from quantviz.ui.checkpoints.state import CheckpointsState, current_state
 from quantviz.ui.components.choice import choose
@@ -167,7 +168,8 @@ def _columns(lines: int) -> dict[str, Any]:
 
 def python_call(state: CheckpointsState, scan: Scan, model: Model, recipe: str) -> str:
     """Return the Python that gives the table, and the worst tensor's number in it."""
-    path = "example.safetensors" if state.chosen == EXAMPLE else PurePath(scan.path).name
+    path = scan.path if is_address(scan.path) else PurePath(scan.path).name
+    path = "example.safetensors" if state.chosen == EXAMPLE else path
     options = {"imatrix": PurePath(scan.selection.imatrix).name}
     if scan.selection.profile:
         options = {"engine": scan.selection.profile.name, **options}

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from quantviz.checkpoints.offered import WEIGHTS
 from quantviz.errors import QuantVizError
 from quantviz.text import visible
 from quantviz.ui.checkpoints.choices import begin_scan
+from quantviz.ui.checkpoints.reading import path_of, scan_process
 from quantviz.ui.checkpoints.state import FIRST_LOOK, CheckpointsState, address_of, put_state
-from quantviz.ui.lab.dropped_files import CAPTURE, MODEL, RUNS, keep_dropped
+from quantviz.ui.lab.dropped_files import CAPTURE, MODEL, RUNS, dropped_kind, keep_dropped
 from quantviz.ui.lab.sidebar.hub import open_address
 from quantviz.ui.lab.sidebar.uploads import PICTURES, open_dropped
 from quantviz.ui.shell import errors
@@ -18,35 +21,43 @@ from quantviz.ui.shell.bounds import DROPPED_BYTES
 
 if TYPE_CHECKING:
     from quantviz.sources.files import Catalog
+    from quantviz.sources.layouts.decoded import ModelTensors
 
 _LAB = "pages/lab/playground.py"
 _MODEL = "pages/explore/checkpoints.py"
-#: Suffixes of a folder's files that belong to its model.
-_OF_MODEL = (
-    *(
-        ".safetensors",
-        ".sft",
-        ".gguf",
-        ".pt",
-        ".pth",
-        ".bin",
-        ".ckpt",
-        ".tar",
-        ".onnx",
-        ".onnx_data",
-        ".data",
-    ),
-    *(".tflite", ".npz", ".npy", ".json"),
-)
+#: Suffixes of a folder's files that belong to its model: also an index, and data beside an .onnx file.
+_OF_MODEL = (*WEIGHTS, ".json", ".onnx_data", ".data")
 
 
 def take_brought(brought: Sequence[Any] | str) -> None:
     """Open files, or a published model's address, where they are answered."""
     if isinstance(brought, str):
-        open_address(brought)
-        _turn_to_lab()
+        _take_address(brought)
     else:
         take(brought)
+
+
+def _take_address(pasted: str) -> None:
+    """Open a published model: one with several weights is scanned where it is no larger than what may be
+    dropped.
+    """
+    from quantviz.sources.hubs.models import published_catalog, published_file
+
+    model, file = published_file(pasted)
+    if not _has_several_weights(published_catalog(model, file)):
+        open_address(pasted)
+        _turn_to_lab()
+        return
+    _turn_to_model(model.address(file), scans=model.size_with(file) <= DROPPED_BYTES)
+
+
+def _turn_to_model(chosen: str, *, scans: bool) -> None:
+    errors.clear()
+    state = CheckpointsState(chosen, recipes=FIRST_LOOK if scans else ())
+    put_state(state)
+    turn_to(_MODEL, address_of(state))
+    if scans:
+        begin_scan(state)
 
 
 def _turn_to_lab() -> None:
@@ -77,13 +88,10 @@ def take(files: Sequence[Any]) -> None:
         open_dropped(files[0])
         _turn_to_lab()
         return
+    if dropped_kind() == MODEL:  # its scan has nobody who looks at it
+        scan_process().cancel(path_of(MODEL))
     keep_dropped(kind, files)
-    errors.clear()
-    state = CheckpointsState(kind, recipes=FIRST_LOOK if kind == MODEL else ())
-    put_state(state)
-    turn_to(_MODEL, address_of(state))
-    if kind == MODEL:
-        begin_scan(state)
+    _turn_to_model(kind, scans=kind == MODEL)
 
 
 def kind_of(files: Sequence[Any]) -> str | None:
@@ -108,10 +116,16 @@ def kind_of(files: Sequence[Any]) -> str | None:
             return CAPTURE
         if is_run(catalog):
             raise QuantVizError("drop.one_run", file=visible(files[0].name)[:200])
-        model = model_tensors(catalog)
-        infos = (model.info(name) for name in model.model_names)
-        matrices = sum(info.problem is None and sum(n > 1 for n in info.shape) > 1 for info in infos)
-        return MODEL if matrices > 1 else None
+        if catalog.kind == "JSON" and "0.shape" in catalog:  # a list of tensors, as commands write it
+            raise QuantVizError("drop.report", file=visible(files[0].name)[:200])
+        return MODEL if _has_several_weights(model_tensors(catalog)) else None
+
+
+def _has_several_weights(model: ModelTensors) -> bool:
+    """Return whether a file has two readable matrices."""
+    infos = (model.info(name) for name in model.model_names)
+    matrices = (info for info in infos if info.problem is None and sum(n > 1 for n in info.shape) > 1)
+    return len(list(itertools.islice(matrices, 2))) > 1
 
 
 def _is(file: Any, asked: Callable[[Catalog], bool]) -> bool:

@@ -12,6 +12,7 @@ from typing import Any
 
 import streamlit as st
 
+from quantviz.checkpoints.offered import WEIGHTS
 from quantviz.errors import QuantVizError
 from quantviz.text import visible
 from quantviz.whole_files import put_whole
@@ -78,7 +79,8 @@ def keep_dropped(kind: str, files: Sequence[Any]) -> None:
     for file, each in zip(stored, files, strict=True):
         put_whole(file.path, each.getvalue())
     others = f" + {len(stored) - 1}" if len(stored) > 1 else ""
-    name = f"{visible(stored[0].name)}{others}"
+    of_weights = (each.name for each in stored if each.name.lower().endswith(WEIGHTS))
+    name = f"{visible(next(of_weights, names[0]))}{others}"
     kept = DroppedFiles(kind, name, tuple(stored), folder)
     weakref.finalize(kept, shutil.rmtree, folder, ignore_errors=True)
     st.session_state[_KEPT] = kept

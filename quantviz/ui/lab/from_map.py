@@ -10,8 +10,10 @@ from quantviz.checkpoints.scan.recipes import scheme_named
 from quantviz.errors import QuantVizError
 from quantviz.lab.state import LabState
 from quantviz.schemes.recipes import as_scheme
-from quantviz.sources import LocalTensor, Source
+from quantviz.sources import HubTensor, LocalTensor, Source
+from quantviz.sources.hubs.addresses import published_place
 from quantviz.sources.matrix import as_opened
+from quantviz.sources.stores.addresses import is_address
 from quantviz.tensors.views import View
 from quantviz.ui.lab.dropped_files import MODEL, dropped_files
 from quantviz.ui.lab.sidebar.uploads import read_upload
@@ -51,7 +53,11 @@ def source_of(chosen: str, name: str, file: str) -> Source:
     if chosen == EXAMPLE:
         return example_tensors()[name]
     below = below_folder(file)
-    if below is None:
+    source: LocalTensor | HubTensor
+    if is_address(file):
+        source = HubTensor.of(published_place(file), name)
+    elif below is None:
         raise QuantVizError("checkpoint.not_below", name=name[:200])
-    source = LocalTensor.of(below, name)
+    else:
+        source = LocalTensor.of(below, name)
     return as_opened(source, source.file_orientation())

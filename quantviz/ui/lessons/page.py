@@ -80,7 +80,7 @@ def show_page() -> None:
     take_from_browser()
     every = lessons(language())
     with st.sidebar:
-        show_language()  # first, as on every page: below the list of lessons it would be out of reach
+        show_language()
         if place.lesson:
             # On the page of all lessons these are the cards.
             _show_contents(every, place)

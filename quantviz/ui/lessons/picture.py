@@ -109,8 +109,10 @@ def show_picture(now: Now) -> None:
         if "bits_plot" in show and has_room_for_plot(now):
             _bits_plot(now, scene)
     if "table" in show and now.step.table:
-        with places["table"]:
-            _table(now)
+        # The numbers compared are the table's own, in larger digits.
+        if not (compared and panels):
+            with places["table"]:
+                _table(now)
         # On the wall it stands with the buttons.
         if not classroom().projector:
             show_looks(now)

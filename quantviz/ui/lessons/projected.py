@@ -15,12 +15,13 @@ from quantviz.ui.components.small_parts import show_words_with_terms
 from quantviz.ui.lessons import hands, questions
 from quantviz.ui.lessons.answering import answer_key, open_question, show_rule
 from quantviz.ui.lessons.now import Now
+from quantviz.ui.lessons.wall import asked_on_wall
 from quantviz.ui.shell.words import say
 
 
 def show_top(now: Now, words: str) -> None:
     """Show the question, or the step's `words` (HTML in Markdown) where it asks nothing."""
-    i = _asked(now)
+    i = asked_on_wall(now)
     if i is None:
         show_words_with_terms(words)
         return
@@ -30,7 +31,7 @@ def show_top(now: Now, words: str) -> None:
 
 def show_bottom(now: Now) -> None:
     """Show the answers that hands are raised for, or the control, and the right one once revealed."""
-    i = _asked(now)
+    i = asked_on_wall(now)
     if i is None:
         return
     question = now.step.questions[i]
@@ -43,7 +44,7 @@ def show_bottom(now: Now) -> None:
 
 def show_tell(now: Now) -> None:
     """Show the button that reveals the answer, as long as it is hidden."""
-    i = _asked(now)
+    i = asked_on_wall(now)
     if i is None or now.revealed:
         return
     counted = _is_counted(now.step.questions[i]) or now.complete
@@ -62,13 +63,6 @@ def show_words(now: Now, words: str) -> None:
             if question.why:
                 st.markdown(question.why.say(question.named_scenes(now.scenes)))
         show_rule(now)
-
-
-def _asked(now: Now) -> int | None:
-    """Return the place of the question on the wall: the open one, else the last; None without any."""
-    last = len(now.step.questions) - 1
-    still_open = now.answers.index(None) if None in now.answers and not now.revealed else last
-    return still_open if now.step.questions else None
 
 
 def _is_counted(question: Question) -> bool:

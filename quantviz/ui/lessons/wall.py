@@ -104,10 +104,18 @@ def height_on_wall(now: Now, width: float, shape: tuple[int, int], panels: int) 
     return min(max(room, least), arrange(width, shape, panels=panels, bars=bars).height), bars
 
 
+def asked_on_wall(now: Now) -> int | None:
+    """Return the place of the question on the wall: the open one, else the last; None without any."""
+    last = len(now.step.questions) - 1
+    still_open = now.answers.index(None) if None in now.answers and not now.revealed else last
+    return still_open if now.step.questions else None
+
+
 def _height(now: Now) -> float:
-    if not now.step.questions:
+    at = asked_on_wall(now)
+    if at is None:
         return _BELOW_WORDS
-    question = now.step.questions[-1]
+    question = now.step.questions[at]
     letters = sum(2 if ord(sign) >= _WIDE else 1 for sign in question.ask.say(now.scenes))
     height = _BELOW_QUESTION - _SECOND_LINE * (letters > _LETTERS)
     if now.revealed:
@@ -118,5 +126,5 @@ def _height(now: Now) -> float:
         return height - _COMMITTED
     if not isinstance(question, Choice | Direction):
         # After a first try there is a line with the verdict on it.
-        height -= _CONTROL + _SECOND_LINE * bool(now.tries[-1])
+        height -= _CONTROL + _SECOND_LINE * bool(now.tries[at])
     return height

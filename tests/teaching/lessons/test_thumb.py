@@ -9,13 +9,14 @@ import pytest
 
 from quantviz.analysis.study import Study
 from quantviz.errors import QuantVizError
+from quantviz.figures.numbers import number as as_text
 from quantviz.figures.ruler_data import ruler_of_cell
 from quantviz.lab.moves import hand_choices
 from quantviz.lab.picture_parts import PANEL_PARTS, RULER_STAGES
 from quantviz.teaching.lessons import lessons, model
 from quantviz.teaching.lessons.drags import drag_answer, moved_by
 from quantviz.teaching.lessons.finger import AXES, FINGER, NEAR, axis_of
-from quantviz.teaching.lessons.formulas import HERE, SOLUTION, as_shown, quantities
+from quantviz.teaching.lessons.formulas import HAND, HERE, SOLUTION, as_shown, quantities
 from quantviz.teaching.lessons.model import Cell, Drag
 from quantviz.text import languages, text
 from tests.helpers.lessons import read_plainly, words_of
@@ -238,6 +239,25 @@ def test_the_range_that_was_the_best_for_int4_is_the_one_found_there():
     steps = lessons()["rounding_against_clipping"].steps
     best = quantities()["range_hi"](steps[2].scenes()["best"])
     assert as_shown(best, 3) == as_shown(quantities()["range_hi"](steps[4].scenes()[HERE]), 3)
+
+
+@pytest.mark.parametrize("language", languages())
+def test_no_number_of_a_lesson_is_a_power_of_ten(language):
+    """“1.93e−5” was to be read from the back of a room."""
+    power, written = re.compile(r"\de[−-]?\d"), []
+    for lesson in lessons(language).values():
+        for step in lesson.steps:
+            scenes = step.scenes()
+            written += [step.words.say({**scenes, HAND: scenes[HERE]})]
+            written += [q.why.say(q.named_scenes(scenes)) for q in step.questions if q.why]
+            side_by_side = [each.number for q in step.questions for each in q.compared(scenes)]
+            written += [as_text(formula.value(scenes)) for formula in side_by_side]
+            for _, row in step.table.rows if step.table else ():
+                own = {**scenes, HERE: scenes[row]}
+                cells = [float(formula.value(own)) for _, formula in step.table.columns]
+                written += [as_text(value, 7 if value % 1 == 0 else 4) for value in cells]
+    assert len(written) > 300
+    assert [words for words in written if power.search(words)] == []
 
 
 def test_a_number_that_its_step_does_not_show_is_found():

@@ -10,7 +10,7 @@ from quantviz.errors import QuantVizError
 from quantviz.lab.state import LabState
 from quantviz.schemes.orientation import MOST_WEIGHT_AXES
 from quantviz.sources import HubTensor
-from quantviz.sources.hubs.addresses import Place, parse_address
+from quantviz.sources.hubs.addresses import Place
 from quantviz.sources.hubs.hosts import Hosts
 from quantviz.sources.matrix import as_opened
 from quantviz.text import visible
@@ -117,25 +117,15 @@ def _choose(model: Model) -> None:
 
 def open_address(pasted: str) -> None:
     """Look for the model of a pasted address, and open a tensor of the file that it names, or of one."""
-    from quantviz.sources.hubs.models import find_model
+    from quantviz.sources.hubs.models import published_file
 
     if not pasted.strip():
         return
     with errors.caught_beside("hub_address"):
-        place = parse_address(pasted, Hosts.of_environment())
-        model = find_model(place)
-        if place.file:
-            model.file(place.file)
+        model, st.session_state["hub_file"] = published_file(pasted)
         st.session_state[_FOUND] = Found(pasted, model)
-        st.session_state["hub_file"] = place.file or _main_file(model)
         with errors.caught_beside("hub_file"):
             _open_first(model)
-
-
-def _main_file(model: Model) -> str:
-    """Return the file that holds the model, judged by names: at the top, and an index before others."""
-    names = [each.name for each in model.files]
-    return min(names, key=lambda name: (name.count("/"), not name.lower().endswith(_INDEX), name))
 
 
 def _open_file() -> None:
