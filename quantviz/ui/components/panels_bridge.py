@@ -30,7 +30,7 @@ from quantviz.schemes.formats import find_format
 from quantviz.tensors.views import ERROR_VIEWS
 from quantviz.text import templates, text
 from quantviz.ui.components.component import component, last_message
-from quantviz.ui.shell.tab import room
+from quantviz.ui.shell.classroom import noted
 
 if TYPE_CHECKING:
     from quantviz.figures.panels_data import BlockMap, PanelsData, Pixels
@@ -142,7 +142,7 @@ def zoomed_window(key: str) -> tuple[int, int, int, int] | None:
 def bridge_width(key: str, widest: float = math.inf) -> float:
     """Return the width in pixels that the browser last reported; until it has, the page's, up to `widest`."""
     width = last_message(key, _SCRIPT, "width")
-    return float(min(room(USUAL_WIDTH), widest) if width is None else min(max(width, 240), 4000))
+    return float(min(noted("room", USUAL_WIDTH), widest) if width is None else min(max(width, 240), 4000))
 
 
 def pack_cells(

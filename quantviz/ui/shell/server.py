@@ -19,9 +19,9 @@ from urllib.parse import urlsplit, urlunsplit
 import streamlit as st
 
 from quantviz.lab.share_links import only_here
+from quantviz.ui.shell.classroom import NOTED
 from quantviz.ui.shell.imports import Ahead, frames, import_all
 from quantviz.ui.shell.streamlit_private import drawing_script, use_navigation
-from quantviz.ui.shell.tab import ROOM
 
 #: The requests by which Streamlit's page looks for the server. At `/lab` it asks `/lab/_stcore/…` before
 #: `/_stcore/…`, for an app might be mounted there.
@@ -37,8 +37,7 @@ _OTHER_FORMS = (b"accept-encoding", b"if-none-match", b"if-modified-since")
 #: Headers of a page that no longer fit once it has its style.
 _OF_THE_FILE = (b"content-length", b"etag", b"last-modified")
 #: Notes before anything is shown what gives it other places: Chinese, and a sidebar that was closed in an
-#: earlier visit, which Streamlit keeps. And for the server how wide a page is beside its sidebar and between
-#: its edges (`tab.room`).
+#: earlier visit, which Streamlit keeps.
 _NOTED = """<script>{
   const page = document.documentElement;
   const lang = new URLSearchParams(location.search).get("lang") ?? navigator.language;
@@ -48,11 +47,14 @@ _NOTED = """<script>{
     if (Object.entries(localStorage).some(isFolded)) page.dataset.qvFolded = "";
   } catch {}
 }</script>"""
+#: Notes for the server how wide a page is beside its sidebar and between its edges, and how large its letters
+#: (`classroom.noted`).
 _MEASURED = f"""<script>{{
   const style = getComputedStyle(document.documentElement);
-  const edges = innerWidth > 640 ? 2.5 * parseFloat(style.fontSize) : 24;
+  const letters = parseFloat(style.fontSize);
+  const edges = innerWidth > 640 ? 2.5 * letters : 24;
   const room = innerWidth - parseFloat(style.getPropertyValue("--qv-sidebar")) - edges;
-  document.cookie = `{ROOM}=${{Math.round(room)}}; path=/; SameSite=Strict`;
+  document.cookie = `{NOTED}=${{Math.round(room)}}_${{Math.round(letters)}}; path=/; SameSite=Strict`;
 }}</script>"""
 #: Has the browser compile a script while the page does something else, and not when it is needed.
 _AHEAD = '<link rel="modulepreload" crossorigin fetchpriority="low" href="./static/js/{}">'

@@ -16,9 +16,6 @@ from quantviz.ui.shell.words import language, say, theme
 #: The value of `<html lang>` for each language: "zh" alone leaves open which characters.
 _HTML_LANG: Mapping[str, str] = MappingProxyType({"zh": "zh-CN"})
 _TITLE = "tab_title"
-#: The cookie with the page's width in pixels (`server.py`), and the widths that are believed.
-ROOM = "quantviz_room"
-_ROOMS = range(240, 4001)
 #: Streamlit's page has the language "en" whatever it shows; the script runs anew where its text is another.
 _SPEAK = 'document.documentElement.lang = "{lang}";'
 #: The style with which another page was sent (`server.Styled`) goes: each page brings its own.
@@ -73,12 +70,3 @@ def name_tab(page: str, *shown: str) -> None:
     if st.session_state.get(_TITLE) != title:
         st.session_state[_TITLE] = title
         st.set_page_config(page_title=title)
-
-
-def room(usual: int) -> int:
-    """Return the width in pixels that the page's contents have, as the browser noted before it asked; the
-    usual one where it noted none.
-    """
-    noted = st.context.cookies.get(ROOM, "")
-    width = int(noted) if noted.isdecimal() and len(noted) < 5 else 0
-    return width if width in _ROOMS else usual
