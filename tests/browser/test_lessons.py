@@ -199,15 +199,23 @@ def a_step_has_room(page, shot, theme, language):
             page.evaluate("document.querySelector('.st-key-lesson_commit').getBoundingClientRect().bottom")
             <= height
         )
-        matrix, ruler, languages = (
+        matrix, ruler, languages, menu, contents = (
             page.locator(each).first.bounding_box()
-            for each in (PANELS, ".st-key-lesson_picture canvas", ".st-key-language_choice")
+            for each in (
+                PANELS,
+                ".st-key-lesson_picture canvas",
+                ".st-key-language_choice",
+                "[data-testid=stSidebarNavItems]",
+                ".st-key-lesson_contents",
+            )
         )
         assert matrix["y"] < height / 2
         # The matrix stands over the middle of its ruler, and the two fill the screen.
         assert matrix["x"] + matrix["width"] / 2 == pytest.approx(ruler["x"] + ruler["width"] / 2, abs=1)
         assert height * 2 / 3 < ruler["y"] + ruler["height"] <= height
-        assert languages["y"] + languages["height"] < height
+        # The language stands above the menu, and nothing between this and the list of lessons.
+        assert languages["y"] + languages["height"] <= menu["y"] + 1
+        assert menu["y"] + menu["height"] <= contents["y"] <= menu["y"] + menu["height"] + 40
 
 
 def digits_of_the_picture(page):

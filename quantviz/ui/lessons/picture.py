@@ -25,7 +25,7 @@ from quantviz.ui.components.panels import page_style, show_panels
 from quantviz.ui.components.panels_bridge import PanelsPlace, bridge_width, clicked_cell
 from quantviz.ui.components.scheme_words import scheme_words
 from quantviz.ui.components.small_parts import show_plot, table_html
-from quantviz.ui.lab.numbers.tiles import Tile, cover_tile, show_live_tile, show_tile, tiles
+from quantviz.ui.lab.numbers.tiles import Tile, cover_tile, show_live_tile, tiles
 from quantviz.ui.lessons.answering import answer_key
 from quantviz.ui.lessons.compared import asked_last, compared_now, show_compared
 from quantviz.ui.lessons.moving import (
@@ -177,7 +177,7 @@ def _tiles(now: Now, r: QuantResult, state: LabState) -> None:
         for part in wanted:
             if part in now.covered:
                 cover_tile(part.removeprefix("tiles."))
-            elif now.step.move:
+            else:
                 of = "yours" if _is_moved(now) else "before"
                 whose = say(f"lessons.whose.{of}", value=right[part].value) if right else ""
                 # On the wall it stands on one line with whose it is.
@@ -187,8 +187,6 @@ def _tiles(now: Now, r: QuantResult, state: LabState) -> None:
                     whose=whose,
                     short=bool(whose) and classroom().projector,
                 )
-            else:
-                show_tile(computed[part], line="tile_lines" in now.step.show)
 
 
 def _right_tiles(now: Now) -> Mapping[str, Tile]:

@@ -19,7 +19,7 @@ from quantviz.ui.components.small_parts import term
 from quantviz.ui.lab.learning import learn_address, terms_of
 from quantviz.ui.lab.tensor import gaussian_db, study_of
 from quantviz.ui.shell.classroom import visible
-from quantviz.ui.shell.words import count_text, number, plain, say, say_axis, share
+from quantviz.ui.shell.words import count_text, number, say, say_axis, share
 
 if TYPE_CHECKING:
     from quantviz.analysis.study import Study
@@ -171,21 +171,8 @@ def cover_tile(key: str) -> None:
     st.metric(say(f"tiles.{key}.name"), "?")
 
 
-def show_tile(tile: Tile, *, line: bool = True) -> None:
-    """Show one tile."""
-    facts = {name: plain(value) for name, value in tile.facts.items()}
-    st.metric(
-        say(f"tiles.{tile.key}.name"),
-        tile.value,
-        delta=(tile.line if line else None) or None,
-        delta_color="off",
-        delta_arrow="off",
-        help=say(f"tiles.{tile.key}.help", **facts),
-    )
-
-
 def show_live_tile(tile: Tile, *, line: bool = True, whose: str = "", short: bool = False) -> None:
-    """Show a tile whose number follows a hand on the ruler; `whose` is a caption, `short` a shorter name."""
+    """Show one tile, whose number follows a hand; `whose` is a caption, `short` a shorter name."""
     explained = say(f"tiles.{tile.key}.help", **tile.facts)
     called = say(f"tiles.{tile.key}.{'short' if short else 'name'}")
     name = term(called, explained, key=f"tile_{tile.key}")
