@@ -10,7 +10,7 @@
 if (!window.__quantvizHistory) {
   window.__quantvizHistory = true;
   let acted = false;
-  for (const name of ["pointerdown", "click", "keydown"])
+  for (const name of ["pointerdown", "click", "keydown", "drop"])
     window.addEventListener(name, () => (acted = true), { capture: true, passive: true });
   const { pushState, replaceState } = window.history;
   window.addEventListener(

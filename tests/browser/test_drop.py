@@ -37,3 +37,8 @@ def test_a_model_dropped_beside_all_controls_is_scanned(new_page, serve):
     page.locator(".st-key-checkpoints_worst_1 button").first.click()
     page.wait_for_url("**/lab?**")
     page.wait_for_function("/^fc[12].weight/.test(document.title)")
+    # A drop is an action: Back leads to the page on which it was made, and does not leave the app.
+    page.go_back()
+    page.wait_for_url("**/checkpoints?**")
+    page.go_back()
+    page.wait_for_url("**/formats?**")

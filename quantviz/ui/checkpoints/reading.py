@@ -29,7 +29,7 @@ from quantviz.sources.stores.addresses import is_address
 from quantviz.text import visible
 from quantviz.ui.checkpoints.importance import imatrix_path, upload_of
 from quantviz.ui.checkpoints.model_state import RUNNING
-from quantviz.ui.checkpoints.state import USUAL, CheckpointsState
+from quantviz.ui.checkpoints.state import FIRST_LOOK, USUAL, CheckpointsState
 from quantviz.ui.lab.dropped_files import CAPTURE, MODEL, RUNS, dropped_files, dropped_kind
 from quantviz.ui.shell.bounds import RESULT_ROWS
 from quantviz.ui.shell.startup import turns
@@ -72,7 +72,7 @@ class _Kept:
 @st.cache_resource(show_spinner=False)
 def scan_process() -> ScanProcess:
     """Return the server's scans, each in a child process."""
-    return ScanProcess("quantviz.standby", USUAL)
+    return ScanProcess("quantviz.standby", dict.fromkeys((*FIRST_LOOK, *USUAL)))
 
 
 def is_starting(chosen: str) -> bool:
