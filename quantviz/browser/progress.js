@@ -43,8 +43,8 @@ export default function ({ data, parentElement, setStateValue }) {
   uncover(performance.now() + PATIENCE);
 }
 
-// Show a step's words and question, and the list of lessons, once they are whole, then the step's picture: what
-// is seen does not move.
+// Show a step's words and question, and the list of lessons, once they are whole, then the step's picture:
+// what is seen does not move.
 function uncover(until) {
   const { dataset } = document.documentElement;
   if (dataset.qvProgress === "ready") return;
