@@ -9,7 +9,7 @@ import pytest
 
 from quantviz.text import text
 from tests.helpers.addresses import go
-from tests.helpers.browser import LOOKS_AFTER_A_RESIZE, NOTE_SHIFTS, shifts, violations, wait_idle
+from tests.helpers.browser import LOOKS_AFTER_A_RESIZE, NOTE_SHIFTS, server, shifts, violations, wait_idle
 from tests.helpers.pages import APP, CHARACTERS, PAGES, address, has_one_look, shown
 from tests.helpers.sample import sample_of
 
@@ -167,8 +167,34 @@ def test_every_page_is_for_everybody_and_stands_still(new_page, url, shot, width
             has_one_look(page, name)
 
 
-#: Widths beside the usual ones at which a page is also loaded, and its languages.
-AT_REST = sample_of(itertools.product(PAGES, (820, 1366, 1920), ("en", "zh")), 4)
+#: Addresses beside `PAGES`: a class, a model that runs, and two of its parts.
+MORE = {
+    "class": "lab?k=2.no-error.lock-scheme.2",
+    "model": "checkpoints?f=model:character_twin&bits=6&part=depth",
+    "mixed bits": "checkpoints?f=model:character_twin&part=mix",
+    "salient": "checkpoints?f=model:character_twin&part=salient",
+}
+HEIGHTS = {390: 844, 820: 1100, 1366: 768, 1920: 1000}
+#: What is loaded on every pull request beside the pages above, which are at two widths.
+FEW = (("lessons", 1920, "en"), ("lab", 820, "zh"), ("model", 1366, "en"), ("mixed bits", 1366, "en"))
+#: All the rest, of which a night has some, and which a server that has just started is asked for.
+AT_REST = sample_of(itertools.product((*PAGES, *MORE), HEIGHTS, ("en", "zh")), 24)
+AT_START = sample_of(itertools.product((*PAGES, *MORE), HEIGHTS), 6)
+
+
+def loaded(page, url, name, width, language="en"):
+    """A page that has come to rest, and has stood still meanwhile."""
+    page.set_viewport_size({"width": width, "height": HEIGHTS[width]})
+    page.goto(f"{url}/{MORE[name]}&lang={language}" if name in MORE else url + address(name, language))
+    shown(page)
+    stands_still(page, name, width, language)
+
+
+def test_a_few_more_pages_stand_still_while_they_are_loaded(new_page, url):
+    page = new_page()
+    page.add_init_script(NOTE_SHIFTS)
+    for look in FEW:
+        loaded(page, url, *look)
 
 
 @pytest.mark.nightly
@@ -182,11 +208,17 @@ def test_a_page_stands_still_while_it_is_loaded(new_page, url, sidebar):
         page.locator("[data-testid=stSidebarHeader]").hover()
         page.locator("[data-testid=stSidebarCollapseButton] button").click()
         page.wait_for_selector("[data-testid=stSidebar][data-collapsed=true]", state="attached")
-    for name, width, language in AT_REST:
-        page.set_viewport_size({"width": width, "height": 1000})
-        page.goto(f"{url}{address(name, language)}")
-        shown(page)
-        stands_still(page, name, width, language)
+    for look in AT_REST:
+        loaded(page, url, *look)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize(("name", "width"), AT_START)
+def test_a_page_of_a_server_that_has_just_started_stands_still(new_page, tmp_path, name, width):
+    page = new_page()
+    page.add_init_script(NOTE_SHIFTS)
+    with server(APP, tmp_path / "log") as url:
+        loaded(page, url, name, width)
 
 
 #: The most characters on a first screen, and those of the pages that still have more.
