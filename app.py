@@ -16,11 +16,11 @@ from quantviz.ui.components.classroom_signs import follow_letters, show_room
 from quantviz.ui.components.door import brought, show_anywhere
 from quantviz.ui.components.name_search import search_names
 from quantviz.ui.missing.page import missing_pages
-from quantviz.ui.shell import classroom, cold_start, dropped, errors, tab, widgets, words
+from quantviz.ui.shell import classroom, dropped, errors, tab, widgets, words
 from quantviz.ui.shell.address import arrive, go_on
 from quantviz.ui.shell.imports import Ahead, frames, importing
 from quantviz.ui.shell.runs import error_boundary
-from quantviz.ui.shell.server import Announced, ProbeAnswers, Styled, starting
+from quantviz.ui.shell.server import Announced, CompiledAhead, ProbeAnswers, Styled, starting
 from quantviz.ui.shell.startup import forget_ended_sessions, turns
 from quantviz.ui.shell.streamlit_private import (
     forget_parts_left_behind,
@@ -46,6 +46,8 @@ SHEETS = {
     "layers": ("layers/layers.css",),
     "lessons": ("lessons/title_room.css",),
 }
+#: Pages that draw as soon as they are there, and what their address has in its query then.
+DRAWN = {"checkpoints": "", "formats": "", "golf": "", "lab": "", "layers": "", "lessons": "l="}
 
 
 def show_page() -> None:
@@ -58,7 +60,6 @@ def show_page() -> None:
     classroom.begin()
     words.begin()
     tab.begin()
-    cold = cold_start.is_cold()
     home = st.Page("pages/home/home.py", title=say("pages.home"), url_path="home", default=True)
     sections = {
         "learn": [
@@ -88,15 +89,11 @@ def show_page() -> None:
         follow_letters()
         if page is not home:
             show_anywhere()
-        # In every run, also of those that have nothing to put there: what follows keeps its place.
-        help_for_browser = st.empty()
     if (files := brought()) is not None:
         from quantviz.ui.drop.taking import take_brought
 
         errors.safely(take_brought)(files)
     go_on()
-    if cold:
-        cold_start.help_the_browser(help_for_browser)
     forget_ended_sessions()
     with turns().take(), error_boundary(), at_once(), inside(), importing(AHEAD):
         Limits.of_environment()  # a setting that is none is said at once
@@ -112,5 +109,8 @@ def show_page() -> None:
 if __name__ == "__main__":
     show_page()
 else:
-    middleware = [Middleware(Announced), Middleware(ProbeAnswers), Middleware(Styled, SHEETS)]
+    middleware = [
+        *map(Middleware, (Announced, ProbeAnswers, CompiledAhead)),
+        Middleware(Styled, SHEETS, DRAWN),
+    ]
     app = st.App(__file__, lifespan=starting(AHEAD), middleware=middleware)

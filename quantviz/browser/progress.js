@@ -7,7 +7,9 @@ import { tuckAway } from "./page/component.js";
 
 // Milliseconds that a step waits for parts of it that are on their way.
 const PATIENCE = 3000;
-const WORDS_TO_COME = ":is(.st-key-lesson_words, .st-key-lesson_question) [data-testid=stSkeleton]";
+// Cards stand in rows that are as high as the highest.
+const WORDS_TO_COME =
+  ":is(.st-key-lesson_words, .st-key-lesson_question, .st-key-lesson_courses) [data-testid=stSkeleton]";
 // Panels are whole when they have their width.
 const PICTURE_TO_COME =
   ":is(.st-key-lesson_picture, .st-key-lesson_below) [data-testid=stSkeleton], " +
@@ -41,7 +43,8 @@ export default function ({ data, parentElement, setStateValue }) {
   uncover(performance.now() + PATIENCE);
 }
 
-// Show a step's words and question once they are whole, then its picture: what is seen does not move.
+// Show a step's words and question, and the list of lessons, once they are whole, then the step's picture:
+// what is seen does not move.
 function uncover(until) {
   const { dataset } = document.documentElement;
   if (dataset.qvProgress === "ready") return;

@@ -264,6 +264,8 @@ def _map_layout(data: ModelMap, colours: Theme) -> dict[str, Any]:
 
     The names of the kinds are above the rows, where they are in view however many layers there are.
     """
+    from quantviz.checkpoints.model.tensor_names import short_names
+
     rows = max(len(data.rows), 1)
     kinds = max(len(data.kinds), 1)
     main = _rows_height(data)
@@ -284,7 +286,7 @@ def _map_layout(data: ModelMap, colours: Theme) -> dict[str, Any]:
     layout["xaxis"] |= axis | {
         "range": [-0.5, kinds - 0.5],
         "tickvals": list(range(len(data.kinds))),
-        "ticktext": list(map(_shown, data.short_kinds)),
+        "ticktext": list(map(_named, data.short_kinds)),
         "domain": [0, kinds / columns],
         "side": "top",
         "autotickangles": [0, -35, -90],
@@ -299,7 +301,7 @@ def _map_layout(data: ModelMap, colours: Theme) -> dict[str, Any]:
         layout["xaxis2"] = layout["xaxis"] | {
             "range": [-0.5, len(data.strip) - 0.5],
             "tickvals": list(range(len(data.strip))),
-            "ticktext": [_shown(name.rpartition(".")[2]) for name in data.strip],
+            "ticktext": list(map(_named, short_names(data.strip))),
             "domain": [0, len(data.strip) / columns],
             "side": "bottom",
             "autotickangles": [0, 35, 90],
@@ -312,6 +314,14 @@ def _map_layout(data: ModelMap, colours: Theme) -> dict[str, Any]:
             "anchor": "x2",
         }
     return layout
+
+
+def _named(name: str) -> str:
+    """Return the name of a tensor or kind as plotly shows it.
+
+    A module of a list is named by its number, which alone would be read as a place on the axis.
+    """
+    return _shown(f"{name}.weight" if name.isdecimal() else name)
 
 
 def _shown(name: str) -> str:
@@ -560,7 +570,7 @@ def distribution_figure(
             marker={"symbol": "line-ns", "size": 14, "line": {"width": 2, "color": colours.text}},
         ),
     ]
-    labels = list(map(_shown, short_names(kinds)))
+    labels = list(map(_named, short_names(kinds)))
     return Drawn({"data": traces, "layout": _distribution_layout(model, labels, colours, language)})
 
 

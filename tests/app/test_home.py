@@ -17,7 +17,6 @@ from quantviz.sources import Builtin
 from quantviz.tensors.views import ERROR_VIEWS
 from quantviz.text import catalogue
 from quantviz.ui.home.play import TOYS, play_data
-from quantviz.ui.shell import cold_start
 from tests.helpers.session import APP, address, bring, healthy, panels
 
 #: Where each door leads.
@@ -47,18 +46,6 @@ def test_the_front_door_says_what_this_is_and_has_three_doors(language):
         assert words[f"home.doors.{name}.name"] in doors[page]
     assert address(at) == {"lang": language}
     assert not at.sidebar.children, "a sidebar with something in it would be shown"
-
-
-def test_what_the_first_runs_of_a_server_add_moves_no_part_of_the_page(monkeypatch):
-    """Else the browser makes all parts anew in the next run, and the play forgets what was chosen."""
-    monkeypatch.setattr(cold_start, "is_cold", lambda: True)
-    at = at_the_root()
-    cold = {place: (block.type, getattr(block.proto, "id", "")) for place, block in at.main.children.items()}
-    monkeypatch.setattr(cold_start, "is_cold", lambda: False)
-    at.run()
-    assert cold == {
-        place: (block.type, getattr(block.proto, "id", "")) for place, block in at.main.children.items()
-    }
 
 
 def test_every_part_of_a_state_and_a_class_opens_the_lab():

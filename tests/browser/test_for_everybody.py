@@ -9,12 +9,15 @@ import pytest
 
 from quantviz.text import text
 from tests.helpers.addresses import go
-from tests.helpers.browser import LOOKS_AFTER_A_RESIZE, NOTE_SHIFTS, shifts, violations, wait_idle
-from tests.helpers.pages import APP, PAGES, address, has_one_look, shown
+from tests.helpers.browser import LOOKS_AFTER_A_RESIZE, NOTE_SHIFTS, server, shifts, violations, wait_idle
+from tests.helpers.pages import APP, CHARACTERS, PAGES, address, has_one_look, shown
 from tests.helpers.sample import sample_of
 
 SIZES = {1366: 625, 390: 844}
 THEMES = ("light", "dark")
+#: The largest type in a title, in pixels on a page of 15.
+TITLE_SIZE = """title => Math.max(...[title, ...title.querySelectorAll("*")].map((each) =>
+    Math.round(parseFloat(getComputedStyle(each).fontSize))))"""
 #: The most that a page may move by itself while it is loaded; https://web.dev/articles/cls calls 0.1 good.
 MOST_SHIFT = 0.03
 LEVELS = """() => [...document.querySelectorAll("[data-testid=stMain] :is(h1, h2, h3, h4, h5, h6)")].map(
@@ -164,8 +167,34 @@ def test_every_page_is_for_everybody_and_stands_still(new_page, url, shot, width
             has_one_look(page, name)
 
 
-#: Widths beside the usual ones at which a page is also loaded, and its languages.
-AT_REST = sample_of(itertools.product(PAGES, (820, 1366, 1920), ("en", "zh")), 4)
+#: Addresses beside `PAGES`: a class, a model that runs, and two of its parts.
+MORE = {
+    "class": "lab?k=2.no-error.lock-scheme.2",
+    "model": "checkpoints?f=model:character_twin&bits=6&part=depth",
+    "mixed bits": "checkpoints?f=model:character_twin&part=mix",
+    "salient": "checkpoints?f=model:character_twin&part=salient",
+}
+HEIGHTS = {390: 844, 820: 1100, 1366: 768, 1920: 1000}
+#: What is loaded on every pull request beside the pages above, which are at two widths.
+FEW = (("lessons", 1920, "en"), ("lab", 820, "zh"), ("model", 1366, "en"), ("mixed bits", 1366, "en"))
+#: All the rest, of which a night has some, and which a server that has just started is asked for.
+AT_REST = sample_of(itertools.product((*PAGES, *MORE), HEIGHTS, ("en", "zh")), 24)
+AT_START = sample_of(itertools.product((*PAGES, *MORE), HEIGHTS), 6)
+
+
+def loaded(page, url, name, width, language="en"):
+    """A page that has come to rest, and has stood still meanwhile."""
+    page.set_viewport_size({"width": width, "height": HEIGHTS[width]})
+    page.goto(f"{url}/{MORE[name]}&lang={language}" if name in MORE else url + address(name, language))
+    shown(page)
+    stands_still(page, name, width, language)
+
+
+def test_a_few_more_pages_stand_still_while_they_are_loaded(new_page, url):
+    page = new_page()
+    page.add_init_script(NOTE_SHIFTS)
+    for look in FEW:
+        loaded(page, url, *look)
 
 
 @pytest.mark.nightly
@@ -179,8 +208,103 @@ def test_a_page_stands_still_while_it_is_loaded(new_page, url, sidebar):
         page.locator("[data-testid=stSidebarHeader]").hover()
         page.locator("[data-testid=stSidebarCollapseButton] button").click()
         page.wait_for_selector("[data-testid=stSidebar][data-collapsed=true]", state="attached")
-    for name, width, language in AT_REST:
-        page.set_viewport_size({"width": width, "height": 1000})
-        page.goto(f"{url}{address(name, language)}")
-        shown(page)
-        stands_still(page, name, width, language)
+    for look in AT_REST:
+        loaded(page, url, *look)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize(("name", "width"), AT_START)
+def test_a_page_of_a_server_that_has_just_started_stands_still(new_page, tmp_path, name, width):
+    page = new_page()
+    page.add_init_script(NOTE_SHIFTS)
+    with server(APP, tmp_path / "log") as url:
+        loaded(page, url, name, width)
+
+
+#: The most characters on a first screen, and those of the pages that still have more.
+MOST_CHARACTERS = 1200
+MORE_CHARACTERS = {"formats": 1560, "lessons": 2220}
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", PAGES)
+def test_a_first_screen_has_few_characters(new_page, url, name):
+    page = new_page(1366, 768)
+    page.goto(f"{url}{address(name, 'en')}")
+    shown(page)
+    wait_idle(page, LOOKS_AFTER_A_RESIZE)
+    assert 150 < page.evaluate(CHARACTERS) <= MORE_CHARACTERS.get(name, MOST_CHARACTERS)
+    title = page.locator("h1:visible").first.evaluate(TITLE_SIZE)
+    assert title == (28 if name == "home" else 20)
+
+
+def test_an_opened_program_is_for_everybody(new_page, url):
+    page = new_page(390, 844, touch=True)
+    page.goto(f"{url}{address('checkpoints', 'en')}")
+    program = page.locator(".st-key-checkpoints_python")
+    program.locator("summary").press("Enter")
+    program.locator(".token").first.wait_for()
+    # All of it is in sight, so that only its button needs the focus of a key.
+    assert program.locator("pre").evaluate("code => code.scrollWidth <= code.clientWidth")
+    wait_idle(page)
+    program.locator("summary").focus()
+    page.keyboard.press("Tab")
+    assert program.locator("[data-testid=stCode]:focus").count() == 1
+    for theme in THEMES:
+        turned(page, theme)
+        is_for_everybody(page, "program", theme)
+
+
+#: What is explained, and the words of an explanation that are seen.
+EXPLAINED = "[data-testid=stTooltipHoverTarget]:visible, .qv-term:visible"
+EXPLANATION = "[role=tooltip]:visible"
+#: The names of the controls that an explanation covers, or that it leaves the window.
+COVERED = """tip => {
+    const box = tip.getBoundingClientRect();
+    const isOut = box.left < 0 || box.right > innerWidth || box.top < 0 || box.bottom > innerHeight;
+    if (isOut) return ["the window"];
+    const controls = "button, a[href], input, textarea, [role=radio], [role=slider], [role=combobox]";
+    return [...document.querySelectorAll(controls)].filter((each) => {
+        const { left, right, top, bottom } = each.getBoundingClientRect();
+        const across = Math.min(right, box.right) - Math.max(left, box.left);
+        const down = Math.min(bottom, box.bottom) - Math.max(top, box.top);
+        return across > 1 && down > 1 && each.checkVisibility() && !tip.contains(each);
+    }).map((each) => each.innerText || each.ariaLabel || each.outerHTML);
+}"""
+
+
+def explanations(page, height):
+    """Each explanation on the first screen, shown by the pointer: where it stands, and what it covers."""
+    for place in page.locator(EXPLAINED).all():
+        box = place.bounding_box()
+        if box["y"] + box["height"] > height:
+            continue
+        page.mouse.move(2, height - 2)
+        page.locator(EXPLANATION).first.wait_for(state="detached")
+        page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+        page.locator(EXPLANATION).first.wait_for()
+        # It is placed in the frame after it is shown.
+        page.wait_for_timeout(100)
+        yield box, page.locator(EXPLANATION).first.evaluate(COVERED)
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(each, marks=pytest.mark.nightly) if each != "golf" else each for each in PAGES]
+)
+def test_an_explanation_covers_no_control(new_page, url, name):
+    page = new_page(1366, 768)
+    page.goto(f"{url}{address(name, 'en')}")
+    shown(page)
+    covered = list(explanations(page, 768))
+    assert len(covered) > 6 or name not in ("lab", "layers", "checkpoints", "formats")
+    assert [each for each in covered if each[1]] == []
+
+
+def test_an_explanation_with_the_focus_of_a_key_covers_no_control(new_page, url):
+    page = new_page(1366, 768)
+    page.goto(f"{url}{address('layers', 'en')}")
+    shown(page)
+    page.locator(".st-key-layers_numbers .qv-term").nth(2).focus()
+    tip = page.locator(".st-key-layers_numbers [role=tooltip]:visible")
+    tip.wait_for()
+    assert tip.evaluate(COVERED) == []

@@ -7,7 +7,6 @@ import io
 import itertools
 import re
 from pathlib import Path
-from types import SimpleNamespace
 from urllib.parse import urlencode
 
 import pytest
@@ -20,7 +19,7 @@ from quantviz.lab.classroom import Classroom
 from quantviz.lab.state import LabState, opening
 from quantviz.sources import Builtin, write_source
 from quantviz.sources.typed import Typed
-from quantviz.ui.shell import cold_start, streamlit_private
+from quantviz.ui.shell import streamlit_private
 from tests.helpers import ROOT
 from tests.helpers.addresses import go
 from tests.helpers.browser import LOOKS_AFTER_A_RESIZE, click_until, resize, wait_idle
@@ -68,30 +67,20 @@ def ranges(page, chart="panels"):
     )
 
 
-#: A page as Streamlit has it while the server imports: a frame, of which a part is still to come.
-FRAME = """<script type=module src="/static/js/index.js"></script>
-<div data-testid=stSkeletonElement></div><div data-testid=stSkeleton></div>"""
-
-
-def test_what_draws_is_fetched_once_the_frame_is_whole_without_waiting_for_data(new_page):
-    """It took most of a second once the data had come, after the server had imported for as long."""
-    page, asked, sent = new_page(), [], []
-    cold_start.help_the_browser(SimpleNamespace(html=lambda body, **_: sent.append(body)))
-
-    def answer(route):
-        asked.append(route.request.url)
-        script = route.request.url.endswith(".js")
-        route.fulfill(
-            body="" if script else FRAME + sent[0], content_type=f"text/{'javascript' if script else 'html'}"
-        )
-
-    page.route("http://cold.test/**", answer)
-    page.goto("http://cold.test/lab")
-    page.wait_for_timeout(300)
-    drawing = f"http://cold.test/static/js/{streamlit_private.drawing_script()}"
-    assert drawing not in asked
-    with page.expect_request(drawing):
-        page.evaluate("document.querySelector('[data-testid=stSkeleton]').remove()")
+def test_what_draws_is_fetched_and_compiled_beside_the_page(new_page, url):
+    """It took most of a second once the data had come, in which the page stood still."""
+    drawing = streamlit_private.drawing_script()
+    page, answers = new_page(), []
+    page.on("response", lambda answer: answers.append(answer) if answer.url.endswith(drawing) else None)
+    page.goto(f"{url}/lessons?lang=en")
+    wait_idle(page)
+    assert not answers, "the list of lessons draws nothing"
+    page.goto(f"{url}/lab?lang=en")
+    wait_idle(page)
+    [answer] = answers
+    assert answer.body().startswith(b"//# allFunctionsCalledOnLoad\nimport")
+    assert int(answer.headers["content-length"]) == len(answer.body())
+    assert page.evaluate("document.querySelector('link[href*=PlotlyChart]').fetchPriority") == "low"
 
 
 def choose_bits(page, bits):
@@ -668,8 +657,29 @@ def test_every_tab_ends_on_a_laptop_s_screen_and_no_control_stands_twice(new_pag
         box = page.locator(".st-key-stage").bounding_box()
         assert box["height"] > 236, tab
         assert box["y"] + box["height"] <= 768, tab
+        assert page.locator(f".st-key-{part} .dvn-scroller").first.evaluate(
+            "table => table.scrollWidth <= table.clientWidth"
+        ), f"{tab}'s table scrolls sideways"
         # The scheme's row has bits and groups.
         assert page.locator("[data-handle=bits], [data-handle=group]").count() == 0
+    plot = page.locator(".st-key-recipe_plot .js-plotly-plot").bounding_box()
+    stage = page.locator(".st-key-stage_body").bounding_box()
+    assert plot["height"] > 240
+    assert stage["y"] <= plot["y"]
+    assert plot["y"] + plot["height"] <= stage["y"] + stage["height"]
+    # Nothing after the label's last letter is underlined, which would look as if words were left out.
+    label = page.locator(".st-key-granularity p").first
+    assert (
+        label.evaluate("""label => {
+        const text = document.createRange(), { length } = label.firstChild.data.trimEnd();
+        text.setStart(label.firstChild, 0);
+        text.setEnd(label.firstChild, length);
+        const dots = getComputedStyle(label.querySelector("[data-testid=stTooltipIcon]"), "::after");
+        const end = label.getBoundingClientRect().right - parseFloat(dots.marginRight);
+        return Math.abs(end - text.getBoundingClientRect().right);
+    }""")
+        < 2
+    )
 
 
 SIZES = ((390, 844), (1366, 625), (1920, 1080))

@@ -525,6 +525,8 @@ def all_of_a_card_opens_its_lesson(page):
 
 
 def the_list_closes_over_the_lesson_that_a_phone_chose(page):
+    # The page of all lessons has no list beside its cards.
+    gone(page, "range_to_grid", 1, until=".st-key-lesson_step [data-handle]", lang="en")
     page.locator("[data-testid=stExpandSidebarButton]").click()
     # On a slow line the script that closes it at first may come after the click: it leaves it open.
     page.evaluate(f"delete window.__quantvizSidebar; {read_script('sidebar')}")

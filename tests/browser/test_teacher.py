@@ -295,6 +295,10 @@ def a_hand_goes_on_when_the_connection_is_back(page, line, shot):
     lost.wait_for()
     assert lost.inner_text() == catalogue("en")["app.connection_lost"]
     shot(page, "connection_lost")
+    # Streamlit's own word for it is there, and not seen.
+    status = page.locator("[data-testid=stStatusWidget]")
+    status.wait_for(state="attached")
+    assert not status.is_visible()
     page.locator(".qv-ruler-handle[aria-label='Upper end of the range']").focus()
     page.keyboard.press("ArrowLeft")
     before = page.url

@@ -194,9 +194,6 @@ STREAMLITS_OWN = {
     "empty-table-header": "[data-testid=stDataFrame]",
     # Where a file is dropped is no picture, and has a name.
     "presentation-role-conflict": "[data-testid=stFileUploader]",
-    # The colours of code, and code that is wider than a phone.
-    "color-contrast": "[data-testid=stCode]",
-    "scrollable-region-focusable": "[data-testid=stCode]",
 }
 #: The rules that are run: those of WCAG 2.2 AA, and two good practices.
 RULES = {

@@ -1,7 +1,11 @@
 """The look for the server below a page's address is no error in the browser's console, and no success."""
 
-import pytest
+from types import SimpleNamespace
 
+import pytest
+import streamlit as st
+
+from quantviz.ui.shell import classroom
 from quantviz.ui.shell.server import ProbeAnswers, Styled
 from tests.helpers.browser import finished
 
@@ -37,6 +41,10 @@ def test_every_other_answer_stays():
     assert answered("/lab/_stcore/stream") == 404
 
 
+#: The room that a page keeps for its sidebar.
+ROOM = "margin-left: var(--qv-sidebar)"
+
+
 def page_sent(path, accept):
     sent, asked = [], []
 
@@ -62,12 +70,13 @@ def test_a_page_comes_with_its_style_and_is_never_an_old_copy():
     assert rest == '<div id="root">'
     assert "[data-testid=stMainBlockContainer]" in every
     assert "/* Until its script has come" in every
-    assert "[data-testid=stSkipToContent] + div { margin-left: 212px; }\n}\n" in every
-    assert own.startswith('<style id="qv-first" data-page="lab">/* The Lab is one screen')
+    assert "--qv-sidebar: 212px" in every
+    assert ROOM in every
+    assert '</script><style id="qv-first" data-page="lab">/* The Lab is one screen' in own
     assert list(asked) == [b"accept"]
     assert headers == {b"content-type": b"text/html", b"content-length": str(len(page.encode())).encode()}
     # The front door has no sidebar, and a script is no page.
-    assert "margin-left: 212px" not in page_sent("/", b"text/html")[2]
+    assert ROOM not in page_sent("/", b"text/html")[2]
     assert "qv-first" not in page_sent("/lessons", b"text/html")[2]
     assert page_sent("/lab", b"*/*")[2] == '<div id="root">'
 
@@ -101,3 +110,19 @@ def test_a_file_to_be_downloaded_goes_on_as_it_comes():
     headers = [(b"accept", b"text/html")]
     finished(Styled(server)({"type": "http", "path": "/media/a.html", "headers": headers}, None, send))
     assert sent == [start, *pieces]
+
+
+@pytest.mark.parametrize(
+    ("written", "room", "letters"),
+    [
+        ("366_15", 366, 15),
+        ("1623_18", 1623, 18),
+        ("", 1, 2),
+        ("99999_99", 1, 2),
+        ("-5_x", 1, 2),
+        ("1e3", 1, 2),
+    ],
+)
+def test_what_a_browser_notes_of_its_pixels_is_believed_within_bounds(monkeypatch, written, room, letters):
+    monkeypatch.setattr(st, "context", SimpleNamespace(cookies={classroom.NOTED: written}))
+    assert (classroom.noted("room", 1), classroom.noted("letters", 2)) == (room, letters)

@@ -3,16 +3,38 @@
 from pathlib import Path
 
 from quantviz.ui.components import phone_tables
-from quantviz.ui.components.phone_tables import columns_shown, numbers_written, table_height
+from quantviz.ui.components.phone_tables import (
+    Column,
+    columns_shown,
+    numbers_written,
+    room_beside_ruler,
+    table_height,
+)
 
-NAMES, ON_PHONE = ("name", "bits", "mse"), ("name", "mse")
+COLUMNS = (
+    Column("name", "ab", 120, width_on_phone=150, names_lines=True),
+    Column("bits", "ab", 80),
+    Column("mse", "ab", 80, on_phone=True),
+    Column("dB", "ab", 80),
+    Column("ms", "ab", 40),
+)
 
 
-def test_a_phone_and_a_tablet_beside_a_plot_show_the_columns_that_matter():
-    assert columns_shown(NAMES, ON_PHONE, 366) == ["name", "mse"]
-    assert columns_shown(NAMES, ON_PHONE, 782) == ["name", "bits", "mse"]
-    assert columns_shown(NAMES, ON_PHONE, 782, beside_plot=True) == ["name", "mse"]
-    assert columns_shown(NAMES, ON_PHONE, 1120, beside_plot=True) == ["name", "bits", "mse"]
+def test_a_table_shows_the_columns_that_matter_and_the_first_others_that_fit():
+    def shown(page_width, room):
+        return " ".join(columns_shown(COLUMNS, page_width, room))
+
+    assert shown(300, 300) == "name mse ms"
+    assert shown(366, 366) == "name bits mse ms"
+    assert shown(782, 782) == "name bits mse dB ms"
+    assert shown(1120, 359) == "name bits mse ms"
+    assert shown(1120, 360) == "name bits mse dB"
+    assert shown(1120, 90) == "name mse"
+
+
+def test_beside_the_ruler_a_table_has_less_than_half_of_a_page():
+    assert room_beside_ruler(999) == 999
+    assert 400 < room_beside_ruler(1000) < 420
 
 
 def test_lines_are_high_enough_for_a_finger():

@@ -8,9 +8,9 @@ from __future__ import annotations
 import random
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, quote
 
 from quantviz.lab import state
 from quantviz.lab.scenarios import SCENARIOS
@@ -30,6 +30,17 @@ _HERE = Path(__file__).parent
 #: Links that are drawn of each page's parts.
 _DRAWN = {"lab": 70, "layers": 40, "formats": 25, "bugs": 8, "bugs_puzzle": 3, "golf": 12, "checkpoints": 25}
 _DRAWN |= {"checkpoints_model": 20, "teacher": 15, "lessons": 4, "class": 8}
+
+
+def query_of(pairs: Iterable[tuple[str, str]]) -> str:
+    """Return parameters as a record has them."""
+    return "&".join(f"{name}={quote(value, ',()=:@/~! +', errors='surrogatepass')}" for name, value in pairs)
+
+
+def page_and_pairs(link: str) -> Link:
+    """Return the page of a link of a record, and its parameters."""
+    page, _, query = link.partition("?")
+    return page, parse_qsl(query.replace("+", "%2B"), keep_blank_values=True, errors="surrogatepass")
 
 
 def links() -> list[Link]:

@@ -5,31 +5,22 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from urllib.parse import parse_qsl, quote
 
-from tests.witnesses.links import links
-from tests.witnesses.pages import Pairs, answer
+from tests.witnesses.commands import command_lines
+from tests.witnesses.links import links, page_and_pairs, query_of
+from tests.witnesses.pages import answer
 from tests.witnesses.signatures import signature_lines
+from tests.witnesses.states import state_lines
 
 FOLDER = Path(__file__).parent / "records"
 
 
-def query_of(pairs: Iterable[tuple[str, str]]) -> str:
-    """Return parameters as an address has them."""
-    return "&".join(f"{name}={quote(value, ',()=:@/~! +', errors='surrogatepass')}" for name, value in pairs)
-
-
-def pairs_of(query: str) -> Pairs:
-    """Return the parameters of an address."""
-    return parse_qsl(query.replace("+", "%2B"), keep_blank_values=True, errors="surrogatepass")
-
-
 def answer_line(link: str) -> str:
     """Return the answer to a link as a record has it: the parameters written and the keys of the problems."""
-    page, _, query = link.partition("?")
-    written, problems = answer(page, pairs_of(query))
+    page, pairs = page_and_pairs(link)
+    written, problems = answer(page, pairs)
     again = query_of(written.items())
-    return " | ".join(("=" if again == query else again or "nothing", *problems))
+    return " | ".join(("=" if again == link.partition("?")[2] else again or "nothing", *problems))
 
 
 def link_lines() -> list[str]:
@@ -42,6 +33,8 @@ def link_lines() -> list[str]:
 RECORDS: Mapping[str, Callable[[], list[str]]] = {
     "links.txt": link_lines,
     "signatures.txt": signature_lines,
+    "states.txt": state_lines,
+    "commands.txt": command_lines,
 }
 
 

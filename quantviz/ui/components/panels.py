@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from quantviz.figures.arrangement import USUAL_WIDTH, PanelsStyle
+from quantviz.figures.arrangement import PanelsStyle
 from quantviz.ui.components.panels_bridge import PanelsPlace, Picture, bridge_width, chart_bridge
 from quantviz.ui.shell.classroom import enlarge
 from quantviz.ui.shell.words import language, theme
@@ -30,11 +31,9 @@ class PanelsWords:
 _USUAL_WORDS = PanelsWords()
 
 
-def page_style(bridge: str, usual_width: float = USUAL_WIDTH) -> PanelsStyle:
-    """Return the style of panels on this page: the session's language and theme, and the width in pixels that
-    the component `bridge` last reported, the usual one until it has.
-    """
-    width = bridge_width(bridge, usual_width)
+def page_style(bridge: str, widest: float = math.inf) -> PanelsStyle:
+    """Return the style of panels on this page: the session's language and theme, and the `bridge_width`."""
+    width = bridge_width(bridge, widest)
     return PanelsStyle(language(), theme(), width, enlarge=enlarge(width))
 
 

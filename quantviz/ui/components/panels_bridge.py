@@ -13,6 +13,7 @@ does these things for the chart inside one keyed container:
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -29,6 +30,7 @@ from quantviz.schemes.formats import find_format
 from quantviz.tensors.views import ERROR_VIEWS
 from quantviz.text import templates, text
 from quantviz.ui.components.component import component, last_message
+from quantviz.ui.shell.classroom import noted
 
 if TYPE_CHECKING:
     from quantviz.figures.panels_data import BlockMap, PanelsData, Pixels
@@ -137,10 +139,10 @@ def zoomed_window(key: str) -> tuple[int, int, int, int] | None:
     return window and (window["top"], window["left"], window["rows"], window["cols"])
 
 
-def bridge_width(key: str, usual: float = USUAL_WIDTH) -> float:
-    """Return the width in pixels that the browser last reported, or the usual one until it has."""
+def bridge_width(key: str, widest: float = math.inf) -> float:
+    """Return the width in pixels that the browser last reported; until it has, the page's, up to `widest`."""
     width = last_message(key, _SCRIPT, "width")
-    return usual if width is None else float(min(max(width, 240), 4000))
+    return float(min(noted("room", USUAL_WIDTH), widest) if width is None else min(max(width, 240), 4000))
 
 
 def pack_cells(

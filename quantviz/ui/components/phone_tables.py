@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import Any
@@ -31,20 +31,28 @@ PERCENT = "percent"
 _EXPONENT = re.compile(r"e([+-])0*(\d+)")
 
 
-#: Shares of a page's width for a table and the plot beside it.
-TABLE_AND_PLOT = (7, 5)
+#: A table's share of the Lab's width beside a ruler (`beside.css`), and the width from which it stands there.
+_BESIDE_RULER, _RULER_FROM = 0.41, 1000
 
 
-def columns_shown(
-    names: Iterable[str], on_phone: Collection[str], page_width: float, *, beside_plot: bool = False
-) -> list[str]:
-    """Return the columns of a table that are shown at first, in their order: on a phone `on_phone` alone, and
-    on a tablet where the table stands beside a plot.
+def room_beside_ruler(page_width: float) -> float:
+    """Return the width of a table in a tab with a ruler, in CSS pixels: the page's where it stands below."""
+    return page_width * _BESIDE_RULER if page_width >= _RULER_FROM else page_width
+
+
+def columns_shown(columns: Sequence[Column], page_width: float, room: float) -> list[str]:
+    """Return the columns of a table that are shown at first, in their order: those of a phone, and the first
+    others that fit into `room`, in CSS pixels.
 
     Streamlit's menu of the table shows the others.
     """
-    room = page_width * TABLE_AND_PLOT[0] / sum(TABLE_AND_PLOT) if beside_plot else page_width
-    return [name for name in names if not is_phone(room) or name in on_phone]
+    kept = [each for each in columns if each.on_phone or each.names_lines]
+    left = room - sum(each.pixels(page_width) for each in kept)
+    for each in columns:
+        if each not in kept and each.width <= left:
+            kept.append(each)
+            left -= each.width
+    return [each.id for each in columns if each in kept]
 
 
 def line_height(page_width: float) -> int:
@@ -111,15 +119,18 @@ class Column:
     #: Whether its words are numbers, and a sign for a missing one.
     align_right: bool = False
 
+    def pixels(self, page_width: float) -> int:
+        """Return its width on a page of this width, both in CSS pixels."""
+        return (is_phone(page_width) and self.width_on_phone) or self.width
+
     def config(self, heading: str, page_width: float) -> Any:
         """Return the column for `st.dataframe`."""
         if self.form:
             return number_column(heading, self.form, len(self.values), self.width)
-        on_phone = is_phone(page_width)
         return st.column_config.TextColumn(
             heading,
-            width=self.width_on_phone if on_phone and self.width_on_phone else self.width,
-            pinned=on_phone if self.names_lines else None,
+            width=self.pixels(page_width),
+            pinned=is_phone(page_width) if self.names_lines else None,
             alignment="right" if self.align_right else None,
         )
 
@@ -132,7 +143,7 @@ def show_table(
     words: str,
     alt: str,
     lines: int | None = None,
-    beside_plot: bool = False,
+    room: float | None = None,
     take: Callable[[int], None] | None = None,
 ) -> None:
     """Show a table of `columns` in the widget `key`.
@@ -144,7 +155,7 @@ def show_table(
         words: The key in the catalogue under which each column's id has its heading.
         alt: The description for screen readers.
         lines: Lines that are seen at once; all without it.
-        beside_plot: Whether the table stands beside a plot.
+        room: The table's own width in CSS pixels; the page's without it.
         take: Called with the line whose cell was clicked; without it a click does nothing.
     """
     count = len(columns[0].values)
@@ -154,15 +165,12 @@ def show_table(
         if take is not None and line is not None:
             take(line)
 
-    on_phone = [each.id for each in columns if each.on_phone or each.names_lines]
     st.dataframe(
         numbers_written(
             {each.id: each.values for each in columns}, {each.id: each.form for each in columns if each.form}
         ),
         key=key,
-        column_order=columns_shown(
-            (each.id for each in columns), on_phone, page_width, beside_plot=beside_plot
-        ),
+        column_order=columns_shown(columns, page_width, page_width if room is None else room),
         hide_index=True,
         on_select="ignore" if take is None else errors.safely(clicked),
         selection_mode="single-cell",

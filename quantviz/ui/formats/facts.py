@@ -15,7 +15,9 @@ from quantviz.ui.formats.state import FormatsState, unit_of
 from quantviz.ui.shell.words import language, number, say
 
 #: Facts beside each other.
-_ACROSS = 6
+_ACROSS = 8
+#: A fact that a format does not have.
+_NONE = "–"
 
 
 def _facts(fmt: NumberFormat, x: float, unit: float) -> dict[str, str]:
@@ -30,14 +32,14 @@ def _facts(fmt: NumberFormat, x: float, unit: float) -> dict[str, str]:
 
     def codes(these: tuple[int, ...]) -> str:
         if not these:
-            return "–"
+            return _NONE
         names = [code_name(fmt, code) for code in these]
         if len(names) <= 2:
             return " ".join(names)
         return say("formats.facts.many_codes", count=f"{len(names):,}", first=names[0])
 
     def value(this: float | None) -> str:
-        return "–" if this is None else _short(this / unit)
+        return _NONE if this is None else _short(this / unit)
 
     bits = str(fmt.bits)
     if layout:
@@ -45,7 +47,7 @@ def _facts(fmt: NumberFormat, x: float, unit: float) -> dict[str, str]:
         bits = say("formats.facts.sign_bits", sign=int(fmt.signed), **parts)
     return {
         "layout": bits,
-        "bias": str(layout.bias) if layout else "–",
+        "bias": str(layout.bias) if layout else _NONE,
         "largest": value(facts.largest),
         "lowest": value(facts.lowest),
         "smallest_normal": value(facts.smallest_normal),
@@ -70,7 +72,8 @@ def show_facts(state: FormatsState) -> None:
     """Show the facts as a table: a column each in two parts, or on a phone a line each."""
     formats = state.formats
     facts = [_facts(fmt, state.x, unit_of(state, fmt)) for fmt in formats]
-    heads = {name: html.escape(say(f"formats.facts.{name}", x=number(state.x, 6))) for name in facts[0]}
+    told = [name for name in facts[0] if any(row[name] != _NONE for row in facts)]
+    heads = {name: html.escape(say(f"formats.facts.{name}", x=number(state.x, 6))) for name in told}
     names = [
         f"<th>{colour_swatch(row)} {html.escape(format_name(fmt))}</th>" for row, fmt in enumerate(formats)
     ]

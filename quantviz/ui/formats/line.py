@@ -15,7 +15,7 @@ from quantviz.ui.components.small_parts import show_plot
 from quantviz.ui.formats.codes import format_name, value_words
 from quantviz.ui.formats.state import FormatsState, can_be_one, change_state, unit_of
 from quantviz.ui.shell import errors
-from quantviz.ui.shell.classroom import enlarge
+from quantviz.ui.shell.classroom import enlarge, noted
 from quantviz.ui.shell.words import language, number, plain, say, theme
 
 if TYPE_CHECKING:
@@ -162,9 +162,9 @@ BRIDGE = SCRIPT = "formats_bridge"
 
 
 def line_width() -> int:
-    """Return the line's width in pixels, from the browser's last message, else a usual one."""
+    """Return the line's width in pixels, from the browser's last message, else one for the page's room."""
     width = last_message(BRIDGE, SCRIPT, "width", lambda width: width in WIDTHS)
-    return _USUAL_WIDTH if width is None else int(width)
+    return int(width or max(WIDTHS[0], *(each for each in WIDTHS if each <= noted("room", _USUAL_WIDTH))))
 
 
 def show_format_ruler(state: FormatsState, fmt: NumberFormat, landing: RoundedNumber) -> None:

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 import streamlit as st
 
 from quantviz.errors import QuantVizError
-from quantviz.figures.arrangement import ROW_HEIGHT
 from quantviz.lab.classroom import GROUPS
 from quantviz.lab.state import LabState
 from quantviz.schemes.mended import AboutTensor
@@ -35,6 +34,7 @@ from quantviz.ui.lab.picture.navigation import show_worst
 from quantviz.ui.lab.picture.tensor_panels import (
     PANELS_KEY,
     error_end,
+    height_to_come,
     show_error_choices,
     show_tensor_panels,
     show_value_choices,
@@ -101,7 +101,7 @@ def show_controls(state: LabState) -> Areas:
     bridge.empty()
     panels = st.container(key=PANELS_KEY)
     if "lab_painted" not in st.session_state:
-        panels = panels.skeleton(height=ROW_HEIGHT)
+        panels = panels.skeleton(height=height_to_come(state))
         st.session_state["lab_painted"] = True
     stage = show_stage(state)
     if visible("scheme") and not classroom().projector:

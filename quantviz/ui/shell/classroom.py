@@ -25,6 +25,10 @@ _LETTERS = "letters_size"
 #: Pixels of the page's letters for which figures are laid out, and the most that they follow.
 _USUAL_LETTERS = 15.0
 _LARGEST_LETTERS = 30.0
+#: The cookie in which a browser notes pixels before it asks for a page (`server.py`): in their order how wide
+#: the page is and how large its letters are, of which so many are believed.
+NOTED = "quantviz_noted"
+_BELIEVED = {"room": range(240, 4001), "letters": range(15, 31)}
 #: Least factor of enlargement of figures on a projector.
 _PROJECTED = 1.45
 #: Figures as wide as the page are laid out for so many pixels and then enlarged: four panels just fit side by
@@ -115,9 +119,17 @@ def note_letters(size: float) -> None:
     st.session_state[_LETTERS] = min(max(size, _USUAL_LETTERS), _LARGEST_LETTERS)
 
 
+def noted(what: str, usual: float) -> float:
+    """Return the pixels that the browser noted of "room" or "letters"; the usual ones where it noted none."""
+    written = st.context.cookies.get(NOTED, "").split("_")
+    known = dict(zip(_BELIEVED, written, strict=False)).get(what, "")
+    pixels = int(known) if known.isdecimal() and len(known) < 5 else 0
+    return pixels if pixels in _BELIEVED[what] else usual
+
+
 def letters() -> float:
-    """Return the size in pixels of the page's letters, the usual one until the browser reports another."""
-    return cast(float, st.session_state.get(_LETTERS, _USUAL_LETTERS))
+    """Return the size in pixels of the page's letters, as noted until the browser reports another."""
+    return cast(float, st.session_state.get(_LETTERS) or noted("letters", _USUAL_LETTERS))
 
 
 def enlarge(width: float = 0) -> float:

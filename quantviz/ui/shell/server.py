@@ -19,8 +19,9 @@ from urllib.parse import urlsplit, urlunsplit
 import streamlit as st
 
 from quantviz.lab.share_links import only_here
+from quantviz.ui.shell.classroom import NOTED
 from quantviz.ui.shell.imports import Ahead, frames, import_all
-from quantviz.ui.shell.streamlit_private import use_navigation
+from quantviz.ui.shell.streamlit_private import drawing_script, use_navigation
 
 #: The requests by which Streamlit's page looks for the server. At `/lab` it asks `/lab/_stcore/…` before
 #: `/_stcore/…`, for an app might be mounted there.
@@ -46,10 +47,25 @@ _NOTED = """<script>{
     if (Object.entries(localStorage).some(isFolded)) page.dataset.qvFolded = "";
   } catch {}
 }</script>"""
+#: Notes for the server how wide a page is beside its sidebar and between its edges, and how large its letters
+#: (`classroom.noted`).
+_MEASURED = f"""<script>{{
+  const style = getComputedStyle(document.documentElement);
+  const letters = parseFloat(style.fontSize);
+  const edges = innerWidth > 640 ? 2.5 * letters : 24;
+  const room = innerWidth - parseFloat(style.getPropertyValue("--qv-sidebar")) - edges;
+  document.cookie = `{NOTED}=${{Math.round(room)}}_${{Math.round(letters)}}; path=/; SameSite=Strict`;
+}}</script>"""
+#: Has the browser compile a script while the page does something else, and not when it is needed.
+_AHEAD = '<link rel="modulepreload" crossorigin fetchpriority="low" href="./static/js/{}">'
+#: Has it compile all functions of a script then, as its first line.
+_ALL_FUNCTIONS = b"//# allFunctionsCalledOnLoad\n"
 #: The element in which Streamlit shows a page.
 _ROOT = b'<div id="root">'
 #: For an app whose pages have no style sheets of their own.
 NO_SHEETS: Mapping[str, tuple[str, ...]] = MappingProxyType({})
+#: For an app whose pages draw nothing at once.
+NOTHING_DRAWN: Mapping[str, str] = MappingProxyType({})
 
 _Message = MutableMapping[str, Any]
 
@@ -164,6 +180,41 @@ class ProbeAnswers:
         await self._app(scope, receive, send_elsewhere)
 
 
+class CompiledAhead:
+    """The server's app, whose script that draws is compiled whole while it is fetched, beside the page.
+
+    It is made of functions in functions, and a browser that compiles a function when it is first called reads
+    the inner ones once for each of the outer: half of a second on a laptop, in which the page stands still.
+    """
+
+    def __init__(self, app: Callable[..., Awaitable[None]]) -> None:
+        self._app = app
+        self._script = drawing_script()
+
+    async def __call__(
+        self, scope: _Message, receive: object, send: Callable[[_Message], Awaitable[None]]
+    ) -> None:
+        asked = scope["type"] == "http" and scope["method"] == "GET" and scope["path"].rpartition("/")[2]
+        if not asked or asked != self._script:
+            await self._app(scope, receive, send)
+            return
+        first = b""
+
+        async def send_marked(message: _Message) -> None:
+            nonlocal first
+            if message.get("status") == 200:
+                first = _ALL_FUNCTIONS
+                length = {name: value for name, value in message["headers"] if name == b"content-length"}
+                longer = {name: str(int(value) + len(first)).encode() for name, value in length.items()}
+                headers = [(name, longer.get(name, value)) for name, value in message["headers"]]
+                message = {**message, "headers": headers}
+            elif first:
+                message, first = {**message, "body": first + message.get("body", b"")}, b""
+            await send(message)
+
+        await self._app(scope, receive, send_marked)
+
+
 class Styled:
     """The server's app, whose pages come with their style: what is seen first has its final place.
 
@@ -172,13 +223,18 @@ class Styled:
     Args:
         app: The server's app.
         sheets: Style sheets of a page by the last part of its address, as paths below `quantviz/ui`.
+        drawn: What the query has in it at an address whose page draws at once, by the last part of that.
     """
 
     def __init__(
-        self, app: Callable[..., Awaitable[None]], sheets: Mapping[str, tuple[str, ...]] = NO_SHEETS
+        self,
+        app: Callable[..., Awaitable[None]],
+        sheets: Mapping[str, tuple[str, ...]] = NO_SHEETS,
+        drawn: Mapping[str, str] = NOTHING_DRAWN,
     ) -> None:
         self._app = app
         self._sheets = sheets
+        self._drawn = drawn
 
     async def __call__(
         self, scope: _Message, receive: object, send: Callable[[_Message], Awaitable[None]]
@@ -187,7 +243,10 @@ class Styled:
             await self._app(scope, receive, send)
             return
         # After the head, where Streamlit's own style will be, and before what a page brings.
-        style = first_style(scope["path"].rpartition("/")[2], self._sheets).encode() + _ROOT
+        name = scope["path"].rpartition("/")[2]
+        draws = name in self._drawn and self._drawn[name] in scope["query_string"].decode("latin-1")
+        ahead = _AHEAD.format(drawing_script()) if draws and drawing_script() else ""
+        style = (ahead + first_style(name, self._sheets)).encode() + _ROOT
         plain = [header for header in scope["headers"] if header[0] not in _OTHER_FORMS]
         started: list[_Message] = []
         parts: list[bytes] = []
@@ -227,7 +286,9 @@ def first_style(page: str, sheets: Mapping[str, tuple[str, ...]] = NO_SHEETS) ->
     True
     """
     room = "" if page in ("", "home") else _sheet("shell/sidebar_room.css")
-    every = f"{_NOTED}<style>{_sheet('shell/style.css')}{_sheet('shell/waiting.css')}{room}</style>"
+    every = (
+        f"{_NOTED}<style>{_sheet('shell/style.css')}{_sheet('shell/waiting.css')}{room}</style>{_MEASURED}"
+    )
     own = "".join(_sheet(name) for name in sheets.get(page, ()))
     return every + (f'<style id="qv-first" data-page="{page}">{own}</style>' if own else "")
 

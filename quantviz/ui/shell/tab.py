@@ -44,8 +44,8 @@ def run_scripts(page: str) -> None:
     They set the page's language, remove the style of a page that was left, keep one entry of the history for
     each action of a person and hear the keys of undo and redo (`history.js`), notice a lost connection
     (`connection.js`), close the sidebar of narrow screens (`sidebar.js`), dim the last tab of the Lab's
-    stage (`stage_tabs.js`), fit plots on paper (`printing.js`), and hand on files that are dropped beside the
-    doors (`drop.js`).
+    stage (`stage_tabs.js`), fit plots on paper (`printing.js`), hand on files that are dropped beside the
+    doors (`drop.js`), and show explanations where they cover no control (`tooltips.js`).
     """
     lost = f"window.__quantvizLost = {json.dumps(say('app.connection_lost'))};\n"
     for script in (
@@ -59,6 +59,7 @@ def run_scripts(page: str) -> None:
         read_script("stage_tabs"),
         read_script("printing"),
         read_script("drop"),
+        read_script("tooltips"),
     ):
         st.html(f"<script>{script}</script>", unsafe_allow_javascript=True)
 

@@ -19,7 +19,7 @@ from quantviz.schemes.scheme import Scheme
 from quantviz.tensors.views import View
 from quantviz.ui.components.choice import offer, switch
 from quantviz.ui.components.panels_bridge import bridge_width
-from quantviz.ui.components.phone_tables import TABLE_AND_PLOT, Column, show_table
+from quantviz.ui.components.phone_tables import Column, room_beside_ruler, show_table
 from quantviz.ui.components.scheme_words import part_words
 from quantviz.ui.components.small_parts import show_plot
 from quantviz.ui.lab.picture.navigation import block_words
@@ -70,16 +70,12 @@ def show_blame(study: Study, state: LabState, sentence: Any, action: Any, body: 
         if shown is None:
             _show_blocks(study, state)
             return
-        tables, plot = st.columns(TABLE_AND_PLOT, gap="small")
-        with tables:
-            _show_suspects(shown, state)
-            if shown.remedies:
-                _show_remedies(shown, state)
-        with plot:
-            _show_curve(shown)
-        with tables:
-            # Last, as nothing else waits for it.
-            _show_by_activations(state)
+        _show_suspects(shown, state)
+        if shown.remedies:
+            _show_remedies(shown, state)
+        _show_curve(shown)
+        # Last, as nothing else waits for it.
+        _show_by_activations(state)
         st.caption(f"`{_call(shown, state)}.table()`")
 
 
@@ -284,12 +280,12 @@ def _show_suspects(blame: Blame, state: LabState) -> None:
         lines.insert(0, blame.choice)
         names.insert(0, say("blame.together", count=blame.choice.k))
     columns = (
-        Column("part", names, 140, width_on_phone=172, names_lines=True),
-        _column("absmax", [each.absmax for each in lines], "%.4g"),
+        Column("part", names, 112, width_on_phone=172, names_lines=True),
         _column("caused", [_percent(each.caused_share) for each in lines], "%.1f %%"),
         _column("suffered", [_percent(each.suffered_share) for each in lines], "%.1f %%"),
         _column("before", [each.rest_before_db for each in lines], "%.1f"),
         _column("after", [each.rest_after_db for each in lines], "%.1f"),
+        _column("absmax", [each.absmax for each in lines], "%.4g"),
     )
     _table("blame_suspects", columns)
     named = _all_chosen(blame, state)
@@ -384,7 +380,7 @@ def _column(name: str, values: Sequence[Any], form: str = "") -> Column:
 def _table(key: str, columns: Sequence[Column], **look: Any) -> None:
     width = bridge_width(BRIDGE_KEY)
     alt = say(f"blame.{key}_alt")
-    show_table(key, columns, width, words="blame.columns", alt=alt, beside_plot=True, **look)
+    show_table(key, columns, width, words="blame.columns", alt=alt, room=room_beside_ruler(width), **look)
 
 
 def _show_curve(blame: Blame) -> None:

@@ -15,7 +15,7 @@ from quantviz.schemes.recipes import RECIPES, current_recipe
 from quantviz.ui.components.choice import offer
 from quantviz.ui.components.classroom_signs import show_lock
 from quantviz.ui.components.panels_bridge import bridge_width
-from quantviz.ui.components.phone_tables import TABLE_AND_PLOT, Column, is_phone, show_table
+from quantviz.ui.components.phone_tables import Column, is_phone, show_table
 from quantviz.ui.components.refusals import show_refused
 from quantviz.ui.lab.bars.engine_controls import group_of
 from quantviz.ui.lab.compare import compared_engines, compared_schemes, engine_comparison
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 #: Whether the recipes are measured on all values of a large tensor.
 _EXACT = "recipes_exact"
+#: Shares of the page's width.
+_TABLE_AND_PLOT = (7, 5)
 #: Recipes that are seen at once: as many as stand beside the plot and its captions.
 _LINES = 20
 _LINES_ON_PHONE = 8
@@ -68,7 +70,7 @@ def show_compare(
             now = next((row for row in found if row.id == CURRENT), row_of(study.measured))
             rows = tuple(row for row in found if row.id != CURRENT)
             _answer(rows, now, state, told, use)
-            _recipes(rows, study, state)
+            _recipes(rows, study, state, is_alone=not (answered or compared or state.remembered))
 
 
 def show_engines(compared: compared_engines.Shown, state: LabState) -> None:
@@ -93,7 +95,10 @@ def _answer(rows: tuple[RecipeRow, ...], now: RecipeRow, state: LabState, senten
             code=best.scheme.number_format.bits,
             bits=f"{best.bits:.4g}",
         )
-    enough = answer_sentence(answer(rows), language(), state.source.axes)
+    smallest = answer(rows)
+    # The table compares them with others.
+    alone = dataclasses.replace(smallest, others=()) if smallest else None
+    enough = answer_sentence(alone, language(), state.source.axes)
     share = min((row.share for row in rows if row.fits), default=1.0)
     of_a_part = say("recipes.of_a_part", share=f"{100 * share:.2g}") if share < 1 else ""
     with sentence:
@@ -104,7 +109,7 @@ def _answer(rows: tuple[RecipeRow, ...], now: RecipeRow, state: LabState, senten
         offer(say("stage.compare.use"), "recipe_use", _take, best.id)
 
 
-def _recipes(rows: tuple[RecipeRow, ...], study: Study, state: LabState) -> None:
+def _recipes(rows: tuple[RecipeRow, ...], study: Study, state: LabState, *, is_alone: bool) -> None:
     """Show the recipes on this very tensor; a click loads one."""
     if locked("scheme"):
         show_lock("scheme")
@@ -112,10 +117,10 @@ def _recipes(rows: tuple[RecipeRow, ...], study: Study, state: LabState) -> None
         st.caption(say("recipes.how"))
     if state.large:
         st.toggle(say("recipes.exact"), key=_EXACT, help=say("recipes.exact_help", count=len(RECIPES)))
-    table, plot = st.columns(TABLE_AND_PLOT, gap="small")
+    table, plot = st.columns(_TABLE_AND_PLOT, gap="small")
     with table:
         _table(rows, state)
-    with plot:
+    with plot, st.container(key="rates_beside" if is_alone else "rates"):
         show_rate_plot(study, state, rows)
     refused = ((say_recipe(row.id, state.source), row.problem) for row in rows)
     show_refused(refused, "recipes.do_not_fit", shape=shape_text(state.source.shape))
@@ -163,7 +168,7 @@ def _table(rows: tuple[RecipeRow, ...], state: LabState) -> None:
         words="recipes",
         alt=say("recipes.table_alt"),
         lines=_LINES_ON_PHONE if is_phone(width) else _LINES,
-        beside_plot=True,
+        room=width * _TABLE_AND_PLOT[0] / sum(_TABLE_AND_PLOT),
         take=None if locked("scheme") else lambda line: _take(fitting[line].id),
     )
 

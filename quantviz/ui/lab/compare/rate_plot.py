@@ -19,8 +19,10 @@ from quantviz.schemes.recipes import RECIPES
 from quantviz.schemes.scheme import Scheme
 from quantviz.ui.components.choice import switch
 from quantviz.ui.components.component import clicked_mark
+from quantviz.ui.components.panels_bridge import bridge_width
 from quantviz.ui.components.scheme_words import format_name
 from quantviz.ui.components.small_parts import show_plot
+from quantviz.ui.lab.picture.tensor_panels import BRIDGE_KEY
 from quantviz.ui.lab.tensor import heavy_fact
 from quantviz.ui.shell import errors, session
 from quantviz.ui.shell.classroom import locked
@@ -34,6 +36,8 @@ if TYPE_CHECKING:
 
 _PLOT = "recipe_plot"
 _BITS = "recipe_bits"
+#: CSS pixels: the plot's height where it ends within 768, and the page's width from which it is higher.
+_ON_A_LAPTOP, _WIDE = 256, 1400
 #: Most names in a line below the plot.
 _MOST_NAMES = 3
 
@@ -43,6 +47,7 @@ def show_rate_plot(study: Study, state: LabState, rows: Sequence[RecipeRow]) -> 
     """Show the plot; a click on a dot loads its scheme. It runs by itself when another x is chosen."""
     from quantviz.figures.recipe_plot import (
         BITS,
+        HEIGHT,
         RECIPE_PLOT_CONFIG,
         RecipePlotStyle,
         recipe_plot_data,
@@ -56,7 +61,8 @@ def show_rate_plot(study: Study, state: LabState, rows: Sequence[RecipeRow]) -> 
     now = _now(study)
     usual = priced_at(state.source.shape)
     priced_as = usual if usual != state.source.shape else None
-    style = RecipePlotStyle(language(), theme(), axes=state.source.axes)
+    height = HEIGHT if bridge_width(BRIDGE_KEY) >= _WIDE else _ON_A_LAPTOP
+    style = RecipePlotStyle(language(), theme(), height, state.source.axes)
     figure = recipe_plot_figure(rows, now, style, known=known, bits=bits, priced_as=priced_as)
     fixed = locked("scheme")
     show_plot(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 import streamlit as st
 
 from quantviz.export.files import scope_of
-from quantviz.figures.arrangement import USUAL_WIDTH
+from quantviz.figures.arrangement import USUAL_WIDTH, arrange
 from quantviz.lab.picture_parts import PANEL_PARTS
 from quantviz.lab.state import LabState
 from quantviz.tensors.views import ERROR_RANGES, ERROR_VIEWS, SCOPES, VALUE_SCALES
@@ -73,6 +73,13 @@ def show_tensor_panels(
         picture=_picture(study, state),
     )
     return data
+
+
+def height_to_come(state: LabState) -> int:
+    """Return the height in pixels of the panels whose data is still to come."""
+    width, panels = bridge_width(BRIDGE_KEY), sum(map(visible, PANEL_PARTS))
+    usual = arrange(width / enlarge(width), state.view.matrix(state.source.shape), panels=max(panels, 1))
+    return round(_height_on_wall() or usual.height * enlarge(width))
 
 
 def _height_on_wall() -> float | None:

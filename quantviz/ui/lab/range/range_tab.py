@@ -25,7 +25,7 @@ from quantviz.ui.components.choice import offer, switch
 from quantviz.ui.components.hand import fits_hand
 from quantviz.ui.components.hand_curve import CurveMark, HandCurve, complete_curve
 from quantviz.ui.components.panels_bridge import bridge_width
-from quantviz.ui.components.phone_tables import Column, is_phone, show_table
+from quantviz.ui.components.phone_tables import Column, is_phone, room_beside_ruler, show_table
 from quantviz.ui.components.refusals import show_refused
 from quantviz.ui.components.scheme_words import calibration_words, part_words
 from quantviz.ui.lab.bars.scheme_bar import other_granularities
@@ -436,6 +436,7 @@ def _show_table(rows: list[CalibrationRow], state: LabState) -> None:
         words="stage.range.columns",
         alt=say("stage.range.table_alt"),
         lines=12,
+        room=room_beside_ruler(width),
         take=None if locked("range") else take,
     )
 
