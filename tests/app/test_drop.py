@@ -226,7 +226,7 @@ def test_a_published_model_is_scanned_and_its_worst_weight_opens_in_the_lab(
     assert "The worst under int4 row" in " ".join(each.proto.body for each in healthy(at).get("html"))
     assert at.selectbox(key="checkpoints_chosen").options[0].startswith(f"{REPO} · ")
     at.button(key="checkpoints_worst_1").click().run()
-    source = healthy(at).session_state["lab_state"].source
+    source = healthy(at).session_state["lab_state"].now.source
     assert (source.original.repo, source.original.revision) == (REPO, COMMIT)
 
 
@@ -235,7 +235,7 @@ def test_a_published_file_of_one_weight_goes_to_the_lab_and_a_large_model_waits_
 ):
     at = opened(MODEL, lang="en")
     at.text_input(key="drop_address").set_value(f"{hub.origin}/{REPO}/blob/main/{SHARD.format(1)}").run()
-    assert healthy(at).session_state["lab_state"].source.original.name == "a.weight"
+    assert healthy(at).session_state["lab_state"].now.source.original.name == "a.weight"
     monkeypatch.setattr("quantviz.ui.drop.taking.DROPPED_BYTES", 100)
     at = opened(MODEL, lang="en")
     at.text_input(key="drop_address").set_value(REPO).run()

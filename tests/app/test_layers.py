@@ -535,8 +535,8 @@ def test_a_method_that_takes_long_works_in_another_process(monkeypatch):
 
     monkeypatch.setattr(state, "heavily", too_long)
     # One that no other test has computed: it would be kept.
-    held = at.session_state["layer_state"]
-    at.session_state["layer_state"] = held.take(held.now.replace(method="adaround(steps=11)"))
+    held = at.session_state["layers_state"]
+    at.session_state["layers_state"] = held.take(held.now.replace(method="adaround(steps=11)"))
     at.run()
     assert any("Choose another method" in each.value for each in at.error)
 

@@ -86,7 +86,7 @@ def show_controls(state: LabState) -> Areas:
     name_tab(say("pages.lab"), tensor_name(state))
     share, more = show_title(state) if not classroom().projector else (None, None)
     with st.container(key="problems"):
-        show_page_errors()
+        show_page_errors(*session.OWNER.problems)
         if errors.page_errors():
             show_choice("page")
     show_prompt()
