@@ -20,7 +20,7 @@ from quantviz.ui.shell import classroom, dropped, errors, tab, widgets, words
 from quantviz.ui.shell.address import arrive, go_on
 from quantviz.ui.shell.imports import Ahead, frames, importing
 from quantviz.ui.shell.runs import error_boundary
-from quantviz.ui.shell.server import Announced, CompiledAhead, ProbeAnswers, Styled, starting
+from quantviz.ui.shell.server import Announced, CompiledAhead, ProbeAnswers, Styled, script_routes, starting
 from quantviz.ui.shell.startup import forget_ended_sessions, turns
 from quantviz.ui.shell.streamlit_private import (
     forget_parts_left_behind,
@@ -113,4 +113,4 @@ else:
         *map(Middleware, (Announced, ProbeAnswers, CompiledAhead)),
         Middleware(Styled, SHEETS, DRAWN),
     ]
-    app = st.App(__file__, lifespan=starting(AHEAD), middleware=middleware)
+    app = st.App(__file__, routes=script_routes(), lifespan=starting(AHEAD), middleware=middleware)

@@ -1,31 +1,34 @@
-"""A script of the program is served until its process ends."""
+"""A browser fetches the script of a component by an address of its own, and keeps it."""
 
-from types import SimpleNamespace
+import pytest
+import streamlit as st
+from starlette.applications import Starlette
+from starlette.testclient import TestClient
 
-from streamlit import runtime
-from streamlit.runtime.media_file_manager import MediaFileManager
-from streamlit.runtime.memory_media_file_storage import MemoryMediaFileStorage
-from streamlit.runtime.scriptrunner_utils import script_run_context
-
-from quantviz.ui.shell import streamlit_private
-from quantviz.ui.shell.streamlit_private import serve_file
+from quantviz.browser import FOLDER, read_script
+from quantviz.ui.shell.server import script_address, script_routes
 
 
-def test_a_run_that_ends_before_it_comes_to_a_script_keeps_it(monkeypatch):
-    """A browser that still fetched it got a 404, and the component never came."""
-    storage = MemoryMediaFileStorage("/media")
-    manager = MediaFileManager(storage)
-    session = SimpleNamespace(session_id="one")
-    monkeypatch.setattr(runtime, "exists", lambda: True)
-    monkeypatch.setattr(runtime, "get_instance", lambda: SimpleNamespace(media_file_mgr=manager))
-    for module in (streamlit_private, script_run_context):
-        monkeypatch.setattr(module, "get_script_run_ctx", lambda suppress_warning=False: session)
-    address = serve_file(b"export default 1", "text/javascript", "script one")
-    # As Streamlit begins a run, and ends it.
-    manager.clear_session_refs("one")
-    manager.remove_orphaned_files()
-    assert storage.get_file(address.rsplit("/", 1)[1]).content == b"export default 1"
-    manager.add(b"a person's own", "text/plain", "upload")
-    manager.clear_session_refs("one")
-    manager.remove_orphaned_files()
-    assert len(manager._file_metadata) == 1, "what a session uses goes with it"
+@pytest.fixture
+def client():
+    return TestClient(Starlette(routes=script_routes()))
+
+
+def test_every_script_is_sent_and_kept(client):
+    for name in (path.stem for path in FOLDER.glob("*.js")):
+        answer = client.get(script_address(name))
+        assert (answer.status_code, answer.text) == (200, read_script(name))
+        assert answer.headers["content-type"].startswith("text/javascript")
+        assert "immutable" in answer.headers["cache-control"]
+
+
+@pytest.mark.parametrize(
+    "file", ["hand_component-0000000000000000.js", "hand_component.js", "..%2Fapp-0.js", "none-0.js", "-"]
+)
+def test_nothing_else_is_sent(client, file):
+    assert client.get(f"/scripts/{file}").status_code == 404
+
+
+def test_the_scripts_lie_below_the_app_s_own_address(monkeypatch):
+    monkeypatch.setattr(st, "get_option", lambda name: "quant/bits" if name == "server.baseUrlPath" else None)
+    assert [route.path for route in script_routes()] == ["/quant/bits/scripts/{file}"]

@@ -21,11 +21,10 @@ from typing import Any
 
 import streamlit as st
 
-from quantviz.browser import read_script
 from quantviz.browser.messages import ELEMENTS, MESSAGES, Shape, Unfit, decoded
 from quantviz.ui.shell.address import page_shown
 from quantviz.ui.shell.dropped import drop
-from quantviz.ui.shell.streamlit_private import serve_file
+from quantviz.ui.shell.server import script_address
 
 #: Streamlit calls a component again while its script is on the way: the last call has the current data.
 _IMPORT = """
@@ -59,8 +58,7 @@ def component(name: str, script: str) -> Callable[..., Any]:
     Its messages go to the callbacks `on_<message>_change`, one for each message of the script in
     `quantviz.browser.messages`; one that is not given does nothing.
     """
-    address = serve_file(read_script(script).encode(), "text/javascript", f"script {script}")
-    mount = _registered(name, address, page_shown())
+    mount = _registered(name, script_address(script), page_shown())
     heard = {f"on_{message}_change": _nothing for message in MESSAGES.get(script, ())}
     return lambda **given: mount(**{**heard, **given})
 

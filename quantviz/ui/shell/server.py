@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import shlex
 import socket
@@ -17,7 +18,11 @@ from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 import streamlit as st
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
 
+from quantviz.browser import FOLDER, read_script
 from quantviz.lab.share_links import only_here
 from quantviz.ui.shell.classroom import NOTED
 from quantviz.ui.shell.imports import Ahead, frames, import_all
@@ -144,6 +149,34 @@ def command_for_all() -> str:
         if setting not in (before, each.partition("=")[0])
     ]
     return shlex.join([*kept, setting, _EVERYWHERE])
+
+
+# ---- the scripts of components -----------------------------------------------------------------------
+
+
+@cache
+def script_address(name: str) -> str:
+    """Return the address of a component's script below the app's own; another text has another one.
+
+    >>> script_address("hand_component").rpartition("-")[0]
+    '/scripts/hand_component'
+    """
+    return f"/scripts/{name}-{hashlib.sha256(read_script(name).encode()).hexdigest()[:16]}.js"
+
+
+def script_routes() -> list[Route]:
+    """Return the route by which a browser fetches each script once, and keeps it."""
+    base = st.get_option("server.baseUrlPath").strip("/")
+    return [Route(f"/{base}/scripts/{{file}}".replace("//", "/"), _send_script)]
+
+
+async def _send_script(request: Request) -> Response:
+    file = request.path_params["file"]
+    name = file.rpartition("-")[0]
+    if (FOLDER / f"{name}.js") not in FOLDER.glob("*.js") or script_address(name) != f"/scripts/{file}":
+        return Response(status_code=404)
+    kept = {"Cache-Control": "public, max-age=31536000, immutable"}
+    return Response(read_script(name), media_type="text/javascript", headers=kept)
 
 
 class Announced:

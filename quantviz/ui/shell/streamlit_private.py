@@ -39,8 +39,6 @@ TRIED = ("1.66.1", "1.67.0")
 #: The value of each widget in the browser's last message, by the widget's id.
 _SAID = "browser_said"
 _MESSAGES = "browser_messages"
-#: In place of the session that uses a file, for files of the program itself.
-_NO_SESSION = ""
 
 
 def use_navigation() -> None:
@@ -334,21 +332,3 @@ def _is_deeper(value: object, most: int) -> bool:
         if not level:
             return False
     return True
-
-
-def serve_file(content: bytes, mimetype: str, place: str) -> str:
-    """Return the address, below the app's own, at which this process serves the program's own file of a
-    `place` to all sessions, until it ends; "" in Streamlit's own tests of a page.
-
-    Streamlit throws a file away that no session has used in its last run: also one that a browser is about to
-    fetch, when the next run is ended before it comes to the file.
-    """
-    context = get_script_run_ctx(suppress_warning=True)
-    if not runtime.exists() or context is None:
-        return ""
-    manager = runtime.get_instance().media_file_mgr
-    address = manager.add(content, mimetype, place)
-    files = manager._files_by_session_and_coord
-    with manager._lock:
-        files[_NO_SESSION][place] = files[context.session_id][place]
-    return address
