@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import copy_context
+from importlib import import_module
 from unittest.mock import patch
 
 import streamlit as st
 
 from quantviz.errors import QuantVizError
-from quantviz.lab.layer_state import LayerState
-from quantviz.lab.state import LabState, has_state
-from quantviz.teaching.golf import GolfRound
+from quantviz.lab.state import has_state
 
 #: The parameters of a link with their values, and those that a page writes with the keys of its problems.
 Pairs = Sequence[tuple[str, str]]
@@ -56,37 +55,19 @@ def key_of(problem: QuantVizError) -> str:
 Read = tuple[Mapping[str, str], Iterable[QuantVizError]]
 
 
-def _lab(query: Query) -> Read:
-    found, problems = LabState.read(query)
-    return found.written(), problems
+def declared(place: str) -> Callable[[Query], Read]:
+    """Return what is read of a page whose state is the class at `place`."""
+
+    def read(query: Query) -> Read:
+        module, _, name = place.rpartition(".")
+        found, problems = getattr(import_module(module), name).read(query)
+        return found.written(), problems
+
+    return read
 
 
 def _home(query: Query) -> Read:
-    return _lab(query) if has_state(query) else ({}, ())
-
-
-def _layers(query: Query) -> Read:
-    found, problems = LayerState.read(query)
-    return found.written(), problems
-
-
-def _golf(query: Query) -> Read:
-    played, problems = GolfRound.read(query)
-    return played.written(), problems
-
-
-def _formats(query: Query) -> Read:
-    from quantviz.ui.formats.state import FormatsState
-
-    found, problems = FormatsState.read(query)
-    return found.written(), problems
-
-
-def _bugs(query: Query) -> Read:
-    from quantviz.ui.gallery.state import GalleryState
-
-    found, problems = GalleryState.read(query)
-    return found.written(), problems
+    return PAGES["lab"](query) if has_state(query) else ({}, ())
 
 
 def _checkpoints(_: Query) -> Read:
@@ -127,11 +108,11 @@ def _class(_: Query) -> Read:
 #: By the path of each page; the front door has none, and `class` is what a link of any page says of a class.
 PAGES: Mapping[str, Callable[[Query], Read]] = {
     "": _home,
-    "lab": _lab,
-    "layers": _layers,
-    "golf": _golf,
-    "formats": _formats,
-    "bugs": _bugs,
+    "lab": declared("quantviz.lab.state.LabState"),
+    "layers": declared("quantviz.lab.layer_state.LayerState"),
+    "golf": declared("quantviz.teaching.golf.GolfRound"),
+    "formats": declared("quantviz.ui.formats.state.FormatsState"),
+    "bugs": declared("quantviz.ui.gallery.state.GalleryState"),
     "checkpoints": _checkpoints,
     "teacher": _teacher,
     "lessons": _lessons,

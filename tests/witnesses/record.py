@@ -38,6 +38,12 @@ RECORDS: Mapping[str, Callable[[], list[str]]] = {
 }
 
 
+def recorded() -> dict[str, str]:
+    """Return each link of the record with its answer."""
+    lines = (FOLDER / "links.txt").read_text(encoding="utf-8").splitlines()
+    return dict(zip(lines[::2], (line[2:] for line in lines[1::2]), strict=True))
+
+
 def main(names: Iterable[str]) -> None:
     """Write the records of these names, or all."""
     for name in names:

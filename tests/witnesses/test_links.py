@@ -1,16 +1,10 @@
 """Every link is read and written as the record has it."""
 
 from tests.witnesses.pages import PAGES
-from tests.witnesses.record import FOLDER, answer_line
+from tests.witnesses.record import answer_line, recorded
 
 #: Differences that are named.
 FIRST = 10
-
-
-def recorded():
-    """Each link of the record, and its answer."""
-    lines = (FOLDER / "links.txt").read_text(encoding="utf-8").splitlines()
-    return dict(zip(lines[::2], (line[2:] for line in lines[1::2]), strict=True))
 
 
 def test_every_link_has_the_recorded_answer():

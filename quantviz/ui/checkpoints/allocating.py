@@ -23,7 +23,7 @@ from quantviz.figures.model_map_plot import (
 from quantviz.ui.checkpoints.choices import begin_scan
 from quantviz.ui.checkpoints.reading import is_results, is_starting
 from quantviz.ui.checkpoints.spending import show_spending
-from quantviz.ui.checkpoints.state import OWNER, CheckpointsState, change_state
+from quantviz.ui.checkpoints.state import OWNER, CheckpointsState
 from quantviz.ui.components.choice import show_button
 from quantviz.ui.components.small_parts import legend_html, show_plot
 from quantviz.ui.shell import errors, widgets
@@ -110,7 +110,7 @@ def _show_budget(state: CheckpointsState, frontier: Frontier) -> float | None:
         most,
         step=0.01,
         key=widgets.show(_BUDGET, budget),
-        on_change=errors.safely(lambda: change_state(budget=float(st.session_state[_BUDGET]))),
+        on_change=errors.safely(lambda: OWNER.change(budget=float(st.session_state[_BUDGET]))),
     )
     return budget
 
@@ -178,7 +178,7 @@ def _offer_engines(state: CheckpointsState, recipes: Sequence[str]) -> None:
 
 
 def _scan_for(engine: str, recipes: tuple[str, ...]) -> None:
-    change_state(engine=engine, recipes=recipes)
+    OWNER.change(engine=engine, recipes=recipes)
     begin_scan(OWNER.state)
 
 

@@ -25,7 +25,7 @@ from quantviz.figures.numbers import decibels
 from quantviz.text import visible
 from quantviz.ui.checkpoints.allocating import show_allocation
 from quantviz.ui.checkpoints.reading import Seen, name_of
-from quantviz.ui.checkpoints.state import CheckpointsState, change_state
+from quantviz.ui.checkpoints.state import OWNER, CheckpointsState
 from quantviz.ui.checkpoints.table import open_in_lab, python_call, show_table
 from quantviz.ui.components.choice import show_button
 from quantviz.ui.components.component import clicked_mark
@@ -224,7 +224,7 @@ def _square_clicked(key: str, drawn: _Drawn) -> None:
     st.session_state[_CLICKS] = st.session_state.get(_CLICKS, 0) + 1
     square: Square = squares[int(number_of)]
     if square.opens:
-        change_state(layer=square.opens)
+        OWNER.change(layer=square.opens)
     else:
         open_in_lab(drawn.model, drawn.model.by_name[square.tensor], drawn.recipe)
 

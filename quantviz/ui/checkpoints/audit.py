@@ -14,7 +14,7 @@ from quantviz.checkpoints.model_map import AUDIT, audited_model, model_map
 from quantviz.errors import QuantVizError
 from quantviz.figures.model_map_plot import model_map_figure
 from quantviz.ui.checkpoints.reading import is_results, name_of, offered_now, path_of
-from quantviz.ui.checkpoints.state import OWNER, CheckpointsState, change_state
+from quantviz.ui.checkpoints.state import OWNER, CheckpointsState
 from quantviz.ui.components.choice import choose_among, show_button
 from quantviz.ui.components.phone_tables import number_column, numbers_written
 from quantviz.ui.components.small_parts import show_plot
@@ -102,7 +102,7 @@ def _show_choice(state: CheckpointsState, others: tuple[str, ...]) -> None:
             say("checkpoints.audit.original"),
             names,
             state.original,
-            lambda original: change_state(original=original or ""),
+            lambda original: OWNER.change(original=original or ""),
             help=say("checkpoints.audit.original_help"),
         )
         waits = not state.original or audit_process().busy

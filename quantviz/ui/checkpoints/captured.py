@@ -26,16 +26,16 @@ from quantviz.quoting import operand, shell_command
 from quantviz.sources.local import local_version
 from quantviz.text import visible
 from quantviz.ui.checkpoints.best_methods import Capture, show_best_methods
-from quantviz.ui.checkpoints.state import CheckpointsState, change_state
+from quantviz.ui.checkpoints.state import OWNER, CheckpointsState
 from quantviz.ui.components.choice import choose_among, show_button
 from quantviz.ui.components.component import clicked_mark
 from quantviz.ui.components.phone_tables import numbers_written
 from quantviz.ui.components.small_parts import show_plot
 from quantviz.ui.lab.dropped_files import CAPTURE, DroppedFiles, dropped_files
 from quantviz.ui.lab.tensor import catalog_of
+from quantviz.ui.layers import state as layers
 from quantviz.ui.layers.given_inputs import layer_in_folder, layer_of_upload
 from quantviz.ui.layers.own_layer import keep_layer
-from quantviz.ui.layers.state import OWNER
 from quantviz.ui.layers.words import pair_names, percent, scheme_name
 from quantviz.ui.shell import errors
 from quantviz.ui.shell.address import turn_to
@@ -116,13 +116,13 @@ def show_pair(state: CheckpointsState) -> None:
     known = name_of_pair(pair)
     own = {} if known else {"": say("layers.own_pair")}
     names = own | pair_names()
-    _choose("pair", names, known or "", lambda name: change_state(pair=str(PAIRS.get(name, pair))))
+    _choose("pair", names, known or "", lambda name: OWNER.change(pair=str(PAIRS.get(name, pair))))
     for side, offered in (("weights", WEIGHTS), ("inputs", INPUTS)):
         now = getattr(pair, side)
         forms = {form: scheme_name(form, side) for form in (AS_IT_IS, *offered, now)}
 
         def take(form: str, side: str = side) -> None:
-            change_state(pair=str(pair.with_side(side, form)))
+            OWNER.change(pair=str(pair.with_side(side, form)))
 
         _choose(side, forms, now, take)
 
@@ -254,5 +254,5 @@ def _open(chosen: str, name: str, pair: Pair, method: str = NEAREST) -> None:
     else:
         layer, uploads = layer_in_folder(chosen, name), {}
     keep_layer(layer, uploads)
-    OWNER.open(LayerState(layer, pair, method=method).fitting())
+    layers.OWNER.open(LayerState(layer, pair, method=method).fitting())
     turn_to(_LAYERS)

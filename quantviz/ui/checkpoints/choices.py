@@ -40,7 +40,6 @@ from quantviz.ui.checkpoints.state import (
     USUAL,
     VIEWS,
     CheckpointsState,
-    change_state,
     listed_recipes,
 )
 from quantviz.ui.components.choice import choose_among, show_button
@@ -110,7 +109,7 @@ def _choose(
     **look: Any,
 ) -> None:
     """Show the choice of a field of the state, which `take` changes if other fields change with it."""
-    take = take or (lambda value: change_state(**{field: value}))
+    take = take or (lambda value: OWNER.change(**{field: value}))
     choose_among(st.selectbox, f"checkpoints_{field}", say(f"checkpoints.{label}"), names, now, take, **look)
 
 
@@ -184,18 +183,18 @@ def _last_choices(state: CheckpointsState, there: Offered) -> dict[str, Any]:
 
 def _take_engine(chosen: str | None) -> None:
     engine = chosen or ""
-    change_state(engine=engine, recipes=PROFILES[engine].first_recipes if engine else USUAL, recipe="")
+    OWNER.change(engine=engine, recipes=PROFILES[engine].first_recipes if engine else USUAL, recipe="")
 
 
 def _open(chosen: str | None) -> None:
     """Take another checkpoint, with nothing of the last one."""
     if chosen is not None:
-        change_state(chosen=chosen, number=0, recipes=(), recipe="", layer="", original="", imatrix="")
+        OWNER.change(chosen=chosen, number=0, recipes=(), recipe="", layer="", original="", imatrix="")
 
 
 def _take_recipes(recipes: list[str]) -> None:
     if recipes:
-        change_state(recipes=tuple(recipes))
+        OWNER.change(recipes=tuple(recipes))
 
 
 def _choose_scan(state: CheckpointsState) -> None:
@@ -258,7 +257,7 @@ def show_beside(state: CheckpointsState, beside: tuple[Seen, str] | None) -> Non
         say("checkpoints.view"),
         views,
         state.view,
-        lambda view: change_state(view=view),
+        lambda view: OWNER.change(view=view),
         required=True,
     )
 
@@ -266,7 +265,7 @@ def show_beside(state: CheckpointsState, beside: tuple[Seen, str] | None) -> Non
 def _take_other(chosen: str | None) -> None:
     """Take another scan beside the first; of the same one, another recipe."""
     other = chosen or ""
-    change_state(other=other, other_recipe="")
+    OWNER.change(other=other, other_recipe="")
     state = OWNER.state
     beside = look_beside(state)
     if beside is None:
@@ -275,4 +274,4 @@ def _take_other(chosen: str | None) -> None:
     shown = state.shown(recipes)
     if other == SAME:
         shown = next((name for name in recipes if name != shown), shown)
-    change_state(other_recipe=shown)
+    OWNER.change(other_recipe=shown)

@@ -14,7 +14,7 @@ from quantviz.checkpoints.scan.recipes import scheme_named
 from quantviz.errors import QuantVizError
 from quantviz.sources.local import real_path
 from quantviz.text import visible
-from quantviz.ui.checkpoints.state import CheckpointsState, change_state
+from quantviz.ui.checkpoints.state import OWNER, CheckpointsState
 from quantviz.ui.components.choice import choose_among
 from quantviz.ui.shell import errors
 from quantviz.ui.shell.bounds import UPLOADED_IMATRICES
@@ -83,7 +83,7 @@ def show_importance(state: CheckpointsState, offered: tuple[str, ...]) -> None:
             say("checkpoints.imatrix.which"),
             {imatrix: _name(imatrix) for imatrix in options},
             state.imatrix,
-            lambda imatrix: change_state(imatrix=imatrix or ""),
+            lambda imatrix: OWNER.change(imatrix=imatrix or ""),
         )
         st.file_uploader(
             say("checkpoints.imatrix.upload"),
@@ -111,7 +111,7 @@ def _take_upload() -> None:
     if uploaded is None:
         return
     try:
-        change_state(imatrix=_UPLOAD + keep(uploaded.name, uploaded.getvalue()))
+        OWNER.change(imatrix=_UPLOAD + keep(uploaded.name, uploaded.getvalue()))
     except QuantVizError as problem:
         st.session_state[_PROBLEM] = problem
 

@@ -15,7 +15,7 @@ from quantviz.checkpoints.model_map import Model
 from quantviz.errors import QuantVizError
 from quantviz.figures.model_map_plot import recipe_words
 from quantviz.text import visible
-from quantviz.ui.checkpoints.state import KEPT, OWNER, CheckpointsState, change_state
+from quantviz.ui.checkpoints.state import KEPT, OWNER, CheckpointsState
 from quantviz.ui.components.component import written
 from quantviz.ui.shell import errors, widgets
 from quantviz.ui.shell.words import language, say, say_error
@@ -58,7 +58,7 @@ def show_spending(
         st.toggle(
             say("checkpoints.allocate.fused"),
             key=widgets.show(_FUSED, state.fused or joins),
-            on_change=errors.safely(lambda: change_state(fused=bool(st.session_state[_FUSED]))),
+            on_change=errors.safely(lambda: OWNER.change(fused=bool(st.session_state[_FUSED]))),
             disabled=joins,
         )
         with st.popover(say("checkpoints.allocate.more", count=len(pins))):
@@ -127,7 +127,7 @@ def _pinned(key: str, weights: list[str], names: Mapping[str, str]) -> None:
             if changed["recipe"] in names:
                 pins[weights[row]] = names[changed["recipe"]]
     st.session_state[_TOLD] = changed_pins = tuple(pins.items())
-    change_state(pins=changed_pins)
+    OWNER.change(pins=changed_pins)
 
 
 def _sensitivities(uploaded: Any, table: Mapping[str, Any]) -> Mapping[str, float]:

@@ -105,14 +105,9 @@ class CheckpointsState(PageState):
 OWNER = PageOwner(CheckpointsState)
 
 
-def change_state(**changes: Any) -> None:
-    """Change fields of the state."""
-    OWNER.change(**changes)
-
-
 def change_model(**changes: Any) -> None:
     """Change fields of the model that runs."""
-    change_state(model=OWNER.state.model.replace(**changes))
+    OWNER.change(model=OWNER.state.model.replace(**changes))
 
 
 def listed_recipes(state: CheckpointsState) -> tuple[str, ...]:

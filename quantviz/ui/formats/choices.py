@@ -12,8 +12,8 @@ from quantviz.ui.components.refusals import show_error_beside
 from quantviz.ui.formats.codes import format_name
 from quantviz.ui.formats.state import (
     NUMBER,
+    OWNER,
     FormatsState,
-    change_state,
     number_shown,
     read_typed_number,
     swap_formats,
@@ -34,7 +34,7 @@ def _choose(field: str, names: Mapping[str, str], now: str, **look: str) -> None
         say(f"formats.page.{field}"),
         names,
         now,
-        lambda value: change_state(**{field: value, "code": None}),
+        lambda value: OWNER.change(**{field: value, "code": None}),
         **look,
     )
 
@@ -67,7 +67,7 @@ def show_choices(state: FormatsState) -> None:
             say("formats.page.view"),
             views,
             state.view,
-            lambda view: change_state(view=view),
+            lambda view: OWNER.change(view=view),
             required=True,
             help=say("formats.page.view_help"),
         )

@@ -13,7 +13,7 @@ from quantviz.ui.components.component import clicked_mark, last_message
 from quantviz.ui.components.ruler import moved, show_ruler
 from quantviz.ui.components.small_parts import show_plot
 from quantviz.ui.formats.codes import format_name, value_words
-from quantviz.ui.formats.state import FormatsState, can_be_one, change_state, unit_of
+from quantviz.ui.formats.state import OWNER, FormatsState, can_be_one, unit_of
 from quantviz.ui.shell import errors
 from quantviz.ui.shell.classroom import enlarge, noted
 from quantviz.ui.shell.words import language, number, plain, say, theme
@@ -30,7 +30,7 @@ def _mark_clicked(key: str) -> None:
     """Take the clicked value. The chart starts afresh, or a second click would take it back."""
     value = clicked_mark(key, lambda value: isinstance(value, float))
     if value is not None:
-        change_state(x=value, code=None)
+        OWNER.change(x=value, code=None)
         st.session_state[_CLICKS] = st.session_state.get(_CLICKS, 0) + 1
 
 
@@ -191,4 +191,4 @@ def show_format_ruler(state: FormatsState, fmt: NumberFormat, landing: RoundedNu
 def _take_number() -> None:
     message = moved(_RULER)
     if message and message["kind"] == "value":
-        change_state(x=message["value"], code=None)
+        OWNER.change(x=message["value"], code=None)

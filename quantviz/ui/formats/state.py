@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import cast
 
 import streamlit as st
 
@@ -143,16 +143,11 @@ def unit_of(state: FormatsState, fmt: NumberFormat) -> float:
     return reach(fmt) if state.to_one and can_be_one(state) else 1.0
 
 
-def change_state(**changes: Any) -> None:
-    """Change fields of the state."""
-    OWNER.change(**changes)
-
-
 def read_typed_number() -> None:
     """Take the typed number."""
     with errors.caught_beside(NUMBER):
         typed = st.session_state[NUMBER]
-        change_state(x=read_value(typed), code=None)
+        OWNER.change(x=read_value(typed), code=None)
         st.session_state[_TYPED] = (typed, OWNER.state.x)
 
 
@@ -187,12 +182,12 @@ def toggle_to_one() -> None:
     top = reach(FORMATS[state.first])
     wanted = bool(st.session_state["formats_to_one"])
     if wanted != state.to_one:
-        change_state(to_one=wanted, x=state.x / top if wanted else state.x * top)
+        OWNER.change(to_one=wanted, x=state.x / top if wanted else state.x * top)
 
 
 def swap_formats() -> None:
     state = OWNER.state
-    change_state(first=state.second, second=state.first, code=None)
+    OWNER.change(first=state.second, second=state.first, code=None)
 
 
 def number_shown(x: float) -> str:

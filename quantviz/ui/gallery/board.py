@@ -19,7 +19,7 @@ from quantviz.ui.components.component import component, last_message
 from quantviz.ui.components.panels_bridge import color_scale
 from quantviz.ui.gallery.both_ways import Shown, as_matrix, farthest
 from quantviz.ui.gallery.program import given_words, mse_words
-from quantviz.ui.gallery.state import change_state
+from quantviz.ui.gallery.state import OWNER
 from quantviz.ui.shell import errors
 from quantviz.ui.shell.classroom import classroom, enlarge
 from quantviz.ui.shell.shared_cache import shared_fact
@@ -68,14 +68,14 @@ def show_board(shown: Shown, *, telling: bool = True) -> None:
 def _dragged(shown: Shown) -> None:
     at = last_message(_BOARD, _SCRIPT, "at", lambda at: at < len(shown.frames))
     if at is not None:
-        change_state(at=shown.frames[at].value)
+        OWNER.change(at=shown.frames[at].value)
 
 
 def _clicked(shown: Shown) -> None:
     rows, cols = as_matrix(shown.correct.x).shape
     cell = last_message(_BOARD, _SCRIPT, "cell", lambda cell: cell["row"] < rows and cell["col"] < cols)
     if cell:
-        change_state(cell=(cell["row"], cell["col"]))
+        OWNER.change(cell=(cell["row"], cell["col"]))
 
 
 # ---- data for the browser -------------------------------------------------------------------------

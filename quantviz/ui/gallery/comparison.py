@@ -15,7 +15,6 @@ from quantviz.ui.gallery.state import (
     OWNER,
     GalleryState,
     case_of,
-    change_state,
     own_seed,
 )
 from quantviz.ui.shell import errors, widgets
@@ -68,7 +67,7 @@ def _choices(state: GalleryState, bug: Bug) -> None:
                 key=widgets.show("gallery_seed", case_seed if state.seed is None else state.seed),
                 step=1,
                 on_change=errors.safely(
-                    lambda: change_state(seed=int(st.session_state["gallery_seed"]), cell=None)
+                    lambda: OWNER.change(seed=int(st.session_state["gallery_seed"]), cell=None)
                 ),
                 label_visibility="collapsed",
                 width=130,
@@ -79,7 +78,7 @@ def _show_case(bug: Bug, name: str) -> None:
     if name == _DRAG:
         OWNER.put(OWNER.state.of_bug(bug.id))
     else:
-        change_state(case=name, seed=None, cell=None, at=None)
+        OWNER.change(case=name, seed=None, cell=None, at=None)
 
 
 def _case_name(bug: Bug, name: str) -> str:

@@ -15,7 +15,7 @@ from quantviz.ui.gallery.board import SIGNS, show_board
 from quantviz.ui.gallery.both_ways import Shown, run_both_ways
 from quantviz.ui.gallery.comparison import bug_words, show_comparison
 from quantviz.ui.gallery.program import given_words, place_words, show_program
-from quantviz.ui.gallery.state import OWNER, GalleryState, bug_of, change_state
+from quantviz.ui.gallery.state import OWNER, GalleryState, bug_of
 from quantviz.ui.shell import errors, widgets
 from quantviz.ui.shell.imports import warm_up
 from quantviz.ui.shell.tab import name_tab
@@ -60,7 +60,7 @@ def show_controls() -> GalleryState:
             key=widgets.show("gallery_mode", _MODES[state.spotting]),
             required=True,
             on_change=errors.safely(
-                lambda: change_state(spotting=st.session_state["gallery_mode"] == "spot", cell=None)
+                lambda: OWNER.change(spotting=st.session_state["gallery_mode"] == "spot", cell=None)
             ),
             format_func=lambda name: say("bugs.page.spot") if name == "spot" else say("bugs.page.compare"),
             label_visibility="collapsed",
@@ -101,7 +101,7 @@ def _puzzle_head(state: GalleryState) -> None:
         show_button(
             say("bugs.spot.another"),
             "gallery_another",
-            lambda: change_state(puzzle=state.puzzle % count + 1, cell=None),
+            lambda: OWNER.change(puzzle=state.puzzle % count + 1, cell=None),
         )
 
 
@@ -122,7 +122,7 @@ def _point(key: str) -> None:
     state = OWNER.state
     tried = state.tries.get(state.puzzle, ())
     if key not in tried:
-        change_state(tries=MappingProxyType({**state.tries, state.puzzle: (*tried, key)}))
+        OWNER.change(tries=MappingProxyType({**state.tries, state.puzzle: (*tried, key)}))
 
 
 def _solved(shown: Shown, goal: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType, ModuleType
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from quantviz.lab.page_state import Codec, PageState, Reading, field, whole_number
 from quantviz.sources.random import LARGEST_SEED
@@ -137,11 +137,6 @@ class GalleryState(PageState):
 
 
 OWNER = PageOwner(GalleryState)
-
-
-def change_state(**changes: Any) -> None:
-    """Change fields of the state."""
-    OWNER.change(**changes)
 
 
 def bug_of(state: GalleryState) -> Bug:
