@@ -185,7 +185,11 @@ class PageState:
 
     def is_step_to(self, new: Self) -> bool:
         """Return whether `new` differs from this state in more than what is looked at."""
-        return any(getattr(self, each.name) != getattr(new, each.name) for each in _fields(self, looks=False))
+        for each in _fields(self, looks=False):
+            one, other = getattr(self, each.name), getattr(new, each.name)
+            if one.is_step_to(other) if isinstance(one, PageState) else one != other:
+                return True
+        return False
 
     def looking(self, step: tuple[Self, Self], now: Self) -> Self:
         """Return this state as it is shown once a `step` is undone or done again: what the step has not
@@ -194,6 +198,10 @@ class PageState:
         before, after = step
         names = [each.name for each in _fields(self, looks=True)]
         kept = {name: getattr(now, name) for name in names if getattr(before, name) == getattr(after, name)}
+        for name in (each.name for each in _fields(self, looks=False)):
+            part = getattr(self, name)
+            if isinstance(part, PageState):
+                kept[name] = part.looking((getattr(before, name), getattr(after, name)), getattr(now, name))
         return self.replace(**kept)
 
 

@@ -5,7 +5,17 @@ from dataclasses import dataclass
 import pytest
 
 from quantviz.errors import QuantVizError
-from quantviz.lab.page_state import LONGEST, SWITCH, History, PageState, codec, field, one_of, whole_number
+from quantviz.lab.page_state import (
+    LONGEST,
+    SWITCH,
+    History,
+    PageState,
+    codec,
+    field,
+    one_of,
+    parts_of,
+    whole_number,
+)
 
 
 @dataclass(frozen=True)
@@ -120,3 +130,21 @@ def test_a_step_to_a_refused_state_is_none():
     history = History(Seen()).take(Seen(bits=8))
     assert not history.without_step_to(Seen(bits=8)).can_undo
     assert history.without_step_to(Seen(bits=9)) is history
+
+
+@dataclass(frozen=True)
+class Around(PageState):
+    page = "around"
+
+    inner: Seen = field(Seen(), link=parts_of("inner", Seen))
+    order: str = field("up", link="o", codec=one_of(lambda: ("up", "down")))
+
+
+def test_a_state_within_a_state_has_links_steps_and_looks_of_its_own():
+    state = Around(Seen("b", 8, cell=3), "down")
+    assert state.written() == {"n": "b", "b": "8", "c": "3", "o": "down"}
+    assert Around.read(state.written()) == (state, ())
+    history = History(Around()).take(Around(Seen(cell=2)))
+    assert not history.can_undo
+    history = history.take(Around(Seen(bits=8, cell=2))).take(Around(Seen(bits=8, cell=9)))
+    assert history.undo().now == Around(Seen(cell=9))

@@ -66,7 +66,7 @@ def show_title_line(title: str, hint: str = "", way: tuple[str, str] | None = No
     return words, actions
 
 
-def show_steps(owner: PageOwner[Any]) -> None:
+def show_undo(owner: PageOwner[Any]) -> None:
     """Show undo and redo, by an icon each; `history.js` presses them for their keys."""
     history = owner.history()
     steps = {"undo": (owner.undo, history.can_undo), "redo": (owner.redo, history.can_redo)}

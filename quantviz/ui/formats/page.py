@@ -7,7 +7,7 @@ import streamlit as st
 from quantviz.schemes.formats import FORMATS
 from quantviz.ui.components.clipboard import show_copy_link
 from quantviz.ui.components.component import component, last_message
-from quantviz.ui.components.page_header import show_header, show_steps
+from quantviz.ui.components.page_header import show_header, show_undo
 from quantviz.ui.components.refusals import show_page_errors
 from quantviz.ui.formats.choices import show_choices
 from quantviz.ui.formats.codes import format_name, show_bits, show_codes
@@ -61,7 +61,7 @@ def show_page() -> None:
             disabled=not can_be_one(state),
             help=say("formats.page.to_one_help" if can_be_one(state) else "formats.page.to_one_large"),
         )
-        show_steps(OWNER)
+        show_undo(OWNER)
         show_copy_link()
     show_choices(state)
     first = FORMATS[state.first]

@@ -9,7 +9,7 @@ import streamlit as st
 
 from quantviz.ui.components.choice import choose, show_button
 from quantviz.ui.components.clipboard import show_copy_link
-from quantviz.ui.components.page_header import show_header, show_steps, write_title
+from quantviz.ui.components.page_header import show_header, show_undo, write_title
 from quantviz.ui.components.refusals import show_page_errors
 from quantviz.ui.gallery.board import SIGNS, show_board
 from quantviz.ui.gallery.both_ways import Shown, run_both_ways
@@ -65,7 +65,7 @@ def show_controls() -> GalleryState:
             format_func=lambda name: say("bugs.page.spot") if name == "spot" else say("bugs.page.compare"),
             label_visibility="collapsed",
         )
-        show_steps(OWNER)
+        show_undo(OWNER)
         show_copy_link()
     return state
 

@@ -10,7 +10,7 @@ import streamlit as st
 from quantviz.teaching.golf import BUDGET, HOLES, GolfRound, HoleResults, price
 from quantviz.ui.components.choice import choose_among, show_button
 from quantviz.ui.components.clipboard import show_copy_link
-from quantviz.ui.components.page_header import show_header
+from quantviz.ui.components.page_header import show_header, show_undo
 from quantviz.ui.components.refusals import show_page_errors
 from quantviz.ui.golf.board import keep_board, show_board
 from quantviz.ui.golf.scorecard import bits_words, db_words, show_round, show_scorecard, show_tries
@@ -79,6 +79,7 @@ def _title(played: GolfRound) -> Any:
     with actions:
         score = st.container(key="golf_round", width="content")
         if not classroom().projector:
+            show_undo(OWNER)
             show_copy_link()
     with st.container(key="golf_holes"):
         choose_among(

@@ -16,7 +16,7 @@ from quantviz.models.model_layer import ModelLayer
 from quantviz.ui.components.choice import choose_among
 from quantviz.ui.components.clipboard import show_copy_link
 from quantviz.ui.components.door import show_door
-from quantviz.ui.components.page_header import show_header, show_steps
+from quantviz.ui.components.page_header import show_header, show_undo
 from quantviz.ui.components.refusals import show_page_errors
 from quantviz.ui.layers.cell_tab import show_cell
 from quantviz.ui.layers.channels_tab import show_channels
@@ -70,7 +70,7 @@ def show_page() -> None:
     name_tab(say("pages.layers"), layer)
     _, actions = show_header(title, hint, ("pages/explore/checkpoints.py", say("pages.checkpoints")))
     with actions:
-        show_steps(OWNER)
+        show_undo(OWNER)
         show_copy_link()
     if shows:
         show_look(look)

@@ -16,6 +16,7 @@ from quantviz.text import visible as spelled_out
 from quantviz.ui.components.cell import show_cell_inputs
 from quantviz.ui.components.choice import show_button
 from quantviz.ui.components.lesson_place import go
+from quantviz.ui.components.page_header import show_undo
 from quantviz.ui.lab.bars.scheme_bar import further_changes, is_sheet_open
 from quantviz.ui.lab.from_map import open_place
 from quantviz.ui.lab.picture.navigation import block_words
@@ -73,7 +74,7 @@ def show_title(state: LabState) -> tuple[Any, Any]:
             if visible("actions") or visible("below"):
                 share = st.popover(say("lab.share"), key="share", type="primary")
             if visible("actions"):
-                _history_buttons()
+                show_undo(session.OWNER)
             if visible("actions") or visible("x") or visible("x_hat") or visible("error"):
                 more = st.popover(
                     say("lab.more"), key="more", icon=":material/more_horiz:", help=say("lab.more")
@@ -193,14 +194,3 @@ def _back_to_the_lesson(step: LessonStep) -> None:
 def _go_back(step: LessonStep) -> None:
     go(step.lesson, step.step)
     turn_to("pages/learn/lessons.py")
-
-
-def _history_buttons() -> None:
-    """Undo and redo, by an icon each; `history.js` presses them for their keys."""
-    for name, act, possible in (
-        ("undo", session.OWNER.undo, session.OWNER.history().can_undo),
-        ("redo", session.OWNER.redo, session.OWNER.history().can_redo),
-    ):
-        icon = f":material/{name}:"
-        about = say(f"lab.{name}_help")
-        show_button(say(f"lab.{name}"), name, act, icon=icon, disabled=not possible, help=about)
