@@ -79,7 +79,7 @@ def show_facts(state: FormatsState) -> None:
     ]
     titles = {name: f"<th{term_title(name)}><span>{head}</span></th>" for name, head in heads.items()}
     wide = ""
-    for part in (list(titles)[:_ACROSS], list(titles)[_ACROSS:]):
+    for part in filter(None, (list(titles)[:_ACROSS], list(titles)[_ACROSS:])):
         wide += f"<tr><td></td>{''.join(titles[each] for each in part)}</tr>"
         for name, row in zip(names, facts, strict=True):
             wide += f"<tr>{name}{''.join(f'<td>{html.escape(row[each])}</td>' for each in part)}</tr>"
