@@ -205,7 +205,7 @@ def test_a_page_stands_still_while_it_is_loaded(new_page, url, sidebar):
     if sidebar == "closed before":
         page.goto(f"{url}{address('lessons', 'en')}")
         shown(page)
-        page.locator("[data-testid=stSidebarHeader]").hover()
+        page.locator("[data-testid=stSidebarContent]").hover(position={"x": 100, "y": 500})
         page.locator("[data-testid=stSidebarCollapseButton] button").click()
         page.wait_for_selector("[data-testid=stSidebar][data-collapsed=true]", state="attached")
     for look in AT_REST:
