@@ -217,7 +217,7 @@ def _logarithmic(values: Sequence[float]) -> dict[str, Any]:
     Plotly writes 0.05 as 5, which means nothing where no power of ten is near.
 
     >>> _logarithmic([0.03, 0.08])["ticktext"], _logarithmic([3e-7, 2e-3])["ticktext"]
-    (['0.03', '0.04', '0.05', '0.06', '0.07', '0.08'], ['1e−6', '1e−5', '0.0001', '0.001'])
+    (['0.03', '0.04', '0.05', '0.06', '0.07', '0.08'], ['0.000001', '0.00001', '0.0001', '0.001'])
     >>> _logarithmic([0.0168, 0.0232])["ticktext"]
     ['0.018', '0.02', '0.022']
     """

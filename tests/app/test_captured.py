@@ -68,9 +68,10 @@ def test_a_capture_is_two_maps_and_opens_its_layers(file, monkeypatch):
         assert points["y"] == [0, 1, 1]
         assert points["text"][2] == "×"
     assert points["text"][1] == f"{output_sqnr_db(errors('h.1.up').held_back):.1f}"
+    (finding,) = (each.proto.body for each in at.get("html") if 'class="qv-finding"' in each.proto.body)
     said = " ".join(each.value.replace("\\", "") for each in (*at.markdown, *at.caption))
     worst = max(("h.0.up", "h.1.up"), key=lambda name: errors(name).held_back)
-    assert f"{worst} has the largest output error, {percent(errors(worst).held_back)}" in said
+    assert f"Layer {worst} has the largest output error, {percent(errors(worst).held_back)}" in finding
     assert "2 of the file's 3 layers have a number" in said
     assert "did not run (1): h.2.up" in said
     assert "NaN" in at.dataframe[0].value["reason"][0]

@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from quantviz.errors import QuantVizError
-from quantviz.lab.state import LONGEST, LabState, opening
+from quantviz.lab.page_state import LONGEST
+from quantviz.lab.state import LabState, opening
 from quantviz.sources import (
     AsMatrix,
     Builtin,

@@ -4,6 +4,7 @@ opens its layer.
 
 from __future__ import annotations
 
+import html
 import math
 import time
 from typing import TYPE_CHECKING, Any, cast
@@ -194,7 +195,7 @@ def _show_sentence(chosen: str, rows: list[dict[str, Any]], pair: Pair) -> None:
         rank=rank,
         all=len(known),
     )
-    st.markdown(plain(words))
+    st.html(f'<p class="qv-finding">{html.escape(words)}</p>')
     label = say("checkpoints.capture.open", layer=plain(visible(worst["layer"])))
     show_button(label, "checkpoints_capture_open", _open, chosen, worst["layer"], pair)
 

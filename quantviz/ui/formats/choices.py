@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import streamlit as st
 
-from quantviz.schemes.formats import FORMATS
+from quantviz.schemes.formats import FORMATS, entry_of
 from quantviz.ui.components.choice import choose_among, show_button
 from quantviz.ui.components.refusals import show_error_beside
 from quantviz.ui.formats.codes import format_name
@@ -49,10 +49,11 @@ def show_choices(state: FormatsState) -> None:
     rules = {name: say(f"formats.ties.{name}") for name in ties_offered()}
     views = {name: say(f"formats.views.{name}") for name in VIEWS}
     with st.container(key="formats_choices", horizontal=True, gap="small", vertical_alignment="bottom"):
-        _choose("first", {name: names[name] for name in names if name}, state.first)
+        about = {name: say(f"formats.{entry_of(name)}.help") for name in (state.first, state.second) if name}
+        _choose("first", {name: names[name] for name in names if name}, state.first, help=about[state.first])
         swap = say("formats.page.swap")
         show_button("⇄", "formats_swap", swap_formats, help=swap, disabled=not state.second)
-        _choose("second", names, state.second)
+        _choose("second", names, state.second, help=about.get(state.second, ""))
         st.text_input(
             say("formats.page.number"),
             key=widgets.show(NUMBER, number_shown(state.x)),

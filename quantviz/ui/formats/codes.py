@@ -48,7 +48,7 @@ def show_codes(fmt: NumberFormat, code: int) -> None:
             count=f"{fmt.levels:,}",
         )
     with st.container(key="formats_table", gap="xsmall"):
-        st.markdown(f"## {plain(title)}\n\n{plain(say('formats.page.table_help'))}")
+        st.markdown(f"## {plain(title)}", help=say("formats.page.table_help"))
         heads = [say(f"formats.page.{name}") for name in ("code", "hex", "bits", "kind", "value")]
         heads += [say("formats.page.exactly")] if fmt.kind != "integer" else []
         table = table_html(heads, _rows(fmt, codes, code, len(heads)))

@@ -14,8 +14,8 @@ from quantviz.ui.formats.line import colour_swatch
 from quantviz.ui.formats.state import FormatsState, unit_of
 from quantviz.ui.shell.words import language, number, say
 
-#: Facts beside each other.
-_ACROSS = 8
+#: The most facts beside each other.
+_ACROSS = 6
 #: A fact that a format does not have.
 _NONE = "–"
 
@@ -79,7 +79,9 @@ def show_facts(state: FormatsState) -> None:
     ]
     titles = {name: f"<th{term_title(name)}><span>{head}</span></th>" for name, head in heads.items()}
     wide = ""
-    for part in (list(titles)[:_ACROSS], list(titles)[_ACROSS:]):
+    across = -(-len(titles) // -(-len(titles) // _ACROSS))
+    for start in range(0, len(titles), across):
+        part = told[start : start + across]
         wide += f"<tr><td></td>{''.join(titles[each] for each in part)}</tr>"
         for name, row in zip(names, facts, strict=True):
             wide += f"<tr>{name}{''.join(f'<td>{html.escape(row[each])}</td>' for each in part)}</tr>"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from quantviz.schemes.formats import NumberFormat, entry_of
+from quantviz.schemes.formats import NumberFormat
 from quantviz.ui.components.code_bits import as_html
 from quantviz.ui.components.component import clicked_mark, last_message
 from quantviz.ui.components.ruler import moved, show_ruler
@@ -16,7 +16,7 @@ from quantviz.ui.formats.codes import format_name, value_words
 from quantviz.ui.formats.state import OWNER, FormatsState, can_be_one, unit_of
 from quantviz.ui.shell import errors
 from quantviz.ui.shell.classroom import enlarge, noted
-from quantviz.ui.shell.words import language, number, plain, say, theme
+from quantviz.ui.shell.words import language, number, say, theme
 
 if TYPE_CHECKING:
     from quantviz.quantization.format_facts import RoundedNumber
@@ -60,7 +60,6 @@ def show_line(state: FormatsState) -> None:
     )
     key = f"formats_line_{st.session_state.get(_CLICKS, 0)}"
     with st.container(key="formats_line", gap=None):
-        _show_about(state)
         show_plot(
             formats_figure(data, language=language(), theme=theme(), enlarge=larger),
             key,
@@ -70,16 +69,6 @@ def show_line(state: FormatsState) -> None:
             selection_mode="points",
         )
         st.html(f'<p class="qv-small">{" ".join(as_html(each) for each in words)}</p>')
-
-
-def _show_about(state: FormatsState) -> None:
-    """Show the description of each format with its users, in its colour on the line."""
-    lines = (
-        f"<li>{colour_swatch(row)} <b>{html.escape(format_name(fmt))}</b> "
-        f"{html.escape(say(f'formats.{entry_of(fmt.id)}.help'))}</li>"
-        for row, fmt in enumerate(state.formats)
-    )
-    st.html(f'<ul class="qv-about">{"".join(lines)}</ul>')
 
 
 def show_landings(state: FormatsState, landings: tuple[RoundedNumber, ...]) -> None:
@@ -149,7 +138,7 @@ def show_gaps(state: FormatsState) -> None:
 
     grids = [brought_to_one(each) if unit_of(state, each) != 1 else each for each in state.formats]
     with st.container(key="formats_gaps", gap="xsmall"):
-        st.markdown(f"## {say('formats.page.gaps_title')}\n\n{plain(say('formats.page.gaps_help'))}")
+        st.markdown(f"## {say('formats.page.gaps_title')}", help=say("formats.page.gaps_help"))
         figure = gap_figure(gap_data(*grids, x=state.x), language=language(), theme=theme())
         show_plot(figure, "formats_gaps_chart", say("formats.page.gaps_alt"))
 

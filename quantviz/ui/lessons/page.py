@@ -28,7 +28,6 @@ from quantviz.ui.lessons.progress import (
     answers,
     is_finished,
     keep_in_browser,
-    kept_words,
     place_to_go_on,
     show_progress,
     take_from_browser,
@@ -177,7 +176,6 @@ def _courses(
 def _show_list(every: Mapping[str, Lesson | QuantVizError]) -> None:
     with st.container(key="lesson_about"):
         st.markdown(say("lessons.about"))
-        st.caption(kept_words())
     show_due_at_the_end()
     with st.container(key="lesson_courses"):
         _show_first_hour()
@@ -235,6 +233,6 @@ def _show_card(number: int, name: str, lesson: Lesson) -> None:
     start = say("lessons.go_on", step=step + 1) if answers() else say("lessons.start_here")
     here = f'<b class="qv-start">{html.escape(start)}</b>' if name == begins[0] else ""
     st.html(f'<img class="qv-thumbnail" alt="" src="{_thumbnail(name, theme())}">')
-    show_button(f"**{number} · {plain(lesson.title)}**", f"open_{name}", go, name, step, type="tertiary")
+    title = f"**{number} · {plain(lesson.title)}**"
+    show_button(title, f"open_{name}", go, name, step, type="tertiary", help=lesson.summary)
     st.html(f'<p class="qv-card-facts">{mark}{html.escape(facts)}{here}</p>')
-    st.markdown(lesson.summary)

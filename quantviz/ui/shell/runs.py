@@ -58,7 +58,7 @@ def fragment(function: Callable[..., None], run_every: float | None = None) -> C
         classroom.begin()
         words.begin()
         with turns().take(), error_boundary(), at_once(), inside():
-            widgets.begin_run()
+            widgets.begin_run(function.__name__)
             function(*args, **kwargs)
             widgets.end_run(function.__name__)
         return None

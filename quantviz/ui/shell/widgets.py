@@ -39,7 +39,7 @@ class _Widgets:
     changed: dict[str, int] = field(default_factory=dict)
     #: The words of the choices that a widget offers, by its key: a browser holds a choice by its words.
     labels: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    #: The ids and words of choices in the answer that is being made.
+    #: The ids and words of choices in the page that is being made.
     names: dict[str, Mapping[Any, str]] = field(default_factory=dict)
     language: str = ""
 
@@ -102,11 +102,12 @@ def is_behind(told: Mapping[str, str]) -> bool:
     return widgets.known < widgets.revision
 
 
-def begin_run() -> None:
-    """Begin an answer, which has shown no widget yet."""
+def begin_run(part: str = "") -> None:
+    """Begin an answer, of a whole page or of a `part` of it; a whole one has shown no widget yet."""
     widgets = _widgets()
     widgets.revision += 1
-    widgets.names = {}
+    if not part:
+        widgets.names = {}
     if widgets.language != language():
         widgets.language = language()
         widgets.changed = dict.fromkeys(widgets.heard, widgets.revision)

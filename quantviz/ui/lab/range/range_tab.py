@@ -442,15 +442,15 @@ def _show_table(rows: list[CalibrationRow], state: LabState) -> None:
 
 
 def _name(row: CalibrationRow, *, is_now: bool, is_best: bool, short: bool) -> str:
-    """Return the calibration's name with its marks, "now" and "best". A phone has room for a `short` name:
-    without default settings, and without a word for the best, which stands first.
+    """Return the calibration's name with its marks, "now" and "best", and without default settings. A
+    `short` name, for a phone, is without a word for the best, which stands first.
     """
     from quantviz.analysis.calibration_comparison import all_calibrations
 
     marks = [say("stage.range.now")] if is_now else []
     marks += [say("stage.range.best")] if is_best and not short else []
     words = _capital(calibration_words(row.calibration))
-    if short and row.calibration in all_calibrations(percentiles=()):
+    if row.calibration in all_calibrations(percentiles=()):
         words = say(f"calibrations.{row.calibration.id}.name")
     return f"{words} ({', '.join(marks)})" if marks else words
 
