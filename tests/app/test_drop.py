@@ -113,9 +113,8 @@ def test_a_capture_goes_to_its_maps_and_a_pair_of_runs_is_compared(net, tmp_path
     qv.collect(net, batches).save(layers)
     at = bring(opened(MODEL, lang="en"), "drop_anywhere", {layers.name: layers.read_bytes()})
     assert address(healthy(at))["f"] == "capture:upload"
-    assert "number 1 of 2" in " ".join(each.value for each in at.markdown) or "number 2 of 2" in " ".join(
-        each.value for each in at.markdown
-    )
+    said = " ".join(each.proto.body for each in at.get("html"))
+    assert "number 1 of 2" in said or "number 2 of 2" in said
     for name in ("a", "b"):
         qv.capture(net, batches, tmp_path / f"{name}.safetensors")
     files = {f"{name}.safetensors": (tmp_path / f"{name}.safetensors").read_bytes() for name in ("a", "b")}
