@@ -221,6 +221,16 @@ def test_a_page_of_a_server_that_has_just_started_stands_still(new_page, tmp_pat
         loaded(page, url, name, width)
 
 
+@pytest.mark.nightly
+def test_a_class_s_code_stands_still_while_it_is_loaded(new_page, tmp_path):
+    """A server that listens on all addresses, as README's command does, has a code to scan."""
+    page = new_page()
+    page.add_init_script(NOTE_SHIFTS)
+    with server(APP, tmp_path / "log", host="0.0.0.0") as url:
+        for width in HEIGHTS:
+            loaded(page, url, "teacher", width)
+
+
 #: The most characters on a first screen.
 MOST_CHARACTERS = 1200
 

@@ -255,7 +255,8 @@ def _show_link(choice: Choice) -> None:
     elif not scanned:
         st.warning(say("teacher.too_long", length=len(opened), longest=LONGEST))
     else:
-        st.html(qr_image(opened, say("teacher.qr_alt")))
+        with st.container(key="teacher_qr"):
+            st.html(qr_image(opened, say("teacher.qr_alt")))
         component("quantviz_code", "code_component")(
             key="teacher_full_screen",
             data={
