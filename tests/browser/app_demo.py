@@ -5,4 +5,9 @@ from pathlib import Path
 
 import streamlit as st
 
-runpy.run_path(str(Path(__file__).with_name(f"{st.query_params['demo']}_demo.py")))
+from quantviz.ui.shell.server import script_routes
+
+if __name__ == "__main__":
+    runpy.run_path(str(Path(__file__).with_name(f"{st.query_params['demo']}_demo.py")))
+else:
+    app = st.App(__file__, routes=script_routes())
