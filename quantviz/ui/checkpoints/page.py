@@ -47,6 +47,9 @@ def show_page() -> None:
     """Show the results so far of the chosen checkpoint's scan."""
     st.html(Path(__file__).with_name("checkpoints.css"))
     words, actions = show_header(say("pages.checkpoints"), say("checkpoints.hint"))
+    with actions:
+        show_undo(OWNER)
+        show_copy_link()
     if OWNER.state.chosen in ("", EXAMPLE) and dropped_kind() is None:
         show_door()
     choices = st.container(
@@ -65,9 +68,6 @@ def show_page() -> None:
     )
 
     state = OWNER.state
-    with actions:
-        show_undo(OWNER)
-        show_copy_link()
     with choices:
         state = show_choices(state, offered_now())
     title = f"{say('pages.checkpoints')} › {name_of(state.chosen)}"
