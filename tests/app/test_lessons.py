@@ -1367,3 +1367,17 @@ def test_a_handout_has_the_question_of_a_step_where_nothing_was_moved():
     assert [f"## {each.ask.say(scenes)}" for each in step.questions] == [
         words.value for words in at.markdown if words.value.startswith("## ")
     ]
+
+
+def test_the_wall_shows_the_goal_of_a_drag_when_it_is_told():
+    """Beside the right answer's place stood the panels and the numbers of the step as it was."""
+    name, i = "rounding_against_clipping", 2
+    at = opened(l=name, p=str(i + 1), k="projector", lang="en")
+    step = lessons()[name].steps[i]
+    scenes = step.scenes()
+    least = quantities()["mse"](step.questions[0].named_scenes(scenes)[SOLUTION])
+    shown = f'data-qv-metric="mse">{number(least, 4)}<'.encode()
+    assert shown not in everything(at)
+    healthy(at.button(key="lesson_tell").click().run())
+    assert shown in everything(at)
+    assert b"as it was; the answer" not in everything(at)

@@ -147,7 +147,17 @@ def state_shown(now: Now) -> LabState:
 
 def _scene_shown(now: Now) -> Scene:
     look = state_looked_at(now)
-    return scene_in_hand(now) if look == IN_HAND else now.scenes[look]
+    if look != IN_HAND:
+        return now.scenes[look]
+    question = asked_last(now)
+    if isinstance(question, Drag) and _shows_the_goal(now):
+        return question.named_scenes(now.scenes)[SOLUTION]
+    return scene_in_hand(now)
+
+
+def _shows_the_goal(now: Now) -> bool:
+    """Return whether the wall shows a drag's goal, which has been revealed and not been moved by hand."""
+    return isinstance(asked_last(now), Drag) and _tells(now) and not _is_moved(now)
 
 
 def _is_moved(now: Now) -> bool:
@@ -179,7 +189,8 @@ def _tiles(now: Now, r: QuantResult, state: LabState) -> None:
                 cover_tile(part.removeprefix("tiles."))
             else:
                 of = "yours" if _is_moved(now) else "before"
-                whose = say(f"lessons.whose.{of}", value=right[part].value) if right else ""
+                says = right and not _shows_the_goal(now)
+                whose = say(f"lessons.whose.{of}", value=right[part].value) if says else ""
                 # On the wall it stands on one line with whose it is.
                 show_live_tile(
                     computed[part],
