@@ -73,6 +73,8 @@ def move_by_hand(page, *, touch):
     assert page.evaluate(HAND + "return hand.shown.yHat[0]; }") != before
     page.wait_for_function("new URLSearchParams(location.search).get('a').includes('manual_range')")
     wait_for_answer(page)
+    # The answer to the last of the presses: it would be a step after the drag.
+    wait_idle(page)
     numbers = ".qv-layer-numbers b, .qv-layer-numbers small, .qv-values b"
     output, channel = page.evaluate(HAND + "return hand.data.cell.slice(1); }")
     x, y = place(page, W, channel, output)
