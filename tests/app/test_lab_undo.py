@@ -148,3 +148,9 @@ def test_back_to_an_address_that_cannot_be_had_changes_nothing():
     healthy(at.segmented_control(key="bits").set_value(8).run())
     shown = address(at)
     assert address(went(at, {**shown, "t": "upload"})) == shown
+
+
+def test_back_changes_nothing_that_a_teacher_has_locked():
+    at = opened(lang="en", k="lock-scheme")
+    shown = address(at)
+    assert address(went(at, {**shown, "s": "int8,symmetric,per_tensor,min_max,course"})) == shown

@@ -79,6 +79,12 @@ class _LabOwner(PageOwner[LabState]):
         st.session_state[on_desk(_OPENED)] = history.now
         return history
 
+    def follow(self, history: History[LabState], params: Mapping[str, str]) -> History[LabState]:
+        """Return the history at the address to which the browser went, as far as it is not locked."""
+        with turns().leave():
+            found = super().follow(history, params)
+        return dataclasses.replace(found, now=_as_locked(found.now))
+
     def put(self, new: LabState) -> None:
         """Take another state, as far as the teacher has not locked it."""
         new = _as_locked(new)
