@@ -41,9 +41,7 @@ class PageOwner(Generic[S]):
     def history(self) -> History[S]:
         """Return the state with its steps: that of the address where this asks for one."""
         held = self._held()
-        if held is not None and address.page_shown() != self._kind.page:
-            return held
-        params = address.asked_for(first=held is None)
+        params = address.asked_for(self._kind.page, first=held is None)
         if params is not None or held is None:
             held = self.read(params or {}) if held is None else self.follow(held, params or {})
             self.keep(held)
