@@ -18,6 +18,7 @@ from quantviz.sources import AsMatrix, LocalTensor
 from quantviz.sources.local import FOLDER
 from quantviz.sources.typed import Typed
 from tests.helpers.code import parsed
+from tests.helpers.controls import choose, controls, words_of
 from tests.helpers.sample import sample_of
 from tests.helpers.session import APP, address, healthy, numbers, opened
 
@@ -65,14 +66,6 @@ def choosers(at):
         each.key: [str(getattr(option, "content", option)) for option in each.options]
         for kind in kinds
         for each in kind
-    }
-
-
-def buttons(at):
-    return {
-        button.key: button.label.replace("\\", "")
-        for button in at.button
-        if button.key and button.key.startswith("per_")
     }
 
 
@@ -144,7 +137,7 @@ def test_every_choice_is_offered_by_one_function():
     assert found > 40
 
 
-BOXES = ("view_rows", "view_cols", "group_axis", "recipe", "convention", "format")
+BOXES = ("view_rows", "view_cols")
 
 
 @pytest.mark.parametrize(
@@ -166,8 +159,7 @@ def test_a_label_of_another_tensor_changes_nothing(folder, key, stale, monkeypat
         return held
 
     monkeypatch.setattr(Selectbox, "_widget_state", property(with_stale))
-    at.button(key="per_tensor").click()
-    at = healthy(at.run())
+    at = healthy(choose(at, ("granularity", "tensor")))
     assert [warning.value for warning in at.warning] == []
     assert state(at).replace(scheme=before.scheme, held=before.held) == before
     assert str(state(at).scheme) == "int4,symmetric,per_tensor,min_max,course"
@@ -194,12 +186,8 @@ def test_a_label_of_another_tensor_changes_nothing(folder, key, stale, monkeypat
 def test_the_strip_calls_axes_by_the_rule(folder, name, matrix, english, chinese):
     for language, words in (("en", english), ("zh", chinese)):
         at = opened(t=form(source(name, matrix=matrix)), lang=language)
-        offered = [
-            label
-            for key, label in buttons(at).items()
-            if key in ("per_row", "per_column") or key.startswith("per_axis")
-        ]
-        assert offered == words
+        forms = controls(at)["granularity"]["choices"]
+        assert [word for name, word, _ in forms if name.startswith(("row", "column", "axis"))] == words
 
 
 @pytest.mark.parametrize("matrix", [False, True])
@@ -211,24 +199,25 @@ def test_one_word_is_one_axis(folder, matrix):
         t=form(source("stem", matrix=matrix)), s="int4,symmetric,per_channel,min_max,course", lang="en"
     )
     words = "output channel (axis 0)"
-    key = next(key for key, label in buttons(at).items() if label == words)
-    assert at.button(key=key).proto.type == "primary"
-    assert at.selectbox(key="recipe").value == "int4_per_row"
-    assert "int4 per output channel" in at.selectbox(key="recipe").options
+    shown = controls(at)["granularity"]
+    name = next(name for name, label, _ in shown["choices"] if label == words)
+    assert shown["value"] == name
+    assert controls(at)["recipe"]["value"] == "int4_per_row"
+    assert "int4 per output channel" in words_of(at, "recipe")
     x = state(at).source.tensor()
     expected = qv.metrics(qv.quantize(x, qv.Scheme("int4", granularity=qv.PerChannel(0))))["sqnr_db"]
     assert numbers(at)[1].value.startswith(f"{expected:.3g}"[:4])
-    at.button(key="per_tensor").click().run()
-    at.button(key=key).click()
-    assert str(state(healthy(at.run())).scheme) == "int4,symmetric,per_channel,min_max,course"
+    choose(at, ("granularity", "tensor"))
+    choose(at, ("granularity", name))
+    assert str(state(healthy(at)).scheme) == "int4,symmetric,per_channel,min_max,course"
 
 
 def test_what_is_seen_as_rows_does_not_change_what_a_button_means(folder):
     at = opened(t=form(source("conv1d")), s="int4,symmetric,per_tensor,min_max,course", lang="en")
-    before = buttons(at)
+    before = words_of(at, "granularity")
     at.selectbox(key="view_rows").set_value(0).run()
-    assert buttons(healthy(at)) == before
-    at.button(key="per_axis1").click().run()
+    assert words_of(healthy(at), "granularity") == before
+    choose(at, ("granularity", "axis1"))
     assert state(healthy(at)).scheme.granularity == qv.PerChannel(1)
 
 
@@ -275,7 +264,7 @@ def test_the_view_changes_and_the_cell_stays_the_same_one(folder):
 @pytest.mark.parametrize("recipe", ["q4_0", "nvfp4", "int4_g32"])
 def test_what_engines_group_fits_a_matrix_and_not_its_kernels(folder, recipe):
     at = load(opened(), "wide")
-    at.selectbox(key="recipe").set_value(recipe).run()
+    choose(at, ("recipe", recipe))
     assert state(healthy(at)).scheme == qv.RECIPES[recipe]
     assert qv.RECIPES[recipe].problems((512, 512, 3, 3))
 
@@ -291,7 +280,7 @@ def test_an_upload_opens_as_a_matrix():
     assert (type(state(healthy(at)).source), state(at).source.shape) == (AsMatrix, (2, 12))
     at.segmented_control(key="seen_as").set_value("axes").run()
     assert state(healthy(at)).source.shape == (2, 3, 2, 2)
-    at.button(key="undo").click().run()
+    choose(at, "undo")
     assert state(healthy(at)).source.shape == (2, 12)
 
 

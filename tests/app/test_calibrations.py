@@ -12,11 +12,12 @@ import pytest
 
 import quantviz as qv
 from quantviz import text
-from quantviz.lab import controls
+from quantviz.lab import controls as lab_controls
 from quantviz.schemes import calibration as calibrations
 from quantviz.schemes import scheme as schemes
 from quantviz.schemes.calibration import Calibration, Range, starting
 from quantviz.text import catalogue
+from tests.helpers.controls import choose, controls, words_of
 from tests.helpers.sample import sample_of
 from tests.helpers.session import address, healthy, numbers, opened, panels, result
 
@@ -31,7 +32,7 @@ REFUSED = {
 
 
 def chosen(at, name):
-    return at.selectbox(key="calibration").set_value(name).run()
+    return choose(at, ("calibration", name))
 
 
 def codes_and_errors(at):
@@ -62,7 +63,7 @@ def test_every_calibration_can_be_chosen_and_shared(tensor, mode):
         r = codes_and_errors(at)
         assert r.scheme == scheme
         again = opened(**address(at))
-        assert again.selectbox(key="calibration").value == name
+        assert controls(again)["calibration"]["value"] == name
         assert np.array_equal(panels(again)[1], panels(at)[1])
         assert [tile.value for tile in numbers(again)] == [tile.value for tile in numbers(at)]
         assert float(numbers(at)[0].value) == float(f"{qv.metrics(r)['mse']:.4g}")
@@ -83,11 +84,11 @@ def test_zero_points_of_hqq_are_chosen_under_its_convention():
 
 def test_an_engine_that_searches_scales_takes_no_range():
     at = opened(t="normal(rows=2,cols=256)", s=str(qv.RECIPES["q4_k"]))
-    assert at.selectbox(key="calibration").options == ["The engine's own search"]
+    assert words_of(at, "calibration") == ["The engine's own search"]
     assert result(healthy(at)).scheme == qv.RECIPES["q4_k"]
-    at.selectbox(key="convention").set_value("gguf_minimum").run()
+    choose(at, ("convention", "gguf_minimum"))
     assert address(healthy(at))["s"] == "uint4,asymmetric,per_group(size=32),min_max,gguf_minimum"
-    assert len(at.selectbox(key="calibration").options) == len(qv.CALIBRATIONS) - 1
+    assert len(words_of(at, "calibration")) == len(qv.CALIBRATIONS) - 1
 
 
 def test_each_begins_with_numbers_that_it_takes():
@@ -115,7 +116,7 @@ class Fraction(Calibration):
 
 def test_one_that_is_added_has_its_control(monkeypatch):
     registry = {**qv.CALIBRATIONS, "fraction": Fraction}
-    for module in (calibrations, schemes, controls):
+    for module in (calibrations, schemes, lab_controls):
         monkeypatch.setattr(module, "CALIBRATIONS", registry)
     words = {"name": "Fraction", "line": "{part} of it", "help": "a part of it", "fields.part": "Part"}
     own = {**catalogue("en"), **{f"calibrations.fraction.{key}": value for key, value in words.items()}}

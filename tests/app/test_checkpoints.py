@@ -42,6 +42,7 @@ from quantviz.ui.shell import words
 from quantviz.ui.shell.bounds import UPLOADED_IMATRICES
 from quantviz.whole_files import own_folder
 from tests.helpers import session
+from tests.helpers.controls import choose
 from tests.helpers.importance_file import write_dat
 from tests.helpers.session import address, healthy
 
@@ -240,7 +241,7 @@ def test_the_worst_lead_to_the_lab_under_their_names_and_there_to_the_next(scann
     assert name != "model.layers.0.down.weight"
     assert "worst 2 of 4" in next(each.proto.body for each in at.get("html") if "qv-worst" in each.proto.body)
     # An undo goes back to the tensor before, with its name and its place.
-    healthy(at.button(key="undo").click().run())
+    healthy(choose(at, "undo"))
     assert "<b>model.layers.0.down.weight</b>" in crumbs(at)
     assert at.button(key="walk_worse").disabled
 

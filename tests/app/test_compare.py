@@ -17,6 +17,7 @@ from quantviz.sources import Normal
 from quantviz.text import catalogue
 from quantviz.ui.lab.compare.engine_comparison import example_state
 from tests.helpers import session
+from tests.helpers.controls import controls
 from tests.helpers.panels import decoded
 from tests.helpers.session import healthy, turned
 
@@ -358,4 +359,4 @@ def test_a_listed_cell_tells_first_what_differs():
 def test_choosing_a_listed_cell_is_no_step_to_undo():
     at = opened(opening().replace(compared=ALL))
     at.button(key="compare_cell_3").click().run()
-    assert healthy(at).button(key="undo").disabled
+    assert controls(healthy(at))["undo"]["disabled"]

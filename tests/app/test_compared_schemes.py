@@ -7,6 +7,7 @@ import pytest
 import quantviz as qv
 from quantviz.lab.classroom import Classroom
 from quantviz.lab.state import MOST_HELD, LabState
+from tests.helpers.controls import choose
 from tests.helpers.session import address, healthy, opened, turned
 
 ROW, COLUMN = str(qv.RECIPES["int4_per_row"]), str(qv.RECIPES["int4_per_column"])
@@ -79,7 +80,7 @@ def test_adding_makes_the_present_scheme_a_and_dropping_it_moves_the_next_up():
     pills.set_value([COLUMN]).run()
     assert address(healthy(at))["b"] == COLUMN
     assert "y" not in address(at)
-    at.button(key="undo").click().run()
+    choose(at, "undo")
     assert address(healthy(at))["y"].count("~") == 1
 
 
@@ -103,8 +104,8 @@ def test_eight_are_enough():
     at.button_group(key="beside_which").set_value([0, 1, 2, 3, 6]).run()
     assert [title[0] for title in shown(healthy(at))[1]] == [*"BCDG", "S"]
     # Chosen and pressed at once: both come in one message.
-    at.segmented_control(key="bits").set_value(16)
-    at.button(key="set_baseline").click().run()
+    at.button(key="set_baseline").click()
+    choose(at, ("bits", 16))
     remembered = LabState.read(address(healthy(at)))[0].remembered
     assert (len(remembered), remembered[-1].number_format.bits) == (MOST_HELD, 16)
     assert at.button(key="set_baseline").disabled

@@ -11,6 +11,7 @@ from quantviz.lab.page_state import History
 from quantviz.lab.state import LabState, opening
 from quantviz.sources import AsMatrix, Builtin, Edited, Normal, with_cell
 from quantviz.ui.lab import tensor
+from tests.helpers.controls import choose, controls
 from tests.helpers.session import address, healthy, hint, opened, panels
 
 FORM = "edited(builtin(name=loud_column),2.3=5.25)"
@@ -48,7 +49,7 @@ def test_the_page_says_what_was_set(language, said):
 
 def test_values_are_put_back():
     at = opened(t=FORM)
-    at.segmented_control(key="bits").set_value(8).run()
+    choose(at, ("bits", 8))
     assert address(healthy(at))["t"] == FORM
     at.button(key="put_back").click().run()
     assert state(healthy(at)).source == Builtin("loud_column")
@@ -56,7 +57,7 @@ def test_values_are_put_back():
     assert not [each for each in captions(at) if "by hand" in each]
     assert not [each for each in at.button if each.key == "put_back"]
     assert "changed by hand" not in hint(at)
-    at.button(key="undo").click().run()
+    choose(at, "undo")
     assert address(healthy(at))["t"] == FORM
     at.button(key="reset").click().run()
     assert state(healthy(at)) == opening().replace(held=state(at).held)
@@ -88,7 +89,7 @@ def test_other_numbers_of_the_same_kind_are_another_tensor():
     assert at.selectbox(key="kind").value == "random"
     at.number_input(key="random_seed").set_value(2).run()
     assert state(healthy(at)).source == Normal(8, 6, 2)
-    at.button(key="undo").click().run()
+    choose(at, "undo")
     assert state(healthy(at)).source == with_cell(Normal(8, 6, 1), (2, 3), 5.25)
     at.selectbox(key="distribution").set_value("laplace").run()
     assert (state(healthy(at)).source.rows, state(at).source.seed) == (8, 1)
@@ -124,14 +125,14 @@ def test_an_upload_keeps_its_cells_as_axes_and_as_a_matrix_and_when_the_next_one
     # No room for more than the one that is open and the next: undo still finds the edited one.
     monkeypatch.setattr(tensor, "UPLOAD_BYTES", 1)
     upload(at, "next.npy", np.ones((3, 3), dtype="float32"))
-    at.button(key="undo").click().run()
+    choose(at, "undo")
     assert panels(healthy(at))[0][1, 7] == -50
     # Where a tensor is gone, undo does not lead to a matrix of it either.
-    at.button(key="redo").click().run()
+    choose(at, "redo")
     upload(at, "third.npy", np.ones((4, 4), dtype="float32"))
-    at.button(key="undo").click().run()
+    choose(at, "undo")
     assert panels(healthy(at))[0].shape == (3, 3)
-    assert at.button(key="undo").disabled
+    assert controls(at)["undo"]["disabled"]
 
 
 def test_the_way_back_to_a_lesson_stays():

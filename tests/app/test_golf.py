@@ -4,6 +4,7 @@ from quantviz.lab.page_state import History
 from quantviz.schemes.scheme import Scheme
 from quantviz.teaching.golf import GolfRound
 from quantviz.text import catalogue
+from tests.helpers.controls import choose, controls
 from tests.helpers.session import LAB, address, healthy, opened
 
 GOLF = "pages/learn/golf.py"
@@ -20,13 +21,13 @@ def test_a_try_is_told_and_kept_in_the_address():
     healthy(at.button(key="golf_try_it").click().run())
     assert "Try 1: 15.09 dB at 4.0002 bits, 6.23 dB short of par." in said(at)
     assert address(at) == {"hole": "bell", "bell": "int4", "lang": "en"}
-    healthy(at.selectbox(key="recipe").set_value("int8_g32").run())
+    healthy(choose(at, ("recipe", "int8_g32")))
     assert "8.5 bits a weight: over the budget" in said(at)
     healthy(at.button(key="golf_try_it").click().run())
     assert "does not count" in said(at)
     assert "Round: +6.23 dB to par, 1 of 5 tensors" in said(at)
     healthy(at.button(key="golf_use_0").click().run())
-    assert at.selectbox(key="recipe").value == "int4_per_tensor"
+    assert controls(at)["recipe"]["value"] == "int4_per_tensor"
     healthy(at.button(key="golf_try_it").click().run())
     assert "You have tried this already. Try 1" in said(at)
     healthy(at.button(key="golf_clear").click().run())
@@ -69,15 +70,15 @@ def test_the_lab_is_left_as_it_was_until_a_try_is_opened_there():
     at = opened(LAB, t="builtin(name=picture)", s="uint2,symmetric,per_tensor,min_max,course", lang="en")
     before = address(at)
     healthy(at.switch_page(GOLF).run())
-    healthy(at.selectbox(key="recipe").set_value("int4_per_row").run())
+    healthy(choose(at, ("recipe", "int4_per_row")))
     healthy(at.button(key="golf_try_it").click().run())
     healthy(at.switch_page(LAB).run())
     assert address(at) == before
     healthy(at.switch_page(GOLF).run())
-    assert at.selectbox(key="recipe").value == "int4_per_row", "and golf is left as it was"
+    assert controls(at)["recipe"]["value"] == "int4_per_row", "and golf is left as it was"
     healthy(at.button(key="golf_lab_0").click().run())
     assert address(at)["t"] == "normal(rows=256,cols=256)"
     assert address(at)["s"] == "int4,symmetric,per_channel,min_max,course"
     healthy(at.switch_page(LAB).run())  # of which these tests know only when they are told
-    healthy(at.button(key="undo").click().run())
+    healthy(choose(at, "undo"))
     assert address(at)["t"] == before["t"]

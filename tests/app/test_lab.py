@@ -16,6 +16,7 @@ from quantviz.lab.scenarios import SCENARIOS
 from quantviz.lab.state import opening
 from quantviz.sources import Builtin
 from quantviz.text import catalogue, text
+from tests.helpers.controls import choose, reason
 from tests.helpers.session import address, chart, healthy, hint, numbers, opened, panels, result, turned
 
 
@@ -59,9 +60,9 @@ def test_an_examples_name_and_claim_are_told_only_of_what_began_as_it():
     at = opened(**began, lang="en")
     assert look in hint(at)
     assert name in at.session_state["tab_title"]
-    healthy(at.button(key="per_row").click().run())
+    healthy(choose(at, ("granularity", "row")))
     # What else changed stands in its place until the next choice.
-    healthy(at.segmented_control(key="bits").set_value(4).run())
+    healthy(choose(at, ("bits", 4)))
     assert f"At the start: {look}" in hint(at)
     assert name in at.session_state["tab_title"]
     # The same tensor, but nothing has started that way.
@@ -72,23 +73,23 @@ def test_an_examples_name_and_claim_are_told_only_of_what_began_as_it():
 
 def test_each_control_changes_the_scheme_and_the_address():
     at = opened()
-    at.segmented_control(key="bits").set_value(8).run()
+    choose(at, ("bits", 8))
     assert address(at)["s"].startswith("int8,symmetric,per_tensor")
-    at.segmented_control(key="mode").set_value("asymmetric").run()
-    at.selectbox(key="format").set_value("integer_unsigned").run()
+    choose(at, ("mode", "asymmetric"))
+    choose(at, ("format", "integer_unsigned"))
     assert address(at)["s"].startswith("uint8,asymmetric,per_tensor")
-    at.button(key="per_column").click().run()
+    choose(at, ("granularity", "column"))
     assert address(at)["s"] == "uint8,asymmetric,per_channel(axis=1),min_max,course"
-    at.button(key="per_group").click().run()
-    at.selectbox(key="group_size").set_value(2).run()
-    at.selectbox(key="group_axis").set_value(0).run()
+    choose(at, ("granularity", "group"))
+    choose(at, ("group_size", 2))
+    choose(at, ("group_axis", 0))
     assert address(at)["s"] == "uint8,asymmetric,per_group(size=2,axis=0),min_max,course"
-    at.button(key="per_block").click().run()
-    at.selectbox(key="block_rows").set_value(8).run()
+    choose(at, ("granularity", "block"))
+    choose(at, ("block_rows", 8))
     assert address(at)["s"] == "uint8,asymmetric,per_block(rows=8,cols=4),min_max,course"
-    at.button(key="per_flat").click().run()
-    at.selectbox(key="flat_size").set_value(16).run()
-    at.selectbox(key="flat_strided").set_value(True).run()
+    choose(at, ("granularity", "flat"))
+    choose(at, ("flat_size", 16))
+    choose(at, ("flat_strided", True))
     assert address(at)["s"] == "uint8,asymmetric,flat(size=16,strided=true),min_max,course"
     assert np.array_equal(panels(healthy(at))[1], result(at).q.numpy())
 
@@ -96,20 +97,20 @@ def test_each_control_changes_the_scheme_and_the_address():
 def test_each_range_starts_from_the_one_in_force():
     at = opened()
     before = panels(at)[1]
-    at.selectbox(key="calibration").set_value("given").run()
+    choose(at, ("calibration", "given"))
     assert "given(scale=3.28" in address(at)["s"]
     assert np.array_equal(panels(healthy(at))[1], before)
-    at.selectbox(key="calibration").set_value("percentile").run()
+    choose(at, ("calibration", "percentile"))
     at.number_input(key="range_p").set_value(90.0).run()
     assert "percentile(p=90.0)" in address(at)["s"]
-    at.selectbox(key="calibration").set_value("manual_range").run()
+    choose(at, ("calibration", "manual_range"))
     at.number_input(key="range_hi").set_value(5.0).run()
     assert "hi=5.0" in address(healthy(at))["s"]
 
 
 def test_a_range_that_cannot_be_is_said_beside_it_and_nothing_is_lost():
     at = opened()
-    at.selectbox(key="calibration").set_value("manual_range").run()
+    choose(at, ("calibration", "manual_range"))
     kept = address(at)["s"]
     at.number_input(key="range_lo").set_value(1000.0).run()
     assert not at.exception
@@ -121,11 +122,11 @@ def test_a_range_that_cannot_be_is_said_beside_it_and_nothing_is_lost():
 
 def test_what_is_impossible_is_grey_with_its_reason():
     at = opened(t="builtin(name=course_vector)")
-    assert at.button(key="per_row").disabled
-    assert at.button(key="per_block").disabled
-    assert not at.button(key="per_column").disabled
+    assert reason(at, "granularity", "row")
+    assert reason(at, "granularity", "block")
+    assert not reason(at, "granularity", "column")
     assert any("one axis" in caption.value for caption in at.caption)
-    at.button(key="per_column").click().run()
+    choose(at, ("granularity", "column"))
     assert result(healthy(at)).qparams.scale.shape == (7,)
 
 
@@ -142,12 +143,12 @@ def test_a_cell_by_row_and_column():
 def test_baseline_undo_and_reset():
     at = turned(opened(), "compare")
     at.button(key="set_baseline").click().run()
-    at.segmented_control(key="bits").set_value(8).run()
+    choose(at, ("bits", 8))
     assert address(at)["b"].startswith("int4")
     assert numbers(at)[1].delta.endswith("dB")
-    at.button(key="undo").click().run()
+    choose(at, "undo")
     assert address(at)["s"].startswith("int4")
-    at.button(key="redo").click().run()
+    choose(at, "redo")
     assert address(at)["s"].startswith("int8")
     at.button(key="reset").click().run()
     assert address(healthy(at)) == {**opening().replace(held=1.64).written(), "lang": "en"}
@@ -156,7 +157,7 @@ def test_baseline_undo_and_reset():
 def test_the_error_range_is_held_until_the_tensor_changes():
     at = opened()
     assert address(at)["h"] == "1.64"
-    at.segmented_control(key="bits").set_value(8).run()
+    choose(at, ("bits", 8))
     assert address(at)["h"] == "1.64"
     spec = json.loads(chart(at, "panels_chart").proto.spec)
     error = [trace for trace in spec["data"] if trace["type"] == "heatmap"][3]
@@ -223,7 +224,7 @@ def test_a_scale_far_too_small_is_shown_not_a_crash():
 def test_a_callback_that_fails_is_a_sentence(monkeypatch):
     at = opened()
     monkeypatch.setattr("quantviz.ui.shell.session.put_scheme", lambda **changes: 1 / 0)
-    at.segmented_control(key="bits").set_value(8).run()
+    choose(at, ("bits", 8))
     assert not at.exception
     assert any("on our side" in warning.value for warning in at.warning)
     assert address(at)["s"].startswith("int4")
@@ -259,7 +260,7 @@ def test_the_sentence_is_never_at_odds_with_itself(bits):
 def test_nobody_sees_a_traceback(monkeypatch):
     at = opened()
     monkeypatch.setattr("quantviz.analysis.study.explain", lambda *args: 1 / 0)
-    at.segmented_control(key="bits").set_value(8).run()
+    choose(at, ("bits", 8))
     assert not at.exception
     assert any("on our side" in error.value for error in at.error)
     monkeypatch.undo()
@@ -297,7 +298,7 @@ def test_the_colours_of_x_are_chosen_and_stay_over_scheme_and_tensor():
     assert address(at)["x"] == "auto"
     at.radio(key="value_scale").set_value("percentile").run()
     assert address(healthy(at))["x"] == "percentile"
-    at.segmented_control(key="bits").set_value(8).run()
+    choose(at, ("bits", 8))
     x, *_, error = panels(at)
     layout = json.loads(chart(at, "panels_chart").proto.spec)["layout"]
     far = float(np.sort(np.abs(x), axis=None)[-1])

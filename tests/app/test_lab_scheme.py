@@ -11,6 +11,7 @@ from quantviz.schemes.conventions import CONVENTION_GROUPS
 from quantviz.schemes.recipes import ALL_RECIPES
 from quantviz.text import catalogue
 from quantviz.ui.components.scheme_words import convention_option, engines_found
+from tests.helpers.controls import choose, controls, words_of
 from tests.helpers.sample import sample_of
 from tests.helpers.session import address, healthy, opened, panels
 
@@ -63,7 +64,7 @@ def test_engines_are_listed_by_purpose_and_found_by_the_names_people_use(monkeyp
         labels = dict(
             zip(
                 itertools.chain(*CONVENTION_GROUPS.values()),
-                at.selectbox(key="convention").options,
+                words_of(at, "convention"),
                 strict=True,
             )
         )
@@ -85,7 +86,7 @@ def test_each_engine_leaves_only_what_it_offers(monkeypatch):
         monkeypatch, list(qv.CONVENTIONS), t=WIDE, s="int4,symmetric,per_tensor,min_max,course"
     ):
         before = qv.Scheme.parse(address(at)["s"])
-        at.selectbox(key="convention").set_value(name).run()
+        choose(at, ("convention", name))
         scheme, offer = qv.Scheme.parse(address(healthy(at))["s"]), qv.CONVENTIONS[name].offer
         assert scheme.convention == qv.CONVENTIONS[name]
         assert scheme == before.adapted(name, (2, 256))
@@ -99,11 +100,10 @@ def test_each_engine_leaves_only_what_it_offers(monkeypatch):
             "Set instead" in caption.value or "已改为" in caption.value for caption in at.caption
         ), name
         modes = {words[f"modes.{mode}.name"] for mode in offer.modes or qv.MODES}
-        assert set(at.segmented_control(key="mode").options) <= modes
+        assert set(words_of(at, "mode")) <= modes
         formats = {words[f"formats.{fmt}.name"] for fmt in offer.formats or qv.FORMATS}
         assert (
-            set(at.selectbox(key="format").options)
-            - {words[f"strip.integer_{sign}"] for sign in ("signed", "unsigned")}
+            set(words_of(at, "format")) - {words[f"strip.integer_{sign}"] for sign in ("signed", "unsigned")}
             <= formats
         )
         free = {
@@ -130,15 +130,15 @@ def test_each_engine_leaves_only_what_it_offers(monkeypatch):
 
 def test_what_an_engine_changes_is_said_and_what_it_cannot_take_is_refused(monkeypatch):
     at = opened(t=WIDE, s="int3,symmetric,per_channel,min_max,course")
-    at.selectbox(key="convention").set_value("gguf_signed").run()
+    choose(at, ("convention", "gguf_signed"))
     said = next(caption.value for caption in at.caption if "Set instead" in caption.value).replace("\\", "")
     assert "GGUF Q4_0, Q5_0 does not offer INT3, one scale for each row" in said
     assert "INT4, one scale for each group of 32" in said
     at = opened_in(monkeypatch, "zh")
-    at.selectbox(key="convention").set_value("gguf_signed").run()
+    choose(at, ("convention", "gguf_signed"))
     assert not at.exception
     assert "32" in at.error[0].value
-    assert at.selectbox(key="convention").value == "gguf_signed"
+    assert controls(at)["convention"]["value"] == "gguf_signed"
     assert address(at)["s"] == "int4,symmetric,per_tensor,min_max,course"
     assert len(panels(at)) == 4
 
@@ -146,18 +146,18 @@ def test_what_an_engine_changes_is_said_and_what_it_cannot_take_is_refused(monke
 @pytest.mark.nightly
 def test_each_recipe_sets_everything_and_is_recognized(monkeypatch):
     own = "uint3,asymmetric,per_tensor,percentile(p=99.0),course"
-    assert opened(t=WIDE, s=own).selectbox(key="recipe").value == "own"
+    assert controls(opened(t=WIDE, s=own))["recipe"]["value"] == "own"
     # An engine's recipe, as a scan links to it, stands first among the others while the scheme is that.
     form = str(ALL_RECIPES["w4a16_g128"])
-    of_engine = opened(t=WIDE, s=form, lang="en").selectbox(key="recipe")
-    assert of_engine.value == "w4a16_g128"
-    assert of_engine.options[0] == "vLLM W4A16 in groups of 128"
+    of_engine = opened(t=WIDE, s=form, lang="en")
+    assert controls(of_engine)["recipe"]["value"] == "w4a16_g128"
+    assert words_of(of_engine, "recipe")[0] == "vLLM W4A16 in groups of 128"
     for at, name, _ in in_turn(monkeypatch, list(qv.RECIPES), t=WIDE, s=own):
-        at.selectbox(key="recipe").set_value(name).run()
+        choose(at, ("recipe", name))
         assert address(healthy(at))["s"] == str(qv.RECIPES[name])
-        assert at.selectbox(key="recipe").value == name
+        assert controls(at)["recipe"]["value"] == name
     at = opened_in(monkeypatch, "en")
-    at.selectbox(key="recipe").set_value("q4_0").run()
+    choose(at, ("recipe", "q4_0"))
     assert not at.exception
     assert "1, 2, 4, 8" in at.error[0].value.replace("\\", "")
     assert address(at)["s"] == "int4,symmetric,per_tensor,min_max,course"
@@ -168,13 +168,13 @@ def test_each_format_can_be_chosen():
     at = opened(t="normal(rows=2,cols=8)", s="int4,asymmetric,per_channel,min_max,course")
     for name, fmt in qv.FORMATS.items():
         if fmt.family != "integer":
-            at.selectbox(key="format").set_value(name).run()
+            choose(at, ("format", name))
             mode = "asymmetric" if fmt.kind == "integer" else "symmetric"
             assert address(healthy(at))["s"].startswith(f"{name},{mode},per_channel")
     for sign in ("signed", "unsigned"):
-        at.selectbox(key="format").set_value(f"integer_{sign}").run()
+        choose(at, ("format", f"integer_{sign}"))
         for bits in (1, 2, 16):
-            at.segmented_control(key="bits").set_value(bits).run()
+            choose(at, ("bits", bits))
             fmt = qv.FORMATS[qv.Scheme.parse(address(healthy(at))["s"]).format]
             assert (fmt.family, fmt.bits, fmt.signed) == ("integer", bits, sign == "signed")
 
@@ -195,13 +195,13 @@ def test_each_rule_can_be_changed_and_stands_in_the_link():
     assert {f"rule_{name.replace('.', '_')}" for name in FIELDS} <= {
         each.key for each in (*at.selectbox, *at.number_input)
     }
-    at.selectbox(key="rule_ties").set_value("stochastic").run()
-    with_rules(at).number_input(key="rule_seed").set_value(7).run()
+    choose(at, ("rule_ties", "stochastic"))
+    choose(with_rules(at), ("rule_seed", 7))
     assert address(healthy(at))["s"].endswith("torchao(ties=stochastic,seed=7)")
-    with_rules(at).selectbox(key="rule_scale_format").set_value("float16").run()
+    choose(with_rules(at), ("rule_scale_format", "float16"))
     assert address(healthy(at))["s"].endswith("torchao(ties=stochastic,seed=7,scale.format=float16)")
     assert np.array_equal(panels(opened(**address(at)))[1], panels(at)[1])
-    with_rules(at).selectbox(key="rule_scale_format").set_value("None").run()
+    choose(with_rules(at), ("rule_scale_format", None))
     assert address(healthy(at))["s"].endswith("torchao(ties=stochastic,seed=7)")
     at.button(key="rules_as_engine").click().run()
     assert address(healthy(at))["s"].endswith(",torchao")
@@ -211,30 +211,28 @@ def test_a_rule_that_cannot_be_is_a_sentence_beside_it():
     at = with_rules(
         opened(t="normal(rows=2,cols=40)", s="int4,symmetric,per_group(size=32),min_max,onnxruntime_blocked")
     )
-    at.selectbox(key="rule_tail").set_value("refuse")
-    at.session_state["rules"] = True
-    at.run()
+    choose(at, ("rule_tail", "refuse"))
     assert not at.exception
     assert "32" in at.error[0].value
-    assert at.selectbox(key="rule_tail").value == "refuse"
+    assert controls(at)["rule_tail"]["value"] == "refuse"
     assert address(at)["s"] == "int4,symmetric,per_group(size=32),min_max,onnxruntime_blocked"
 
 
 def test_a_scale_by_hand_has_the_zero_point_that_the_engine_has():
     at = opened(t=WIDE, s="uint4,asymmetric,per_group(size=32),min_max,gguf_minimum")
-    at.selectbox(key="calibration").set_value("given").run()
+    choose(at, ("calibration", "given"))
     given = qv.Scheme.parse(address(healthy(at))["s"]).calibration
     assert given.zero_point < 0
     at.number_input(key="range_zero_point").set_value(-0.5).run()
     assert "zero_point=-0.5" in address(healthy(at))["s"]
-    at.selectbox(key="convention").set_value("bitsandbytes").run()
+    choose(at, ("convention", "bitsandbytes"))
     assert address(healthy(at))["s"].startswith("nf4,symmetric,flat(size=32),given(scale=")
 
 
 def test_ranges_of_ternary_weights():
     at = opened(t=WIDE, s="ternary,symmetric,per_tensor,min_max,course")
-    at.selectbox(key="calibration").set_value("abs_mean").run()
-    assert at.selectbox(key="recipe").value == "ternary_absmean"
+    choose(at, ("calibration", "abs_mean"))
+    assert controls(at)["recipe"]["value"] == "ternary_absmean"
     assert address(healthy(at))["s"] == "ternary,symmetric,per_tensor,abs_mean,course"
 
 
@@ -267,11 +265,11 @@ def opened_state():
 def test_locked_schemes_keep_every_new_control():
     at = with_rules(opened(t=WIDE, s="int4,symmetric,per_tensor,min_max,course", k="lock-scheme"))
     for key in ("format", "recipe", "convention", "rule_ties", "rule_scale_format"):
-        assert at.selectbox(key=key).disabled, key
+        assert controls(at)[key]["disabled"], key
     assert all(
         button.disabled for button in at.button if button.key in ("per_row", "per_flat", "rules_as_engine")
     )
-    assert at.number_input(key="rule_seed").disabled
+    assert controls(at)["rule_seed"]["disabled"]
 
 
 def test_other_blocks_begin_with_their_own_range(monkeypatch):
@@ -283,7 +281,7 @@ def test_other_blocks_begin_with_their_own_range(monkeypatch):
     assert any(
         "was for the blocks as they were. It is now: " in each.value.replace("\\", "") for each in at.caption
     )
-    at.button(key="undo").click().run()
+    choose(at, "undo")
     assert qv.Scheme.parse(address(healthy(at))["s"]).calibration == qv.ManualRange(-10.0, 10.0)
 
 
@@ -294,5 +292,5 @@ def test_a_link_of_before_says_that_its_arithmetic_was_corrected_until_the_schem
     assert [info.value.startswith(said) for info in at.info] == [True]
     assert "−128" in at.info[0].value
     assert address(at)["v"] == "2"
-    at.selectbox(key="convention").set_value("course").run()
+    choose(at, ("convention", "course"))
     assert not any(info.value.startswith(said) for info in healthy(at).info)

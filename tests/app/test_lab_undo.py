@@ -7,6 +7,7 @@ import pytest
 
 from quantviz.lab import page_state
 from quantviz.ui.lab import tensor
+from tests.helpers.controls import choose, controls
 from tests.helpers.session import address, healthy, opened, panels
 
 
@@ -24,11 +25,11 @@ def test_undo_finds_uploads_again(monkeypatch):
         assert panels(healthy(at))[0].shape == (side, side)
 
     def undo(side):
-        at.button(key="undo").click().run()
+        choose(at, "undo")
         assert panels(healthy(at))[0].shape == (side, side)
 
     def redo(side):
-        at.button(key="redo").click().run()
+        choose(at, "redo")
         assert panels(healthy(at))[0].shape == (side, side)
 
     upload("a.npy", 3)
@@ -47,7 +48,7 @@ def test_undo_finds_uploads_again(monkeypatch):
     monkeypatch.setattr(tensor, "UPLOAD_BYTES", 1)
     upload("d.npy", 6)
     undo(5)
-    assert at.button(key="undo").disabled
+    assert controls(at)["undo"]["disabled"]
     redo(6)
 
 
@@ -59,41 +60,41 @@ def test_undo_reaches_back_many_steps_and_forward_again(monkeypatch):
 
     def bits(now=None):
         if now is not None:
-            at.segmented_control(key="bits").set_value(now).run()
-        return at.segmented_control(key="bits").value
+            choose(at, ("bits", now))
+        return controls(at)["bits"]["value"]
 
     steps = [2, 3, 4, 5, 6, 7]
     for each in steps:
         bits(each)
     back = []
-    while not at.button(key="undo").disabled:
-        at.button(key="undo").click().run()
+    while not controls(at)["undo"]["disabled"]:
+        choose(at, "undo")
         back.append(bits())
     assert back == [6, 5, 4, 3]
     forward = []
-    while not at.button(key="redo").disabled:
-        at.button(key="redo").click().run()
+    while not controls(at)["redo"]["disabled"]:
+        choose(at, "redo")
         forward.append(bits())
     assert forward == [4, 5, 6, 7]
     # Another choice begins another way.
-    at.button(key="undo").click().run()
+    choose(at, "undo")
     bits(16)
-    assert at.button(key="redo").disabled
-    at.button(key="undo").click().run()
+    assert controls(at)["redo"]["disabled"]
+    choose(at, "undo")
     assert bits() == 6
 
 
 def test_undo_and_redo_keep_the_cell_that_is_looked_at():
     at = opened()
-    at.segmented_control(key="bits").set_value(8).run()
+    choose(at, ("bits", 8))
     at.number_input(key="cell_row").set_value(6).run()
     for button, code in (("undo", "int4"), ("redo", "int8")):
-        at.button(key=button).click().run()
+        choose(at, button)
         assert address(healthy(at))["s"].startswith(code)
         assert address(at)["c"] == "6.3"
     # What moves by itself is part of its step.
     at.selectbox(key="scenario").set_value("one_cell").run()
-    at.button(key="undo").click().run()
+    choose(at, "undo")
     assert address(at)["c"] == "6.3"
 
 
@@ -106,7 +107,7 @@ def test_a_step_that_could_not_be_taken_is_none_to_undo():
         ("huge.npy", buffer.getvalue(), "application/octet-stream")
     ).run()
     assert any("too wide for float32" in warning.value for warning in at.warning)
-    assert at.button(key="undo").disabled
+    assert controls(at)["undo"]["disabled"]
 
 
 def went(at, shown):
@@ -121,13 +122,13 @@ def test_the_browsers_back_and_forward_undo_and_redo():
     """The address moved back, and the page wrote the present state over it."""
     at = opened(lang="en")
     first = address(at)
-    healthy(at.segmented_control(key="bits").set_value(8).run())
+    healthy(choose(at, ("bits", 8)))
     second = address(at)
     assert second != first
     assert address(went(at, first)) == first
-    assert at.button(key="undo").disabled
+    assert controls(at)["undo"]["disabled"]
     assert address(went(at, second)) == second
-    assert at.button(key="redo").disabled
+    assert controls(at)["redo"]["disabled"]
     # An older address that is not marked is one that the browser has not been told anew yet.
     for name, value in first.items():
         at.query_params[name] = value
@@ -136,16 +137,16 @@ def test_the_browsers_back_and_forward_undo_and_redo():
 
 def test_back_to_where_one_looked_moves_the_cell_alone():
     at = opened(lang="en")
-    healthy(at.segmented_control(key="bits").set_value(8).run())
+    healthy(choose(at, ("bits", 8)))
     shown = address(at)
     assert address(went(at, {**shown, "c": "5.6"})) == {**shown, "c": "5.6"}
-    assert not at.button(key="undo").disabled
-    assert at.button(key="redo").disabled
+    assert not controls(at)["undo"]["disabled"]
+    assert controls(at)["redo"]["disabled"]
 
 
 def test_back_to_an_address_that_cannot_be_had_changes_nothing():
     at = opened(lang="en")
-    healthy(at.segmented_control(key="bits").set_value(8).run())
+    healthy(choose(at, ("bits", 8)))
     shown = address(at)
     assert address(went(at, {**shown, "t": "upload"})) == shown
 

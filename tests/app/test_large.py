@@ -16,6 +16,7 @@ from quantviz.text import text
 from quantviz.ui.lab.picture import navigation
 from quantviz.ui.lab.range import range_tab
 from quantviz.ui.shell import shared_cache
+from tests.helpers.controls import choose
 from tests.helpers.session import address, healthy, numbers, opened, turned
 
 SIDES = {"rows": 300, "cols": 260}
@@ -68,9 +69,9 @@ def test_jumps_find_the_worst(x):
 
 def test_looking_around_is_no_step_to_undo():
     at = healthy(opened(t=LARGE, s=SCHEME))
-    at.segmented_control(key="bits").set_value(8).run()
+    choose(at, ("bits", 8))
     jump(at, "largest_value")
-    at.button(key="undo").click().run()
+    choose(at, "undo")
     assert state(at).scheme.format == "int4"
 
 
@@ -200,14 +201,14 @@ def test_a_tensor_too_large_to_be_made_as_a_whole(monkeypatch, x):
 def test_blocks_of_a_layer_begin_as_large_as_they_usually_are(monkeypatch, button, large):
     side = "normal(rows=256,cols=384)"
     assert (
-        healthy(opened(t=side, s=SCHEME).button(key=f"per_{button}").click().run())
+        healthy(choose(opened(t=side, s=SCHEME), ("granularity", button)))
         .session_state["lab_state"]
         .now.scheme.granularity
         != large
     )
     monkeypatch.setattr("quantviz.lab.state.MOST_WHOLE", 1000)
     assert (
-        healthy(opened(t=side, s=SCHEME).button(key=f"per_{button}").click().run())
+        healthy(choose(opened(t=side, s=SCHEME), ("granularity", button)))
         .session_state["lab_state"]
         .now.scheme.granularity
         == large

@@ -27,6 +27,7 @@ from quantviz.ui.layers import state
 from quantviz.ui.layers.page import TABS
 from quantviz.ui.layers.scaling_pictures import WORSE
 from quantviz.ui.layers.words import percent
+from tests.helpers.controls import choose, controls
 from tests.helpers.importance_file import write_dat
 from tests.helpers.messages import components, events_of, send
 from tests.helpers.sample import sample_of
@@ -125,10 +126,10 @@ def test_a_choice_is_undone_and_done_again():
     at.selectbox(key="layers_pair").set_value("w8a32").run()
     assert (address(at)["w"], address(at)["a"]) == ("int8_per_row", "none")
     at.button_group(key="layers_tab_choice").set_value("channels").run()
-    at.button(key="undo").click().run()
+    choose(at, "undo")
     assert address(at)["t"] == "channels"
     assert (address(at)["w"], address(at)["a"]) == ("int8_per_tensor", "int4_per_tensor")
-    at.button(key="redo").click().run()
+    choose(at, "redo")
     assert address(healthy(at))["a"] == "none"
 
 
@@ -366,15 +367,15 @@ def test_a_message_from_an_older_address_takes_no_change_back():
     show(first)
     assert address(healthy(at.run())) == second
     show(first)
-    at.button(key="undo").click().run()
+    choose(at, "undo")
     assert address(healthy(at))["w"] == "int4_per_row"
     show(second)
-    at.button(key="redo").click().run()
+    choose(at, "redo")
     assert address(healthy(at))["w"] == "int8_per_row"
     # The browser's Back marks it: then it is what the person goes back to, and an undo.
     show({**first, "went": "1"})
     assert address(healthy(at.run())) == first
-    assert not at.button(key="redo").disabled
+    assert not controls(at)["redo"]["disabled"]
 
 
 def test_a_method_in_the_link_opens_its_picture_and_says_what_it_brings():

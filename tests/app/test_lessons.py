@@ -34,6 +34,7 @@ from quantviz.text import catalogue, languages
 from quantviz.ui.components import hand
 from quantviz.ui.lessons import moving, picture, second_look
 from quantviz.ui.shell import errors
+from tests.helpers.controls import choose, controls
 from tests.helpers.lessons import right_answer
 from tests.helpers.sample import sample_of
 from tests.helpers.session import address, hint
@@ -383,7 +384,7 @@ def test_the_lab_opens_with_the_steps_state():
     at = opened(l="rounding_against_clipping", k="shown")
     healthy(at.button(key="lesson_to_lab").click().run())
     # The Lab begins here: there is no state before that anybody has seen.
-    assert at.button(key="undo").disabled
+    assert controls(at)["undo"]["disabled"]
     assert asked(at, "s") == str(lesson.steps[0].state.scheme)
     assert "Opened from step 1 of the lesson" in hint(at)
     # It is the tensor of an example too, whose words are not this lesson's.
@@ -405,15 +406,15 @@ def test_undo_in_a_lab_that_was_open_before_keeps_the_way_back():
     healthy(at.button(key="lesson_to_lab").click().run())
     healthy(at.switch_page("pages/lab/playground.py").run())
     from_lesson = at.session_state["lab_state"].now
-    healthy(at.button(key="undo").click().run())
+    healthy(choose(at, "undo"))
     assert at.session_state["lab_state"].now == before
     assert "Opened from step" not in hint(at)
     assert at.button(key="back_to_lesson")
-    healthy(at.button(key="redo").click().run())
+    healthy(choose(at, "redo"))
     assert at.session_state["lab_state"].now == from_lesson
     assert "Opened from step 1" in hint(at)
     # Another step from the state before leads elsewhere.
-    healthy(at.button(key="undo").click().run())
+    healthy(choose(at, "undo"))
     healthy(at.selectbox(key="kind").set_value("random").run())
     assert not [button for button in at.button if button.key == "back_to_lesson"]
 

@@ -9,6 +9,7 @@ import quantviz as qv
 from quantviz.lab.classroom import Classroom
 from quantviz.lab.state import LabState
 from quantviz.schemes.scheme import NONFINITE
+from tests.helpers.controls import choose, controls
 from tests.helpers.session import address, healthy, numbers, opened, panels, turned
 
 X = np.array([[1.0, np.nan, -3.0, 0.5], [np.inf, 0.25, 2.0, -np.inf]], dtype=np.float32)
@@ -60,10 +61,10 @@ def test_each_choice_opens_the_file(choice):
     assert numbers(at)[0].value == f"{qv.metrics(r)['mse']:.4g}"
     assert str(r.notes[0]) in said(at)
     # The choice is among the range's controls, and the offer is gone.
-    assert at.radio(key="nonfinite").value == choice
+    assert controls(at)["nonfinite"]["value"] == choice
     assert OFFERED not in keys(at)
     # Undo brings the tensor back that was open before.
-    at.button(key="undo").click().run()
+    choose(at, "undo")
     assert panels(healthy(at))[0].shape == (8, 8)
 
 
@@ -82,10 +83,10 @@ def test_every_cell_of_it_can_be_clicked():
 def test_the_choice_in_the_range_group():
     at = uploaded()
     at.radio(key=OFFERED).set_value("clip").run()
-    at.radio(key="nonfinite").set_value("ignore").run()
+    choose(at, ("nonfinite", "ignore"))
     assert address(healthy(at))["s"].endswith(",ignore")
     # Refusing the tensor that is open is told in place, and it stays open as it was.
-    at.radio(key="nonfinite").set_value("refuse").run()
+    choose(at, ("nonfinite", "refuse"))
     assert "NaN or Inf (3)" in said(at)
     assert address(at)["s"].endswith(",ignore")
     assert panels(at)[0].shape == X.shape
@@ -94,8 +95,8 @@ def test_the_choice_in_the_range_group():
 def test_a_finite_tensor_has_no_such_control_unless_it_was_chosen():
     assert "nonfinite" not in keys(opened())
     at = opened(s="int4,symmetric,per_tensor,min_max,course,clip")
-    assert at.radio(key="nonfinite").value == "clip"
-    at.radio(key="nonfinite").set_value("refuse").run()
+    assert controls(at)["nonfinite"]["value"] == "clip"
+    choose(at, ("nonfinite", "refuse"))
     assert "nonfinite" not in keys(healthy(at))
 
 
@@ -122,7 +123,7 @@ def test_nothing_finite_at_all():
     assert panels(healthy(at))[0].shape == (2, 2)
     assert panels(at)[2].tolist() == [[0, 0], [0, 0]]
     assert numbers(at)[0].value == "–"
-    at.radio(key="nonfinite").set_value("ignore").run()
+    choose(at, ("nonfinite", "ignore"))
     assert numbers(healthy(at))[0].value == "–"
 
 
@@ -164,7 +165,7 @@ def test_a_recipe_and_a_baseline_keep_the_choice():
     at.selectbox(key="kind").set_value("file").run()
     upload(at, x).radio(key=OFFERED).set_value("ignore").run()
     assert len(numbers(healthy(at))) == 5
-    at.selectbox(key="recipe").set_value("int8_per_row").run()
+    choose(at, ("recipe", "int8_per_row"))
     assert address(healthy(at))["s"] == f"{qv.RECIPES['int8_per_row']},ignore"
 
 
@@ -175,7 +176,7 @@ def test_a_locked_range_keeps_its_choice():
     assert panels(at)[0].shape == (8, 8)
     at = uploaded(k=room, s="int4,symmetric,per_tensor,min_max,course,ignore")
     assert panels(healthy(at))[0].shape == X.shape
-    assert at.radio(key="nonfinite").disabled
+    assert controls(at)["nonfinite"]["disabled"]
 
 
 @pytest.mark.parametrize("choice", NONFINITE)

@@ -25,6 +25,7 @@ from quantviz.ui.lab.blame import blame_tab
 from quantviz.ui.lab.compare import compare_tab
 from quantviz.ui.lab.range import range_tab
 from quantviz.ui.shell import words
+from tests.helpers.controls import choose, controls
 from tests.helpers.sample import sample_of
 from tests.helpers.session import address, healthy, numbers, opened, result, turned
 
@@ -92,7 +93,7 @@ def test_finer_scales_that_bring_less_than_their_bits_are_not_offered():
     before = result(at)
     healthy(at.button(key="range_codebook").click().run())
     assert result(at).scheme == qv.fit_codebook(before.x, before.scheme)
-    healthy(at.selectbox(key="format").set_value("nf4").run())
+    healthy(choose(at, ("format", "nf4")))
     assert str(result(at).scheme) == "nf4,symmetric,per_channel(axis=1),min_max,course"
 
 
@@ -292,7 +293,7 @@ def test_a_recipe_of_one_scale_for_each_column_is_marked_and_not_offered():
 def test_the_tab_stays_open_while_the_scheme_changes_and_is_not_in_the_link():
     at = turned(opened(), "range")
     before = address(at)
-    at.segmented_control(key="bits").set_value(8).run()
+    choose(at, ("bits", 8))
     assert at.segmented_control(key="stage_tab").value == "range"
     assert address(healthy(at)).keys() == before.keys()
 
@@ -303,7 +304,7 @@ def test_a_link_that_compares_engines_opens_the_comparison():
     assert at.button(key="compare_open")
     # Who turns away from it is not brought back by each run.
     turned(at, "cell")
-    at.segmented_control(key="bits").set_value(8).run()
+    choose(at, ("bits", 8))
     assert healthy(at).segmented_control(key="stage_tab").value == "cell"
     assert address(at)["m"] == "all"
 
@@ -362,9 +363,9 @@ def test_the_bar_of_a_phone_sets_bits_and_scales():
     at = opened()
     at.select_slider(key="phone_bits").set_value("int8").run()
     assert address(healthy(at))["s"] == "int8,symmetric,per_tensor,min_max,course"
-    at.selectbox(key="phone_scale").set_value("column").run()
+    choose(at, ("granularity", "column"))
     assert address(healthy(at))["s"] == "int8,symmetric,per_channel(axis=1),min_max,course"
-    assert at.segmented_control(key="bits").value == 8
+    assert controls(at)["bits"]["value"] == "8"
     # A format without bits to choose from has no slider; what a teacher has locked is grey.
     assert opened(k="lock-scheme").select_slider(key="phone_bits").disabled
 

@@ -32,6 +32,7 @@ from quantviz.ui.shell import server
 from quantviz.ui.teacher.page import qr_image
 from quantviz.ui.teacher.state import OPENS
 from tests.helpers import session
+from tests.helpers.controls import choose, controls
 from tests.helpers.sample import sample_of
 from tests.helpers.session import address, healthy, numbers, turned
 
@@ -148,16 +149,11 @@ def test_nothing_of_a_hidden_result_is_sent():
 
 
 def locked_widgets(at, group):
-    widgets = {
-        "tensor": [at.selectbox(key="kind"), at.selectbox(key="scenario")],
-        "scheme": [
-            *(at.segmented_control(key=key) for key in ("bits", "mode")),
-            *(at.button(key=key) for key in ("per_row", "per_tensor", "per_flat")),
-            *(at.selectbox(key=key) for key in ("format", "recipe", "convention")),
-        ],
-        "range": [at.selectbox(key="calibration")],
-    }
-    return [widget.disabled for widget in widgets[group]]
+    if group == "tensor":
+        return [at.selectbox(key=key).disabled for key in ("kind", "scenario")]
+    of_scheme = ("bits", "mode", "granularity", "format", "recipe", "convention")
+    fields = {"scheme": of_scheme, "range": ("calibration",)}[group]
+    return [controls(at)[field]["disabled"] for field in fields]
 
 
 @pytest.mark.parametrize("group", LOCKABLE)
@@ -194,12 +190,12 @@ def test_a_locked_scheme_stays_whatever_is_clicked():
     at.selectbox(key="scenario").set_value("one_cell").run()
     assert address(healthy(at))["t"] == opening("one_cell").written()["t"]
     assert address(at)["s"].startswith("int8,symmetric,per_channel(axis=1),")
-    at.button(key="undo").click().run()
+    choose(at, "undo")
     assert address(at)["s"] == scheme
     at.button(key="reset").click().run()
     assert address(at)["s"] == scheme
     # The range is not the scheme's: it can be changed.
-    at.selectbox(key="calibration").set_value("percentile").run()
+    choose(at, ("calibration", "percentile"))
     assert address(healthy(at))["s"] == scheme.replace("min_max", "percentile(p=99.0)")
 
 
@@ -209,7 +205,7 @@ def test_reset_leads_back_to_what_the_link_opened():
         t="normal(rows=4,cols=4)",
         s="int3,symmetric,per_tensor,min_max,course",
     )
-    at.segmented_control(key="bits").set_value(8).run()
+    choose(at, ("bits", 8))
     at.button(key="reset").click().run()
     assert address(healthy(at))["t"] == "normal(rows=4,cols=4)"
     assert address(at)["s"].startswith("int3")

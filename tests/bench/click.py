@@ -43,7 +43,7 @@ def _drawn(field: str) -> Change:
 
 #: By its name: the page, its address, how a control is changed, and the choices that are made in turn.
 CLICKS: dict[str, tuple[str | None, dict[str, str], Change, tuple[Any, ...]]] = {
-    "lab, bits": (None, {}, _chosen("segmented_control", "bits"), (3, 5)),
+    "lab, bits": (None, {}, _drawn("bits"), (3, 5)),
     "layers, scheme of the inputs": (
         "pages/explore/layers.py",
         {"l": "builtin(name=loud_input)"},
@@ -51,7 +51,7 @@ CLICKS: dict[str, tuple[str | None, dict[str, str], Change, tuple[Any, ...]]] = 
         ("int8_per_row", "int8_per_column"),
     ),
     "formats, ties": ("pages/learn/formats.py", {}, _drawn("ties"), ("up", "down")),
-    "golf, bits": ("pages/learn/golf.py", {}, _chosen("segmented_control", "bits"), (3, 5)),
+    "golf, bits": ("pages/learn/golf.py", {}, _drawn("bits"), (3, 5)),
 }
 
 

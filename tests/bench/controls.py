@@ -33,13 +33,13 @@ HOVER_MS, DOWN_MS = 100, 80
 CONTROLS = {
     "bits": ("3", "4"),
     "mode": ("asymmetric", "symmetric"),
-    "per_row": None,
+    "granularity": ("row", "tensor"),
     "undo": None,
     "redo": None,
-    "per_tensor": None,
     "format": ("FP8 E4M3", "Signed int"),
     "recipe": ("int8 per row", "int8 per column"),
 }
+LISTS = ("format", "recipe")
 #: Notes when a pointer was lifted, and what each frame shows once it was painted.
 RECORD = """
 (lab) => {
@@ -63,7 +63,9 @@ RECORD = """
     if (record.on) requestAnimationFrame(next);
   };
   const clicked = (event) => (record.clicked ??= event.timeStamp);
-  addEventListener("pointerup", clicked, { capture: true, once: true });
+  // A list of the system's own says only what was chosen.
+  for (const kind of ["pointerup", "input"])
+    addEventListener(kind, clicked, { capture: true, once: true });
   requestAnimationFrame(next);
 }
 """
@@ -77,7 +79,7 @@ def opened(browser: Browser, url: str, width: int, *, touch: bool) -> Page:
     page.wait_for_function("window.__quantviz?.controls && window.__quantviz.hands.get('panels')")
     if width == 390:
         page.locator(".st-key-all_settings label").click()
-        page.wait_for_selector(".st-key-scheme_plain_sheet")
+        page.wait_for_selector(".st-key-scheme_sheet")
     rest(page)
     return page
 
@@ -124,7 +126,10 @@ def clicked(page: Page, press: Press, key: str, words: str | None) -> tuple[floa
     """
     pressed = choice_of(page, key, words)
     page.evaluate(RECORD, True)
-    press(pressed)
+    if key in LISTS:
+        pressed.select_option(label=words)
+    else:
+        press(pressed)
     page.wait_for_timeout(100)
     rest(page)
     record = page.evaluate("(window.__record.on = false, window.__record)")

@@ -26,13 +26,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from playwright.sync_api import Locator, Page, sync_playwright
+from playwright.sync_api import Page, sync_playwright
 
 from quantviz.lab.state import opening
 from quantviz.sources.typed import Typed
 from tests.bench.frames import opened
 from tests.bench.servers import ROOT, serving
-from tests.helpers.browser import FLAGS, IDLE, chromium_of_benchmarks
+from tests.helpers.browser import FLAGS, IDLE, choice_of, chromium_of_benchmarks
 
 #: A frame that was the same for so long ends a change.
 STILL_MS = 2500
@@ -161,21 +161,12 @@ def press(selector: str, words: str | None = None) -> Callable[[Page], None]:
 def option(key: str, words: str) -> Callable[[Page], None]:
     """Return a choice from a list, which is opened and scrolled to it before the film begins."""
 
-    def found(page: Page) -> Locator:
-        return page.locator("[role=option]", has_text=words).first
-
     def opened_list(page: Page) -> None:
-        page.locator(f".st-key-{key} input").first.click()
-        page.locator("[role=option]").first.hover()
-        # Of a long list only what is in sight is there.
-        while not found(page).count():
-            page.mouse.wheel(0, 120)
-            page.wait_for_timeout(100)
-        found(page).scroll_into_view_if_needed()
-        page.wait_for_function("key => window.__quantviz.controls.names[key]", arg=key)
+        choice_of(page, key, words)
 
     def change(page: Page) -> None:
-        found(page).click(force=True)
+        found = page.locator(f"[data-field={key}] option", has_text=words).first
+        page.locator(f"[data-field={key}] select").first.select_option(value=found.get_attribute("value"))
 
     change.prepare = opened_list  # type: ignore[attr-defined]
     return change
@@ -209,26 +200,26 @@ def cell(page: Page) -> None:
 
 
 CHANGES: dict[str, Callable[[Page], None]] = {
-    "bits": press(".st-key-bits button", "3"),
-    "mode": press(".st-key-mode button", "asymmetric"),
-    "granularity": press(".st-key-per_group button"),
+    "bits": press("[data-field=bits] label", "3"),
+    "mode": press("[data-field=mode] label", "asymmetric"),
+    "granularity": press("[data-field=granularity] label:has([value=group])"),
     "size": option("group_size", "2"),
     "format": option("format", "FP8 E4M3"),
     "recipe": option("recipe", "int8"),
     "convention": option("convention", "AutoAWQ"),
     "calibration": option("calibration", "Percentile"),
-    "undo": press("button[aria-label=Undo], .st-key-undo button"),
-    "redo": press("button[aria-label=Redo], .st-key-redo button"),
+    "undo": press("[data-field=undo] button"),
+    "redo": press("[data-field=redo] button"),
     "cell": cell,
     "drag": drag,
     "tab": press(".st-key-stage_tab button", "Range"),
-    "nan": press(".st-key-nonfinite label", "as the engine"),
+    "nan": press("[data-field=nonfinite] label", "as the engine"),
 }
 
 
 def show_sheet(page: Page, *, is_open: bool) -> None:
     """Open a phone's sheet of all settings, or close it."""
-    sheet = page.locator(".st-key-scheme_plain_sheet, .st-key-scheme_sized_sheet")
+    sheet = page.locator(".st-key-scheme_sheet")
     if bool(sheet.count()) != is_open:
         page.locator(".st-key-all_settings label").click()
         sheet.wait_for(state="attached" if is_open else "detached")
@@ -250,7 +241,7 @@ def filmed(page: Page, name: str, folder: Path | None) -> dict[str, Any]:
         if name not in IN_SIDEBAR:
             show_sheet(page, is_open=name in ON_SHEET)
         change = slide if name == "bits" else change
-    if name in IN_RANGE and not page.locator(".st-key-calibration").is_visible():
+    if name in IN_RANGE and not page.locator("[data-field=calibration]").is_visible():
         page.locator(".st-key-range_expander summary").click(force=True)
         page.wait_for_timeout(600)
     getattr(change, "prepare", lambda page: None)(page)

@@ -44,7 +44,8 @@ sys.meta_path.insert(0, NoTorch())
 
 _PAINTED = """
 () => document.querySelector(".st-key-title")
-  && document.querySelector(".st-key-bits button") && document.querySelector(".st-key-per_block button")
+  && document.querySelector("[data-field=bits] input")
+  && document.querySelector("[data-field=granularity] [value=block]")
   && document.querySelector(
     ".st-key-panels [data-testid=stSkeletonElement], .st-key-panels .hm image, [data-testid=stAlert]")
 """

@@ -54,7 +54,7 @@ def choose(page: Page, side: str, words: str) -> None:
     box = page.locator(f".st-key-layers_{side} input")
     box.click()
     page.get_by_role("option", name=words, exact=True).click()
-    page.wait_for_selector(".st-key-undo button:not(:disabled)")
+    page.wait_for_selector("[data-field=undo] button:not(:disabled)")
 
 
 def main() -> None:

@@ -54,7 +54,7 @@ def change_ms(page: Page, bits: int) -> float:
     """Milliseconds from the click on `bits` to the changed picture."""
     page.wait_for_selector(IDLE)
     page.wait_for_timeout(150)
-    button = page.locator(f".st-key-bits button:has-text('{bits}')").first
+    button = page.locator(f"[data-field=bits] label:has-text('{bits}')").first
     button.evaluate("node => node.setAttribute('data-bench', '1')")
     elapsed = page.evaluate(_CHANGE, "[data-bench='1']")
     page.evaluate(

@@ -73,7 +73,7 @@ def test_a_click_after_other_tensors_does_what_it_says(new_page, serve, file):
     for name in ("stft", "wide", "conv1d"):
         load(page, name)
         bits = "8" if "int4" in address(page)["s"] else "4"
-        page.locator(".st-key-bits button", has_text=bits).first.click()
+        page.locator("[data-field=bits] label", has_text=bits).first.click()
         page.wait_for_function(
             "bits => new URLSearchParams(location.search).get('s').startsWith('int' + bits)", arg=bits
         )

@@ -11,7 +11,7 @@ from quantviz.lab.state import opening
 from quantviz.schemes.calibration import Percentile
 from quantviz.sources.typed import Typed
 from tests.helpers import ROOT
-from tests.helpers.browser import choice_of, wait_idle
+from tests.helpers.browser import choice_of, press, wait_idle
 from tests.helpers.picture import opened
 
 APP = ROOT / "app.py"
@@ -19,14 +19,14 @@ APP = ROOT / "app.py"
 CHOICES = (
     ("bits", "3"),
     ("mode", "asymmetric"),
-    ("per_row", None),
+    ("granularity", "row"),
     ("undo", None),
     ("redo", None),
     ("format", "FP8 E4M3"),
-    ("per_group", None),
+    ("granularity", "group"),
     ("group_size", "2"),
     ("format", "BF16"),
-    ("per_row", None),
+    ("granularity", "row"),
     ("format", "FP16"),
 )
 #: All that a choice changes: the numbers with their second lines, the sentence, the title of the codes, the
@@ -42,11 +42,13 @@ SHOWN = """() => {
         handles: [...document.querySelectorAll("[data-handle]")]
             .map(({ dataset, ariaValueText, style }) => [dataset.handle, ariaValueText, style.cssText]),
         ruler: ruler.canvas.toDataURL(),
-        mode: texts(".st-key-mode [aria-checked=true]"),
-        granularity: texts(".st-key-granularity_buttons [kind=primary]"),
-        looks: [...document.querySelectorAll(".st-key-granularity_buttons button")]
+        chosen: ["mode", "granularity", "bits", "nonfinite"].map((field) =>
+            [...document.querySelectorAll(`[data-field=${field}] :checked`)].map(({ value }) => value)),
+        lists: ["recipe", "format", "calibration"]
+            .map((field) => document.querySelector(`[data-field=${field}] select`).selectedOptions[0].text),
+        looks: [...document.querySelectorAll("[data-field=granularity] .qv-segments span")]
             .map((each) => getComputedStyle(each).backgroundColor),
-        inputs: ["recipe", "format", "cell_row", "cell_col"]
+        inputs: ["cell_row", "cell_col"]
             .map((key) => document.querySelector(`.st-key-${key} input`).value),
         block: texts(".qv-block"),
         told: texts(".st-key-range_expander summary, .st-key-nonfinite_note"),
@@ -180,13 +182,11 @@ def panels(page):
 
 def choose(page, server, key, words):
     """What is shown right after a choice, and the pixels of the panels, while the server is silent."""
+    choice = choice_of(page, key, words)
     if key == "nonfinite":
-        pressed = page.locator(f".st-key-{key} label", has_text=words)
-    else:
-        pressed = choice_of(page, key, words)
+        choice = page.locator("[data-field=nonfinite] .qv-segments label", has_text=words)
     with server.silent():
-        # A tooltip may lie over it.
-        pressed.click(force=True)
+        press(choice, words)
         page.mouse.move(2, 2)
         page.wait_for_selector("canvas.qv-painting")
         page.evaluate(TWO_FRAMES)
@@ -224,13 +224,11 @@ def test_the_server_answers_what_the_browser_has_shown(url, new_page, choices):
     for tab, key in (("Range", None), ("Blame", "Enter"), ("Cell", "Space")):
         a_tab_is_shown_whole(page, tab, key)
     assert page.evaluate(WAITING_FOR_ITS_SENTENCE) == [False, True, False]
-    # The server's answer puts another button in the place of the one that a key pressed.
-    page.locator(".st-key-per_column button").press("Enter")
-    page.wait_for_function(
-        "location.search.includes('per_channel%28axis%3D1%29') && !window.__quantviz.keyed"
-    )
+    # The focus of a key stays where it is.
+    page.locator("[data-field=granularity] [value=row]").press("ArrowRight")
+    page.wait_for_function("location.search.includes('per_channel%28axis%3D1%29')")
     wait_idle(page)
-    page.wait_for_function("document.activeElement.closest('.st-key-per_column')")
+    assert page.evaluate("document.activeElement.value") == "column"
     # A link leads to its page although a part of the one that is left has something to say yet.
     page.evaluate(LINK_AND_MESSAGE)
     page.wait_for_function("location.pathname.endsWith('/bugs')")
@@ -262,7 +260,7 @@ def test_the_server_answers_the_same_for_nan_colours_and_rules(url, new_page):
     assert "NaN became 0" in told[1]
     assert "are left out" in page.evaluate(SHOWN)["told"][1]
     page.locator(".st-key-rules button").first.click()
-    page.wait_for_selector(".st-key-rule_ties")
+    page.wait_for_selector("[data-field=rule_ties]")
     # Its list lies over the panels.
     at_once, _ = choose(page, server, "rule_ties", "cut off toward zero")
     the_server_agrees(page, at_once)
@@ -278,7 +276,7 @@ def a_click_counts_although_its_answer_is_painted_late(page):
     page.wait_for_function("new URLSearchParams(location.search).get('s').startsWith('int8')")
     wait_idle(page)
     choice_of(page, "bits", "2").click(force=True)
-    page.locator(".st-key-per_column button").click(force=True)
+    page.locator("[data-field=granularity] label:has([value=column])").click(force=True)
     page.mouse.move(2, 2)
     page.wait_for_function("/[?&]s=int2.*axis/.test(location.search)")
     wait_idle(page)
@@ -393,5 +391,5 @@ def test_a_finger_s_choices_reach_the_server(url, new_page):
     page = opened(new_page(390, 844, touch=True), url, **{**opening().written(), "lang": "en"})
     page.locator(".st-key-all_settings label").tap()
     for key, words, part in (("mode", "asymmetric", "asymmetric"), ("bits", "3", "int3")):
-        page.locator(f".st-key-{key} button", has_text=words).first.tap()
+        page.locator(f"[data-field={key}] label", has_text=words).first.tap()
         page.wait_for_function("part => location.search.includes(part)", arg=part)

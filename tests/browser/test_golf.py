@@ -14,10 +14,10 @@ def tries(page, count):
 
 def the_recipe_has_its_words_and_the_range_hides_nothing(page):
     """A group's size left "y…" of the recipe, and the unfolded range lay over what a try came to."""
-    recipe = page.locator(".st-key-recipe input").first
+    recipe = page.locator("[data-field=recipe] select")
     for name, width in (("group", 1280), ("group", 1366), ("row", 1366)):
         resize(page, width, 720)
-        page.click(f".st-key-per_{name} button")
+        page.click(f"[data-field=granularity] label:has([value={name}])")
         wait_idle(page)
         assert recipe.evaluate("each => each.scrollWidth <= each.clientWidth"), (name, width)
     page.click(".st-key-range_expander summary")
@@ -38,7 +38,7 @@ def test_a_try_is_made_without_scrolling_and_back_undoes_it(new_page, serve):
     page = new_page()
     page.goto(f"{serve(ROOT / 'app.py')}/golf?lang=en&hole=heaps&heaps=int4")
     tries(page, 1)
-    page.click(".st-key-per_row button")
+    page.click("[data-field=granularity] label:has([value=row])")
     page.wait_for_function("document.querySelector('.st-key-golf_price').innerText.startsWith('4.0625')")
     wait_idle(page)
     the_recipe_has_its_words_and_the_range_hides_nothing(page)

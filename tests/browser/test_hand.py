@@ -318,7 +318,7 @@ def the_curve_is_higher_where_the_window_has_room(page):
 
 
 def a_range_dragged_over_several_blocks_says_that_it_sets_all(page):
-    page.locator(".st-key-per_column button:visible").click()
+    page.locator("[data-field=granularity] label:has([value=column])").click()
     page.wait_for_function("new URLSearchParams(location.search).get('s').includes('per_channel(axis=1)')")
     wait_idle(page)
     held = by_mouse(page, *place(page, "hi", 0.5, 0.1), -60)

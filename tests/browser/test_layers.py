@@ -96,7 +96,7 @@ def move_by_hand(page, *, touch):
     page.keyboard.press("Control+y")
     page.wait_for_function("new URLSearchParams(location.search).get('l').startsWith('changed')")
     wait_idle(page)
-    page.locator(".st-key-undo button:visible").first.click()
+    page.locator("[data-field=undo] button").click()
     wait_for_parameter(page, "l", "builtin(name=loud_input)")
 
 

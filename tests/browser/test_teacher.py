@@ -109,7 +109,7 @@ def test_the_projector_is_read_from_the_back(new_page, url, shot, language, them
 def test_the_lab_s_address_comes_back_with_its_page(new_page, url, shot):
     page = opened(new_page(theme="dark"), f"{url}/lab?lang=en&k=no-below")
     drawn(page)
-    page.locator(".st-key-bits button", has_text="8").click()
+    page.locator("[data-field=bits] label", has_text="8").click()
     page.wait_for_function("new URLSearchParams(location.search).get('s')?.startsWith('int8')")
     wait_idle(page)
     before = page.url
@@ -196,7 +196,7 @@ def test_a_class_scans_the_code_and_opens_what_was_chosen(new_page, tmp_path, sh
         )
         wait_idle(class_page)
         assert dict(parse_qsl(urlsplit(class_page.url).query))["k"] == "2.no-error.lock-scheme.2"
-        assert class_page.locator(".st-key-bits [role=radio]").first.is_disabled()
+        assert class_page.locator("[data-field=bits] input").first.is_disabled()
         assert class_page.evaluate(
             "document.querySelector('.st-key-panels .js-plotly-plot')._fullLayout.meta.panels"
         ) == ["x", "q", "x_hat"]

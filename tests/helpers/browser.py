@@ -156,18 +156,25 @@ def resize(page, width, height):
 
 
 def choice_of(page, key, words=None):
-    """What is pressed for a choice of one of the Lab's controls: its button, or the one with these words.
-
-    A list is opened, and what its choices lead to is in the browser.
+    """What is pressed for a choice of a control that the browser draws: its button, or the choice with these
+    words. A list has the focus, and what its choices lead to is in the browser.
     """
-    control = page.locator(f".st-key-{key}")
+    control = page.locator(f"[data-field={key}]").first
     if words is None:
-        return control.locator("button:visible").first
-    if not control.locator("input").count():
-        return control.get_by_role("radio", name=words, exact=True)
-    control.locator("input").click()
+        return control.locator("button")
+    if not control.locator("select").count():
+        return control.locator("label").filter(has=page.get_by_text(words, exact=True))
+    control.locator("select").focus()
     page.wait_for_function("key => window.__quantviz.controls.names[key]", arg=key)
-    return page.get_by_role("option", name=words, exact=True)
+    return control.locator("select")
+
+
+def press(choice, words=None):
+    """Press a choice; a tooltip may lie over it."""
+    if choice.evaluate("each => each.tagName") == "SELECT":
+        choice.select_option(label=words)
+    else:
+        choice.click(force=True)
 
 
 def click_until(page, x, y, reached, arg=None):

@@ -17,6 +17,16 @@ def controls(at):
     return {each["field"]: each for bar in bars(at).values() for each in bar["controls"]}
 
 
+def words_of(at, field):
+    """The words of a control's choices."""
+    return [words for _, words, _ in controls(at)[field]["choices"]]
+
+
+def reason(at, field, form):
+    """Why a choice is impossible; "" where it is possible."""
+    return next(why for each, _, why in controls(at)[field]["choices"] if each == form)
+
+
 def choose(at, *choices):
     """Choose in controls, as quickly as if no choice was answered before the last: each a field, and the form
     of its value in links; of a button the field alone.
@@ -24,6 +34,7 @@ def choose(at, *choices):
     chosen = []
     for number, choice in enumerate(choices, 1):
         field, form = (choice, "") if isinstance(choice, str) else choice
+        form = str(form)
         bar, data = next(
             (bar, data)
             for bar, data in bars(at).items()

@@ -1,6 +1,7 @@
 // Some controls of a page beside each other. A change is shown at once; an answer of the server that does not
 // know of it changes none of them.
 
+import { SHARED } from "../page/component.js";
 import { giveUp, hear, isAhead, tell } from "./outbox.js";
 import { KINDS } from "./kinds.js";
 
@@ -12,6 +13,7 @@ export class Bar {
   constructor(parent) {
     this.root = parent.appendChild(document.createElement("div"));
     this.made = new Map();
+    SHARED.bars.add(this);
   }
 
   update(data, send) {
@@ -44,17 +46,26 @@ export class Bar {
       one.box.append(...one.control.parts);
       this.made.set(field, one);
     }
-    const id = `qv-${this.data.owner}-${field}`;
+    const id = `qv-${this.data.key}-${field}`;
     one.control.write({ ...control, id });
-    const { input } = one.control;
-    input.id = id;
+    one.control.input.id = id;
     if (one.name) nameIt(one, { id, label, help });
     return one.box;
+  }
+
+  // Show other values until the server has answered.
+  preview(values) {
+    for (const control of this.data.controls) {
+      const { field } = control;
+      const shown = this.made.get(field)?.control;
+      if (field in values) shown?.write({ ...control, value: values[field], id: shown.input.id });
+    }
   }
 
   choose(field, form) {
     // It can be undone before the server has heard of it.
     for (const undo of document.querySelectorAll("[data-field=undo] button")) undo.disabled = false;
+    SHARED.answer?.(field, form);
     tell(this.data.owner, field, form, this.send);
     this.wait();
   }
@@ -74,6 +85,7 @@ export class Bar {
 
   close() {
     clearTimeout(this.timer);
+    SHARED.bars.delete(this);
     this.root.remove();
   }
 }
@@ -94,7 +106,7 @@ function nameIt({ name, control: { input } }, { id, label, help }) {
   word.textContent = label;
   word.htmlFor = id;
   word.id = `${id}-name`;
-  meaning.textContent = help;
+  if (meaning.innerHTML !== help) meaning.innerHTML = help;
   meaning.id = `${id}-meaning`;
   name.className = help ? "qv-name-of qv-term" : "qv-name-of";
   name.tabIndex = help ? 0 : -1;

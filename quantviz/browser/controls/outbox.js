@@ -1,6 +1,8 @@
 // What hands have chosen on a page that no answer of the server knows yet. Each choice has a number, and each
 // message has all of them: one that is lost or overtaken costs nothing, and one that comes twice counts once.
 
+import { oncePainted } from "../page/motion.js";
+
 const outbox = { session: null, page: null, last: 0, pending: [] };
 
 // Take an answer: it knows the choices up to the number `taken`.
@@ -19,7 +21,8 @@ export function isAhead() {
 // Send a choice of a field of an `owner`, in the form that links have.
 export function tell(owner, field, form, send) {
   outbox.pending.push([++outbox.last, owner, field, form]);
-  send("chosen", outbox.pending);
+  // What the page shows of it is painted first.
+  oncePainted(() => isAhead() && send("chosen", outbox.pending));
 }
 
 // Give up what the server does not take.

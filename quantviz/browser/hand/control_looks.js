@@ -11,16 +11,10 @@ const RANGE_DIGITS = 6;
 
 // Have the controls show a scheme as they will once the server has answered.
 export function showOnControls(scheme) {
-  const { granularity, ...words } = SHARED.known?.schemes.get(scheme)?.shown ?? {};
-  for (const [key, chosen] of Object.entries(words)) {
-    const control = document.querySelector(`.st-key-${key}`);
-    for (const radio of control?.querySelectorAll("[role=radio]") ?? [])
-      markRadio(radio, radio.textContent === chosen);
-    const list = control?.querySelector("input[role=combobox][aria-expanded=false]");
-    if (list && list.value !== chosen) list.value = chosen;
-    tell(control, chosen);
-  }
-  if (granularity) pressButton(granularity);
+  const { values, told } = SHARED.known?.schemes.get(scheme) ?? {};
+  if (!values) return;
+  for (const bar of SHARED.bars) bar.preview(values);
+  for (const [key, words] of Object.entries(told)) tell(document.querySelector(`.st-key-${key}`), words);
 }
 
 // The range in the sidebar, told while a hand sets it: `range_words` of `sidebar.py` says the same, and its
@@ -73,23 +67,4 @@ function tell(part, words) {
   const before = told.nodeValue;
   if (before !== words) told.nodeValue = words;
   return before;
-}
-
-function markRadio(radio, isChosen) {
-  if (radio.getAttribute("aria-checked") === String(isChosen)) return;
-  radio.setAttribute("aria-checked", isChosen);
-  radio.toggleAttribute("data-selected", isChosen);
-}
-
-// Give a button of the granularity's the look of the pressed one, which gets that of a button beside it. The
-// server's answer puts others in their places.
-function pressButton(key) {
-  const button = document.querySelector(`.st-key-${key} button`);
-  const pressed = document.querySelector(".st-key-granularity_buttons button[kind=primary]");
-  if (!button || !pressed || button === pressed) return;
-  for (const name of ["class", "kind", "data-testid"]) {
-    const look = button.getAttribute(name);
-    button.setAttribute(name, pressed.getAttribute(name));
-    pressed.setAttribute(name, look);
-  }
 }

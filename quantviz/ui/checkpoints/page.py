@@ -25,8 +25,9 @@ from quantviz.ui.checkpoints.model_room import show_model
 from quantviz.ui.checkpoints.model_state import RUNNING, ModelState
 from quantviz.ui.checkpoints.state import OWNER, CheckpointsState
 from quantviz.ui.components.clipboard import show_copy_link
+from quantviz.ui.components.controls import show_undo
 from quantviz.ui.components.door import show_door
-from quantviz.ui.components.page_header import show_header, show_undo, write_title
+from quantviz.ui.components.page_header import show_header, write_title
 from quantviz.ui.components.refusals import show_page_errors
 from quantviz.ui.lab.dropped_files import RUNS, DroppedFiles, dropped_files, dropped_kind
 from quantviz.ui.shell.address import go_on

@@ -77,8 +77,6 @@ def choose_among(
         if take is not None and chosen is not None:  # None where the control was replaced while it loaded
             take(chosen)
 
-    if not (lock and locked(lock)):
-        widgets.note_names(key, names)
     return choose(
         control,
         label,

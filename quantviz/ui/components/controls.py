@@ -7,23 +7,35 @@ what hands choose; each message has all choices that no answer knew, in their or
 from __future__ import annotations
 
 import dataclasses
+import html
+import re
 import secrets
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import streamlit as st
 
 from quantviz.ui.components.component import component, last_message
 from quantviz.ui.shell import errors
+from quantviz.ui.shell.address import page_shown
 from quantviz.ui.shell.page_owner import PageOwner
 from quantviz.ui.shell.words import say
 
 _SCRIPT = "controls_component"
-#: In the session: its name, the number of the last choice that was taken, and the owners of states by page.
+#: In the session: its name, the number of the last choice that was taken, and what takes one.
 _SESSION = "controls_session"
 _TAKEN = "controls_taken"
-_OWNERS = "controls_owners"
+_TAKES = "controls_takes"
+#: Marks of Markdown in explanations, with their HTML.
+_MARKS = (
+    (r"\*\*(.+?)\*\*", r"<b>\1</b>"),
+    (r"`(.+?)`", r"<code>\1</code>"),
+    (r"\[([^\]]+)\]\(([^)\s]+)\)", r'<a href="\2" target="_self">\1</a>'),
+    (r"\n\n", "<br><br>"),
+    (r"\\([^\w\s])", r"\1"),
+)
 
 
 @dataclass(frozen=True)
@@ -32,7 +44,7 @@ class Control:
 
     #: The field of the state, or the name of one of its owner's acts.
     field: str
-    #: One of "list", "row", "switch", "button", "text".
+    #: One of "list", "row", "radio", "switch", "button", "text", "number".
     kind: str
     label: str
     help: str = ""
@@ -46,10 +58,28 @@ class Control:
     #: Whether what was typed last could not be read.
     wrong: bool = False
 
+    #: Takes the form of a choice, in place of the owner.
+    take: Callable[[str], None] | None = None
+
     def payload(self) -> dict[str, Any]:
         """Return its data for the browser."""
+        data = {
+            each.name: getattr(self, each.name) for each in dataclasses.fields(self) if each.name != "take"
+        }
         choices = [(form, words, self.reasons.get(form, "")) for form, words in self.choices.items()]
-        return {**asdict(self), "choices": choices}
+        return {**data, "choices": choices, "help": as_html(self.help)}
+
+
+def as_html(words: str) -> str:
+    """Return the Markdown of an explanation as HTML: strong words, code, links and paragraphs.
+
+    >>> as_html("**a < b** `c`\n\n[d](/e) \\*")
+    '<b>a &lt; b</b> <code>c</code><br><br><a href="/e" target="_self">d</a> *'
+    """
+    safe = html.escape(words.strip())
+    for pattern, made in _MARKS:
+        safe = re.sub(pattern, made, safe)
+    return safe
 
 
 def undo_controls(owner: PageOwner[Any]) -> tuple[Control, Control]:
@@ -63,15 +93,22 @@ def undo_controls(owner: PageOwner[Any]) -> tuple[Control, Control]:
     return undo, redo
 
 
+def show_undo(owner: PageOwner[Any]) -> None:
+    """Show undo and redo."""
+    show_controls("undo_controls", owner, *undo_controls(owner))
+
+
 def show_controls(key: str, owner: PageOwner[Any], *controls: Control, look: str = "") -> None:
-    """Show controls of an owner's state beside each other."""
-    page = owner.page
-    st.session_state.setdefault(_OWNERS, {})[page] = owner
+    """Show controls of an owner's state beside each other, in one of the style's looks."""
+    takes = st.session_state.setdefault(_TAKES, {})
+    for each in controls:
+        takes[owner.page, each.field] = each.take or partial(owner.choose, each.field)
     data = {
         "session": st.session_state.setdefault(_SESSION, secrets.token_hex(8)),
-        "page": page,
-        "owner": page,
+        "page": page_shown(),
+        "owner": owner.page,
         "taken": st.session_state.get(_TAKEN, 0),
+        "key": key,
         "look": look,
         "controls": [each.payload() for each in controls],
     }
@@ -82,9 +119,9 @@ def show_controls(key: str, owner: PageOwner[Any], *controls: Control, look: str
 
 def _take(key: str) -> None:
     for number, page, name, form in last_message(key, _SCRIPT, "chosen") or ():
-        owner = st.session_state[_OWNERS].get(page)
-        if owner is None or number <= st.session_state.get(_TAKEN, 0):
+        take = st.session_state[_TAKES].get((page, name))
+        if take is None or number <= st.session_state.get(_TAKEN, 0):
             continue
         st.session_state[_TAKEN] = number
         with errors.caught_beside(f"{page}_{name}"):
-            owner.choose(name, form)
+            take(form)

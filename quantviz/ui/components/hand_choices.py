@@ -4,8 +4,7 @@ After a click the browser shows by itself what the server is going to answer, in
 `quantviz/browser/hand/controls.js`. It is sent schemes alone, nothing of a tensor, as a message of
 
     chart, scheme: the panels' chart, and the scheme that the choices start from;
-    names: the scheme of each choice, by the control's key and the choice's words;
-    buttons: that of each button, by its key;
+    names: the scheme of each choice, by the control's key and the choice's form; of a button's by "";
     lists: the keys of long lists, of which the browser says that they are opened, and gets the choices then;
     calibration: its id, its numbers that have fields on the page, and the line of a range set by hand, by
         the calibration's id;
@@ -48,14 +47,14 @@ _MOST_SENT = 1000
 class ReachedSchemes:
     """The schemes that a page's controls lead to."""
 
-    #: By the key of the control and the words of the choice.
+    #: By the key of the control and the form of the choice.
     names: Mapping[str, Mapping[str, Scheme]]
-    #: By the key of the button.
-    buttons: Mapping[str, Scheme]
     #: The keys of long lists, whose choices are only sent once they are opened.
     lists: Iterable[str]
-    #: The words that the controls show under a scheme, by their keys; of the granularity its button's key.
-    shown: Callable[[Scheme], Mapping[str, str]]
+    #: The choices that the controls show under a scheme, by their keys.
+    values: Callable[[Scheme], Mapping[str, str]]
+    #: The words that the page has under a scheme in its places.
+    told: Callable[[Scheme], Mapping[str, str]]
     #: The numbers of the scheme's calibration that can be typed, by the names of its fields.
     numbers: Mapping[str, float]
     #: The range in one line with its braces, by the id of a calibration whose numbers a hand sets.
@@ -64,8 +63,7 @@ class ReachedSchemes:
     @property
     def schemes(self) -> tuple[Scheme, ...]:
         """Return each of them once."""
-        named = (each for choices in self.names.values() for each in choices.values())
-        return tuple(dict.fromkeys((*named, *self.buttons.values())))
+        return tuple(dict.fromkeys(each for choices in self.names.values() for each in choices.values()))
 
 
 @dataclass
@@ -90,12 +88,11 @@ def show_choices(study: Study, scheme: Scheme, chart: str, reached: ReachedSchem
     variants = {each: made for each in reached.schemes if (made := _variant_on(each, study.shape, dtype))}
     setting = f"{study.shape} {dtype} {language()} {study.nonfinite}"
     forms = {each: str(each) for each in variants}
-    schemes, texts = _unsent(_sent(setting), variants, forms, reached.shown)
+    schemes, texts = _unsent(_sent(setting), variants, forms, reached)
     header = {
         "chart": chart,
         "scheme": str(scheme),
         "names": {key: _forms_of(choices, forms) for key, choices in reached.names.items()},
-        "buttons": _forms_of(reached.buttons, forms),
         "lists": list(reached.lists),
         "calibration": {
             "id": scheme.calibration.id,
@@ -132,7 +129,7 @@ def _unsent(
     sent: _Sent,
     variants: Mapping[Scheme, Mapping[str, Any]],
     forms: Mapping[Scheme, str],
-    shown: Callable[[Scheme], Mapping[str, str]],
+    reached: ReachedSchemes,
 ) -> tuple[dict[str, Any], dict[int, str]]:
     """Return the variants and the texts of programs that the browser has not, and note that it gets them."""
     schemes = {}
@@ -147,7 +144,8 @@ def _unsent(
             texts[len(sent.texts)] = text
             sent.texts[text] = len(sent.texts)
         program = {**variant["program"], "text": sent.texts[text]}
-        schemes[name] = {**variant, "program": program, "shown": shown(scheme)}
+        values, told = reached.values(scheme), reached.told(scheme)
+        schemes[name] = {**variant, "program": program, "values": values, "told": told}
     return schemes, texts
 
 

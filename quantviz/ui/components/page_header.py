@@ -8,8 +8,7 @@ from typing import Any
 import streamlit as st
 
 from quantviz.text import languages
-from quantviz.ui.components.choice import choose_among, show_button
-from quantviz.ui.shell.page_owner import PageOwner
+from quantviz.ui.components.choice import choose_among
 from quantviz.ui.shell.words import language, say, set_language
 
 #: The words that the page's title line begins a run with, and those that it had last.
@@ -64,16 +63,6 @@ def show_title_line(title: str, hint: str = "", way: tuple[str, str] | None = No
             vertical_alignment="center",
         )
     return words, actions
-
-
-def show_undo(owner: PageOwner[Any]) -> None:
-    """Show undo and redo, by an icon each; `history.js` presses them for their keys."""
-    history = owner.history()
-    steps = {"undo": (owner.undo, history.can_undo), "redo": (owner.redo, history.can_redo)}
-    for name, (act, possible) in steps.items():
-        icon = f":material/{name}:"
-        about = say(f"lab.{name}_help")
-        show_button(say(f"lab.{name}"), name, act, icon=icon, disabled=not possible, help=about)
 
 
 def write_title(words: Any, title: str, hint: str = "", step: str = "") -> None:

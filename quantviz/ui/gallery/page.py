@@ -9,7 +9,8 @@ import streamlit as st
 
 from quantviz.ui.components.choice import choose, show_button
 from quantviz.ui.components.clipboard import show_copy_link
-from quantviz.ui.components.page_header import show_header, show_undo, write_title
+from quantviz.ui.components.controls import show_undo
+from quantviz.ui.components.page_header import show_header, write_title
 from quantviz.ui.components.refusals import show_page_errors
 from quantviz.ui.gallery.board import SIGNS, show_board
 from quantviz.ui.gallery.both_ways import Shown, run_both_ways

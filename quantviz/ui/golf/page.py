@@ -10,7 +10,8 @@ import streamlit as st
 from quantviz.teaching.golf import BUDGET, HOLES, GolfRound, HoleResults, price
 from quantviz.ui.components.choice import choose_among, show_button
 from quantviz.ui.components.clipboard import show_copy_link
-from quantviz.ui.components.page_header import show_header, show_undo
+from quantviz.ui.components.controls import show_undo
+from quantviz.ui.components.page_header import show_header
 from quantviz.ui.components.refusals import show_page_errors
 from quantviz.ui.golf.board import keep_board, show_board
 from quantviz.ui.golf.scorecard import bits_words, db_words, show_round, show_scorecard, show_tries
@@ -100,7 +101,7 @@ def _controls() -> Any:
     state = session.state()
     show_scheme(state)
     with st.container(key="golf_more", horizontal=True, gap="small"):
-        show_convention(state)
+        show_convention(state, look="qv-inside")
         show_range(state)
         with st.container(
             key="golf_try", horizontal=True, gap="small", width="content", vertical_alignment="center"

@@ -15,8 +15,9 @@ from quantviz.layers.built_in import BuiltInLayer
 from quantviz.models.model_layer import ModelLayer
 from quantviz.ui.components.choice import choose_among
 from quantviz.ui.components.clipboard import show_copy_link
+from quantviz.ui.components.controls import show_undo
 from quantviz.ui.components.door import show_door
-from quantviz.ui.components.page_header import show_header, show_undo
+from quantviz.ui.components.page_header import show_header
 from quantviz.ui.components.refusals import show_page_errors
 from quantviz.ui.layers.cell_tab import show_cell
 from quantviz.ui.layers.channels_tab import show_channels

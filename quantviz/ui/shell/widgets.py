@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import cast
 
 import streamlit as st
 
@@ -39,8 +39,6 @@ class _Widgets:
     changed: dict[str, int] = field(default_factory=dict)
     #: The words of the choices that a widget offers, by its key: a browser holds a choice by its words.
     labels: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    #: The ids and words of choices in the page that is being made.
-    names: dict[str, Mapping[Any, str]] = field(default_factory=dict)
     language: str = ""
 
     def is_known(self, key: str) -> bool:
@@ -79,16 +77,6 @@ def tell_again(key: str, labels: tuple[str, ...]) -> None:
         st.session_state[key] = st.session_state[key]
 
 
-def note_names(key: str, names: Mapping[Any, str]) -> None:
-    """Note the words of the choices that the widget `key` offers in this run, by their ids."""
-    _widgets().names[key] = names
-
-
-def names_shown() -> Mapping[str, Mapping[Any, str]]:
-    """Return the words of the choices of each widget that this run has shown, by the widget's key."""
-    return _widgets().names
-
-
 def is_behind(told: Mapping[str, str]) -> bool:
     """Return whether a message of the browser was made before the last answer was all on its screen.
 
@@ -106,8 +94,6 @@ def begin_run(part: str = "") -> None:
     """Begin an answer, of a whole page or of a `part` of it; a whole one has shown no widget yet."""
     widgets = _widgets()
     widgets.revision += 1
-    if not part:
-        widgets.names = {}
     if widgets.language != language():
         widgets.language = language()
         widgets.changed = dict.fromkeys(widgets.heard, widgets.revision)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 import streamlit as st
@@ -12,6 +12,7 @@ import streamlit as st
 from quantviz.errors import QuantVizError
 from quantviz.lab.controls import (
     CONTROLS,
+    calibrations,
     choice_of,
     chosen_granularity,
     fits,
@@ -20,23 +21,22 @@ from quantviz.lab.controls import (
     with_granularity,
 )
 from quantviz.lab.state import LabState
+from quantviz.schemes.conventions import CHOICES
 from quantviz.schemes.recipes import current_recipe
-from quantviz.schemes.scheme import Scheme
+from quantviz.schemes.scheme import NONFINITE, Scheme
 from quantviz.ui.components.hand_choices import ReachedSchemes, opened_list, show_choices
 from quantviz.ui.lab.bars.engine_controls import RULES, with_rule
 from quantviz.ui.lab.picture.tensor_panels import PANELS_KEY
 from quantviz.ui.lab.sidebar.nonfinite import NOTE, note_of
 from quantviz.ui.lab.sidebar.sidebar import BY_HAND, range_lines, range_words
-from quantviz.ui.shell import session, widgets
+from quantviz.ui.shell import session
 from quantviz.ui.shell.classroom import locked, visible
 from quantviz.ui.shell.runs import fragment
-from quantviz.ui.shell.words import language, say, say_recipe
+from quantviz.ui.shell.words import language
 
 if TYPE_CHECKING:
     from quantviz.analysis.study import Study
 
-#: The list on a phone in place of the granularity's buttons.
-_PHONE_SCALE = "phone_scale"
 #: Lists of many schemes, each with a program of its own.
 _LONG = ("format", "recipe", "convention", "calibration")
 
@@ -49,20 +49,33 @@ def show_controls_at_hand(study: Study, state: LabState) -> None:
     now = session.state()
     if (now.source, now.scheme) != (state.source, state.scheme):
         return  # the whole page is about to follow
-    known = {*CONTROLS, _PHONE_SCALE, *RULES, "calibration", "nonfinite"}
-    shown = {key: words for key, words in widgets.names_shown().items() if key in known}
-    lists = [key for key in shown if key in (*_LONG, *RULES) and key != opened_list()]
+    offered = _offered(state)
+    lists = [key for key in offered if key in (*_LONG, *RULES) and key != opened_list()]
     blocks = _by_granularity(state)
-    names = {key: _reached(key, words, state, blocks) for key, words in shown.items() if key not in lists}
+    names = {
+        key: _reached(key, choices, state, blocks) for key, choices in offered.items() if key not in lists
+    }
     reached = ReachedSchemes(
-        names,
-        _buttons(state, blocks),
+        names | _steps(state),
         lists,
-        lambda scheme: _shown_under(scheme, state, shown),
+        lambda scheme: _values_under(scheme, state),
+        lambda scheme: _words_under(scheme, state),
         _numbers(state),
         range_lines(state) if visible("range") else {},
     )
     show_choices(study, state.scheme, PANELS_KEY, reached)
+
+
+def _offered(state: LabState) -> dict[str, Collection[Any]]:
+    """Return the choices of each control that is shown and not locked, by its key."""
+    offered: dict[str, Collection[Any]] = {}
+    if visible("scheme") and not locked("scheme"):
+        offered |= {key: control.choices(state) for key, control in CONTROLS.items()}
+        offered |= {key: CHOICES[name] for key, name in RULES.items()}
+    if visible("range") and not locked("range"):
+        offered["calibration"] = calibrations(state)
+        offered["nonfinite"] = NONFINITE
+    return offered
 
 
 def _numbers(state: LabState) -> dict[str, float]:
@@ -86,61 +99,57 @@ def _by_granularity(state: LabState) -> dict[str, Scheme]:
 
 
 def _reached(
-    key: str, words: Mapping[Any, str], state: LabState, blocks: Mapping[str, Scheme]
+    key: str, choices: Collection[Any], state: LabState, blocks: Mapping[str, Scheme]
 ) -> dict[str, Scheme]:
-    """Return the scheme of each choice by its words; `blocks` are those of granularities."""
+    """Return the scheme of each choice by its form; `blocks` are those of granularities."""
+    if key == "granularity":
+        return dict(blocks)
     found = {}
-    for choice, name in words.items():
-        if choice == st.session_state.get(key):
-            found[name] = state.scheme
-            continue
-        if key == _PHONE_SCALE:
-            found |= {name: blocks[choice]} if choice in blocks else {}
-            continue
+    for choice in choices:
         with contextlib.suppress(QuantVizError):
             if key == "nonfinite":
-                found[name] = session.fitting(state.scheme.replace(nonfinite=choice))
+                found[choice] = session.fitting(state.scheme.replace(nonfinite=choice))
             else:
-                found[name] = session.reached(_scheme_after(key, choice, state))
+                found[str(choice)] = session.reached(_scheme_after(key, choice, state))
     return found
 
 
-def _shown_under(scheme: Scheme, state: LabState, words: Mapping[str, Mapping[Any, str]]) -> dict[str, str]:
-    """Return the words that the page shows under a scheme beside the numbers: its controls, of the
-    granularity the button's key, the range in a line, and the note on NaN and Inf.
-    """
+def _values_under(scheme: Scheme, state: LabState) -> dict[str, str]:
+    """Return the choices that controls show under a scheme, by their keys."""
     fmt = scheme.number_format
+    values = {
+        "format": choice_of(fmt),
+        "bits": str(fmt.bits),
+        "mode": scheme.mode,
+        "granularity": chosen_granularity(state.replace(scheme=scheme)) or "",
+    }
+    recipe = current_recipe(scheme, state.source.shape)
+    return values | ({"recipe": recipe} if recipe else {})
+
+
+def _words_under(scheme: Scheme, state: LabState) -> dict[str, str]:
+    """Return the range in a line, and the note on NaN and Inf, under a scheme, by their places."""
     there = state.replace(scheme=scheme)
-    pressed = chosen_granularity(there)
-    ids = {"format": choice_of(fmt), "bits": fmt.bits, "mode": scheme.mode, _PHONE_SCALE: pressed}
-    shown = {key: words[key][each] for key, each in ids.items() if each in words.get(key, ())}
-    if "recipe" in words:
-        recipe = current_recipe(scheme, state.source.shape)
-        shown["recipe"] = say_recipe(recipe, state.source) if recipe else say("recipe.own")
-    if visible("range"):
-        shown["range_expander"] = range_words(there)
-    if note := note_of(there):
-        shown[NOTE] = note.message(language())
-    return shown | ({"granularity": f"per_{pressed}"} if pressed else {})
+    words = {"range_expander": range_words(there)} if visible("range") else {}
+    note = note_of(there)
+    return words | ({NOTE: note.message(language())} if note else {})
 
 
 def _scheme_after(key: str, choice: Any, state: LabState) -> Scheme:
     if key == "calibration":
         return with_calibration(state, choice, st.session_state.get(session.FACTS, {}))
     if key in RULES:
-        return state.scheme.replace(convention=with_rule(state.scheme.chosen, RULES[key], choice))
+        return state.scheme.replace(convention=with_rule(state.scheme.chosen, RULES[key], str(choice)))
     return CONTROLS[key].scheme(state, choice)
 
 
-def _buttons(state: LabState, blocks: Mapping[str, Scheme]) -> dict[str, Scheme]:
-    """Return the scheme of each button by its key: of those of granularities, and of undo and redo."""
+def _steps(state: LabState) -> dict[str, dict[str, Scheme]]:
+    """Return the schemes of undo and redo, which have no choices."""
     found = {}
-    if visible("scheme") and not locked("scheme"):
-        found = {f"per_{name}": scheme for name, scheme in blocks.items()}
     history = session.OWNER.history()
     for name, there in (("undo", history.undo().now), ("redo", history.redo().now)):
         if there == history.now or not visible("actions"):
             continue
         if there.replace(scheme=state.scheme, chosen=state.chosen) == state:
-            found[name] = there.scheme
+            found[name] = {"": there.scheme}
     return found

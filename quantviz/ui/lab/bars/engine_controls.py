@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
 import streamlit as st
 
+from quantviz.errors import QuantVizError
 from quantviz.lab.state import LabState
+from quantviz.lab.typed_numbers import read_number
 from quantviz.schemes.conventions import CHOICES, CONVENTION_GROUPS, CONVENTIONS, FIELDS, Convention
 from quantviz.schemes.recipes import ALL_RECIPES, RECIPE_GROUPS, RECIPES, current_recipe
-from quantviz.ui.components.choice import choose_among, show_button, widen_list
+from quantviz.ui.components.choice import show_button
 from quantviz.ui.components.classroom_signs import show_lock
-from quantviz.ui.components.refusals import error_beside, show_error_beside
+from quantviz.ui.components.controls import Control, show_controls
+from quantviz.ui.components.refusals import show_error_beside
 from quantviz.ui.components.scheme_words import (
     changes,
     convention_name,
@@ -24,9 +28,9 @@ from quantviz.ui.components.scheme_words import (
     value_words,
 )
 from quantviz.ui.lab.learning import explained
-from quantviz.ui.shell import errors, session, widgets
+from quantviz.ui.shell import errors, session
 from quantviz.ui.shell.classroom import locked
-from quantviz.ui.shell.words import plain, say, say_error, say_recipe, sentences
+from quantviz.ui.shell.words import plain, say, say_recipe, sentences
 
 #: Choice for a scheme that is no recipe.
 _OWN = "own"
@@ -66,74 +70,61 @@ def group_of(recipe_id: str) -> str:
     )
 
 
-def show_recipe(state: LabState, *, more: str = "") -> None:
-    """Show the recipe that the scheme is; `more` is explained with it."""
+def recipe_control(state: LabState, *, more: str = "") -> Control:
+    """Return the control of the recipe that the scheme is; `more` is explained with it."""
     now = current_recipe(state.scheme, state.source.shape) or _OWN
-    asked = st.session_state.get(_RECIPE, now)
-    offered = {_OWN, *ALL_RECIPES} - {*RECIPES}
     # An engine's own recipe is among them while the scheme is that.
-    names = (*(name for name in dict.fromkeys((now, asked)) if name in offered), *RECIPES)
+    names = (*(name for name in (now,) if name not in RECIPES), *RECIPES)
     words = {name: say("recipe.own") if name == _OWN else say_recipe(name, state.source) for name in names}
-    widen_list(say("recipe.label"))
-    choose_among(
-        st.selectbox,
-        _RECIPE,
-        say("recipe.label"),
-        words,
-        now,
-        _set_recipe,
-        lock="scheme",
-        filter_mode="contains",
-        help="\n\n".join(filter(None, (explained(_RECIPE, say("recipe.help")), more))),
+    about = "\n\n".join(filter(None, (explained(_RECIPE, say("recipe.help")), more)))
+    return Control(
+        _RECIPE, "list", say("recipe.label"), about, now, words, disabled=locked("scheme"), take=_set_recipe
     )
 
 
-def refuse_recipe(state: LabState) -> None:
-    """Say why the recipe that was chosen is impossible on this tensor."""
-    _refused(_RECIPE, "recipe.does_not_fit", lambda name: say_recipe(name, state.source))
-
-
 def _set_recipe(name: str) -> None:
-    if name == _OWN:
+    if name not in ALL_RECIPES:
         return
     with errors.caught_beside(_RECIPE):
-        session.choose(_RECIPE, name)
+        try:
+            session.choose(_RECIPE, name)
+        except QuantVizError as problem:
+            named = say_recipe(name, session.state().source)
+            raise QuantVizError("recipe_does_not_fit", name=named, reason=problem) from None
 
 
 # ---- whose arithmetic ---------------------------------------------------------------------------
 
 
-def show_convention(state: LabState) -> None:
-    """Show whose arithmetic the scheme uses."""
+def show_convention(state: LabState, look: str = "") -> None:
+    """Show whose arithmetic the scheme uses, in one of the looks of controls."""
     convention = state.scheme.chosen
     about = f"**{plain(convention_name(convention))}**: {plain(say(f'conventions.{convention.id}.help'))}"
-    widen_list(say("arithmetic.label"))
-    choose_among(
-        st.selectbox,
+    control = Control(
         _CONVENTION,
+        "list",
         say("arithmetic.label"),
-        {name: convention_option(name) for group in CONVENTION_GROUPS.values() for name in group},
+        explained(_CONVENTION, f"{say('arithmetic.help')}\n\n{about}"),
         convention.id,
-        _set_convention,
-        lock="scheme",
-        filter_mode="contains",
-        help=explained(_CONVENTION, f"{say('arithmetic.help')}\n\n{about}"),
+        {name: convention_option(name) for group in CONVENTION_GROUPS.values() for name in group},
+        disabled=locked("scheme"),
+        take=_set_convention,
     )
-    _refused(_CONVENTION, "arithmetic.does_not_fit", lambda name: convention_name(CONVENTIONS[name]))
+    show_controls(_CONVENTION, session.OWNER, control, look=look)
+    show_error_beside(_CONVENTION)
     limited = say("arithmetic.limited") if convention.offer.limited else ""
     st.caption(plain(sentences(purpose_words(convention), limited)))
 
 
 def _set_convention(name: str) -> None:
+    if name not in CONVENTIONS:
+        return
     with errors.caught_beside(_CONVENTION):
-        session.choose(_CONVENTION, name)
-
-
-def _refused(control: str, key: str, name_of: Callable[[str], str]) -> None:
-    """Say why the choice is impossible, beside its control, which still shows it."""
-    error = error_beside(control)
-    if error:
-        st.error(say(key, name=plain(name_of(st.session_state[control])), reason=say_error(error)))
+        try:
+            session.choose(_CONVENTION, name)
+        except QuantVizError as problem:
+            named = convention_name(CONVENTIONS[name])
+            raise QuantVizError("arithmetic_does_not_fit", name=named, reason=problem) from None
 
 
 # ---- its rules ----------------------------------------------------------------------------------
@@ -153,52 +144,42 @@ def _rules(state: LabState) -> None:
         )
         if not rules.open:
             return
-        with st.container(key="rules_fields"):
-            for name in (*_FIRST, *(name for name in FIELDS if name not in _FIRST)):
-                _rule(state, name, name in changed)
+        order = (*_FIRST, *(name for name in FIELDS if name not in _FIRST))
+        show_controls(
+            "rules_fields",
+            session.OWNER,
+            *(_rule(state, name, name in changed) for name in order),
+            look="qv-grid",
+        )
+        for name in order:
+            show_error_beside(_key(name))
 
 
-def _rule(state: LabState, name: str, changed: bool) -> None:
+def _rule(state: LabState, name: str, changed: bool) -> Control:
     key = _key(name)
     value = state.scheme.chosen.get(name)
-    label = f"**{plain(field_name(name))}**" if changed else plain(field_name(name))
-    with st.container(key=f"{key}_field", gap=None):
-        if name in CHOICES:
-            # A choice of None would show as nothing chosen.
-            words = {str(choice): value_words(name, choice) for choice in CHOICES[name]}
-            choose_among(
-                st.selectbox,
-                key,
-                label,
-                words,
-                str(value),
-                lambda _: _set_rule(name),
-                lock="scheme",
-                help=explained(key, field_help(name)),
-            )
-        else:
-            whole = isinstance(value, int)
-            st.number_input(
-                label,
-                0 if whole else 0.0,
-                key=widgets.show(key, value),
-                format=None if whole else "%.6g",
-                on_change=errors.safely(_set_rule),
-                args=(name,),
-                help=explained(key, field_help(name)),
-                disabled=locked("scheme"),
-            )
-        show_error_beside(key)
+    label = f"{plain(field_name(name))}{' •' if changed else ''}"
+    about = explained(key, field_help(name))
+    words = {str(choice): value_words(name, choice) for choice in CHOICES.get(name, ())}
+    shown = str(value) if words else f"{value:.6g}"
+    take = partial(_set_rule, name)
+    return Control(
+        key, "list" if words else "text", label, about, shown, words, disabled=locked("scheme"), take=take
+    )
 
 
 def _key(name: str) -> str:
     return f"rule_{name.replace('.', '_')}"
 
 
-def _set_rule(name: str) -> None:
-    given = st.session_state[_key(name)]
+def _set_rule(name: str, form: str) -> None:
     with errors.caught_beside(_key(name)):
-        session.put_scheme(convention=with_rule(session.state().scheme.chosen, name, given))
+        now = session.state().scheme.chosen
+        given: Any = form
+        if name not in CHOICES:
+            number = read_number(form)
+            given = int(number) if isinstance(now.get(name), int) and number.is_integer() else number
+        session.put_scheme(convention=with_rule(now, name, given))
 
 
 def with_rule(convention: Convention, name: str, given: Any) -> Convention:

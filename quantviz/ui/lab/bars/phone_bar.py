@@ -5,26 +5,21 @@ Elsewhere the style hides it: the scheme's row has the same decisions and more.
 
 from __future__ import annotations
 
-from functools import partial
+import dataclasses
 
 import streamlit as st
 
-from quantviz.lab.controls import chosen_granularity, granularities, offered_formats
+from quantviz.lab.controls import offered_formats
 from quantviz.lab.state import LabState
 from quantviz.schemes.formats import NumberFormat
 from quantviz.ui.components.choice import choose_among
+from quantviz.ui.components.controls import show_controls
 from quantviz.ui.components.scheme_words import format_name, levels_words
-from quantviz.ui.lab.bars.scheme_bar import (
-    ALL_SETTINGS,
-    button_words,
-    put_format,
-    take_choice,
-    why_not,
-)
+from quantviz.ui.lab.bars.scheme_bar import ALL_SETTINGS, granularity_control, put_format
+from quantviz.ui.shell import session
 from quantviz.ui.shell.words import plain, say
 
 _BITS = "phone_bits"
-_SCALE = "phone_scale"
 
 
 def show_phone_bar(state: LabState) -> None:
@@ -71,12 +66,8 @@ def _bits(state: LabState) -> None:
 
 
 def _scale(state: LabState) -> None:
-    now = chosen_granularity(state)
+    control = granularity_control(state)
     # A list has no room for reasons: impossible choices stand in all settings, grey and with their reasons.
-    possible = {
-        name: button_words(state, name, each)
-        for name, each in granularities(state).items()
-        if name == now or why_not(state, each) is None
-    }
-    take = partial(take_choice, "granularity")
-    choose_among(st.selectbox, _SCALE, say("phone.scale"), possible, now, take, lock="scheme")
+    possible = {name: words for name, words in control.choices.items() if name not in control.reasons}
+    shown = dataclasses.replace(control, kind="list", label=say("phone.scale"), help="", choices=possible)
+    show_controls("phone_scale", session.OWNER, shown, look="qv-inside")

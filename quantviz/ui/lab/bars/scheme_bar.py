@@ -6,8 +6,9 @@ Choices that the convention's engine does not offer are left out or grey.
 
 from __future__ import annotations
 
+import dataclasses
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 from types import MappingProxyType
 from typing import Any
@@ -25,13 +26,13 @@ from quantviz.lab.controls import (
 )
 from quantviz.lab.state import LabState
 from quantviz.schemes.formats import FORMATS, NumberFormat, entry_of
-from quantviz.schemes.granularity import Flat, Granularity, PerBlock, PerChannel, PerGroup, PerTensor
+from quantviz.schemes.granularity import Granularity, PerChannel, PerTensor
 from quantviz.schemes.scheme import Scheme
-from quantviz.ui.components.choice import choose_among, show_button
 from quantviz.ui.components.classroom_signs import show_lock
+from quantviz.ui.components.controls import Control, show_controls
 from quantviz.ui.components.refusals import show_error_beside
 from quantviz.ui.components.scheme_words import convention_name, format_name, part_words
-from quantviz.ui.lab.bars.engine_controls import refuse_recipe, show_recipe
+from quantviz.ui.lab.bars.engine_controls import recipe_control
 from quantviz.ui.lab.learning import explained
 from quantviz.ui.shell import errors, session
 from quantviz.ui.shell.classroom import classroom, locked
@@ -54,50 +55,54 @@ def show_scheme(state: LabState, *, changes: bool = True) -> None:
 
     With `changes`, the further changes of a choice are shown below; the Lab's title has a place for them.
     """
-    # The style depends on the number of controls, and on whether a phone shows them all.
-    room = "sized" if state.scheme.granularity.id in _SIZES else "plain"
     place = "sheet" if is_sheet_open() else "row"
-    with (
-        st.container(key=f"scheme_{room}_{place}"),
-        st.container(key="scheme", horizontal=True, vertical_alignment="center", gap="small"),
-    ):
-        if not classroom().projector:
-            show_recipe(state, more=_explained(state.scheme))
-        _number_format(state)
-        _mode(state)
-        _granularity(state)
+    with st.container(key=f"scheme_{place}"):
+        show_controls("scheme", session.OWNER, *_controls(state), look="qv-inside")
     # There in every run: the parts below it keep their place, and with it a key or a finger on them.
     with st.container(key="reasons"):
         _reasons(state, changes=changes)
 
 
-# ---- number format ------------------------------------------------------------------------------
-
-
-def _number_format(state: LabState) -> None:
+def _controls(state: LabState) -> Iterator[Control]:
+    if not classroom().projector:
+        yield recipe_control(state, more=_explained(state.scheme))
     fmt = state.scheme.number_format
     words = {
         name: say(f"strip.{name}") if name in INTEGERS else format_name(name)
         for name in CONTROLS["format"].choices(state)
     }
-    _choice("format", st.selectbox, say("strip.format"), words, choice_of(fmt), width=132)
+    yield scheme_control("format", "list", say("strip.format"), words, choice_of(fmt))
     bits = {each: str(each) for each in CONTROLS["bits"].choices(state)}
     if bits:
-        _choice("bits", st.segmented_control, say("strip.bits"), bits, fmt.bits, required=True)
+        yield scheme_control("bits", "row", say("strip.bits"), bits, fmt.bits)
+    modes = {name: say(f"modes.{name}.name") for name in CONTROLS["mode"].choices(state)}
+    yield scheme_control("mode", "row", say("strip.mode"), modes, state.scheme.mode)
+    yield granularity_control(state)
+    yield from _sizes(state)
 
 
-def _choice(
-    key: str, control: Callable[..., Any], label: str, words: Mapping[Any, str], now: Any, **look: Any
-) -> None:
-    """Show one of `CONTROLS` with its choices in words."""
-    take = partial(take_choice, key)
-    choose_among(control, key, label, words, now, take, lock="scheme", **look)
+def scheme_control(
+    key: str, kind: str, label: str, words: Mapping[Any, str], now: Any, help: str = ""
+) -> Control:
+    """Return one of `CONTROLS` with its choices in words; a teacher can lock them."""
+    return Control(
+        key,
+        kind,
+        label,
+        help,
+        str(now),
+        {str(choice): name for choice, name in words.items()},
+        disabled=locked("scheme"),
+        take=partial(take_choice, key),
+    )
 
 
-def take_choice(key: str, choice: Any) -> None:
+def take_choice(key: str, form: str) -> None:
     """Take a choice of one of `CONTROLS`; an error is shown beside it."""
     with errors.caught_beside(key if key in _CONTROLS_WITH_ERRORS else "strip"):
-        session.choose(key, choice)
+        for choice in CONTROLS[key].choices(session.state()):
+            if str(choice) == form:
+                session.choose(key, choice)
 
 
 def _explained(scheme: Scheme) -> str:
@@ -124,14 +129,6 @@ def put_format(format_id: str, control: str) -> None:
     """Take another number format; an error is shown beside the `control`."""
     with errors.caught_beside(control):
         session.adapt_scheme(session.state().scheme.with_format(format_id), "format")
-
-
-# ---- mode ---------------------------------------------------------------------------------------
-
-
-def _mode(state: LabState) -> None:
-    words = {name: say(f"modes.{name}.name") for name in CONTROLS["mode"].choices(state)}
-    _choice("mode", st.segmented_control, say("strip.mode"), words, state.scheme.mode, required=True)
 
 
 def _why_one_mode(scheme: Scheme) -> str:
@@ -165,28 +162,16 @@ def other_granularities(state: LabState) -> tuple[Granularity, ...]:
     return channels if channels and isinstance(state.scheme.granularity, PerTensor) else others
 
 
-def _granularity(state: LabState) -> None:
+def granularity_control(state: LabState) -> Control:
+    """Return the control of the granularity: a choice that is impossible says why."""
     now = chosen_granularity(state)
-    with st.container(
-        key="granularity", horizontal=True, gap=None, width="content", vertical_alignment="center"
-    ):
-        st.markdown(say("strip.granularity"), help=_granularity_help(state))
-        with st.container(key="granularity_buttons", horizontal=True, gap=None, width="content", wrap=True):
-            for name, granularity in granularities(state).items():
-                reason = why_not(state, granularity)
-                show_button(
-                    button_words(state, name, granularity),
-                    f"per_{name}",
-                    take_choice,
-                    "granularity",
-                    name,
-                    type="primary" if name == now else "secondary",
-                    disabled=(reason is not None and name != now) or locked("scheme"),
-                    help=reason,
-                )
-    if sizes := _SIZES.get(state.scheme.granularity.id):
-        with st.container(key="sizes", horizontal=True, gap="small", width="content"):
-            sizes(state)
+    there = granularities(state)
+    words = {name: button_words(state, name, each) for name, each in there.items()}
+    control = scheme_control(
+        "granularity", "row", say("strip.granularity"), words, now, _granularity_help(state)
+    )
+    reasons = {name: why for name, each in there.items() if name != now and (why := why_not(state, each))}
+    return dataclasses.replace(control, reasons=reasons)
 
 
 def button_words(state: LabState, name: str, granularity: Granularity) -> str:
@@ -216,39 +201,34 @@ def _help(state: LabState, name: str, granularity: Granularity) -> str:
 # ---- the sizes of blocks ------------------------------------------------------------------------
 
 
-def _size_field(state: LabState, key: str, words: Mapping[Any, str] | None, label: str, **look: Any) -> None:
-    """Show the control of one field of the granularity, where it has choices: sizes, without `words`."""
-    choices = CONTROLS[key].choices(state)
-    if not choices:
-        return
-    granularity = state.scheme.granularity
-    now = getattr(granularity, key.partition("_")[2])
-    if key == "group_axis":
-        now %= len(state.source.shape)
-    names = words or {size: str(size) for size in choices}
-    _choice(key, st.selectbox, label, names, now, **look)
-
-
-def _group_size(state: LabState) -> None:
-    _size_field(state, "group_size", None, say("strip.size"), width=76)
+def _sizes(state: LabState) -> Iterator[Control]:
+    """Yield the controls of the fields of the granularity that have choices."""
     axes = {i: say_axis(state.source, i, "along") for i in range(len(state.source.shape))}
-    _size_field(state, "group_axis", axes, say("strip.along"), width=100)
+    named: Mapping[str, Mapping[Any, str]] = {
+        "group_axis": axes,
+        "flat_strided": {False: say("strip.neighbours"), True: say("strip.strided")},
+    }
+    for key, label in _SIZES.items():
+        choices = CONTROLS[key].choices(state)
+        if not choices:
+            continue
+        now = getattr(state.scheme.granularity, key.partition("_")[2])
+        words = named.get(key) or {size: str(size) for size in choices}
+        about = say("strip.taken_help") if key == "flat_strided" else ""
+        now = now % len(axes) if key == "group_axis" else now
+        yield scheme_control(key, "list", say(label), words, now, about)
 
 
-def _block_size(state: LabState) -> None:
-    _size_field(state, "block_rows", None, say("strip.block_rows"), width=76)
-    _size_field(state, "block_cols", None, say("strip.block_cols"), width=76)
-
-
-def _flat_size(state: LabState) -> None:
-    _size_field(state, "flat_size", None, say("strip.flat_size"), width=76)
-    words = {False: say("strip.neighbours"), True: say("strip.strided")}
-    _size_field(state, "flat_strided", words, say("strip.taken"), help=say("strip.taken_help"), width=100)
-
-
-#: Controls of the sizes of a granularity, by its id.
-_SIZES: Mapping[str, Callable[[LabState], None]] = MappingProxyType(
-    {PerGroup.id: _group_size, PerBlock.id: _block_size, Flat.id: _flat_size}
+#: The labels of controls of sizes, by their keys.
+_SIZES: Mapping[str, str] = MappingProxyType(
+    {
+        "group_size": "strip.size",
+        "group_axis": "strip.along",
+        "block_rows": "strip.block_rows",
+        "block_cols": "strip.block_cols",
+        "flat_size": "strip.flat_size",
+        "flat_strided": "strip.taken",
+    }
 )
 
 
@@ -262,8 +242,7 @@ def _reasons(state: LabState, *, changes: bool) -> None:
         st.caption(say("strip.one_axis"))
     if changes and (words := further_changes(state)):
         st.caption(plain(words))
-    refuse_recipe(state)
-    for control in (*_CONTROLS_WITH_ERRORS, "strip"):
+    for control in (*_CONTROLS_WITH_ERRORS, "recipe", "strip"):
         show_error_beside(control)
 
 

@@ -17,9 +17,11 @@ from quantviz.schemes.scheme import NONFINITE
 from quantviz.sources import Source
 from quantviz.ui.components.choice import choose_among
 from quantviz.ui.components.classroom_signs import show_lock
+from quantviz.ui.components.controls import Control, show_controls
 from quantviz.ui.components.refusals import show_error_beside
 from quantviz.ui.lab.tensor import facts_of
 from quantviz.ui.shell import errors, session
+from quantviz.ui.shell.classroom import locked
 from quantviz.ui.shell.words import say, say_note
 
 if TYPE_CHECKING:
@@ -88,10 +90,24 @@ def show_nonfinite(state: LabState) -> None:
         if found:
             counts = {"count": found.count, "nan": found.nan, "inf": found.inf, "minus_inf": found.minus_inf}
             st.caption(say("nonfinite.found", **counts, index=found.first))
-        _radio("nonfinite", state.scheme.nonfinite, _set, "range")
+        words: dict[str, str] = {
+            name: f"{say(f'nonfinite.{name}.name')}\n{say(f'nonfinite.{name}.help')}" for name in NONFINITE
+        }
+        control = Control(
+            "nonfinite",
+            "row",
+            say("nonfinite.question"),
+            value=state.scheme.nonfinite,
+            choices=words,
+            disabled=locked("range"),
+            take=_set,
+        )
+        show_controls("nonfinite", session.OWNER, control, look="qv-below")
 
 
 def _set(choice: str) -> None:
+    if choice not in NONFINITE:
+        return
     with errors.caught_beside("range"):
         found = found_in(session.state().source)
         if found and choice == "refuse":
@@ -99,8 +115,8 @@ def _set(choice: str) -> None:
         session.put_scheme(nonfinite=choice)
 
 
-def _radio(key: str, value: str, change: Callable[[str], None], field: str = "") -> None:
+def _radio(key: str, value: str, change: Callable[[str], None]) -> None:
     words = {name: say(f"nonfinite.{name}.name") for name in NONFINITE}
     captions = [say(f"nonfinite.{name}.help") for name in NONFINITE]
     question = say("nonfinite.question")
-    choose_among(st.radio, key, question, words, value, change, lock="range", field=field, captions=captions)
+    choose_among(st.radio, key, question, words, value, change, lock="range", captions=captions)

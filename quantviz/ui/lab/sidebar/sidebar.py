@@ -26,6 +26,7 @@ from quantviz.tensors.views import View
 from quantviz.text import templates
 from quantviz.ui.components.choice import choose_among
 from quantviz.ui.components.classroom_signs import show_lock
+from quantviz.ui.components.controls import Control, show_controls
 from quantviz.ui.components.page_header import show_language
 from quantviz.ui.components.refusals import show_error_beside
 from quantviz.ui.components.scheme_words import calibration_words
@@ -386,16 +387,16 @@ def show_range(state: LabState) -> None:
     with st.expander(
         say("app.labelled", name=say("sidebar.range"), value=f"**{chosen}**"), key="range_expander"
     ):
-        choose_among(
-            st.selectbox,
+        control = Control(
             "calibration",
+            "list",
             say("sidebar.range"),
-            {name: say(f"calibrations.{name}.name") for name in calibrations(state)},
-            calibration.id,
-            _set_calibration,
-            lock="range",
-            label_visibility="collapsed",
+            value=calibration.id,
+            choices={name: say(f"calibrations.{name}.name") for name in calibrations(state)},
+            disabled=locked("range"),
+            take=_set_calibration,
         )
+        show_controls("calibration", session.OWNER, control, look="qv-unnamed")
         st.caption(plain(say(f"calibrations.{calibration.id}.help")))
         show_lock("range")
         for field in dataclasses.fields(calibration):  # type: ignore[arg-type]
@@ -439,6 +440,8 @@ def _range_field(state: LabState, field: dataclasses.Field[Any]) -> None:
 def _set_calibration(name: str) -> None:
     """Start another calibration from the tensor's ends, or from the selected cell's scale and zero point."""
     known = st.session_state.get(session.FACTS, {})
+    if name not in calibrations(session.state()):
+        return
     with errors.caught_beside("range"):
         session.put_scheme(calibration=with_calibration(session.state(), name, known).calibration)
 
