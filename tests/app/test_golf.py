@@ -18,17 +18,17 @@ def said(at):
 def test_a_try_is_told_and_kept_in_the_address():
     at = opened(GOLF, lang="en")
     assert "Par is an SQNR of 21.32 dB" in said(at)
-    healthy(at.button(key="golf_try_it").click().run())
+    healthy(choose(at, "try"))
     assert "Try 1: 15.09 dB at 4.0002 bits, 6.23 dB short of par." in said(at)
     assert address(at) == {"hole": "bell", "bell": "int4", "lang": "en"}
     healthy(choose(at, ("recipe", "int8_g32")))
     assert "8.5 bits a weight: over the budget" in said(at)
-    healthy(at.button(key="golf_try_it").click().run())
+    healthy(choose(at, "try"))
     assert "does not count" in said(at)
     assert "Round: +6.23 dB to par, 1 of 5 tensors" in said(at)
     healthy(at.button(key="golf_use_0").click().run())
     assert controls(at)["recipe"]["value"] == "int4_per_tensor"
-    healthy(at.button(key="golf_try_it").click().run())
+    healthy(choose(at, "try"))
     assert "You have tried this already. Try 1" in said(at)
     healthy(at.button(key="golf_clear").click().run())
     assert address(at) == {"hole": "bell", "lang": "en"}
@@ -60,7 +60,7 @@ def test_what_an_engine_refuses_when_it_is_computed_is_said_and_no_try():
     assert address(at) == {"hole": "bell", "bell": "int4", "lang": "en"}
     lab = at.session_state["golf_lab_state"].now
     at.session_state["golf_lab_state"] = History(lab.replace(scheme=Scheme.parse(refused)))
-    healthy(at.button(key="golf_try_it").click().run())
+    healthy(choose(at, "try"))
     assert "torchao" in said(at)
     assert "Try 2" not in said(at)
     assert address(at) == {"hole": "bell", "bell": "int4", "lang": "en"}
@@ -71,7 +71,7 @@ def test_the_lab_is_left_as_it_was_until_a_try_is_opened_there():
     before = address(at)
     healthy(at.switch_page(GOLF).run())
     healthy(choose(at, ("recipe", "int4_per_row")))
-    healthy(at.button(key="golf_try_it").click().run())
+    healthy(choose(at, "try"))
     healthy(at.switch_page(LAB).run())
     assert address(at) == before
     healthy(at.switch_page(GOLF).run())

@@ -8,9 +8,8 @@ from typing import Any
 import streamlit as st
 
 from quantviz.teaching.golf import BUDGET, HOLES, GolfRound, HoleResults, price
-from quantviz.ui.components.choice import choose_among, show_button
 from quantviz.ui.components.clipboard import show_copy_link
-from quantviz.ui.components.controls import show_undo
+from quantviz.ui.components.controls import Control, show_controls, show_undo
 from quantviz.ui.components.page_header import show_header
 from quantviz.ui.components.refusals import show_page_errors
 from quantviz.ui.golf.board import keep_board, show_board
@@ -82,17 +81,9 @@ def _title(played: GolfRound) -> Any:
         if not classroom().projector:
             show_undo(OWNER)
             show_copy_link()
-    with st.container(key="golf_holes"):
-        choose_among(
-            st.segmented_control,
-            "golf_hole",
-            say("golf.tensor"),
-            {name: say(f"golf.holes.{name}.name") for name in HOLES},
-            played.hole,
-            turn_to,
-            required=True,
-            label_visibility="collapsed",
-        )
+    names = {name: say(f"golf.holes.{name}.name") for name in HOLES}
+    holes = Control("hole", "row", say("golf.tensor"), value=played.hole, choices=names, take=turn_to)
+    show_controls("golf_holes", OWNER, holes, look="qv-unnamed")
     return score
 
 
@@ -107,7 +98,8 @@ def _controls() -> Any:
             key="golf_try", horizontal=True, gap="small", width="content", vertical_alignment="center"
         ):
             price_place = st.container(key="golf_price", width="content")
-            show_button(say("golf.try"), "golf_try_it", try_scheme, type="primary")
+            button = Control("try", "button", say("golf.try"), take=lambda _: try_scheme())
+            show_controls("golf_try_it", OWNER, button, look="qv-primary")
     if not classroom().projector:
         show_phone_bar(state)
     return price_place

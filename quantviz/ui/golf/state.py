@@ -135,6 +135,8 @@ def lay_out(hole: str, scheme: Scheme) -> None:
 
 def turn_to(hole: str) -> None:
     """Play another hole."""
+    if hole not in HOLES:
+        return
     OWNER.put(OWNER.state.at(hole))
     _laid_out(OWNER.history())
 

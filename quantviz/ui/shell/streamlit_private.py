@@ -186,6 +186,7 @@ def take_messages_whole(_is_behind: Callable[[Mapping[str, str]], bool]) -> bool
     """
     usual = SafeSessionState.on_script_will_rerun
     usual_init = SafeSessionState.__init__
+    usual_end = SafeSessionState.on_script_finished
     arrivals = itertools.count()
 
     def numbered(state: SafeSessionState, *args: Any, **kwargs: Any) -> None:
@@ -205,6 +206,12 @@ def take_messages_whole(_is_behind: Callable[[Mapping[str, str]], bool]) -> bool
                 fresh = _without_repeats(fresh, _is_behind)
             usual(state, fresh, *args, **kwargs)
 
+    def ended(state: SafeSessionState, *args: Any, **kwargs: Any) -> None:
+        # A run that ends copies all values: one that a message changes meanwhile would be as before again.
+        with _messages_of(state).lock:
+            usual_end(state, *args, **kwargs)
+
+    setattr(SafeSessionState, "on_script_finished", ended)  # noqa: B010 (a method of theirs)
     setattr(SafeSessionState, "on_script_will_rerun", whole)  # noqa: B010 (a method of theirs)
     setattr(SafeSessionState, "__init__", numbered)  # noqa: B010 (a method of theirs)
     return True

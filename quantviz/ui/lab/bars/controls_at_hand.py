@@ -27,7 +27,7 @@ from quantviz.schemes.scheme import NONFINITE, Scheme
 from quantviz.ui.components.hand_choices import ReachedSchemes, opened_list, show_choices
 from quantviz.ui.lab.bars.engine_controls import RULES, with_rule
 from quantviz.ui.lab.picture.tensor_panels import PANELS_KEY
-from quantviz.ui.lab.sidebar.nonfinite import NOTE, note_of
+from quantviz.ui.lab.sidebar.nonfinite import NOTE, heeded, note_of
 from quantviz.ui.lab.sidebar.sidebar import BY_HAND, range_lines, range_words
 from quantviz.ui.shell import session
 from quantviz.ui.shell.classroom import locked, visible
@@ -74,7 +74,7 @@ def _offered(state: LabState) -> dict[str, Collection[Any]]:
         offered |= {key: CHOICES[name] for key, name in RULES.items()}
     if visible("range") and not locked("range"):
         offered["calibration"] = calibrations(state)
-        offered["nonfinite"] = NONFINITE
+        offered |= {"nonfinite": NONFINITE} if heeded(state) else {}
     return offered
 
 
