@@ -46,7 +46,7 @@ def turn_ms(page: Page, name: str) -> float:
     """Milliseconds from the click on undo or redo to the changed picture."""
     page.wait_for_selector(IDLE)
     page.wait_for_timeout(150)
-    return float(page.evaluate(_CHANGE, f".st-key-{name} button:not(:disabled)"))
+    return float(page.evaluate(_CHANGE, f"[data-field={name}] button:not(:disabled)"))
 
 
 def choose(page: Page, side: str, words: str) -> None:
