@@ -13,6 +13,7 @@ from streamlit.testing.v1 import AppTest
 from quantviz.teaching.bug_handles import HANDLES, frames
 from quantviz.teaching.gallery import BUGS, differing, puzzle, run_bug
 from quantviz.text import catalogue, languages
+from tests.helpers.controls import choose
 from tests.helpers.sample import sample_of
 from tests.helpers.session import address
 
@@ -108,7 +109,7 @@ def test_every_bug_is_shown_both_ways(bug, language):
 def test_every_tensor_can_be_chosen_and_linked(bug):
     at = opened(bug=bug.id, lang="en")
     for case in bug.cases[1:]:
-        at.segmented_control(key=f"gallery_case_{bug.id}").set_value(case.id).run()
+        choose(at, ("case", case.id))
         healthy(at)
         correct, broken = (run_bug(bug, case.source.tensor(), each, case) for each in (False, True))
         assert address(at) == {"bug": bug.id, "case": case.id, "lang": "en"}
@@ -137,7 +138,7 @@ def test_a_bug_is_dragged_into_view(bug, language):
         assert re.fullmatch(re.sub(r"\\\{\w+\\\}", ".+", re.escape(words_of)), said)
     # A new visitor finds the first difference.
     at = opened(lang=language)
-    at.selectbox(key="gallery_bug").select_index(list(BUGS).index(bug)).run()
+    choose(at, ("bug", bug))
     places = [found.index(frame) for frame in shown]
     first = found[min(places, key=lambda place: abs(place - found.index(start)))]
     assert address(healthy(at))["at"] == f"{first.value:g}"
@@ -147,7 +148,7 @@ def test_a_bug_is_dragged_into_view(bug, language):
 def test_a_seed_is_kept_in_the_link_and_dropped_with_the_bug():
     at = opened(bug="int8_difference_wraps", case="random", lang="en")
     before = drawn(at, "correct")[0][0]
-    at.number_input(key="gallery_seed").set_value(7).run()
+    choose(at, ("seed", 7))
     assert address(healthy(at)) == {
         "bug": "int8_difference_wraps",
         "case": "random",
@@ -157,18 +158,8 @@ def test_a_seed_is_kept_in_the_link_and_dropped_with_the_bug():
     seeded = drawn(at, "correct")[0][0]
     assert not np.array_equal(seeded, before)
     assert np.array_equal(drawn(opened(**address(at)), "correct")[0][0], seeded)
-    at.selectbox(key="gallery_bug").set_value("error_sign").run()
+    choose(at, ("bug", "error_sign"))
     assert address(healthy(at)) == {"bug": "error_sign", "at": "0.01", "lang": "en"}
-
-
-def test_what_the_browser_shows_is_not_sent_again():
-    """A value on its way takes back what a person has chosen meanwhile."""
-    at = opened(bug="int8_difference_wraps", case="random", lang="en")
-    controls = (at.selectbox(key="gallery_bug"), at.number_input(key="gallery_seed"), *at.segmented_control)
-    assert all(control.proto.set_value for control in controls)
-    at.run()
-    controls = (at.selectbox(key="gallery_bug"), at.number_input(key="gallery_seed"), *at.segmented_control)
-    assert not any(control.proto.set_value for control in controls)
 
 
 def test_back_is_heard_while_the_run_of_a_change_is_cut_short():
@@ -198,7 +189,7 @@ def test_the_language_switches_in_place():
     at.segmented_control(key="language_choice").set_value("zh").run()
     assert address(healthy(at)) == {"bug": "zero_point_added", "case": "zero_point_0", "lang": "zh"}
     assert catalogue("zh")["bugs.zero_point_added.happens"] in read(at)
-    at.selectbox(key="gallery_bug").select_index(list(BUGS).index("row_of_zeros")).run()
+    choose(at, ("bug", "row_of_zeros"))
     assert catalogue("zh")["bugs.row_of_zeros.belief"] in read(healthy(at))
 
 
@@ -222,7 +213,7 @@ def test_a_bad_link_is_a_sentence(params, key):
     start = catalogue("en")[f"errors.{key}"].partition("{")[0]
     assert [start in warning.value.replace("\\", "") for warning in at.warning] == [True]
     assert len(drawn(at, "broken")[0]) == 3
-    at.segmented_control(key="gallery_mode").set_value("spot" if "bug" in params else "compare").run()
+    choose(at, ("mode", "spot" if "bug" in params else "compare"))
     assert not healthy(at).warning
 
 
@@ -267,19 +258,19 @@ def test_the_score_counts_what_was_solved_and_how():
     assert score() == ("0", "0")
     answer(at, puzzle(1).broken.key, 1)
     assert score() == ("1", "1")
-    healthy(at.button(key="gallery_another").click().run())
+    healthy(choose(at, "another"))
     assert address(at)["spot"] == "2"
     answer(at, next(line.key for line in puzzle(2).lines if line.key != puzzle(2).broken.key), 2)
     assert score() == ("1", "1")
     answer(at, puzzle(2).broken.key, 2)
     assert score() == ("2", "1")
     # Looking around does not lose it.
-    at.segmented_control(key="gallery_mode").set_value("compare").run()
-    at.segmented_control(key="gallery_mode").set_value("spot").run()
+    choose(at, ("mode", "compare"))
+    choose(at, ("mode", "spot"))
     assert score() == ("2", "1")
     assert address(at)["spot"] == "2"
     for _ in ALL:
-        healthy(at.button(key="gallery_another").click().run())
+        healthy(choose(at, "another"))
     assert address(at)["spot"] == "2"
 
 

@@ -79,7 +79,7 @@ def opened(browser: Browser, url: str, width: int, *, touch: bool) -> Page:
     page.wait_for_function("window.__quantviz?.controls && window.__quantviz.hands.get('panels')")
     if width == 390:
         page.locator(".st-key-all_settings label").click()
-        page.wait_for_selector(".st-key-scheme_sheet")
+        page.wait_for_selector(".st-key-scheme_sheet .st-key-scheme")
     rest(page)
     return page
 

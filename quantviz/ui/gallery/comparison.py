@@ -6,25 +6,18 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from quantviz.sources.random import LARGEST_SEED
-from quantviz.ui.components.choice import choose
+from quantviz.ui.components.controls import Control, show_controls
+from quantviz.ui.components.refusals import error_beside, show_error_beside
 from quantviz.ui.gallery.board import show_board
 from quantviz.ui.gallery.both_ways import Shown, run_both_ways
 from quantviz.ui.gallery.program import show_program
-from quantviz.ui.gallery.state import (
-    OWNER,
-    GalleryState,
-    case_of,
-    own_seed,
-)
-from quantviz.ui.shell import errors, widgets
+from quantviz.ui.gallery.state import DRAG, OWNER, GalleryState, case_of, own_seed
 from quantviz.ui.shell.words import plain, say
 
 if TYPE_CHECKING:
     from quantviz.teaching.gallery import Bug
 
-#: The choice of the tensor that a hand drags; no case has this id.
-_DRAG = "drag"
+_SEED = "bugs_seed"
 
 
 def _choices(state: GalleryState, bug: Bug) -> None:
@@ -32,57 +25,25 @@ def _choices(state: GalleryState, bug: Bug) -> None:
     from quantviz.teaching.bug_handles import HANDLES
     from quantviz.teaching.gallery import BUGS
 
-    chosen = _DRAG if state.at is not None else case_of(state, bug).id
-
-    with st.container(key="gallery_choices", horizontal=True, gap="small", vertical_alignment="center"):
-        choose(
-            st.selectbox,
-            say("bugs.page.bug"),
-            tuple(BUGS),
-            key=widgets.show("gallery_bug", bug.id),
-            on_change=errors.safely(lambda: OWNER.put(OWNER.state.of_bug(st.session_state["gallery_bug"]))),
-            format_func=lambda name: f"{tuple(BUGS).index(name) + 1} · {say(f'bugs.{name}.name')}",
-            label_visibility="collapsed",
-        )
-        cases = ((_DRAG,) if bug.id in HANDLES else ()) + tuple(each.id for each in bug.cases)
-        choose(
-            st.segmented_control,
-            say("bugs.page.tensor"),
-            cases,
-            # Its own key for each bug: the cases have other names.
-            key=widgets.show(f"gallery_case_{bug.id}", chosen),
-            required=True,
-            on_change=errors.safely(lambda: _show_case(bug, st.session_state[f"gallery_case_{bug.id}"])),
-            format_func=lambda name: _case_name(bug, name),
-            label_visibility="collapsed",
-            width="content",
-        )
-        case_seed = own_seed(case_of(state, bug))
-        if case_seed is not None and chosen != _DRAG:
-            st.markdown(say("bugs.page.seed"), width="content")
-            st.number_input(
-                say("bugs.page.seed"),
-                0,
-                LARGEST_SEED,
-                key=widgets.show("gallery_seed", case_seed if state.seed is None else state.seed),
-                step=1,
-                on_change=errors.safely(
-                    lambda: OWNER.change(seed=int(st.session_state["gallery_seed"]), cell=None)
-                ),
-                label_visibility="collapsed",
-                width=130,
-            )
-
-
-def _show_case(bug: Bug, name: str) -> None:
-    if name == _DRAG:
-        OWNER.put(OWNER.state.of_bug(bug.id))
-    else:
-        OWNER.change(case=name, seed=None, cell=None, at=None)
+    case = case_of(state, bug)
+    chosen = DRAG if state.at is not None else case.id
+    names = {name: f"{at} · {say(f'bugs.{name}.name')}" for at, name in enumerate(BUGS, 1)}
+    offered = ([DRAG] if bug.id in HANDLES else []) + [each.id for each in bug.cases]
+    cases = {name: _case_name(bug, name) for name in offered}
+    controls = [
+        Control("bug", "list", say("bugs.page.bug"), value=bug.id, choices=names),
+        Control("case", "row", say("bugs.page.tensor"), value=chosen, choices=cases),
+    ]
+    seed = own_seed(case) if state.seed is None else state.seed
+    if own_seed(case) is not None and chosen != DRAG:
+        wrong = error_beside(_SEED) is not None
+        controls.append(Control("seed", "text", say("bugs.page.seed"), value=str(seed), wrong=wrong))
+    show_controls("gallery_choices", OWNER, *controls, look="qv-inside")
+    show_error_beside(_SEED)
 
 
 def _case_name(bug: Bug, name: str) -> str:
-    if name == _DRAG:
+    if name == DRAG:
         return say("bugs.page.drag")
     return say("bugs.page.random") if name == "random" else say(f"bugs.{bug.id}.cases.{name}")
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from quantviz.ui.components.choice import choose, show_button
+from quantviz.ui.components.choice import show_button
 from quantviz.ui.components.clipboard import show_copy_link
-from quantviz.ui.components.controls import show_undo
+from quantviz.ui.components.controls import Control, show_controls, undo_controls
 from quantviz.ui.components.page_header import show_header, write_title
 from quantviz.ui.components.refusals import show_page_errors
 from quantviz.ui.gallery.board import SIGNS, show_board
@@ -17,7 +17,6 @@ from quantviz.ui.gallery.both_ways import Shown, run_both_ways
 from quantviz.ui.gallery.comparison import bug_words, show_comparison
 from quantviz.ui.gallery.program import given_words, place_words, show_program
 from quantviz.ui.gallery.state import OWNER, GalleryState, bug_of
-from quantviz.ui.shell import errors, widgets
 from quantviz.ui.shell.imports import warm_up
 from quantviz.ui.shell.tab import name_tab
 from quantviz.ui.shell.words import plain, say
@@ -26,12 +25,9 @@ if TYPE_CHECKING:
     from quantviz.teaching.gallery import Line
 
 
-_MODES = ("compare", "spot")
-
-
 def show_page() -> None:
     """Show the chosen bug both ways, or a puzzle, and write the address."""
-    state = show_controls()
+    state = show_head()
     if state.spotting:
         show_puzzle(state)
     else:
@@ -39,8 +35,8 @@ def show_page() -> None:
     OWNER.show_link()
 
 
-def show_controls() -> GalleryState:
-    """Show title and choices."""
+def show_head() -> GalleryState:
+    """Show the title and its controls."""
     title, actions = show_header(say("pages.bugs"))
     show_page_errors(*OWNER.problems)
     warm_up()
@@ -54,19 +50,10 @@ def show_controls() -> GalleryState:
     words = say("bugs.page.hint_spot", all=len(BUGS)) if state.spotting else say("bugs.page.hint")
     write_title(title, say("pages.bugs"), words)
     with actions:
-        choose(
-            st.segmented_control,
-            say("bugs.page.mode"),
-            _MODES,
-            key=widgets.show("gallery_mode", _MODES[state.spotting]),
-            required=True,
-            on_change=errors.safely(
-                lambda: OWNER.change(spotting=st.session_state["gallery_mode"] == "spot", cell=None)
-            ),
-            format_func=lambda name: say("bugs.page.spot") if name == "spot" else say("bugs.page.compare"),
-            label_visibility="collapsed",
-        )
-        show_undo(OWNER)
+        modes = {"compare": say("bugs.page.compare"), "spot": say("bugs.page.spot")}
+        now = "spot" if state.spotting else "compare"
+        mode = Control("mode", "row", say("bugs.page.mode"), value=now, choices=modes)
+        show_controls("gallery_mode", OWNER, mode, *undo_controls(OWNER), look="qv-unnamed")
         show_copy_link()
     return state
 
@@ -99,11 +86,7 @@ def _puzzle_head(state: GalleryState) -> None:
     with st.container(key="gallery_choices", horizontal=True, gap="small", vertical_alignment="center"):
         words = say("bugs.spot.score", solved=len(solved), all=count, first=first)
         st.markdown(f"**{plain(say('bugs.spot.number', number=state.puzzle, all=count))}** · {plain(words)}")
-        show_button(
-            say("bugs.spot.another"),
-            "gallery_another",
-            lambda: OWNER.change(puzzle=state.puzzle % count + 1, cell=None),
-        )
+        show_controls("gallery_another", OWNER, Control("another", "button", say("bugs.spot.another")))
 
 
 def _line_button(shown: Shown, at: int, line: Line, tried: tuple[str, ...]) -> None:

@@ -14,6 +14,8 @@ from quantviz.ui.shell.page_owner import PageOwner
 if TYPE_CHECKING:
     from quantviz.teaching.gallery import Bug, Case
 
+#: The choice of the tensor that a hand drags; no case has this id.
+DRAG = "drag"
 #: A number of a puzzle has at most so many digits; whether there is such a puzzle says `puzzle`.
 _LARGEST_PUZZLE = 99_999
 
@@ -122,6 +124,24 @@ class GalleryState(PageState):
         """Return the state with a bug as it is first shown: by its handle, or in its first case."""
         at = _handles().first_shown(bug).value if _has_handle(bug) else None
         return self.replace(bug=bug, case="", seed=None, cell=None, at=at)
+
+    def reached(self, name: str, form: str) -> GalleryState:
+        """Return the state after a choice: of a bug or a mode, of one of its cases or the handle, of the next
+        puzzle, or of a seed.
+        """
+        bug = bug_of(self)
+        match name:
+            case "bug":
+                return self.of_bug(_gallery().find_bug(form).id)
+            case "mode":
+                return self.replace(spotting=form == "spot", cell=None)
+            case "another":
+                return self.replace(puzzle=self.puzzle % len(_gallery().BUGS) + 1, cell=None)
+            case "case" if form == DRAG:
+                return self.of_bug(bug.id)
+            case "case":
+                return self.replace(case=bug.case(form).id, seed=None, cell=None, at=None)
+        return super().reached(name, form).replace(cell=None)
 
     def completed(self, reading: Reading[GalleryState]) -> GalleryState:
         """Return the state of a link: of a puzzle alone, or of a bug by either its handle or a case."""
