@@ -103,9 +103,8 @@ def test_eight_are_enough():
     assert [title[0] for title in shown(at)[1]] == [*"ABCD", "S"]
     at.button_group(key="beside_which").set_value([0, 1, 2, 3, 6]).run()
     assert [title[0] for title in shown(healthy(at))[1]] == [*"BCDG", "S"]
-    # Chosen and pressed at once: both come in one message.
-    at.button(key="set_baseline").click()
     choose(at, ("bits", 16))
+    at.button(key="set_baseline").click().run()
     remembered = LabState.read(address(healthy(at)))[0].remembered
     assert (len(remembered), remembered[-1].number_format.bits) == (MOST_HELD, 16)
     assert at.button(key="set_baseline").disabled

@@ -7,6 +7,7 @@ import pytest
 from quantviz.teaching.lessons import lessons, term_home
 from quantviz.text import catalogue
 from quantviz.ui.lab.learning import CAUSES, TERMS, terms_of
+from tests.helpers.controls import controls
 from tests.helpers.session import address, opened
 
 #: Kinds of widgets that choose something; buttons beside those of "one scale for each" act.
@@ -23,7 +24,7 @@ WIDGETS = (
     "text_input",
 )
 #: What no lesson speaks of: the app's own, what becomes of NaN, and a hub's or a folder's files.
-NOT_TAUGHT = ("all_settings", "language_choice", "nonfinite", "revision")
+NOT_TAUGHT = ("all_settings", "language_choice", "nonfinite", "revision", "undo", "redo")
 #: The address of each state, and a control that only it has.
 STATES = {
     "opening": ({}, "scenario"),
@@ -54,13 +55,11 @@ def linked(at):
 def test_every_control_leads_to_the_step_that_explains_it(name):
     link, own = STATES[name]
     at = opened(lang="zh" if name == "given" else "en", **({"v": "1"} if link else {}), **link)
-    widgets = [*(each.key for kind in WIDGETS for each in at.get(kind)), "per_tensor", "per_row"]
-    controls = [key for key in widgets if key and not key.startswith(NOT_TAUGHT)]
-    assert {"format", "mode", "recipe", "convention", "calibration", "stage_tab", "kind", own} <= set(
-        controls
-    )
+    widgets = [*(each.key for kind in WIDGETS for each in at.get(kind)), *controls(at)]
+    shown = [key for key in widgets if key and not key.startswith(NOT_TAUGHT)]
+    assert {"format", "mode", "recipe", "convention", "calibration", "stage_tab", "kind", own} <= set(shown)
     found = linked(at)
-    for control in controls:
+    for control in shown:
         assert terms_of(control), control
         assert set(terms_of(control)) <= found, control
 

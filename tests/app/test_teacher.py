@@ -47,7 +47,7 @@ def opened(room=None, **params):
 
 def keys(at):
     """The keys of everything on the page."""
-    found = set()
+    found = set(controls(at))
     for block in walk(at._tree.root):
         proto = getattr(block, "proto", None)
         for name in (getattr(block, "key", None), getattr(proto, "id", None)):
@@ -83,7 +83,7 @@ def titles(at):
 CONTROL_KEYS = {
     "tensor": ("kind", "scenario"),
     "range": ("calibration",),
-    "scheme": ("bits", "mode", "per_column", "format", "recipe", "convention"),
+    "scheme": ("bits", "mode", "granularity", "format", "recipe", "convention"),
     "actions": ("set_baseline", "undo", "reset"),
     "recipes": ("recipe_table", "recipe_plot"),
     "compare": ("compare_open",),

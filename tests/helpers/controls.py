@@ -14,7 +14,9 @@ def bars(at):
 
 def controls(at):
     """The controls of a page as the browser gets them, by their fields."""
-    return {each["field"]: each for bar in bars(at).values() for each in bar["controls"]}
+    every = [each for bar in bars(at).values() for each in bar["controls"]]
+    # A phone has some of them twice: the first has all choices.
+    return {each["field"]: each for each in reversed(every)}
 
 
 def words_of(at, field):

@@ -30,7 +30,7 @@ TERMS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "bits": ("bit",),
         "mode": ("symmetric", "asymmetric"),
         "phone_bits": ("bit",),
-        **dict.fromkeys(("granularity", "per", "phone_scale"), _ONE_SCALE),
+        **dict.fromkeys(("granularity",), _ONE_SCALE),
         **dict.fromkeys(("group", "flat"), ("per_group",)),
         "block": ("block",),
         # Whose arithmetic, and its rules.

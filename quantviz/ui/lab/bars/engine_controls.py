@@ -158,7 +158,7 @@ def _rules(state: LabState) -> None:
 def _rule(state: LabState, name: str, changed: bool) -> Control:
     key = _key(name)
     value = state.scheme.chosen.get(name)
-    label = f"{plain(field_name(name))}{' •' if changed else ''}"
+    label = f"{field_name(name)}{' •' if changed else ''}"
     about = explained(key, field_help(name))
     words = {str(choice): value_words(name, choice) for choice in CHOICES.get(name, ())}
     shown = str(value) if words else f"{value:.6g}"

@@ -37,7 +37,7 @@ from quantviz.ui.lab.learning import explained
 from quantviz.ui.shell import errors, session
 from quantviz.ui.shell.classroom import classroom, locked
 from quantviz.ui.shell.session import Adapted
-from quantviz.ui.shell.words import language, plain, say, say_axis, say_error, sentences, shape_text
+from quantviz.ui.shell.words import language, plain, say, say_axis, sentences, shape_text
 
 #: The controls that have a place of their own for errors.
 _CONTROLS_WITH_ERRORS = ("format", "bits", "mode")
@@ -145,9 +145,9 @@ def why_not(state: LabState, granularity: Granularity) -> str | None:
     shape = state.source.shape
     convention = state.scheme.arithmetic
     if not convention.offer.has_granularity(granularity, state.scheme.format):
-        return plain(say("strip.not_offered_here", name=convention_name(convention)))
+        return say("strip.not_offered_here", name=convention_name(convention))
     if problem := next(iter(granularity.shape_problems(shape, convention.tail)), None):
-        return say("strip.one_axis") if len(shape) == 1 else say_error(problem)
+        return say("strip.one_axis") if len(shape) == 1 else problem.message(language())
     return None
 
 
@@ -177,14 +177,14 @@ def granularity_control(state: LabState) -> Control:
 def button_words(state: LabState, name: str, granularity: Granularity) -> str:
     """Return a button's label."""
     if isinstance(granularity, PerChannel):
-        return plain(say_axis(state.source, granularity.axis, "button"))
+        return say_axis(state.source, granularity.axis, "button")
     return say(f"strip.per_{name}")
 
 
 def _granularity_help(state: LabState) -> str:
     """Return the help on all buttons: one of each would lie over the title's buttons while it is pressed."""
     buttons = (
-        f"**{button_words(state, name, granularity)}** · {_help(state, name, granularity)}"
+        f"**{plain(button_words(state, name, granularity))}** · {_help(state, name, granularity)}"
         for name, granularity in granularities(state).items()
     )
     return "\n\n".join((explained("granularity", say("strip.granularity_help")), *buttons))
