@@ -103,9 +103,8 @@ def test_no_choice_names_a_length_of_the_tensor(folder, scheme):
 
 def test_every_choice_is_offered_by_one_function():
     """What guards against labels of another tensor is in `choose`: no module goes past it."""
-    controls = (
-        "selectbox radio segmented_control pills multiselect menu_button select_slider feedback".split()
-    )
+    controls = {"selectbox", "radio", "segmented_control", "pills", "multiselect", "menu_button"}
+    controls |= {"select_slider", "feedback"}
     found, top = 0, APP.parent
     for path in [APP, *(top / "pages").rglob("*.py"), *(top / "quantviz" / "ui").rglob("*.py")]:
         for node in ast.walk(parsed(path)):

@@ -47,7 +47,8 @@ def test_names_are_shown_as_plain_text():
         act(at, file_tensor=name)
         assert not at.error
         # All that is sent, but for the names to choose from, which are looked at by themselves.
-        sent = [str(node.proto) for node in at._tree if getattr(node, "key", None) != "file_tensor"]
+        nodes = [node for node in at._tree if getattr(node, "key", None) != "file_tensor"]
+        sent = [str(getattr(node, "proto", "")) for node in nodes]
         assert not [each for each in sent if re.search("[\u202a-\u202e\u2066-\u2069]", each)]
         # HTML is text in the pieces of HTML that the app itself sends.
         assert not bodies(at, "<img src=x")

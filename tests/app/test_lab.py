@@ -77,7 +77,7 @@ def test_an_examples_name_and_claim_are_told_only_of_what_began_as_it():
     assert look in hint(at)
     assert name in at.session_state["tab_title"]
     # What else changed stands in its place until the next choice.
-    act(at, "per_row", bits=4)
+    act(act(at, "per_row"), bits=4)
     assert f"At the start: {look}" in hint(at)
     assert name in at.session_state["tab_title"]
     # The same tensor, but nothing has started that way.
@@ -92,11 +92,11 @@ def test_each_control_changes_the_scheme_and_the_address():
         ({"bits": 8}, "int8,symmetric,per_tensor"),
         ({"mode": "asymmetric", "format": "integer_unsigned"}, "uint8,asymmetric,per_tensor"),
         ("per_column", "uint8,asymmetric,per_channel(axis=1)"),
-        ("per_group", "uint8,asymmetric,per_group(size=2,axis=0)"),
-        ({"group_size": 4, "group_axis": 1}, "uint8,asymmetric,per_group(size=4,axis=1)"),
-        ("per_block", "uint8,asymmetric,per_block(rows=4,cols=4)"),
+        ("per_group", "uint8,asymmetric,per_group("),
+        ({"group_size": 2, "group_axis": 0}, "uint8,asymmetric,per_group(size=2,axis=0)"),
+        ("per_block", "uint8,asymmetric,per_block("),
         ({"block_rows": 8}, "uint8,asymmetric,per_block(rows=8,cols=4)"),
-        ("per_flat", ""),
+        ("per_flat", "uint8,asymmetric,flat("),
         ({"flat_size": 16, "flat_strided": True}, "uint8,asymmetric,flat(size=16,strided=true)"),
     ):
         act(at, **chosen) if isinstance(chosen, dict) else act(at, chosen)

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
-from tests.helpers.browser import resize, wait_idle
-from tests.helpers.picture import RANGES, TWO_FRAMES, card, marks, middle, wait_drawn
+from tests.helpers.browser import TWO_FRAMES, resize, wait_idle
+from tests.helpers.picture import RANGES, card, marks, middle, wait_drawn
 from tests.helpers.sample import sample_of
 
 DEMO = Path(__file__).parent / "app_demo.py"

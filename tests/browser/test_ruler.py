@@ -1,7 +1,6 @@
 """The ruler in a blank page: what it draws, and what a mouse, a finger and keys make it tell its owner."""
 
 import itertools
-import json
 import random
 from pathlib import Path
 
@@ -12,7 +11,7 @@ from quantviz.analysis.range_error import minima_of
 from quantviz.browser import FOLDER, join_modules
 from quantviz.lab.picture_parts import RULER_STAGES
 from quantviz.ui.components.ruler import ruler_settings
-from tests.helpers.browser import violations, wait_idle
+from tests.helpers.browser import TWO_FRAMES, box, fingers, held, mouse, violations, wait_idle
 from tests.helpers.sample import sample_of
 
 APP = Path(__file__).parent / "app_demo.py"
@@ -96,37 +95,18 @@ def told(page):
 
 
 def frame(page):
-    page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    page.evaluate(TWO_FRAMES)
 
 
 def kinds(messages):
     return [kind for kind, _ in messages]
 
 
-def drag(page, handle, by, steps=4):
-    """Drag a handle with the mouse; returns what was told."""
-    page.mouse.move(handle["x"], handle["y"])
-    page.mouse.down()
-    for step in range(1, steps + 1):
-        page.mouse.move(handle["x"] + by * step / steps, handle["y"])
-        frame(page)
-    page.mouse.up()
-    return told(page)
-
-
-def touch_drag(page, handle, by, steps=4):
-    """The same with a finger."""
-    session = page.context.new_cdp_session(page)
-
-    def send(kind, x=None):
-        points = [] if x is None else [{"x": x, "y": handle["y"]}]
-        session.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
-
-    send("touchStart", handle["x"])
-    for step in range(1, steps + 1):
-        send("touchMove", handle["x"] + by * step / steps)
-        frame(page)
-    send("touchEnd")
+def drag(page, handle, by, way=mouse):
+    """Drag a handle; returns what was told."""
+    drags = held(page, handle["x"], handle["y"], by, way=way, steps=4)
+    next(drags)
+    next(drags, None)
     return told(page)
 
 
@@ -146,7 +126,6 @@ MOVES = {
 def test_each_handle_tells_its_owner(ruler, name, by):
     page = ruler(touch=by == "touch", width=1000)
     pixels, key, expected, holds = MOVES[name]
-    handle = handles(page)[name]
     if by == "keys":
         page.locator(f"[data-handle='{name}']").focus()
         page.keyboard.press(key)
@@ -154,7 +133,7 @@ def test_each_handle_tells_its_owner(ruler, name, by):
         page.wait_for_function("demo.told.at(-1)?.[0] === 'release'")
         messages = told(page)
     else:
-        messages = (drag if by == "mouse" else touch_drag)(page, handle, pixels)
+        messages = drag(page, handles(page)[name], pixels, {"mouse": mouse, "touch": fingers}[by])
     assert kinds(messages)[-1] == "release", messages
     assert set(kinds(messages)[:-1]) == {"move"}, messages
     assert messages[-1][1] == messages[-2][1], "the last move is what is released"
@@ -184,12 +163,10 @@ def test_escape_brings_back_what_was(ruler, by):
     page = ruler()
     before = handles(page)
     if by == "mouse":
-        page.mouse.move(before["hi"]["x"], before["hi"]["y"])
-        page.mouse.down()
-        page.mouse.move(before["hi"]["x"] - 100, before["hi"]["y"])
-        frame(page)
+        drags = held(page, before["hi"]["x"], before["hi"]["y"], -100, steps=1)
+        next(drags)
         page.keyboard.press("Escape")
-        page.mouse.up()
+        next(drags, None)
     else:
         page.locator("[data-handle='hi']").focus()
         page.evaluate(TYPE, ["ArrowLeft", "Escape"])
@@ -223,17 +200,15 @@ def test_many_moves_of_one_frame_are_told_once(ruler):
 def test_an_older_picture_does_not_move_the_end_under_the_hand(ruler):
     page = ruler(deaf=True)
     start = handles(page)["hi"]
-    page.mouse.move(start["x"], start["y"])
-    page.mouse.down()
-    page.mouse.move(start["x"] - 200, start["y"])
-    frame(page)
-    held = handles(page)["hi"]
-    assert held["x"] == pytest.approx(start["x"] - 200, abs=1), "it moves before the owner answers"
+    drags = held(page, start["x"], start["y"], -200, steps=1)
+    next(drags)
+    moved = handles(page)["hi"]
+    assert moved["x"] == pytest.approx(start["x"] - 200, abs=1), "it moves before the owner answers"
     page.evaluate("demo.state.domain = [-9, 9]; demo.show()")
-    assert handles(page)["hi"] == held
-    page.mouse.up()
-    assert told(page)[-1][1]["hi"] == pytest.approx(float(held["now"]))
-    assert handles(page)["hi"]["now"] == held["now"], "and it stays until there is a newer picture"
+    assert handles(page)["hi"] == moved
+    next(drags, None)
+    assert told(page)[-1][1]["hi"] == pytest.approx(float(moved["now"]))
+    assert handles(page)["hi"]["now"] == moved["now"], "and it stays until there is a newer picture"
     page.evaluate("demo.show()")
     # Without a hand on them, handles are placed once the picture was painted.
     page.wait_for_function("demo.ruler.elementOf('hi').ariaValueNow === '3.5'")
@@ -286,32 +261,17 @@ def test_handles_are_sliders_with_names_and_limits(ruler):
 
 def test_without_handles_there_is_nothing_to_move(ruler):
     page = ruler(handles={})
-    assert handles(page) == {}
     assert page.locator("[role=slider]").count() == 0
-    page.mouse.move(700, 60)
-    page.mouse.down()
-    page.mouse.move(900, 60)
-    page.mouse.up()
-    assert told(page) == []
+    assert drag(page, {"x": 700, "y": 60}, 200) == []
 
 
 def test_a_finger_scrolls_the_page_beside_the_handles(ruler):
     page = ruler(width=390, touch=True)
-    assert page.evaluate("getComputedStyle(demo.ruler.root).touchAction") == "pan-x pan-y"
+    action = "(name) => getComputedStyle(name ? demo.ruler.elementOf(name) : demo.ruler.root).touchAction"
+    assert page.evaluate(action, None) == "pan-x pan-y"
     for name, each in handles(page).items():
-        assert (
-            page.evaluate("(name) => getComputedStyle(demo.ruler.elementOf(name)).touchAction", name)
-            == "none"
-        )
+        assert page.evaluate(action, name) == "none"
         assert min(each["width"], each["height"]) >= 44, each
-
-
-def test_heights_are_those_of_the_layout(ruler):
-    height = "demo.ruler.canvas.clientHeight"
-    assert ruler(handles={}).evaluate(height) == 84 + 40 + 60
-    assert ruler(handles={}, curve=False).evaluate(height) == 84 + 40
-    assert ruler(handles={}, width=390).evaluate(height) == 120
-    assert ruler(handles={}, width=390, curve=False).evaluate(height) == 120
 
 
 #: The comb's line and the ruler's height in the tabs Cell, Range and Blame, and the curve's height in Range.
@@ -476,15 +436,10 @@ def test_no_name_on_the_curve_stands_over_a_ring_and_the_best_has_one(ruler, wid
         assert len(rings) == 4, "three marks and the range that is set"
         named = {each["text"]: each for each in labels if each["text"] in ("best", "99.9 %", "99 %")}
         assert "best" in named
-        for each in named.values():
-            for ring in rings:
-                beside = (
-                    each["left"] >= ring["x"] + ring["radius"] or each["right"] <= ring["x"] - ring["radius"]
-                )
-                above = (
-                    each["top"] >= ring["y"] + ring["radius"] or each["bottom"] <= ring["y"] - ring["radius"]
-                )
-                assert beside or above, (each, ring)
+        for name, ring in itertools.product(named.values(), rings):
+            x, y, radius = ring["x"], ring["y"], ring["radius"]
+            beside = name["left"] >= x + radius or name["right"] <= x - radius
+            assert beside or name["top"] >= y + radius or name["bottom"] <= y - radius, (name, ring)
         if width > 1000:
             assert len(named) == 3
 
@@ -589,24 +544,21 @@ def test_teeth_glide_from_a_ruler_to_the_one_in_its_place(ruler):
 
 def test_what_is_clipped_piles_up_at_the_end_tooth(ruler):
     page = ruler(symmetric=False, lo=-1, hi=1, curve=False)
-    picture = page.evaluate(
-        "(() => { const p = demo.picture(); return {clipped: [...p.clipped], landed: [...p.landed], "
-        "places: [...demo.ruler.painter.places], values: [...p.values]} })()"
+    clipped, values = page.evaluate(
+        "(() => { const p = demo.picture(); return [[...p.clipped], [...p.values]] })()"
     )
-    tooth = {name: each["x"] for name, each in handles(page).items()}
-    piled = [i for i, clipped in enumerate(picture["clipped"]) if clipped and i != 5]
-    assert len(piled) > 6
-    upper = [i for i in piled if picture["values"][i] > 0]
+    flat = page.evaluate("[...demo.ruler.painter.places]")
+    places = list(zip(flat[::2], flat[1::2], strict=True))
+    tooth = handles(page)["tooth:15"]["x"]
+    upper = [i for i, is_clipped in enumerate(clipped) if is_clipped and i != 5 and values[i] > 0]
+    assert len(upper) > 3
     for i in upper:
-        assert 0 < picture["places"][2 * i] - tooth["tooth:15"] < 30
-        x, y = picture["places"][2 * i : 2 * i + 2]
-        red, green, blue, _ = page.evaluate(COLOUR_AT, [x, y])
+        assert 0 < places[i][0] - tooth < 30
+        red, green, blue, _ = page.evaluate(COLOUR_AT, places[i])
         assert red > green > blue, "in the clipping colour"
-    assert len(
-        {(round(picture["places"][2 * i]), round(picture["places"][2 * i + 1])) for i in upper}
-    ) == len(upper)
-    farthest = max(upper, key=lambda i: picture["values"][i])
-    assert picture["places"][2 * farthest + 1] == max(picture["places"][2 * i + 1] for i in upper)
+    assert len({tuple(map(round, places[i])) for i in upper}) == len(upper)
+    farthest = max(upper, key=lambda i: values[i])
+    assert places[farthest][1] == max(places[i][1] for i in upper)
 
 
 def test_only_what_is_clipped_has_the_colour_of_clipping(ruler):
@@ -712,19 +664,6 @@ def test_a_closed_ruler_leaves_nothing(ruler):
     page.mouse.move(500, 50)
 
 
-@pytest.mark.parametrize(
-    ("language", "theme", "width"),
-    sample_of(itertools.product(("en", "zh"), ("light", "dark"), (390, 1366)), 2),
-)
-def test_the_ruler_looks_right(ruler, shot, width, theme, language):
-    page = ruler(width=width, theme=theme, language=language, hi=2, lo=-2)
-    page.evaluate(
-        "colour => { document.body.style.background = colour }", "#ffffff" if theme == "light" else "#10161c"
-    )
-    shot(page, f"{language}_{theme}_{width}")
-    assert json.loads(page.evaluate("JSON.stringify(demo.told)")) == []
-
-
 # ---- in a page of Streamlit ---------------------------------------------------------------------
 
 
@@ -735,12 +674,10 @@ def test_a_release_reaches_the_server_once(serve, new_page):
     assert page.locator("canvas[role=img]").get_attribute("aria-label") == "Six values."
     upper = page.locator("[data-handle=hi]")
     assert upper.get_attribute("aria-valuenow") == "3"
-    box = upper.bounding_box()
-    x, y = box["x"] + box["width"] / 2, box["y"] + 10
-    page.mouse.move(x, y)
-    page.mouse.down()
-    page.mouse.move(x - 150, y, steps=5)
-    page.mouse.up()
+    place = box(page, "[data-handle=hi]")
+    drags = held(page, (place.left + place.right) / 2, place.top + 10, -150, steps=5)
+    next(drags)
+    next(drags, None)
     page.get_by_text("told 1").wait_for()
     wait_idle(page)
     now = float(upper.get_attribute("aria-valuenow"))

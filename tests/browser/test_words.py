@@ -28,7 +28,6 @@ from quantviz.ui.lab.numbers.tiles import Tile, change_against, tiles
 from quantviz.ui.shell import words as shell_words
 from tests.helpers.browser_arithmetic import (
     HARD,
-    LOAD,
     SCRIPT,
     answer,
     calibrated_schemes,
@@ -68,12 +67,8 @@ Object.assign(window, { plainNumber, roomOf, textWidth, titleOf });
 
 
 @pytest.fixture(scope="module")
-def page(browser):
-    page = browser.new_page()
-    page.goto("about:blank")
-    page.evaluate(LOAD, read_script("hand_component") + SCRIPT + WORDS)
-    yield page
-    page.close()
+def page(blank_with):
+    return blank_with(read_script("hand_component") + SCRIPT + WORDS)
 
 
 @pytest.fixture(params=languages())

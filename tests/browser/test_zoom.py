@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from quantviz.figures.arrangement import MOST_PIXELS
-from tests.helpers.picture import RANGES, TWO_FRAMES, card, marks, middle, wait_drawn
+from tests.helpers.browser import TWO_FRAMES
+from tests.helpers.picture import RANGES, card, marks, middle, wait_drawn
 from tests.helpers.sample import sample_of
 
 DEMO = Path(__file__).parent / "app_demo.py"

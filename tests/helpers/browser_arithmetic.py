@@ -54,7 +54,6 @@ window.run = ({programs, layouts, tensors, cases}) => {
   });
 };
 """
-LOAD = "source => import(URL.createObjectURL(new Blob([source], { type: 'text/javascript' }))).then(() => 0)"
 
 
 def coded(x):
