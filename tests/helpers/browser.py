@@ -287,9 +287,9 @@ class Box(NamedTuple):
         return self.bottom - self.top
 
 
-def box(page, selector):
-    """The place of the first element that the selector finds."""
-    found = page.locator(selector).first.bounding_box()
+def box(page, selector=None):
+    """The place of the first element that the selector finds in a page, or of a locator."""
+    found = (page.locator(selector).first if selector else page).bounding_box()
     x, y = found["x"], found["y"]
     return Box(x, y, x + found["width"], y + found["height"])
 
