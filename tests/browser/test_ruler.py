@@ -325,21 +325,35 @@ def test_a_value_that_becomes_an_outlier_goes_past_the_axis(ruler):
     assert told == pytest.approx([0, 4.5, 6.75, 9, 9])
 
 
-STAGES = """(stage) => {
-  const drawn = [];
-  const proto = CanvasRenderingContext2D.prototype;
-  const real = {};
-  for (const name of ["fillRect", "stroke", "fill", "fillText"]) {
+#: What is drawn when a picture is shown: each call of the canvas with its colour, and of a text its box.
+CALLS = """(stage) => {
+  const calls = [], proto = CanvasRenderingContext2D.prototype, real = {};
+  for (const name of ["fillRect", "stroke", "fill", "fillText", "arc", "moveTo"]) {
     real[name] = proto[name];
     proto[name] = function (...given) {
-      drawn.push(name === "fillText" ? given[0] : this[name === "stroke" ? "strokeStyle" : "fillStyle"]);
+      const call = { name, given, colour: this[name === "stroke" ? "strokeStyle" : "fillStyle"] };
+      if (name === "fillText") {
+        const [text, x, y] = given, width = this.measureText(text).width;
+        const size = parseFloat(this.font.match(/([\\d.]+)px/)[1]);
+        const left = x - ({ center: width / 2, right: width }[this.textAlign] ?? 0), right = left + width;
+        Object.assign(call, { text, left, right, top: y - size * 0.72, bottom: y + size * 0.05 });
+      }
+      calls.push(call);
       return real[name].apply(this, given);
     };
   }
-  demo.ruler.show({...demo.ruler.picture, stage});
+  demo.ruler.show(stage ? { ...demo.ruler.picture, stage } : demo.picture());
   Object.assign(proto, real);
-  return {drawn, teeth: demo.ruler.marks.teeth.length, height: demo.ruler.canvas.clientHeight};
+  return calls;
 }"""
+
+
+def calls(page, stage=None):
+    return page.evaluate(CALLS, stage)
+
+
+def labels(page):
+    return [call for call in calls(page) if call["name"] == "fillText"]
 
 
 def written(drawn):
@@ -349,36 +363,26 @@ def written(drawn):
 
 def test_what_is_drawn_comes_stage_by_stage(ruler):
     page = ruler(curve=False, handles={"value": True, "bits": True}, bits=3)
-    seen = {stage: page.evaluate(STAGES, stage) for stage in RULER_STAGES}
-    colours = ruler_settings("light", "en")["colors"]
-    assert [seen[stage]["teeth"] > 0 for stage in RULER_STAGES] == [False, False, True, True, True]
+    texts, colours, teeth, heights = {}, {}, [], []
+    for stage in RULER_STAGES:
+        drawn = calls(page, stage)
+        texts[stage] = {call["text"] for call in drawn if call["name"] == "fillText"}
+        colours[stage] = {call["colour"] for call in drawn if call["name"] != "fillText"}
+        teeth.append(page.evaluate("demo.ruler.marks.teeth.length > 0"))
+        heights.append(page.evaluate("demo.ruler.canvas.clientHeight"))
+    assert teeth == [False, False, True, True, True]
     # Sliders alone take no room for the rest.
-    assert seen["slider"]["height"] == 26
-    assert {seen[stage]["height"] for stage in RULER_STAGES[1:]} == {26 + 84 + 40}
-    errors = {colours["over"], colours["under"]}
-    assert [bool(errors & {*seen[stage]["drawn"]}) for stage in RULER_STAGES] == [False] * 4 + [True]
+    assert heights == [26, *[26 + 84 + 40] * 4]
+    own = ruler_settings("light", "en")["colors"]
+    errors = {own["over"], own["under"]}
+    assert [bool(errors & colours[stage]) for stage in RULER_STAGES] == [False] * 4 + [True]
     # The second scale: the values at the teeth, below their codes.
-    codes, values, everything = (written(seen[stage]["drawn"]) for stage in RULER_STAGES[2:])
+    codes, values, everything = (written(texts[stage]) for stage in RULER_STAGES[2:])
     assert {"−2", "2"} <= codes < values == everything
     # Dots alone: only the ends of the range and the selected value are written.
-    assert {"−3.5", "3.5"} <= written(seen["dots"]["drawn"])
-    assert not any("→" in each for each in seen["dots"]["drawn"])
-    assert any("→" in each for each in seen["codes"]["drawn"])
-
-
-LABELS = """() => {
-  const texts = [];
-  const real = CanvasRenderingContext2D.prototype.fillText;
-  CanvasRenderingContext2D.prototype.fillText = function (text, x, y) {
-    const width = this.measureText(text).width, size = parseFloat(this.font.match(/([\\d.]+)px/)[1]);
-    const left = this.textAlign === 'center' ? x - width / 2 : this.textAlign === 'right' ? x - width : x;
-    texts.push({text, left, right: left + width, top: y - size * 0.72, bottom: y + size * 0.05});
-    return real.apply(this, arguments);
-  };
-  demo.show();
-  CanvasRenderingContext2D.prototype.fillText = real;
-  return texts;
-}"""
+    assert {"−3.5", "3.5"} <= written(texts["dots"])
+    assert not any("→" in each for each in texts["dots"])
+    assert any("→" in each for each in texts["codes"])
 
 
 @pytest.mark.parametrize(
@@ -387,59 +391,43 @@ LABELS = """() => {
 )
 def test_no_label_touches_another_or_leaves_the_ruler(ruler, width, bits, asymmetric, standing):
     # In the Lab the curve takes the sliders' room.
-    page = ruler(
-        width=width, standing=standing, handles={"range": True, "value": True} if standing else EVERY
-    )
+    own = {"range": True, "value": True} if standing else EVERY
+    page = ruler(width=width, standing=standing, handles=own, bits=bits, symmetric=not asymmetric)
     marked = 0
     for hi, mark in itertools.product(
         (0.4, 1.7, 3.5, 4.4), (-4, -1.5, -0.3, 0.3, 0.6, 1.2, 1.9, 3.3, 3.6, 4.4)
     ):
         lo = -hi / 3 if asymmetric else -hi
-        page.evaluate(
-            "state => Object.assign(demo.state, state)",
-            {"bits": bits, "hi": hi, "lo": lo, "symmetric": not asymmetric, "mark": mark},
-        )
-        labels = page.evaluate(LABELS)
-        assert len(labels) > 4
-        marked += "your mark" in {each["text"] for each in labels}
-        for i, one in enumerate(labels):
-            assert 0 <= one["left"] < one["right"] <= width, one
-            for other in labels[:i]:
-                apart = one["left"] >= other["right"] or one["right"] <= other["left"]
-                assert apart or one["top"] >= other["bottom"] or one["bottom"] <= other["top"], (one, other)
+        page.evaluate("state => Object.assign(demo.state, state)", {"hi": hi, "lo": lo, "mark": mark})
+        found = labels(page)
+        assert len(found) > 4
+        marked += "your mark" in {each["text"] for each in found}
+        assert all(0 <= each["left"] < each["right"] <= width for each in found), found
+        for one, other in itertools.combinations(found, 2):
+            apart = one["left"] >= other["right"] or one["right"] <= other["left"]
+            assert apart or one["top"] >= other["bottom"] or one["bottom"] <= other["top"], (one, other)
     assert marked >= 35, "its words have room nearly everywhere"
-
-
-RINGS = """() => {
-  const rings = [];
-  const real = CanvasRenderingContext2D.prototype.arc;
-  CanvasRenderingContext2D.prototype.arc = function (x, y, radius) {
-    if (y > demo.ruler.bands.curve && radius >= 4) rings.push({x, y, radius});
-    return real.apply(this, arguments);
-  };
-  demo.show();
-  CanvasRenderingContext2D.prototype.arc = real;
-  return rings;
-}"""
 
 
 @pytest.mark.parametrize("width", [390, 1366])
 def test_no_name_on_the_curve_stands_over_a_ring_and_the_best_has_one(ruler, width):
     page = ruler(width=width, handles={})
+    curve = page.evaluate("demo.ruler.bands.curve")
     for best in (0.9, 2.6, 3.15, 3.3, 3.45):
         marks = [
             {"at": at, "label": label, "told": label, "take": None, "best": label == "best"}
             for label, at in (("best", best), ("99.9 %", 3.4), ("99 %", 3.25))
         ]
         page.evaluate("marks => { demo.state.marks = marks; }", marks)
-        labels, rings = page.evaluate(LABELS), page.evaluate(RINGS)
+        drawn = calls(page)
+        arcs = [call["given"][:3] for call in drawn if call["name"] == "arc"]
+        rings = [(x, y, radius) for x, y, radius in arcs if y > curve and radius >= 4]
         assert len(rings) == 4, "three marks and the range that is set"
-        named = {each["text"]: each for each in labels if each["text"] in ("best", "99.9 %", "99 %")}
+        named = {call["text"]: call for call in drawn if call.get("text") in ("best", "99.9 %", "99 %")}
         assert "best" in named
-        for name, ring in itertools.product(named.values(), rings):
-            x, y, radius = ring["x"], ring["y"], ring["radius"]
+        for name, (x, y, radius) in itertools.product(named.values(), rings):
             beside = name["left"] >= x + radius or name["right"] <= x - radius
-            assert beside or name["top"] >= y + radius or name["bottom"] <= y - radius, (name, ring)
+            assert beside or name["top"] >= y + radius or name["bottom"] <= y - radius, (name, x, y)
         if width > 1000:
             assert len(named) == 3
 
@@ -565,16 +553,14 @@ def test_only_what_is_clipped_has_the_colour_of_clipping(ruler):
     """Beside "clipped 0 %" all was orange that lay outside the range."""
     values = [0.1] * 200 + [2.5] * 200 + [-2.5] * 200 + [3.7] * 200
     page = ruler(values=values, alone=True, selected=-1, bits=2, lo=-2, hi=2, curve=False, handles={})
-    foot = page.evaluate("demo.ruler.bands.tips - 3")
-
-    def is_orange(value):
-        x = page.evaluate("value => demo.ruler.axis.at(value)", value)
-        red, _, blue, alpha = page.evaluate(COLOUR_AT, [x, foot])
+    orange = []
+    for value in (0.1, 2.5, -2.5, 3.7):
+        place = page.evaluate("value => [demo.ruler.axis.at(value), demo.ruler.bands.tips - 3]", value)
+        red, _, blue, alpha = page.evaluate(COLOUR_AT, place)
         assert alpha > 80, value
-        return red > blue
-
+        orange.append(red > blue)
     # The range ends at 2, the last tooth stands there, and half a gap goes on to 3.
-    assert [is_orange(value) for value in (0.1, 2.5, -2.5, 3.7)] == [False, False, False, True]
+    assert orange == [False, False, False, True]
 
 
 TEETH = """() => {
@@ -640,12 +626,8 @@ def test_a_value_keeps_its_height_while_the_range_moves(ruler):
 def test_two_thousand_dots_are_drawn_and_more_are_a_histogram(ruler):
     for count, dots in ((2000, True), (2001, False)):
         page = ruler(values=[RANDOM.gauss(0, 1) for _ in range(count)], curve=False, handles={})
-        starts = page.evaluate(
-            "() => { let n = 0; const real = CanvasRenderingContext2D.prototype.moveTo; "
-            "CanvasRenderingContext2D.prototype.moveTo = function (x, y) { n += 1; real.call(this, x, y) }; "
-            "demo.show(); CanvasRenderingContext2D.prototype.moveTo = real; return n }"
-        )
-        assert (starts > 1000) == dots
+        starts = [call for call in calls(page) if call["name"] == "moveTo"]
+        assert (len(starts) > 1000) == dots
 
 
 def test_an_end_beyond_the_axis_can_be_brought_back(ruler):
