@@ -439,7 +439,8 @@ def all_of_a_card_opens_its_lesson(page):
     card = page.locator(".st-key-lesson_list_1 .qv-card-facts").nth(3)
     card.wait_for()
     wait_idle(page)
-    card.tap(position={"x": 20, "y": 8})
+    place = box(card)
+    page.touchscreen.tap(place.left + 20, place.top + 8)
     page.wait_for_function("document.querySelector('.qv-place')?.innerText.includes('Lesson 3')")
     page.locator(".st-key-lesson_step [data-handle]").first.wait_for()
     wait_idle(page)
@@ -703,6 +704,11 @@ def a_question_comes_where_it_has_its_room(page, steps=2):
 ASK_NOTHING = [("block_formats", 3, "value"), ("float_formats", 4, "bit"), ("per_channel", 2, "value")]
 
 
+#: Where what is last begins, wherever the page is scrolled to.
+BELOW = """document.querySelector(".st-key-lesson_code").getBoundingClientRect().top +
+    document.querySelector("[data-testid=stMain]").scrollTop"""
+
+
 def the_way_on_is_in_reach_and_stays_where_it_is(page):
     """Some 13 steps began with *Next* below the fold; what came on a release moved what is below by 47 px."""
     onward, code = ".st-key-lesson_onward .st-key-lesson_next", ".st-key-lesson_code"
@@ -710,7 +716,8 @@ def the_way_on_is_in_reach_and_stays_where_it_is(page):
         gone(page, lesson, step, until=code)
         page.locator("[data-handle=value]").wait_for()
         assert box(page, onward).bottom <= 844, (lesson, step)
-        with unmoved(page, onward, code):
+        before = page.evaluate(BELOW)
+        with unmoved(page, onward):
             if moved == "value":
                 dragged_by_keys(page, "value", "ArrowLeft", 2)
             else:  # to 0.5, which is the longest to read
@@ -718,6 +725,7 @@ def the_way_on_is_in_reach_and_stays_where_it_is(page):
                     page.locator(f".st-key-formats_bit_{bit} button:visible").first.click()
                     wait_idle(page)
                 assert page.locator(".qv-reading").inner_text().endswith("0.5")
+        assert page.evaluate(BELOW) == pytest.approx(before, abs=1), (lesson, step)
         # What is last is not covered by it.
         page.locator("[data-testid=stMain]").evaluate("each => each.scrollTo(0, each.scrollHeight)")
         assert box(page, code).bottom <= box(page, ".st-key-lesson_onward").top
