@@ -3,12 +3,10 @@
 import base64
 import contextlib
 import dataclasses
-import html
 import itertools
 import json
 import re
 import shutil
-import string
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +20,7 @@ from quantviz.figures.raster import data_uri
 from quantviz.figures.theme import THEMES
 from quantviz.lab.classroom import CLOSED, Classroom
 from quantviz.lab.moves import hand_choices
-from quantviz.lab.picture_parts import PANEL_PARTS, TILE_PARTS
+from quantviz.lab.picture_parts import TILE_PARTS
 from quantviz.lab.scenarios import SCENARIOS
 from quantviz.teaching.lessons import all_steps, known_by, lessons, term_home
 from quantviz.teaching.lessons.drags import drag_answer, dragged, moved_by
@@ -694,38 +692,6 @@ def test_the_wall_shows_the_right_answer_with_the_others_beside_it(kind):
     again = opened(l=lesson, p=str(step), k="projector", lang="en", hands=address(at)["hands"])
     healthy(again.button(key="lesson_tell").click().run())
     assert hands_boxes(again)[1].value == 7
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize(
-    ("lesson", "i"),
-    [
-        (name, i)
-        for name, lesson in lessons().items()
-        for i, step in enumerate(lesson.steps)
-        if step.questions and step.questions[-1].kind == "choice"
-    ],
-)
-def test_the_mark_of_each_choice_on_the_wall_is_the_picture_s(lesson, i):
-    step = lessons()[lesson].steps[i]
-    scenes, question = step.scenes(), step.questions[-1]
-    at = opened(l=lesson, p=str(i + 1), k="projector", lang="en")
-    healthy(at.button(key="lesson_tell").click().run())
-    parts = [each.proto.body for each in at.get("html")]
-    (marked,) = (part for part in parts if 'class="qv-bar qv-right"' in part)
-    right = question.truth(scenes)
-    words = html.unescape(re.sub("<.*?>", "", marked))
-    assert words.startswith(string.ascii_uppercase[right])
-    assert question.options[right].text.say(scenes) in words
-    found = question.compared(scenes)
-    shown = [value for _, value, _, _ in compared(at)]
-    assert shown == [number(each.number.value(scenes), 3) for each in found]
-    # No table repeats the numbers in smaller digits beside their pictures.
-    panels = step.show & set(PANEL_PARTS)
-    assert not (shown and panels and any('class="qv-steps qv-table"' in part for part in parts))
-    if any(box.key == f"look_{lesson}/{i}" for box in at.selectbox):
-        told = question.state_told(scenes)
-        assert at.selectbox(key=f"look_{lesson}/{i}").value == ("in_hand" if told == HERE else told)
 
 
 def test_the_wall_compares_errors_in_one_colour_scale_and_says_how_many_times():
