@@ -788,14 +788,14 @@ def a_wall_has_room_for_what_was_committed(page):
     for pressed, told in (
         ("commit", "text=One more try."),
         ("commit", "text=This was your first answer"),
-        ("lesson_tell", ".qv-whose"),
+        ("lesson_tell", ".qv-compared"),
     ):
         page.locator(f".st-key-{pressed} button").click()
         page.locator(told).first.wait_for()
         wait_idle(page)
         a_step_is_on_one_screen(page)
     cut = "each => each.scrollWidth > each.clientWidth"
-    assert not any(each.evaluate(cut) for each in page.locator(".qv-whose").all())
+    assert not any(each.evaluate(cut) for each in page.locator(".qv-compared :is(span, b, small)").all())
 
 
 @pytest.mark.nightly
