@@ -34,7 +34,7 @@ from quantviz.ui.lessons import moving, picture, second_look
 from quantviz.ui.shell import errors
 from tests.helpers.lessons import right_answer
 from tests.helpers.sample import sample_of
-from tests.helpers.session import APP, address, hint
+from tests.helpers.session import APP, address, control, hint
 
 IDS = list(lessons())
 
@@ -58,32 +58,21 @@ def step_at(name, p):
 
 
 def everything(at):
-    """All that the browser is sent, as bytes."""
+    """All that the browser is sent, as bytes: arrays too, which a chart has in base64."""
     found = []
 
-    def walk(block):
-        for child in getattr(block, "children", {}).values():
-            proto = getattr(child, "proto", None)
-            if proto is not None and hasattr(proto, "SerializeToString"):
-                found.append(proto.SerializeToString())
-                spec = getattr(proto, "spec", "")
-                if isinstance(spec, str) and spec.startswith("{"):
-                    found.extend(arrays(json.loads(spec)))
-            walk(child)
+    def note(part):
+        if "bdata" in part:
+            found.append(base64.b64decode(part["bdata"]))
 
-    walk(at._tree)
+    for node in at._tree:
+        proto = getattr(node, "proto", None)
+        if hasattr(proto, "SerializeToString"):
+            found.append(proto.SerializeToString())
+            spec = getattr(proto, "spec", "")
+            if isinstance(spec, str) and spec.startswith("{"):
+                json.loads(spec, object_hook=note)
     return b"\n".join(found)
-
-
-def arrays(value):
-    if isinstance(value, dict):
-        if "bdata" in value:
-            yield base64.b64decode(value["bdata"])
-        for each in value.values():
-            yield from arrays(each)
-    elif isinstance(value, list):
-        for each in value:
-            yield from arrays(each)
 
 
 def candidates(question, scenes):
@@ -163,18 +152,13 @@ def typed(at, text):
 
 
 def answer(at, question, given, key):
-    if isinstance(question, Direction):
-        at.segmented_control(key=key).set_value(given)
-    elif isinstance(question, Number):
-        at.text_input(key=key).set_value(repr(float(given)))
-    elif isinstance(question, Cell):
+    if isinstance(question, Cell):
         for axis, place in zip(("row", "col"), given, strict=True):
             at.number_input(key=f"{key}_{axis}").set_value(place)
-    elif isinstance(question, Choice):
-        at.radio(key=key).set_value(given)
-    elif isinstance(question, Order):
-        at.pills(key=key).set_value(list(given))
-    return at
+    elif isinstance(question, Number):
+        at.text_input(key=key).set_value(repr(float(given)))
+    elif not isinstance(question, Drag):
+        control(at, key).set_value(list(given) if isinstance(question, Order) else given)
 
 
 def commit(at, sure=True):
@@ -193,41 +177,36 @@ def not_told(at, step, scenes, opened=frozenset()):
     for part in ("curve", "bits_plot", *TILE_PARTS):
         if part in step.show and step.move:
             assert is_sent(sent, part) == (part not in hidden), part
-    for part in ("q", "x_hat", "error"):
-        if part in hidden:
-            values = getattr(r, part).numpy()
+    for part in {"q", "x_hat", "error"} & hidden:
+        values = getattr(r, part).numpy()
+        # A few cells are no secret: x̂ of a whole tensor is.
+        if values.size >= 4 and np.unique(values).size >= 2:
             for dtype in (values.dtype, np.float32, np.float64):
-                # A few cells are no secret: x̂ of a whole tensor is.
-                assert (
-                    values.size < 4
-                    or np.unique(values).size < 2
-                    or values.astype(dtype).tobytes() not in sent
-                ), part
+                assert values.astype(dtype).tobytes() not in sent, part
+
+    def no_number(*forms):
+        # 255 or 3 may stand there for another reason; 3.579 may not.
+        telling = [form for form in forms if len(re.sub("[−.]", "", form)) >= 4]
+        assert not [form for form in telling if form.encode() in sent]
+
     for question in step.questions:
-        texts = [question.why, *(mistake.says for mistake in question.mistakes)]
-        texts += [option.says for option in question.options] if isinstance(question, Choice) else []
-        for words in texts:
-            assert not (words and words.text) or words.say(question.named_scenes(scenes)).encode() not in sent
+        texts = [
+            question.why,
+            *(each.says for each in (*question.mistakes, *getattr(question, "options", ()))),
+        ]
+        said = [words.say(question.named_scenes(scenes)) for words in texts if words and words.text]
+        assert not [words for words in said if words.encode() in sent]
+        truth = question.truth(scenes)
         if isinstance(question, Drag):
             # Neither the state that is right nor the grid that the ruler lays below the learner's.
-            solution = question.truth(scenes)
-            assert str(solution.scheme).encode() not in sent or solution.scheme == r.scheme
+            assert str(truth.scheme).encode() not in sent or truth.scheme == r.scheme
             assert b'"tone": "right"' not in sent
-            for formula in question.solution.values():
-                form = number(float(formula.value(scenes)), 4)
-                # What stands in x is no secret.
-                seen = {number(value, 4) for value in r.x.flatten().tolist()} if "x" in step.show else set()
-                assert (
-                    form in seen
-                    or len(form.replace("−", "").replace(".", "")) < 4
-                    or form.encode() not in sent
-                )
+            forms = {number(float(formula.value(scenes)), 4) for formula in question.solution.values()}
+            # What stands in x is no secret.
+            seen = {number(value, 4) for value in r.x.flatten().tolist()} if "x" in step.show else set()
+            no_number(*forms - seen)
         if isinstance(question, Number):
-            truth = question.truth(scenes)
-            # 255 or 3 may stand there for another reason; 3.579 may not.
-            for form in {number(truth, digits) for digits in (4, 5, 6)} | {repr(truth)}:
-                if len(form.replace("−", "").replace(".", "")) >= 4:
-                    assert form.encode() not in sent, form
+            no_number(repr(truth), *(number(truth, digits) for digits in (4, 5, 6)))
     assert step.rule is None or step.rule.say(scenes).encode() not in sent
     assert b"qv-whose" not in sent
 
