@@ -375,9 +375,8 @@ def test_a_link_opens_on_a_cold_server_and_a_drag_works_when_it_is_gone(new_page
         open_lab(page, cold)
         assert "Traceback" not in (tmp_path / "log").read_text(encoding="utf-8")
     before = figures(page)
-    x, y = place(page, "hi", 0.5, 0.1)
-    for drags in (held(page, x, y, -100), held(page, x - 100, y, -60)):
-        next(drags)
+    for dx in (-100, -60):
+        drags = drag_end(page, dx)
         assert figures(page) != before
         before = figures(page)
         next(drags, None)
