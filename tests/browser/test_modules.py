@@ -11,38 +11,16 @@ from quantviz.schemes.names import SEPARATORS, contains
 
 #: What the tests call of the panels' modules.
 NAMES = (
-    *("Bridge", "findChart", "extentOf", "onPointerUp", "takeEarlyClick", "subjectOf", "lostIn"),
-    *(
-        "cellAt",
-        "cellShown",
-        "errorOf",
-        "leftOut",
-        "pixelAt",
-        "readCells",
-        "readPacked",
-        "blockPlace",
-        "bitsOf",
-    ),
-    *(
-        "cellBox",
-        "clamp",
-        "close",
-        "inSight",
-        "placeIn",
-        "rangesOf",
-        "same",
-        "sameWindow",
-        "sharesOf",
-        "span",
-    ),
-    *("turned", "windowOf", "within"),
+    "Bridge, bitsOf, blockPlace, cellAt, cellBox, cellShown, clamp, close, errorOf, extentOf, findChart, inSight, "
+    "leftOut, lostIn, onPointerUp, pixelAt, placeIn, rangesOf, readCells, readPacked, same, sameWindow, "
+    "sharesOf, shownError, span, subjectOf, takeEarlyClick, turned, windowOf, within"
 )
 NAN, INF = math.nan, math.inf
 
 
 @pytest.fixture(scope="module")
 def blank(blank_with):
-    return blank_with(f"{read_script('panels_bridge')}\nwindow.joined = {{ {', '.join(NAMES)} }};")
+    return blank_with(f"{read_script('panels_bridge')}\nwindow.joined = {{ {NAMES} }};")
 
 
 @pytest.fixture(scope="module")
@@ -195,7 +173,8 @@ def test_a_function_of_the_panels(call, name, arguments, expected):
 def test_an_error_is_float32_and_there_is_none_of_what_is_left_out(call, x_hat, x, error):
     assert call("errorOf", x_hat, x) == pytest.approx(error, abs=0, nan_ok=True)
     assert call("leftOut", {"x": x}) == (not math.isfinite(x))
-    # A cell whose value is not known counts as quantized.
+    # Of 0 there is no share; a cell whose value is not known counts as quantized.
+    assert math.isnan(call("shownError", {"error": 0.5, "x": 0}, {"signed": False, "over": "x"}))
     assert call("leftOut", {}) is False
 
 
