@@ -13,6 +13,7 @@ from playwright.sync_api import expect
 import quantviz as qv
 from quantviz.sources import Builtin
 from quantviz.text import text
+from quantviz.ui.home.play import TOYS
 from tests.helpers import ROOT
 from tests.helpers.addresses import go
 from tests.helpers.browser import box, held, wait_idle
@@ -127,16 +128,18 @@ def a_number_is_chosen_by_keys_and_opens_in_the_lab(page):
     page.locator(".qv-made").focus()
     page.keyboard.press("ArrowDown")
     page.keyboard.press("Shift+ArrowLeft")
-    assert numbers(page)[0] == float(Builtin("landscape").tensor()[38, 133])
+    row, col = TOYS["picture"].cell
+    row, col = row + 1, col - 10
+    assert numbers(page)[0] == float(Builtin("landscape").tensor()[row, col])
     bits(page, 2)
     page.locator(".qv-every").click()
     page.wait_for_selector(".st-key-panels .js-plotly-plot")
     page.wait_for_url("**/lab?*c=*")
     asked = parse_qs(urlsplit(page.url).query)
-    assert (asked["t"], asked["c"]) == (["builtin(name=landscape)"], ["38.133"])
+    assert (asked["t"], asked["c"]) == (["builtin(name=landscape)"], [f"{row}.{col}"])
     assert asked["s"][0].startswith("uint2,symmetric,per_tensor")
     # "See every number" shows numbers: the cells around the touched one, printed.
-    assert asked["a"] == ["0.1_0.0_35.130.6.6"]
+    assert asked["a"] == [f"0.1_0.0_{row - 3}.{col - 3}.6.6"]
     page.wait_for_function("document.querySelectorAll('.st-key-panels .qv-overlay text').length >= 36")
 
 

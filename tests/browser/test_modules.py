@@ -11,9 +11,9 @@ from quantviz.schemes.names import SEPARATORS, contains
 
 #: What the tests call of the panels' modules.
 NAMES = (
-    "Bridge, bitsOf, blockPlace, cellAt, cellBox, cellShown, clamp, close, errorOf, extentOf, findChart, inSight, "
-    "leftOut, lostIn, onPointerUp, pixelAt, placeIn, rangesOf, readCells, readPacked, same, sameWindow, "
-    "sharesOf, shownError, span, subjectOf, takeEarlyClick, turned, windowOf, within"
+    "Bridge, bitsOf, blockPlace, cellAt, cellBox, cellShown, clamp, close, errorOf, extentOf, findChart, "
+    "inSight, leftOut, lostIn, onPointerUp, pixelAt, placeIn, rangesOf, readCells, readPacked, same, "
+    "sameWindow, sharesOf, shownError, span, subjectOf, takeEarlyClick, turned, windowOf, within"
 )
 NAN, INF = math.nan, math.inf
 
