@@ -26,11 +26,11 @@ from tests.helpers.browser_arithmetic import (
     HARD,
     SCRIPT,
     SEARCHED,
+    Cases,
     answer,
     calibrated_schemes,
     coded,
     fitting,
-    handed,
     unusual,
 )
 from tests.helpers.golden_codes import golden_schemes
@@ -79,22 +79,15 @@ def compare(page, cases):
 
     A fourth entry is the scheme whose program is run, where it is another one by its calibration.
     """
-    layouts, tensors, known, asked, expected = [], {}, {}, [], []
+    asked, expected = Cases(), []
     for scheme, name, x, *bases in cases:
-        r, base, shape = answer(x, scheme), (*bases, scheme)[0], tuple(x.shape)
-        layout = layout_spec(scheme.layout(shape), shape)
-        if layout not in layouts:
-            layouts.append(layout)
-        program = known.setdefault(base, len(known))
-        place = tensors.setdefault(name, (len(tensors), x))[0]
-        asked.append([program, layouts.index(layout), place, handed(scheme, r, base)])
+        r = answer(x, scheme)
+        asked.add(scheme, name, x, r, *bases)
         expected.append((f"{name} {scheme}", r, scheme))
-    programs = packed_together(map(write_program, known))
-    assert max(len(text.encode()) for text in programs["texts"]) <= MOST
+    given = asked.given()
+    assert max(len(text.encode()) for text in given["programs"]["texts"]) <= MOST
     # Infinity has no JSON.
-    json.dumps(programs, allow_nan=False)
-    values = [coded(x) for _, x in tensors.values()]
-    given = {"programs": programs, "layouts": layouts, "tensors": values, "cases": asked}
+    json.dumps(given["programs"], allow_nan=False)
     made = page.evaluate("given => run(given)", given)
     return [fault for got, each in zip(made, expected, strict=True) if (fault := difference(got, *each))]
 
