@@ -11,10 +11,12 @@ from __future__ import annotations
 import ipaddress
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from typing import Self
 from urllib.parse import SplitResult, urljoin, urlsplit
 
 from quantviz.errors import QuantVizError
+from quantviz.sources.hubs.login import ENDPOINT, USUAL_ENDPOINT, hub_token
 
 #: The environment variable with the hosts, and its recommended value: a hub, its mirror with the same
 #: addresses, and the hosts that both send files from.
@@ -44,10 +46,15 @@ class Hosts:
     hubs: tuple[str, ...] = ()
     #: Domains whose hosts, and all below them, may send a hub's files.
     stores: tuple[str, ...] = ()
+    #: Scheme, host and port of the only hub that gets the login, and that login's token; "" without one.
+    endpoint: str = USUAL_ENDPOINT
+    token: str = field(default="", repr=False)
 
     @classmethod
-    def read(cls, listed: str) -> Hosts:
-        """Return the hosts of a list with spaces or commas; raise `QuantVizError` for an invalid one."""
+    def read(cls, listed: str, variable: str = HUBS) -> Hosts:
+        """Return the hosts of a list with spaces or commas; raise `QuantVizError` for an invalid one, which
+        names the environment variable of the list.
+        """
         hubs = []
         stores = []
         for entry in listed.replace(",", " ").casefold().split():
@@ -58,16 +65,31 @@ class Hosts:
             elif found := _HUB.fullmatch(entry):
                 hubs.append(f"https://{found['netloc']}")
             else:
-                raise QuantVizError("hub.setting", variable=HUBS, got=entry, example=USUAL)
+                raise QuantVizError("hub.setting", variable=variable, got=entry, example=USUAL)
         return cls(tuple(dict.fromkeys(hubs)), tuple(dict.fromkeys(stores)))
 
     @classmethod
     def of_environment(cls) -> Hosts:
-        """Return the operator's hosts; raise `QuantVizError` if none are listed, or one is invalid."""
-        hosts = cls.read(os.environ.get(HUBS, ""))
+        """Return the operator's hosts with the login; raise `QuantVizError` if none are listed, or one is
+        invalid.
+
+        The hub of `HF_ENDPOINT` is one of them, and is asked first.
+        """
+        hosts = cls.read(os.environ.get(HUBS, "")).logged_in()
         if not hosts.hubs:
             raise QuantVizError("hub.not_set", variable=HUBS)
-        return hosts
+        if hosts.endpoint == USUAL_ENDPOINT:
+            return hosts
+        return replace(hosts, hubs=tuple(dict.fromkeys((hosts.endpoint, *hosts.hubs))))
+
+    def logged_in(self) -> Self:
+        """Return the same hosts with the environment's login and the hub that gets it."""
+        named = self.read(os.environ.get(ENDPOINT, ""), ENDPOINT).hubs
+        return replace(self, endpoint=named[0] if named else USUAL_ENDPOINT, token=hub_token())
+
+    def token_for(self, origin: str) -> str:
+        """Return the token that a hub of this scheme, host and port gets; "" for none."""
+        return self.token if origin == self.endpoint else ""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -84,7 +106,7 @@ class Hosts:
     def allow(self, url: str | SplitResult) -> bool:
         """Return whether an address is allowed: that of a listed hub, or of a host that sends its files."""
         parts = urlsplit(url) if isinstance(url, str) else url
-        if f"{parts.scheme}://{parts.netloc}" in self.hubs:
+        if origin_of(parts) in self.hubs:
             return True
         host = parts.netloc
         return parts.scheme == "https" and any(
@@ -94,6 +116,11 @@ class Hosts:
     def anywhere(self, parts: SplitResult) -> bool:
         """Return whether an address may lead into a private network."""
         return False
+
+
+def origin_of(parts: SplitResult) -> str:
+    """Return scheme, host and port of an address."""
+    return f"{parts.scheme}://{parts.netloc}"
 
 
 def web_address(address: str, of: SplitResult | None = None) -> SplitResult:

@@ -5,19 +5,17 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from quantviz.errors import QuantVizError
 from quantviz.sources.files import BY_RANGES, catalog_of, is_index
-from quantviz.sources.files.file_data import FileData, RemoteData
 from quantviz.sources.hubs.addresses import COMMIT, Place, parse_address
-from quantviz.sources.hubs.hosts import HUBS, Hosts
-from quantviz.sources.hubs.published import PIECE, Model, PublishedFile, Ranges, fetch_text, kept
+from quantviz.sources.hubs.hosts import Hosts
+from quantviz.sources.hubs.login import USUAL_ENDPOINT
+from quantviz.sources.hubs.published import Model, PublishedFile, fetch_text, kept
 from quantviz.sources.limits import HubLimits, Limits
 
 if TYPE_CHECKING:
@@ -37,20 +35,17 @@ def find_model(place: Place) -> Model:
         QuantVizError: No listed hub has the model, or none answers.
     """
     model = replace(place, file="")
-    # The content of a commit never changes.
-    return _found_once(model, os.environ.get(HUBS, "")) if place.pinned else _found(model)
-
-
-@functools.lru_cache(_MOST_OPEN)
-def _found_once(place: Place, listed: str) -> Model:
-    return _found(place)
-
-
-def _found(place: Place) -> Model:
     hosts = Hosts.of_environment()
+    # The content of a commit never changes.
+    return _found_once(model, hosts) if place.pinned else _found(model, hosts)
+
+
+def _found(place: Place, hosts: Hosts) -> Model:
     limits = HubLimits.of_environment()
-    # A commit is the same everywhere: if the hub in a link is not listed, try the others.
-    names = (place.host,) if place.host in hosts.names else hosts.names
+    # A commit is the same everywhere: if the hub in a link is not listed, try the others. `HF_ENDPOINT` names
+    # the one to ask in place of the usual one.
+    stands_in = hosts.endpoint != USUAL_ENDPOINT == f"https://{place.host}"
+    names = (place.host,) if place.host in hosts.names and not stands_in else hosts.names
     first: QuantVizError | None = None
     for name in names:
         try:
@@ -61,10 +56,13 @@ def _found(place: Place) -> Model:
     raise first
 
 
+_found_once = functools.lru_cache(_MOST_OPEN)(_found)
+
+
 def _find(host: str, place: Place, hosts: Hosts, limits: HubLimits) -> Model:
     """Return the model as one hub lists it; the listing of a commit never changes, and is cached."""
     store = kept(limits)
-    before = store.get(_SHELF, _name(host, place)) if place.pinned else None
+    before = store.get(_SHELF, _name(host, place, hosts)) if place.pinned else None
     # A cached listing may be damaged, or of another version of QuantViz: then fetch it again.
     model = _model(host, place, before) if before is not None else None
     if model is None:
@@ -73,7 +71,7 @@ def _find(host: str, place: Place, hosts: Hosts, limits: HubLimits) -> Model:
         if model is None:
             raise QuantVizError("hub.listing", host=host, model=place.repo)
         store.make_room(len(listed))
-        store.put(_SHELF, _name(host, place.at(model.commit)), listed)
+        store.put(_SHELF, _name(host, place.at(model.commit), hosts), listed)
     if not model.files:
         raise QuantVizError("hub.no_files", model=place.repo, known=", ".join(BY_RANGES))
     return model
@@ -86,6 +84,7 @@ def _listed(host: str, place: Place, hosts: Hosts, limits: HubLimits) -> bytes:
     try:
         return fetch_text(url, hosts, limits, Limits.of_environment().json_bytes)
     except QuantVizError as problem:
+        # A token that is not valid is refused for public models, too.
         if problem.key in ("hub.missing", "hub.login"):
             raise QuantVizError(
                 "hub.no_model", host=host, model=place.repo, revision=place.revision
@@ -93,9 +92,10 @@ def _listed(host: str, place: Place, hosts: Hosts, limits: HubLimits) -> bytes:
         raise
 
 
-def _name(host: str, place: Place) -> str:
-    """Return the name of a hub's listing of a commit in the cache."""
-    return hashlib.sha256(f"{host} {place.repo} {place.revision}".encode()).hexdigest()
+def _name(host: str, place: Place, hosts: Hosts) -> str:
+    """Return the name of a hub's listing of a commit in the cache, one of its own for each login."""
+    token = hosts.token_for(hosts.origin(host))
+    return hashlib.sha256(f"{host} {place.repo} {place.revision} {token}".rstrip().encode()).hexdigest()
 
 
 def _model(host: str, place: Place, listed: bytes) -> Model | None:
@@ -155,38 +155,15 @@ def published_catalog(model: Model, file: str) -> ModelTensors:
     Raises:
         QuantVizError: The hub does not give it, or it is damaged, unknown or beyond the limits.
     """
-    return _catalog(model, file, os.environ[HUBS], HubLimits.of_environment(), Limits.of_environment())
+    return _catalog(model, file, Hosts.of_environment(), HubLimits.of_environment(), Limits.of_environment())
 
 
 @functools.lru_cache(_MOST_OPEN)
-def _catalog(model: Model, file: str, listed: str, limits: HubLimits, most: Limits) -> ModelTensors:
+def _catalog(model: Model, file: str, hosts: Hosts, limits: HubLimits, most: Limits) -> ModelTensors:
     from quantviz.sources.layouts.decoded import model_tensors
+    from quantviz.sources.stores.store_data import StoreData
+    from quantviz.sources.stores.web import HubStore
 
     reader = next(reader for suffix, reader in BY_RANGES.items() if file.lower().endswith(suffix))
-    data = HubData(model, model.file(file), Hosts.read(listed), limits)
+    data = StoreData(model.address(model.file(file).name), HubStore(hosts, limits))
     return model_tensors(catalog_of(data, limits=most, reader=reader))
-
-
-class HubData(RemoteData):
-    """A file of a published model."""
-
-    first_bytes = PIECE
-
-    def __init__(self, model: Model, file: PublishedFile, hosts: Hosts, limits: HubLimits) -> None:
-        super().__init__(PurePosixPath(file.name).name, beside=self._file_beside)
-        self._model = model
-        self._file = file
-        self._hosts = hosts
-        self._limits = limits
-        self._ranges = Ranges(model, file, hosts, limits)
-
-    @property
-    def size(self) -> int:
-        return self._file.size
-
-    def fetched(self, start: int, stop: int) -> memoryview:
-        return self._ranges.read(start, stop)
-
-    def _file_beside(self, name: str) -> FileData:
-        path = PurePosixPath(self._file.name).parent / name
-        return HubData(self._model, self._model.file(str(path)), self._hosts, self._limits)
