@@ -5,18 +5,20 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from quantviz.errors import QuantVizError
 from quantviz.sources.files import BY_RANGES, catalog_of, is_index
-from quantviz.sources.hubs.addresses import COMMIT, Place, parse_address
-from quantviz.sources.hubs.hosts import Hosts
+from quantviz.sources.hubs.addresses import COMMIT, Place, parse_address, published_place
+from quantviz.sources.hubs.hosts import Hosts, hubs_offered
 from quantviz.sources.hubs.login import USUAL_ENDPOINT
-from quantviz.sources.hubs.published import Model, PublishedFile, fetch_text, kept
+from quantviz.sources.hubs.published import PIECE, Model, PublishedFile, Ranges, fetch_text, kept
 from quantviz.sources.limits import HubLimits, Limits
+from quantviz.sources.stores.store import About, Store, problem_at
+from quantviz.sources.stores.store_data import StoreData
 
 if TYPE_CHECKING:
     from quantviz.sources.layouts.decoded import ModelTensors
@@ -161,9 +163,46 @@ def published_catalog(model: Model, file: str) -> ModelTensors:
 @functools.lru_cache(_MOST_OPEN)
 def _catalog(model: Model, file: str, hosts: Hosts, limits: HubLimits, most: Limits) -> ModelTensors:
     from quantviz.sources.layouts.decoded import model_tensors
-    from quantviz.sources.stores.store_data import StoreData
-    from quantviz.sources.stores.web import HubStore
 
     reader = next(reader for suffix, reader in BY_RANGES.items() if file.lower().endswith(suffix))
     data = StoreData(model.address(model.file(file).name), HubStore(hosts, limits))
     return model_tensors(catalog_of(data, limits=most, reader=reader))
+
+
+class HubStore(Store):
+    """Files of listed hubs: each byte is fetched once, checked and cached. Safe for many threads."""
+
+    first_bytes = PIECE
+    # Its pieces are split, fetched and cached by `Ranges`.
+    range_bytes = 2**63
+
+    def __init__(self, hosts: Hosts, limits: HubLimits) -> None:
+        self._hosts = hosts
+        self._limits = limits
+        self._files: dict[Place, Ranges] = {}
+
+    @staticmethod
+    def has(address: str) -> bool:
+        """Return whether an address names a file of a listed hub at a commit."""
+        try:
+            return hubs_offered() and bool(published_place(address))
+        except QuantVizError:
+            return False
+
+    def about(self, address: str) -> About:
+        ranges = self._ranges(address)
+        return About(ranges.file.size, f"commit={ranges.model.commit}")
+
+    def read(self, address: str, ranges: Sequence[tuple[int, int]], about: About) -> list[memoryview]:
+        file = self._ranges(address)
+        return [file.read(*part) for part in ranges]
+
+    def names(self, address: str) -> tuple[str, ...]:
+        raise problem_at(address, "no_list")
+
+    def _ranges(self, address: str) -> Ranges:
+        place = published_place(address)
+        if place not in self._files:
+            model = find_model(place)
+            self._files[place] = Ranges(model, model.file(place.file), self._hosts, self._limits)
+        return self._files[place]

@@ -81,7 +81,7 @@ class Ranges:
         self._url = published_address(hosts.origin(model.host), Place(model.repo, model.commit, file.name))
         self._kept = kept(limits)
         known = (model.host, model.repo, model.commit, file.name, file.size, file.sha256, file.blob)
-        # What only a login may read is on a shelf that only this login finds.
+        # Bytes that only a login may read are on a shelf that only this login finds.
         login = hosts.token_for(hosts.origin(model.host))
         self._shelf = hashlib.sha256(f"{known}{login}".encode()).hexdigest()[:32]
         self._count = -(-file.size // PIECE)

@@ -8,8 +8,7 @@ from collections.abc import Iterable
 
 from quantviz.sources.files import BY_RANGES, Catalog
 from quantviz.sources.files.file_data import ByteSource, FileData, RemoteData
-from quantviz.sources.limits import HubLimits
-from quantviz.sources.stores.addresses import WEB, beside, name_of, scheme_of
+from quantviz.sources.stores.addresses import beside, name_of
 from quantviz.sources.stores.store import Store
 
 #: Bytes of announced parts that are fetched ahead: each part up to the first number, all of them up to the
@@ -19,34 +18,16 @@ _MOST_TOGETHER = 2**26
 _GAP = 2**14
 
 
-def store_of(address: str) -> Store:
-    """Return the store that an address leads to.
-
-    Raises:
-        QuantVizError: There is no store of that kind, or its package is not installed.
-    """
-    if scheme_of(address) in WEB:
-        from quantviz.sources.hubs.hosts import Hosts
-        from quantviz.sources.stores.web import HubStore, WebStore
-
-        if HubStore.has(address):
-            return HubStore(Hosts.of_environment(), HubLimits.of_environment())
-        return WebStore()
-    from quantviz.sources.stores.object_store import ObjectStore
-
-    return ObjectStore(address)
-
-
 class StoreData(RemoteData):
     """A file at an address; all its bytes are of one version of it."""
 
     #: A request takes some time however few its bytes.
     at_once = 2**24
 
-    def __init__(self, address: str, store: Store | None = None) -> None:
+    def __init__(self, address: str, store: Store) -> None:
         super().__init__(name_of(address) or "?", beside=self._file_beside)
         self._address = address
-        self._store = store or store_of(address)
+        self._store = store
         self.first_bytes = self._store.first_bytes
         self._about = self._store.about(address)
         self.version = f"{self._about.version} size={self._about.size}" if self._about.version else ""

@@ -1,6 +1,4 @@
-"""Files on a web server that gives ranges of bytes, which are checked as closely as a hub's; and those of
-listed hubs.
-"""
+"""The stores of all addresses, among them web servers whose ranges are checked as closely as a hub's."""
 
 from __future__ import annotations
 
@@ -9,12 +7,12 @@ from dataclasses import dataclass
 from urllib.parse import SplitResult, urlsplit
 
 from quantviz.errors import QuantVizError
-from quantviz.sources.hubs.addresses import Place, published_place
 from quantviz.sources.hubs.connection import Answer, get_ranges
-from quantviz.sources.hubs.hosts import Hosts, hubs_offered, origin_of, web_address
-from quantviz.sources.hubs.models import find_model
-from quantviz.sources.hubs.published import PIECE, Ranges
+from quantviz.sources.hubs.hosts import Hosts, origin_of, web_address
+from quantviz.sources.hubs.models import HubStore
 from quantviz.sources.limits import HubLimits
+from quantviz.sources.stores.addresses import WEB, scheme_of
+from quantviz.sources.stores.object_store import ObjectStore
 from quantviz.sources.stores.store import PASSING, About, Store, problem_at
 
 #: The keys of errors for a file at an address, by those for hubs.
@@ -47,45 +45,6 @@ class NamedHost(Hosts):
         return origin_of(parts) == self.named
 
 
-class HubStore(Store):
-    """Files of listed hubs: each byte is fetched once, checked and cached. Safe for many threads."""
-
-    first_bytes = PIECE
-    # Its pieces are split, fetched and cached by `Ranges`.
-    range_bytes = 2**63
-
-    def __init__(self, hosts: Hosts, limits: HubLimits) -> None:
-        self._hosts = hosts
-        self._limits = limits
-        self._files: dict[Place, Ranges] = {}
-
-    @staticmethod
-    def has(address: str) -> bool:
-        """Return whether an address names a file of a listed hub at a commit."""
-        try:
-            return hubs_offered() and bool(published_place(address))
-        except QuantVizError:
-            return False
-
-    def about(self, address: str) -> About:
-        ranges = self._ranges(address)
-        return About(ranges.file.size, f"commit={ranges.model.commit}")
-
-    def read(self, address: str, ranges: Sequence[tuple[int, int]], about: About) -> list[memoryview]:
-        file = self._ranges(address)
-        return [file.read(*part) for part in ranges]
-
-    def names(self, address: str) -> tuple[str, ...]:
-        raise problem_at(address, "no_list")
-
-    def _ranges(self, address: str) -> Ranges:
-        place = published_place(address)
-        if place not in self._files:
-            model = find_model(place)
-            self._files[place] = Ranges(model, model.file(place.file), self._hosts, self._limits)
-        return self._files[place]
-
-
 class WebStore(Store):
     """Files at addresses of http and https. Every answer must be the requested range, of the same file."""
 
@@ -101,6 +60,19 @@ class WebStore(Store):
 
     def names(self, address: str) -> tuple[str, ...]:
         raise problem_at(address, "no_list")
+
+
+def store_of(address: str) -> Store:
+    """Return the store that an address leads to.
+
+    Raises:
+        QuantVizError: There is no store of that kind, or its package is not installed.
+    """
+    if scheme_of(address) not in WEB:
+        return ObjectStore(address)
+    if HubStore.has(address):
+        return HubStore(Hosts.of_environment(), HubLimits.of_environment())
+    return WebStore()
 
 
 def _fetched(address: str, ranges: Sequence[tuple[int, int]]) -> list[Answer]:
