@@ -89,7 +89,7 @@ def _opening(
     """Return the environment and Streamlit's options for a file, and start the thread that opens the Lab."""
     from quantviz.cli.lab_source import lab_source, offered
     from quantviz.cli.link import lab_address
-    from quantviz.sources.hubs.login import DISABLED
+    from quantviz.sources.hubs.hosts import DISABLED
     from quantviz.sources.local import FOLDER
 
     path = Path(file)

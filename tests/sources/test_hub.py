@@ -19,9 +19,8 @@ from quantviz.sources import HubTensor, parse_source, write_source
 from quantviz.sources.hubs import connection, models, published
 from quantviz.sources.hubs.addresses import Place, parse_address
 from quantviz.sources.hubs.connection import Deadline, Places, get
-from quantviz.sources.hubs.hosts import HUBS, USUAL, Hosts, is_public
+from quantviz.sources.hubs.hosts import DISABLED, HUBS, USUAL, Hosts, hub_token, is_public
 from quantviz.sources.hubs.kept import Kept
-from quantviz.sources.hubs.login import DISABLED, hub_token
 from quantviz.sources.hubs.models import find_model, published_catalog
 from quantviz.sources.hubs.published import PIECE, Ranges
 from quantviz.sources.limits import HubLimits

@@ -23,8 +23,7 @@ from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import SplitResult
 
 from quantviz.errors import QuantVizError
-from quantviz.sources.hubs.hosts import HUBS, Hosts, is_public, origin_of, web_address
-from quantviz.sources.hubs.login import TOKEN
+from quantviz.sources.hubs.hosts import HUBS, TOKEN, Hosts, is_public, origin_of, web_address
 from quantviz.sources.limits import HubLimits
 
 if TYPE_CHECKING:

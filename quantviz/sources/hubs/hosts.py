@@ -1,5 +1,6 @@
-"""The allowed hosts of published models, as the operator lists them, by default none; and the internet
-addresses that connections may go to: those of hosts that everybody can reach.
+"""The allowed hosts of published models, as the operator lists them, by default none; the login to one of
+them, as users of `huggingface_hub` set it; and the internet addresses that connections may go to: those of
+hosts that everybody can reach.
 
 One rule for addresses: each is globally routable, and reserved for nothing else. Python's `ipaddress`
 contains most of IANA's registries of special addresses, each release another part of them: the parts that any
@@ -12,16 +13,27 @@ import ipaddress
 import os
 import re
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Self
 from urllib.parse import SplitResult, urljoin, urlsplit
 
 from quantviz.errors import QuantVizError
-from quantviz.sources.hubs.login import ENDPOINT, USUAL_ENDPOINT, hub_token
 
 #: The environment variable with the hosts, and its recommended value: a hub, its mirror with the same
 #: addresses, and the hosts that both send files from.
 HUBS = "QUANTVIZ_HUBS"
 USUAL = "huggingface.co hf-mirror.com *.hf.co"
+
+#: The variables of the hub to ask in place of the usual one, of the token, and of one that keeps the token
+#: from being sent.
+ENDPOINT = "HF_ENDPOINT"
+TOKEN = "HF_TOKEN"
+DISABLED = "HF_HUB_DISABLE_IMPLICIT_TOKEN"
+USUAL_ENDPOINT = "https://huggingface.co"
+_OLD_TOKEN = "HUGGING_FACE_HUB_TOKEN"
+_YES = ("1", "on", "yes", "true")
+#: Characters of a file that are taken for a token.
+_LONGEST_TOKEN = 4096
 
 _LABEL = r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
 _NAME = rf"{_LABEL}(\.{_LABEL})*\.[a-z]([a-z0-9-]{{0,61}}[a-z0-9])?"
@@ -159,6 +171,32 @@ def web_address(address: str, of: SplitResult | None = None) -> SplitResult:
 def hubs_offered() -> bool:
     """Return whether the operator lists hubs."""
     return bool(os.environ.get(HUBS, "").strip())
+
+
+def hub_token() -> str:
+    """Return the token of the environment or of the file that `hf auth login` writes; "" without one.
+
+    Raises:
+        QuantVizError: It has characters that no token has. The message does not repeat it.
+    """
+    if os.environ.get(DISABLED, "").casefold() in _YES:
+        return ""
+    token = (os.environ.get(TOKEN) or os.environ.get(_OLD_TOKEN) or _saved()).strip()
+    # Any other character could start another line of the request.
+    if not token.isascii() or not token.isprintable() or " " in token:
+        raise QuantVizError("hub.token", variable=TOKEN)
+    return token
+
+
+def _saved() -> str:
+    cache = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    home = os.environ.get("HF_HOME") or f"{cache}/huggingface"
+    path = os.environ.get("HF_TOKEN_PATH") or f"{home}/token"
+    try:
+        with Path(os.path.expandvars(path)).expanduser().open(encoding="utf-8") as file:
+            return file.read(_LONGEST_TOKEN)
+    except (OSError, ValueError, RuntimeError):  # none is saved, or there is no home
+        return ""
 
 
 _Address = ipaddress.IPv4Address | ipaddress.IPv6Address

@@ -13,8 +13,7 @@ from urllib.parse import quote
 from quantviz.errors import QuantVizError
 from quantviz.sources.files import BY_RANGES, catalog_of, is_index
 from quantviz.sources.hubs.addresses import COMMIT, Place, parse_address, published_place
-from quantviz.sources.hubs.hosts import Hosts, hubs_offered
-from quantviz.sources.hubs.login import USUAL_ENDPOINT
+from quantviz.sources.hubs.hosts import USUAL_ENDPOINT, Hosts, hubs_offered
 from quantviz.sources.hubs.published import PIECE, Model, PublishedFile, Ranges, fetch_text, kept
 from quantviz.sources.limits import HubLimits, Limits
 from quantviz.sources.stores.store import About, Store, problem_at

@@ -24,7 +24,7 @@ from starlette.routing import Route
 
 from quantviz.browser import FOLDER, read_script
 from quantviz.lab.share_links import only_here
-from quantviz.sources.hubs.login import DISABLED
+from quantviz.sources.hubs.hosts import DISABLED
 from quantviz.ui.shell.classroom import NOTED
 from quantviz.ui.shell.imports import Ahead, frames, import_all
 from quantviz.ui.shell.streamlit_private import drawing_script, use_navigation
