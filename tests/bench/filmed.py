@@ -173,7 +173,7 @@ def option(key: str, words: str) -> Callable[[Page], None]:
 
 
 def slide(page: Page) -> None:
-    page.locator(".qv-phone-bits").press("ArrowLeft")
+    page.locator("[data-field=phone_bits] input").press("ArrowLeft")
 
 
 def drag(page: Page) -> None:

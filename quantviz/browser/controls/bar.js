@@ -42,7 +42,9 @@ export class Bar {
     let one = this.made.get(field);
     if (one?.kind !== kind) {
       one?.box.remove();
-      one = { kind, control: new KINDS[kind]((form) => this.choose(field, form)), ...boxOf(field, kind) };
+      const say = (form) => this.choose(field, form);
+      const slide = (form, ends) => SHARED.slide?.(field, form, ends);
+      one = { kind, control: new KINDS[kind](say, slide), ...boxOf(field, kind) };
       one.box.append(...one.control.parts);
       this.made.set(field, one);
     }
@@ -65,8 +67,8 @@ export class Bar {
   choose(field, form) {
     // It can be undone before the server has heard of it.
     for (const undo of document.querySelectorAll("[data-field=undo] button")) undo.disabled = false;
-    SHARED.answer?.(field, form);
     tell(this.data.owner, field, form, this.send);
+    SHARED.answer?.(field, form);
     this.wait();
   }
 

@@ -33,7 +33,8 @@ class Row {
   constructor(say) {
     this.input = make("div", { className: "qv-segments" });
     this.input.setAttribute("role", "radiogroup");
-    this.input.addEventListener("change", ({ target }) => say(target.value));
+    // A click on what is chosen counts too: it may be undone already, which the server has not said yet.
+    this.input.addEventListener("click", ({ target }) => target.type === "radio" && say(target.value));
     this.parts = [this.input];
   }
 
@@ -91,4 +92,45 @@ class Field {
   }
 }
 
-export const KINDS = { list: List, row: Row, switch: Switch, button: Button, text: Field };
+// A slider between two words on what it stands at, which are the lines of a choice's words.
+class Slider {
+  constructor(say, slide) {
+    this.input = make("input", { type: "range", min: "0", step: "1" });
+    this.first = make("b");
+    this.last = make("span");
+    this.parts = [this.first, this.input, this.last];
+    this.input.addEventListener("input", () => {
+      this.held = true;
+      this.tell();
+      slide(this.form, false);
+    });
+    this.input.addEventListener("change", () => {
+      this.held = false;
+      if (!slide(this.form, true)) say(this.form);
+    });
+  }
+
+  get form() {
+    return this.choices[Number(this.input.value)][0];
+  }
+
+  write({ choices, value, disabled }) {
+    if (this.held) return;
+    this.choices = choices;
+    const at = choices.findIndex(([form]) => form === value);
+    write(this.input, { max: String(choices.length - 1), value: String(at), disabled });
+    this.tell();
+  }
+
+  // The track's filled part ends under the disc.
+  tell() {
+    const { value, max } = this.input;
+    this.input.style.setProperty("--at", Number(value) / Math.max(Number(max), 1));
+    const [first, last] = this.choices[Number(value)][1].split("\n");
+    write(this.first, { textContent: first });
+    write(this.last, { textContent: last });
+    this.input.setAttribute("aria-valuetext", `${first}, ${last}`);
+  }
+}
+
+export const KINDS = { list: List, row: Row, switch: Switch, button: Button, text: Field, range: Slider };

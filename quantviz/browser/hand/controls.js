@@ -46,7 +46,7 @@ export function variantOf(scheme) {
 // Answer the controls that `controls/bar.js` draws, and listen to fields of numbers, once a page.
 export function listenToControls() {
   if (SHARED.answer) return;
-  SHARED.answer = answer;
+  Object.assign(SHARED, { answer, slide });
   const options = { capture: true, passive: true };
   for (const name of ["change", "keydown"]) window.addEventListener(name, hearNumbers, options);
   for (const name of ["focusin", "pointerdown"]) window.addEventListener(name, opened, options);
@@ -73,10 +73,23 @@ function answer(field, form) {
   const { controls } = SHARED;
   const hand = SHARED.hands.get(controls?.chart);
   const scheme = controls?.names[field]?.[form];
-  if (!hand || scheme === hand.data.scheme) return;
+  if (!hand) return;
   const holds = controls.by === field || (!controls.by && hand.data.scheme === controls.scheme);
+  if (holds && scheme === hand.data.scheme) return;
   controls.by = field;
   const variant = holds && scheme && variantOf(scheme);
   if (variant) hand.pageChoice.make(scheme, variant);
   else hand.pageChoice.leave();
+}
+
+// Move what a slider of bits moves as a hand on the ruler does, and let go where it `ends`. Returns whether
+// the hand tells the server.
+function slide(field, form, ends) {
+  const hand = SHARED.hands.get(SHARED.controls?.chart);
+  const at = hand ? hand.data.bits.findIndex((each) => hand.data.variants[each].format === form) : -1;
+  if (at < 0) return false;
+  const { moving } = hand;
+  if (ends) hand.release({ kind: "bits", at });
+  else hand.move({ kind: "bits", at });
+  return moving;
 }

@@ -25,7 +25,6 @@ import { PageChoice } from "./page_choice.js";
 import { Painting, writeErrorEnds, writeTitle } from "./painting.js";
 import { edgeScales, labelsOfErrors, roomOf, titleOf } from "./panel_words.js";
 import { Payers } from "./payers.js";
-import { PhoneBits } from "./phone_bits.js";
 import { combOf, domainAround, histogramOf, placesOf } from "./ruler_picture.js";
 import { reasonOf, Status } from "./status.js";
 import { writeTexts } from "./texts.js";
@@ -47,7 +46,6 @@ export class Hand {
     this.moving = false;
     this.painted = 0;
     this.told = new ToldRange();
-    this.phoneBits = new PhoneBits(this);
     this.pageChoice = new PageChoice(this);
     this.payers = new Payers(host);
     this.status = new Status(host);
@@ -300,8 +298,6 @@ export class Hand {
       if (labels.length < 2 || (data.phone_bar && !narrow)) return null;
       return { at: Math.max(labels.indexOf(data.variants[choice.variant][label]), 0), labels };
     };
-    if (data.phone_bar)
-      this.phoneBits.show(data.bits, choice.variant, data.variants, data.settings.words.bits);
     const picture = {
       domain: this.domain,
       values,
@@ -386,7 +382,6 @@ export class Hand {
     this.sentence?.disconnect();
     this.cellDrag?.close();
     this.pageChoice.close();
-    this.phoneBits.close();
     this.payers.close();
     this.ruler?.close();
     if (!this.data) return;

@@ -32,7 +32,6 @@ from quantviz.ui.components.component import component, last_message
 from quantviz.ui.components.hand_curve import Arrays, HandCurve
 from quantviz.ui.components.hand_words import format_words, hand_words, usual_bits
 from quantviz.ui.components.ruler import ruler_settings
-from quantviz.ui.components.scheme_words import levels_words
 from quantviz.ui.shell.classroom import enlarge_ruler
 from quantviz.ui.shell.words import language, say, theme
 
@@ -439,12 +438,9 @@ def _editable(state: LabState) -> bool:
 def describe_variant(scheme: Scheme, shape: Shape, size: int | None) -> dict[str, Any]:
     """Return the facts and words of a scheme for the browser beside its program; `size` is its groups'."""
     label = say(f"granularities.{scheme.granularity.id}.short") if size is None else str(size)
-    fmt = scheme.number_format
     return {
         "size": size,
         "group_label": label,
-        "phone_bits": say("phone.bits", bits=fmt.bits),
-        "phone_levels": levels_words(scheme),
         "format_words": format_words(scheme),
         **_variant_facts(scheme, shape),
     }

@@ -24,8 +24,7 @@ from quantviz.ui.golf.state import (
     turn_to,
 )
 from quantviz.ui.lab.bars.engine_controls import show_convention
-from quantviz.ui.lab.bars.phone_bar import show_phone_bar
-from quantviz.ui.lab.bars.scheme_bar import show_scheme
+from quantviz.ui.lab.bars.scheme_bar import show_phone_bar, show_scheme
 from quantviz.ui.lab.sidebar.sidebar import show_range
 from quantviz.ui.shell import session
 from quantviz.ui.shell.classroom import classroom

@@ -23,8 +23,7 @@ from quantviz.ui.components.choice import show_button
 from quantviz.ui.components.classroom_signs import show_prompt
 from quantviz.ui.components.refusals import show_page_errors
 from quantviz.ui.lab.bars.controls_at_hand import show_controls_at_hand
-from quantviz.ui.lab.bars.phone_bar import show_phone_bar
-from quantviz.ui.lab.bars.scheme_bar import show_scheme
+from quantviz.ui.lab.bars.scheme_bar import show_phone_bar, show_scheme
 from quantviz.ui.lab.bars.sharing import show_share
 from quantviz.ui.lab.bars.title_line import show_title, tensor_name
 from quantviz.ui.lab.learning import learn, terms_of

@@ -120,6 +120,7 @@ def _values_under(scheme: Scheme, state: LabState) -> dict[str, str]:
     values = {
         "format": choice_of(fmt),
         "bits": str(fmt.bits),
+        "phone_bits": fmt.id,
         "mode": scheme.mode,
         "granularity": chosen_granularity(state.replace(scheme=scheme)) or "",
     }

@@ -1,4 +1,5 @@
-"""The row above the picture: the scheme, as a recipe or in its own decisions.
+"""The row above the picture: the scheme, as a recipe or in its own decisions. And the bar at the bottom of a
+phone: the two decisions that change the picture most, and the way to the rest; elsewhere the style hides it.
 
 The scheme after a choice is that of `CONTROLS`; `errors.caught_beside` keeps the error of an impossible one.
 Choices that the convention's engine does not offer are left out or grey.
@@ -22,6 +23,7 @@ from quantviz.lab.controls import (
     chosen_granularity,
     fits,
     granularities,
+    offered_formats,
     possible_modes,
 )
 from quantviz.lab.state import LabState
@@ -31,7 +33,7 @@ from quantviz.schemes.scheme import Scheme
 from quantviz.ui.components.classroom_signs import show_lock
 from quantviz.ui.components.controls import Control, show_controls
 from quantviz.ui.components.refusals import show_error_beside
-from quantviz.ui.components.scheme_words import convention_name, format_name, part_words
+from quantviz.ui.components.scheme_words import convention_name, format_name, levels_words, part_words
 from quantviz.ui.lab.bars.engine_controls import recipe_control
 from quantviz.ui.lab.learning import explained
 from quantviz.ui.shell import errors, session
@@ -278,3 +280,46 @@ def _words_of_changes(change: Adapted, state: LabState) -> str:
     if rest:
         notes.append(say("strip.stands_in", shape=shape_text(state.source.shape), **words(*rest)))
     return sentences(*notes)
+
+
+# ---- the bar of a phone -------------------------------------------------------------------------
+
+
+def show_phone_bar(state: LabState) -> None:
+    """Show bits as a slider, the granularity, and the button that opens all settings."""
+    granularity = granularity_control(state)
+    # A list has no room for reasons: impossible choices stand in all settings, grey and with their reasons.
+    possible = {name: words for name, words in granularity.choices.items() if name not in granularity.reasons}
+    scale = dataclasses.replace(granularity, kind="list", label=say("phone.scale"), help="", choices=possible)
+    formats = {fmt.id: f"{say('phone.bits', bits=fmt.bits)}\n{_levels(state, fmt)}" for fmt in _family(state)}
+    bits = Control(
+        "phone_bits",
+        "range",
+        say("strip.bits"),
+        value=state.scheme.format,
+        choices=formats,
+        disabled=locked("scheme") or len(formats) < 2,
+        take=lambda name: put_format(name, "bits") if name in FORMATS else None,
+    )
+    with st.container(key="phone_bar"):
+        show_controls("phone_bits", session.OWNER, bits, look="qv-unnamed")
+        with st.container(key="phone_row", horizontal=True, gap="small", wrap=False):
+            show_controls("phone_scale", session.OWNER, scale, look="qv-inside")
+            # It opens the scheme's row above this bar.
+            st.checkbox(say("phone.all"), key=ALL_SETTINGS)
+
+
+def _levels(state: LabState, fmt: NumberFormat) -> str:
+    return levels_words(state.scheme.with_format(fmt.id))
+
+
+def _family(state: LabState) -> tuple[NumberFormat, ...]:
+    """Return the formats that are alike but for their bits and can have the mode, the fewest first."""
+    now = state.scheme.number_format
+    alike = {
+        fmt.id: fmt
+        for fmt in (*offered_formats(state.scheme.arithmetic.offer), now)
+        if (fmt.family, fmt.signed) == (now.family, now.signed)
+        and state.scheme.with_format(fmt.id).mode == state.scheme.mode
+    }
+    return tuple(sorted(alike.values(), key=lambda fmt: (fmt.bits, fmt.id)))
