@@ -136,10 +136,13 @@ export class PageChoice {
     return this.waits;
   }
 
-  // Take whatever the server says next: what the page has chosen is not known here.
+  // Show what the server said last, and whatever it says next: what the page has chosen is not known here. It
+  // says nothing where that is what it said last.
   leave() {
     this.forget();
-    if (this.hand.waiting) this.hand.update(this.hand.waiting, this.hand.send);
+    const { hand } = this;
+    const known = hand.waiting ?? this.newest;
+    if (known && (hand.waiting || known.scheme !== hand.data.scheme)) hand.update(known, hand.send);
     return false;
   }
 
