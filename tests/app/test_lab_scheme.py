@@ -209,9 +209,10 @@ def test_what_is_stored_is_told_for_every_recipe(language):
 
 def test_locked_schemes_keep_every_new_control():
     at = with_rules(opened(t=WIDE, s="int4,symmetric,per_tensor,min_max,course", k="lock-scheme"))
-    for key in ("format", "recipe", "convention", "rule_ties", "rule_scale_format", "rule_seed"):
-        assert control(at, key).disabled, key
-    assert all(control(at, key).disabled for key in ("per_row", "per_flat", "rules_as_engine"))
+    drawn = ("format", "recipe", "convention", "granularity", "rule_ties", "rule_scale_format", "rule_seed")
+    for key in drawn:
+        assert controls(at)[key]["disabled"], key
+    assert control(at, "rules_as_engine").disabled
 
 
 def test_other_blocks_begin_with_their_own_range():
