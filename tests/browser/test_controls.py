@@ -225,7 +225,7 @@ def test_the_server_answers_what_the_browser_has_shown(url, new_page, choices):
         a_tab_is_shown_whole(page, tab, key)
     assert page.evaluate(WAITING_FOR_ITS_SENTENCE) == [False, True, False]
     # The focus of a key stays where it is.
-    page.locator("[data-field=granularity] [value=row]").press("ArrowRight")
+    page.locator("[data-field=granularity] input[value=row]").press("ArrowRight")
     page.wait_for_function("location.search.includes('per_channel%28axis%3D1%29')")
     wait_idle(page)
     assert page.evaluate("document.activeElement.value") == "column"

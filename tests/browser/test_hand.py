@@ -477,7 +477,7 @@ def test_the_bits_in_a_phones_bar_follow_the_finger(url, new_page):
     open_lab(page, url)
     slider = page.locator("[data-field=phone_bits] input")
     # A code of one bit with a sign would need the other mode.
-    assert slider.get_attribute("max") == "6"
+    assert slider.get_attribute("max") == "7"
     before = figures(page)
     slider.evaluate(
         "(input) => { input.value = '0'; input.dispatchEvent(new Event('input', {bubbles: true})) }"

@@ -5,11 +5,16 @@ import json
 from tests.helpers.messages import events_of, send
 
 
+def _header(packed):
+    """The header of what `quantviz.browser.packing` has packed."""
+    return json.loads(packed[4 : 4 + int.from_bytes(packed[:4], "little")])
+
+
 def bars(at):
     """The ids of a page's rows of controls, with their data."""
     components = at.get("bidi_component")
     named = (each.proto for each in components if each.proto.component_name.startswith("quantviz_controls"))
-    return {each.id: json.loads(each.json) for each in named}
+    return {each.id: _header(each.bytes) for each in named}
 
 
 def controls(at):

@@ -17,6 +17,7 @@ from typing import Any
 
 import streamlit as st
 
+from quantviz.browser.packing import pack
 from quantviz.ui.components.component import component, last_message
 from quantviz.ui.shell import errors
 from quantviz.ui.shell.address import page_shown
@@ -64,7 +65,9 @@ class Control:
     def payload(self) -> dict[str, Any]:
         """Return its data for the browser."""
         data = {
-            each.name: getattr(self, each.name) for each in dataclasses.fields(self) if each.name != "take"
+            each.name: getattr(self, each.name)
+            for each in dataclasses.fields(self)
+            if each.name not in ("take", "reasons")
         }
         choices = [(form, words, self.reasons.get(form, "")) for form, words in self.choices.items()]
         return {**data, "choices": choices, "help": as_html(self.help)}
@@ -113,7 +116,7 @@ def show_controls(key: str, owner: PageOwner[Any], *controls: Control, look: str
         "controls": [each.payload() for each in controls],
     }
     component("quantviz_controls", _SCRIPT, isolated=False)(
-        key=key, data=data, on_chosen_change=errors.safely(lambda: _take(key))
+        key=key, data=pack(data, {}), on_chosen_change=errors.safely(lambda: _take(key))
     )
 
 
