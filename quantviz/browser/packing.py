@@ -26,8 +26,9 @@ def pack(header: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> b
         places[way] = (f"{data.dtype.kind}{data.dtype.itemsize}", offset, data.size)
         parts += [data.tobytes(), bytes(-data.nbytes % 8)]
         offset += data.nbytes + -data.nbytes % 8
-    # In fewer bytes than with its signs escaped, as those of Chinese.
-    head = json.dumps({**header, "arrays": places}, ensure_ascii=False).encode("utf-8", "replace")
+    # In fewer bytes than with spaces, and with signs escaped, as those of Chinese.
+    text = json.dumps({**header, "arrays": places}, ensure_ascii=False, separators=(",", ":"))
+    head = text.encode("utf-8", "replace")
     # Spaces at its end bring the arrays after it to a multiple of 8.
     head += b" " * (-(len(head) + 4) % 8)
     return b"".join((struct.pack("<I", len(head)), head, *parts))

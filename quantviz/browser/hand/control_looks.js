@@ -11,9 +11,9 @@ const RANGE_DIGITS = 6;
 
 // Have the controls show a scheme as they will once the server has answered.
 export function showOnControls(scheme) {
-  const { values, told } = SHARED.known?.schemes.get(scheme) ?? {};
+  const { values, told, format } = SHARED.known?.schemes.get(scheme) ?? {};
   if (!values) return;
-  for (const bar of SHARED.bars) bar.preview(values);
+  for (const bar of SHARED.bars) bar.preview({ ...values, phone_bits: format });
   for (const [key, words] of Object.entries(told)) tell(document.querySelector(`.st-key-${key}`), words);
 }
 

@@ -120,7 +120,6 @@ def _values_under(scheme: Scheme, state: LabState) -> dict[str, str]:
     values = {
         "format": choice_of(fmt),
         "bits": str(fmt.bits) if fmt.family == "integer" else "",
-        "phone_bits": fmt.id,
         "mode": scheme.mode,
         "granularity": chosen_granularity(state.replace(scheme=scheme)) or "",
     }
