@@ -9,11 +9,12 @@ from pathlib import PurePath
 from typing import Any
 
 from quantviz.checkpoints.model.tensor_names import KindMap, kind_map
+from quantviz.checkpoints.results.rows import Row
 from quantviz.door import public
 from quantviz.errors import QuantVizError, known_language
 from quantviz.export.audit_report import audit_html
 from quantviz.export.html_page import REPORT_STYLE, escaped, html_page, html_table, linked
-from quantviz.export.scan_summary import Measurement, ScanSummary, summary_of
+from quantviz.export.scan_summary import ScanSummary, summary_of
 from quantviz.figures.numbers import number
 from quantviz.text import DEFAULT_LANGUAGE, text
 from quantviz.whole_files import write_file
@@ -188,16 +189,17 @@ class _Page:
             sentences.append(self.say(f"report.{key}", recipe=better.recipe, sqnr_db=_db(better), bits=bits))
         return text("report.sentence_gap", self.language).join(filter(None, sentences))
 
-    def why(self, row: Measurement) -> str:
+    def why(self, row: Row) -> str:
         """Return a sentence with the reason for a tensor's low SQNR, or "" if its numbers give none."""
-        if row.clipped_share is not None and row.clipped_share >= _CLIPPED:
-            return self.say(
-                "report.why_clipped", tensor=row.tensor, percent=number(100 * row.clipped_share, 3)
-            )
-        if row.kurtosis is not None and row.kurtosis >= _HEAVY:
-            return self.say("report.why_heavy", tensor=row.tensor, kurtosis=number(row.kurtosis, 3))
-        if row.zeroed_share is not None and row.zeroed_share >= _ZEROED:
-            return self.say("report.why_zeroed", tensor=row.tensor, percent=number(100 * row.zeroed_share, 3))
+        clipped, kurtosis, zeroed = (
+            row.number(name) or 0.0 for name in ("clipped_share", "kurtosis", "zeroed_share")
+        )
+        if clipped >= _CLIPPED:
+            return self.say("report.why_clipped", tensor=row.tensor, percent=number(100 * clipped, 3))
+        if kurtosis >= _HEAVY:
+            return self.say("report.why_heavy", tensor=row.tensor, kurtosis=number(kurtosis, 3))
+        if zeroed >= _ZEROED:
+            return self.say("report.why_zeroed", tensor=row.tensor, percent=number(100 * zeroed, 3))
         return ""
 
     # ---- the map ----
@@ -229,7 +231,7 @@ class _Page:
             f'<table class="map"><thead><tr><th>{self.say("report.layer")}</th>{head}</tr></thead><tbody>'
         ]
         columns = {kind: at for at, kind in enumerate(kinds.kinds)}
-        by_row: dict[tuple[int, ...], dict[int, Measurement | None]] = {}
+        by_row: dict[tuple[int, ...], dict[int, Row | None]] = {}
         for (numbers, kind), name in kinds.tensors.items():
             by_row.setdefault(numbers, {})[columns[kind]] = rows.get(name)
         for numbers in kinds.rows:
@@ -244,7 +246,7 @@ class _Page:
             lines.append(f'<p class="muted">{self.say("report.without_layer")} {listed}</p>')
         return "\n".join(lines)
 
-    def cells(self, row: Mapping[int, Measurement | None], columns: int, middle: float | None) -> str:
+    def cells(self, row: Mapping[int, Row | None], columns: int, middle: float | None) -> str:
         """Return a row of the map from its tensors by column; a gap between two is one cell."""
         parts = []
         at = 0
@@ -253,7 +255,7 @@ class _Page:
             at = column + 1
         return "".join([*parts, _empty(columns - at)])
 
-    def cell(self, row: Measurement | None, middle: float | None) -> str:
+    def cell(self, row: Row | None, middle: float | None) -> str:
         """Return a cell of the map: its SQNR, the more coloured the farther from the median."""
         if row is None:
             return _empty(1)
@@ -295,11 +297,11 @@ class _Page:
                 [
                     self.linked(row.tensor),
                     _one(row.sqnr_db),
-                    _four(row.max_error),
-                    _three(row.kurtosis),
-                    _percent(row.clipped_share),
-                    _percent(row.zeroed_share),
-                    escaped(row.shape),
+                    _four(row.number("max_error")),
+                    _three(row.number("kurtosis")),
+                    _percent(row.number("clipped_share")),
+                    _percent(row.number("zeroed_share")),
+                    " × ".join(map(str, row.shape or ())),
                     self.say("report.named", tensor=better.recipe, sqnr_db=_db(better)) if better else "–",
                 ]
             )
@@ -354,7 +356,7 @@ def _one(value: float | None) -> str:
     return number(value)
 
 
-def _db(row: Measurement) -> str:
+def _db(row: Row) -> str:
     return _one(row.sqnr_db)
 
 

@@ -13,6 +13,7 @@ from quantviz.checkpoints.allocation.file_size import size_words
 from quantviz.checkpoints.model_map import Model, model_map
 from quantviz.checkpoints.profiles import PROFILES, has_recipe
 from quantviz.checkpoints.profiles.profile import Profile
+from quantviz.checkpoints.results.rows import COLUMNS, Table
 from quantviz.errors import QuantVizError
 from quantviz.figures.model_map_plot import (
     kept_colour,
@@ -33,11 +34,6 @@ if TYPE_CHECKING:
     from quantviz.checkpoints.allocation.allocating import Allocation
     from quantviz.checkpoints.allocation.frontier import Frontier
 
-#: Columns of a table that an allocation reads.
-_COLUMNS = (
-    *("tensor", "recipe", "status", "shape", "dtype", "content", "bits", "mse", "sqnr_db"),
-    *("scheme", "file"),
-)
 _BUDGET = "checkpoints_budget"
 _ENDINGS = {"json": "json", "llama": "txt", "llmcompressor": "yaml", "modelopt": "yaml"}
 
@@ -63,8 +59,7 @@ def _show(state: CheckpointsState, model: Model, profile: Profile | None) -> Non
     from quantviz.checkpoints.allocation.choices import choices_of
     from quantviz.checkpoints.allocation.frontier import frontier_of
 
-    rows = [row for tensor in model.tensors for row in tensor.rows.values()]
-    table = {name: [row[name] for row in rows] for name in _COLUMNS}
+    table = Table(COLUMNS, tuple(row for tensor in model.tensors for row in tensor.rows.values()))
     spending = show_spending(state, model, table, joins=profile is None or profile.joins)
     files_of = profile.id if profile and profile.files else None
     choices = choices_of(
