@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Annotated, Any, get_type_hints
@@ -168,7 +168,7 @@ class Table:
             raise QuantVizError("tables.too_many_rows", most=values.TABLE_ROWS)
         problems: dict[int, QuantVizError] = {}
         typed = {name: _typed(kind, name, raw[name], problems) for name, kind in KINDS.items() if name in raw}
-        return cls(tuple(raw), tuple(_row(typed, at, problems.get(at)) for at in range(count)))
+        return cls(tuple(raw), tuple(_rows(typed, count, problems)))
 
     @property
     def recipes(self) -> tuple[str, ...]:
@@ -243,18 +243,18 @@ def _typed(kind: Kind, name: str, column: Sequence[Any], problems: dict[int, Qua
     return found
 
 
-def _row(typed: Mapping[str, Sequence[Any]], at: int, problem: QuantVizError | None) -> Row:
-    own = {name: column[at] for name, column in typed.items() if name in _OWN}
-    if own.get("tensor") is None:
-        own["tensor"] = f"#{at + 1}"
-    if own.get("recipe") is None:
-        own["recipe"] = "–"
-    if own.get("status", "ok") is None:
-        own["status"] = "problem"
-    found = {
-        name: column[at] for name, column in typed.items() if name in _NUMBERS and column[at] is not None
-    }
-    return Row(**own, numbers=found, problem=problem)
+def _rows(
+    typed: Mapping[str, Sequence[Any]], count: int, problems: Mapping[int, QuantVizError]
+) -> Iterator[Row]:
+    """Yield the rows of typed columns: of one whose name or status is damaged, a substitute."""
+    own = {name: typed.get(name, (None,) * count) for name in _OWN}
+    own["tensor"] = [f"#{at}" if name is None else name for at, name in enumerate(own["tensor"], 1)]
+    own["recipe"] = [name or "–" for name in own["recipe"]]
+    own["status"] = [each or "problem" for each in typed.get("status", ("ok",) * count)]
+    names = [name for name in _NUMBERS if name in typed]
+    for at, values_of_row in enumerate(zip(*own.values(), strict=True)):
+        found = {name: value for name in names if (value := typed[name][at]) is not None}
+        yield Row(*values_of_row, numbers=found, problem=problems.get(at))
 
 
 def _is_missing(value: Any) -> bool:
