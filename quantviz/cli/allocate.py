@@ -14,7 +14,7 @@ from quantviz.quoting import option_parts
 
 if TYPE_CHECKING:
     from quantviz.checkpoints.allocation.allocating import Allocation
-    from quantviz.checkpoints.results.rows import Table
+    from quantviz.checkpoints.results.rows import TypedTable
     from quantviz.export.allocations import Suited
 
 #: The tools that `export_allocation` writes files for; a test holds the two together.
@@ -172,7 +172,7 @@ def _write_choice(request: _Request, allocation: Allocation) -> None:
         write(output, [{"tensor": tensor, "recipe": name} for tensor, name in allocation.choice.items()])
 
 
-def _measured_again(checkpoint: str, table: Table, tool: str | None) -> Any:
+def _measured_again(checkpoint: str, table: TypedTable, tool: str | None) -> Any:
     """Return the table of a scan as a tool's engine quantizes: under those of a table's recipes that are its
     own, or where none is under the engine's first ones.
     """

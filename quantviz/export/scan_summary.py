@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from quantviz.checkpoints.model.account import counts_as_weight
-from quantviz.checkpoints.results.rows import Row, Table
+from quantviz.checkpoints.results.rows import Row, TypedTable
 from quantviz.errors import QuantVizError
 from quantviz.text import DEFAULT_LANGUAGE
 
@@ -99,7 +99,7 @@ def summary_of(table: Any, language: str = DEFAULT_LANGUAGE) -> ScanSummary:
     Raises:
         QuantVizError: A needed column is missing, there are no rows, or it is no table.
     """
-    read = Table.of(table)
+    read = TypedTable.of(table)
     if not read.names:
         raise QuantVizError("report.empty")
     missing = [name for name in NEEDED if name not in read.names]

@@ -10,7 +10,7 @@ from safetensors.torch import save_file
 from quantviz.checkpoints.allocation.allocating import allocate
 from quantviz.checkpoints.allocation.file_size import file_sizes
 from quantviz.checkpoints.profiles import PROFILES
-from quantviz.checkpoints.results.rows import COLUMNS, Row, Table
+from quantviz.checkpoints.results.rows import COLUMNS, Row, TypedTable
 from quantviz.checkpoints.scan.listing import Entry, Listing
 from quantviz.checkpoints.scan.recipes import recipes_named
 from quantviz.checkpoints.scan.selection import Selection, selected
@@ -115,7 +115,7 @@ def test_an_allocation_for_a_tool_counts_what_the_tool_writes(engine, model, tmp
             rows.append(row)
         if not any(row.status == "ok" for row in rows):
             continue
-        found = allocate(Table((*COLUMNS, "cost"), tuple(rows)), gigabytes=1.0, files_of=engine)
+        found = allocate(TypedTable((*COLUMNS, "cost"), tuple(rows)), gigabytes=1.0, files_of=engine)
         assert (found.bits + found.choices.kept_bits) / 8 == pytest.approx(written["size"], rel=1e-3), recipe
 
 

@@ -26,7 +26,7 @@ import numpy as np
 
 from quantviz.checkpoints.allocation.choices import Choices, choices_of
 from quantviz.checkpoints.allocation.knapsack import MOST_BITS, Array, solve
-from quantviz.checkpoints.allocation.offers import Sensitivities
+from quantviz.checkpoints.allocation.offers import Sensitivities, Table
 from quantviz.door import checked_fields, public_but, public_class
 from quantviz.errors import QuantVizError
 
@@ -173,7 +173,7 @@ class Change:
 
 @public_but("budget_bits", "bits_per_weight", "gigabytes")
 def allocate(
-    table: Any,
+    table: Table,
     *,
     budget_bits: int | None = None,
     bits_per_weight: float | None = None,

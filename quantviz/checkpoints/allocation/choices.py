@@ -6,13 +6,12 @@ import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Any
 
 import numpy as np
 
 from quantviz.checkpoints.allocation.file_size import as_written
 from quantviz.checkpoints.allocation.knapsack import MOST_BITS, Array
-from quantviz.checkpoints.allocation.offers import Offer, Offers, Sensitivities
+from quantviz.checkpoints.allocation.offers import Offer, Offers, Sensitivities, Table
 from quantviz.checkpoints.allocation.sensitivities import alphas
 from quantviz.checkpoints.profiles import profile_named
 from quantviz.checkpoints.profiles.siblings import fused_groups
@@ -95,7 +94,7 @@ class Choices:
 
 
 def choices_of(
-    table: Any,
+    table: Table,
     *,
     pinned: Mapping[str, str] | None = None,
     tied: str | Iterable[Sequence[str]] | None = None,

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from quantviz.checkpoints.allocation.offers import Offers
 from quantviz.checkpoints.profiles.profile import Files, Parts, Profile
-from quantviz.checkpoints.results.rows import Row, Table
+from quantviz.checkpoints.results.rows import Row, TypedTable
 from quantviz.checkpoints.scan.listing import Entry
 from quantviz.checkpoints.scan.recipes import recipe_id, refusal_of, seen_shape
 from quantviz.checkpoints.scan.selection import kept_by
@@ -63,7 +63,7 @@ def as_written(read: Offers, profile: Profile) -> Offers:
             size = 8 * files.kept * math.prod(shape)
         if size is not None:
             kept[name] = 8 * _with_entries(name, 1, -(-size // 8), files)
-    return Offers(Table(read.table.names, rows), kept)
+    return Offers(TypedTable(read.table.names, rows), kept)
 
 
 def _as_written(name: str, shape: Shape, row: Row, files: Files) -> int | None:

@@ -11,7 +11,7 @@ import numpy as np
 from quantviz.checkpoints.allocation.allocating import total
 from quantviz.checkpoints.allocation.choices import Choices, choices_of
 from quantviz.checkpoints.allocation.knapsack import Array, hull_steps
-from quantviz.checkpoints.allocation.offers import Sensitivities
+from quantviz.checkpoints.allocation.offers import Sensitivities, Table
 from quantviz.door import public
 from quantviz.evaluation.with_pandas import load_pandas
 
@@ -72,7 +72,7 @@ class Frontier:
 
 @public
 def allocation_frontier(
-    table: Any,
+    table: Table,
     *,
     pinned: Mapping[str, str] | None = None,
     tied: str | Iterable[Sequence[str]] | None = None,

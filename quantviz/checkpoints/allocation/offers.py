@@ -9,10 +9,12 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeAlias
 
-from quantviz.checkpoints.results.rows import Row, Table
+from quantviz.checkpoints.results.rows import Row, TypedTable
 from quantviz.errors import QuantVizError
 from quantviz.schemes.granularity import Shape
 
+#: A `pandas.DataFrame`, its columns by name, records, or rows.
+Table: TypeAlias = Any
 #: Weights of the tensors' errors: by name, or in a file.
 Sensitivities: TypeAlias = Mapping[str, float] | str | os.PathLike[str] | None
 
@@ -38,18 +40,18 @@ class Offer:
 class Offers:
     """The rows of a long table as an allocation needs them."""
 
-    table: Table
+    table: TypedTable
     #: Bits of tensors that stay, where those are not of their shape and dtype alone.
     kept: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, table: Any) -> Offers:
+    def of(cls, table: Table) -> Offers:
         """Return the offers of a table.
 
         Raises:
             QuantVizError: It is no table, or a column that is needed is not there.
         """
-        typed = Table.of(table)
+        typed = TypedTable.of(table)
         for needed in ("tensor", "recipe", "bits"):
             typed.check_column(needed)
         if "sqnr_db" not in typed.names:

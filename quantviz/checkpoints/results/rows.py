@@ -136,21 +136,21 @@ COLUMNS = (
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
+class TypedTable:
     """Rows, and the names of all columns of what they were read from."""
 
     names: tuple[str, ...]
     rows: tuple[Row, ...]
 
     @classmethod
-    def of(cls, table: Any) -> Table:
+    def of(cls, table: Any) -> TypedTable:
         """Return the rows of a table: of a `pandas.DataFrame`, columns by name, records, or rows.
 
         Raises:
             QuantVizError: It is no table, has more rows or columns than are read, or columns of several
                 lengths.
         """
-        if isinstance(table, Table):
+        if isinstance(table, TypedTable):
             return table
         if isinstance(table, list | tuple) and table and all(isinstance(row, Row) for row in table):
             return cls(COLUMNS, tuple(table))

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, TextIO, TypeAlias
 
 from quantviz.checkpoints.results import typed_values as values
-from quantviz.checkpoints.results.rows import COLUMNS, KINDS, Table, check_names
+from quantviz.checkpoints.results.rows import COLUMNS, KINDS, TypedTable, check_names
 from quantviz.errors import QuantVizError
 from quantviz.quoting import from_csv_text
 
@@ -29,7 +29,7 @@ _ROWS_AT_ONCE = 1024
 Columns: TypeAlias = Mapping[str, Sequence[Any]]
 
 
-def read_table(path: str | os.PathLike[str]) -> Table:
+def read_table(path: str | os.PathLike[str]) -> TypedTable:
     """Return the rows of a table, as `allocate` takes them.
 
     Of a file of results it is the newest scan.
@@ -49,7 +49,7 @@ def read_table(path: str | os.PathLike[str]) -> Table:
         most = values.TABLE_JSON_BYTES if reader is _of_json else values.TABLE_BYTES
         if file.stat().st_size > most:
             raise QuantVizError("tables.too_large", file=os.fspath(file), most=most)
-        return Table.of(reader(file))
+        return TypedTable.of(reader(file))
     except QuantVizError:
         raise
     except (OSError, ValueError, OverflowError, RecursionError, csv.Error) as error:
@@ -79,7 +79,7 @@ def csv_table(file: TextIO) -> tuple[list[str], Iterator[dict[str, str]]]:
     return names, rows()
 
 
-def _of_results(path: Path) -> Table:
+def _of_results(path: Path) -> TypedTable:
     from quantviz.checkpoints.results.store import Results
 
     with Results(path, read_only=True) as results:
@@ -87,7 +87,7 @@ def _of_results(path: Path) -> Table:
         if not scans:
             problem = next(iter(results.problems()), None)
             raise problem or QuantVizError("allocate.no_scan", file=os.fspath(path))
-        return Table(COLUMNS, tuple(results.rows(max(scan.id for scan in scans))))
+        return TypedTable(COLUMNS, tuple(results.rows(max(scan.id for scan in scans))))
 
 
 def _of_parquet(path: Path) -> Columns:

@@ -12,7 +12,7 @@ import streamlit as st
 
 from quantviz.checkpoints.model.tensor_names import trimmed_names
 from quantviz.checkpoints.model_map import Model
-from quantviz.checkpoints.results.rows import Table
+from quantviz.checkpoints.results.rows import TypedTable
 from quantviz.errors import QuantVizError
 from quantviz.figures.model_map_plot import recipe_words
 from quantviz.text import visible
@@ -48,7 +48,7 @@ class Spending:
     file: str
 
 
-def show_spending(state: CheckpointsState, model: Model, table: Table, *, joins: bool) -> Spending:
+def show_spending(state: CheckpointsState, model: Model, table: TypedTable, *, joins: bool) -> Spending:
     """Show and return the constraints. An engine that `joins` q, k and v leaves no choice."""
     weights = [tensor.name for tensor in model.weights]
     names = set(weights)
@@ -129,7 +129,7 @@ def _pinned(key: str, weights: list[str], names: Mapping[str, str]) -> None:
     OWNER.change(pins=changed_pins)
 
 
-def _sensitivities(uploaded: Any, table: Table) -> Mapping[str, float]:
+def _sensitivities(uploaded: Any, table: TypedTable) -> Mapping[str, float]:
     """Return α of the tensors from the uploaded file, which is on the disk only meanwhile."""
     from quantviz.checkpoints.allocation.offers import Offers
     from quantviz.checkpoints.allocation.sensitivities import alphas
