@@ -254,7 +254,7 @@ def _rows(
     names = [name for name in _NUMBERS if name in typed]
     for at, values_of_row in enumerate(zip(*own.values(), strict=True)):
         found = {name: value for name in names if (value := typed[name][at]) is not None}
-        yield Row(*values_of_row, numbers=found, problem=problems.get(at))
+        yield Row(*values_of_row, found, "", problems.get(at))
 
 
 def _is_missing(value: Any) -> bool:
