@@ -252,9 +252,9 @@ def _rows(
     own["recipe"] = [name or "–" for name in own["recipe"]]
     own["status"] = [each or "problem" for each in typed.get("status", ("ok",) * count)]
     names = [name for name in _NUMBERS if name in typed]
-    for at, values_of_row in enumerate(zip(*own.values(), strict=True)):
+    for at, each in enumerate(zip(*own.values(), strict=True)):
         found = {name: value for name in names if (value := typed[name][at]) is not None}
-        yield Row(*values_of_row, found, "", problems.get(at))
+        yield Row(**dict(zip(own, each, strict=True)), numbers=found, problem=problems.get(at))
 
 
 def _is_missing(value: Any) -> bool:
