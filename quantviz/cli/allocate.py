@@ -14,7 +14,7 @@ from quantviz.quoting import option_parts
 
 if TYPE_CHECKING:
     from quantviz.checkpoints.allocation.allocating import Allocation
-    from quantviz.checkpoints.results.rows import TypedTable
+    from quantviz.checkpoints.results.typed_tables import TypedTable
     from quantviz.export.allocations import Suited
 
 #: The tools that `export_allocation` writes files for; a test holds the two together.

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from quantviz.checkpoints.model.account import counts_as_weight
-from quantviz.checkpoints.results.rows import Row, TypedTable
+from quantviz.checkpoints.results.rows import Row
+from quantviz.checkpoints.results.typed_tables import TypedTable
 from quantviz.errors import QuantVizError
 from quantviz.text import DEFAULT_LANGUAGE
 

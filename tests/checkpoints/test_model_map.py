@@ -8,7 +8,7 @@ from quantviz.checkpoints.findings import first_fix, worst_tensors
 from quantviz.checkpoints.model.tensor_names import place_of_name, short_names, short_stacks
 from quantviz.checkpoints.model_map import COLOURS, layers_with_experts, model_map, read_model
 from quantviz.checkpoints.offered import Offered, offered_of
-from quantviz.checkpoints.results.rows import TypedTable
+from quantviz.checkpoints.results.typed_tables import TypedTable
 from quantviz.sources.local import Listing
 
 RECIPES = ("int4_per_row", "int4_per_column", "int8_per_row")

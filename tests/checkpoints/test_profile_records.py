@@ -10,7 +10,8 @@ from safetensors.torch import save_file
 from quantviz.checkpoints.allocation.allocating import allocate
 from quantviz.checkpoints.allocation.file_size import file_sizes
 from quantviz.checkpoints.profiles import PROFILES
-from quantviz.checkpoints.results.rows import COLUMNS, Row, TypedTable
+from quantviz.checkpoints.results.rows import Row
+from quantviz.checkpoints.results.typed_tables import COLUMNS, TypedTable
 from quantviz.checkpoints.scan.listing import Entry, Listing
 from quantviz.checkpoints.scan.recipes import recipes_named
 from quantviz.checkpoints.scan.selection import Selection, selected

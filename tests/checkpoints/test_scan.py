@@ -20,8 +20,8 @@ import torch
 from click.testing import CliRunner
 
 import quantviz as qv
-from quantviz.checkpoints.results.rows import COLUMNS
 from quantviz.checkpoints.results.store import Results
+from quantviz.checkpoints.results.typed_tables import COLUMNS
 from quantviz.checkpoints.scan import scanning
 from quantviz.checkpoints.scan.scanning import Execution, run_scan
 from quantviz.cli import quantviz

@@ -7,7 +7,7 @@ import plotly.graph_objects as go
 import pytest
 
 from quantviz.checkpoints.model_map import COLOURS, ModelMap, Square, model_map, read_model
-from quantviz.checkpoints.results.rows import TypedTable
+from quantviz.checkpoints.results.typed_tables import TypedTable
 from quantviz.figures.model_map_plot import (
     card,
     distribution_figure,

@@ -4,8 +4,8 @@ import sqlite3
 from types import MappingProxyType
 
 import quantviz as qv
-from quantviz.checkpoints.results.rows import NUMBERS
 from quantviz.checkpoints.results.store import Results
+from quantviz.checkpoints.results.typed_tables import NUMBERS
 from quantviz.checkpoints.results.typed_values import sentences
 from quantviz.checkpoints.scan.listing import Entry, Unmeasured
 from quantviz.checkpoints.scan.measuring import Measured

@@ -15,10 +15,11 @@ import quantviz as qv
 from quantviz.checkpoints.allocation.allocating import allocate
 from quantviz.checkpoints.model_map import read_model
 from quantviz.checkpoints.results import result_file
-from quantviz.checkpoints.results.rows import COLUMNS, STATUSES
+from quantviz.checkpoints.results.rows import STATUSES
 from quantviz.checkpoints.results.store import Results
 from quantviz.checkpoints.results.stored_rows import MEASURED_COLUMNS, SCAN_COLUMNS, TENSOR_COLUMNS
 from quantviz.checkpoints.results.table_files import read_table
+from quantviz.checkpoints.results.typed_tables import COLUMNS
 from quantviz.checkpoints.results.typed_values import RESULT_SCANS, RESULT_VALUE_BYTES
 from quantviz.checkpoints.scan.scanning import run_scan
 from quantviz.text import languages

@@ -18,8 +18,8 @@ from quantviz.checkpoints.allocation.allocating import allocate
 from quantviz.checkpoints.allocation.offers import Offers
 from quantviz.checkpoints.allocation.sensitivities import alphas
 from quantviz.checkpoints.results import table_files, typed_values
-from quantviz.checkpoints.results.rows import KINDS
 from quantviz.checkpoints.results.table_files import read_table
+from quantviz.checkpoints.results.typed_tables import KINDS
 from quantviz.checkpoints.results.typed_values import NUMBER_DIGITS, TABLE_COLUMNS, TEXT_CHARACTERS
 from quantviz.cli.output import Output, write
 from quantviz.text import languages

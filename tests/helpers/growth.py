@@ -26,7 +26,8 @@ from quantviz.checkpoints.model.opening import open_model
 from quantviz.checkpoints.model.tensor_names import Place, place_of_name, short_names, short_stacks
 from quantviz.checkpoints.model_map import Model, ModelTensor, audited_model, layers_with_experts, model_map
 from quantviz.checkpoints.profiles.siblings import fused_groups
-from quantviz.checkpoints.results.rows import Row, TypedTable
+from quantviz.checkpoints.results.rows import Row
+from quantviz.checkpoints.results.typed_tables import TypedTable
 from quantviz.checkpoints.scan.listing import Entry, list_checkpoint
 from quantviz.checkpoints.scan.planning import plan, smallest_first
 from quantviz.errors import QuantVizError

@@ -9,7 +9,8 @@ from dataclasses import replace
 
 from quantviz.checkpoints.allocation.offers import Offers
 from quantviz.checkpoints.profiles.profile import Files, Parts, Profile
-from quantviz.checkpoints.results.rows import Row, TypedTable
+from quantviz.checkpoints.results.rows import Row
+from quantviz.checkpoints.results.typed_tables import TypedTable
 from quantviz.checkpoints.scan.listing import Entry
 from quantviz.checkpoints.scan.recipes import recipe_id, refusal_of, seen_shape
 from quantviz.checkpoints.scan.selection import kept_by

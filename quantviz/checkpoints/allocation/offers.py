@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeAlias
 
-from quantviz.checkpoints.results.rows import Row, TypedTable
+from quantviz.checkpoints.results.rows import Row
+from quantviz.checkpoints.results.typed_tables import TypedTable
 from quantviz.errors import QuantVizError
 from quantviz.schemes.granularity import Shape
 

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from quantviz.checkpoints.profiles import PROFILES
 from quantviz.checkpoints.results import typed_values as values
-from quantviz.checkpoints.results.rows import COLUMNS, KINDS, NUMBERS, STATUSES, Row
+from quantviz.checkpoints.results.rows import STATUSES, Row
+from quantviz.checkpoints.results.typed_tables import COLUMNS, KINDS, NUMBERS
 from quantviz.checkpoints.scan.listing import Entry
 from quantviz.checkpoints.scan.measuring import Measured
 from quantviz.checkpoints.scan.selection import ALL_QUANTIZED, Selection

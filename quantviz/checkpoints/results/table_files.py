@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, TextIO, TypeAlias
 
 from quantviz.checkpoints.results import typed_values as values
-from quantviz.checkpoints.results.rows import COLUMNS, KINDS, TypedTable, check_names
+from quantviz.checkpoints.results.typed_tables import COLUMNS, KINDS, TypedTable, check_names
 from quantviz.errors import QuantVizError
 from quantviz.quoting import from_csv_text
 

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from quantviz.checkpoints.results.rows import NUMBERS
+from quantviz.checkpoints.results.typed_tables import NUMBERS
 from quantviz.checkpoints.results.typed_values import sentences
 from quantviz.checkpoints.scan.importance import Importance
 from quantviz.checkpoints.scan.reading import Held

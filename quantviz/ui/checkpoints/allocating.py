@@ -13,7 +13,6 @@ from quantviz.checkpoints.allocation.file_size import size_words
 from quantviz.checkpoints.model_map import Model, model_map
 from quantviz.checkpoints.profiles import PROFILES, has_recipe
 from quantviz.checkpoints.profiles.profile import Profile
-from quantviz.checkpoints.results.rows import COLUMNS, TypedTable
 from quantviz.errors import QuantVizError
 from quantviz.figures.model_map_plot import (
     kept_colour,
@@ -58,6 +57,7 @@ def _show(state: CheckpointsState, model: Model, profile: Profile | None) -> Non
     from quantviz.checkpoints.allocation.allocating import allocated, budget_of
     from quantviz.checkpoints.allocation.choices import choices_of
     from quantviz.checkpoints.allocation.frontier import frontier_of
+    from quantviz.checkpoints.results.typed_tables import COLUMNS, TypedTable
 
     table = TypedTable(COLUMNS, tuple(row for tensor in model.tensors for row in tensor.rows.values()))
     spending = show_spending(state, model, table, joins=profile is None or profile.joins)

@@ -6,13 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
 from quantviz.checkpoints.model.tensor_names import trimmed_names
 from quantviz.checkpoints.model_map import Model
-from quantviz.checkpoints.results.rows import TypedTable
 from quantviz.errors import QuantVizError
 from quantviz.figures.model_map_plot import recipe_words
 from quantviz.text import visible
@@ -20,6 +19,9 @@ from quantviz.ui.checkpoints.state import KEPT, OWNER, CheckpointsState
 from quantviz.ui.components.component import written
 from quantviz.ui.shell import errors, widgets
 from quantviz.ui.shell.words import language, say, say_error
+
+if TYPE_CHECKING:
+    from quantviz.checkpoints.results.typed_tables import TypedTable
 
 _FUSED = "checkpoints_fused"
 _PINS = "checkpoints_pins"
