@@ -68,7 +68,7 @@ class Row:
     numbers: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
     #: Its outcome in the account of an audit.
     became: str = ""
-    #: What is wrong with the first of its damaged values.
+    #: The problem of the first of its damaged values.
     problem: QuantVizError | None = None
 
     def value(self, column: str) -> Any:
