@@ -204,12 +204,17 @@ def open_in_lab(model: Model, tensor: ModelTensor, recipe: str) -> None:
     tensors = [each for each in ranked if not math.isnan(each.number(recipe, "sqnr_db"))]
     if tensor not in tensors:  # it has no place among the worst
         tensors = [tensor]
-    walk = MapWalk(OWNER.state.chosen, recipe, tuple(_on_map(each, recipe) for each in tensors))
+    rows = [each.row(recipe) for each in tensors]
+    on_map = tuple(
+        MapTensor(
+            each.name,
+            each.file,
+            row.scheme or "",
+            each.number(recipe, "sqnr_db"),
+            row.max_error_at or (0,) * len(each.shape),
+        )
+        for each, row in zip(tensors, rows, strict=True)
+    )
+    walk = MapWalk(OWNER.state.chosen, recipe, on_map)
     open_place(MapPlace(walk, tensors.index(tensor)))
     turn_to(LAB)
-
-
-def _on_map(tensor: ModelTensor, recipe: str) -> MapTensor:
-    row = tensor.row(recipe)
-    worst = row.max_error_at or (0,) * len(tensor.shape)
-    return MapTensor(tensor.name, tensor.file, row.scheme or "", tensor.number(recipe, "sqnr_db"), worst)
