@@ -73,7 +73,7 @@ def read(files: list[Path]) -> None:
 
 
 def cold(files: list[Path], work) -> tuple[float, float]:
-    """Return the seconds of some work on files that the system has dropped, by the clock and of processors."""
+    """Return the seconds of work on files that the system has dropped, by the clock and of processors."""
     drop(files)
     return timed(lambda: work(files), both_clocks)()
 
