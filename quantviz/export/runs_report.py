@@ -9,7 +9,6 @@ from typing import Any
 from quantviz.export.html_page import breakable, fixed, html_page, shortly
 from quantviz.figures.numbers import number
 from quantviz.figures.run_pictures import (
-    RunPanel,
     decibel_scale,
     run_line,
     run_panels,
@@ -111,7 +110,7 @@ def _chart(comparison: RunComparison, jumps: Mapping[str, TensorDifference]) -> 
 
 def _worst(
     comparison: RunComparison, say: Callable[..., str], gap: str
-) -> Iterator[tuple[str, str, str, list[tuple[str, RunPanel, str, str]]]]:
+) -> Iterator[tuple[str, str, str, list[tuple[object, ...]]]]:
     """Yield the four panels of each run's worst tensor, with its facts in words."""
     for label in comparison.labels:
         part = worst_part(comparison, label, _PIXELS)

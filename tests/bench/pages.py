@@ -25,6 +25,7 @@ from streamlit.testing.v1 import AppTest
 from tests.bench.runner import ROOT, case, head, in_turns, judged, main, process, ratio, row, timed
 from tests.bench.servers import LAPTOP, PHONE, bare_page, chromium, new_page, serving
 from tests.helpers.browser import FLAGS, IDLE, chromium_of_benchmarks
+from tests.helpers.controls import choose
 from tests.helpers.session import opened as opened_without_browser
 
 #: The pictures of heatmaps and of image traces.
@@ -470,7 +471,10 @@ for number in range(40):
 
 
 def chosen(kind: str, key: str, at: AppTest, choice: object) -> None:
-    getattr(at, kind)(key=key).set_value(choice).run()
+    if kind == "drawn":  # by the browser
+        choose(at, (key, choice))
+    else:
+        getattr(at, kind)(key=key).set_value(choice).run()
 
 
 #: By its name: the page, its address, the control that is changed, and the choices that are made in turn.
@@ -483,7 +487,7 @@ CLICKS: dict[str, tuple[str | None, dict[str, str], str, str, tuple[Any, Any]]] 
         "layers_inputs",
         ("int8_per_row", "int8_per_column"),
     ),
-    "formats, ties": ("pages/learn/formats.py", {}, "selectbox", "formats_ties", ("up", "down")),
+    "formats, ties": ("pages/learn/formats.py", {}, "drawn", "ties", ("up", "down")),
     "golf, bits": ("pages/learn/golf.py", {}, "segmented_control", "bits", (3, 5)),
 }
 
