@@ -70,7 +70,7 @@ def breakable(name: str, after: str = "./") -> Markup:
 
 
 def linked(address: str, shown: str) -> str:
-    """Return what leads to an address of the web; unchanged where there is none.
+    """Return a link to an address of the web; the words alone where there is none.
 
     >>> str(linked("http://h/?a=1&b=2", "<i>")), linked("javascript:x", "w")
     ('<a href="http://h/?a=1&amp;b=2">&lt;i&gt;</a>', 'w')

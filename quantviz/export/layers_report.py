@@ -54,7 +54,10 @@ def layers_page(rows: Sequence[Row], *, title: str, language: str = DEFAULT_LANG
     """
 
     def table(name: str, columns: Sequence[str], found: Sequence[Row]) -> tuple[Any, ...]:
-        headings = [(text(f"layers_report.{each}", language), _class_of(each)) for each in columns]
+        kinds = ("" if each in _OF_WORDS else "number" for each in columns)
+        headings = [
+            (text(f"layers_report.{each}", language), kind) for each, kind in zip(columns, kinds, strict=True)
+        ]
         return name, headings, [[_cell(row.get(each)) for each in columns] for row in found]
 
     kinds = kind_map([row["layer"] for row in rows])
@@ -90,10 +93,6 @@ def _map(kinds: KindMap, rows: Sequence[Row], quantity: _Quantity) -> Iterator[t
     for numbers in kinds.rows:
         cells = [cell(kinds.tensors.get((numbers, kind))) for kind in kinds.kinds]
         yield ".".join(map(str, numbers)), cells
-
-
-def _class_of(column: str) -> str:
-    return "" if column in _OF_WORDS else "number"
 
 
 def _cell(value: Any) -> str:

@@ -75,7 +75,13 @@ def runs_html(
             for each in comparison.differences
             if not math.isnan(each.kl)
         ],
-        by_op=[(label, list(_by_op(comparison, label))) for label in labels],
+        by_op=[
+            [
+                (each.op or "–", each.tensors, fixed(each.sqnr_db, exact="="), shortly(each.max_error))
+                for each in comparison.by_op(label)
+            ]
+            for label in labels
+        ],
         tensors=tensors[:_ROWS],
         tensors_left_out=len(tensors) - _ROWS,
         not_compared=[
@@ -136,12 +142,6 @@ def _worst(
             for panel in run_panels(part)
         ]
         yield label, tensor.name, gap.join(facts), panels
-
-
-def _by_op(comparison: RunComparison, label: str) -> Iterator[tuple[object, ...]]:
-    """Yield the lowest SQNR and the largest error of each operation of a run."""
-    for each in comparison.by_op(label):
-        yield each.op or "–", each.tensors, fixed(each.sqnr_db, exact="="), shortly(each.max_error)
 
 
 def _tensors(
