@@ -101,7 +101,10 @@ def audit_markdown(audit: Audit, *, title: str | None = None, language: str = DE
 def worst_tensors(audit: Audit) -> list[TensorAudit]:
     """Return the tensors of the largest errors, as a report lists them."""
     compared = [each for each in audit.tensors if each.status in _COMPARED]
-    return sorted(compared, key=lambda each: _low(each.metrics["sqnr_db"]))[:_WORST]
+    decibels = ((each.metrics["sqnr_db"], each) for each in compared)
+    # Those without a number come first.
+    order = sorted(decibels, key=lambda pair: (not math.isnan(pair[0]), pair[0]))
+    return [each for _, each in order[:_WORST]]
 
 
 def _tables(audit: Audit, language: str, links: Mapping[str, str]) -> Iterator[_Table]:
@@ -161,10 +164,6 @@ def _coverage(audit: Audit, language: str) -> _Table:
                 )
             )
     return _Table("coverage", ("side", "became", "tensors", "weights", "values", "bytes"), tuple(rows))
-
-
-def _low(value: float) -> float:
-    return -math.inf if math.isnan(value) else value
 
 
 def _words(value: object) -> str:
