@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from quantviz.figures.numbers import short_number
 from quantviz.figures.payload import Drawn
-from quantviz.figures.small_plots import bare_layout, scatter
+from quantviz.figures.small_plots import axis_title, bare_layout, scatter
 from quantviz.figures.theme import THEMES
 from quantviz.text import DEFAULT_LANGUAGE, text
 
@@ -38,10 +38,14 @@ def learning_figure(
     )
     kept["cliponaxis"] = False
     layout = bare_layout(colours, height, (10, 10, 8, 36))
-    layout["yaxis"] |= {"rangemode": "tozero", "title": _title("rounding_plots.error", language)}
+    layout["yaxis"] |= {"rangemode": "tozero", "title": axis_title(text("rounding_plots.error", language))}
     # The first number of one axis stays off that of the other.
     ends = [-0.02 * steps[-1], 1.03 * steps[-1]]
-    layout["xaxis"] |= {"title": _title("rounding_plots.step", language), "showgrid": False, "range": ends}
+    layout["xaxis"] |= {
+        "title": axis_title(text("rounding_plots.step", language)),
+        "showgrid": False,
+        "range": ends,
+    }
     return Drawn({"data": [line, kept], "layout": layout})
 
 
@@ -98,13 +102,13 @@ def every_figure(
         )
     ]
     layout = bare_layout(colours, height, (10, 10, 8, 36))
-    layout["yaxis"] |= {"rangemode": "tozero", "title": _title("rounding_plots.error", language)}
-    layout["xaxis"] |= {"title": _title("rounding_plots.flips", language), "showgrid": False, "dtick": 1}
+    layout["yaxis"] |= {"rangemode": "tozero", "title": axis_title(text("rounding_plots.error", language))}
+    layout["xaxis"] |= {
+        "title": axis_title(text("rounding_plots.flips", language)),
+        "showgrid": False,
+        "dtick": 1,
+    }
     layout["showlegend"] = True
     layout["legend"] = {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom", "font": {"size": 12}}
     layout["margin"]["t"] = 28
     return Drawn({"data": [dots, *named], "layout": layout})
-
-
-def _title(key: str, language: str) -> dict[str, Any]:
-    return {"text": text(key, language), "font": {"size": 12}, "standoff": 6}
