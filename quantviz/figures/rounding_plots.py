@@ -73,34 +73,16 @@ def every_figure(
     marks = {"nearest": (errors[0], places[0])} | {
         name: (100 * error, float(count)) for name, (error, count) in every.marks.items()
     }
-    shades = (colours.text, *colours.schemes)
-    named = [
-        {
-            **scatter(
-                "markers",
-                [place],
-                [error],
-                hover=[f"{text(f'rounding_plots.{name}', language)}: {short_number(error)} %"],
-                marker={
-                    # Methods that end at the same rounding lie inside of each other.
-                    "size": size,
-                    "symbol": symbol,
-                    "color": shade,
-                    "line": {"width": 1.5, "color": colours.surface},
-                },
-            ),
-            "name": text(f"rounding_plots.{name}", language),
-            "showlegend": True,
-            "cliponaxis": False,
-        }
-        for (name, (error, place)), shade, symbol, size in zip(
-            marks.items(),
-            shades[: len(marks)],
-            ("circle", "diamond", "square"),
-            (19, 15, 9),
-            strict=True,
-        )
-    ]
+    # Methods that end at the same rounding lie inside of each other.
+    looks = zip(("circle", "diamond", "square"), (19, 15, 9), (colours.text, *colours.schemes), strict=False)
+    named = []
+    for (name, (error, place)), (symbol, size, shade) in zip(marks.items(), looks, strict=True):
+        words = text(f"rounding_plots.{name}", language)
+        look = {"size": size, "symbol": symbol, "color": shade}
+        look["line"] = {"width": 1.5, "color": colours.surface}
+        hover = [f"{words}: {short_number(error)} %"]
+        mark = scatter("markers", [place], [error], hover=hover, marker=look)
+        named.append({**mark, "name": words, "showlegend": True, "cliponaxis": False})
     layout = bare_layout(colours, height, (10, 10, 8, 36))
     layout["yaxis"] |= {"rangemode": "tozero", "title": axis_title(text("rounding_plots.error", language))}
     layout["xaxis"] |= {
