@@ -108,7 +108,7 @@ class _Page:
         self.links = links
 
     def say(self, key: str, /, **params: object) -> str:
-        return text(f"report.{key}", self.language, **params)
+        return text(key, self.language, **params)
 
     def written(self, title: str | None) -> str:
         """Return the whole page."""
@@ -116,8 +116,10 @@ class _Page:
         return html_page(
             "scan",
             language=self.language,
-            title=title or self.say("title"),
-            counts=self.say("counts", tensors=len(self.summary.tensors), recipes=len(self.summary.recipes)),
+            title=title or self.say("report.title"),
+            counts=self.say(
+                "report.counts", tensors=len(self.summary.tensors), recipes=len(self.summary.recipes)
+            ),
             verdict=self.verdict(),
             notes=self.summary.notes,
             recipe=self.recipe,
@@ -134,52 +136,58 @@ class _Page:
 
     def verdict(self) -> str:
         """Return the sentences of the verdict: the worst tensors, the reason for the first, and a remedy."""
-        return self.say("sentence_gap").join([*self.coverage(), self.measured()])
+        return self.say("report.sentence_gap").join([*self.coverage(), self.measured()])
 
     def coverage(self) -> Iterator[str]:
         """Yield the sentences before the verdict: how much was read, and the weights that are constant."""
         unread, constant = self.summary.unread, self.summary.constant
-        between = self.say("between")
+        between = self.say("report.between")
         if words := self.summary.coverage.get(self.language):
             yield words
         elif unread:
             names = between.join(unread[:_NAMED])
-            yield self.say("not_all_read", count=len(unread), of=len(self.summary.tensors), names=names)
+            yield self.say(
+                "report.not_all_read", count=len(unread), of=len(self.summary.tensors), names=names
+            )
         if constant:
-            yield self.say("constant", count=len(constant), names=between.join(constant[:_NAMED]))
+            yield self.say("report.constant", count=len(constant), names=between.join(constant[:_NAMED]))
 
     def measured(self) -> str:
         """Return which of the measured tensors are worst, and why."""
         worst = self.summary.worst(self.recipe, _NAMED)
         found = next(each for each in self.summary.recipes if each.recipe == self.recipe)
         if not worst:
-            return self.say("nothing_measured", recipe=self.recipe)
+            return self.say("report.nothing_measured", recipe=self.recipe)
         if worst[0].sqnr_db == math.inf and not self.summary.unread and not self.summary.constant:
-            return self.say("all_exact", recipe=self.recipe, count=found.measured)
-        names = self.say("between").join(map(self.named, worst))
+            return self.say("report.all_exact", recipe=self.recipe, count=found.measured)
+        names = self.say("report.between").join(map(self.named, worst))
         sentences = [
-            self.say("spread", recipe=self.recipe, count=found.measured, median=fixed(found.median)),
-            self.say("the_worst", names=names),
+            self.say("report.spread", recipe=self.recipe, count=found.measured, median=fixed(found.median)),
+            self.say("report.the_worst", names=names),
             self.why(worst[0]),
         ]
         better = self.summary.better(worst[0])
         if better:
             bits = "" if better.bits_per_weight is None else number(better.bits_per_weight)
             key = "fix_bits" if bits else "fix"
-            sentences.append(self.say(key, recipe=better.recipe, sqnr_db=fixed(better.sqnr_db), bits=bits))
-        return self.say("sentence_gap").join(filter(None, sentences))
+            sentences.append(
+                self.say(f"report.{key}", recipe=better.recipe, sqnr_db=fixed(better.sqnr_db), bits=bits)
+            )
+        return self.say("report.sentence_gap").join(filter(None, sentences))
 
     def named(self, row: Measurement) -> str:
-        return self.say("named", tensor=row.tensor, sqnr_db=fixed(row.sqnr_db))
+        return self.say("report.named", tensor=row.tensor, sqnr_db=fixed(row.sqnr_db))
 
     def why(self, row: Measurement) -> str:
         """Return a sentence with the reason for a tensor's low SQNR, or "" if its numbers give none."""
         if row.clipped_share is not None and row.clipped_share >= _CLIPPED:
-            return self.say("why_clipped", tensor=row.tensor, percent=number(100 * row.clipped_share, 3))
+            return self.say(
+                "report.why_clipped", tensor=row.tensor, percent=number(100 * row.clipped_share, 3)
+            )
         if row.kurtosis is not None and row.kurtosis >= _HEAVY:
-            return self.say("why_heavy", tensor=row.tensor, kurtosis=number(row.kurtosis, 3))
+            return self.say("report.why_heavy", tensor=row.tensor, kurtosis=number(row.kurtosis, 3))
         if row.zeroed_share is not None and row.zeroed_share >= _ZEROED:
-            return self.say("why_zeroed", tensor=row.tensor, percent=number(100 * row.zeroed_share, 3))
+            return self.say("report.why_zeroed", tensor=row.tensor, percent=number(100 * row.zeroed_share, 3))
         return ""
 
     # ---- the map ----
@@ -219,7 +227,7 @@ class _Page:
         if row is None:
             return MapCell()
         if row.sqnr_db is None:
-            return MapCell("×", f"{row.tensor}: {row.reason or self.say(row.status)}", "none")
+            return MapCell("×", f"{row.tensor}: {row.reason or self.say(f'report.{row.status}')}", "none")
         away = row.sqnr_db - middle if middle is not None and math.isfinite(middle) else 0.0
         share = round(min(abs(away) / _FULL_COLOUR, 1.0) * 55) if math.isfinite(away) else 55
         shown = number(row.sqnr_db, 2 if abs(row.sqnr_db) < 100 else 3)
@@ -229,7 +237,7 @@ class _Page:
 
     def table(self, name: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> tuple[Any, ...]:
         """Return a table's name, its headings with their kinds, and its rows."""
-        headings = [(self.say(f"column.{each}"), _KINDS.get(each, "number")) for each in columns]
+        headings = [(self.say(f"report.column.{each}"), _KINDS.get(each, "number")) for each in columns]
         return name, headings, list(rows)
 
     def recipes(self) -> Iterator[Sequence[object]]:
@@ -252,18 +260,20 @@ class _Page:
                 _percent(row.clipped_share),
                 _percent(row.zeroed_share),
                 row.shape,
-                self.say("named", tensor=better.recipe, sqnr_db=fixed(better.sqnr_db)) if better else "–",
+                self.say("report.named", tensor=better.recipe, sqnr_db=fixed(better.sqnr_db))
+                if better
+                else "–",
             )
 
     def unmeasured(self) -> Iterator[Sequence[object]]:
         """Yield why tensors were not measured, each reason once with how many there are."""
         found = Counter(
-            (row.status, row.reason or self.say(row.status), row.recipe)
+            (row.status, row.reason or self.say(f"report.{row.status}"), row.recipe)
             for row in self.summary.rows
             if row.status != "ok"
         )
         for (status, reason, recipe), count in found.most_common(_REASONS):
-            yield reason, count, recipe, self.say(status)
+            yield reason, count, recipe, self.say(f"report.{status}")
 
 
 def _percent(share: float | None) -> str:

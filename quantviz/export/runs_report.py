@@ -46,17 +46,17 @@ def runs_html(
     jumps = {label: jump.tensor for label in labels if (jump := comparison.jump(label)) is not None}
 
     def say(key: str, /, **params: object) -> str:
-        return text(f"runs_report.{key}", language, **params)
+        return text(key, language, **params)
 
     def headings(*names: str) -> list[tuple[str, str]]:
-        return [(say(f"column.{name}"), "" if name in _OF_WORDS else "number") for name in names]
+        return [(say(f"runs_report.column.{name}"), "" if name in _OF_WORDS else "number") for name in names]
 
     tensors = list(_tensors(comparison, language))
     not_compared = [row for row in comparison.rows(language) if row["status"] != "compared"]
     return html_page(
         "runs",
         language=language,
-        title=title or say("title"),
+        title=title or say("runs_report.title"),
         reference=comparison.reference,
         labels=labels,
         several=len(labels) > 1,
@@ -67,7 +67,9 @@ def runs_html(
         verdicts=[comparison.messages_of(label, language) for label in labels],
         jumps=jumps,
         jumping={each.name for each in jumps.values()},
-        marks={label: say("jump_mark", run=label, tensor=each.name) for label, each in jumps.items()},
+        marks={
+            label: say("runs_report.jump_mark", run=label, tensor=each.name) for label, each in jumps.items()
+        },
         chart=_chart(comparison, jumps),
         worst=list(_worst(comparison, say, text("report.sentence_gap", language))),
         logits=[
@@ -125,17 +127,17 @@ def _worst(
         tensor = part.tensor
         place = ", ".join(map(str, tensor.max_error_at))
         named = {"op": tensor.op or "–", "shape": _shape(tensor.shape), "place": place}
-        facts = [say("worst_help", max_error=number(tensor.max_error, 3), **named)]
+        facts = [say("runs_report.worst_help", max_error=number(tensor.max_error, 3), **named)]
         if part.held:
-            facts.append(say("held", held=", ".join(map(str, part.held))))
+            facts.append(say("runs_report.held", held=", ".join(map(str, part.held))))
         if part.matrix != part.error.shape:
-            facts.append(say("pixels", rows=part.matrix[0], cols=part.matrix[1]))
+            facts.append(say("runs_report.pixels", rows=part.matrix[0], cols=part.matrix[1]))
         if all(part.axes):
-            facts.append(say("axes", rows=part.axes[0], cols=part.axes[1]))
+            facts.append(say("runs_report.axes", rows=part.axes[0], cols=part.axes[1]))
         labels = {"reference": comparison.reference}
         panels = [
             (
-                say(f"panel.{panel.name}", label=labels.get(panel.name, label)),
+                say(f"runs_report.panel.{panel.name}", label=labels.get(panel.name, label)),
                 panel,
                 *(number(end, 3) for end in panel.span),
             )

@@ -131,10 +131,10 @@ class _Page:
     layout: dict[str, Any] = field(default_factory=dict)
 
     def say(self, key: str, /, **params: object) -> str:
-        return text(f"method_plots.{key}", self.language, **params)
+        return text(key, self.language, **params)
 
     def title(self, axis: str, key: str) -> None:
-        self.layout[axis]["title"] = axis_title(self.say(key))
+        self.layout[axis]["title"] = axis_title(self.say(f"method_plots.{key}"))
 
     def line(self, x: list[Any], y: list[Any], colour: str, width: float, **line: Any) -> None:
         """Add a line without words of its own."""
@@ -144,7 +144,7 @@ class _Page:
     def names(self, *named: tuple[str, str]) -> None:
         """Add the names of lines, each by its key and colour, one below the other in the upper right."""
         self.layout["annotations"] = [
-            note(f"<b>{self.say(key)}</b>", 1, 1, colour, "top right", yshift=-16 * row)
+            note(f"<b>{self.say(f'method_plots.{key}')}</b>", 1, 1, colour, "top right", yshift=-16 * row)
             for row, (key, colour) in enumerate(named)
         ]
 
@@ -153,12 +153,12 @@ class _Page:
         places, schemes = list(range(len(shown.upper))), self.colours.schemes
         notes = []
         for sign, values, before, colour, words in (
-            (1, shown.upper, shown.upper_before, schemes[1], self.say(shown.upper_words)),
-            (-1, shown.lower, shown.lower_before, schemes[0], self.say(shown.lower_words)),
+            (1, shown.upper, shown.upper_before, schemes[1], self.say(f"method_plots.{shown.upper_words}")),
+            (-1, shown.lower, shown.lower_before, schemes[0], self.say(f"method_plots.{shown.lower_words}")),
         ):
             most = max((*values, *before), default=1.0) or 1.0
             hover = [
-                f"{self.say('channel', channel=channel)}: {words} {short_number(value)}"
+                f"{self.say('method_plots.channel', channel=channel)}: {words} {short_number(value)}"
                 for channel, value in zip(shown.channels, values, strict=True)
             ]
             self.traces.append(
@@ -230,7 +230,7 @@ class _Page:
             line = {"color": colours.muted, "width": 1, "dash": "4px,4px"}
             ends = {"x0": 0, "x1": 1, "xref": "paper", "y0": reached, "y1": reached}
             self.layout["shapes"] = [{"type": "line", "line": line, **ends}]
-            name = f"{self.say(words)} {short_number(reached)}"
+            name = f"{self.say(f'method_plots.{words}')} {short_number(reached)}"
             self.layout["annotations"] = [note(name, 1, reached, colours.muted, "bottom right", yref="y")]
 
     def histogram(self, shown: Histogram) -> None:
@@ -304,7 +304,7 @@ class _Page:
                     marker={"size": 7, "color": colour},
                 ),
             ]
-            words = self.say("end", end=short_number(end), error=short_number(shown.errors[at]))
+            words = self.say("method_plots.end", end=short_number(end), error=short_number(shown.errors[at]))
             words = f"<b>{words}</b>" if at == best else words
             names.append(note(words, 0, above + 0.12, colour, "bottom left", yref=None))
         self.layout["annotations"] = names
@@ -331,7 +331,7 @@ class _Page:
                 },
                 "text": [
                     [
-                        self.say("pair", one=one, other=other, cosine=short_number(cosine))
+                        self.say("method_plots.pair", one=one, other=other, cosine=short_number(cosine))
                         for other, cosine in zip(shown.channels, row, strict=True)
                     ]
                     for one, row in zip(shown.channels, shown.cosines, strict=True)
