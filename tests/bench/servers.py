@@ -47,7 +47,10 @@ def bare_page() -> Iterator[str]:
 
 @contextlib.contextmanager
 def server_process(
-    app: Path, cwd: Path, extra_path: str | None = None, env: Mapping[str, str] | None = None
+    app: Path = ROOT / "app.py",
+    cwd: Path = ROOT,
+    extra_path: str | None = None,
+    env: Mapping[str, str] | None = None,
 ) -> Iterator[tuple[str, int]]:
     """The same; gives its address and its process id."""
     with socket.socket() as free:
