@@ -181,14 +181,11 @@ class _Page:
 
     def why(self, row: Row) -> str:
         """Return a sentence with the reason for a tensor's low SQNR, or "" if its numbers give none."""
-        clipped, kurtosis, zeroed = (
-            row.number(name) or 0.0 for name in ("clipped_share", "kurtosis", "zeroed_share")
-        )
-        if clipped >= _CLIPPED:
+        if (clipped := row.number("clipped_share") or 0.0) >= _CLIPPED:
             return self.say("report.why_clipped", tensor=row.tensor, percent=number(100 * clipped, 3))
-        if kurtosis >= _HEAVY:
+        if (kurtosis := row.number("kurtosis") or 0.0) >= _HEAVY:
             return self.say("report.why_heavy", tensor=row.tensor, kurtosis=number(kurtosis, 3))
-        if zeroed >= _ZEROED:
+        if (zeroed := row.number("zeroed_share") or 0.0) >= _ZEROED:
             return self.say("report.why_zeroed", tensor=row.tensor, percent=number(100 * zeroed, 3))
         return ""
 
