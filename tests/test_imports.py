@@ -166,7 +166,7 @@ ALLOWED = {
     "compiled": "errors evaluation quantization schemes tensors whole_files",
     "streaming": "budget compiled door errors evaluation own_process pickling quantization schemes tensors"
     " text",
-    "work_process": "budget errors own_process streaming",
+    "jobs": "budget errors",
     "analysis": "budget door errors evaluation quantization schemes streaming tensors",
     "layers": "analysis budget compiled door errors evaluation pickling quantization schemes sources"
     " streaming tensors text whole_files",
@@ -188,7 +188,7 @@ ALLOWED = {
     " quoting schemes sources streaming tensors text whole_files",
     "__main__": "cli",
     "standby": "checkpoints cli own_process",
-    "ui/shell": "browser budget door errors figures lab schemes sources streaming tensors text work_process",
+    "ui/shell": "browser budget door errors figures jobs lab schemes sources streaming tensors text",
     "ui/components": "analysis browser compiled errors evaluation export figures lab quantization schemes"
     " sources tensors text ui/shell",
     "ui/missing": "ui/components ui/shell",

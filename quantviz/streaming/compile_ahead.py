@@ -15,11 +15,15 @@ import queue
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from functools import cache
+from typing import TypeVar
 
 from quantviz import own_process
 from quantviz.compiled.kernel_cache import cache_folder
 from quantviz.streaming.kernel_access import FIXED, compiling_by
+
+T = TypeVar("T")
 
 #: Allocated objects between two garbage collections: compiling leaves hardly any garbage, and collections
 #: took a sixth of its time.
@@ -90,6 +94,12 @@ def at_once() -> contextlib.AbstractContextManager[None]:
     False
     """
     return compiling_by(warmer)
+
+
+def run_at_once(work: Callable[[], T]) -> T:
+    """Return the result of work that is done `at_once`."""
+    with at_once():
+        return work()
 
 
 class Warmer:

@@ -23,7 +23,7 @@ from quantviz.ui.components.refusals import show_refused
 from quantviz.ui.components.walk import Walk
 from quantviz.ui.layers.state import is_long, kept_fact
 from quantviz.ui.shell.bounds import HEAVY_PRODUCTS
-from quantviz.ui.shell.heavy_work import heavily
+from quantviz.ui.shell.long_work import heavily
 from quantviz.ui.shell.words import method_name, plain, say, sentences
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from quantviz.ui.checkpoints.model_state import (
 from quantviz.ui.checkpoints.state import change_model
 from quantviz.ui.components.choice import choose_among
 from quantviz.ui.components.small_parts import show_plot, table_html
-from quantviz.ui.shell.heavy_work import heavily
+from quantviz.ui.shell.long_work import heavily
 from quantviz.ui.shell.shared_cache import shared_fact
 from quantviz.ui.shell.words import language, plain, say, sentences, theme
 

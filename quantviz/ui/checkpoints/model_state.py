@@ -14,7 +14,7 @@ import streamlit as st
 from quantviz.lab.layer_state import NEAREST
 from quantviz.lab.page_state import Codec, PageState, Reading, field, one_of
 from quantviz.ui.shell import streamlit_private
-from quantviz.ui.shell.heavy_work import heavily
+from quantviz.ui.shell.long_work import heavily
 from quantviz.ui.shell.shared_cache import shared_fact
 from quantviz.ui.shell.startup import Turns
 from quantviz.ui.shell.words import say

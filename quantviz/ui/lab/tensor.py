@@ -24,7 +24,7 @@ from quantviz.sources.base import AtHand, of_tensor
 from quantviz.sources.local import local_version, open_local
 from quantviz.ui.shell import session
 from quantviz.ui.shell.bounds import HEAVY_ELEMENTS, SESSION_BYTES, UPLOAD_BYTES
-from quantviz.ui.shell.heavy_work import heavily
+from quantviz.ui.shell.long_work import heavily
 from quantviz.ui.shell.shared_cache import Shared, held_bytes, shared_fact, shared_tensor
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ def heavy_fact(source: Source, what: str, work: Callable[[Stored], T]) -> T:
     """Return the result of long work on a tensor, cached as in `kept`: `work` is a function that can be
     pickled.
 
-    Of a tensor of many elements it is long work, see `heavy_work`.
+    Of a tensor of many elements it is long work, see `long_work`.
     """
     if math.prod(source.shape) < HEAVY_ELEMENTS:
         return kept(source, what, lambda: work(stored_of(source)), aside=True)

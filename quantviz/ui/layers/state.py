@@ -18,7 +18,7 @@ from quantviz.lab.page_state import Codec, codec
 from quantviz.ui.components.walk import show_progress
 from quantviz.ui.lab.tensor import at_hand
 from quantviz.ui.shell.bounds import HEAVY_PRODUCTS, SESSION_BYTES
-from quantviz.ui.shell.heavy_work import heavily
+from quantviz.ui.shell.long_work import heavily
 from quantviz.ui.shell.page_owner import PageOwner
 from quantviz.ui.shell.shared_cache import Shared, shared_fact
 from quantviz.ui.shell.words import method_name, plain, say

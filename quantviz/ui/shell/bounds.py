@@ -2,6 +2,8 @@
 
 #: Seconds of the processor of one piece of long work, such as a search for the range of each of many blocks.
 HEAVY_SECONDS = 20
+#: Bytes of memory of one piece of long work.
+HEAVY_BYTES = 2 * 2**30
 #: Elements from which a search for ranges is long work.
 HEAVY_ELEMENTS = 2**12
 #: Multiplications from which a layer is long work: of its weights by H, or of a captured one by its inputs.
