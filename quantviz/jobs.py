@@ -1,7 +1,6 @@
 """Long work beside the server: each piece a job, in a process that can be bounded and ended.
 
-    jobs = Jobs()
-    jobs.submit(partial(gaussian_sqnr_db, scheme, shape), "gaussian", Cost(seconds=20.0)).result()
+    runner().submit(partial(gaussian_sqnr_db, scheme, shape), "gaussian", Cost(seconds=20.0)).result()
 
 `concurrent.futures` can neither end a call that runs nor tell how far it is, and its processes run the
 server's own main module again. So a process here reads pickled calls from its stdin and pickles answers to
@@ -27,6 +26,7 @@ import traceback
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any, Generic, Literal, TypeVar, cast
 
@@ -48,6 +48,9 @@ _GRACE = 3.0
 #: Seconds after which an idle process ends, and the bytes that it may have grown by.
 _PATIENCE = 900.0
 _GROWTH = 2**27
+#: Allocated objects between two garbage collections: compiling leaves hardly any garbage, and collections
+#: took a sixth of its time.
+_OBJECTS_BETWEEN_LOOKS = 200_000
 #: Seconds for which work that took too long is not tried again, and the most keys of such work.
 _REFUSED_SECONDS = 600.0
 _KNOWN = 1000
@@ -96,6 +99,8 @@ class Job(Generic[T]):
     cost: Cost
     #: Whether it goes on without anybody who waits for its result.
     stays: bool
+    #: Whether it is done ahead of others in its queue: it ends when one of those comes.
+    ahead: bool
     #: Who submitted it.
     owners: set[Hashable]
     state: Literal["waits", "runs", "ended"] = "waits"
@@ -115,12 +120,18 @@ class Job(Generic[T]):
         return self.done / self.whole if self.whole else 0.0
 
     @property
-    def problem(self) -> QuantVizError | None:
-        """Return the reason why it ended without a result; None as long as it runs, and with one."""
+    def found(self) -> T | None:
+        """Return the result; None before there is one.
+
+        Raises:
+            QuantVizError: It ended without one, and not on purpose.
+        """
         kind, found = self._answer
-        if self.state != "ended" or kind == _FOUND:
+        if self.state != "ended" or (kind == _RAISED and self.dropped):
             return None
-        return found.problem if isinstance(found, Ended) else QuantVizError("work.lost")
+        if kind == _FOUND:
+            return cast(T, found)
+        raise found.problem.again() if isinstance(found, Ended) else found
 
     def result(
         self,
@@ -171,14 +182,9 @@ class Job(Generic[T]):
 
 
 class Jobs:
-    """Runs jobs, in each queue one at a time, the owner served longest ago first. Safe for many threads.
+    """Runs jobs, in each queue one at a time, the owner served longest ago first. Safe for many threads."""
 
-    Args:
-        ready_for: Names of modules that a process imports at its start.
-    """
-
-    def __init__(self, ready_for: Iterable[str] = ()) -> None:
-        self._ready_for = tuple(ready_for)
+    def __init__(self) -> None:
         self.lock = threading.RLock()
         #: Jobs that have not ended, in the order in which they came.
         self._jobs: dict[Hashable, Job[Any]] = {}
@@ -198,6 +204,7 @@ class Jobs:
         *,
         owner: Hashable = None,
         stays: bool = False,
+        ahead: bool = False,
     ) -> Job[T]:
         """Return the job of a key: the one that waits or runs, or a new one.
 
@@ -207,6 +214,7 @@ class Jobs:
             cost: What it takes.
             owner: Whose work it is: owners take turns.
             stays: Whether it goes on without anybody who waits for its result.
+            ahead: Whether it likewise goes on, until another one comes into its queue.
 
         Raises:
             Ended: It took too long or too much memory a short while ago.
@@ -217,7 +225,7 @@ class Jobs:
                 raise ended
             job = self._jobs.get(key)
             if job is None or job.dropped:
-                job = self._jobs[key] = Job(self, work, key, cost, stays, set())
+                job = self._jobs[key] = Job(self, work, key, cost, stays or ahead, ahead, set())
             job.owners.add(owner)
             self._begin()
             return cast("Job[T]", job)
@@ -228,11 +236,11 @@ class Jobs:
             jobs = [each for each in self._jobs.values() if each.cost.line == job.cost.line]
             return jobs.index(job) if job in jobs else 0
 
-    def prepare(self) -> None:
-        """Have a process ready, whose start takes seconds, where nothing runs."""
+    def prepare(self, modules: Iterable[str] = ()) -> None:
+        """Have a process ready, whose start takes seconds, with some modules imported, where nothing runs."""
         with self.lock:
             if not self._running and not (self._idle and self._idle.is_alive):
-                self._idle = _Process(self._ready_for)
+                self._idle = _Process(modules)
 
     @property
     def processes(self) -> list[int]:
@@ -255,7 +263,11 @@ class Jobs:
         busy = {job.cost.line for job in self._jobs.values() if job.state == "runs"}
         waiting = [job for job in self._jobs.values() if job.state == "waits"]
         for job in sorted(waiting, key=lambda job: min(self._served.get(each, 0) for each in job.owners)):
-            if job.cost.line not in busy:
+            if job.cost.line in busy:
+                for other in [each for each in self._jobs.values() if each.ahead]:
+                    if other.cost.line == job.cost.line and not job.ahead:
+                        other.cancel()
+            else:
                 busy.add(job.cost.line)
                 job.state = "runs"
                 for owner in job.owners:
@@ -301,7 +313,8 @@ class Jobs:
             _, kind, found, stays = process.do(job, message)
         with self.lock:
             self._running.discard(process)
-            if stays and (self._idle is None or not self._idle.is_alive):
+            # What was done ahead was done for it.
+            if (stays or job.ahead) and (self._idle is None or not self._idle.is_alive):
                 self._idle = process
             else:
                 process.end()
@@ -314,9 +327,19 @@ class Jobs:
             if process is not None and (not process.is_alive or process.settings != _settings()):
                 process.end()
                 process = None
-            process = process or _Process(self._ready_for)
+            process = process or _Process()
             self._running.add(process)
             return process
+
+
+@cache
+def runner() -> Jobs:
+    """Return the jobs of this process."""
+    return Jobs()
+
+
+# A child that is forked has none of its processes.
+os.register_at_fork(after_in_child=runner.cache_clear)
 
 
 def _settings() -> dict[str, str]:
@@ -326,11 +349,11 @@ def _settings() -> dict[str, str]:
 class _Process:
     """A process, seen from the server."""
 
-    def __init__(self, ready_for: Iterable[str]) -> None:
+    def __init__(self, modules: Iterable[str] = ()) -> None:
         self.settings = _settings()
         paths = (str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH"))
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "quantviz.jobs", *ready_for],
+            [sys.executable, "-m", "quantviz.jobs", *modules],
             # Torch's own threads would only slow down the server's.
             env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths)), "OMP_NUM_THREADS": "1"},
             stdin=subprocess.PIPE,
@@ -401,8 +424,9 @@ class _Process:
 # ---- the process itself --------------------------------------------------------------------------
 
 
-def serve(ready_for: Iterable[str]) -> None:
+def serve(modules: Iterable[str]) -> None:
     """Do the jobs that arrive on stdin, one after the other, until none has come for long."""
+    gc.set_threshold(_OBJECTS_BETWEEN_LOOKS)
     if hasattr(os, "nice"):
         os.nice(_NICE)
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
@@ -422,7 +446,7 @@ def serve(ready_for: Iterable[str]) -> None:
             tell(_SHARE, done, whole)
 
     threading.Thread(target=_hear, args=(requests, share), daemon=True).start()
-    for module in ("torch", *ready_for):
+    for module in ("torch", *modules):
         importlib.import_module(module)
     usual = os.environ.get(_THREADS)
     before = _own_bytes()

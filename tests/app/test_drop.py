@@ -12,8 +12,8 @@ from streamlit.testing.v1 import AppTest
 from torch import nn
 
 import quantviz as qv
-from quantviz.checkpoints.scan.process import ScanProcess
 from quantviz.sources.hubs import models
+from quantviz.ui.checkpoints import choices
 from quantviz.ui.lab.dropped_files import dropped_files
 from quantviz.ui.shell import bounds
 from tests.helpers.gguf_file import Entry, gguf_file
@@ -36,7 +36,7 @@ def asked(monkeypatch):
     """The scans that are begun."""
     found = []
     monkeypatch.setattr(
-        ScanProcess, "start", lambda self, path, recipes, *more: found.append((path, recipes, *more))
+        choices, "start_scan", lambda path, recipes, *more: found.append((path, recipes, *more))
     )
     return found
 

@@ -111,7 +111,7 @@ def test_a_tab_without_what_takes_too_long_says_so_and_the_page_is_there(monkeyp
 
 def test_others_have_the_turn_while_a_job_is_waited_for(monkeypatch, turns):
     made = Jobs()
-    monkeypatch.setattr(long_work, "jobs", lambda: made)
+    monkeypatch.setattr(long_work, "runner", lambda: made)
 
     def answered(job):
         with turns.take():

@@ -24,7 +24,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 import safetensors.torch
 
 import quantviz as qv
-from quantviz.own_process import keep_memory
+from quantviz.jobs import keep_memory
 from quantviz.sources.layouts.weight import plain_scheme
 from quantviz.streaming.kernel_access import has_kernels
 from quantviz.tensors.lazy import InMemory

@@ -6,11 +6,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import TypeVar
 
-import streamlit as st
-
 from quantviz.budget import Ended
-from quantviz.jobs import SHORT, Cost, Jobs
-from quantviz.streaming.compile_ahead import run_at_once
+from quantviz.jobs import SHORT, Cost, runner
+from quantviz.streaming.readiness import run_at_once
 from quantviz.ui.shell import streamlit_private
 from quantviz.ui.shell.bounds import HEAVY_BYTES, HEAVY_SECONDS
 from quantviz.ui.shell.imports import ahead
@@ -19,16 +17,10 @@ from quantviz.ui.shell.startup import turns
 T = TypeVar("T")
 
 
-@st.cache_resource(show_spinner=False)
-def jobs() -> Jobs:
-    """Return the server's jobs."""
-    return Jobs(ahead().long_work)
-
-
 def prepare() -> None:
     """Have a process ready for this session's long work, where this process serves sessions."""
     if streamlit_private.has_sessions():
-        jobs().prepare()
+        runner().prepare(ahead().long_work)
 
 
 def heavily(
@@ -52,7 +44,9 @@ def heavily(
     is_wanted = streamlit_private.is_awaited()
     try:
         with turns().leave():
-            job = jobs().submit(partial(run_at_once, work), name, cost, owner=streamlit_private.session_id())
+            job = runner().submit(
+                partial(run_at_once, work), name, cost, owner=streamlit_private.session_id()
+            )
             return job.result(is_wanted, on_share)
     except Ended as end:
         if end.problem.key == "work.dropped":
