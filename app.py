@@ -11,7 +11,7 @@ from starlette.middleware import Middleware
 
 from quantviz.door import inside
 from quantviz.sources.limits import Limits
-from quantviz.streaming.readiness import at_once
+from quantviz.streaming.compiling import at_once
 from quantviz.ui.components.classroom_signs import follow_letters, show_room
 from quantviz.ui.components.door import brought, show_anywhere
 from quantviz.ui.components.name_search import search_names

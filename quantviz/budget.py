@@ -11,10 +11,13 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextvars import ContextVar
+from typing import TypeVar
 
 from quantviz.errors import QuantVizError
+
+T = TypeVar("T")
 
 #: Seconds of work after which the share that is done predicts how long all of it takes.
 _TELLING = 0.5
@@ -142,6 +145,12 @@ class Progress:
         self._is_whole = is_whole
         self._done = 0
         self._since = self._budget.now if self._budget else 0.0
+
+    def through(self, steps: Iterable[T]) -> Iterator[T]:
+        """Yield steps, each counted when it begins."""
+        for each in steps:
+            self.step()
+            yield each
 
     def step(self) -> None:
         """Count a step that begins; raise `Ended` if the budget is spent or will be."""

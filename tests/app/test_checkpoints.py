@@ -8,6 +8,7 @@ import math
 import os
 import re
 import sqlite3
+import time
 from pathlib import Path
 from types import SimpleNamespace
 

@@ -81,7 +81,7 @@ def npz(**arrays):
 def test_several_weights_go_to_the_model_and_are_scanned(asked, files):
     at = bring(opened(LESSONS, lang="en"), "drop_anywhere", files)
     assert address(healthy(at))["f"] == "model:upload"
-    (path, recipes, _, _, _, results), *_ = asked
+    (path, recipes, _, _, results), *_ = asked
     # Recipes of any width come first, so that a narrow model gets a number.
     assert recipes[0] == "int4_per_row"
     # Called after a file of weights, not after what lies beside them.

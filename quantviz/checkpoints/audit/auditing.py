@@ -216,7 +216,6 @@ def _sides(
     return _Sides(items, others, pairs)
 
 
-@public
 @dataclass(frozen=True, eq=False)
 class Answer:
     """Results of an audit as a page shows them, by language."""
@@ -236,6 +235,7 @@ def audit_as_job(quantized: str, original: str) -> Answer:
     return Answer(messages, rows, result.is_sound)
 
 
+@public
 def audited_result(quantized_path: str | PurePath, original_path: str | PurePath, tensor: str) -> QuantResult:
     """Return a quantized tensor's own codes, scales and values beside its original's.
 

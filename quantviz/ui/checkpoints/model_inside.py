@@ -18,12 +18,12 @@ from quantviz.ui.checkpoints.model_state import (
     RUNNING,
     ModelState,
     effects_of,
+    job_of,
     working,
 )
 from quantviz.ui.checkpoints.state import change_model
 from quantviz.ui.components.choice import choose_among
 from quantviz.ui.components.small_parts import show_plot, table_html
-from quantviz.ui.shell.long_work import heavily
 from quantviz.ui.shell.shared_cache import shared_fact
 from quantviz.ui.shell.words import language, plain, say, sentences, theme
 
@@ -162,9 +162,8 @@ def _view(model: str, state: ModelState) -> AttentionView:
     from quantviz.models.attention import attention_of
 
     schemes = state.schemes()
-    return shared_fact(
-        ("attention", model, schemes, state.layer), partial(attention_of, model, schemes, state.layer)
-    )
+    key = f"attention {state.layer} of {model} {schemes}"
+    return job_of(key, partial(attention_of, model, schemes, state.layer))
 
 
 def _salient(model: str, state: ModelState) -> Mapping[str, SalientCost]:
@@ -174,7 +173,7 @@ def _salient(model: str, state: ModelState) -> Mapping[str, SalientCost]:
     assert isinstance(weights, Scheme)
     key = f"salient channels of {model} {weights}"
     with working("choices"):
-        return shared_fact(key, lambda: heavily(key, partial(salient_costs, model, weights)))
+        return job_of(key, partial(salient_costs, model, weights))
 
 
 def _mixes(model: str, state: ModelState) -> Mapping[str, Mix]:
@@ -185,4 +184,4 @@ def _mixes(model: str, state: ModelState) -> Mapping[str, Mix]:
     effects = effects_of(model, state.plain())
     key = f"mixes of {model} {schemes}"
     with working("choices"):
-        return shared_fact(key, lambda: heavily(key, partial(mixes, model, schemes, effects)))
+        return job_of(key, partial(mixes, model, schemes, effects))

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from quantviz.budget import Ended
 from quantviz.jobs import SHORT, Cost, runner
-from quantviz.streaming.readiness import run_at_once
+from quantviz.streaming.compiling import run_at_once
 from quantviz.ui.shell import streamlit_private
 from quantviz.ui.shell.bounds import HEAVY_BYTES, HEAVY_SECONDS
 from quantviz.ui.shell.imports import ahead
