@@ -70,7 +70,7 @@ _BEGUN, _SHARE, _FOUND, _RAISED, _LOST = "begun", "share", "found", "raised", "l
 
 @dataclass(frozen=True)
 class Cost:
-    """What a job takes, known before it starts."""
+    """The time, memory and threads of a job, known before it starts."""
 
     #: Multiplications, as far as they are known.
     products: float = SHORT
@@ -101,7 +101,7 @@ class Job(Generic[T]):
     stays: bool
     #: Whether it is done ahead of others in its queue: it ends when one of those comes.
     ahead: bool
-    #: Who submitted it.
+    #: The sessions that submitted it.
     owners: set[Hashable]
     state: Literal["waits", "runs", "ended"] = "waits"
     #: How much is done, of how much; 0 where that is not known.
@@ -313,7 +313,7 @@ class Jobs:
             _, kind, found, stays = process.do(job, message)
         with self.lock:
             self._running.discard(process)
-            # What was done ahead was done for it.
+            # Kernels that were loaded ahead are in this process.
             if (stays or job.ahead) and (self._idle is None or not self._idle.is_alive):
                 self._idle = process
             else:

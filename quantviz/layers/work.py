@@ -91,7 +91,7 @@ def computed(
     most_cells: int,
     **more: Any,
 ) -> Computed:
-    """Return what `layer` does of a layer's values, with its numbers computed.
+    """Return a quantized layer with its numbers computed, as `layer` makes it.
 
     Where a layer can be opened anywhere its source is given. A method's picture is left out where its numbers
     would be large.

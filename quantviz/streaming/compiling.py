@@ -131,7 +131,7 @@ class Warmer:
             what = self._queue.get()
             try:
                 if cache_folder() is not None:
-                    # Where it ends without having compiled, this process does, and fails if it must.
+                    # If the job ends without having compiled, this process compiles, and fails if it must.
                     with contextlib.suppress(Ended):
                         work = partial(compile_now, what)
                         runner().submit(work, ("compile", what), _COMPILING, stays=True).result()

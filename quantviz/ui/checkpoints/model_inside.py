@@ -24,7 +24,6 @@ from quantviz.ui.checkpoints.model_state import (
 from quantviz.ui.checkpoints.state import change_model
 from quantviz.ui.components.choice import choose_among
 from quantviz.ui.components.small_parts import show_plot, table_html
-from quantviz.ui.shell.shared_cache import shared_fact
 from quantviz.ui.shell.words import language, plain, say, sentences, theme
 
 if TYPE_CHECKING:
@@ -102,7 +101,7 @@ def _costs_of_keys(model: str) -> Iterator[str]:
 
     other, norm = (CHARACTER, "keys_without_norm") if model == QK_NORM else (QK_NORM, "keys_with_norm")
     for name, key in ((model, "keys_cost"), (other, norm)):
-        costs = shared_fact(("keys", name), partial(key_costs, name), aside=True)
+        costs = job_of(f"keys of {name}", partial(key_costs, name))
         yield say(f"models.{key}", **{axis: short_number(kl) for axis, kl in costs.items()})
 
 

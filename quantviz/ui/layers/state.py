@@ -141,7 +141,7 @@ class SeenLayer:
         return self.found(f"picture {lines} {shown}", work)
 
     def found(self, what: str, work: Callable[[LayerResult], T]) -> T:
-        """Return what a function that can be pickled finds in the layer, cached; `what` names it.
+        """Return the cached result of a function of the layer, which can be pickled; `what` names it.
 
         Of a large layer it is a job.
         """
@@ -239,8 +239,7 @@ def errors_of_chains(state: LayerState, chains: tuple[str, ...]) -> tuple[float,
         except QuantVizError:
             return math.nan
 
-    key = f"errors {state.source.key} {state.pair} {state.seed} {' '.join(chains)}"
-    return _kept(state.source, key, lambda: tuple(map(error, chains)))
+    return tuple(map(error, chains))
 
 
 def _is_shared(source: LayerSource) -> bool:
