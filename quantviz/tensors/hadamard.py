@@ -47,9 +47,23 @@ def hadamard(order: int) -> torch.Tensor:
     factor = base_factor(order)
     if factor is None:
         raise QuantVizError("method.rotation.order", got=order, block=largest_block(order))
-    matrix = base_matrix(factor)
-    for _ in range(_twos(order // factor)):
-        matrix = torch.kron(matrix, _PAIR)
+    return _product(base_matrix(factor), _PAIR, order)
+
+
+@cache
+def regular_hadamard(order: int) -> torch.Tensor:
+    """Return the Hadamard matrix of a power of 4 whose rows have equal sums, float32 (order, order).
+
+    >>> regular_hadamard(16).sum(1).unique().tolist()
+    [4.0]
+    """
+    return _product(torch.ones(1, 1), 1 - 2 * torch.eye(4).flip(1), order)
+
+
+def _product(matrix: torch.Tensor, factor: torch.Tensor, order: int) -> torch.Tensor:
+    """Return the Kronecker product of a matrix and as many factors as the order has."""
+    while len(matrix) < order:
+        matrix = torch.kron(matrix, factor)
     return matrix
 
 
