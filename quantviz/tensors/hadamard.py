@@ -100,7 +100,7 @@ def base_factor(order: int) -> int | None:
     """
     if order < 1:
         return None
-    odd = order >> _twos(order)
+    odd = order // (order & -order)
     if odd == 1:
         return 1
     factor = 4 * odd
@@ -181,11 +181,6 @@ def _prime_of_second(order: int) -> int | None:
 
 def _is_prime(number: int) -> bool:
     return number > 1 and all(number % i for i in range(2, math.isqrt(number) + 1))
-
-
-def _twos(number: int) -> int:
-    """Return how often 2 divides a number."""
-    return (number & -number).bit_length() - 1
 
 
 _PAIR = torch.tensor([[1.0, 1.0], [1.0, -1.0]], dtype=torch.float64)
