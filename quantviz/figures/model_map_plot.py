@@ -17,13 +17,11 @@ from quantviz.checkpoints.model.tensor_names import place_of_name
 from quantviz.checkpoints.model_map import AUDIT, CHOICE, Model, ModelMap, Square
 from quantviz.figures.numbers import decibels, number
 from quantviz.figures.payload import Drawn
-from quantviz.figures.small_plots import SMALL_PLOT_CONFIG, bare_layout, scatter
+from quantviz.figures.small_plots import bare_layout, scatter
 from quantviz.figures.theme import THEMES, Ramp, Theme, one_sided, rgb, translucent
 from quantviz.schemes.recipes import ALL_RECIPES, recipe_name
 from quantviz.text import DEFAULT_LANGUAGE, text
 
-#: For `st.plotly_chart(config=…)`.
-MODEL_MAP_CONFIG = SMALL_PLOT_CONFIG
 #: Pixels: of a row at most and at least, of all rows if that goes, of the strip, between it and the rows, and
 #: around all of it: left, right, top, bottom.
 _HIGHEST = 30
