@@ -84,8 +84,9 @@ def the_tab_follows_the_tensor_the_page_and_the_language(page):
 
 
 def a_name_is_found_as_people_type_it(page):
-    """In the list of engines of the Lab, whose names have other spaces and hyphens."""
-    box = page.locator(f"[role=combobox][aria-label='{text('arithmetic.label', 'en')}']")
+    """In the list of what else to compare, whose names have other spaces and hyphens."""
+    page.locator(".st-key-stage_tab button", has_text="Compare").click()
+    box = page.locator(f"[role=combobox][aria-label='{text('contest.add', 'en')}']")
     box.click()
     box.fill("llm compressor")
     page.wait_for_function(

@@ -4,6 +4,9 @@ import json
 
 from tests.helpers.messages import events_of, send
 
+#: What is left out of a control's data.
+USUAL = {"help": "", "value": "", "icon": "", "choices": [], "disabled": False, "wrong": False}
+
 
 def _header(packed):
     """The header of what `quantviz.browser.packing` has packed."""
@@ -19,7 +22,7 @@ def bars(at):
 
 def controls(at):
     """The controls of a page as the browser gets them, by their fields."""
-    every = [each for bar in bars(at).values() for each in bar["controls"]]
+    every = [{**USUAL, **each} for bar in bars(at).values() for each in bar["controls"]]
     # A phone has some of them twice: the first has all choices.
     return {each["field"]: each for each in reversed(every)}
 

@@ -9,6 +9,9 @@ import { KINDS } from "./kinds.js";
 const BETWEEN_LOOKS = 100;
 const AT_REST = 30;
 
+// What the server leaves out.
+const USUAL = { label: "", help: "", value: "", icon: "", choices: [], disabled: false, wrong: false };
+
 export class Bar {
   constructor(parent) {
     this.root = parent.appendChild(document.createElement("div"));
@@ -17,7 +20,8 @@ export class Bar {
   }
 
   update(data, send) {
-    Object.assign(this, { data, send });
+    const controls = data.controls.map((each) => ({ ...USUAL, ...each }));
+    Object.assign(this, { data: { ...data, controls }, send });
     hear(data);
     if (!isAhead()) this.draw();
   }

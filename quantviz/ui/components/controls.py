@@ -70,7 +70,9 @@ class Control:
             if each.name not in ("take", "reasons")
         }
         choices = [(form, words, self.reasons.get(form, "")) for form, words in self.choices.items()]
-        return {**data, "choices": choices, "help": as_html(self.help)}
+        data |= {"choices": choices, "help": as_html(self.help)}
+        # What is as usual is not sent, see `USUAL` in `controls/bar.js`.
+        return {name: value for name, value in data.items() if value}
 
 
 def as_html(words: str) -> str:

@@ -17,8 +17,8 @@ from quantviz.ui.shell.bounds import FIND_CHARACTERS
 from quantviz.ui.shell.words import language, say
 
 #: The keys of the lists' labels, of engines and of recipes. Each has `filter_mode="contains"`.
-_OF_ENGINES = ("arithmetic.label", "compare.lit")
-_OF_RECIPES = ("recipe.label", "checkpoints.recipes")
+_OF_ENGINES = ("compare.lit",)
+_OF_RECIPES = ("checkpoints.recipes",)
 _OF_BOTH = ("contest.add",)
 
 

@@ -76,19 +76,25 @@ NOTHING_DRAWN: Mapping[str, str] = MappingProxyType({})
 _Message = MutableMapping[str, Any]
 
 
-def starting(ahead: Ahead) -> Callable[[object], contextlib.AbstractAsyncContextManager[None]]:
-    """Return the lifespan of a server that begins these imports when it starts, in a thread.
+def starting(
+    ahead: Ahead, then: Callable[[], None] = lambda: None
+) -> Callable[[object], contextlib.AbstractAsyncContextManager[None]]:
+    """Return the lifespan of a server that begins these imports when it starts, in a thread, and then more.
 
     Visitors wait for the rest of them. Unless the operator says otherwise, hubs are asked without the
     operator's login: what it may read, all visitors could.
     """
+
+    def begin() -> None:
+        import_all(ahead)
+        then()
 
     @contextlib.asynccontextmanager
     async def lifespan(_: object) -> AsyncIterator[None]:
         os.environ.setdefault(DISABLED, "1")
         send_at_once()
         use_navigation()
-        threading.Thread(target=import_all, args=(ahead,), name="quantviz-import", daemon=True).start()
+        threading.Thread(target=begin, name="quantviz-import", daemon=True).start()
         yield
 
     return lifespan
@@ -101,7 +107,7 @@ def send_at_once() -> bool:
     Streamlit makes its socket without a protocol's number, and asyncio then leaves Nagle's algorithm on: the
     second part of an answer, say a script's text after its header, waits until the browser has acknowledged
     the first, which takes 40 ms; a page's ninety scripts take 4 times as long
-    (`tests/bench/private_parts.py`). Connections take the setting from the socket that they come in by.
+    (`tests.bench.pages private_parts`). Connections take the setting from the socket that they come in by.
     """
     for number in map(int, os.listdir(_OPEN) if os.path.isdir(_OPEN) else ()):
         # Some are closed by now. A duplicate of a pipe would stay open, and its reader never see the end.
