@@ -13,7 +13,9 @@ const RANGE_DIGITS = 6;
 export function showOnControls(scheme) {
   const { values, told, format } = SHARED.known?.schemes.get(scheme) ?? {};
   if (!values) return;
-  for (const bar of SHARED.bars) bar.preview({ ...values, phone_bits: format });
+  const shown = { phone_bits: format };
+  SHARED.controls.fields.forEach((field, at) => (shown[field] = values[at]));
+  for (const bar of SHARED.bars) bar.preview(shown);
   for (const [key, words] of Object.entries(told)) tell(document.querySelector(`.st-key-${key}`), words);
 }
 

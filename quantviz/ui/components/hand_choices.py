@@ -5,6 +5,7 @@ After a click the browser shows by itself what the server is going to answer, in
 
     chart, scheme: the panels' chart, and the scheme that the choices start from;
     names: the scheme of each choice, by the control's key and the choice's form; of a button's by "";
+    fields: the keys of the controls that show other choices under another scheme;
     lists: the keys of long lists, of which the browser says that they are opened, and gets the choices then;
     calibration: its id, its numbers that have fields on the page, and the line of a range set by hand, by
         the calibration's id;
@@ -51,8 +52,9 @@ class ReachedSchemes:
     names: Mapping[str, Mapping[str, Scheme]]
     #: The keys of long lists, whose choices are only sent once they are opened.
     lists: Iterable[str]
-    #: The choices that the controls show under a scheme, by their keys.
-    values: Callable[[Scheme], Mapping[str, str]]
+    #: The keys of the controls that show other choices under another scheme, and these under a scheme.
+    fields: tuple[str, ...]
+    values: Callable[[Scheme], tuple[str, ...]]
     #: The words that the page has under a scheme in its places.
     told: Callable[[Scheme], Mapping[str, str]]
     #: The numbers of the scheme's calibration that can be typed, by the names of its fields.
@@ -94,6 +96,7 @@ def show_choices(study: Study, scheme: Scheme, chart: str, reached: ReachedSchem
         "scheme": str(scheme),
         "names": {key: _forms_of(choices, forms) for key, choices in reached.names.items()},
         "lists": list(reached.lists),
+        "fields": reached.fields,
         "calibration": {
             "id": scheme.calibration.id,
             "numbers": dict(reached.numbers),

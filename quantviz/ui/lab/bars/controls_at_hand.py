@@ -25,7 +25,7 @@ from quantviz.schemes.conventions import CHOICES
 from quantviz.schemes.recipes import current_recipe
 from quantviz.schemes.scheme import NONFINITE, Scheme
 from quantviz.ui.components.hand_choices import ReachedSchemes, opened_list, show_choices
-from quantviz.ui.lab.bars.engine_controls import RULES, with_rule
+from quantviz.ui.lab.bars.engine_controls import OWN, RULES, with_rule
 from quantviz.ui.lab.picture.tensor_panels import PANELS_KEY
 from quantviz.ui.lab.sidebar.nonfinite import NOTE, heeded, note_of
 from quantviz.ui.lab.sidebar.sidebar import BY_HAND, range_lines, range_words
@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 
 #: Lists of many schemes, each with a program of its own.
 _LONG = ("format", "recipe", "convention", "calibration")
+#: The controls that show other choices under another scheme.
+_SHOWN = ("format", "bits", "mode", "granularity", "recipe")
 
 
 @fragment
@@ -58,6 +60,7 @@ def show_controls_at_hand(study: Study, state: LabState) -> None:
     reached = ReachedSchemes(
         names | _steps(state),
         lists,
+        _SHOWN,
         lambda scheme: _values_under(scheme, state),
         lambda scheme: _words_under(scheme, state),
         _numbers(state),
@@ -114,17 +117,16 @@ def _reached(
     return found
 
 
-def _values_under(scheme: Scheme, state: LabState) -> dict[str, str]:
-    """Return the choices that controls show under a scheme, by their keys."""
+def _values_under(scheme: Scheme, state: LabState) -> tuple[str, ...]:
+    """Return the choices that the controls `_SHOWN` show under a scheme."""
     fmt = scheme.number_format
-    values = {
-        "format": choice_of(fmt),
-        "bits": str(fmt.bits) if fmt.family == "integer" else "",
-        "mode": scheme.mode,
-        "granularity": chosen_granularity(state.replace(scheme=scheme)) or "",
-    }
-    recipe = current_recipe(scheme, state.source.shape)
-    return values | ({"recipe": recipe} if recipe else {})
+    return (
+        choice_of(fmt),
+        str(fmt.bits) if fmt.family == "integer" else "",
+        scheme.mode,
+        chosen_granularity(state.replace(scheme=scheme)) or "",
+        current_recipe(scheme, state.source.shape) or OWN,
+    )
 
 
 def _words_under(scheme: Scheme, state: LabState) -> dict[str, str]:

@@ -33,7 +33,7 @@ from quantviz.ui.shell.classroom import locked
 from quantviz.ui.shell.words import plain, say, say_recipe, sentences
 
 #: Choice for a scheme that is no recipe.
-_OWN = "own"
+OWN = "own"
 _RECIPE = "recipe"
 _CONVENTION = "convention"
 _RULES = "rules"
@@ -72,13 +72,22 @@ def group_of(recipe_id: str) -> str:
 
 def recipe_control(state: LabState, *, more: str = "") -> Control:
     """Return the control of the recipe that the scheme is; `more` is explained with it."""
-    now = current_recipe(state.scheme, state.source.shape) or _OWN
+    now = current_recipe(state.scheme, state.source.shape) or OWN
     # An engine's own recipe is among them while the scheme is that.
-    names = (*(name for name in (now,) if name not in RECIPES), *RECIPES)
-    words = {name: say("recipe.own") if name == _OWN else say_recipe(name, state.source) for name in names}
+    names = dict.fromkeys((*({now} - {*RECIPES}), OWN, *RECIPES))
+    words = {name: say("recipe.own") if name == OWN else say_recipe(name, state.source) for name in names}
     about = "\n\n".join(filter(None, (explained(_RECIPE, say("recipe.help")), more)))
     return Control(
-        _RECIPE, "list", say("recipe.label"), about, now, words, disabled=locked("scheme"), take=_set_recipe
+        _RECIPE,
+        "list",
+        say("recipe.label"),
+        about,
+        now,
+        words,
+        # It cannot be chosen: other controls lead to it.
+        reasons={OWN: words[OWN]},
+        disabled=locked("scheme"),
+        take=_set_recipe,
     )
 
 
