@@ -78,6 +78,7 @@ SCRIPTS = {
     "quantviz_bridge": "panels_bridge",
     "quantviz_hand": "hand_component",
     "quantviz_choices": "choices_component",
+    "quantviz_controls": "controls_component",
     "quantviz_curve": "curve_component",
     "quantviz_ruler": "ruler_component",
     "quantviz_minimap": "minimap",
