@@ -160,7 +160,7 @@ def test_a_label_of_another_tensor_changes_nothing(folder, key, stale, monkeypat
 def test_the_strip_calls_axes_by_the_rule(folder, name, matrix, english, chinese):
     for language, words in (("en", english), ("zh", chinese)):
         offered = controls(opened(t=form(source(name, matrix=matrix)), lang=language))["granularity"]
-        axes = [word for key, word, _ in offered["choices"] if key.startswith(("row", "column", "axis"))]
+        axes = [word for key, word, *_ in offered["choices"] if key.startswith(("row", "column", "axis"))]
         assert ", ".join(axes) == words
 
 
@@ -172,7 +172,7 @@ def test_one_word_is_one_axis(folder, matrix):
     scheme = "int4,symmetric,per_channel,min_max,course"
     at = opened(t=form(source("stem", matrix=matrix)), s=scheme, lang="en")
     shown = controls(at)["granularity"]
-    name = next(name for name, label, _ in shown["choices"] if label == "output channel (axis 0)")
+    name = next(name for name, label, *_ in shown["choices"] if label == "output channel (axis 0)")
     assert shown["value"] == name
     assert controls(at)["recipe"]["value"] == "int4_per_row"
     assert "int4 per output channel" in words_of(at, "recipe")

@@ -373,5 +373,5 @@ def test_every_format_and_rule_has_its_words(language):
 def test_every_rule_is_offered():
     at = opened(lang="en")
     assert controls(at)["ties"]["choices"] == [
-        [name, catalogue("en")[f"formats.ties.{name}"], ""] for name in TIES
+        [name, catalogue("en")[f"formats.ties.{name}"]] for name in TIES
     ]

@@ -29,12 +29,13 @@ def controls(at):
 
 def words_of(at, field):
     """The words of a control's choices."""
-    return [words for _, words, _ in controls(at)[field]["choices"]]
+    return [words for _, words, *_ in controls(at)[field]["choices"]]
 
 
 def reason(at, field, form):
     """Why a choice is impossible; "" where it is possible."""
-    return next(why for each, _, why in controls(at)[field]["choices"] if each == form)
+    choices = controls(at)[field]["choices"]
+    return next("".join(why) for each, _, *why in choices if each == form)
 
 
 def choose(at, *choices):

@@ -22,7 +22,7 @@ class List {
       this.input,
       choices,
       () => make("option"),
-      (option, [form, words, reason]) =>
+      (option, [form, words, reason = ""]) =>
         write(option, { value: form, textContent: words, disabled: Boolean(reason), title: reason }),
     );
     write(this.input, { value, disabled });
@@ -44,7 +44,7 @@ class Row {
       label.append(make("input", { type: "radio", name: id }), make("span"));
       return label;
     };
-    drawChildren(this.input, choices, one, (label, [form, words, reason]) => {
+    drawChildren(this.input, choices, one, (label, [form, words, reason = ""]) => {
       const [radio, shown] = label.children;
       write(radio, { value: form, checked: form === value, disabled: disabled || Boolean(reason) });
       write(shown, { textContent: words });

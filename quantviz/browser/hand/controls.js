@@ -10,7 +10,8 @@ export function learnControls({ setting, schemes, texts, ...controls }, send) {
     SHARED.known = { setting, schemes: new Map(), texts: new Map(), quantizers: new Map() };
   const { known } = SHARED;
   for (const [number, text] of Object.entries(texts)) known.texts.set(Number(number), text);
-  for (const [name, variant] of Object.entries(schemes)) known.schemes.set(name, variant);
+  for (const [name, variant] of Object.entries(schemes))
+    known.schemes.set(name, { ...variant, told: { ...controls.told, ...variant.told } });
   SHARED.controls = { ...controls, send, by: null };
   const wanted = Object.values(controls.names).flatMap(Object.values);
   const there = ({ program }) => known.texts.has(program.text);

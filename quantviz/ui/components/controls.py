@@ -69,7 +69,9 @@ class Control:
             for each in dataclasses.fields(self)
             if each.name not in ("take", "reasons")
         }
-        choices = [(form, words, self.reasons.get(form, "")) for form, words in self.choices.items()]
+        choices = [
+            (form, words, *filter(None, (self.reasons.get(form),))) for form, words in self.choices.items()
+        ]
         data |= {"choices": choices, "help": as_html(self.help)}
         # What is as usual is not sent, see `USUAL` in `controls/bar.js`.
         return {name: value for name, value in data.items() if value}

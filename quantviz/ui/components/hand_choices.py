@@ -5,6 +5,7 @@ After a click the browser shows by itself what the server is going to answer, in
 
     chart, scheme: the panels' chart, and the scheme that the choices start from;
     names: the scheme of each choice, by the control's key and the choice's form; of a button's by "";
+    told: the words of the page's places under that scheme, of which `schemes` has those that differ;
     fields: the keys of the controls that show other choices under another scheme;
     lists: the keys of long lists, of which the browser says that they are opened, and gets the choices then;
     calibration: its id, its numbers that have fields on the page, and the line of a range set by hand, by
@@ -90,13 +91,14 @@ def show_choices(study: Study, scheme: Scheme, chart: str, reached: ReachedSchem
     variants = {each: made for each in reached.schemes if (made := _variant_on(each, study.shape, dtype))}
     setting = f"{study.shape} {dtype} {language()} {study.nonfinite}"
     forms = {each: str(each) for each in variants}
-    schemes, texts = _unsent(_sent(setting), variants, forms, reached)
+    schemes, texts = _unsent(_sent(setting), variants, forms, reached, reached.told(scheme))
     header = {
         "chart": chart,
         "scheme": str(scheme),
         "names": {key: _forms_of(choices, forms) for key, choices in reached.names.items()},
         "lists": list(reached.lists),
         "fields": reached.fields,
+        "told": dict(reached.told(scheme)),
         "calibration": {
             "id": scheme.calibration.id,
             "numbers": dict(reached.numbers),
@@ -133,6 +135,7 @@ def _unsent(
     variants: Mapping[Scheme, Mapping[str, Any]],
     forms: Mapping[Scheme, str],
     reached: ReachedSchemes,
+    usual: Mapping[str, str],
 ) -> tuple[dict[str, Any], dict[int, str]]:
     """Return the variants and the texts of programs that the browser has not, and note that it gets them."""
     schemes = {}
@@ -147,7 +150,8 @@ def _unsent(
             texts[len(sent.texts)] = text
             sent.texts[text] = len(sent.texts)
         program = {**variant["program"], "text": sent.texts[text]}
-        values, told = reached.values(scheme), reached.told(scheme)
+        values = reached.values(scheme)
+        told = {key: words for key, words in reached.told(scheme).items() if usual.get(key) != words}
         schemes[name] = {**variant, "program": program, "values": values, "told": told}
     return schemes, texts
 
