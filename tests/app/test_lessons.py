@@ -201,7 +201,7 @@ def not_told(at, step, scenes, opened=frozenset()):
         if isinstance(question, Drag):
             # Neither the state that is right nor the grid that the ruler lays below the learner's.
             assert str(truth.scheme).encode() not in sent or truth.scheme == r.scheme
-            assert b'"tone": "right"' not in sent
+            assert b'"tone":"right"' not in sent
             forms = {number(float(formula.value(scenes)), 4) for formula in question.solution.values()}
             # What stands in x is no secret.
             seen = {number(value, 4) for value in r.x.flatten().tolist()} if "x" in step.show else set()
@@ -215,7 +215,7 @@ def not_told(at, step, scenes, opened=frozenset()):
 def is_sent(sent, part):
     """Whether a readout of a step with handles was sent: the number of a tile, a curve or a plot."""
     if part == "curve":
-        return b'"curve": {' in sent
+        return b'"curve":{' in sent
     if part == "bits_plot":
         return b"lesson_bits_plot" in sent
     return f'data-qv-metric="{part.removeprefix("tiles.")}"'.encode() in sent
@@ -244,9 +244,9 @@ def test_each_step_answered_wrong_and_right(name, language):
                 if step.opened_by_mark(question):
                     # Blind first: there is nothing to commit, and nothing else to move.
                     assert not commits(at)
-                    assert b'"asked": true' in everything(at)
+                    assert b'"asked":true' in everything(at)
                     marked(at, name, i, attempt, question)
-                    assert b'"asked": false' in everything(at)
+                    assert b'"asked":false' in everything(at)
                     assert len(commits(at)) == 2
                     if attempt == 0:
                         not_told(at, step, scenes, opened_before(step, k + 1))
@@ -484,7 +484,7 @@ def test_the_next_learner_at_the_computer_begins_anew():
     assert not at.session_state["lesson_answers"]
     assert not at.success
     assert not commits(at)
-    assert b'"asked": true' in everything(at)
+    assert b'"asked":true' in everything(at)
     not_told(at, step, scenes)
 
 
@@ -519,7 +519,7 @@ def test_a_second_tap_that_comes_before_the_page_changes_nothing(monkeypatch):
 def test_who_has_not_heard_of_teeth_sees_none_in_the_row_from_before():
     at = opened(l="range_to_grid")
     moved(at, "range_to_grid", 0, 0, with_value("range_to_grid", 1, 26.0))
-    (row,) = json.loads(re.search(rb'"rows": (\[\{"words": "before".*?\}\])', everything(at))[1])
+    (row,) = json.loads(re.search(rb'"rows":(\[\{"words":"before".*?\}\])', everything(at))[1])
     assert (row["tone"], row["levels"]) == ("before", [])
     assert row["range"] == pytest.approx([-184, 728.6])
 
@@ -533,7 +533,7 @@ def with_value(name, p, value):
 def test_a_pointer_and_a_screen_reader_are_told_in_words_that_are_known():
     """Over lesson 0 the card said x̂ and a cause, and the ruler of lesson 1 told a code and an error."""
     plain_x_hat = json.dumps(catalogue("en")["panels.plain_field.x_hat"]).encode()
-    cards = rb'\{"chart": "lesson_panels", "stamp".*?"arrays": \{.*?\}\}'
+    cards = rb'\{"chart":"lesson_panels","stamp".*?"arrays":\{.*?\}\}'
 
     def tells_cause(**params):
         sent = b"".join(re.findall(cards, everything(opened(**params)), re.DOTALL))
@@ -566,7 +566,7 @@ def test_a_teacher_can_show_the_answers_at_once_and_the_right_grid_too():
     at = opened(**SCALE, k="shown")
     assert at.info[0].value.startswith("The answer:")
     assert not commits(at)
-    assert b'"tone": "right"' in everything(opened(l="range_to_grid", p="4", k="shown"))
+    assert b'"tone":"right"' in everything(opened(l="range_to_grid", p="4", k="shown"))
 
 
 def starts(at):
@@ -751,17 +751,17 @@ def test_a_dragged_answer_is_drawn_over_the_right_one_only_when_it_is_told():
     assert at.error[0].value.startswith("You have not moved anything yet")
     wrong = next(wrong_answers(question, scenes))
     moved(at, "range_to_grid", 3, 0, dragged(scenes[HERE].state, wrong))
-    assert b'"tone": "before"' in everything(at)
+    assert b'"tone":"before"' in everything(at)
     assert commit(at).warning
-    assert b'"tone": "right"' not in everything(at)
+    assert b'"tone":"right"' not in everything(at)
     moved(at, "range_to_grid", 3, 0, question.truth(scenes))
-    assert b'"tone": "wrong"' in everything(at)
+    assert b'"tone":"wrong"' in everything(at)
     assert commit(at).success[0].value.startswith("Right")
-    assert b'"tone": "right"' in everything(at)
+    assert b'"tone":"right"' in everything(at)
     # A reload finds the step as the answer left it.
     again = restored(opened(l="range_to_grid", p="4"), at.session_state["lesson_answers"])
     assert again.success
-    assert b'"tone": "before"' in everything(again)
+    assert b'"tone":"before"' in everything(again)
 
 
 @pytest.mark.parametrize("whose", ["yours", "before"])
@@ -794,19 +794,19 @@ def test_sentences_follow_the_hand(language):
 #: half as wide: 10.7 is 5 pixels of a phone away, 10.4 is 3. The outlier sets the step of all: 14 and 15 have
 #: other grids. Who came back to where they began was told they had not moved.
 DRAGGED = [
-    ("range_to_grid", 5, (460.0, "Right: value 460.", rb'"tone": "right", [^}]*"at": 460\.0')),
-    ("float_formats", 3, (3.0, "Right", rb'"tone": "right", [^}]*"at": 3\.0')),
+    ("range_to_grid", 5, (460.0, "Right: value 460.", rb'"tone":"right",[^}]*"at":460\.0')),
+    ("float_formats", 3, (3.0, "Right", rb'"tone":"right",[^}]*"at":3\.0')),
     (
         "per_channel",
         1,
-        (10.7, "Very near: a little farther to the left.", rb'"tone": "before", "levels": \[-'),
+        (10.7, "Very near: a little farther to the left.", rb'"tone":"before","levels":\[-'),
         (10.55, "Right, within a finger’s width: value 10.55", b""),
     ),
     (
         "per_channel",
         1,
-        (15.0, "One more try", rb'"tone": "before", "levels": \[-'),
-        (14.0, "Not this time", rb'"tone": "right", "levels": \[-'),
+        (15.0, "One more try", rb'"tone":"before","levels":\[-'),
+        (14.0, "Not this time", rb'"tone":"right","levels":\[-'),
     ),
     (
         "fewer_bits",
@@ -843,7 +843,7 @@ def test_a_flipped_bit_moves_the_value_to_the_tooth_of_the_new_code(language):
         why = Scene(state).why
         assert (why.q, why.x, why.x_hat) == (code, fmt.value(code), fmt.value(code))
         assert [b.label for b in at.button if str(b.key).startswith("formats_bit_")] == list(f"{code:04b}")
-    assert b'"tone": "before"' not in everything(at), "the comb stays as it is"
+    assert b'"tone":"before"' not in everything(at), "the comb stays as it is"
 
 
 def test_bits_that_tell_a_hidden_code_wait_for_the_answer(monkeypatch):

@@ -22,7 +22,7 @@ def test_the_bits_of_codes_that_are_no_numbers_are_told_on_hover():
 
     r = result([[1.0, -2.0, 0.3]], "float4_e2m1fn,symmetric,per_tensor,min_max,course")
     packed = pack_cells(result_panels(r), "panels", "light")
-    assert b'"code_bits": [1, 2, 1]' in packed
+    assert b'"code_bits":[1,2,1]' in packed
     assert r.q.numpy().tobytes() in packed
     assert b"code_bits" not in pack_cells(result_panels(r).only(PANELS, {"q"}), "panels", "light")
     trace = plot_quantization_errors(r.x, r.q, r.x_hat, torch.uint8, 4, result=r).to_plotly_json()["data"][1]

@@ -56,9 +56,10 @@ export function listenToControls() {
 
 // Ask for the choices of a long list that is about to be opened.
 function opened({ target }) {
-  const { lists = [], send, asked } = SHARED.controls ?? {};
+  const { lists = [], names = {}, send, asked } = SHARED.controls ?? {};
   const key = target?.closest?.("[data-field]")?.dataset.field;
-  if (!lists.includes(key) || key === asked) return;
+  const isLong = key && lists.some((each) => key.startsWith(each));
+  if (!isLong || key in names || key === asked) return;
   SHARED.controls.asked = key;
   send("opened", key);
 }

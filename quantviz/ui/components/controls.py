@@ -111,7 +111,7 @@ def show_controls(key: str, owner: PageOwner[Any], *controls: Control, look: str
     for each in controls:
         takes[owner.page, each.field] = each.take or partial(owner.choose, each.field)
     data = {
-        "session": st.session_state.setdefault(_SESSION, secrets.token_hex(8)),
+        "session": st.session_state.setdefault(_SESSION, secrets.token_hex(4)),
         "page": page_shown(),
         "owner": owner.page,
         "taken": st.session_state.get(_TAKEN, 0),

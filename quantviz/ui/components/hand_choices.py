@@ -7,7 +7,7 @@ After a click the browser shows by itself what the server is going to answer, in
     names: the scheme of each choice, by the control's key and the choice's form; of a button's by "";
     told: the words of the page's places under that scheme, of which `schemes` has those that differ;
     fields: the keys of the controls that show other choices under another scheme;
-    lists: the keys of long lists, of which the browser says that they are opened, and gets the choices then;
+    lists: how the keys of long lists begin, of which the browser says that they are opened, and gets the choices then;
     calibration: its id, its numbers that have fields on the page, and the line of a range set by hand, by
         the calibration's id;
     setting, schemes, texts: the variant and the program of each scheme, with what controls show under it, and
@@ -51,7 +51,7 @@ class ReachedSchemes:
 
     #: By the key of the control and the form of the choice.
     names: Mapping[str, Mapping[str, Scheme]]
-    #: The keys of long lists, whose choices are only sent once they are opened.
+    #: How the keys of long lists begin, whose choices are only sent once they are opened.
     lists: Iterable[str]
     #: The keys of the controls that show other choices under another scheme, and these under a scheme.
     fields: tuple[str, ...]

@@ -37,8 +37,8 @@ from quantviz.ui.shell.words import language
 if TYPE_CHECKING:
     from quantviz.analysis.study import Study
 
-#: Lists of many schemes, each with a program of its own.
-_LONG = ("format", "recipe", "convention", "calibration")
+#: Beginnings of the keys of lists of many schemes, each with a program of its own.
+_LONG = ("format", "recipe", "convention", "calibration", "rule_")
 #: The controls that show other choices under another scheme.
 _SHOWN = ("format", "bits", "mode", "granularity", "recipe")
 
@@ -52,14 +52,14 @@ def show_controls_at_hand(study: Study, state: LabState) -> None:
     if (now.source, now.scheme) != (state.source, state.scheme):
         return  # the whole page is about to follow
     offered = _offered(state)
-    lists = [key for key in offered if key in (*_LONG, *RULES) and key != opened_list()]
+    lists = [key for key in offered if key.startswith(_LONG) and key != opened_list()]
     blocks = _by_granularity(state)
     names = {
         key: _reached(key, choices, state, blocks) for key, choices in offered.items() if key not in lists
     }
     reached = ReachedSchemes(
         names | _steps(state),
-        lists,
+        _LONG if offered else (),
         _SHOWN,
         lambda scheme: _values_under(scheme, state),
         lambda scheme: _words_under(scheme, state),
