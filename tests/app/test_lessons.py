@@ -32,7 +32,7 @@ from quantviz.text import catalogue, languages
 from quantviz.ui.components import hand
 from quantviz.ui.lessons import moving, picture, second_look
 from quantviz.ui.shell import errors
-from tests.helpers.controls import controls
+from tests.helpers.controls import choose, controls
 from tests.helpers.lessons import right_answer
 from tests.helpers.sample import sample_of
 from tests.helpers.session import APP, address, control, hint
@@ -345,7 +345,7 @@ def test_the_lab_opens_with_the_steps_state_and_undo_keeps_the_way_back():
     healthy(at.button(key="lesson_to_lab").click().run())
     healthy(at.switch_page("pages/lab/playground.py").run())
     for press, state, from_lesson in (("undo", before, False), ("redo", scheme, True)):
-        healthy(at.button(key=press).click().run())
+        healthy(choose(at, press))
         assert str(at.session_state["lab_state"].now.scheme) == state
         assert ("Opened from step 1" in hint(at)) == from_lesson
         assert at.button(key="back_to_lesson")

@@ -7,7 +7,7 @@ After a click the browser shows by itself what the server is going to answer, in
     names: the scheme of each choice, by the control's key and the choice's form; of a button's by "";
     told: the words of the page's places under that scheme, of which `schemes` has those that differ;
     fields: the keys of the controls that show other choices under another scheme;
-    lists: how the keys of long lists begin, of which the browser says that they are opened, and gets the choices then;
+    lists: how the keys of long lists begin; the browser says that one is opened, and gets its choices then;
     calibration: its id, its numbers that have fields on the page, and the line of a range set by hand, by
         the calibration's id;
     setting, schemes, texts: the variant and the program of each scheme, with what controls show under it, and
