@@ -204,16 +204,18 @@ def hub(tmp_path, monkeypatch):
     ("page", "pasted", "file", "weights"),
     [
         (MODEL, "{repo}", "model.safetensors.index.json", {"a.weight", "b.weight"}),
+        ("pages/home/home.py", "{repo}", "model.safetensors.index.json", {"a.weight", "b.weight"}),
         (LAYERS, "{hub}/{repo}/blob/main/sub/net 1.safetensors", "sub/net%201.safetensors", set(WEIGHTS)),
-        (MODEL, "{hub}/{repo}/resolve/main/sub/net.gguf", "sub/net.gguf", set(WEIGHTS)),
+        (LESSONS, "{hub}/{repo}/resolve/main/sub/net.gguf", "sub/net.gguf", set(WEIGHTS)),
     ],
-    ids=["repository", "file", "gguf"],
+    ids=["repository", "front door", "file", "gguf"],
 )
 def test_a_published_model_is_scanned_and_its_worst_weight_opens_in_the_lab(
     hub, asked, page, pasted, file, weights
 ):
     at = opened(page, lang="en")
-    at.text_input(key="drop_address").set_value(pasted.format(hub=hub.origin, repo=REPO)).run()
+    field = "drop_address" if page in (MODEL, LAYERS) else "drop_anywhere_address_0"
+    at.text_input(key=field).set_value(pasted.format(hub=hub.origin, repo=REPO)).run()
     chosen = f"{hub.origin}/{REPO}/resolve/{COMMIT}/{file}"
     assert address(healthy(at))["f"] == chosen
     (path, recipes, *_), *_ = asked
