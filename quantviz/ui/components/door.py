@@ -1,4 +1,4 @@
-"""The doors for something of one's own: files dropped or an address pasted on any page, chosen files, a folder.
+"""The doors for something of one's own: what is dropped or pasted on any page, chosen files, a folder.
 
 `app.py` has `ui/drop` open what they bring, whose modules are imported only then: every page has a door.
 """
