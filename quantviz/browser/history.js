@@ -49,7 +49,7 @@ if (!window.__quantvizHistory) {
     const isRedo = key === "z" ? shiftKey : key === "y" && !metaKey && !shiftKey;
     if (key !== "z" && !isRedo) return;
     const name = isRedo ? "redo" : "undo";
-    const button = document.querySelector(`.st-key-${name} button`);
+    const button = document.querySelector(`:is(.st-key-${name}, [data-field=${name}]) button`);
     if (!button) return;
     event.preventDefault();
     button.click();

@@ -197,6 +197,8 @@ _OUTPUT = Record({"token": Whole(), "output": Whole(), "channel": Maybe(Whole())
 _LINES = Record(dict.fromkeys(("tokens", "inputs", "outputs"), Row((Whole(), Whole(1)))))
 _PARTS = Named(Text(LONGEST_FORM), Text(40), MOST_PARTS)
 _GO = Record({"page": Word(("lab", "lesson")), "parameters": Maybe(_PARTS)})
+#: Choices of hands in their order: a number, the page, the field and the value's form in links.
+_CHOICES = Items(Row((Whole(1), Text(40), Text(40), Text(LONGEST_FORM))), 1, MOST_CHOSEN)
 #: New place of a ruler's handle: see `quantviz/browser/ruler/handles.js`.
 _HANDLE = Kinds(
     {
@@ -235,6 +237,7 @@ MESSAGES: Mapping[str, Mapping[str, Shape]] = MappingProxyType(
             "try": Record({"lo": _FLOAT32, "hi": _FLOAT32, "number": Whole()}),
         },
         "letters": {"size": Number(1, 200)},
+        "controls_component": {"chosen": _CHOICES},
         "choices_component": {"missing": Flag(), "opened": Text(40)},
         "ruler_component": {"moved": _HANDLE},
         "formats_bridge": {"code": Whole(), "width": _WIDTH},

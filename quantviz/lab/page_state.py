@@ -183,6 +183,23 @@ class PageState:
         """Return the state with `changes`."""
         return dataclasses.replace(self, **changes)  # type: ignore[type-var]
 
+    def form_of(self, name: str) -> str:
+        """Return the form of a field's value in links; "" for none."""
+        own = next(own for _, field, own, _ in _parameters(type(self)) if field == name)
+        return own.write(getattr(self, name), self)
+
+    def reached(self, name: str, form: str) -> Self:
+        """Return the state after a choice of a field's value by its form in links.
+
+        Raises:
+            QuantVizError: The field has no such value.
+        """
+        found = (each for each in _parameters(type(self)) if each[1] == name)
+        for parameter, _, own, _ in found:
+            value = own.read(form, Reading(self, {parameter: form}))
+            return self.replace(**{name: value})
+        raise QuantVizError("link.choice", got=name, known=", ".join(self.parameters()))
+
     def is_step_to(self, new: Self) -> bool:
         """Return whether `new` differs from this state in more than what is looked at."""
         for each in _fields(self, looks=False):

@@ -14,6 +14,7 @@ from quantviz.schemes.formats import FORMATS
 from quantviz.text import catalogue, languages
 from quantviz.ui.formats.codes import listed_codes
 from tests.helpers import session
+from tests.helpers.controls import bars, choose, controls, tell
 from tests.helpers.sample import sample_of
 from tests.helpers.session import address, healthy
 
@@ -104,7 +105,7 @@ def test_every_format_opens_and_says_its_values(name):
 def test_a_number_lands_where_the_grid_says(name):
     fmt, at = FORMATS[name], opened(a=name, b="none", lang="en")
     for typed, x in (("0.7", 0.7), ("-1/3", -1 / 3), ("1e9", 1e9), ("5*2^-9", 5 * 2.0**-9)):
-        at.text_input(key="formats_number").set_value(typed).run()
+        choose(at, ("x", typed))
         values = finite_values(fmt)
         wanted = (
             nearest(torch.tensor(x, dtype=torch.float64), fmt, "even").clamp(values[0], values[-1]).item()
@@ -123,7 +124,7 @@ def test_the_first_screen_is_a_tie_of_two_formats():
     ).replace(")", "", 1)
     values = [trace for trace in figure(at, "formats_line")["data"] if trace.get("name") == "values"]
     assert len(values) == 2
-    at.selectbox(key="formats_ties").set_value("up").run()
+    choose(at, ("ties", "up"))
     assert selected(healthy(at)) == [0b0101]
     assert address(at)["t"] == "up"
 
@@ -151,6 +152,23 @@ def test_two_bits_are_turned_over_at_once():
     assert selected(healthy(at.run())) == [3]
 
 
+def test_quick_choices_count_once_each_in_their_order():
+    """The second of two quick presses was lost, and one that undo had taken back came back."""
+    at = opened(a="nf4", b="int4", x="0.25", lang="en")
+    choose(at, "swap", "swap", "swap", "undo", ("view", "near"), ("ties", "up"), "undo", "swap")
+    said = address(healthy(at))
+    assert (said["a"], said["b"], said["v"], said.get("t")) == ("int4", "nf4", "near", None)
+    # A message that comes again, and one with what is none of the choices.
+    bar, data = next((bar, data) for bar, data in bars(at).items() if data["controls"][0]["field"] == "first")
+    tell(at, bar, *([number, "formats", "swap", ""] for number in range(1, data["taken"] + 1)))
+    assert address(healthy(at)) == said
+    tell(
+        at, bar, [data["taken"] + 1, "formats", "nothing", "x"], [data["taken"] + 2, "formats", "ties", "odd"]
+    )
+    assert not at.exception
+    assert address(at) == said
+
+
 def test_codes_that_are_no_numbers_are_in_the_address():
     at = opened(a="float8_e4m3fn", x="448", lang="en")
     at.button(key="formats_bit_mantissa_0").click().run()
@@ -158,7 +176,7 @@ def test_codes_that_are_no_numbers_are_in_the_address():
     assert address(at)["c"] == "7f"
     assert "NaN" in body(at, 'class="qv-reading"')
     assert selected(opened(**address(at))) == [0x7F]
-    at.text_input(key="formats_number").set_value("1").run()
+    choose(at, ("x", "1"))
     assert "c" not in address(healthy(at))
 
 
@@ -194,13 +212,13 @@ def test_the_overlay_and_the_view():
     assert "300 lies between 288 (12 away) and 320 (20 away) and lands on 288" in said
     assert "300 lies between 256 (44 away) and 320 (20 away) and lands on 320" in said
     for view in ("symlog", "near", "linear"):
-        at.segmented_control(key="formats_view").set_value(view).run()
+        choose(at, ("view", view))
         assert address(healthy(at)).get("v", "linear") == view
-    at.button(key="formats_swap").click().run()
+    choose(at, "swap")
     assert (address(healthy(at))["a"], address(at)["b"]) == ("float8_e5m2", "float8_e4m3fn")
-    at.selectbox(key="formats_second").set_value("").run()
+    choose(at, ("second", "none"))
     assert address(healthy(at))["b"] == "none"
-    assert at.button(key="formats_swap").disabled
+    assert controls(at)["swap"]["disabled"]
 
 
 def test_formats_brought_to_one_are_laid_beside_each_other():
@@ -208,7 +226,7 @@ def test_formats_brought_to_one_are_laid_beside_each_other():
     values = [trace for trace in figure(at, "formats_line")["data"] if trace.get("name") == "values"]
     # As they are, three of int4's values lie within NF4's reach.
     assert told_values(values[1]) == [-1, 0, 1]
-    at.toggle(key="formats_to_one").set_value(True).run()
+    choose(at, ("to_one", "1"))
     assert address(healthy(at)) == {"a": "nf4", "b": "int4", "x": "0.5", "n": "1", "lang": "en"}
     values = [trace for trace in figure(at, "formats_line")["data"] if trace.get("name") == "values"]
     assert [max(told_values(trace)) for trace in values] == [1, 1]
@@ -239,21 +257,21 @@ def test_the_facts_of_formats_brought_to_one_are_in_the_same_unit():
 def test_the_number_keeps_its_place_when_the_formats_are_brought_to_one():
     at = opened(a="int4", b="nf4", x="3", lang="en")
     assert selected(at) == [3]
-    at.toggle(key="formats_to_one").set_value(True).run()
+    choose(at, ("to_one", "1"))
     assert float(address(healthy(at))["x"]) == 3 / 7
     assert selected(at) == [3]
     # A bit of the code: it is the code of the format itself.
     at.button(key="formats_bit_integer_2").click().run()
     assert selected(healthy(at)) == [7]
     assert address(at)["x"] == "1"
-    at.toggle(key="formats_to_one").set_value(False).run()
+    choose(at, ("to_one", ""))
     assert address(healthy(at))["x"] == "7"
     assert selected(at) == [7]
 
 
 def test_formats_of_16_bits_are_not_brought_to_one():
     at = opened(a="float16", b="int4", x="3", n="1", lang="en")
-    assert at.toggle(key="formats_to_one").disabled
+    assert controls(at)["to_one"]["disabled"]
     assert selected(at) == [land(3.0, FORMATS["float16"]).code]
 
 
@@ -291,12 +309,12 @@ def test_beyond_the_ends_it_is_held_and_said():
 
 def test_what_cannot_be_read_is_said_beside_the_number_and_nothing_changes():
     at = opened(lang="en")
-    at.text_input(key="formats_number").set_value("two").run()
+    choose(at, ("x", "two"))
     assert not at.exception
     assert "'two' is not a number" in at.error[0].value
-    assert at.text_input(key="formats_number").value == "two"
+    assert controls(at)["x"]["wrong"]
     assert address(at)["x"] == "2.5"
-    at.text_input(key="formats_number").set_value("3").run()
+    choose(at, ("x", "3"))
     assert address(healthy(at))["x"] == "3"
 
 
@@ -306,18 +324,18 @@ def test_what_cannot_be_read_is_said_beside_the_number_and_nothing_changes():
 )
 def test_what_gives_no_finite_number_is_told_with_the_way_out(typed, words):
     at = opened(lang="en")
-    at.text_input(key="formats_number").set_value(typed).run()
+    choose(at, ("x", typed))
     assert words in at.error[0].value
     assert "Formats page" not in at.error[0].value
 
 
 def test_a_number_stays_as_it_was_typed_until_it_is_another():
     at = opened(lang="en")
-    at.text_input(key="formats_number").set_value("1/3").run()
-    assert at.text_input(key="formats_number").value == "1/3"
+    choose(at, ("x", "1/3"))
+    assert controls(at)["x"]["value"] == "1/3"
     assert address(healthy(at))["x"] == "0.3333333333333333"
     at.button(key="formats_bit_sign_3").click().run()
-    assert at.text_input(key="formats_number").value == address(healthy(at))["x"]
+    assert controls(at)["x"]["value"] == address(healthy(at))["x"]
 
 
 @pytest.mark.parametrize("language", languages())
@@ -326,7 +344,7 @@ def test_a_bad_address_is_named(language):
     for got in ("float9", "nf5", "two", "polar", "odd", "zz"):
         assert any(got in each.value for each in at.warning)
     assert address(at)["a"] == "float4_e2m1fn"
-    at.text_input(key="formats_number").set_value("1").run()
+    choose(at, ("x", "1"))
     assert len(healthy(at).warning) == 0
 
 
@@ -334,7 +352,7 @@ def test_the_language_and_another_page_keep_the_state():
     at = opened(a="nf4", b="fp4", x="0.25", lang="en")
     at.segmented_control(key="language_choice").set_value("zh").run()
     assert address(healthy(at)) == {"a": "nf4", "b": "fp4", "x": "0.25", "lang": "zh"}
-    assert catalogue("zh")["formats.nf4.help"] == at.selectbox(key="formats_first").help
+    assert catalogue("zh")["formats.nf4.help"] == controls(at)["first"]["help"]
     at.switch_page("pages/learn/teacher.py").run()
     at.switch_page(PAGE).run()
     assert address(healthy(at))["a"] == "nf4"
@@ -354,6 +372,6 @@ def test_every_format_and_rule_has_its_words(language):
 
 def test_every_rule_is_offered():
     at = opened(lang="en")
-    assert [*at.selectbox(key="formats_ties").options] == [
-        catalogue("en")[f"formats.ties.{name}"] for name in TIES
+    assert controls(at)["ties"]["choices"] == [
+        [name, catalogue("en")[f"formats.ties.{name}"], ""] for name in TIES
     ]

@@ -21,6 +21,7 @@ from typing import Any
 from streamlit.testing.v1 import AppTest
 
 from tests.helpers import ROOT
+from tests.helpers.controls import choose
 from tests.helpers.session import opened
 
 BARE = """
@@ -35,6 +36,11 @@ def _chosen(kind: str, key: str) -> Change:
     return lambda at, choice: getattr(at, kind)(key=key).set_value(choice).run()
 
 
+def _drawn(field: str) -> Change:
+    """Return the change of a control that the browser draws."""
+    return lambda at, choice: choose(at, (field, choice))
+
+
 #: By its name: the page, its address, how a control is changed, and the choices that are made in turn.
 CLICKS: dict[str, tuple[str | None, dict[str, str], Change, tuple[Any, ...]]] = {
     "lab, bits": (None, {}, _chosen("segmented_control", "bits"), (3, 5)),
@@ -44,7 +50,7 @@ CLICKS: dict[str, tuple[str | None, dict[str, str], Change, tuple[Any, ...]]] = 
         _chosen("selectbox", "layers_inputs"),
         ("int8_per_row", "int8_per_column"),
     ),
-    "formats, ties": ("pages/learn/formats.py", {}, _chosen("selectbox", "formats_ties"), ("up", "down")),
+    "formats, ties": ("pages/learn/formats.py", {}, _drawn("ties"), ("up", "down")),
     "golf, bits": ("pages/learn/golf.py", {}, _chosen("segmented_control", "bits"), (3, 5)),
 }
 

@@ -52,13 +52,14 @@ export default function (given) {
 """
 
 
-def component(name: str, script: str) -> Callable[..., Any]:
+def component(name: str, script: str, *, isolated: bool = True) -> Callable[..., Any]:
     """Return the function that mounts the component `name`; its `script` is a file of `quantviz.browser`.
 
     Its messages go to the callbacks `on_<message>_change`, one for each message of the script in
-    `quantviz.browser.messages`; one that is not given does nothing.
+    `quantviz.browser.messages`; one that is not given does nothing. One that is not `isolated` has the page's
+    style.
     """
-    mount = _registered(name, script_address(script), page_shown())
+    mount = _registered(name, script_address(script), page_shown(), isolated)
     heard = {f"on_{message}_change": _nothing for message in MESSAGES.get(script, ())}
     return lambda **given: mount(**{**heard, **given})
 
@@ -120,8 +121,10 @@ def _nothing() -> None:
 
 
 @cache
-def _registered(name: str, address: str, page: str) -> Callable[..., Any]:
+def _registered(name: str, address: str, page: str, isolated: bool) -> Callable[..., Any]:
     # Registered once a process: a second registration of the same name is a warning.
     script = _IMPORT.replace("ADDRESS", address).replace("PAGE", page).replace("NAME", name)
-    mount: Callable[..., Any] = st.components.v2.component(f"{name}_{page}" if page else name, js=script)
+    mount: Callable[..., Any] = st.components.v2.component(
+        f"{name}_{page}" if page else name, js=script, isolate_styles=isolated
+    )
     return mount

@@ -4,72 +4,54 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import streamlit as st
-
 from quantviz.schemes.formats import FORMATS, entry_of
-from quantviz.ui.components.choice import choose_among, show_button
-from quantviz.ui.components.refusals import show_error_beside
+from quantviz.ui.components.controls import Control, show_controls, undo_controls
+from quantviz.ui.components.refusals import error_beside, show_error_beside
 from quantviz.ui.formats.codes import format_name
-from quantviz.ui.formats.state import (
-    NUMBER,
-    OWNER,
-    FormatsState,
-    number_shown,
-    read_typed_number,
-    swap_formats,
-    ties_offered,
-)
-from quantviz.ui.shell import errors, widgets
+from quantviz.ui.formats.state import OWNER, FormatsState, can_be_one, number_shown, ties_offered
 from quantviz.ui.shell.words import say
 
 #: Kind of format that is offered first.
 _KINDS = ("float", "integer", "codebook")
+_TYPED = "formats_x"
 
 
-def _choose(field: str, names: Mapping[str, str], now: str, **look: str) -> None:
-    """Show the choice of a field of the state; the chosen code is that of x again."""
-    choose_among(
-        st.selectbox,
-        f"formats_{field}",
-        say(f"formats.page.{field}"),
-        names,
-        now,
-        lambda value: OWNER.change(**{field: value, "code": None}),
-        **look,
+def show_actions(state: FormatsState) -> None:
+    """Show the title's controls."""
+    possible = can_be_one(state)
+    about = say("formats.page.to_one_help" if possible else "formats.page.to_one_large")
+    to_one = Control(
+        "to_one", "switch", say("formats.page.to_one"), about, state.form_of("to_one"), disabled=not possible
     )
+    show_controls("formats_actions", OWNER, to_one, *undo_controls(OWNER))
 
 
 def show_choices(state: FormatsState) -> None:
     from quantviz.figures.format_values import VIEWS
 
+    def choice(field: str, names: Mapping[str, str], about: str | None = None, kind: str = "list") -> Control:
+        helped = say(f"formats.page.{field}_help") if about is None else about
+        return Control(field, kind, say(f"formats.page.{field}"), helped, state.form_of(field), names)
+
     offered = sorted(FORMATS.values(), key=lambda fmt: (_KINDS.index(fmt.kind), fmt.bits))
     kinds = {kind: say(f"formats.picker.{kind}") for kind in _KINDS}
-    names = {"": say("formats.page.none")}
-    names |= {fmt.id: f"{format_name(fmt)} · {kinds[fmt.kind]}" for fmt in offered}
-    rules = {name: say(f"formats.ties.{name}") for name in ties_offered()}
-    views = {name: say(f"formats.views.{name}") for name in VIEWS}
-    with st.container(key="formats_choices", horizontal=True, gap="small", vertical_alignment="bottom"):
-        about = {name: say(f"formats.{entry_of(name)}.help") for name in (state.first, state.second) if name}
-        _choose("first", {name: names[name] for name in names if name}, state.first, help=about[state.first])
-        swap = say("formats.page.swap")
-        show_button("⇄", "formats_swap", swap_formats, help=swap, disabled=not state.second)
-        _choose("second", names, state.second, help=about.get(state.second, ""))
-        st.text_input(
+    names = {fmt.id: f"{format_name(fmt)} · {kinds[fmt.kind]}" for fmt in offered}
+    about = {fmt.id: say(f"formats.{entry_of(fmt.id)}.help") for fmt in state.formats}
+    show_controls(
+        "formats_choices",
+        OWNER,
+        choice("first", names, about[state.first]),
+        Control("swap", "button", "⇄", say("formats.page.swap"), disabled=not state.second),
+        choice("second", {"none": say("formats.page.none"), **names}, about.get(state.second, "")),
+        Control(
+            "x",
+            "text",
             say("formats.page.number"),
-            key=widgets.show(NUMBER, number_shown(state.x)),
-            on_change=errors.safely(read_typed_number),
-            help=say("formats.page.number_help"),
-            max_chars=60,
-        )
-        _choose("ties", rules, state.ties, help=say("formats.page.ties_help"))
-        choose_among(
-            st.segmented_control,
-            "formats_view",
-            say("formats.page.view"),
-            views,
-            state.view,
-            lambda view: OWNER.change(view=view),
-            required=True,
-            help=say("formats.page.view_help"),
-        )
-    show_error_beside(NUMBER)
+            say("formats.page.number_help"),
+            number_shown(state),
+            wrong=error_beside(_TYPED) is not None,
+        ),
+        choice("ties", {name: say(f"formats.ties.{name}") for name in ties_offered()}),
+        choice("view", {name: say(f"formats.views.{name}") for name in VIEWS}, kind="row"),
+    )
+    show_error_beside(_TYPED)

@@ -7,9 +7,9 @@ import streamlit as st
 from quantviz.schemes.formats import FORMATS
 from quantviz.ui.components.clipboard import show_copy_link
 from quantviz.ui.components.component import component, last_message
-from quantviz.ui.components.page_header import show_header, show_undo
+from quantviz.ui.components.page_header import show_header
 from quantviz.ui.components.refusals import show_page_errors
-from quantviz.ui.formats.choices import show_choices
+from quantviz.ui.formats.choices import show_actions, show_choices
 from quantviz.ui.formats.codes import format_name, show_bits, show_codes
 from quantviz.ui.formats.facts import show_facts, show_terms
 from quantviz.ui.formats.line import (
@@ -25,13 +25,11 @@ from quantviz.ui.formats.line import (
 from quantviz.ui.formats.state import (
     OWNER,
     FormatsState,
-    can_be_one,
     choose_code,
     code_shown,
-    toggle_to_one,
     unit_of,
 )
-from quantviz.ui.shell import errors, widgets
+from quantviz.ui.shell import errors
 from quantviz.ui.shell.imports import warm_up
 from quantviz.ui.shell.tab import name_tab
 from quantviz.ui.shell.words import language, say
@@ -54,14 +52,7 @@ def show_page() -> None:
 
     state = OWNER.state
     with actions:
-        st.toggle(
-            say("formats.page.to_one"),
-            key=widgets.show("formats_to_one", state.to_one),
-            on_change=errors.safely(toggle_to_one),
-            disabled=not can_be_one(state),
-            help=say("formats.page.to_one_help" if can_be_one(state) else "formats.page.to_one_large"),
-        )
-        show_undo(OWNER)
+        show_actions(state)
         show_copy_link()
     show_choices(state)
     first = FORMATS[state.first]

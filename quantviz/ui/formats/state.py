@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import re
 from dataclasses import dataclass
-from typing import cast
-
-import streamlit as st
 
 from quantviz.errors import QuantVizError
 from quantviz.lab.page_state import SWITCH, Codec, PageState, Reading, codec, field, one_of
 from quantviz.lab.typed_numbers import read_number
 from quantviz.schemes.formats import FORMATS, NumberFormat, find_format
 from quantviz.text import catalogue
-from quantviz.ui.shell import errors
 from quantviz.ui.shell.page_owner import PageOwner
 from quantviz.ui.shell.words import language
-
-#: The text of the number that was typed last, and the number read from it.
-_TYPED = "formats_typed"
-NUMBER = "formats_number"
 
 
 def _views() -> tuple[str, ...]:
@@ -98,6 +91,9 @@ class FormatsState(PageState):
         ),
     )
 
+    #: The text that was typed for x last.
+    typed: str = field("", looks=True)
+
     @property
     def formats(self) -> tuple[NumberFormat, ...]:
         """Return the one or two chosen formats."""
@@ -114,6 +110,22 @@ class FormatsState(PageState):
         if "x" not in named and finite_values(FORMATS[self.first])[-1] <= 1:
             state = state.replace(x=0.3)
         return state if self.code is None else state.with_code(self.code)
+
+    def reached(self, name: str, form: str) -> FormatsState:
+        """Return the state after a choice: the code is that of x again, and a number keeps its place in the
+        first format where this is divided by its largest value.
+        """
+        from quantviz.quantization.format_facts import reach
+
+        if name == "swap":
+            return self.replace(first=self.second, second=self.first, code=None) if self.second else self
+        new = super().reached(name, form)
+        if name == "to_one" and new.to_one != self.to_one:
+            top = reach(FORMATS[self.first])
+            return new.replace(x=self.x / top if new.to_one else self.x * top)
+        if name == "view":
+            return new
+        return new.replace(code=None, typed=form if name == "x" else self.typed)
 
     def with_code(self, code: int) -> FormatsState:
         """Return the state with a chosen code of the first format: x is its value, if it has one."""
@@ -143,12 +155,12 @@ def unit_of(state: FormatsState, fmt: NumberFormat) -> float:
     return reach(fmt) if state.to_one and can_be_one(state) else 1.0
 
 
-def read_typed_number() -> None:
-    """Take the typed number."""
-    with errors.caught_beside(NUMBER):
-        typed = st.session_state[NUMBER]
-        OWNER.change(x=read_value(typed), code=None)
-        st.session_state[_TYPED] = (typed, OWNER.state.x)
+def number_shown(state: FormatsState) -> str:
+    """Return the number as it was typed, as long as it is that one."""
+    with contextlib.suppress(QuantVizError):
+        if read_value(state.typed) == state.x:
+            return state.typed
+    return number_text(state.x)
 
 
 def choose_code(code: int | None) -> None:
@@ -172,25 +184,3 @@ def flip_bit(bit: int) -> None:
 
     state = OWNER.state
     choose_code(flipped(FORMATS[state.first], code_shown(state), bit))
-
-
-def toggle_to_one() -> None:
-    """Divide the formats by their largest values, or no longer; the number keeps its place in the first."""
-    from quantviz.quantization.format_facts import reach
-
-    state = OWNER.state
-    top = reach(FORMATS[state.first])
-    wanted = bool(st.session_state["formats_to_one"])
-    if wanted != state.to_one:
-        OWNER.change(to_one=wanted, x=state.x / top if wanted else state.x * top)
-
-
-def swap_formats() -> None:
-    state = OWNER.state
-    OWNER.change(first=state.second, second=state.first, code=None)
-
-
-def number_shown(x: float) -> str:
-    """Return the number as it was typed, as long as it is that one."""
-    typed, read = st.session_state.get(_TYPED, ("", None))
-    return cast(str, typed) if read == x else number_text(x)

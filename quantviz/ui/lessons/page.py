@@ -110,7 +110,7 @@ def show_page() -> None:
 
 
 def _place() -> Place:
-    asked = address.asked_for(first=PLACE not in st.session_state)
+    asked = address.asked_for("lessons", first=PLACE not in st.session_state)
     if asked is not None:
         place, problems = _opening(asked.get("l"), asked.get("p", "1"), asked.get("term"))
         counted = hands.read(asked.get(hands.PARAMETER, ""), place.lesson, place.step)

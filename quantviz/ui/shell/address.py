@@ -19,6 +19,8 @@ _FROM = "page_before"
 _DESK = "desk"
 #: The last parameters that each page wrote to the address, by its path.
 _WRITTEN = "addresses_written"
+#: The page that the address asks for a state, and that state's parameters, until the page takes them.
+_ASKED = "address_asked"
 #: The parameter that `history.js` adds to an address after the browser's Back or Forward.
 WENT = "went"
 #: The parameters that are no part of a page's state.
@@ -49,11 +51,12 @@ def go_to_lab_desk() -> None:
 
 
 def arrive(page: str) -> None:
-    """Note the path of the page that this run shows."""
+    """Note the path of the page that this run shows, and what the address asks it for."""
     st.session_state[_DESK] = "golf_" if page == "golf" else ""
     before = st.session_state.get(_PAGE)
     st.session_state[_FROM] = before if before != page else None
     st.session_state[_PAGE] = page
+    listen()
 
 
 def page_shown() -> str:
@@ -76,22 +79,37 @@ def write(wanted: dict[str, str]) -> None:
         st.query_params.from_dict(wanted)
 
 
-def asked_for(*, first: bool = False) -> dict[str, str] | None:
-    """Return the parameters of the state that the address asks for: in a session's `first` look at a page,
-    after the browser's Back or Forward, and where another page has turned to this one with a link. None where
-    the page's state is the session's own, whatever address an older message came from. Once for each.
+def listen() -> None:
+    """Note the state that the address asks for, once a message: after the browser's Back or Forward, and
+    where another page has turned to this one with a link. Else the page's state is the session's own,
+    whatever address an older message came from.
     """
     present = st.query_params.to_dict()
-    asked = {name: value for name, value in present.items() if name not in _SHELL}
-    if present == _written(page_shown()):
-        return asked if first else None
+    asked = _of_state(present)
     before = st.session_state.get(_FROM)
     # The address of the page before may still be there.
     came = bool(asked) and before is not None and present != _written(before)
-    if not (first or came or WENT in present):
-        return None
-    _remember(present)
-    return asked
+    if (came or WENT in present) and present != _written(page_shown()):
+        _remember(present)
+        st.session_state[_ASKED] = page_shown(), asked
+
+
+def asked_for(page: str, *, first: bool = False) -> dict[str, str] | None:
+    """Return the parameters of the state that the address asks a page for, once for each: any address does in
+    a session's `first` look at the page, later one that `listen` has noted. None where it asks for none.
+    """
+    noted = st.session_state.get(_ASKED)
+    if noted is not None and (first or noted[0] == page):
+        st.session_state[_ASKED] = None
+    if first:
+        present = st.query_params.to_dict()
+        _remember(present)
+        return _of_state(present)
+    return noted[1] if noted is not None and noted[0] == page else None
+
+
+def _of_state(present: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in present.items() if name not in _SHELL}
 
 
 def _remember(address: dict[str, str]) -> None:

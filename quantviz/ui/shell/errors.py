@@ -14,7 +14,7 @@ from quantviz.door import inside
 from quantviz.errors import QuantVizError
 from quantviz.lab.state import LabState
 from quantviz.streaming.compile_ahead import at_once
-from quantviz.ui.shell.address import on_desk, page_shown
+from quantviz.ui.shell.address import listen, on_desk, page_shown
 
 #: Errors above the page.
 _PAGE = "lab_named"
@@ -63,6 +63,7 @@ def safely(callback: Callable[..., None]) -> Callable[..., None]:
     def guarded(*args: Any) -> None:
         try:
             with at_once(), inside():
+                listen()
                 callback(*args)
             return
         except QuantVizError as error:

@@ -24,6 +24,11 @@ class PageOwner(Generic[S]):
         self._kind = kind
 
     @property
+    def page(self) -> str:
+        """Return the page's address below the app's."""
+        return self._kind.page
+
+    @property
     def key(self) -> str:
         """Return the key of the history in the session."""
         return f"{self._kind.page}_state"
@@ -36,9 +41,7 @@ class PageOwner(Generic[S]):
     def history(self) -> History[S]:
         """Return the state with its steps: that of the address where this asks for one."""
         held = self._held()
-        if held is not None and address.page_shown() != self._kind.page:
-            return held
-        params = address.asked_for(first=held is None)
+        params = address.asked_for(self._kind.page, first=held is None)
         if params is not None or held is None:
             held = self.read(params or {}) if held is None else self.follow(held, params or {})
             self.keep(held)
@@ -98,6 +101,14 @@ class PageOwner(Generic[S]):
     def redo(self) -> None:
         """Do the step again that was undone last."""
         self.take(self.history().redo())
+
+    def choose(self, name: str, form: str) -> None:
+        """Take a choice of a hand: of a field's value by its form in links, or one of undo and redo."""
+        acts = {"undo": self.undo, "redo": self.redo}
+        if name in acts:
+            acts[name]()
+        else:
+            self.put(self.state.reached(name, form))
 
     def show_link(self, shown: S | None = None, more: Mapping[str, str] = MappingProxyType({})) -> None:
         """Write the state to the address, or the part of it that is `shown`; `more` is not of its fields."""

@@ -1,0 +1,103 @@
+// Some controls of a page beside each other. A change is shown at once; an answer of the server that does not
+// know of it changes none of them.
+
+import { giveUp, hear, isAhead, tell } from "./outbox.js";
+import { KINDS } from "./kinds.js";
+
+// Milliseconds between two looks at a server, and looks at one at rest after which it has refused a choice.
+const BETWEEN_LOOKS = 100;
+const AT_REST = 30;
+
+export class Bar {
+  constructor(parent) {
+    this.root = parent.appendChild(document.createElement("div"));
+    this.made = new Map();
+  }
+
+  update(data, send) {
+    Object.assign(this, { data, send });
+    hear(data);
+    if (!isAhead()) this.draw();
+  }
+
+  draw() {
+    const { look, controls } = this.data;
+    this.root.className = `qv-controls ${look}`;
+    const shown = controls.map((control) => this.drawn(control));
+    for (const [field, { box }] of this.made)
+      if (!shown.includes(box)) {
+        box.remove();
+        this.made.delete(field);
+      }
+    shown.forEach(
+      (box, at) => this.root.children[at] !== box && this.root.insertBefore(box, this.root.children[at]),
+    );
+  }
+
+  // The box of a control: its name, which explains itself, and the control.
+  drawn(control) {
+    const { field, kind, label, help } = control;
+    let one = this.made.get(field);
+    if (one?.kind !== kind) {
+      one?.box.remove();
+      one = { kind, control: new KINDS[kind]((form) => this.choose(field, form)), ...boxOf(field, kind) };
+      one.box.append(...one.control.parts);
+      this.made.set(field, one);
+    }
+    const id = `qv-${this.data.owner}-${field}`;
+    one.control.write({ ...control, id });
+    const { input } = one.control;
+    input.id = id;
+    if (one.name) nameIt(one, { id, label, help });
+    return one.box;
+  }
+
+  choose(field, form) {
+    // It can be undone before the server has heard of it.
+    for (const undo of document.querySelectorAll("[data-field=undo] button")) undo.disabled = false;
+    tell(this.data.owner, field, form, this.send);
+    this.wait();
+  }
+
+  // Show again what the server knows, where it has come to rest without the choice.
+  wait(looks = AT_REST) {
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => {
+      if (!isAhead()) return;
+      const app = document.querySelector("[data-testid=stApp]");
+      const left = app?.dataset.testScriptState === "notRunning" ? looks - 1 : AT_REST;
+      if (left > 0) return this.wait(left);
+      giveUp();
+      this.draw();
+    }, BETWEEN_LOOKS);
+  }
+
+  close() {
+    clearTimeout(this.timer);
+    this.root.remove();
+  }
+}
+
+function boxOf(field, kind) {
+  const box = document.createElement("div");
+  box.className = `qv-control qv-${kind}`;
+  box.dataset.field = field;
+  if (kind === "button") return { box, name: null };
+  const name = box.appendChild(document.createElement("span"));
+  name.innerHTML = `<label></label><span class="qv-meaning" role="tooltip"></span>`;
+  return { box, name };
+}
+
+// Write the name beside a control, and what it means.
+function nameIt({ name, control: { input } }, { id, label, help }) {
+  const [word, meaning] = name.children;
+  word.textContent = label;
+  word.htmlFor = id;
+  word.id = `${id}-name`;
+  meaning.textContent = help;
+  meaning.id = `${id}-meaning`;
+  name.className = help ? "qv-name-of qv-term" : "qv-name-of";
+  name.tabIndex = help ? 0 : -1;
+  input.setAttribute("aria-labelledby", word.id);
+  if (help) input.setAttribute("aria-describedby", meaning.id);
+}

@@ -1,0 +1,28 @@
+// What hands have chosen on a page that no answer of the server knows yet. Each choice has a number, and each
+// message has all of them: one that is lost or overtaken costs nothing, and one that comes twice counts once.
+
+const outbox = { session: null, page: null, last: 0, pending: [] };
+
+// Take an answer: it knows the choices up to the number `taken`.
+export function hear({ session, page, taken }) {
+  if (outbox.session !== session || outbox.page !== page)
+    Object.assign(outbox, { session, page, pending: [] });
+  outbox.last = Math.max(outbox.last, taken);
+  outbox.pending = outbox.pending.filter(([number]) => number > taken);
+}
+
+// Whether a hand has gone on since the last answer.
+export function isAhead() {
+  return outbox.pending.length > 0;
+}
+
+// Send a choice of a field of an `owner`, in the form that links have.
+export function tell(owner, field, form, send) {
+  outbox.pending.push([++outbox.last, owner, field, form]);
+  send("chosen", outbox.pending);
+}
+
+// Give up what the server does not take.
+export function giveUp() {
+  outbox.pending = [];
+}
