@@ -230,7 +230,9 @@ def captured_in(catalog: Catalog) -> Layers:
         if not named:
             raise QuantVizError("capture.no_layers", wanted=FORMAT)
         found = [_layer_in(catalog, each, name) for name, each in named.items()]
-        notes = _without_inputs(catalog, named)
+        taken = {name for each in named.values() for name in (each.weight, each.inputs)}
+        names = [name for name in catalog.names if name not in taken and len(catalog.info(name).shape) > 1]
+        notes = (Note.of("collect_no_inputs", count=len(names), names=", ".join(names)),) if names else ()
     unread = tuple(each for each in found if isinstance(each, UnreadLayer))
     if len(unread) == len(found):
         raise unread[0].reason
@@ -325,12 +327,6 @@ def _by_name(catalog: Catalog) -> dict[str, NamedLayer]:
     """Return the layers of a file that is no capture, nor one of another version."""
     is_other = bool(catalog.names) and "layers" in catalog.header_texts(catalog.names[0])
     return {} if is_other else named_layers(catalog)
-
-
-def _without_inputs(catalog: Catalog, named: Mapping[str, NamedLayer]) -> tuple[Note, ...]:
-    taken = {name for each in named.values() for name in (each.weight, each.inputs)}
-    names = [name for name in catalog.names if name not in taken and len(catalog.info(name).shape) > 1]
-    return (Note.of("collect_no_inputs", count=len(names), names=", ".join(names)),) if names else ()
 
 
 def _layer_in(
