@@ -51,16 +51,16 @@ def show_channels(seen: SeenLayer, state: LayerState) -> None:
     )
     show_plot(figure, "layers_channels", say(f"layers.channels.{mirrored}_alt"))
     st.caption(say(f"layers.channels.{mirrored}_help"))
-    show_button(say("layers.channels.in_lab"), "layers_in_lab", _open_in_lab)
+    show_button(say("layers.channels.in_lab"), "layers_in_lab", _open_in_lab, channels.worst_weight)
 
 
-def _open_in_lab() -> None:
-    """Open the weight in the Lab, where its error is weighted by what the layer sees."""
+def _open_in_lab(cell: tuple[int, int]) -> None:
+    """Open the weight in the Lab at a cell, where its error is weighted by what the layer sees."""
     state = OWNER.state
     scheme, _ = state.pair.schemes()
     weight = LayerWeight(state.source)
     view = View.of(weight.shape)
-    session.put_in_lab(LabState(weight, scheme or Scheme("int8"), view, (0, 0), error_view="seen"))
+    session.put_in_lab(LabState(weight, scheme or Scheme("int8"), view, cell, error_view="seen"))
     turn_to(_LAB)
 
 
