@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -99,10 +99,9 @@ class Channels:
     largest_change: torch.Tensor
     changed_most: torch.Tensor
 
-    @property
-    def worst_weight(self) -> tuple[int, int]:
-        """Return the output and the input of the largest √H_jj · |ŵ − w|."""
-        channel = int((self.second_moment.sqrt() * self.largest_change).argmax())
+    def worst_weight(self, loudness: Any) -> tuple[int, int]:
+        """Return the output and the input of the largest |ŵ − w|, times the loudness of each input."""
+        channel = int((torch.as_tensor(loudness) * self.largest_change).argmax())
         return int(self.changed_most[channel]), channel
 
     @property
