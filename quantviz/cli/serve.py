@@ -89,6 +89,7 @@ def _opening(
     """Return the environment and Streamlit's options for a file, and start the thread that opens the Lab."""
     from quantviz.cli.lab_source import lab_source, offered
     from quantviz.cli.link import lab_address
+    from quantviz.sources.hubs.hosts import DISABLED
     from quantviz.sources.local import FOLDER
 
     path = Path(file)
@@ -108,6 +109,7 @@ def _opening(
     host = _setting("server.address", options)
     if host is None:
         more += ["--server.address", "localhost"]
+        environment = {DISABLED: "0", **environment}  # nobody else reads with this user's login
     quiet = (_setting("server.headless", options) or "").lower() in ("true", "1", "yes")
     # Streamlit would open its first page: the Lab is opened in its place, once the server answers.
     more += [] if quiet else ["--server.headless", "true"]

@@ -11,7 +11,9 @@ from types import SimpleNamespace
 
 import pytest
 import streamlit
+from streamlit.proto.ClientState_pb2 import ClientState
 from streamlit.proto.WidgetStates_pb2 import WidgetState, WidgetStates
+from streamlit.runtime.app_session import AppSession
 from streamlit.runtime.memory_session_storage import MemorySessionStorage
 from streamlit.runtime.pages_manager import PagesManager
 from streamlit.runtime.scriptrunner_utils.script_requests import (
@@ -32,7 +34,10 @@ from tests.helpers.code import nodes
 
 ROOT = Path(__file__).parents[2]
 #: Streamlit's own, as this module is collected: before any app runs.
-USUAL = {name: vars(SafeSessionState)[name] for name in ("on_script_will_rerun", "__init__")}
+USUAL = [
+    (kind, name, vars(kind)[name])
+    for kind, name in ((SafeSessionState, "on_script_will_rerun"), (AppSession, "request_rerun"))
+]
 
 
 def test_it_was_tried_on_the_release_that_is_installed():
@@ -120,8 +125,8 @@ def streamlits_own():
     """Messages as Streamlit takes them: an app that ran before in this process has put ours there."""
 
     def put_back():
-        for name, method in USUAL.items():
-            setattr(SafeSessionState, name, method)
+        for kind, name, method in USUAL:
+            setattr(kind, name, method)
         streamlit_private.take_messages_whole.clear()
 
     put_back()
@@ -301,21 +306,27 @@ def test_a_widget_gets_its_value_until_the_browser_has_it():
     assert not at.selectbox(key="bits").proto.set_value
 
 
-@pytest.mark.usefixtures("streamlits_own")
-def test_of_a_message_that_was_overtaken_only_events_count():
-    """Streamlit takes each message in a thread of its own: two quick ones came in the other order."""
+def test_messages_that_wait_are_taken_one_by_one_in_their_order(streamlits_own, monkeypatch):
+    """Streamlit made one of a choice and an undo, which then had no order, and took others in threads of
+    their own: two quick ones came in the other order.
+    """
+    taken = []
+    monkeypatch.setattr(AppSession, "request_rerun", lambda session, client_state: None)
+    monkeypatch.setattr(
+        SessionState, "_call_callbacks", lambda state, **_: taken.append((state["bits"], state["undo"]))
+    )
     streamlit_private.take_messages_whole(lambda told: False)
     session = SessionState()
-    older, newer = (SafeSessionState(session, lambda: None) for _ in range(2))
-    for name, kind in (("bits", "int_value"), ("again", "trigger_value")):
+    for name, kind in (("undo", "trigger_value"), ("bits", "int_value")):
         session._set_widget_metadata(WidgetMetadata(name, lambda said: said, lambda value: value, kind))
-    newer.on_script_will_rerun(WidgetStates(widgets=[WidgetState(id="bits", int_value=8)]))
-    older.on_script_will_rerun(
-        WidgetStates(
-            widgets=[WidgetState(id="bits", int_value=4), WidgetState(id="again", trigger_value=True)]
-        )
-    )
-    assert (session["bits"], session["again"]) == (8, True)
+    sent = [(8, False), (8, True), (4, False)]
+    for bits, undo in sent:
+        widgets = [WidgetState(id="undo", trigger_value=undo), WidgetState(id="bits", int_value=bits)]
+        message = ClientState(widget_states=WidgetStates(widgets=widgets))
+        AppSession.request_rerun(SimpleNamespace(_session_state=session), message)
+    for _ in range(2):  # of a message that one thread has taken another takes nothing
+        SafeSessionState(session, lambda: None).on_script_will_rerun(WidgetStates())
+    assert taken == [*sent, (4, False)]
 
 
 def test_nothing_private_of_streamlit_is_used_elsewhere():

@@ -25,6 +25,7 @@ from quantviz.cli import quantviz
 from quantviz.errors import QuantVizError
 from quantviz.sources.stores import object_store, store_data
 from quantviz.sources.stores.store import About
+from quantviz.sources.stores.web import WebStore
 from quantviz.text import languages
 from tests.helpers.gguf_file import Entry, gguf_file
 from tests.helpers.hub import COMMIT, REPO, serving
@@ -92,9 +93,9 @@ def key_of(call, *args, **named):
 def test_a_web_server_gives_the_local_table_by_ranges(content, local, tmp_path, monkeypatch):
     wanted = without_file(scanned(local, tmp_path))
     # The large one comes in pieces of its own, some at once, and is measured in bands where it is too large.
-    monkeypatch.setattr(store_data, "_RANGE", 2**15)
+    monkeypatch.setattr(WebStore, "range_bytes", 2**15)
     monkeypatch.setattr(store_data, "_MOST_EXPECTED", 2**16)
-    monkeypatch.setattr(store_data.StoreData, "first_bytes", 2**8)
+    monkeypatch.setattr(WebStore, "first_bytes", 2**8)
     monkeypatch.setattr(store_data.StoreData, "at_once", 2**17)
     with serving({"model.safetensors": content}) as hub:
         found = scanned(address(hub) + "?signature=secret", tmp_path, "web.sqlite")

@@ -262,6 +262,8 @@ def test_serve_opens_the_lab_on_a_file_for_this_computer_alone(folder, served):
         *("--server.port", "8700", folder / "a.safetensors", "-t", "conv", "-s", "int4_per_row")
     )
     assert environment["QUANTVIZ_DATA_DIR"] == str(folder)
+    # Nobody else reads with this user's login to a hub.
+    assert environment["HF_HUB_DISABLE_IMPLICIT_TOKEN"] == "0"
     assert command[-6:] == [
         *("--server.port", "8700", "--server.address", "localhost"),
         *("--server.headless", "true"),

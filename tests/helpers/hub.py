@@ -23,8 +23,11 @@ class Hub(ThreadingHTTPServer):
     def __init__(self, files, *, lie="", lfs=True):
         super().__init__(("127.0.0.1", 0), _Asked)
         self.files, self.lie, self.lfs = dict(files), lie, lfs
-        #: Paths and ranges that were asked for.
+        #: Paths and ranges that were asked for, and the logins.
         self.asked = []
+        self.logins = []
+        #: The login that opens the files; None where everybody may read them.
+        self.login = None
         #: Ends what stalls.
         self.over = threading.Event()
 
@@ -68,9 +71,13 @@ class _Asked(BaseHTTPRequestHandler):
 
     def do_GET(self):
         path, part = unquote(urlsplit(self.path).path), self.headers.get("Range", "")
+        login = self.headers.get("Authorization")
         self.server.asked.append((path, part.removeprefix("bytes=")))
+        self.server.logins.append(login)
         if path.startswith("/api/models/"):
             self._list(path)
+        elif self.server.login not in (None, login):
+            self._send(403 if login else 401, {"Content-Length": "0"}, b"")
         else:
             self._file(path, part)
 

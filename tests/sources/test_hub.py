@@ -1,5 +1,6 @@
 """Tensors of published models: read by ranges and kept, from listed hosts alone, whatever a hub answers."""
 
+import asyncio
 import contextlib
 import ipaddress
 import json
@@ -18,12 +19,15 @@ from quantviz.sources import HubTensor, parse_source, write_source
 from quantviz.sources.hubs import connection, models, published
 from quantviz.sources.hubs.addresses import Place, parse_address
 from quantviz.sources.hubs.connection import Deadline, Places, get
-from quantviz.sources.hubs.hosts import HUBS, USUAL, Hosts, is_public
+from quantviz.sources.hubs.hosts import DISABLED, HUBS, USUAL, Hosts, hub_token, is_public
 from quantviz.sources.hubs.kept import Kept
 from quantviz.sources.hubs.models import find_model, published_catalog
 from quantviz.sources.hubs.published import PIECE, Ranges
 from quantviz.sources.limits import HubLimits
+from quantviz.sources.stores.web import NamedHost
 from quantviz.text import languages
+from quantviz.ui.shell import server
+from quantviz.ui.shell.imports import Ahead
 from tests.helpers.gguf_file import Entry, gguf_file
 from tests.helpers.hub import COMMIT, REPO, serving
 from tests.helpers.sharded import INDEX, A, B, write_model
@@ -38,11 +42,17 @@ SMALL = safetensors.torch.save({"x.weight": torch.arange(24.0).reshape(4, 6)})
 FILE = "model.safetensors"
 
 
+#: What users of huggingface_hub set.
+LOGIN = ("HF_ENDPOINT", "HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HF_TOKEN_PATH", DISABLED)
+
+
 @pytest.fixture(autouse=True)
 def fresh(tmp_path, monkeypatch):
     """Nothing kept, in memory or on disk, and no hub listed."""
     monkeypatch.setenv("QUANTVIZ_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.delenv(HUBS, raising=False)
+    for setting in (HUBS, *LOGIN):
+        monkeypatch.delenv(setting, raising=False)
+    monkeypatch.setenv("HF_HOME", str(tmp_path / "hf"))
     forget()
 
 
@@ -69,7 +79,7 @@ def refused(call, *args, **named):
 def ranges(hub, file=FILE, **limits):
     """The bytes of a file of the hub's model, and the last of them."""
     hosts = Hosts.read(hub.origin)
-    model = models._found(Place(REPO))
+    model = find_model(Place(REPO))
     return Ranges(model, model.file(file), hosts, HubLimits(**limits))
 
 
@@ -474,6 +484,119 @@ def test_addresses_of_no_model(pasted, key):
     assert refused(parse_address, pasted, Hosts.read(USUAL)) == key
 
 
+# ---- the login --------------------------------------------------------------------------------------
+
+
+def test_a_gated_model_opens_with_the_login_and_nothing_of_it_stays_without(monkeypatch, tmp_path):
+    with serving({FILE: SMALL}) as hub:
+        hub.login = "Bearer hf_right"
+        listed(hub, monkeypatch)
+        monkeypatch.setenv("HF_ENDPOINT", f"{hub.origin}/")
+
+        def read():
+            forget()
+            return HubTensor.of(Place(REPO, file=FILE), "x.weight").tensor()[0, 1].item()
+
+        assert refused(read) == "hub.login"
+        monkeypatch.setenv("HF_TOKEN", "hf_wrong")
+        assert refused(read) == "hub.denied"
+        monkeypatch.setenv("HF_TOKEN", "hf_right")
+        assert read() == 1
+        assert "hf_right" not in repr(Hosts.of_environment())
+        assert not any(b"hf_right" in path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+        hub.login = "closed"
+        assert read() == 1  # kept for this login
+        monkeypatch.delenv("HF_TOKEN")
+        assert refused(read) == "hub.login"
+        monkeypatch.setenv("HF_TOKEN", "hf_another")
+        assert refused(read) == "hub.denied"
+
+
+@pytest.mark.parametrize("kind", [Hosts, NamedHost])
+def test_the_login_goes_to_its_hub_alone(kind, monkeypatch):
+    monkeypatch.setattr(NamedHost, "allow", lambda *_: True)
+    monkeypatch.setenv("HF_TOKEN", "hf_secret")
+    with serving({FILE: SMALL}) as store, serving({FILE: SMALL}) as hub, serving({FILE: SMALL}) as other:
+        monkeypatch.setenv("HF_ENDPOINT", hub.origin)
+        listed(hub, monkeypatch, other.origin, store.origin)
+        place = f"/{REPO}/resolve/{COMMIT}/{FILE}"
+
+        def read(asked):
+            hosts = kind.of_environment() if kind is Hosts else kind(named=asked.origin).logged_in()
+            deadline = Deadline.of(5)
+            got = get(asked.origin + place, hosts, HubLimits(), deadline, most=8, part=(0, 8))
+            assert got.body == SMALL[:8]
+
+        read(hub)
+        hub.lie = other.lie = f"to {store.origin}{place}"
+        read(hub)
+        read(other)
+        # Not even where another host leads to the hub itself, or the hub's own does.
+        other.lie, hub.lie = f"to {hub.origin}{place}", ""
+        read(other)
+        assert hub.logins == ["Bearer hf_secret"] * 2 + [None]
+        assert set(store.logins + other.logins) == {None}
+
+
+@pytest.mark.parametrize(
+    ("settings", "token"),
+    [
+        ({}, ""),
+        ({"HF_TOKEN": " hf_a\n", "HUGGING_FACE_HUB_TOKEN": "hf_b"}, "hf_a"),
+        ({"HUGGING_FACE_HUB_TOKEN": "hf_b"}, "hf_b"),
+        ({"HF_TOKEN_PATH": "$HF_HOME/saved"}, "hf_saved"),
+        ({"HF_TOKEN_PATH": "/nowhere"}, ""),
+        ({"HF_HOME": "~/elsewhere"}, "hf_elsewhere"),
+        ({"HF_TOKEN": "hf_a", DISABLED: "YES"}, ""),
+        ({"HF_TOKEN": "hf_a", DISABLED: "0"}, "hf_a"),
+    ],
+)
+def test_the_login_is_that_of_huggingface_hub(settings, token, monkeypatch, tmp_path):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for path, saved in (("hf/saved", "hf_saved\n"), ("elsewhere/token", "hf_elsewhere")):
+        (tmp_path / path).parent.mkdir()
+        (tmp_path / path).write_text(saved)
+    for name, value in settings.items():
+        monkeypatch.setenv(name, value)
+    assert hub_token() == token
+
+
+@pytest.mark.parametrize("token", ["hf_a\r\nHost: x", "hf_a b", "hf_中", "hf_\x7f"])
+def test_what_is_no_token_is_neither_sent_nor_said(token, monkeypatch):
+    monkeypatch.setenv(HUBS, USUAL)
+    monkeypatch.setenv("HF_TOKEN", token)
+    with pytest.raises(QuantVizError) as caught:
+        find_model(Place(REPO))
+    assert caught.value.key == "hub.token"
+    assert not any(token[:4] in caught.value.message(language) for language in languages())
+
+
+def test_a_mirror_is_asked_in_place_of_the_usual_hub(monkeypatch):
+    with serving({FILE: SMALL}) as mirror:
+        monkeypatch.setenv(HUBS, USUAL)
+        monkeypatch.setenv("HF_ENDPOINT", mirror.origin)
+        source = HubTensor.of(Place(REPO, file=FILE, host="huggingface.co"), "x.weight")
+        assert source.tensor()[0, 1] == 1
+    monkeypatch.setenv("HF_ENDPOINT", "http://hub.example")
+    assert refused(Hosts.of_environment) == "hub.setting"
+
+
+def test_the_app_asks_without_the_operators_login(monkeypatch):
+    for name in ("send_at_once", "use_navigation", "import_all"):
+        monkeypatch.setattr(server, name, lambda *_: None)
+    monkeypatch.setenv("HF_TOKEN", "hf_secret")
+    monkeypatch.setenv(DISABLED, "to be put back")
+    monkeypatch.delenv(DISABLED)
+
+    async def token():
+        async with server.starting(Ahead())(None):
+            return hub_token()
+
+    assert asyncio.run(token()) == ""
+    monkeypatch.setenv(DISABLED, "0")  # the operator says otherwise
+    assert asyncio.run(token()) == "hf_secret"
+
+
 # ---- limits ---------------------------------------------------------------------------------------
 
 
@@ -563,11 +686,12 @@ def test_a_listing_that_was_damaged_before_it_was_kept_is_fetched_again(damage, 
     with serving({FILE: SMALL}) as hub:
         listed(hub, monkeypatch)
         place = Place(REPO, COMMIT)
-        found = models._found(place)
-        name = models._name(hub.name, place)
+        found = find_model(place)
+        forget()
+        name = models._name(hub.name, place, Hosts.of_environment())
         kept = published.kept(HubLimits())
         kept.put(models._SHELF, name, damage.encode())
-        assert models._found(place) == found
+        assert find_model(place) == found
         assert json.loads(kept.get(models._SHELF, name)) == hub.listing()
 
 

@@ -453,8 +453,9 @@ def _opened(file: str) -> Catalog:
         return catalog_of(FileData(Path(file), Path(file).name))
     from quantviz.sources.stores.store import problem_at
     from quantviz.sources.stores.store_data import StoreData, reader_at, reader_in
+    from quantviz.sources.stores.web import store_of
 
-    data = StoreData(file)
+    data = StoreData(file, store_of(file))
     # The content decides, as that of a local file does; where it is ambiguous, the name does.
     reader = reader_in(data) or reader_at(file)
     if reader is None:
@@ -482,7 +483,8 @@ def _files_in(folder: str) -> list[str] | None:
             return None
         found = (each for each in Path(folder).iterdir() if each.is_file())
         return sorted(str(each) for each in found if not each.name.startswith("."))
-    from quantviz.sources.stores.store_data import reader_at, store_of
+    from quantviz.sources.stores.store_data import reader_at
+    from quantviz.sources.stores.web import store_of
 
     if reader_at(folder) is not None:
         return None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import http.client
+import io
 import re
 import socket
 import ssl
@@ -15,14 +16,18 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from concurrent.futures import Future
-from contextlib import closing, contextmanager, suppress
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import SplitResult
 
 from quantviz.errors import QuantVizError
-from quantviz.sources.hubs.hosts import HUBS, Hosts, is_public, web_address
+from quantviz.sources.hubs.hosts import HUBS, TOKEN, Hosts, is_public, origin_of, web_address
 from quantviz.sources.limits import HubLimits
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
 
 _REDIRECTS = (301, 302, 303, 307, 308)
 #: The errors of some status codes.
@@ -34,6 +39,8 @@ _REFUSED = {
 _LINKED = ("x-linked-etag", "x-repo-commit")
 #: Bytes that are taken from a connection at a time.
 _AT_ONCE = 2**18
+#: The headers of every request.
+_HEADERS = {"User-Agent": "quantviz", "Accept": "*/*", "Accept-Encoding": "identity", "Connection": "close"}
 _CONTENT_RANGE = re.compile(r"bytes (\d{1,19})-(\d{1,19})/(\d{1,19})", re.ASCII)
 
 
@@ -165,23 +172,32 @@ def get(
     linked: dict[str, str] = {}
     parts = web_address(url)
     first = parts.netloc
-    encrypted = parts.scheme == "https"
+    origin = origin_of(parts)
+    token = hosts.token_for(origin)
     for _ in range(limits.redirects + 1):
         if not hosts.allow(parts):
             raise QuantVizError("hub.redirected", host=first, got=parts.netloc, variable=HUBS)
-        if encrypted and parts.scheme != "https":
+        if origin.startswith("https:") and parts.scheme != "https":
             raise QuantVizError("hub.unencrypted", host=first, got=parts.netloc)
+        if origin_of(parts) != origin:
+            token = ""  # also if it leads back: only the hub itself sees its login
+        headers = {
+            **({"Range": f"bytes={part[0]}-{part[1] - 1}"} if part else {}),
+            **({"Authorization": f"Bearer {token}"} if token else {}),
+        }
         # A request to another host counts for the hub too, or a hub would use up the places of each such
         # host.
         with (
             PLACES.taken((first, parts.netloc), limits, deadline.left(parts.netloc)),
-            _answering(parts, limits, deadline, part, hosts.anywhere(parts)) as response,
+            _answering(parts, limits, deadline, headers, hosts.anywhere(parts)) as response,
         ):
-            headers = {name.casefold(): value for name, value in response.getheaders()}
-            linked |= {name: headers[name] for name in _LINKED if name in headers and name not in linked}
+            if token and response.status in (401, 403):
+                raise QuantVizError("hub.denied", host=parts.netloc, variable=TOKEN)
+            told = {name.casefold(): value for name, value in response.getheaders()}
+            linked |= {name: told[name] for name in _LINKED if name in told and name not in linked}
             if response.status not in _REDIRECTS:
-                return _taken(parts.netloc, response, headers | linked, deadline, most, part)
-        parts = web_address(headers.get("location", ""), parts)
+                return _taken(parts.netloc, response, told | linked, most, part)
+        parts = web_address(told.get("location", ""), parts)
     raise QuantVizError("hub.redirects", host=first, most=limits.redirects)
 
 
@@ -203,22 +219,67 @@ def get_twice(
     return get(url, hosts, limits, deadline, most=most, part=part)
 
 
+def get_ranges(
+    url: str, hosts: Hosts, limits: HubLimits, ranges: Iterable[tuple[int, int]]
+) -> Iterator[tuple[int, Answer]]:
+    """Get ranges of bytes of a file, several at a time, and yield each with its number as it comes.
+
+    Raises:
+        QuantVizError: One of them has no usable answer; those that came before it have been yielded.
+    """
+    deadline = Deadline.of(limits.seconds)
+    with ThreadPoolExecutor(min(limits.requests, limits.host_requests), "quantviz-hub") as pool:
+        coming = {
+            pool.submit(get_twice, url, hosts, limits, deadline, most=part[1] - part[0], part=part): k
+            for k, part in enumerate(ranges)
+        }
+        try:
+            for done in as_completed(coming):
+                yield coming[done], done.result()
+        finally:
+            # If one request fails, do not wait for the others.
+            deadline.given_up.set()
+            pool.shutdown(cancel_futures=True)
+
+
+class _InTime(io.RawIOBase):
+    """The bytes that come over a connection, in the form that an answer is read from.
+
+    Each wait for them ends with the time that is left: a host may send a byte now and then for ever, in its
+    headers too.
+    """
+
+    def __init__(self, sock: socket.socket, host: str, limits: HubLimits, deadline: Deadline) -> None:
+        self._sock = sock
+        self._host = host
+        self._quiet = limits.quiet_seconds
+        self._deadline = deadline
+
+    def makefile(self, *_: object) -> io.BufferedReader:
+        return io.BufferedReader(self, _AT_ONCE)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: WriteableBuffer) -> int:
+        self._sock.settimeout(min(self._quiet, self._deadline.left(self._host)))
+        return self._sock.recv_into(buffer)
+
+
 @contextmanager
 def _answering(
-    parts: SplitResult, limits: HubLimits, deadline: Deadline, part: tuple[int, int] | None, anywhere: bool
+    parts: SplitResult, limits: HubLimits, deadline: Deadline, headers: Mapping[str, str], anywhere: bool
 ) -> Iterator[http.client.HTTPResponse]:
-    """Send a request, and yield the answer before its body; the connection ends afterwards, or when time is
-    up.
-    """
+    """Send a request, and yield the answer before its body; the connection ends afterwards."""
     host = parts.netloc
-    over = threading.Event()
+    connection = http.client.HTTPConnection(host)
+    query = f"?{parts.query}" if parts.query else ""
     sock: socket.socket | None = None
     try:
-        sock = _connected(parts, limits, deadline, anywhere)
-        with (
-            _shut_down_after(deadline.left(host), sock, over),
-            closing(_requested(sock, parts, part)) as answer,
-        ):
+        sock = connection.sock = _connected(parts, limits, deadline, anywhere)
+        connection.request("GET", (parts.path or "/") + query, headers={**_HEADERS, **headers})
+        with closing(http.client.HTTPResponse(cast(Any, _InTime(sock, host, limits, deadline)))) as answer:
+            answer.begin()
             yield answer
     except TimeoutError:
         raise QuantVizError(
@@ -227,62 +288,17 @@ def _answering(
     except (OSError, http.client.HTTPException, ValueError) as problem:
         if isinstance(problem, QuantVizError):
             raise
-        if over.is_set() or deadline.given_up.is_set():
-            raise QuantVizError("hub.slow", host=host, seconds=deadline.seconds) from None
-        if sock is None:
-            raise QuantVizError("hub.unreachable", host=host) from None
-        raise QuantVizError("hub.cut", host=host) from None
+        deadline.left(host)  # `http.client` has an error of its own where it was over
+        raise QuantVizError("hub.cut" if sock else "hub.unreachable", host=host) from None
     finally:
         if sock is not None:
             sock.close()
-
-
-@contextmanager
-def _shut_down_after(seconds: float, sock: socket.socket, over: threading.Event) -> Iterator[None]:
-    """Shut the connection down once the time is up, and set `over` then.
-
-    A host may send a byte now and then for ever, in its headers too: no time-out of a socket sees that.
-    """
-
-    def end() -> None:
-        over.set()
-        with suppress(OSError):  # past TLS, which would take leave of the other side first
-            socket.socket.shutdown(sock, socket.SHUT_RDWR)
-
-    alarm = threading.Timer(seconds, end)
-    alarm.daemon = True
-    alarm.start()
-    try:
-        yield
-    finally:
-        alarm.cancel()
-
-
-def _requested(
-    sock: socket.socket, parts: SplitResult, part: tuple[int, int] | None
-) -> http.client.HTTPResponse:
-    """Send the request, and return the answer before its body."""
-    connection = http.client.HTTPConnection(parts.netloc)
-    connection.sock = sock
-    headers = {
-        "Host": parts.netloc,
-        "User-Agent": "quantviz",
-        "Accept": "*/*",
-        "Accept-Encoding": "identity",
-        "Connection": "close",
-    }
-    if part:
-        headers["Range"] = f"bytes={part[0]}-{part[1] - 1}"
-    query = f"?{parts.query}" if parts.query else ""
-    connection.request("GET", (parts.path or "/") + query, headers=headers)
-    return connection.getresponse()
 
 
 def _taken(
     host: str,
     response: http.client.HTTPResponse,
     headers: Mapping[str, str],
-    deadline: Deadline,
     most: int,
     part: tuple[int, int] | None,
 ) -> Answer:
@@ -312,25 +328,12 @@ def _taken(
         raise QuantVizError("hub.status", host=host, got=status)
     elif length is not None and not (length.strip().isdecimal() and int(length) <= most):
         raise QuantVizError("hub.too_long", host=host, most=most)
-    body = _body(host, response, deadline, most)
+    body = response.read(most + 1)
     if len(body) > most:
         raise QuantVizError("hub.too_long", host=host, most=most)
     if (part and len(body) != most) or (length is not None and len(body) != int(length)):
-        deadline.left(host)  # it may be our own alarm that cut it
         raise QuantVizError("hub.cut", host=host)
     return Answer(host, headers, body, total)
-
-
-def _body(host: str, response: http.client.HTTPResponse, deadline: Deadline, most: int) -> bytes:
-    """Return the body, or of a longer one a byte more than it may have."""
-    body = bytearray()
-    while len(body) <= most:
-        deadline.left(host)
-        got = response.read1(min(_AT_ONCE, most + 1 - len(body)))
-        if not got:
-            break
-        body += got
-    return bytes(body)
 
 
 def _connected(parts: SplitResult, limits: HubLimits, deadline: Deadline, anywhere: bool) -> socket.socket:

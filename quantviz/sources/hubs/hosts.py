@@ -1,5 +1,6 @@
-"""The allowed hosts of published models, as the operator lists them, by default none; and the internet
-addresses that connections may go to: those of hosts that everybody can reach.
+"""The allowed hosts of published models, as the operator lists them, by default none; the login to one of
+them, as users of `huggingface_hub` set it; and the internet addresses that connections may go to: those of
+hosts that everybody can reach.
 
 One rule for addresses: each is globally routable, and reserved for nothing else. Python's `ipaddress`
 contains most of IANA's registries of special addresses, each release another part of them: the parts that any
@@ -11,7 +12,9 @@ from __future__ import annotations
 import ipaddress
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Self
 from urllib.parse import SplitResult, urljoin, urlsplit
 
 from quantviz.errors import QuantVizError
@@ -20,6 +23,17 @@ from quantviz.errors import QuantVizError
 #: addresses, and the hosts that both send files from.
 HUBS = "QUANTVIZ_HUBS"
 USUAL = "huggingface.co hf-mirror.com *.hf.co"
+
+#: The variables of the hub to ask in place of the usual one, of the token, and of one that keeps the token
+#: from being sent.
+ENDPOINT = "HF_ENDPOINT"
+TOKEN = "HF_TOKEN"
+DISABLED = "HF_HUB_DISABLE_IMPLICIT_TOKEN"
+USUAL_ENDPOINT = "https://huggingface.co"
+_OLD_TOKEN = "HUGGING_FACE_HUB_TOKEN"
+_YES = ("1", "on", "yes", "true")
+#: Characters of a file that are taken for a token.
+_LONGEST_TOKEN = 4096
 
 _LABEL = r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
 _NAME = rf"{_LABEL}(\.{_LABEL})*\.[a-z]([a-z0-9-]{{0,61}}[a-z0-9])?"
@@ -44,10 +58,15 @@ class Hosts:
     hubs: tuple[str, ...] = ()
     #: Domains whose hosts, and all below them, may send a hub's files.
     stores: tuple[str, ...] = ()
+    #: Scheme, host and port of the only hub that gets the login, and that login's token; "" without one.
+    endpoint: str = USUAL_ENDPOINT
+    token: str = field(default="", repr=False)
 
     @classmethod
-    def read(cls, listed: str) -> Hosts:
-        """Return the hosts of a list with spaces or commas; raise `QuantVizError` for an invalid one."""
+    def read(cls, listed: str, variable: str = HUBS) -> Hosts:
+        """Return the hosts of a list with spaces or commas; raise `QuantVizError` for an invalid one, which
+        names the environment variable of the list.
+        """
         hubs = []
         stores = []
         for entry in listed.replace(",", " ").casefold().split():
@@ -58,16 +77,31 @@ class Hosts:
             elif found := _HUB.fullmatch(entry):
                 hubs.append(f"https://{found['netloc']}")
             else:
-                raise QuantVizError("hub.setting", variable=HUBS, got=entry, example=USUAL)
+                raise QuantVizError("hub.setting", variable=variable, got=entry, example=USUAL)
         return cls(tuple(dict.fromkeys(hubs)), tuple(dict.fromkeys(stores)))
 
     @classmethod
     def of_environment(cls) -> Hosts:
-        """Return the operator's hosts; raise `QuantVizError` if none are listed, or one is invalid."""
-        hosts = cls.read(os.environ.get(HUBS, ""))
+        """Return the operator's hosts with the login; raise `QuantVizError` if none are listed, or one is
+        invalid.
+
+        The hub of `HF_ENDPOINT` is one of them, and is asked first.
+        """
+        hosts = cls.read(os.environ.get(HUBS, "")).logged_in()
         if not hosts.hubs:
             raise QuantVizError("hub.not_set", variable=HUBS)
-        return hosts
+        if hosts.endpoint == USUAL_ENDPOINT:
+            return hosts
+        return replace(hosts, hubs=tuple(dict.fromkeys((hosts.endpoint, *hosts.hubs))))
+
+    def logged_in(self) -> Self:
+        """Return the same hosts with the environment's login and the hub that gets it."""
+        named = self.read(os.environ.get(ENDPOINT, ""), ENDPOINT).hubs
+        return replace(self, endpoint=named[0] if named else USUAL_ENDPOINT, token=hub_token())
+
+    def token_for(self, origin: str) -> str:
+        """Return the token that a hub of this scheme, host and port gets; "" for none."""
+        return self.token if origin == self.endpoint else ""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -84,7 +118,7 @@ class Hosts:
     def allow(self, url: str | SplitResult) -> bool:
         """Return whether an address is allowed: that of a listed hub, or of a host that sends its files."""
         parts = urlsplit(url) if isinstance(url, str) else url
-        if f"{parts.scheme}://{parts.netloc}" in self.hubs:
+        if origin_of(parts) in self.hubs:
             return True
         host = parts.netloc
         return parts.scheme == "https" and any(
@@ -94,6 +128,11 @@ class Hosts:
     def anywhere(self, parts: SplitResult) -> bool:
         """Return whether an address may lead into a private network."""
         return False
+
+
+def origin_of(parts: SplitResult) -> str:
+    """Return scheme, host and port of an address."""
+    return f"{parts.scheme}://{parts.netloc}"
 
 
 def web_address(address: str, of: SplitResult | None = None) -> SplitResult:
@@ -132,6 +171,32 @@ def web_address(address: str, of: SplitResult | None = None) -> SplitResult:
 def hubs_offered() -> bool:
     """Return whether the operator lists hubs."""
     return bool(os.environ.get(HUBS, "").strip())
+
+
+def hub_token() -> str:
+    """Return the token of the environment or of the file that `hf auth login` writes; "" without one.
+
+    Raises:
+        QuantVizError: It has characters that no token has. The message does not repeat it.
+    """
+    if os.environ.get(DISABLED, "").casefold() in _YES:
+        return ""
+    token = (os.environ.get(TOKEN) or os.environ.get(_OLD_TOKEN) or _saved()).strip()
+    # Any other character could start another line of the request.
+    if not token.isascii() or not token.isprintable() or " " in token:
+        raise QuantVizError("hub.token", variable=TOKEN)
+    return token
+
+
+def _saved() -> str:
+    cache = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    home = os.environ.get("HF_HOME") or f"{cache}/huggingface"
+    path = os.environ.get("HF_TOKEN_PATH") or f"{home}/token"
+    try:
+        with Path(os.path.expandvars(path)).expanduser().open(encoding="utf-8") as file:
+            return file.read(_LONGEST_TOKEN)
+    except (OSError, ValueError, RuntimeError):  # none is saved, or there is no home
+        return ""
 
 
 _Address = ipaddress.IPv4Address | ipaddress.IPv6Address

@@ -1,6 +1,6 @@
 """The cache on disk for bytes of published models, so that nothing is fetched twice.
 
-Only public data is cached: nothing that a person typed, uploaded or edited comes in here.
+Nothing that a person typed, uploaded or edited comes in here. What a login may read has names of its own.
 """
 
 from __future__ import annotations

@@ -5,20 +5,19 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from quantviz.errors import QuantVizError
 from quantviz.sources.files import BY_RANGES, catalog_of, is_index
-from quantviz.sources.files.file_data import FileData, RemoteData
-from quantviz.sources.hubs.addresses import COMMIT, Place, parse_address
-from quantviz.sources.hubs.hosts import HUBS, Hosts
+from quantviz.sources.hubs.addresses import COMMIT, Place, parse_address, published_place
+from quantviz.sources.hubs.hosts import USUAL_ENDPOINT, Hosts, hubs_offered
 from quantviz.sources.hubs.published import PIECE, Model, PublishedFile, Ranges, fetch_text, kept
 from quantviz.sources.limits import HubLimits, Limits
+from quantviz.sources.stores.store import About, Store, problem_at
+from quantviz.sources.stores.store_data import StoreData
 
 if TYPE_CHECKING:
     from quantviz.sources.layouts.decoded import ModelTensors
@@ -37,20 +36,17 @@ def find_model(place: Place) -> Model:
         QuantVizError: No listed hub has the model, or none answers.
     """
     model = replace(place, file="")
-    # The content of a commit never changes.
-    return _found_once(model, os.environ.get(HUBS, "")) if place.pinned else _found(model)
-
-
-@functools.lru_cache(_MOST_OPEN)
-def _found_once(place: Place, listed: str) -> Model:
-    return _found(place)
-
-
-def _found(place: Place) -> Model:
     hosts = Hosts.of_environment()
+    # The content of a commit never changes.
+    return _found_once(model, hosts) if place.pinned else _found(model, hosts)
+
+
+def _found(place: Place, hosts: Hosts) -> Model:
     limits = HubLimits.of_environment()
-    # A commit is the same everywhere: if the hub in a link is not listed, try the others.
-    names = (place.host,) if place.host in hosts.names else hosts.names
+    # A commit is the same everywhere: if the hub in a link is not listed, try the others. `HF_ENDPOINT` names
+    # the one to ask in place of the usual one.
+    stands_in = hosts.endpoint != USUAL_ENDPOINT == f"https://{place.host}"
+    names = (place.host,) if place.host in hosts.names and not stands_in else hosts.names
     first: QuantVizError | None = None
     for name in names:
         try:
@@ -61,10 +57,13 @@ def _found(place: Place) -> Model:
     raise first
 
 
+_found_once = functools.lru_cache(_MOST_OPEN)(_found)
+
+
 def _find(host: str, place: Place, hosts: Hosts, limits: HubLimits) -> Model:
     """Return the model as one hub lists it; the listing of a commit never changes, and is cached."""
     store = kept(limits)
-    before = store.get(_SHELF, _name(host, place)) if place.pinned else None
+    before = store.get(_SHELF, _name(host, place, hosts)) if place.pinned else None
     # A cached listing may be damaged, or of another version of QuantViz: then fetch it again.
     model = _model(host, place, before) if before is not None else None
     if model is None:
@@ -73,7 +72,7 @@ def _find(host: str, place: Place, hosts: Hosts, limits: HubLimits) -> Model:
         if model is None:
             raise QuantVizError("hub.listing", host=host, model=place.repo)
         store.make_room(len(listed))
-        store.put(_SHELF, _name(host, place.at(model.commit)), listed)
+        store.put(_SHELF, _name(host, place.at(model.commit), hosts), listed)
     if not model.files:
         raise QuantVizError("hub.no_files", model=place.repo, known=", ".join(BY_RANGES))
     return model
@@ -86,6 +85,7 @@ def _listed(host: str, place: Place, hosts: Hosts, limits: HubLimits) -> bytes:
     try:
         return fetch_text(url, hosts, limits, Limits.of_environment().json_bytes)
     except QuantVizError as problem:
+        # A token that is not valid is refused for public models, too.
         if problem.key in ("hub.missing", "hub.login"):
             raise QuantVizError(
                 "hub.no_model", host=host, model=place.repo, revision=place.revision
@@ -93,9 +93,10 @@ def _listed(host: str, place: Place, hosts: Hosts, limits: HubLimits) -> bytes:
         raise
 
 
-def _name(host: str, place: Place) -> str:
-    """Return the name of a hub's listing of a commit in the cache."""
-    return hashlib.sha256(f"{host} {place.repo} {place.revision}".encode()).hexdigest()
+def _name(host: str, place: Place, hosts: Hosts) -> str:
+    """Return the name of a hub's listing of a commit in the cache, one of its own for each login."""
+    token = hosts.token_for(hosts.origin(host))
+    return hashlib.sha256(f"{host} {place.repo} {place.revision} {token}".rstrip().encode()).hexdigest()
 
 
 def _model(host: str, place: Place, listed: bytes) -> Model | None:
@@ -155,38 +156,52 @@ def published_catalog(model: Model, file: str) -> ModelTensors:
     Raises:
         QuantVizError: The hub does not give it, or it is damaged, unknown or beyond the limits.
     """
-    return _catalog(model, file, os.environ[HUBS], HubLimits.of_environment(), Limits.of_environment())
+    return _catalog(model, file, Hosts.of_environment(), HubLimits.of_environment(), Limits.of_environment())
 
 
 @functools.lru_cache(_MOST_OPEN)
-def _catalog(model: Model, file: str, listed: str, limits: HubLimits, most: Limits) -> ModelTensors:
+def _catalog(model: Model, file: str, hosts: Hosts, limits: HubLimits, most: Limits) -> ModelTensors:
     from quantviz.sources.layouts.decoded import model_tensors
 
     reader = next(reader for suffix, reader in BY_RANGES.items() if file.lower().endswith(suffix))
-    data = HubData(model, model.file(file), Hosts.read(listed), limits)
+    data = StoreData(model.address(model.file(file).name), HubStore(hosts, limits))
     return model_tensors(catalog_of(data, limits=most, reader=reader))
 
 
-class HubData(RemoteData):
-    """A file of a published model."""
+class HubStore(Store):
+    """Files of listed hubs: each byte is fetched once, checked and cached. Safe for many threads."""
 
     first_bytes = PIECE
+    # Its pieces are split, fetched and cached by `Ranges`.
+    range_bytes = 2**63
 
-    def __init__(self, model: Model, file: PublishedFile, hosts: Hosts, limits: HubLimits) -> None:
-        super().__init__(PurePosixPath(file.name).name, beside=self._file_beside)
-        self._model = model
-        self._file = file
+    def __init__(self, hosts: Hosts, limits: HubLimits) -> None:
         self._hosts = hosts
         self._limits = limits
-        self._ranges = Ranges(model, file, hosts, limits)
+        self._files: dict[Place, Ranges] = {}
 
-    @property
-    def size(self) -> int:
-        return self._file.size
+    @staticmethod
+    def has(address: str) -> bool:
+        """Return whether an address names a file of a listed hub at a commit."""
+        try:
+            return hubs_offered() and bool(published_place(address))
+        except QuantVizError:
+            return False
 
-    def fetched(self, start: int, stop: int) -> memoryview:
-        return self._ranges.read(start, stop)
+    def about(self, address: str) -> About:
+        ranges = self._ranges(address)
+        return About(ranges.file.size, f"commit={ranges.model.commit}")
 
-    def _file_beside(self, name: str) -> FileData:
-        path = PurePosixPath(self._file.name).parent / name
-        return HubData(self._model, self._model.file(str(path)), self._hosts, self._limits)
+    def read(self, address: str, ranges: Sequence[tuple[int, int]], about: About) -> list[memoryview]:
+        file = self._ranges(address)
+        return [file.read(*part) for part in ranges]
+
+    def names(self, address: str) -> tuple[str, ...]:
+        raise problem_at(address, "no_list")
+
+    def _ranges(self, address: str) -> Ranges:
+        place = published_place(address)
+        if place not in self._files:
+            model = find_model(place)
+            self._files[place] = Ranges(model, model.file(place.file), self._hosts, self._limits)
+        return self._files[place]

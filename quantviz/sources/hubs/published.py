@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
@@ -13,7 +12,7 @@ from quantviz.errors import QuantVizError
 from quantviz.sources.files import is_index
 from quantviz.sources.files.file_data import clipped
 from quantviz.sources.hubs.addresses import Place, published_address
-from quantviz.sources.hubs.connection import Answer, Deadline, get_twice
+from quantviz.sources.hubs.connection import Answer, Deadline, get_ranges, get_twice
 from quantviz.sources.hubs.hosts import Hosts
 from quantviz.sources.hubs.kept import Kept
 from quantviz.sources.limits import HubLimits
@@ -82,7 +81,9 @@ class Ranges:
         self._url = published_address(hosts.origin(model.host), Place(model.repo, model.commit, file.name))
         self._kept = kept(limits)
         known = (model.host, model.repo, model.commit, file.name, file.size, file.sha256, file.blob)
-        self._shelf = hashlib.sha256(repr(known).encode()).hexdigest()[:32]
+        # Bytes that only a login may read are on a shelf that only this login finds.
+        login = hosts.token_for(hosts.origin(model.host))
+        self._shelf = hashlib.sha256(f"{known}{login}".encode()).hexdigest()[:32]
         self._count = -(-file.size // PIECE)
         self._lock = threading.Lock()
         #: The file's ETag in the first answer of each host.
@@ -134,26 +135,12 @@ class Ranges:
 
     def _fetched(self, missing: Iterable[int]) -> Iterator[tuple[int, bytes]]:
         """Fetch pieces, several requests at a time, and yield each with its number as it comes."""
-        deadline = Deadline.of(self._limits.seconds)
-        at_once = min(self._limits.requests, self._limits.host_requests)
-        with ThreadPoolExecutor(at_once, "quantviz-hub") as pool:
-            coming = {pool.submit(self._fetch, run, deadline): run for run in _runs(missing)}
-            try:
-                for done in as_completed(coming):
-                    run = coming[done]
-                    body = done.result()
-                    for i, piece in enumerate(run):
-                        yield piece, body[i * PIECE : i * PIECE + self._length(piece)]
-            finally:
-                # If one request fails, do not wait for the others.
-                deadline.given_up.set()
-                pool.shutdown(cancel_futures=True)
-
-    def _fetch(self, run: range, deadline: Deadline) -> bytes:
-        part = run[0] * PIECE, run[-1] * PIECE + self._length(run[-1])
-        answer = get_twice(self._url, self._hosts, self._limits, deadline, most=part[1] - part[0], part=part)
-        self._check_same(answer)
-        return answer.body
+        runs = _runs(missing)
+        ranges = ((run[0] * PIECE, run[-1] * PIECE + self._length(run[-1])) for run in runs)
+        for k, answer in get_ranges(self._url, self._hosts, self._limits, ranges):
+            self._check_same(answer)
+            for i, piece in enumerate(runs[k]):
+                yield piece, answer.body[i * PIECE : i * PIECE + self._length(piece)]
 
     def _check_same(self, answer: Answer) -> None:
         """Raise a `QuantVizError` where the file is not the listed one, or not the same as before."""

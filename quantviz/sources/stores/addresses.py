@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+from urllib.parse import quote
 
+#: Schemes of addresses that need no package.
+WEB = ("http", "https")
 #: An address. Its scheme has two letters or more, because one letter is a drive.
 _ADDRESS = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]+)://(?P<place>[^?#]*)(?P<rest>[?#].*)?", re.DOTALL)
 
@@ -32,13 +35,15 @@ def name_of(address: str) -> str:
 
 
 def beside(address: str, name: str) -> str:
-    """Return the address of another file in the same folder.
+    """Return the address of another file in the same folder, which a file of the web may name in any letters.
 
     >>> beside("https://host/a/b.gguf?signature=1", "c.gguf")
     'https://host/a/c.gguf?signature=1'
+    >>> beside("https://host/a/b.index.json", "b 1#.bin"), beside("s3://a/b.index.json", "b 1#.bin")
+    ('https://host/a/b%201%23.bin', 's3://a/b 1#.bin')
     """
     before, rest = _split(address)
-    return f"{before.rpartition('/')[0]}/{name}{rest}"
+    return f"{before.rpartition('/')[0]}/{quote(name) if scheme_of(address) in WEB else name}{rest}"
 
 
 def inside(address: str, name: str) -> str:

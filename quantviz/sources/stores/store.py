@@ -35,12 +35,18 @@ class About:
 class Store(ABC):
     """Files at addresses of one kind. Safe for many threads."""
 
+    #: Bytes of a header that are read at first, and of one range, of which a store sends several at once.
+    first_bytes = 2**16
+    range_bytes = 2**22
+
     @abstractmethod
     def about(self, address: str) -> About:
         """Return size and version of the file at an address; raise `QuantVizError` if it cannot be read."""
 
     @abstractmethod
-    def read(self, address: str, ranges: Sequence[tuple[int, int]], about: About) -> list[bytes]:
+    def read(
+        self, address: str, ranges: Sequence[tuple[int, int]], about: About
+    ) -> Sequence[bytes | memoryview]:
         """Return ranges of the bytes, each from the first to before the second number.
 
         Raises:

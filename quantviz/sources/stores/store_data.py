@@ -3,54 +3,36 @@
 from __future__ import annotations
 
 import bisect
+import itertools
 from collections.abc import Iterable
 
 from quantviz.sources.files import BY_RANGES, Catalog
 from quantviz.sources.files.file_data import ByteSource, FileData, RemoteData
-from quantviz.sources.stores.addresses import beside, name_of, scheme_of
+from quantviz.sources.stores.addresses import beside, name_of
 from quantviz.sources.stores.store import Store
 
-#: Bytes of one range, of which a store sends several at once.
-_RANGE = 2**22
 #: Bytes of announced parts that are fetched ahead: each part up to the first number, all of them up to the
 #: second, across gaps up to the third.
 _MOST_EXPECTED = 2**22
 _MOST_TOGETHER = 2**26
 _GAP = 2**14
-#: Schemes of addresses that need no package.
-_WEB = ("http", "https")
-
-
-def store_of(address: str) -> Store:
-    """Return the store that an address leads to.
-
-    Raises:
-        QuantVizError: There is no store of that kind, or its package is not installed.
-    """
-    if scheme_of(address) in _WEB:
-        from quantviz.sources.stores.web import HubStore, WebStore
-
-        return HubStore() if HubStore.has(address) else WebStore()
-    from quantviz.sources.stores.object_store import ObjectStore
-
-    return ObjectStore(address)
 
 
 class StoreData(RemoteData):
     """A file at an address; all its bytes are of one version of it."""
 
     #: A request takes some time however few its bytes.
-    at_once = 4 * _RANGE
-    first_bytes = 2**16
+    at_once = 2**24
 
-    def __init__(self, address: str, store: Store | None = None) -> None:
-        super().__init__(name_of(address) or "?")
+    def __init__(self, address: str, store: Store) -> None:
+        super().__init__(name_of(address) or "?", beside=self._file_beside)
         self._address = address
-        self._store = store or store_of(address)
+        self._store = store
+        self.first_bytes = self._store.first_bytes
         self._about = self._store.about(address)
         self.version = f"{self._about.version} size={self._about.size}" if self._about.version else ""
         #: The runs of bytes that were fetched ahead, each with its offset.
-        self._ahead: list[tuple[int, bytes]] = []
+        self._ahead: list[tuple[int, bytes | memoryview]] = []
 
     @property
     def size(self) -> int:
@@ -60,7 +42,7 @@ class StoreData(RemoteData):
         ahead = self._found_ahead(start, stop)
         if ahead is not None:
             return ahead
-        return memoryview(b"".join(self._together([(start, stop)]) if start < stop else ()))
+        return memoryview(self._together([(start, stop)])[0] if start < stop else b"")
 
     @property
     def source(self) -> ByteSource:
@@ -84,7 +66,7 @@ class StoreData(RemoteData):
         if runs:
             self._ahead = [(start, got) for (start, _), got in zip(runs, self._together(runs), strict=True)]
 
-    def beside(self, name: str) -> FileData:
+    def _file_beside(self, name: str) -> FileData:
         return StoreData(beside(self._address, name), self._store)
 
     def _found_ahead(self, start: int, stop: int) -> memoryview | None:
@@ -94,15 +76,12 @@ class StoreData(RemoteData):
         first, got = self._ahead[at]
         return memoryview(got)[start - first : stop - first] if stop - first <= len(got) else None
 
-    def _together(self, runs: list[tuple[int, int]]) -> list[bytes]:
+    def _together(self, runs: list[tuple[int, int]]) -> list[bytes | memoryview]:
         """Return each run's bytes, all of them from one request to the store."""
-        pieces = [piece for run in runs for piece in _pieces(*run)]
-        got = iter(self._store.read(self._address, pieces, self._about))
-        return [b"".join(next(got) for _ in _pieces(*run)) for run in runs]
-
-
-def _pieces(start: int, stop: int) -> list[tuple[int, int]]:
-    return [(first, min(first + _RANGE, stop)) for first in range(start, stop, _RANGE)]
+        step = self._store.range_bytes
+        split = [[(at, min(at + step, stop)) for at in range(start, stop, step)] for start, stop in runs]
+        got = iter(self._store.read(self._address, [piece for run in split for piece in run], self._about))
+        return [next(got) if len(run) == 1 else b"".join(itertools.islice(got, len(run))) for run in split]
 
 
 def reader_in(data: FileData) -> type[Catalog] | None:

@@ -1,29 +1,25 @@
-"""Files on a web server that gives ranges of bytes, which are checked as closely as a hub's; and those of
-listed hubs.
-"""
+"""The stores of all addresses, among them web servers whose ranges are checked as closely as a hub's."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from urllib.parse import SplitResult, urlsplit
 
 from quantviz.errors import QuantVizError
-from quantviz.sources.hubs.addresses import Place, published_place
-from quantviz.sources.hubs.connection import Answer, Deadline, get_twice
-from quantviz.sources.hubs.hosts import Hosts, hubs_offered, web_address
-from quantviz.sources.hubs.models import find_model
-from quantviz.sources.hubs.published import Ranges
+from quantviz.sources.hubs.connection import Answer, get_ranges
+from quantviz.sources.hubs.hosts import Hosts, origin_of, web_address
+from quantviz.sources.hubs.models import HubStore
 from quantviz.sources.limits import HubLimits
+from quantviz.sources.stores.addresses import WEB, scheme_of
+from quantviz.sources.stores.object_store import ObjectStore
 from quantviz.sources.stores.store import PASSING, About, Store, problem_at
 
-#: Requests at a time for one reading.
-_AT_ONCE = 4
 #: The keys of errors for a file at an address, by those for hubs.
 _KEYS = {
     "hub.missing": "missing",
     "hub.login": "denied",
+    "hub.denied": "denied",
     "hub.no_ranges": "no_ranges",
     "hub.cut": "broken_off",
     "hub.wrong_range": "wrong_range",
@@ -43,44 +39,10 @@ class NamedHost(Hosts):
 
     def allow(self, url: str | SplitResult) -> bool:
         parts = urlsplit(url) if isinstance(url, str) else url
-        return parts.scheme == "https" or f"{parts.scheme}://{parts.netloc}" == self.named
+        return parts.scheme == "https" or self.anywhere(parts)
 
     def anywhere(self, parts: SplitResult) -> bool:
-        return f"{parts.scheme}://{parts.netloc}" == self.named
-
-
-class HubStore(Store):
-    """Files of listed hubs: each byte is fetched once, checked and cached. Safe for many threads."""
-
-    def __init__(self) -> None:
-        self._files: dict[Place, Ranges] = {}
-
-    @staticmethod
-    def has(address: str) -> bool:
-        """Return whether an address names a file of a listed hub at a commit."""
-        try:
-            return hubs_offered() and bool(published_place(address))
-        except QuantVizError:
-            return False
-
-    def about(self, address: str) -> About:
-        ranges = self._ranges(address)
-        return About(ranges.file.size, f"commit={ranges.model.commit}")
-
-    def read(self, address: str, ranges: Sequence[tuple[int, int]], about: About) -> list[bytes]:
-        file = self._ranges(address)
-        return [bytes(file.read(*part)) for part in ranges]
-
-    def names(self, address: str) -> tuple[str, ...]:
-        raise problem_at(address, "no_list")
-
-    def _ranges(self, address: str) -> Ranges:
-        place = published_place(address)
-        if place not in self._files:
-            model = find_model(place)
-            hosts = Hosts.of_environment()
-            self._files[place] = Ranges(model, model.file(place.file), hosts, HubLimits.of_environment())
-        return self._files[place]
+        return origin_of(parts) == self.named
 
 
 class WebStore(Store):
@@ -88,41 +50,41 @@ class WebStore(Store):
 
     def about(self, address: str) -> About:
         # The answer to a range of one byte has the whole length, and shows that the server sends ranges.
-        return _about(_fetched(address, 0, 1, Deadline.of(HubLimits.of_environment().seconds)))
+        return _about(_fetched(address, [(0, 1)])[0])
 
     def read(self, address: str, ranges: Sequence[tuple[int, int]], about: About) -> list[bytes]:
-        deadline = Deadline.of(HubLimits.of_environment().seconds)
-
-        def read(part: tuple[int, int]) -> bytes:
-            answer = _fetched(address, *part, deadline)
-            if _about(answer) != about:
-                raise problem_at(address, "changed")
-            return answer.body
-
-        if len(ranges) == 1:
-            return [read(ranges[0])]
-        with ThreadPoolExecutor(min(_AT_ONCE, len(ranges)), "quantviz-store") as pool:
-            try:
-                return list(pool.map(read, ranges))
-            finally:
-                # If one request fails, do not wait for the others.
-                deadline.given_up.set()
-                pool.shutdown(cancel_futures=True)
+        answers = _fetched(address, ranges)
+        if any(_about(each) != about for each in answers):
+            raise problem_at(address, "changed")
+        return [each.body for each in answers]
 
     def names(self, address: str) -> tuple[str, ...]:
         raise problem_at(address, "no_list")
 
 
-def _fetched(address: str, start: int, stop: int, deadline: Deadline) -> Answer:
-    """Return the answer with a range of a file; a failed connection is tried once more."""
-    limits = HubLimits.of_environment()
+def store_of(address: str) -> Store:
+    """Return the store that an address leads to.
+
+    Raises:
+        QuantVizError: There is no store of that kind, or its package is not installed.
+    """
+    if scheme_of(address) not in WEB:
+        return ObjectStore(address)
+    if HubStore.has(address):
+        return HubStore(Hosts.of_environment(), HubLimits.of_environment())
+    return WebStore()
+
+
+def _fetched(address: str, ranges: Sequence[tuple[int, int]]) -> list[Answer]:
+    """Return the answers with ranges of a file; a failed connection is tried once more."""
     try:
         parts = web_address(address)
     except QuantVizError:
         raise problem_at(address, "address") from None
-    hosts = NamedHost(named=f"{parts.scheme}://{parts.netloc}")
+    hosts = NamedHost(named=origin_of(parts)).logged_in()
     try:
-        return get_twice(address, hosts, limits, deadline, most=stop - start, part=(start, stop))
+        answers = dict(get_ranges(address, hosts, HubLimits.of_environment(), ranges))
+        return [answers[k] for k in range(len(ranges))]
     except QuantVizError as problem:
         if problem.key == "hub.status" and str(problem.params["got"]) == "416":
             raise problem_at(address, "wrong_range") from None

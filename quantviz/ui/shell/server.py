@@ -24,6 +24,7 @@ from starlette.routing import Route
 
 from quantviz.browser import FOLDER, read_script
 from quantviz.lab.share_links import only_here
+from quantviz.sources.hubs.hosts import DISABLED
 from quantviz.ui.shell.classroom import NOTED
 from quantviz.ui.shell.imports import Ahead, frames, import_all
 from quantviz.ui.shell.streamlit_private import drawing_script, use_navigation
@@ -79,11 +80,13 @@ _Message = MutableMapping[str, Any]
 def starting(ahead: Ahead) -> Callable[[object], contextlib.AbstractAsyncContextManager[None]]:
     """Return the lifespan of a server that begins these imports when it starts, in a thread.
 
-    Visitors wait for the rest of them.
+    Visitors wait for the rest of them. Unless the operator says otherwise, hubs are asked without the
+    operator's login: what it may read, all visitors could.
     """
 
     @contextlib.asynccontextmanager
     async def lifespan(_: object) -> AsyncIterator[None]:
+        os.environ.setdefault(DISABLED, "1")
         send_at_once()
         use_navigation()
         threading.Thread(target=import_all, args=(ahead,), name="quantviz-import", daemon=True).start()

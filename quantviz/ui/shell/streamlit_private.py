@@ -5,9 +5,9 @@ Tried on the releases of Streamlit in `TRIED`. A test names the parts that anoth
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import dataclasses
-import itertools
 import json
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -18,7 +18,9 @@ import streamlit
 import streamlit as st
 from streamlit import runtime
 from streamlit.navigation.page import StreamlitPage as StreamlitPage
+from streamlit.proto.ClientState_pb2 import ClientState
 from streamlit.proto.WidgetStates_pb2 import WidgetState, WidgetStates
+from streamlit.runtime.app_session import AppSession
 from streamlit.runtime.pages_manager import PagesManager
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 from streamlit.runtime.scriptrunner_utils.script_requests import ScriptRequestType
@@ -27,6 +29,7 @@ from streamlit.runtime.state.common import is_element_id
 from streamlit.runtime.state.session_state import (
     STREAMLIT_INTERNAL_KEY_PREFIX,
     Serialized,
+    SessionState,
     Value,
     WStates,
 )
@@ -155,16 +158,14 @@ def uninterrupted() -> Iterator[None]:
 
 @dataclasses.dataclass(eq=False)
 class _Messages:
-    """The messages of a session's browser."""
+    """The messages of a session's browser that wait, in the order in which they came."""
 
-    #: Held while one of them is taken. Each of Streamlit's threads has a lock of its own.
+    waiting: collections.deque[WidgetStates] = dataclasses.field(default_factory=collections.deque)
+    #: Held while they are taken. Each of Streamlit's threads has a lock of its own.
     lock: threading.RLock = dataclasses.field(default_factory=threading.RLock)
-    #: The number of the newest that was taken.
-    newest: int = -1
 
 
-def _messages_of(state: SafeSessionState) -> _Messages:
-    session = state._state
+def _messages_of(session: SessionState) -> _Messages:
     if _MESSAGES not in session:
         session[_MESSAGES] = _Messages()
     return cast(_Messages, session[_MESSAGES])
@@ -173,40 +174,39 @@ def _messages_of(state: SafeSessionState) -> _Messages:
 @st.cache_resource(show_spinner=False)
 def take_messages_whole(_is_behind: Callable[[Mapping[str, str]], bool]) -> bool:
     """Have every callback come to its end, whichever widget calls it, and each message of the browser count
-    as one action of a person.
+    once, as one action of a person, in the order in which they came.
 
     Streamlit does not run a callback again that it has ended: of two quick clicks, or of a click and a new
-    width of the window, the first would be lost, or half of its effect. And each message repeats the value
-    of every widget: one that was sent before the answer to the last was on the screen would set back
-    all changes of that answer. `_is_behind` detects such a message, from the texts of its widgets by their
-    keys.
-
-    Each message has a thread of its own, and of two quick ones either may come first. Of a message that was
-    overtaken only its events count: the newer one has its values.
+    width of the window, the first would be lost, or half of its effect. It makes one message of those that
+    wait, in which a choice and an undo have no order, and takes others in threads of their own, of which
+    either may come first. And each message repeats the value of every widget: one that was sent before the
+    answer to the last was on the screen would set back all changes of that answer. `_is_behind` detects such
+    a message, from the texts of its widgets by their keys.
     """
     usual = SafeSessionState.on_script_will_rerun
-    usual_init = SafeSessionState.__init__
-    arrivals = itertools.count()
+    usual_request = AppSession.request_rerun
 
-    def numbered(state: SafeSessionState, *args: Any, **kwargs: Any) -> None:
-        usual_init(state, *args, **kwargs)
-        object.__setattr__(state, "_arrival", next(arrivals))
-        _messages_of(state)
+    def noted(session: AppSession, client_state: ClientState | None) -> None:
+        if client_state is not None:
+            states = WidgetStates()
+            states.CopyFrom(client_state.widget_states)
+            client_state.widget_states.Clear()
+            _messages_of(session._session_state).waiting.append(states)
+        usual_request(session, client_state)
 
     def whole(state: SafeSessionState, fresh: WidgetStates | None, *args: Any, **kwargs: Any) -> None:
-        arrival = vars(state).get("_arrival", -1)
-        messages = _messages_of(state)
+        messages = _messages_of(state._state)
         with messages.lock, uninterrupted():
-            overtaken = arrival < messages.newest
-            messages.newest = max(arrival, messages.newest)
-            if fresh and overtaken:
-                fresh = WidgetStates(widgets=filter(_is_event, fresh.widgets))
-            elif fresh:
-                fresh = _without_repeats(fresh, _is_behind)
-            usual(state, fresh, *args, **kwargs)
+            while len(messages.waiting) > 1:
+                usual(state, _without_repeats(messages.waiting.popleft(), _is_behind))
+            # Of a message that another thread has taken nothing is left.
+            said = messages.waiting.popleft() if messages.waiting else fresh
+            usual(
+                state, _without_repeats(said, _is_behind) if said and said.widgets else said, *args, **kwargs
+            )
 
     setattr(SafeSessionState, "on_script_will_rerun", whole)  # noqa: B010 (a method of theirs)
-    setattr(SafeSessionState, "__init__", numbered)  # noqa: B010 (a method of theirs)
+    setattr(AppSession, "request_rerun", noted)  # noqa: B010 (a method of theirs)
     return True
 
 
