@@ -6,7 +6,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from quantviz.schemes.granularity import Shape
 from quantviz.sources.files import Catalog
 
 #: The words in a tensor's name that say which part of a layer it is.
@@ -47,8 +46,11 @@ def named_layers(catalog: Catalog) -> dict[str, NamedLayer]:
         weight, inputs = parts.get("weight"), parts.get("inputs")
         if weight is None or inputs is None:
             continue
+        sizes = catalog.info(weight).shape
         shape = catalog.info(inputs).shape
-        outputs = _outputs_axis(catalog.info(weight).shape, shape)
+        if len(sizes) != 2 or len(shape) < 2:
+            continue
+        outputs = next((axis for axis in (0, 1) if sizes[1 - axis] == shape[-1]), None)
         if outputs is not None:
             name = re.sub(r"[\W_]*(?<![^\W\d_])(?:weights?|w)$", "", weight, flags=re.IGNORECASE) or weight
             found[name] = NamedLayer(weight, inputs, parts.get("bias"), outputs, len(shape) - 1)
@@ -65,10 +67,3 @@ def _part_of(name: str) -> tuple[str, tuple[str, ...]]:
         if part in parts:
             return part, (*words[: parts[part]], *words[parts[part] + 1 :])
     return "weight", tuple(words)
-
-
-def _outputs_axis(weight: Shape, inputs: Shape) -> int | None:
-    """Return the axis of a weight's outputs that fits inputs; None where neither does."""
-    if len(weight) != 2 or len(inputs) < 2:
-        return None
-    return next((axis for axis in (0, 1) if weight[1 - axis] == inputs[-1]), None)
