@@ -1,4 +1,4 @@
-"""A page has one name: in the menu, as its title and in the browser's tab; and so has the button that shares it."""
+"""A page has one name: in the menu, as its title and in the browser's tab."""
 
 import html
 import re
