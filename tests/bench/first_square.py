@@ -1,7 +1,7 @@
 """From the start of a scan to its first row, where the page's process waits ready: with kernels that were
 compiled before, and on a machine where nothing was.
 
-    python -m tests.bench.first_square [--wait 4] [--gb 1] [--folder DIR]
+    python -m tests.bench.first_square [--gb 1]
 
 The checkpoint is that of `tests.bench.scan`. A second row says what it takes where nobody waits for the
 process to be ready: Python and torch start first.
@@ -56,17 +56,11 @@ def _has_row(kept: Path) -> bool:
 
 
 def main() -> None:
-    options = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    options.add_argument("--wait", type=float, default=4.0)
+    options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--gb", type=float, default=1.0)
-    options.add_argument("--folder", type=Path)
-    asked = options.parse_args()
-    folder = asked.folder or Path(tempfile.mkdtemp())
-    folder.mkdir(parents=True, exist_ok=True)
-    make_checkpoint(folder, asked.gb * 1e9)
-    for wait in (asked.wait, 0.0):
+    folder = Path(tempfile.mkdtemp())
+    make_checkpoint(folder, options.parse_args().gb * 1e9)
+    for wait in (4.0, 0.0):
         with tempfile.TemporaryDirectory() as cache:
             os.environ["QUANTVIZ_CACHE_DIR"] = cache
             new = seconds_to_first_row(folder, wait)

@@ -22,7 +22,7 @@ from quantviz.ui.shell.words import language, say, theme
 if TYPE_CHECKING:
     import torch
 
-    from quantviz.figures.method_plots import Bars
+    from quantviz.figures.method_plots import Shown
     from quantviz.layers.methods.channel_scales import SmoothTrace
     from quantviz.layers.methods.rotation import RotationTrace, Spread
 
@@ -137,7 +137,7 @@ def show_traded(trace: SmoothTrace, key: str) -> None:
     """Show the maxima of the loudest channels before and after they are scaled, over their means, so that one
     side is seen to flatten as the other rises.
     """
-    from quantviz.figures.method_plots import Mirrored, mirrored_figure
+    from quantviz.figures.method_plots import Mirrored
 
     order = trace.x_max.argsort(descending=True, stable=True)[:MOST_CHANNELS]
 
@@ -154,8 +154,7 @@ def show_traded(trace: SmoothTrace, key: str) -> None:
         axis="loudest",
         channels=tuple(order.tolist()),
     )
-    figure = mirrored_figure(bars, height=HEIGHT, language=language(), theme=theme())
-    show_plot(figure, f"layers_{key}", say(f"layers.pictures.{key}_alt"))
+    show_series(bars, key, say(f"layers.pictures.{key}_alt"))
 
 
 def peak_of(values: torch.Tensor) -> float:
@@ -367,19 +366,20 @@ def _show_bargain(seen: SeenLayer, nearest: SeenLayer) -> None:
             say("method_plots.channel", channel=channel) for channel in range(group.start, group.stop)
         )
         bars = Bars(names, numbers_of(after), numbers_of(before), frozenset({here}), "group")
-        show_bars(bars, "awq_bargain", say("layers.pictures.awq.bargain_alt"))
+        show_series(bars, "awq_bargain", say("layers.pictures.awq.bargain_alt"))
     with right:
         names = tuple(say(f"layers.pictures.awq.keep.{name}") for name in errors)
         bars = Bars(names, tuple(errors.values()), axis="kept", percent=True)
         said = {name: percent(error) for name, error in errors.items()}
-        show_bars(bars, "awq_kept", say("layers.pictures.awq.kept", count=kept.count, **said))
+        show_series(bars, "awq_kept", say("layers.pictures.awq.kept", count=kept.count, **said))
 
 
-def show_bars(bars: Bars, key: str, alt: str) -> None:
-    """Show bars of errors or channels, described by `alt`."""
-    from quantviz.figures.method_plots import bars_figure
+def show_series(shown: Shown, key: str, alt: str, height: int = HEIGHT) -> None:
+    """Show a series of a method, described by `alt`."""
+    from quantviz.figures.method_plots import method_figure
 
-    show_plot(bars_figure(bars, height=HEIGHT, language=language(), theme=theme()), f"layers_{key}", alt)
+    figure = method_figure(shown, height=height, language=language(), theme=theme())
+    show_plot(figure, f"layers_{key}", alt)
 
 
 def _loudest_group(seen: SeenLayer, nearest: SeenLayer) -> tuple[slice, int]:
