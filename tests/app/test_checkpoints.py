@@ -8,8 +8,7 @@ import math
 import os
 import re
 import sqlite3
-import subprocess
-import sys
+import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -21,22 +20,21 @@ from safetensors.torch import save_file
 from streamlit.testing.v1 import AppTest
 
 import quantviz as qv
-from quantviz.checkpoints.audit import process as audits
 from quantviz.checkpoints.example import EXAMPLE, example_file, example_tensors
 from quantviz.checkpoints.model.tensor_names import trimmed_names
 from quantviz.checkpoints.model_map import read_model
 from quantviz.checkpoints.offered import as_link, from_link
 from quantviz.checkpoints.profiles import PROFILES
 from quantviz.checkpoints.results.store import Results, default_results
-from quantviz.checkpoints.scan.process import ScanProcess
 from quantviz.checkpoints.scan.scanning import run_scan
 from quantviz.checkpoints.scan.selection import Selection
+from quantviz.jobs import Jobs
 from quantviz.lab.state import LabState
 from quantviz.sources import LocalTensor, parse_source, write_source
 from quantviz.sources.files import open_tensors
 from quantviz.text import text
-from quantviz.ui.checkpoints import answer, importance, page, reading
-from quantviz.ui.checkpoints.audit import _frame, audit_process
+from quantviz.ui.checkpoints import answer, choices, importance, page, reading
+from quantviz.ui.checkpoints.audit import _frame, audits
 from quantviz.ui.checkpoints.spending import _sensitivities
 from quantviz.ui.checkpoints.state import USUAL, CheckpointsState
 from quantviz.ui.checkpoints.table import python_call
@@ -113,10 +111,8 @@ def said_of_squares(at, chart="checkpoints_map_a"):
 def asked(monkeypatch):
     """The recipes, engine and matrix of each scan that was asked for: none begins."""
     scans = []
-    monkeypatch.setattr(ScanProcess, "prepare", lambda self: None)
-    monkeypatch.setattr(
-        ScanProcess, "start", lambda self, path, recipes, language, *more: scans.append((recipes, *more))
-    )
+    monkeypatch.setattr(Jobs, "prepare", lambda self: None)
+    monkeypatch.setattr(choices, "start_scan", lambda path, recipes, *more: scans.append((recipes, *more)))
     return scans
 
 
@@ -522,7 +518,7 @@ def audited(tmp_path, monkeypatch):
 def compared(at, paths):
     """The page once it has compared two checkpoints."""
     at.button(key="checkpoints_audit_begin").click().run()
-    assert audit_process().job(*paths).process.wait(120) == 0
+    assert audits()[tuple(map(str, paths))].wait(120)
     return at.run()
 
 
@@ -546,7 +542,7 @@ def _with_other_sqnr(numbers):
 
 
 def test_a_running_audit_is_looked_at_again_and_again_can_be_cancelled_and_goes_on(audited, monkeypatch):
-    """In its place stands a process that has done two of five tensors and waits."""
+    """In its place stands a job that has done two of five tensors and waits."""
     looks, made = [], page.fragment
 
     def noting(part, every):
@@ -556,27 +552,24 @@ def test_a_running_audit_is_looked_at_again_and_again_can_be_cancelled_and_goes_
     monkeypatch.setattr(page, "fragment", noting)
     at = opened(**PAIR).run()
     assert looks[-1] is None
-    program = "import sys; print(2, 5, file=sys.stderr, flush=True); sys.stdin.read()"
-    waiting = [sys.executable, "-c", program]
-    begun = subprocess.Popen
 
-    def held(command, **given):
-        return begun(waiting, **given | {"stdin": subprocess.PIPE})
+    def held(runner, job):
+        job.done, job.whole = 2, 5
+        while not job.dropped:
+            time.sleep(0.01)
+        return "lost", None
 
-    monkeypatch.setattr(audits.subprocess, "Popen", held)
-    at.button(key="checkpoints_audit_begin").click().run()
-    monkeypatch.setattr(audits.subprocess, "Popen", begun)
-    job = audit_process().job(*audited)
-    while job.progress == (0, 0):  # until it has said something
-        assert job.running
+    with monkeypatch.context() as patch:
+        patch.setattr(Jobs, "_answer", held)
+        at.button(key="checkpoints_audit_begin").click().run()
+    job = audits()[tuple(map(str, audited))]
     at.run()
     assert healthy(at)
     assert looks[-1] == page._BETWEEN_LOOKS
     assert text("checkpoints.progress", "en", done=2, all=5) in at.get("progress")[0].proto.text
     assert at.button(key="checkpoints_audit_begin").disabled
     at.button(key="checkpoints_audit_cancel").click().run()
-    assert job.process.wait(60) != 0
-    job.process.stdin.close()
+    assert job.wait(60)
     at.run()
     assert any("cancelled" in each.value for each in at.caption)
     assert not at.error
@@ -590,7 +583,7 @@ def test_a_running_audit_is_looked_at_again_and_again_can_be_cancelled_and_goes_
         kept.create_function("by_hand", 1, _with_other_sqnr)
         kept.execute("UPDATE measured SET numbers = by_hand(numbers) WHERE scheme = 'compared'")
     assert any("not compared" in each.value for each in compared(at, audited).warning)
-    shown = audit_process().job(*audited).answer.rows["en"]
+    shown = audits()[tuple(map(str, audited))].found.rows["en"]
     assert sorted(row["sqnr_db"] == 12.5 for row in shown) == [False, True, True]
     assert at.button(key="checkpoints_audit_begin").label == text("checkpoints.audit.again", "en")
 

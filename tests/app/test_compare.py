@@ -16,7 +16,7 @@ from quantviz.text import catalogue
 from quantviz.ui.lab.compare.engine_comparison import example_state
 from tests.helpers import session
 from tests.helpers.panels import decoded
-from tests.helpers.session import act, address, bodies, keys_of, spec, told, turned
+from tests.helpers.session import act, address, bodies, control, keys_of, spec, told, turned
 
 #: The first screen's tensor under schemes that several engines offer, of every kind of format, mode and
 #: granularity.
@@ -181,7 +181,10 @@ def test_engines_can_be_left_out_and_found_by_the_names_people_use():
     assert not chosen_engines(at)
     assert any(names["compare.no_engine_found"] == each.value for each in at.caption)
     kept = {"compare_chosen_integer_inference": ["litert"], "compare_chosen_microscaling": ["microxcaling"]}
-    act(at, compare_engines_find="", **{key: kept.get(key, []) for key in before})
+    act(at, compare_engines_find="")
+    for key in before:
+        control(at, key).set_value(kept.get(key, []))
+    at.run()
     left = compare(state.source.tensor(), state.scheme, ["course", "litert", "microxcaling"])
     assert framed(at) == expected(left.lit)
     assert len(rows(at)) == len(left.groups) == 2

@@ -12,11 +12,11 @@ from streamlit.testing.v1 import AppTest
 from torch import nn
 
 import quantviz as qv
-from quantviz.checkpoints.scan.process import ScanProcess
 from quantviz.lab.layer_state import LayerState
 from quantviz.sources.hubs import models
 from quantviz.sources.local import FOLDER
 from quantviz.streaming.regions import read_whole
+from quantviz.ui.checkpoints import choices
 from quantviz.ui.lab.dropped_files import dropped_files
 from quantviz.ui.shell import bounds
 from tests.helpers.gguf_file import Entry, gguf_file
@@ -39,7 +39,7 @@ def asked(monkeypatch):
     """The scans that are begun."""
     found = []
     monkeypatch.setattr(
-        ScanProcess, "start", lambda self, path, recipes, *more: found.append((path, recipes, *more))
+        choices, "start_scan", lambda path, recipes, *more: found.append((path, recipes, *more))
     )
     return found
 
@@ -84,7 +84,7 @@ def npz(**arrays):
 def test_several_weights_go_to_the_model_and_are_scanned(asked, files):
     at = bring(opened(LESSONS, lang="en"), "drop_anywhere", files)
     assert address(healthy(at))["f"] == "model:upload"
-    (path, recipes, _, _, _, results), *_ = asked
+    (path, recipes, _, _, results), *_ = asked
     # Recipes of any width come first, so that a narrow model gets a number.
     assert recipes[0] == "int4_per_row"
     # Called after a file of weights, not after what lies beside them.

@@ -88,18 +88,18 @@ def test_an_examples_name_and_claim_are_told_only_of_what_began_as_it():
 
 def test_each_control_changes_the_scheme_and_the_address():
     at = opened()
-    for chosen, scheme in (
-        ({"bits": 8}, "int8,symmetric,per_tensor"),
-        ({"mode": "asymmetric", "format": "integer_unsigned"}, "uint8,asymmetric,per_tensor"),
-        ("per_column", "uint8,asymmetric,per_channel(axis=1)"),
-        ("per_group", "uint8,asymmetric,per_group("),
-        ({"group_size": 2, "group_axis": 0}, "uint8,asymmetric,per_group(size=2,axis=0)"),
-        ("per_block", "uint8,asymmetric,per_block("),
-        ({"block_rows": 8}, "uint8,asymmetric,per_block(rows=8,cols=4)"),
-        ("per_flat", "uint8,asymmetric,flat("),
-        ({"flat_size": 16, "flat_strided": True}, "uint8,asymmetric,flat(size=16,strided=true)"),
+    for pressed, chosen, scheme in (
+        ([], {"bits": 8}, "int8,symmetric,per_tensor"),
+        ([], {"mode": "asymmetric", "format": "integer_unsigned"}, "uint8,asymmetric,per_tensor"),
+        (["per_column"], {}, "uint8,asymmetric,per_channel(axis=1)"),
+        (["per_group"], {}, "uint8,asymmetric,per_group("),
+        ([], {"group_size": 2, "group_axis": 0}, "uint8,asymmetric,per_group(size=2,axis=0)"),
+        (["per_block"], {}, "uint8,asymmetric,per_block("),
+        ([], {"block_rows": 8}, "uint8,asymmetric,per_block(rows=8,cols=4)"),
+        (["per_flat"], {}, "uint8,asymmetric,flat("),
+        ([], {"flat_size": 16, "flat_strided": True}, "uint8,asymmetric,flat(size=16,strided=true)"),
     ):
-        act(at, **chosen) if isinstance(chosen, dict) else act(at, chosen)
+        act(at, *pressed, **chosen)
         assert address(at)["s"].startswith(scheme), address(at)["s"]
     assert np.array_equal(panels(healthy(at))[1], result(at).q.numpy())
 

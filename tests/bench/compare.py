@@ -12,7 +12,7 @@ from pathlib import Path
 import safetensors.torch
 
 import quantviz as qv
-from quantviz.own_process import keep_memory
+from quantviz.jobs import keep_memory
 from quantviz.sources.layouts.weight import plain_scheme
 from quantviz.tensors.lazy import InMemory
 from tests.bench.runner import case, judged, main, timed

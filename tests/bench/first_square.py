@@ -13,13 +13,16 @@ import argparse
 import os
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 
 from quantviz.checkpoints.results.store import Results
-from quantviz.checkpoints.scan.process import ScanProcess
+from quantviz.checkpoints.scan.scanning import make_ready, scan_as_job
 from quantviz.errors import QuantVizError
+from quantviz.jobs import Cost, Jobs
 from tests.bench.scan import make_checkpoint
 
+SCANS = Cost(queue="scans")
 RECIPES = ("int8_per_row", "int4_g128")
 #: Seconds from the click to the first coloured square.
 BAR = 1.0
@@ -30,20 +33,19 @@ def seconds_to_first_row(checkpoint: Path, wait: float) -> float:
     """Return how long the first row takes, `wait` seconds after the process was told to be ready."""
     with tempfile.TemporaryDirectory() as folder:
         kept = Path(folder) / "results.sqlite"
-        scans = ScanProcess("quantviz.standby", RECIPES)
-        scans.prepare()
+        jobs = Jobs()
+        jobs.submit(partial(make_ready, RECIPES), "ready", SCANS, ahead=True)
         time.sleep(wait)
         start = time.perf_counter()
-        job = scans.start(checkpoint, RECIPES, "en", results=kept)
+        work = partial(scan_as_job, str(checkpoint), RECIPES, "", "", str(kept))
+        job = jobs.submit(work, "scan", SCANS, stays=True)
         try:
             while time.perf_counter() - start < _LONGEST and not _has_row(kept):
-                assert job.running or _has_row(kept), job.failure
+                assert job.found is None
                 time.sleep(0.01)
             return time.perf_counter() - start
         finally:
-            scans.cancel()
-            job.process.wait()
-            scans.close()
+            jobs.close()
 
 
 def _has_row(kept: Path) -> bool:

@@ -225,6 +225,10 @@ def who_returns_goes_on_where_they_were(page, url):
     links.nth(1).click()
     page.wait_for_selector(".st-key-lesson_step")
     page.wait_for_url("**/lessons?*p=3*")
+    wait_idle(page)
+    home_again(page, "zh")
+    page.locator(".qv-continue a", has_text=text("scenarios.picture.name", "en")).click()
+    page.wait_for_url("**/lab?*s=uint2*")
 
 
 def all_of_it_is_seen_at_once(page, shot, language):

@@ -267,13 +267,3 @@ def test_an_uploaded_layer_opens_from_the_popover_and_comes_back_by_the_browsers
     page.locator(".st-key-layers_tab_cell").wait_for()
     assert "own.safetensors" in page.locator("h1").inner_text()
     assert page.locator("[data-testid=stAlert]").count() == 0
-
-
-def test_a_first_screen_says_its_finding_first(new_page, serve):
-    page = new_page(1366, 625)
-    page.goto(f"{serve(APP)}/layers?lang=en")
-    page.wait_for_selector(DRAWN, state="attached")
-    wait_idle(page)
-    size = "element => Math.round(parseFloat(getComputedStyle(element).fontSize))"
-    assert page.locator("h1").evaluate(size) == 20
-    assert page.locator(".qv-finding").evaluate(size) == 18

@@ -351,8 +351,10 @@ def test_no_more_is_sent_than_a_screen_needs(open_demo, form):
     session = page.context.new_cdp_session(page)
     session.send("Network.enable")
     # Binary frames are told in base64.
-    told = lambda frame: sent.append(len(frame["response"]["payloadData"]) * 3 / 4)  # noqa: E731
-    session.on("Network.webSocketFrameReceived", told)
+    session.on(
+        "Network.webSocketFrameReceived",
+        lambda frame: sent.append(len(frame["response"]["payloadData"]) * 3 / 4),
+    )
     drag(page, (20, 60), (980, 2940))
     wait_window(page, whole)
     assert 500_000 < sum(sent) < 1_500_000

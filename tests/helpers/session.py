@@ -13,6 +13,7 @@ from streamlit.testing.v1 import AppTest
 
 import quantviz as qv
 from quantviz.lab.state import LabState, has_state
+from tests.helpers.controls import choose, controls
 
 APP = Path(__file__).parents[2] / "app.py"
 LAB = "pages/lab/playground.py"
@@ -33,11 +34,19 @@ def opened(page=None, **params):
 
 
 def act(at, *pressed, **chosen):
-    """Set controls by their keys, each with an answer of the app, then press buttons by theirs."""
+    """Set controls by their keys, each with an answer of the app, then press buttons by theirs: Streamlit's,
+    or those that the browser draws from data, whose choices are the forms in links.
+    """
     for key, value in chosen.items():
-        control(at, key).set_value(value).run()
+        if key in controls(at):
+            choose(at, (key, value))
+        else:
+            control(at, key).set_value(value).run()
     for key in pressed:
-        control(at, key).click().run()
+        if key in controls(at):
+            choose(at, key)
+        else:
+            control(at, key).click().run()
     assert not at.exception, at.exception
     return at
 

@@ -77,19 +77,25 @@ NOTHING_DRAWN: Mapping[str, str] = MappingProxyType({})
 _Message = MutableMapping[str, Any]
 
 
-def starting(ahead: Ahead) -> Callable[[object], contextlib.AbstractAsyncContextManager[None]]:
-    """Return the lifespan of a server that begins these imports when it starts, in a thread.
+def starting(
+    ahead: Ahead, then: Callable[[], None] = lambda: None
+) -> Callable[[object], contextlib.AbstractAsyncContextManager[None]]:
+    """Return the lifespan of a server that begins these imports when it starts, in a thread, and then more.
 
     Visitors wait for the rest of them. Unless the operator says otherwise, hubs are asked without the
     operator's login: what it may read, all visitors could.
     """
+
+    def begin() -> None:
+        import_all(ahead)
+        then()
 
     @contextlib.asynccontextmanager
     async def lifespan(_: object) -> AsyncIterator[None]:
         os.environ.setdefault(DISABLED, "1")
         send_at_once()
         use_navigation()
-        threading.Thread(target=import_all, args=(ahead,), name="quantviz-import", daemon=True).start()
+        threading.Thread(target=begin, name="quantviz-import", daemon=True).start()
         yield
 
     return lifespan
