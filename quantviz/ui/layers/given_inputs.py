@@ -20,7 +20,7 @@ from quantviz.sources.tensor_text import parse_tensor
 from quantviz.sources.upload import UploadedFile
 from quantviz.text import visible
 from quantviz.ui.lab.sidebar.folder import choose_file, choose_tensor, listing
-from quantviz.ui.lab.sidebar.uploads import read_upload, show_dtype, tensors_in, upload_of
+from quantviz.ui.lab.sidebar.uploads import open_upload, read_upload, show_dtype, tensors_in, upload_of
 from quantviz.ui.lab.tensor import catalog_of
 from quantviz.ui.shell.words import say, say_error, shape_text
 
@@ -74,7 +74,7 @@ def _show_file(key: str) -> None:
     """Show the upload of a file of any format in the widget `key`, and the choice of one of its tensors."""
 
     def likely_first(uploaded: Any) -> dict[str, str]:
-        found = tensors_in(uploaded)[0]
+        found = tensors_in(uploaded, open_upload(uploaded))[0]
         order = sorted(found, key=lambda name: _LIKELY[key] not in name.lower())
         return {name: found[name] for name in order}
 
