@@ -95,8 +95,7 @@ def show_page() -> None:
         tab.run_scripts(page.url_path)
         search_names()
         follow_letters()
-        if page is not home:
-            show_anywhere()
+        show_anywhere()
     if (files := brought()) is not None:
         from quantviz.ui.drop.taking import take_brought
 

@@ -609,6 +609,13 @@ def misses(answers: Answers, mib: float | None, bar: str) -> Iterator[str]:
 # ---- a model that runs --------------------------------------------------------------------------
 
 
+#: Chains of methods, as `LayerSchemes` takes them.
+METHODS = (
+    *("nearest", "gptq", "awq", "smoothquant", "rotation", "rotation+gptq"),
+    *("kmeans", "kmeans(weighting=activation)"),
+)
+
+
 class Mover(Session):
     """One browser tab in which somebody moves the bits of a model that runs."""
 
@@ -626,7 +633,7 @@ class Mover(Session):
 
 def queries(own: bool) -> list[str]:
     """The query of each session: at 16 bits a page opens without a search."""
-    from quantviz.ui.checkpoints.model_state import CACHES, INPUTS, METHODS, RUNNING, SHARED
+    from quantviz.ui.checkpoints.model_state import CACHES, INPUTS, RUNNING, SHARED
 
     # The error through depth takes no more runs.
     if not own:
@@ -700,7 +707,7 @@ def model_changes() -> bool:
 
     from quantviz.models.model_schemes import LayerSchemes, scheme_of_bits
     from quantviz.models.running import run_built_in as run
-    from quantviz.ui.checkpoints.model_state import INPUTS, METHODS, RUNNING
+    from quantviz.ui.checkpoints.model_state import INPUTS, RUNNING
 
     torch.set_num_threads(1)  # as on the server
     slowest = 0.0

@@ -98,7 +98,7 @@ def scan(gb: float = 2.0, rounds: int = 3, folder: str = "") -> None:
     size = sum(file.stat().st_size for file in files)
     scanned(files[:1], TWELVE)  # compiles
     with qv.open_tensors(files[0]) as catalog:
-        tensors = [InMemory(catalog.load(name)) for name in catalog.names]
+        tensors = [InMemory(catalog.load(name).float()) for name in catalog.names]
 
     def measured() -> None:
         for x in tensors:

@@ -20,8 +20,9 @@ from typing import TYPE_CHECKING, Any
 import streamlit as st
 
 from quantviz.checkpoints.example import EXAMPLE, example_file
-from quantviz.checkpoints.model_map import Model, Row, read_model
+from quantviz.checkpoints.model_map import Model, read_model
 from quantviz.checkpoints.offered import RESULTS, Offered, checkpoint_path, offered, offered_as
+from quantviz.checkpoints.results.rows import Row
 from quantviz.errors import QuantVizError
 from quantviz.jobs import Cost, Job, runner
 from quantviz.sources.hubs.addresses import published_name, published_place
@@ -299,8 +300,7 @@ def look_at_headers(state: CheckpointsState) -> Model:
     path = path_of(state.chosen)
     listed = _headers(str(path), state.engine, _mark_of(path))
     aside = (
-        {"tensor": name, "file": file, "recipe": recipe, "status": "left_aside"}
-        | {"shape": shape, "dtype": dtype}
+        Row(name, recipe, "left_aside", shape=shape, dtype=dtype, file=file)
         for name, shape, dtype, file, is_aside in listed
         if is_aside
         for recipe in state.recipes
@@ -330,7 +330,7 @@ def look_now(state: CheckpointsState, wait: bool) -> Seen:
 
 
 def _has_begun(seen: Seen) -> bool:
-    return any(row["status"] == "ok" for tensor in seen.model.tensors for row in tensor.rows.values())
+    return any(row.status == "ok" for tensor in seen.model.tensors for row in tensor.rows.values())
 
 
 def look(chosen: str, scan: Scan) -> Seen:
