@@ -11,7 +11,7 @@ from starlette.middleware import Middleware
 
 from quantviz.door import inside
 from quantviz.sources.limits import Limits
-from quantviz.streaming.compile_ahead import at_once
+from quantviz.streaming.compiling import at_once
 from quantviz.ui.components.classroom_signs import follow_letters, show_room
 from quantviz.ui.components.door import brought, show_anywhere
 from quantviz.ui.components.name_search import search_names
@@ -48,6 +48,13 @@ SHEETS = {
 }
 #: Pages that draw as soon as they are there, and what their address has in its query then.
 DRAWN = {"checkpoints": "", "formats": "", "golf": "", "lab": "", "layers": "", "lessons": "l="}
+
+
+def begin_work() -> None:
+    """Begin the work of a server that has just started."""
+    from quantviz.ui.checkpoints.reading import prepare_scans
+
+    prepare_scans()
 
 
 def show_page() -> None:
@@ -87,8 +94,7 @@ def show_page() -> None:
         tab.run_scripts(page.url_path)
         search_names()
         follow_letters()
-        if page is not home:
-            show_anywhere()
+        show_anywhere()
     if (files := brought()) is not None:
         from quantviz.ui.drop.taking import take_brought
 
@@ -113,4 +119,5 @@ else:
         *map(Middleware, (Announced, ProbeAnswers, CompiledAhead)),
         Middleware(Styled, SHEETS, DRAWN),
     ]
-    app = st.App(__file__, routes=script_routes(), lifespan=starting(AHEAD), middleware=middleware)
+    lifespan = starting(AHEAD, begin_work)
+    app = st.App(__file__, routes=script_routes(), lifespan=lifespan, middleware=middleware)

@@ -11,10 +11,13 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextvars import ContextVar
+from typing import TypeVar
 
 from quantviz.errors import QuantVizError
+
+T = TypeVar("T")
 
 #: Seconds of work after which the share that is done predicts how long all of it takes.
 _TELLING = 0.5
@@ -51,10 +54,10 @@ class Spending:
         self,
         seconds: float,
         clock: Callable[[], float] = time.monotonic,
-        on_share: Callable[[float], None] = lambda share: None,
+        on_share: Callable[[float, float], None] = lambda done, whole: None,
     ) -> None:
         self.seconds = seconds
-        #: Gets the share of the work that is done, 0 to 1, whenever that is known.
+        #: Gets how much of the work is done, and how much it is, whenever that is known.
         self.on_share = on_share
         self._clock = clock
         self._begun = clock()
@@ -64,6 +67,11 @@ class Spending:
     def now(self) -> float:
         """Return the time, in seconds."""
         return self._clock()
+
+    @property
+    def is_dropped(self) -> bool:
+        """Return whether nobody waits for the result any more."""
+        return self._dropped.is_set()
 
     def drop(self) -> None:
         """Make the work end at its next check, because nobody waits for its result any more."""
@@ -99,6 +107,19 @@ def spending(budget: Spending) -> Iterator[None]:
         _SPENDING.reset(before)
 
 
+def is_dropped() -> bool:
+    """Return whether nobody waits any more for the work that this is a part of."""
+    budget = _SPENDING.get()
+    return budget is not None and budget.is_dropped
+
+
+def report(done: float, whole: float) -> None:
+    """Tell whoever waits for this work how much of it is done, and how much it is."""
+    budget = _SPENDING.get()
+    if budget is not None:
+        budget.on_share(done, whole)
+
+
 def too_long(end: Ended) -> QuantVizError:
     """Return the error of one part of the work that takes too long, so that the other parts can go on.
 
@@ -125,11 +146,17 @@ class Progress:
         self._done = 0
         self._since = self._budget.now if self._budget else 0.0
 
+    def through(self, steps: Iterable[T]) -> Iterator[T]:
+        """Yield steps, each counted when it begins."""
+        for each in steps:
+            self.step()
+            yield each
+
     def step(self) -> None:
         """Count a step that begins; raise `Ended` if the budget is spent or will be."""
         if self._budget:
             share = self._done / self._count
             self._budget.check(share, self._since)
             if self._is_whole:
-                self._budget.on_share(share)
+                self._budget.on_share(self._done, self._count)
             self._done += 1

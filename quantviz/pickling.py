@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from types import MappingProxyType
-from typing import Any
+from typing import Any, ClassVar
 
 
 class Picklable:
@@ -14,8 +14,13 @@ class Picklable:
     Python does not pickle a `MappingProxyType`, and torch pickles a view with all of the memory behind it.
     """
 
+    #: Names of cached properties that are pickled too, where they are computed.
+    computed: ClassVar[tuple[str, ...]] = ()
+
     def __getstate__(self) -> dict[str, Any]:
-        return {each.name: _packed(getattr(self, each.name)) for each in dataclasses.fields(self)}  # type: ignore[arg-type]
+        names = [each.name for each in dataclasses.fields(self)]  # type: ignore[arg-type]
+        names += [name for name in self.computed if name in vars(self)]
+        return {name: _packed(getattr(self, name)) for name in names}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         for name, value in state.items():

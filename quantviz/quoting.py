@@ -1,6 +1,6 @@
 """Names as data in other languages: one function for each language that a name is written into.
 
-A tensor's name and a file's are any text. HTML has `quantviz.export.html_page.escaped`, Python its own
+A tensor's name and a file's are any text. HTML has the templates of `quantviz.export`, Python its own
 `repr`, an address `quantviz.lab.share_links.write_address`.
 """
 

@@ -85,7 +85,7 @@ NOT_QUICK = (
     "test_packaging.py",
     "test_process_state.py",
     "test_walk.py",
-    "test_work_process.py",
+    "test_jobs.py",
     "ui/test_cell.py",
 )
 

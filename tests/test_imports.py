@@ -154,7 +154,7 @@ ALLOWED = {
     "pickling": "",
     "errors": "pickling text",
     "budget": "errors",
-    "own_process": "",
+    "jobs": "budget errors",
     "door": "errors",
     "quoting": "",
     "whole_files": "errors",
@@ -164,13 +164,11 @@ ALLOWED = {
     "quantization": "budget door errors pickling schemes tensors text",
     "evaluation": "errors pickling quantization schemes tensors",
     "compiled": "errors evaluation quantization schemes tensors whole_files",
-    "streaming": "budget compiled door errors evaluation own_process pickling quantization schemes tensors"
-    " text",
-    "work_process": "budget errors own_process streaming",
+    "streaming": "budget compiled door errors evaluation jobs pickling quantization schemes tensors text",
     "analysis": "budget door errors evaluation quantization schemes streaming tensors",
     "layers": "analysis budget compiled door errors evaluation pickling quantization schemes sources"
     " streaming tensors text whole_files",
-    "checkpoints": "analysis compiled door errors evaluation layers own_process pickling quantization"
+    "checkpoints": "analysis budget compiled door errors evaluation jobs layers pickling quantization"
     " quoting schemes sources streaming tensors text whole_files",
     "models": "checkpoints door errors evaluation layers pickling quantization schemes sources streaming"
     " tensors text whole_files",
@@ -184,11 +182,10 @@ ALLOWED = {
     " tensors text",
     "course": "teaching",
     "lessons": "teaching",
-    "cli": "analysis checkpoints errors evaluation export figures lab layers models own_process quantization"
+    "cli": "analysis checkpoints errors evaluation export figures jobs lab layers models quantization"
     " quoting schemes sources streaming tensors text whole_files",
     "__main__": "cli",
-    "standby": "checkpoints cli own_process",
-    "ui/shell": "browser budget door errors figures lab schemes sources streaming tensors text work_process",
+    "ui/shell": "browser budget door errors figures jobs lab schemes sources streaming tensors text",
     "ui/components": "analysis browser compiled errors evaluation export figures lab quantization schemes"
     " sources tensors text ui/shell",
     "ui/missing": "ui/components ui/shell",
@@ -198,7 +195,7 @@ ALLOWED = {
     "ui/formats": "errors figures lab quantization schemes text ui/components ui/shell",
     "ui/layers": "browser checkpoints compiled errors evaluation figures lab layers models schemes sources"
     " tensors text ui/components ui/lab ui/shell",
-    "ui/checkpoints": "checkpoints errors export figures lab layers models quoting schemes sources standby"
+    "ui/checkpoints": "checkpoints errors export figures jobs lab layers models quoting schemes sources"
     " text ui/components ui/lab ui/layers ui/shell whole_files",
     "ui/golf": "analysis errors figures lab schemes teaching tensors ui/components ui/lab ui/shell",
     "ui/gallery": "browser figures lab sources teaching ui/components ui/shell",

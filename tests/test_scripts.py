@@ -110,9 +110,3 @@ def test_every_module_is_part_of_a_script():
     for path in MODULES:
         last = path.read_text(encoding="utf-8").rstrip().rpartition("\n\n")[2]
         assert re.sub(r"^export (?!default)", "", last, flags=re.MULTILINE) in joined, path
-
-
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: path.relative_to(FOLDER).as_posix())
-def test_lines_are_at_most_110_characters(path):
-    lines = path.read_text(encoding="utf-8").splitlines()
-    assert not [line for line in lines if len(line) > 110]

@@ -31,7 +31,7 @@ WRITES = (
     "savez",
 )
 MAY = {
-    "work_process.py": {"fdopen"},  # a pipe
+    "jobs.py": {"fdopen"},  # a pipe
     "ui/checkpoints/spending.py": {"write_bytes"},
     "ui/checkpoints/importance.py": {"write_bytes"},
     "teaching/lessons/thumbnails.py": {"write_text"},  # written while the program is made

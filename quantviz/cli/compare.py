@@ -11,7 +11,7 @@ import click
 
 from quantviz.cli.output import FOUND, Bound, Output, language, put, say, summarized, with_output, write
 from quantviz.cli.reporting import ProgressLine, Shown, interrupted, lab_links, say_links, takes_report
-from quantviz.own_process import keep_memory
+from quantviz.jobs import keep_memory
 from quantviz.text import text, visible
 
 if TYPE_CHECKING:

@@ -50,7 +50,7 @@ def figure(
     if find_spec("plotly") is None:
         raise QuantVizError("cli.needs_plotly")
     from quantviz.analysis.study import Study
-    from quantviz.export.html_page import escaped
+    from quantviz.export.html_page import breakable
     from quantviz.figures.arrangement import PanelsStyle
     from quantviz.figures.panels import study_figure
 
@@ -62,23 +62,28 @@ def figure(
     if output.format == "html":
         put(output, _page(study_figure(study, style), chosen.title, facts, style, cdn))
     else:
-        drawn = study_figure(study, style, note=escaped(f"{chosen.title} · {facts}"))
+        drawn = study_figure(study, style, note=str(breakable(f"{chosen.title} · {facts}", "")))
         put(output, _picture(drawn, output.format))
 
 
 def _page(drawn: Any, title: str, facts: str, style: PanelsStyle, cdn: bool) -> str:
-    from quantviz.export.html_page import escaped, html_page
+    from quantviz.export.html_page import html_page
     from quantviz.figures.panels import PANELS_CONFIG
     from quantviz.figures.theme import THEMES
 
     panels = drawn.to_html(
         config=dict(PANELS_CONFIG), include_plotlyjs="cdn" if cdn else True, full_html=False, div_id="panels"
     )
-    body = f'<h1>{escaped(title)}</h1>\n<p>{escaped(facts)}</p>\n<div class="wide">{panels}</div>'
-    # One colour under the panels and around them.
-    css = f"body {{ max-width: {style.width}px; background: {THEMES[style.theme].surface}; }}"
-    css += ".wide { overflow-x: auto; }"
-    return html_page(title, body, language=language(), theme=style.theme, style=css)
+    return html_page(
+        "figure",
+        language=language(),
+        theme=style.theme,
+        title=title,
+        facts=facts,
+        panels=panels,
+        width=style.width,
+        surface=THEMES[style.theme].surface,
+    )
 
 
 def _picture(drawn: Any, form: str) -> bytes:

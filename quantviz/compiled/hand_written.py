@@ -12,7 +12,7 @@ from quantviz.errors import QuantVizError
 #: The setting that turns pieces off: their names with commas between them, or 1 for all.
 PLAIN_VARIABLE = "QUANTVIZ_PLAIN_NUMBA"
 #: Pieces that are written by hand because plain numba takes more than 1.5 times as long, but for "prefetch":
-#: see README.md. `tests/bench/llvm.py` prints the ratios.
+#: see README.md. `tests.bench.numbers llvm` prints the ratios.
 PIECES = ("sums", "prefetch", "addresses")
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from quantviz.checkpoints.model.account import BECAME, Side
 from quantviz.checkpoints.model.coverage_words import percent
-from quantviz.export.html_page import REPORT_STYLE, escaped, html_page, html_table, linked
+from quantviz.export.html_page import fixed, html_page, linked
 from quantviz.text import DEFAULT_LANGUAGE, text, visible
 
 if TYPE_CHECKING:
@@ -22,11 +23,6 @@ _WORST = 20
 #: Statuses of tensors whose errors are known.
 _COMPARED = ("ok", "not_same")
 _SIDES: tuple[Side, ...] = ("quantized", "original")
-_STYLE = """
-td { min-width: 5em; }
-td:last-child:not(.number) { min-width: min(16rem, 60vw); overflow-wrap: anywhere; }
-.number { white-space: nowrap; min-width: 0; }
-"""
 
 
 @dataclass(frozen=True)
@@ -39,6 +35,13 @@ class _Table:
     left_out: int = 0
     #: Addresses to which rows lead, each from its first cell; "" where to none.
     links: tuple[str, ...] = ()
+
+    def headings(self, language: str) -> list[tuple[str, str]]:
+        """Return the words of each column with its kind."""
+        return [
+            (text(f"audit_report.column.{name}", language), "number" if name in _NUMBERS else "")
+            for name in self.columns
+        ]
 
 
 #: Columns of numbers.
@@ -56,23 +59,27 @@ def audit_html(
 
     `links` are addresses by tensor, to which the largest errors lead.
     """
-    heading = title or text("audit_report.title", language)
     verdict, *others = audit.messages(language)
-    body = [f"<h1>{escaped(heading)}</h1>", f'<p class="verdict">{escaped(verdict)}</p>']
-    body += [f"<p>{escaped(sentence)}</p>" for sentence in others]
-    for table in _tables(audit, language, links or {}):
-        headings = [
-            (escaped(text(f"audit_report.column.{name}", language)), "number" if name in _NUMBERS else "")
-            for name in table.columns
-        ]
-        rows = [[*map(escaped, row)] for row in table.rows]
-        for row, address in zip(rows, table.links, strict=False):
-            row[0] = linked(address, row[0])
-        body.append(f"<h2>{escaped(text(f'audit_report.heading.{table.id}', language))}</h2>")
-        body.append(html_table(headings, rows))
-        if table.left_out:
-            body.append(f"<p>{escaped(text('audit_report.more', language, count=table.left_out))}</p>")
-    return html_page(heading, "\n".join(body), language=language, style=REPORT_STYLE + _STYLE)
+    tables = [
+        {
+            "id": each.id,
+            "headings": each.headings(language),
+            "rows": [
+                (linked(address, row[0]), *row[1:])
+                for row, address in zip_longest(each.rows, each.links, fillvalue="")
+            ],
+            "left_out": each.left_out,
+        }
+        for each in _tables(audit, language, links or {})
+    ]
+    return html_page(
+        "audit",
+        language=language,
+        title=title or text("audit_report.title", language),
+        verdict=verdict,
+        sentences=others,
+        tables=tables,
+    )
 
 
 def audit_markdown(audit: Audit, *, title: str | None = None, language: str = DEFAULT_LANGUAGE) -> str:
@@ -82,9 +89,9 @@ def audit_markdown(audit: Audit, *, title: str | None = None, language: str = DE
     if others:
         parts.append("\n".join(f"- {_plain(sentence)}" for sentence in others))
     for table in _tables(audit, language, {}):
-        head = (text(f"audit_report.column.{name}", language) for name in table.columns)
-        under = ("--:" if name in _NUMBERS else "---" for name in table.columns)
-        lines = [_line(head), _line(under), *(_line(map(_plain, row)) for row in table.rows)]
+        words, kinds = zip(*table.headings(language), strict=True)
+        under = ("--:" if kind else "---" for kind in kinds)
+        lines = [_line(words), _line(under), *(_line(map(_plain, row)) for row in table.rows)]
         parts += [f"## {text(f'audit_report.heading.{table.id}', language)}", "\n".join(lines)]
         if table.left_out:
             parts.append(text("audit_report.more", language, count=table.left_out))
@@ -94,7 +101,10 @@ def audit_markdown(audit: Audit, *, title: str | None = None, language: str = DE
 def worst_tensors(audit: Audit) -> list[TensorAudit]:
     """Return the tensors of the largest errors, as a report lists them."""
     compared = [each for each in audit.tensors if each.status in _COMPARED]
-    return sorted(compared, key=lambda each: _low(each.metrics["sqnr_db"]))[:_WORST]
+    decibels = ((each.metrics["sqnr_db"], each) for each in compared)
+    # Those without a number come first.
+    order = sorted(decibels, key=lambda pair: (not math.isnan(pair[0]), pair[0]))
+    return [each for _, each in order[:_WORST]]
 
 
 def _tables(audit: Audit, language: str, links: Mapping[str, str]) -> Iterator[_Table]:
@@ -122,9 +132,9 @@ def _tables(audit: Audit, language: str, links: Mapping[str, str]) -> Iterator[_
                     _words(each.original),
                     text(f"notes.layouts.names.{each.layout}", language),
                     _words(each.scheme and each.scheme.format),
-                    _number(each.bits, 3),
-                    _number(each.metrics["sqnr_db"], 1),
-                    _number(each.metrics["cosine"], 5),
+                    fixed(each.bits, 3),
+                    fixed(each.metrics["sqnr_db"]),
+                    fixed(each.metrics["cosine"], 5),
                     text(f"audit_report.rounding.{each.rounding or 'unknown'}", language),
                 )
                 for each in worst
@@ -156,21 +166,11 @@ def _coverage(audit: Audit, language: str) -> _Table:
     return _Table("coverage", ("side", "became", "tensors", "weights", "values", "bytes"), tuple(rows))
 
 
-def _low(value: float) -> float:
-    return -math.inf if math.isnan(value) else value
-
-
-def _number(value: float, digits: int) -> str:
-    if math.isnan(value):
-        return "–"
-    return f"{value:.{digits}f}".replace("-", "−") if math.isfinite(value) else "∞"
-
-
 def _words(value: object) -> str:
     return str(value) if value else "–"
 
 
-def _line(cells: Iterator[str] | map[str]) -> str:
+def _line(cells: Iterable[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 

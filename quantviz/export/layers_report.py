@@ -3,27 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from quantviz.checkpoints.model.tensor_names import KindMap, kind_map
-from quantviz.export.html_page import REPORT_STYLE, escaped, html_page, html_table
+from quantviz.export.html_page import MapCell, breakable, html_page
 from quantviz.figures.numbers import number
 from quantviz.text import DEFAULT_LANGUAGE, text
 
-_STYLE = """
-.maps { display: flex; flex-wrap: wrap; gap: 1.5rem 2.5rem; }
-.map th { font-weight: 400; font-size: var(--qv-12); }
-.map thead th:not(:first-child) { text-align: center; }
-.map thead th span { writing-mode: vertical-rl; transform: rotate(180deg); max-height: 14rem; }
-.map td { padding: .15rem .3rem; text-align: center; font-size: var(--qv-12); min-width: 2.6rem;
-  border: 1px solid var(--surface);
-  background: color-mix(in srgb, #c8591b calc(var(--w, 0) * 1%), var(--surface)); }
-.muted { color: var(--muted); }
-"""
 #: Columns of words, which stand at the left.
-_OF_WORDS = ("layer", "method")
+_OF_WORDS = ("layer", "method", "reason")
 #: Share of the colour that the largest error of a map has, in percent.
 _FULL = 60
 _COLUMNS = (
@@ -63,59 +53,49 @@ def layers_page(rows: Sequence[Row], *, title: str, language: str = DEFAULT_LANG
     True
     """
 
-    def word(key: str) -> str:
-        return escaped(text(f"layers_report.{key}", language))
+    def table(name: str, columns: Sequence[str], found: Sequence[Row]) -> tuple[Any, ...]:
+        kinds = ("" if each in _OF_WORDS else "number" for each in columns)
+        headings = [
+            (text(f"layers_report.{each}", language), kind) for each, kind in zip(columns, kinds, strict=True)
+        ]
+        return name, headings, [[_cell(row.get(each)) for each in columns] for row in found]
 
     kinds = kind_map([row["layer"] for row in rows])
-    body = [f"<h1>{escaped(title)}</h1>", f'<p class="muted">{word("help")}</p>']
-    if kinds.rows:
-        maps = (f"<div><h2>{word(each.name)}</h2>{_map(kinds, rows, each, word)}</div>" for each in _MAPS)
-        body.append(f'<div class="maps wide">{"".join(maps)}</div>')
     known = sorted((row for row in rows if row["status"] == "ok"), key=lambda row: -row["rel_out_held_back"])
-    headings = [(word(name), "" if name in _OF_WORDS else "number") for name in _COLUMNS]
-    table = [[_cell(row.get(name)) for name in _COLUMNS] for row in known]
-    body += [f"<h2>{word('table')}</h2>", html_table(headings, table)]
-    refused = [row for row in rows if row["reason"]]
-    if refused:
-        body.append(f"<h2>{word('refused')}</h2>")
-        headings = [(word("layer"), ""), (word("reason"), "")]
-        body.append(html_table(headings, [[_cell(row["layer"]), _cell(row["reason"])] for row in refused]))
-    return html_page(title, "\n".join(body), language=language, style=REPORT_STYLE + _STYLE)
+    tables = [table("table", _COLUMNS, known)]
+    if refused := [row for row in rows if row["reason"]]:
+        tables.append(table("refused", ("layer", "reason"), refused))
+    maps = [(each.name, list(_map(kinds, rows, each))) for each in _MAPS] if kinds.rows else []
+    return html_page("layers", language=language, title=title, kinds=kinds.kinds, maps=maps, tables=tables)
 
 
-def _map(kinds: KindMap, rows: Sequence[Row], quantity: _Quantity, word: Callable[[str], str]) -> str:
-    """Return one map: a row for each layer, a column for each kind."""
-    by_name = {row["layer"]: row for row in rows}
+def _map(kinds: KindMap, rows: Sequence[Row], quantity: _Quantity) -> Iterator[tuple[str, list[MapCell]]]:
+    """Yield the rows of a map: one for each layer, a column for each kind."""
     values = {
-        name: float(row[quantity.name])
-        for name, row in by_name.items()
+        row["layer"]: float(row[quantity.name])
+        for row in rows
         if row["status"] == "ok" and row[quantity.name] is not None
     }
     levels = {name: quantity.badness(value) for name, value in values.items()}
     finite = [level for level in levels.values() if math.isfinite(level)]
     low = min(finite, default=0.0)
     span = max(max(finite, default=0.0) - low, 1e-9)
-    head = "".join(f'<th scope="col"><span>{escaped(kind)}</span></th>' for kind in kinds.kinds)
-    lines = [f'<table class="map"><thead><tr><th>{word("number")}</th>{head}</tr></thead><tbody>']
+
+    def cell(name: str | None) -> MapCell:
+        if name is None:
+            return MapCell()
+        if name not in values:
+            return MapCell("×", name)
+        # An error beside outputs that are all 0 is inf, the worst of all.
+        share = round(_FULL * min(max(0.0, (levels[name] - low) / span), 1.0))
+        return MapCell(quantity.printed(values[name]), name, share=share)
+
     for numbers in kinds.rows:
-        cells = []
-        for kind in kinds.kinds:
-            name = kinds.tensors.get((numbers, kind))
-            if name is None:
-                cells.append("<td></td>")
-            elif name not in values:
-                cells.append(f'<td title="{escaped(name)}">×</td>')
-            else:
-                # An error beside outputs that are all 0 is inf, the worst of all.
-                share = round(_FULL * min(max(0.0, (levels[name] - low) / span), 1.0))
-                shown = quantity.printed(values[name])
-                cells.append(f'<td style="--w:{share}" title="{escaped(name)}">{shown}</td>')
-        place = ".".join(map(str, numbers))
-        lines.append(f'<tr><th scope="row">{place}</th>{"".join(cells)}</tr>')
-    return "\n".join([*lines, "</tbody></table>"])
+        cells = [cell(kinds.tensors.get((numbers, kind))) for kind in kinds.kinds]
+        yield ".".join(map(str, numbers)), cells
 
 
 def _cell(value: Any) -> str:
     if value is None:
         return "–"
-    return number(value, 3) if isinstance(value, float) else escaped(value).replace(".", ".<wbr>")
+    return number(value, 3) if isinstance(value, float) else breakable(str(value), ".")

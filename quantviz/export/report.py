@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any
 
 from quantviz.checkpoints.model.tensor_names import KindMap, kind_map
+from quantviz.checkpoints.results.rows import Row
 from quantviz.door import public
 from quantviz.errors import QuantVizError, known_language
 from quantviz.export.audit_report import audit_html
-from quantviz.export.html_page import REPORT_STYLE, escaped, html_page, html_table, linked
-from quantviz.export.scan_summary import Measurement, ScanSummary, summary_of
+from quantviz.export.html_page import MapCell, breakable, fixed, html_page, linked, shortly
+from quantviz.export.scan_summary import ScanSummary, summary_of
 from quantviz.figures.numbers import number
 from quantviz.text import DEFAULT_LANGUAGE, text
 from quantviz.whole_files import write_file
@@ -36,22 +37,9 @@ _KINDS = {
     **dict.fromkeys(("tensor", "recipe", "reason"), "name"),
     **dict.fromkeys(("shape", "better", "status"), "words"),
 }
-
-_STYLE = """
-td.name { overflow-wrap: anywhere; min-width: min(16rem, 45vw); }
-td.words { white-space: nowrap; }
-.map th { font-weight: 400; font-size: var(--qv-12); }
-.map thead th:not(:first-child) { text-align: center; }
-.map thead th span { writing-mode: vertical-rl; transform: rotate(180deg); max-height: 14rem; }
-.map td { padding: .15rem .3rem; text-align: center; font-size: var(--qv-12); min-width: 2.1rem;
-  border: 1px solid var(--surface); }
-.map td.low { background: color-mix(in srgb, #c8591b calc(var(--w) * 1%), var(--surface)); }
-.map td.high { background: color-mix(in srgb, #12808f calc(var(--w) * 1%), var(--surface)); }
-.map td.none { color: var(--muted); background: var(--raised); }
-details { margin: .5rem 0; } summary { cursor: pointer; color: var(--accent); }
-.muted { color: var(--muted); }
-@media print { details > * { display: block; } }
-"""
+_RECIPES = ("recipe", "bits", "size", "lowest", "median", "measured", "left_aside", "refused", "problem")
+_WORST_COLUMNS = ("tensor", "sqnr", "max_error", "kurtosis", "clipped", "zeroed", "shape", "better")
+_UNMEASURED = ("reason", "count", "recipe", "status")
 
 
 @public
@@ -112,7 +100,7 @@ def _put(page: str, path: str | PurePath | None) -> str:
 
 
 class _Page:
-    """The parts of one report. Names and numbers of tensors are escaped where they are put into words."""
+    """The parts of one report, as text."""
 
     def __init__(self, summary: ScanSummary, recipe: str, language: str, links: Mapping[str, str]) -> None:
         self.summary = summary
@@ -121,50 +109,49 @@ class _Page:
         self.links = links
 
     def say(self, key: str, /, **params: object) -> str:
-        """Return a sentence as HTML."""
-        return text(key, self.language, **{name: escaped(value) for name, value in params.items()})
+        return text(key, self.language, **params)
 
     def written(self, title: str | None) -> str:
         """Return the whole page."""
-        heading = title or text("report.title", self.language)
-        counts = self.say(
-            "report.counts", tensors=len(self.summary.tensors), recipes=len(self.summary.recipes)
+        kinds = kind_map(self.summary.weights)
+        return html_page(
+            "scan",
+            language=self.language,
+            title=title or self.say("report.title"),
+            counts=self.say(
+                "report.counts", tensors=len(self.summary.tensors), recipes=len(self.summary.recipes)
+            ),
+            verdict=self.verdict(),
+            notes=self.summary.notes,
+            recipe=self.recipe,
+            kinds=kinds.kinds,
+            maps=list(self.maps(kinds)) if kinds.rows else [],
+            tables=[
+                self.table("recipes", _RECIPES, self.recipes()),
+                self.table("worst", _WORST_COLUMNS, self.worst()),
+                self.table("unmeasured", _UNMEASURED, self.unmeasured()),
+            ],
         )
-        body = [
-            f'<h1>{escaped(heading)}</h1>\n<p class="muted">{counts}</p>',
-            f'<p class="verdict">{self.verdict()}</p>',
-            *(f'<p class="muted">{escaped(note)}</p>' for note in self.summary.notes),
-            *self.maps(),
-            *self.section("recipes", self.recipes()),
-            *self.section("worst", self.worst(), recipe=self.recipe),
-            *self.section("unmeasured", self.unmeasured()),
-        ]
-        return html_page(heading, "\n".join(body), language=self.language, style=REPORT_STYLE + _STYLE)
-
-    def section(self, name: str, body: str, **params: object) -> list[str]:
-        """Return a heading and its content; nothing if there is no content."""
-        return [f"<h2>{self.say(f'report.heading.{name}', **params)}</h2>", body] if body else []
 
     # ---- the verdict ----
 
     def verdict(self) -> str:
         """Return the sentences of the verdict: the worst tensors, the reason for the first, and a remedy."""
-        return text("report.sentence_gap", self.language).join([*self.coverage(), self.measured()])
+        return self.say("report.sentence_gap").join([*self.coverage(), self.measured()])
 
-    def coverage(self) -> list[str]:
-        """Return the sentences before the verdict: how much was read, and the weights that are constant."""
-        sentences = []
+    def coverage(self) -> Iterator[str]:
+        """Yield the sentences before the verdict: how much was read, and the weights that are constant."""
+        unread, constant = self.summary.unread, self.summary.constant
+        between = self.say("report.between")
         if words := self.summary.coverage.get(self.language):
-            sentences.append(escaped(words))
-        elif self.summary.unread:
-            unread = self.summary.unread
-            names = text("report.between", self.language).join(unread[:_NAMED])
-            of = len(self.summary.tensors)
-            sentences.append(self.say("report.not_all_read", count=len(unread), of=of, names=names))
-        if constant := self.summary.constant:
-            names = text("report.between", self.language).join(constant[:_NAMED])
-            sentences.append(self.say("report.constant", count=len(constant), names=names))
-        return sentences
+            yield words
+        elif unread:
+            names = between.join(unread[:_NAMED])
+            yield self.say(
+                "report.not_all_read", count=len(unread), of=len(self.summary.tensors), names=names
+            )
+        if constant:
+            yield self.say("report.constant", count=len(constant), names=between.join(constant[:_NAMED]))
 
     def measured(self) -> str:
         """Return which of the measured tensors are worst, and why."""
@@ -174,188 +161,116 @@ class _Page:
             return self.say("report.nothing_measured", recipe=self.recipe)
         if worst[0].sqnr_db == math.inf and not self.summary.unread and not self.summary.constant:
             return self.say("report.all_exact", recipe=self.recipe, count=found.measured)
-        between = text("report.between", self.language)
-        names = between.join(self.say("report.named", tensor=row.tensor, sqnr_db=_db(row)) for row in worst)
+        names = self.say("report.between").join(map(self.named, worst))
         sentences = [
-            self.say("report.spread", recipe=self.recipe, count=found.measured, median=_one(found.median)),
-            text("report.the_worst", self.language, names=names),
+            self.say("report.spread", recipe=self.recipe, count=found.measured, median=fixed(found.median)),
+            self.say("report.the_worst", names=names),
             self.why(worst[0]),
         ]
         better = self.summary.better(worst[0])
         if better:
             bits = "" if better.bits_per_weight is None else number(better.bits_per_weight)
             key = "fix_bits" if bits else "fix"
-            sentences.append(self.say(f"report.{key}", recipe=better.recipe, sqnr_db=_db(better), bits=bits))
-        return text("report.sentence_gap", self.language).join(filter(None, sentences))
-
-    def why(self, row: Measurement) -> str:
-        """Return a sentence with the reason for a tensor's low SQNR, or "" if its numbers give none."""
-        if row.clipped_share is not None and row.clipped_share >= _CLIPPED:
-            return self.say(
-                "report.why_clipped", tensor=row.tensor, percent=number(100 * row.clipped_share, 3)
+            sentences.append(
+                self.say(f"report.{key}", recipe=better.recipe, sqnr_db=fixed(better.sqnr_db), bits=bits)
             )
-        if row.kurtosis is not None and row.kurtosis >= _HEAVY:
-            return self.say("report.why_heavy", tensor=row.tensor, kurtosis=number(row.kurtosis, 3))
-        if row.zeroed_share is not None and row.zeroed_share >= _ZEROED:
-            return self.say("report.why_zeroed", tensor=row.tensor, percent=number(100 * row.zeroed_share, 3))
+        return self.say("report.sentence_gap").join(filter(None, sentences))
+
+    def named(self, row: Row) -> str:
+        return self.say("report.named", tensor=row.tensor, sqnr_db=fixed(row.sqnr_db))
+
+    def why(self, row: Row) -> str:
+        """Return a sentence with the reason for a tensor's low SQNR, or "" if its numbers give none."""
+        if (clipped := row.number("clipped_share") or 0.0) >= _CLIPPED:
+            return self.say("report.why_clipped", tensor=row.tensor, percent=number(100 * clipped, 3))
+        if (kurtosis := row.number("kurtosis") or 0.0) >= _HEAVY:
+            return self.say("report.why_heavy", tensor=row.tensor, kurtosis=number(kurtosis, 3))
+        if (zeroed := row.number("zeroed_share") or 0.0) >= _ZEROED:
+            return self.say("report.why_zeroed", tensor=row.tensor, percent=number(100 * zeroed, 3))
         return ""
 
     # ---- the map ----
 
-    def maps(self) -> list[str]:
-        """Return a map for each recipe, that of the chosen one open."""
-        kinds = kind_map(self.summary.weights)
-        if not kinds.rows:
-            return []
-        names = [self.recipe, *(each.recipe for each in self.summary.recipes if each.recipe != self.recipe)]
-        drawn = [
-            f"<h2>{self.say('report.heading.map')}</h2>",
-            f'<p class="muted">{self.say("report.map_help")}</p>',
-        ]
-        for name in names[: max(1, _CELLS // len(kinds.tensors))]:
-            opened = " open" if name == self.recipe else ""
-            drawn.append(
-                f"<details{opened}><summary>{escaped(name)}</summary>"
-                f'<div class="wide">{self.map_of(kinds, name)}</div></details>'
-            )
-        return drawn
-
-    def map_of(self, kinds: KindMap, recipe: str) -> str:
-        """Return the map of one recipe: a row for each layer, a column for each kind."""
-        rows = self.summary.under(recipe)
-        middle = next(each.median for each in self.summary.recipes if each.recipe == recipe)
-        head = "".join(f'<th scope="col"><span>{escaped(kind)}</span></th>' for kind in kinds.kinds)
-        lines = [
-            f'<table class="map"><thead><tr><th>{self.say("report.layer")}</th>{head}</tr></thead><tbody>'
-        ]
+    def maps(self, kinds: KindMap) -> Iterator[tuple[str, list[tuple[str, list[MapCell]]], list[str]]]:
+        """Yield a map for each recipe, that of the chosen one first: a row for each layer, and the others."""
         columns = {kind: at for at, kind in enumerate(kinds.kinds)}
-        by_row: dict[tuple[int, ...], dict[int, Measurement | None]] = {}
-        for (numbers, kind), name in kinds.tensors.items():
-            by_row.setdefault(numbers, {})[columns[kind]] = rows.get(name)
-        for numbers in kinds.rows:
-            row = self.cells(by_row[numbers], len(columns), middle)
-            lines.append(f'<tr><th scope="row">{".".join(map(str, numbers))}</th>{row}</tr>')
-        lines.append("</tbody></table>")
-        others = [rows[name] for name in kinds.others if name in rows and rows[name].sqnr_db is not None]
-        if others:
-            listed = " · ".join(
-                self.say("report.named", tensor=each.tensor, sqnr_db=_db(each)) for each in others
-            )
-            lines.append(f'<p class="muted">{self.say("report.without_layer")} {listed}</p>')
-        return "\n".join(lines)
+        names = [self.recipe, *(each.recipe for each in self.summary.recipes if each.recipe != self.recipe)]
+        for recipe in names[: max(1, _CELLS // len(kinds.tensors))]:
+            found = self.summary.under(recipe)
+            middle = next(each.median for each in self.summary.recipes if each.recipe == recipe)
+            by_row: dict[tuple[int, ...], dict[int, Row | None]] = {}
+            for (numbers, kind), name in kinds.tensors.items():
+                by_row.setdefault(numbers, {})[columns[kind]] = found.get(name)
+            rows = [
+                (".".join(map(str, numbers)), list(self.cells(by_row[numbers], len(columns), middle)))
+                for numbers in kinds.rows
+            ]
+            others = (found[name] for name in kinds.others if name in found)
+            yield recipe, rows, [self.named(each) for each in others if each.sqnr_db is not None]
 
-    def cells(self, row: Mapping[int, Measurement | None], columns: int, middle: float | None) -> str:
-        """Return a row of the map from its tensors by column; a gap between two is one cell."""
-        parts = []
+    def cells(self, row: Mapping[int, Row | None], columns: int, middle: float | None) -> Iterator[MapCell]:
+        """Yield a row of the map from its tensors by column; a gap between two is one cell."""
         at = 0
         for column in sorted(row):
-            parts += [_empty(column - at), self.cell(row[column], middle)]
+            if column > at:
+                yield MapCell(columns=column - at)
+            yield self.cell(row[column], middle)
             at = column + 1
-        return "".join([*parts, _empty(columns - at)])
+        if columns > at:
+            yield MapCell(columns=columns - at)
 
-    def cell(self, row: Measurement | None, middle: float | None) -> str:
+    def cell(self, row: Row | None, middle: float | None) -> MapCell:
         """Return a cell of the map: its SQNR, the more coloured the farther from the median."""
         if row is None:
-            return _empty(1)
+            return MapCell()
         if row.sqnr_db is None:
-            title = escaped(f"{row.tensor}: {row.reason or text(f'report.{row.status}', self.language)}")
-            return f'<td class="none" title="{title}">×</td>'
-        title = self.say("report.named", tensor=row.tensor, sqnr_db=_db(row))
+            return MapCell("×", f"{row.tensor}: {row.reason or self.say(f'report.{row.status}')}", "none")
         away = row.sqnr_db - middle if middle is not None and math.isfinite(middle) else 0.0
         share = round(min(abs(away) / _FULL_COLOUR, 1.0) * 55) if math.isfinite(away) else 55
-        side = "low" if away < 0 else "high"
         shown = number(row.sqnr_db, 2 if abs(row.sqnr_db) < 100 else 3)
-        return f'<td class="{side}" style="--w:{share}" title="{title}">{shown}</td>'
+        return MapCell(shown, self.named(row), "low" if away < 0 else "high", share)
 
     # ---- the tables ----
 
-    def recipes(self) -> str:
-        """Return the recipes side by side."""
-        names = ("recipe", "bits", "size", "lowest", "median", "measured", "left_aside", "refused", "problem")
-        rows = [
-            [
-                escaped(each.recipe),
-                _four(each.bits_per_weight),
-                "–" if each.size is None else f"{each.size / 1e6:,.1f}",
-                _one(each.lowest),
-                _one(each.median),
-                *map(str, (each.measured, each.left_aside, each.refused, each.problems)),
-            ]
-            for each in self.summary.recipes
-        ]
-        return self.table(names, rows)
+    def table(self, name: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> tuple[Any, ...]:
+        """Return a table's name, its headings with their kinds, and its rows."""
+        headings = [(self.say(f"report.column.{each}"), _KINDS.get(each, "number")) for each in columns]
+        return name, headings, list(rows)
 
-    def worst(self) -> str:
-        """Return the worst tensors of the chosen recipe, each with a better recipe."""
-        names = ("tensor", "sqnr", "max_error", "kurtosis", "clipped", "zeroed", "shape", "better")
-        rows = []
+    def recipes(self) -> Iterator[Sequence[object]]:
+        """Yield the recipes side by side."""
+        for each in self.summary.recipes:
+            size = "–" if each.size is None else f"{each.size / 1e6:,.1f}"
+            bits, lowest, median = shortly(each.bits_per_weight, 4), fixed(each.lowest), fixed(each.median)
+            counts = each.measured, each.left_aside, each.refused, each.problems
+            yield each.recipe, bits, size, lowest, median, *counts
+
+    def worst(self) -> Iterator[Sequence[object]]:
+        """Yield the worst tensors of the chosen recipe, each with a better recipe, and a way into the Lab."""
         for row in self.summary.worst(self.recipe, WORST):
             better = self.summary.better(row)
-            rows.append(
-                [
-                    self.linked(row.tensor),
-                    _one(row.sqnr_db),
-                    _four(row.max_error),
-                    _three(row.kurtosis),
-                    _percent(row.clipped_share),
-                    _percent(row.zeroed_share),
-                    escaped(row.shape),
-                    self.say("report.named", tensor=better.recipe, sqnr_db=_db(better)) if better else "–",
-                ]
+            yield (
+                linked(self.links.get(row.tensor, ""), breakable(row.tensor, ".")),
+                fixed(row.sqnr_db),
+                shortly(row.number("max_error"), 4),
+                shortly(row.number("kurtosis")),
+                _percent(row.number("clipped_share")),
+                _percent(row.number("zeroed_share")),
+                " × ".join(map(str, row.shape or ())),
+                self.say("report.named", tensor=better.recipe, sqnr_db=fixed(better.sqnr_db))
+                if better
+                else "–",
             )
-        return self.table(names, rows) if rows else ""
 
-    def linked(self, tensor: str) -> str:
-        """Return a tensor's name, which leads to the Lab where there is an address."""
-        return linked(self.links.get(tensor, ""), escaped(tensor).replace(".", ".<wbr>"))
-
-    def unmeasured(self) -> str:
-        """Return why tensors were not measured, each reason once with how many there are."""
+    def unmeasured(self) -> Iterator[Sequence[object]]:
+        """Yield why tensors were not measured, each reason once with how many there are."""
         found = Counter(
-            (row.status, row.reason or text(f"report.{row.status}", self.language), row.recipe)
+            (row.status, row.reason or self.say(f"report.{row.status}"), row.recipe)
             for row in self.summary.rows
             if row.status != "ok"
         )
-        rows = [
-            [escaped(reason), str(count), escaped(recipe), self.say(f"report.{status}")]
-            for (status, reason, recipe), count in found.most_common(_REASONS)
-        ]
-        return self.table(("reason", "count", "recipe", "status"), rows) if rows else ""
-
-    def table(self, names: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-        """Return rows of HTML under their headings."""
-        headings = [(self.say(f"report.column.{name}"), _KINDS.get(name, "number")) for name in names]
-        return html_table(headings, rows)
-
-
-def _empty(columns: int) -> str:
-    """Return a cell over so many columns in which there is nothing."""
-    if not columns:
-        return ""
-    if columns == 1:
-        return "<td></td>"
-    return f'<td colspan="{columns}"></td>'
-
-
-def _written(digits: int) -> Callable[[float | None], str]:
-    return lambda value: "–" if value is None else number(value, digits)
-
-
-_three = _written(3)
-_four = _written(4)
-
-
-def _one(value: float | None) -> str:
-    """Return decibels with one decimal."""
-    if value is None:
-        return "–"
-    if math.isfinite(value):
-        return f"{value:.1f}".replace("-", "−")
-    return number(value)
-
-
-def _db(row: Measurement) -> str:
-    return _one(row.sqnr_db)
+        for (status, reason, recipe), count in found.most_common(_REASONS):
+            yield reason, count, recipe, self.say(f"report.{status}")
 
 
 def _percent(share: float | None) -> str:

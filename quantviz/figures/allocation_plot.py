@@ -11,7 +11,6 @@ from quantviz.checkpoints.allocation.frontier import Frontier, FrontierPoint
 from quantviz.figures.numbers import number
 from quantviz.figures.payload import Drawn
 from quantviz.figures.small_plots import (
-    SMALL_PLOT_CONFIG,
     bare_layout,
     label_sides,
     name_beside,
@@ -22,8 +21,6 @@ from quantviz.figures.theme import THEMES, Theme
 from quantviz.schemes.recipes import RECIPES, recipe_name
 from quantviz.text import DEFAULT_LANGUAGE, text
 
-#: For `st.plotly_chart(config=…)`.
-ALLOCATION_PLOT_CONFIG = SMALL_PLOT_CONFIG
 #: The usual height in pixels.
 HEIGHT = 320
 

@@ -22,13 +22,11 @@ from quantviz.figures.format_values import (
 )
 from quantviz.figures.numbers import columns, number
 from quantviz.figures.payload import Drawn
-from quantviz.figures.small_plots import SMALL_PLOT_CONFIG, bare_layout, scatter
+from quantviz.figures.small_plots import bare_layout, scatter
 from quantviz.figures.theme import THEMES, Theme
 from quantviz.quantization.format_facts import RoundedNumber, finite_values
 from quantviz.text import DEFAULT_LANGUAGE, text
 
-#: For `st.plotly_chart(config=…)`.
-FORMATS_CONFIG = SMALL_PLOT_CONFIG
 #: The usual width in pixels; heights of the line with one format and with two, and of the gaps.
 HEIGHT_ONE = 150
 HEIGHT_TWO = 196

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from quantviz.figures.numbers import short_number
 from quantviz.figures.payload import Drawn
-from quantviz.figures.small_plots import bare_layout, scatter
+from quantviz.figures.small_plots import NO_TICKS, axis_title, bare_layout, note, scatter
 from quantviz.figures.theme import THEMES, Theme
 from quantviz.text import DEFAULT_LANGUAGE, text
 
@@ -42,28 +42,6 @@ def part_colours(theme: str) -> dict[str, str]:
     """Return the colours of an error's parts."""
     colours = THEMES[theme]
     return {"weights": colours.schemes[0], "inputs": colours.schemes[1], "cross": colours.muted}
-
-
-def _bars(
-    x: Sequence[Any],
-    y: Sequence[float],
-    name: str,
-    channels: Sequence[int],
-    colour: str,
-    words: Sequence[str],
-) -> dict[str, Any]:
-    """Return bars, each with its channel as data and its words on hover."""
-    return {
-        "type": "bar",
-        "x": x,
-        "y": y,
-        "name": name,
-        "customdata": channels,
-        "marker": {"color": colour, "line": {"width": 0}},
-        "text": words,
-        "textposition": "none",
-        "hovertemplate": "%{text}<extra></extra>",
-    }
 
 
 def channels_figure(
@@ -99,14 +77,20 @@ def channels_figure(
         order, height, colours, text(f"layer_plots.channels_{'ranked' if ranked else 'in_place'}", language)
     )
     layout["annotations"] = [
-        _channels_name(name, float(values.max()), shade, language, below=at == 1)
+        note(
+            f"<b>{text(f'layer_plots.channel.{name}', language)}</b> ≤ {short_number(float(values.max()))}",
+            1,
+            1 - at,
+            shade,
+            "bottom right",
+        )
         for at, (name, values, shade) in enumerate(zip(names, (upper, lower), shades, strict=True))
     ]
     if mirrored == "size":
         loud = {*channels.loud_inputs, *channels.loud_weights}
         places = [at for at, channel in enumerate(order) if channel in loud][:8]
         layout["annotations"] += [
-            _channel_name(at, str(order[at]), step, colours.text)
+            note(str(order[at]), at, 0.86 if step else 1.0, colours.text, "bottom left", xref="x", yref="y")
             for step, at in enumerate(_apart(places, count))
         ]
     return Drawn({"data": traces, "layout": layout})
@@ -123,12 +107,11 @@ def _channels_layout(order: Sequence[int], height: int, theme: Theme, title: str
         "range": [-1.5, 1.3],
         "zeroline": True,
         "zerolinecolor": theme.muted,
-        "showticklabels": False,
-        "showgrid": False,
+        **NO_TICKS,
     }
     ticks = sorted({0, count - 1})
     layout["xaxis"] |= {
-        "title": {"text": title, "font": {"size": 12}, "standoff": 6},
+        "title": axis_title(title),
         "tickmode": "array",
         "tickvals": ticks,
         "ticktext": [str(order[at]) for at in ticks],
@@ -155,23 +138,16 @@ def _channel_bars(
         )
         for channel in order
     ]
-    shares = [sign * float(values[channel]) / largest for channel in order]
-    return _bars(list(range(len(order))), shares, name, order, colour, hover)
-
-
-def _channels_name(name: str, largest: float, colour: str, language: str, *, below: bool) -> dict[str, Any]:
-    """Return the annotation that says what the bars of one side are, and how far they reach."""
-    words = text(f"layer_plots.channel.{name}", language)
     return {
-        "text": f"<b>{words}</b> ≤ {short_number(largest)}",
-        "x": 1,
-        "y": 0 if below else 1,
-        "xref": "paper",
-        "yref": "paper",
-        "xanchor": "right",
-        "yanchor": "bottom",
-        "showarrow": False,
-        "font": {"size": 12, "color": colour},
+        "type": "bar",
+        "x": list(range(len(order))),
+        "y": [sign * float(values[channel]) / largest for channel in order],
+        "name": name,
+        "customdata": order,
+        "marker": {"color": colour, "line": {"width": 0}},
+        "text": hover,
+        "textposition": "none",
+        "hovertemplate": "%{text}<extra></extra>",
     }
 
 
@@ -182,20 +158,6 @@ def _apart(places: Sequence[int], count: int) -> list[int]:
         if all(abs(place - other) > count * 0.05 for other in kept):
             kept.append(place)
     return kept
-
-
-def _channel_name(at: int, name: str, step: int, colour: str) -> dict[str, Any]:
-    return {
-        "text": name,
-        "x": at,
-        "y": 1.0 if step == 0 else 0.86,
-        "xref": "x",
-        "yref": "y",
-        "xanchor": "left",
-        "yanchor": "bottom",
-        "showarrow": False,
-        "font": {"size": 12, "color": colour},
-    }
 
 
 @dataclass(frozen=True)
@@ -292,6 +254,6 @@ def pairs_figure(
     for axis, name in (("xaxis", "weight_db"), ("yaxis", "output_db")):
         layout[axis] |= {
             "range": [low, high],
-            "title": {"text": text(f"layer_plots.{name}", language), "font": {"size": 12}, "standoff": 6},
+            "title": axis_title(text(f"layer_plots.{name}", language)),
         }
     return Drawn({"data": [diagonal, dots], "layout": layout})

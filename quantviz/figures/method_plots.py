@@ -1,21 +1,23 @@
-"""The plots of methods: channels as mirrored bars, bars of errors, spread, singular values."""
+"""The pictures of methods: a kind of series each, drawn by `method_figure`."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
 
 from quantviz.figures.numbers import short_number
 from quantviz.figures.payload import Drawn
-from quantviz.figures.small_plots import bare_layout, scatter
-from quantviz.figures.theme import THEMES, translucent
+from quantviz.figures.small_plots import NO_TICKS, axis_title, bare_layout, note, scatter
+from quantviz.figures.theme import THEMES, Theme, translucent
 from quantviz.text import DEFAULT_LANGUAGE, text
 
 #: Points of a drawn Gaussian.
 _POINTS = 121
 #: Bars that have room for a name and a number each.
 _MOST_NAMED = 6
+#: How far above its codes a block's values are drawn, in rows.
+_ABOVE = 0.34
 
 
 @dataclass(frozen=True)
@@ -35,58 +37,6 @@ class Mirrored:
     axis: str = "channels"
     #: The channel of each place, for hover.
     channels: tuple[int, ...] = ()
-
-
-def mirrored_figure(
-    shown: Mirrored, *, height: int, language: str = DEFAULT_LANGUAGE, theme: str = "light"
-) -> Drawn:
-    """Return bars upwards and downwards, each a share of the largest of its side, with outlines of before."""
-    colours = THEMES[theme]
-    upper = max((*shown.upper, *shown.upper_before), default=1.0) or 1.0
-    lower = max((*shown.lower, *shown.lower_before), default=1.0) or 1.0
-    sides = (
-        (shown.upper, shown.upper_before, upper, 1, colours.schemes[1], shown.upper_words),
-        (shown.lower, shown.lower_before, lower, -1, colours.schemes[0], shown.lower_words),
-    )
-    places = list(range(len(shown.upper)))
-    traces: list[dict[str, Any]] = []
-    for values, before, most, sign, colour, words in sides:
-        name = text(f"method_plots.{words}", language)
-        traces.append(
-            {
-                "type": "bar",
-                "x": places,
-                "y": [sign * value / most for value in values],
-                "marker": {
-                    "color": [colours.lit if at in shown.lit else colour for at in places],
-                    "line": {"width": 0},
-                },
-                "text": [
-                    f"{text('method_plots.channel', language, channel=channel)}: {name} {short_number(value)}"
-                    for channel, value in zip(shown.channels, values, strict=True)
-                ],
-                "textposition": "none",
-                "hovertemplate": "%{text}<extra></extra>",
-            }
-        )
-        if before:
-            outline = [sign * value / most for value in before]
-            line = {"color": colours.text, "width": 1, "shape": "hvh"}
-            traces.append(scatter("lines", places, outline, hoverinfo="skip", line=line))
-    layout = bare_layout(colours, height, (10, 10, 8, 36))
-    layout |= {"barmode": "overlay", "bargap": 0 if len(places) > 60 else 0.2}
-    layout["yaxis"] |= {"range": [-1.12, 1.12], "zeroline": True, "zerolinecolor": colours.muted}
-    layout["yaxis"] |= {"showticklabels": False, "showgrid": False}
-    layout["xaxis"] |= {
-        "showticklabels": False,
-        "showgrid": False,
-        "title": _title(f"method_plots.{shown.axis}", language),
-    }
-    layout["annotations"] = [
-        _side_name(text(f"method_plots.{words}", language), most, colour, top=sign > 0)
-        for _, _, most, sign, colour, words in sides
-    ]
-    return Drawn({"data": traces, "layout": layout})
 
 
 @dataclass(frozen=True)
@@ -109,60 +59,6 @@ class Bars:
     level: tuple[float, str] | None = None
 
 
-def bars_figure(shown: Bars, *, height: int, language: str = DEFAULT_LANGUAGE, theme: str = "light") -> Drawn:
-    """Return the bars from 0 up, with the outline of those before."""
-    colours = THEMES[theme]
-    places = list(range(len(shown.values)))
-    named = len(places) <= _MOST_NAMED
-    unit = 100 if shown.percent else 1
-    written = [f"{100 * value:.3g} %" if shown.percent else short_number(value) for value in shown.values]
-    bars = {
-        "type": "bar",
-        "x": places,
-        "y": [unit * value for value in shown.values],
-        "marker": {
-            "color": [colours.lit if at in shown.lit else colours.schemes[0] for at in places],
-            "line": {"width": 0},
-        },
-        "text": written if named else None,
-        "textposition": "outside" if named else "none",
-        "textfont": {"size": 12, "color": colours.text},
-        "cliponaxis": False,
-        "hovertext": [f"{name}: {value}" for name, value in zip(shown.names, written, strict=True)],
-        "hovertemplate": "%{hovertext}<extra></extra>",
-    }
-    traces = [bars]
-    if shown.before:
-        line = {"color": colours.schemes[1], "width": 1.5, "shape": "hvh"}
-        traces.append(
-            scatter("lines", places, [unit * value for value in shown.before], hoverinfo="skip", line=line)
-        )
-    layout = bare_layout(colours, height, (10, 10, 8, 36))
-    layout |= {"bargap": 0.2}
-    level = () if shown.level is None else (shown.level[0],)
-    top = max((*shown.values, *shown.before, *level), default=0.0) or 1.0
-    layout["yaxis"] |= {"range": [0, 1.2 * unit * top], "showticklabels": not named, "showgrid": False}
-    layout["yaxis"] |= {"nticks": 4, "exponentformat": "none", "ticksuffix": " %" if shown.percent else ""}
-    layout["xaxis"] |= {"showgrid": False, "title": _title(f"method_plots.{shown.axis}", language)}
-    layout["xaxis"] |= {"tickmode": "array", "tickangle": 0, "tickvals": [], "ticktext": []}
-    if named or shown.numbers:
-        step = 1 if named else 2
-        layout["xaxis"] |= {"tickvals": places[::step], "ticktext": shown.names[::step]}
-    if shown.before:
-        layout["annotations"] = [
-            _legend(text("method_plots.before", language), colours.schemes[1], 0),
-            _legend(text("method_plots.after", language), colours.schemes[0], 1),
-        ]
-    if shown.level is not None:
-        height_of, words = shown.level
-        line = {"color": colours.muted, "width": 1, "dash": "4px,4px"}
-        ends = {"x0": 0, "x1": 1, "xref": "paper", "y0": height_of, "y1": height_of}
-        layout["shapes"] = [{"type": "line", "line": line, **ends}]
-        name = f"{text(f'method_plots.{words}', language)} {short_number(height_of)}"
-        layout["annotations"] = [_corner(name, colours.muted, height_of) | {"y": height_of}]
-    return Drawn({"data": traces, "layout": layout})
-
-
 @dataclass(frozen=True)
 class Histogram:
     """The shares of values in equal bins, before and after, in root mean squares."""
@@ -177,112 +73,273 @@ class Histogram:
     axis: str = "in_rms"
 
 
-def spread_figure(
-    shown: Histogram, *, height: int, language: str = DEFAULT_LANGUAGE, theme: str = "light"
+@dataclass(frozen=True)
+class Ends:
+    """The values of a block over its scale, once for each end of the grid that its largest may become."""
+
+    #: The magnitude that the largest value becomes, 6 and 4.
+    ends: tuple[float, ...]
+    #: The values over the scale, and the values of their codes, for each end.
+    values: tuple[tuple[float, ...], ...]
+    rounded: tuple[tuple[float, ...], ...]
+    #: The squared error of the block under each end.
+    errors: tuple[float, ...]
+    #: The values that codes have, 0 and above.
+    grid: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Likeness:
+    """The cosine of each pair of input channels, −1 to 1."""
+
+    #: Row by row, loudest channels first.
+    cosines: tuple[tuple[float, ...], ...]
+    #: The channel of each row.
+    channels: tuple[int, ...]
+
+
+Shown: TypeAlias = Mirrored | Bars | Histogram | Ends | Likeness
+
+
+def method_figure(
+    shown: Shown, *, height: int, language: str = DEFAULT_LANGUAGE, theme: str = "light"
 ) -> Drawn:
-    """Return both histograms on a logarithmic axis, and the Gaussian of the same root mean square."""
-    colours = THEMES[theme]
-    width = 2 * shown.reach / len(shown.after)
-    middles = [-shown.reach + width * (at + 0.5) for at in range(len(shown.after))]
-    least = min((share for share in (*shown.before, *shown.after) if share > 0), default=1e-6)
-    points = [shown.reach * (2 * at / (_POINTS - 1) - 1) for at in range(_POINTS)]
-    bell = [width * math.exp(-(x**2) / 2) / math.sqrt(2 * math.pi) for x in points]
-    inside = [at for at in range(_POINTS) if bell[at] >= least / 2]
-    bars = {
-        "type": "bar",
-        "x": middles,
-        "y": shown.after,
-        "marker": {"color": translucent(colours.schemes[0], 0.65), "line": {"width": 0}},
-        "hovertemplate": "%{x:.1f}: %{y:.3g}<extra></extra>",
-    }
-    outline = scatter(
-        "lines",
-        middles,
-        [share or None for share in shown.before],
-        hoverinfo="skip",
-        line={"color": colours.schemes[1], "width": 2, "shape": "hvh"},
-    )
-    gaussian = scatter(
-        "lines",
-        [points[at] for at in inside],
-        [bell[at] for at in inside],
-        hoverinfo="skip",
-        line={"color": colours.text, "width": 1, "dash": "4px,4px"},
-    )
-    layout = bare_layout(colours, height, (10, 12, 8, 36))
-    layout["bargap"] = 0
-    layout["yaxis"] |= {"type": "log", "showticklabels": False, "nticks": 4}
-    low = math.log10(least / 2)
-    peak = math.log10(max(*shown.before, *shown.after, *bell))
-    layout["yaxis"] |= {"title": _title("method_plots.share", language)}
-    # Names stand above the bars.
-    layout["yaxis"]["range"] = [low, low + (peak - low) / 0.7]
-    drawn = zip(middles, shown.after, shown.before or shown.after, strict=True)
-    filled = [abs(middle) for middle, *shares in drawn if any(shares)]
-    reach = max(3.0, *filled, *map(abs, shown.grid)) + width
-    layout["xaxis"] |= {"title": _title(f"method_plots.{shown.axis}", language), "showgrid": False}
-    layout["xaxis"]["range"] = [-reach, reach]
-    named = [("before", colours.schemes[1]), ("after", colours.schemes[0]), ("gaussian", colours.text)]
-    if shown.grid:
-        named = [("weights", colours.schemes[0]), ("gaussian", colours.text), ("grid", colours.accent)]
-        line = {"color": colours.accent, "width": 1}
-        ends = {"y0": 0, "y1": 0.12, "yref": "paper"}
-        layout["shapes"] = [
-            {"type": "line", "line": line, "x0": value, "x1": value, **ends} for value in shown.grid
+    """Return the picture of a kind of series, `height` CSS pixels high."""
+    page = _Page(THEMES[theme], language)
+    page.layout |= bare_layout(page.colours, height, (10, 12 if isinstance(shown, Histogram) else 10, 8, 36))
+    match shown:
+        case Mirrored():
+            page.mirrored(shown)
+        case Bars():
+            page.bars(shown)
+        case Histogram():
+            page.histogram(shown)
+        case Ends():
+            page.ends(shown)
+        case Likeness():
+            page.likeness(shown)
+    return Drawn({"data": page.traces, "layout": page.layout})
+
+
+@dataclass
+class _Page:
+    """A picture while it is drawn."""
+
+    colours: Theme
+    language: str
+    traces: list[dict[str, Any]] = field(default_factory=list)
+    layout: dict[str, Any] = field(default_factory=dict)
+
+    def say(self, key: str, /, **params: object) -> str:
+        return text(key, self.language, **params)
+
+    def title(self, axis: str, key: str) -> None:
+        self.layout[axis]["title"] = axis_title(self.say(f"method_plots.{key}"))
+
+    def line(self, x: list[Any], y: list[Any], colour: str, width: float, **line: Any) -> None:
+        """Add a line without words of its own."""
+        style = {"color": colour, "width": width, **line}
+        self.traces.append(scatter("lines", x, y, hoverinfo="skip", line=style))
+
+    def names(self, *named: tuple[str, str]) -> None:
+        """Add the names of lines, each by its key and colour, one below the other in the upper right."""
+        self.layout["annotations"] = [
+            note(f"<b>{self.say(f'method_plots.{key}')}</b>", 1, 1, colour, "top right", yshift=-16 * row)
+            for row, (key, colour) in enumerate(named)
         ]
-    layout["annotations"] = [
-        _legend(text(f"method_plots.{name}", language), colour, row)
-        for row, (name, colour) in enumerate(named)
-    ]
-    lines = [outline, gaussian] if shown.before else [gaussian]
-    return Drawn({"data": [bars, *lines], "layout": layout})
 
+    def mirrored(self, shown: Mirrored) -> None:
+        """Draw bars upwards and downwards, each a share of the largest of its side, outlines for before."""
+        places, schemes = list(range(len(shown.upper))), self.colours.schemes
+        notes = []
+        for sign, values, before, colour, words in (
+            (1, shown.upper, shown.upper_before, schemes[1], self.say(f"method_plots.{shown.upper_words}")),
+            (-1, shown.lower, shown.lower_before, schemes[0], self.say(f"method_plots.{shown.lower_words}")),
+        ):
+            most = max((*values, *before), default=1.0) or 1.0
+            hover = [
+                f"{self.say('method_plots.channel', channel=channel)}: {words} {short_number(value)}"
+                for channel, value in zip(shown.channels, values, strict=True)
+            ]
+            self.traces.append(
+                {
+                    "type": "bar",
+                    "x": places,
+                    "y": [sign * value / most for value in values],
+                    "marker": self.lit(shown.lit, places, colour),
+                    "text": hover,
+                    "textposition": "none",
+                    "hovertemplate": "%{text}<extra></extra>",
+                }
+            )
+            if before:
+                self.line(places, [sign * each / most for each in before], self.colours.text, 1, shape="hvh")
+            name = f"<b>{words}</b> ≤ {short_number(most)}"
+            notes.append(note(name, 1, int(sign > 0), colour, f"{'top' if sign > 0 else 'bottom'} right"))
+        self.layout |= {"barmode": "overlay", "bargap": 0 if len(places) > 60 else 0.2, "annotations": notes}
+        self.layout["yaxis"] |= {"range": [-1.12, 1.12], "zeroline": True, **NO_TICKS}
+        self.layout["yaxis"]["zerolinecolor"] = self.colours.muted
+        self.layout["xaxis"] |= NO_TICKS
+        self.title("xaxis", shown.axis)
 
-def _title(key: str, language: str) -> dict[str, Any]:
-    return {"text": text(key, language), "font": {"size": 12}, "standoff": 6}
+    def lit(self, lit: frozenset[int], places: list[int], colour: str) -> dict[str, Any]:
+        """Return the marker of bars of a colour, of which some are lit."""
+        return {
+            "color": [self.colours.lit if at in lit else colour for at in places],
+            "line": {"width": 0},
+        }
 
+    def bars(self, shown: Bars) -> None:
+        """Draw the bars from 0 up, with the outline of those before."""
+        colours = self.colours
+        places = list(range(len(shown.values)))
+        named = len(places) <= _MOST_NAMED
+        unit = 100 if shown.percent else 1
+        written = [f"{100 * value:.3g} %" if shown.percent else short_number(value) for value in shown.values]
+        self.traces.append(
+            {
+                "type": "bar",
+                "x": places,
+                "y": [unit * value for value in shown.values],
+                "marker": self.lit(shown.lit, places, colours.schemes[0]),
+                "text": written if named else None,
+                "textposition": "outside" if named else "none",
+                "textfont": {"size": 12, "color": colours.text},
+                "cliponaxis": False,
+                "hovertext": [f"{name}: {value}" for name, value in zip(shown.names, written, strict=True)],
+                "hovertemplate": "%{hovertext}<extra></extra>",
+            }
+        )
+        if shown.before:
+            before = [unit * value for value in shown.before]
+            self.line(places, before, colours.schemes[1], 1.5, shape="hvh")
+            self.names(("before", colours.schemes[1]), ("after", colours.schemes[0]))
+        level = () if shown.level is None else (shown.level[0],)
+        top = max((*shown.values, *shown.before, *level), default=0.0) or 1.0
+        self.layout["bargap"] = 0.2
+        self.layout["yaxis"] |= {"range": [0, 1.2 * unit * top], "showticklabels": not named}
+        self.layout["yaxis"] |= {"nticks": 4, "exponentformat": "none", "showgrid": False}
+        self.layout["yaxis"]["ticksuffix"] = " %" if shown.percent else ""
+        step = 1 if named else 2
+        ticks = slice(0, None if named or shown.numbers else 0, step)
+        self.layout["xaxis"] |= {"showgrid": False, "tickmode": "array", "tickangle": 0}
+        self.layout["xaxis"] |= {"tickvals": places[ticks], "ticktext": shown.names[ticks]}
+        self.title("xaxis", shown.axis)
+        if shown.level is not None:
+            reached, words = shown.level
+            line = {"color": colours.muted, "width": 1, "dash": "4px,4px"}
+            ends = {"x0": 0, "x1": 1, "xref": "paper", "y0": reached, "y1": reached}
+            self.layout["shapes"] = [{"type": "line", "line": line, **ends}]
+            name = f"{self.say(f'method_plots.{words}')} {short_number(reached)}"
+            self.layout["annotations"] = [note(name, 1, reached, colours.muted, "bottom right", yref="y")]
 
-def _corner(words: str, colour: str, level: float) -> dict[str, Any]:
-    """Return the name of a level on a logarithmic axis, at its right end."""
-    return {
-        "text": words,
-        "x": 1,
-        "xref": "paper",
-        "xanchor": "right",
-        "y": math.log10(level) if level > 0 else 0,
-        "yref": "y",
-        "yanchor": "bottom",
-        "showarrow": False,
-        "font": {"size": 12, "color": colour},
-    }
+    def histogram(self, shown: Histogram) -> None:
+        """Draw both histograms on a logarithmic axis, and the Gaussian of the same root mean square."""
+        colours = self.colours
+        width = 2 * shown.reach / len(shown.after)
+        middles = [-shown.reach + width * (at + 0.5) for at in range(len(shown.after))]
+        least = min((share for share in (*shown.before, *shown.after) if share > 0), default=1e-6)
+        points = [shown.reach * (2 * at / (_POINTS - 1) - 1) for at in range(_POINTS)]
+        bell = [(x, width * math.exp(-(x**2) / 2) / math.sqrt(2 * math.pi)) for x in points]
+        inside = [(x, share) for x, share in bell if share >= least / 2]
+        self.traces.append(
+            {
+                "type": "bar",
+                "x": middles,
+                "y": shown.after,
+                "marker": {"color": translucent(colours.schemes[0], 0.65), "line": {"width": 0}},
+                "hovertemplate": "%{x:.1f}: %{y:.3g}<extra></extra>",
+            }
+        )
+        if shown.before:
+            outline = [share or None for share in shown.before]
+            self.line(middles, outline, colours.schemes[1], 2, shape="hvh")
+        self.line([x for x, _ in inside], [share for _, share in inside], colours.text, 1, dash="4px,4px")
+        low = math.log10(least / 2)
+        peak = math.log10(max(*shown.before, *shown.after, *(share for _, share in bell)))
+        self.layout["bargap"] = 0
+        # Names stand above the bars.
+        ends = [low, low + (peak - low) / 0.7]
+        self.layout["yaxis"] |= {"type": "log", "showticklabels": False, "nticks": 4, "range": ends}
+        drawn = zip(middles, shown.after, shown.before or shown.after, strict=True)
+        filled = [abs(middle) for middle, *shares in drawn if any(shares)]
+        reach = max(3.0, *filled, *map(abs, shown.grid)) + width
+        self.layout["xaxis"] |= {"showgrid": False, "range": [-reach, reach]}
+        self.title("yaxis", "share")
+        self.title("xaxis", shown.axis)
+        gaussian = ("gaussian", colours.text)
+        if not shown.grid:
+            self.names(("before", colours.schemes[1]), ("after", colours.schemes[0]), gaussian)
+            return
+        self.names(("weights", colours.schemes[0]), gaussian, ("grid", colours.accent))
+        line = {"color": colours.accent, "width": 1}
+        below = {"type": "line", "line": line, "y0": 0, "y1": 0.12, "yref": "paper"}
+        self.layout["shapes"] = [{**below, "x0": value, "x1": value} for value in shown.grid]
 
+    def ends(self, shown: Ends) -> None:
+        """Draw a line for each end: its grid, and above it the block's values, each tied to its code."""
+        colours = self.colours
+        grid = sorted({sign * value for value in shown.grid for sign in (-1, 1)})
+        best = min(range(len(shown.ends)), key=shown.errors.__getitem__)
+        codes = {"size": 9, "color": colours.surface, "line": {"width": 2, "color": colours.text}}
+        names = []
+        for at, end in enumerate(shown.ends):
+            row, above = -at, -at + _ABOVE
+            colour = colours.schemes[0] if at == best else colours.muted
+            pairs = list(zip(shown.values[at], shown.rounded[at], strict=True))
+            line = {"color": colours.line}
+            self.traces.append(scatter("lines", [grid[0], grid[-1]], [row] * 2, hoverinfo="skip", line=line))
+            ties = [place for pair in pairs for place in (*pair, None)]
+            self.line(ties, [place for _ in pairs for place in (above, row, None)], colour, 1)
+            hover = [f"{short_number(value)} → {short_number(code)}" for value, code in pairs]
+            self.traces += [
+                scatter(
+                    "markers", grid, [row] * len(grid), hover=list(map(short_number, grid)), marker=codes
+                ),
+                scatter(
+                    "markers",
+                    [value for value, _ in pairs],
+                    [above] * len(pairs),
+                    hover=hover,
+                    marker={"size": 7, "color": colour},
+                ),
+            ]
+            words = self.say("method_plots.end", end=short_number(end), error=short_number(shown.errors[at]))
+            words = f"<b>{words}</b>" if at == best else words
+            names.append(note(words, 0, above + 0.12, colour, "bottom left", yref=None))
+        self.layout["annotations"] = names
+        self.layout["xaxis"] |= {"range": [grid[0] - 0.4, grid[-1] + 0.4], "dtick": 2, "showgrid": False}
+        self.layout["yaxis"] |= {"range": [0.7 - len(shown.ends), 0.85], **NO_TICKS}
+        self.title("xaxis", "over_scale")
 
-def _side_name(words: str, largest: float, colour: str, *, top: bool) -> dict[str, Any]:
-    """Return the name of one side's bars, and how far they reach."""
-    return {
-        "text": f"<b>{words}</b> ≤ {short_number(largest)}",
-        "x": 1,
-        "y": int(top),
-        "xref": "paper",
-        "yref": "paper",
-        "xanchor": "right",
-        "yanchor": "top" if top else "bottom",
-        "showarrow": False,
-        "font": {"size": 12, "color": colour},
-    }
-
-
-def _legend(words: str, colour: str, row: int) -> dict[str, Any]:
-    """Return the name of a line, in the upper right corner below those before."""
-    return {
-        "text": f"<b>{words}</b>",
-        "x": 1,
-        "y": 1,
-        "xref": "paper",
-        "yref": "paper",
-        "xanchor": "right",
-        "yanchor": "top",
-        "yshift": -16 * row,
-        "showarrow": False,
-        "font": {"size": 12, "color": colour},
-    }
+    def likeness(self, shown: Likeness) -> None:
+        """Draw the square of cosines: 1 on the diagonal, 0 in the neutral colour."""
+        ramp, count = self.colours.values, len(shown.channels)
+        tickfont = {"size": 12, "color": self.colours.muted}
+        self.traces.append(
+            {
+                "type": "heatmap",
+                "z": shown.cosines,
+                "zmin": -1,
+                "zmax": 1,
+                "colorscale": [[at / (len(ramp) - 1), colour] for at, colour in enumerate(ramp)],
+                "colorbar": {
+                    "thickness": 8,
+                    "outlinewidth": 0,
+                    "tickvals": [-1, 0, 1],
+                    "tickfont": tickfont,
+                },
+                "text": [
+                    [
+                        self.say("method_plots.pair", one=one, other=other, cosine=short_number(cosine))
+                        for other, cosine in zip(shown.channels, row, strict=True)
+                    ]
+                    for one, row in zip(shown.channels, shown.cosines, strict=True)
+                ],
+                "hovertemplate": "%{text}<extra></extra>",
+            }
+        )
+        square = {"ticks": "", "constrain": "domain", **NO_TICKS}
+        self.layout["xaxis"] |= {**square, "range": [-0.5, count - 0.5]}
+        self.layout["yaxis"] |= {**square, "range": [count - 0.5, -0.5], "scaleanchor": "x"}
+        self.title("xaxis", "loudest")

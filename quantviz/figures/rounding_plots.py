@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from quantviz.figures.numbers import short_number
 from quantviz.figures.payload import Drawn
-from quantviz.figures.small_plots import bare_layout, scatter
+from quantviz.figures.small_plots import axis_title, bare_layout, scatter
 from quantviz.figures.theme import THEMES
 from quantviz.text import DEFAULT_LANGUAGE, text
 
@@ -38,10 +38,14 @@ def learning_figure(
     )
     kept["cliponaxis"] = False
     layout = bare_layout(colours, height, (10, 10, 8, 36))
-    layout["yaxis"] |= {"rangemode": "tozero", "title": _title("rounding_plots.error", language)}
+    layout["yaxis"] |= {"rangemode": "tozero", "title": axis_title(text("rounding_plots.error", language))}
     # The first number of one axis stays off that of the other.
     ends = [-0.02 * steps[-1], 1.03 * steps[-1]]
-    layout["xaxis"] |= {"title": _title("rounding_plots.step", language), "showgrid": False, "range": ends}
+    layout["xaxis"] |= {
+        "title": axis_title(text("rounding_plots.step", language)),
+        "showgrid": False,
+        "range": ends,
+    }
     return Drawn({"data": [line, kept], "layout": layout})
 
 
@@ -69,42 +73,24 @@ def every_figure(
     marks = {"nearest": (errors[0], places[0])} | {
         name: (100 * error, float(count)) for name, (error, count) in every.marks.items()
     }
-    shades = (colours.text, *colours.schemes)
-    named = [
-        {
-            **scatter(
-                "markers",
-                [place],
-                [error],
-                hover=[f"{text(f'rounding_plots.{name}', language)}: {short_number(error)} %"],
-                marker={
-                    # Methods that end at the same rounding lie inside of each other.
-                    "size": size,
-                    "symbol": symbol,
-                    "color": shade,
-                    "line": {"width": 1.5, "color": colours.surface},
-                },
-            ),
-            "name": text(f"rounding_plots.{name}", language),
-            "showlegend": True,
-            "cliponaxis": False,
-        }
-        for (name, (error, place)), shade, symbol, size in zip(
-            marks.items(),
-            shades[: len(marks)],
-            ("circle", "diamond", "square"),
-            (19, 15, 9),
-            strict=True,
-        )
-    ]
+    # Methods that end at the same rounding lie inside of each other.
+    looks = zip(("circle", "diamond", "square"), (19, 15, 9), (colours.text, *colours.schemes), strict=False)
+    named = []
+    for (name, (error, place)), (symbol, size, shade) in zip(marks.items(), looks, strict=True):
+        words = text(f"rounding_plots.{name}", language)
+        look = {"size": size, "symbol": symbol, "color": shade}
+        look["line"] = {"width": 1.5, "color": colours.surface}
+        hover = [f"{words}: {short_number(error)} %"]
+        mark = scatter("markers", [place], [error], hover=hover, marker=look)
+        named.append({**mark, "name": words, "showlegend": True, "cliponaxis": False})
     layout = bare_layout(colours, height, (10, 10, 8, 36))
-    layout["yaxis"] |= {"rangemode": "tozero", "title": _title("rounding_plots.error", language)}
-    layout["xaxis"] |= {"title": _title("rounding_plots.flips", language), "showgrid": False, "dtick": 1}
+    layout["yaxis"] |= {"rangemode": "tozero", "title": axis_title(text("rounding_plots.error", language))}
+    layout["xaxis"] |= {
+        "title": axis_title(text("rounding_plots.flips", language)),
+        "showgrid": False,
+        "dtick": 1,
+    }
     layout["showlegend"] = True
     layout["legend"] = {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom", "font": {"size": 12}}
     layout["margin"]["t"] = 28
     return Drawn({"data": [dots, *named], "layout": layout})
-
-
-def _title(key: str, language: str) -> dict[str, Any]:
-    return {"text": text(key, language), "font": {"size": 12}, "standoff": 6}

@@ -54,6 +54,36 @@ def bare_layout(theme: Theme, height: int, margin: tuple[int, int, int, int]) ->
     }
 
 
+#: An axis without numbers and lines.
+NO_TICKS: Mapping[str, Any] = MappingProxyType({"showticklabels": False, "showgrid": False})
+
+
+def axis_title(words: str) -> dict[str, Any]:
+    """Return plotly's title of an axis."""
+    return {"text": words, "font": {"size": 12}, "standoff": 6}
+
+
+def note(words: str, x: float, y: float, colour: str, corner: str, **more: Any) -> dict[str, Any]:
+    """Return the annotation of a place by words, of which a corner such as "top right" stands there.
+
+    The place is in shares of the plot unless `more` says otherwise; None leaves plotly's own.
+    """
+    down, across = corner.split()
+    found = {
+        "text": words,
+        "x": x,
+        "y": y,
+        "xref": "paper",
+        "yref": "paper",
+        "xanchor": across,
+        "yanchor": down,
+        "showarrow": False,
+        "font": {"size": 12, "color": colour},
+        **more,
+    }
+    return {name: value for name, value in found.items() if value is not None}
+
+
 def scatter(
     mode: str, x: Numbers, y: Numbers, *, hover: Sequence[str] | None = None, **more: Any
 ) -> dict[str, Any]:

@@ -301,3 +301,40 @@ def run_built_in(
     (True, 160)
     """
     return RunResult(model, as_schemes(schemes), text, seed_text, draw)
+
+
+@dataclass(frozen=True)
+class Ran:
+    """A model under schemes, beside the original."""
+
+    #: Losses and KL divergence in bits a character, and bits a weight with scales.
+    loss: float
+    original_loss: float
+    kl: float
+    bits: float
+    #: The share of next characters of the text of which another one is the likeliest.
+    changed: float
+    #: The text before, the text that it writes, the original's choices in its places, and its own text.
+    seed_text: str
+    written: str
+    choices: str
+    original: str
+    #: The error of the residual stream by place.
+    depth: Mapping[str, float]
+
+
+def ran(model: str, schemes: ModelSchemes) -> Ran:
+    """Return the numbers and texts of a built-in model under schemes."""
+    found = run_built_in(model, schemes)
+    return Ran(
+        found.loss,
+        found.original_loss,
+        found.kl,
+        found.bits,
+        found.changed_choices,
+        found.seed_text,
+        found.written,
+        found.original_choices,
+        found.original_written,
+        dict(found.depth),
+    )

@@ -2,7 +2,7 @@
 handed over for answers before kernels are compiled.
 
 The code that compiles a kernel ahead calls it as everybody does, and so imports the callers of this module.
-Whoever runs the program hands it over: see `compile_ahead`.
+Whoever runs the program hands it over: see `compiling`.
 """
 
 from __future__ import annotations

@@ -47,9 +47,23 @@ def hadamard(order: int) -> torch.Tensor:
     factor = base_factor(order)
     if factor is None:
         raise QuantVizError("method.rotation.order", got=order, block=largest_block(order))
-    matrix = base_matrix(factor)
-    for _ in range(_twos(order // factor)):
-        matrix = torch.kron(matrix, _PAIR)
+    return _product(base_matrix(factor), _PAIR, order)
+
+
+@cache
+def regular_hadamard(order: int) -> torch.Tensor:
+    """Return the Hadamard matrix of a power of 4 whose rows have equal sums, float32 (order, order).
+
+    >>> regular_hadamard(16).sum(1).unique().tolist()
+    [4.0]
+    """
+    return _product(torch.ones(1, 1), 1 - 2 * torch.eye(4).flip(1), order)
+
+
+def _product(matrix: torch.Tensor, factor: torch.Tensor, order: int) -> torch.Tensor:
+    """Return the Kronecker product of a matrix and as many factors as the order has."""
+    while len(matrix) < order:
+        matrix = torch.kron(matrix, factor)
     return matrix
 
 
@@ -86,7 +100,7 @@ def base_factor(order: int) -> int | None:
     """
     if order < 1:
         return None
-    odd = order >> _twos(order)
+    odd = order // (order & -order)
     if odd == 1:
         return 1
     factor = 4 * odd
@@ -167,11 +181,6 @@ def _prime_of_second(order: int) -> int | None:
 
 def _is_prime(number: int) -> bool:
     return number > 1 and all(number % i for i in range(2, math.isqrt(number) + 1))
-
-
-def _twos(number: int) -> int:
-    """Return how often 2 divides a number."""
-    return (number & -number).bit_length() - 1
 
 
 _PAIR = torch.tensor([[1.0, 1.0], [1.0, -1.0]], dtype=torch.float64)

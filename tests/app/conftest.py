@@ -58,12 +58,13 @@ def long_work_done_here():
     """A process of its own would know nothing of what a test sets, and each worker would start one. What is
     sent and what comes back is pickled all the same.
     """
-    from quantviz import work_process
+    from quantviz import jobs
     from quantviz.budget import Spending
 
-    def answered(process, work, seconds, is_wanted, on_share):
-        return pickle.loads(pickle.dumps(work_process._done(pickle.loads(pickle.dumps(work)), Spending(1e9))))
+    def answered(runner, job):
+        work = pickle.loads(pickle.dumps(job.work))
+        return pickle.loads(pickle.dumps(jobs._done(work, jobs.Cost(), Spending(1e9))))
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(work_process.WorkProcess, "_answer", answered)
+        patch.setattr(jobs.Jobs, "_answer", answered)
         yield

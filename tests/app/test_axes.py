@@ -3,9 +3,9 @@ have.
 """
 
 import ast
-import io
 import itertools
 import re
+from collections import defaultdict
 
 import numpy
 import pytest
@@ -19,7 +19,7 @@ from quantviz.sources.local import FOLDER
 from quantviz.sources.typed import Typed
 from tests.helpers.code import parsed
 from tests.helpers.sample import sample_of
-from tests.helpers.session import APP, address, healthy, numbers, opened
+from tests.helpers.session import APP, act, address, bodies, healthy, numbers, opened, upload
 
 #: Lengths that no label has for another reason.
 SHAPES = {
@@ -37,10 +37,8 @@ OF_FILES = ("folder_tensor", "file_tensor")
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     draw = torch.Generator().manual_seed(0)
-    safetensors.torch.save_file(
-        {name: torch.randn(shape, generator=draw) for name, shape in SHAPES.items()},
-        tmp_path / "model.safetensors",
-    )
+    tensors = {name: torch.randn(shape, generator=draw) for name, shape in SHAPES.items()}
+    safetensors.torch.save_file(tensors, tmp_path / "model.safetensors")
     monkeypatch.setenv(FOLDER, str(tmp_path))
     return tmp_path
 
@@ -55,7 +53,7 @@ def form(of):
 
 
 def state(at):
-    return at.session_state["lab_state"].now
+    return healthy(at).session_state["lab_state"].now
 
 
 def choosers(at):
@@ -69,11 +67,8 @@ def choosers(at):
 
 
 def buttons(at):
-    return {
-        button.key: button.label.replace("\\", "")
-        for button in at.button
-        if button.key and button.key.startswith("per_")
-    }
+    keyed = {str(button.key): button.label.replace("\\", "") for button in at.button}
+    return {key: label for key, label in keyed.items() if key.startswith("per_")}
 
 
 # ---- whose words choices have -------------------------------------------------------------------
@@ -90,57 +85,33 @@ def test_no_choice_names_a_length_of_the_tensor(folder, scheme):
     """A label goes to the browser and comes back: of the tensor it may say what an axis is, never how
     long.
     """
-    known = {}
+    known = defaultdict(set)
     for name, shape in SHAPES.items():
         for matrix in (False, True) if len(shape) > 2 else (False,):
             at = opened(t=form(source(name, matrix=matrix)), s=scheme, lang="en")
+            # Powers of two are the sizes of groups in recipes' names.
+            lengths = {str(n) for n in shape if n > 9 and n & (n - 1)}
             for key, words in choosers(at).items():
-                # Powers of two are the sizes of groups in recipes' names.
-                lengths = {str(n) for n in shape if n > 9 and n & (n - 1)} if key not in OF_FILES else set()
-                assert _are_sizes(words) or not [
-                    each for each in words if lengths & set(re.findall(r"\d+", each))
-                ], (name, key, words)
-                known.setdefault(key, set()).update(words)
-    assert known["view_rows"] == {
-        "output channel (axis 0)",
-        "input channel (axis 1)",
-        *(f"axis {n}" for n in range(4)),
-    }
+                known[key].update(words)
+                # Numbers alone are sizes of blocks, which are their own ids.
+                if key not in OF_FILES and not all(word.isdigit() for word in words):
+                    assert not lengths & set(re.findall(r"\d+", " ".join(words))), (name, key, words)
+    axes = {f"axis {n}" for n in range(4)}
+    assert known["view_rows"] == {"output channel (axis 0)", "input channel (axis 1)", *axes}
     assert {"seen_as", "recipe", "convention", "kind", "calibration"} <= known.keys()
-
-
-def _are_sizes(words):
-    """Whether the words are numbers alone: sizes of blocks, which are their own ids."""
-    return all(word.isdigit() for word in words)
 
 
 def test_every_choice_is_offered_by_one_function():
     """What guards against labels of another tensor is in `choose`: no module goes past it."""
-    controls = {
-        "selectbox",
-        "radio",
-        "segmented_control",
-        "pills",
-        "multiselect",
-        "menu_button",
-        "select_slider",
-        "feedback",
-    }
-    found = 0
-    for path in [
-        APP,
-        *sorted((APP.parent / "pages").rglob("*.py")),
-        *sorted((APP.parent / "quantviz" / "ui").rglob("*.py")),
-    ]:
-        tree = parsed(path)
-        for node in ast.walk(tree):
+    controls = {"selectbox", "radio", "segmented_control", "pills", "multiselect", "menu_button"}
+    controls |= {"select_slider", "feedback"}
+    found, top = 0, APP.parent
+    for path in [APP, *(top / "pages").rglob("*.py"), *(top / "quantviz" / "ui").rglob("*.py")]:
+        for node in ast.walk(parsed(path)):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
                 assert node.func.attr not in controls, f"{path.name}:{node.lineno}"
-            found += (
-                isinstance(node, ast.Call)
-                and isinstance(node.func, ast.Name)
-                and node.func.id in ("choose", "choose_among")
-            )
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+                found += node.func.id in ("choose", "choose_among")
     assert found > 40
 
 
@@ -179,27 +150,23 @@ def test_a_label_of_another_tensor_changes_nothing(folder, key, stale, monkeypat
 @pytest.mark.parametrize(
     ("name", "matrix", "english", "chinese"),
     [
-        ("linear", False, ["row", "column"], ["每一行", "每一列"]),
-        ("stft", False, ["axis 0", "axis 1", "axis 2"], ["轴 0 的每一个", "轴 1 的每一个", "轴 2 的每一个"]),
-        ("stft", True, ["row", "column"], ["每一行", "每一列"]),
+        ("linear", False, "row, column", "每一行, 每一列"),
+        ("stft", False, "axis 0, axis 1, axis 2", "轴 0 的每一个, 轴 1 的每一个, 轴 2 的每一个"),
+        ("stft", True, "row, column", "每一行, 每一列"),
         (
             "stem",
             False,
-            ["output channel (axis 0)", "input channel (axis 1)", "axis 2", "axis 3"],
-            ["每个输出通道（轴 0）", "每个输入通道（轴 1）", "轴 2 的每一个", "轴 3 的每一个"],
+            "output channel (axis 0), input channel (axis 1), axis 2, axis 3",
+            "每个输出通道（轴 0）, 每个输入通道（轴 1）, 轴 2 的每一个, 轴 3 的每一个",
         ),
-        ("stem", True, ["output channel (axis 0)", "column"], ["每个输出通道（轴 0）", "每一列"]),
+        ("stem", True, "output channel (axis 0), column", "每个输出通道（轴 0）, 每一列"),
     ],
 )
 def test_the_strip_calls_axes_by_the_rule(folder, name, matrix, english, chinese):
     for language, words in (("en", english), ("zh", chinese)):
-        at = opened(t=form(source(name, matrix=matrix)), lang=language)
-        offered = [
-            label
-            for key, label in buttons(at).items()
-            if key in ("per_row", "per_column") or key.startswith("per_axis")
-        ]
-        assert offered == words
+        offered = buttons(opened(t=form(source(name, matrix=matrix)), lang=language)).items()
+        axes = [label for key, label in offered if key.startswith(("per_row", "per_column", "per_axis"))]
+        assert ", ".join(axes) == words
 
 
 @pytest.mark.parametrize("matrix", [False, True])
@@ -207,47 +174,37 @@ def test_one_word_is_one_axis(folder, matrix):
     """The strip, the recipe, the sentence of the scheme and the number below the SQNR mean the same axis by
     the same words.
     """
-    at = opened(
-        t=form(source("stem", matrix=matrix)), s="int4,symmetric,per_channel,min_max,course", lang="en"
-    )
-    words = "output channel (axis 0)"
-    key = next(key for key, label in buttons(at).items() if label == words)
+    scheme = "int4,symmetric,per_channel,min_max,course"
+    at = opened(t=form(source("stem", matrix=matrix)), s=scheme, lang="en")
+    key = next(key for key, label in buttons(at).items() if label == "output channel (axis 0)")
     assert at.button(key=key).proto.type == "primary"
     assert at.selectbox(key="recipe").value == "int4_per_row"
     assert "int4 per output channel" in at.selectbox(key="recipe").options
     x = state(at).source.tensor()
     expected = qv.metrics(qv.quantize(x, qv.Scheme("int4", granularity=qv.PerChannel(0))))["sqnr_db"]
     assert numbers(at)[1].value.startswith(f"{expected:.3g}"[:4])
-    at.button(key="per_tensor").click().run()
-    at.button(key=key).click()
-    assert str(state(healthy(at.run())).scheme) == "int4,symmetric,per_channel,min_max,course"
+    assert str(state(act(at, "per_tensor", key)).scheme) == scheme
 
 
 def test_what_is_seen_as_rows_does_not_change_what_a_button_means(folder):
     at = opened(t=form(source("conv1d")), s="int4,symmetric,per_tensor,min_max,course", lang="en")
     before = buttons(at)
-    at.selectbox(key="view_rows").set_value(0).run()
-    assert buttons(healthy(at)) == before
-    at.button(key="per_axis1").click().run()
-    assert state(healthy(at)).scheme.granularity == qv.PerChannel(1)
+    assert buttons(act(at, view_rows=0)) == before
+    assert state(act(at, "per_axis1")).scheme.granularity == qv.PerChannel(1)
 
 
 # ---- a weight as a matrix -----------------------------------------------------------------------
 
 
-def load(at, name):
-    if at.selectbox(key="kind").value != "folder":
-        at.selectbox(key="kind").set_value("folder").run()
-        at.selectbox(key="folder_file").set_value("model.safetensors").run()
-    return healthy(at.selectbox(key="folder_tensor").set_value(name).run())
-
-
 def test_a_convolutions_weight_opens_as_a_matrix_and_others_as_they_are(folder):
-    at = opened()
+    at = act(opened(), kind="folder", folder_file="model.safetensors")
     for name, shape in SHAPES.items():
-        at = load(at, name)
+        act(at, folder_tensor=name)
         assert state(at).source == source(name, matrix=len(shape) == 4)
-        assert state(healthy(opened(**address(at)))) == state(at)
+        assert state(opened(**address(at))) == state(at)
+    # What engines group fits the matrix and not its kernels.
+    assert state(act(at, recipe="q4_0")).scheme == qv.RECIPES["q4_0"]
+    assert all(qv.RECIPES[name].problems(SHAPES["wide"]) for name in ("q4_0", "nvfp4", "int4_g32"))
 
 
 def test_links_of_before_keep_four_axes(folder):
@@ -257,55 +214,30 @@ def test_links_of_before_keep_four_axes(folder):
 
 
 def test_the_view_changes_and_the_cell_stays_the_same_one(folder):
-    at = load(opened(lang="en"), "stem")
-    at.number_input(key="cell_row").set_value(5)
-    at.number_input(key="cell_col").set_value(2 * 49 + 3 * 7 + 4).run()
-    told = " ".join(each.proto.body for each in at.get("html"))
-    assert "Cell (5, 123), at (5, 2, 3, 4) of 61 × 3 × 7 × 7:" in told
+    matrix = source("stem", matrix=True)
+    at = opened(t=form(matrix), c=f"5.{2 * 49 + 3 * 7 + 4}", lang="en")
+    assert bodies(at, "Cell (5, 123), at (5, 2, 3, 4) of 61 × 3 × 7 × 7:")
     value = state(at).source.tensor()[5, 123]
-    at.segmented_control(key="seen_as").set_value("axes").run()
-    assert (state(healthy(at)).source, state(at).cell) == (source("stem"), (5, 2, 3, 4))
+    act(at, seen_as="axes")
+    assert (state(at).source, state(at).cell) == (source("stem"), (5, 2, 3, 4))
     assert state(at).source.tensor()[5, 2, 3, 4] == value
     assert state(at).view.seen(state(at).cell, (61, 3, 7, 7))
-    at.segmented_control(key="seen_as").set_value("matrix").run()
-    assert (state(healthy(at)).source, state(at).cell) == (source("stem", matrix=True), (5, 123))
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("recipe", ["q4_0", "nvfp4", "int4_g32"])
-def test_what_engines_group_fits_a_matrix_and_not_its_kernels(folder, recipe):
-    at = load(opened(), "wide")
-    at.selectbox(key="recipe").set_value(recipe).run()
-    assert state(healthy(at)).scheme == qv.RECIPES[recipe]
-    assert qv.RECIPES[recipe].problems((512, 512, 3, 3))
+    act(at, seen_as="matrix")
+    assert (state(at).source, state(at).cell) == (matrix, (5, 123))
 
 
 def test_an_upload_opens_as_a_matrix():
-    buffer = io.BytesIO()
-    numpy.save(buffer, numpy.arange(24, dtype="float32").reshape(2, 3, 2, 2))
-    at = opened()
-    at.selectbox(key="kind").set_value("file").run()
-    at.file_uploader(key="tensor_file").set_value(
-        ("conv.npy", buffer.getvalue(), "application/octet-stream")
-    ).run()
-    assert (type(state(healthy(at)).source), state(at).source.shape) == (AsMatrix, (2, 12))
-    at.segmented_control(key="seen_as").set_value("axes").run()
-    assert state(healthy(at)).source.shape == (2, 3, 2, 2)
-    at.button(key="undo").click().run()
-    assert state(healthy(at)).source.shape == (2, 12)
+    at = upload(opened(), "conv.npy", numpy.arange(24, dtype="float32").reshape(2, 3, 2, 2))
+    assert (type(state(at).source), state(at).source.shape) == (AsMatrix, (2, 12))
+    assert state(act(at, seen_as="axes")).source.shape == (2, 3, 2, 2)
+    assert state(act(at, "undo")).source.shape == (2, 12)
 
 
 def test_a_matrix_of_a_typed_tensor_is_in_the_link():
     typed = f"typed.{Typed(tuple(range(24)), (2, 3, 4)).to_payload()}"
     found, problems = LabState.read({"v": "1", "t": f"as_matrix({typed})"})
     assert (found.source.shape, problems) == ((2, 12), ())
-    for bad in (
-        f"as_matrix(as_matrix({typed}))",
-        "as_matrix(normal)",
-        "as_matrix(",
-        "as_matrix()",
-        f"as_matrix({typed}",
-    ):
-        found, problems = LabState.read({"v": "1", "t": bad})
+    for bad in (f"as_matrix({typed}))", "normal)", "", ")", typed):
+        found, problems = LabState.read({"v": "1", "t": f"as_matrix({bad}"})
         assert problems, bad
         assert not isinstance(found.source, AsMatrix), bad

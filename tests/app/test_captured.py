@@ -1,7 +1,5 @@
 """The page of checkpoints on a capture of layers, through AppTest: two maps, and the way to a layer."""
 
-import json
-
 import numpy as np
 import pytest
 import torch
@@ -19,7 +17,20 @@ from quantviz.ui.lab.blame import blame_tab
 from quantviz.ui.layers import own_layer
 from quantviz.ui.layers.words import percent
 from tests.helpers.bad_capture import FAULTS, write_bad_capture
-from tests.helpers.session import address, bring, chart, healthy, opened, panels, result, turned
+from tests.helpers.session import (
+    act,
+    address,
+    bodies,
+    bring,
+    chart,
+    healthy,
+    opened,
+    panels,
+    result,
+    spec,
+    told,
+    turned,
+)
 
 PAGE = "pages/explore/checkpoints.py"
 PAIR = ("int4_per_row", "int8_per_row")
@@ -59,86 +70,75 @@ def errors(name):
     return layers()[name].result(*PAIR).rel_out
 
 
+def opened_capture(file, **params):
+    return opened(PAGE, **{"f": file.name, "pair": "!".join(PAIR), "lang": "en", **params})
+
+
 def test_a_capture_is_two_maps_and_opens_its_layers(file, monkeypatch):
     monkeypatch.setenv(FOLDER, str(file.parent))
-    at = opened(PAGE, f=file.name, pair="!".join(PAIR), lang="en")
+    at = opened_capture(file)
     for name in ("weight_sqnr_db", "output_db"):
-        points = json.loads(chart(at, f"checkpoints_capture_{name}").proto.spec)["data"][1]
-        assert points["x"] == [0, 0, 1]
-        assert points["y"] == [0, 1, 1]
+        points = spec(at, f"checkpoints_capture_{name}")["data"][1]
+        assert (points["x"], points["y"]) == ([0, 0, 1], [0, 1, 1])
         assert points["text"][2] == "×"
     assert points["text"][1] == f"{output_sqnr_db(errors('h.1.up').held_back):.1f}"
-    (finding,) = (each.proto.body for each in at.get("html") if 'class="qv-finding"' in each.proto.body)
-    said = " ".join(each.value.replace("\\", "") for each in (*at.markdown, *at.caption))
+    (finding,) = bodies(at, 'class="qv-finding"')
+    said = told(at, "markdown") + told(at, "caption")
     worst = max(("h.0.up", "h.1.up"), key=lambda name: errors(name).held_back)
     assert f"Layer {worst} has the largest output error, {percent(errors(worst).held_back)}" in finding
     assert "2 of the file's 3 layers have a number" in said
     assert "did not run (1): h.2.up" in said
     assert "NaN" in at.dataframe[0].value["reason"][0]
-    assert {"f": file.name, "pair": "!".join(PAIR)} == {name: address(at)[name] for name in ("f", "pair")}
-    at.button(key="checkpoints_capture_open").click().run()
-    state, problems = LayerState.read(address(healthy(at)))
+    assert (address(at)["f"], address(at)["pair"]) == (file.name, "!".join(PAIR))
+    state, problems = LayerState.read(address(act(at, "checkpoints_capture_open")))
     assert (str(state.pair), problems) == ("!".join(PAIR), ())
     assert state.source.weight.name == f"{worst}.weight"
 
 
 def test_the_best_method_of_each_layer_is_found_on_request_and_opens_its_layer(file, monkeypatch):
     monkeypatch.setenv(FOLDER, str(file.parent))
-    at = opened(PAGE, f=file.name, pair="!".join(PAIR), lang="en")
+    at = opened_capture(file)
     count = len(at.dataframe)
-    at.multiselect(key="checkpoints_methods_choice").set_value(["gptq", "awq"]).run()
-    assert "--methods gptq,awq" in healthy(at).code[0].value
-    at.button(key="checkpoints_methods_begin").click().run()
-    assert len(healthy(at).dataframe) == count + 1
+    act(at, checkpoints_methods_choice=["gptq", "awq"])
+    assert "--methods gptq,awq" in at.code[0].value
+    act(at, "checkpoints_methods_begin")
+    assert len(at.dataframe) == count + 1
     chains = [as_chain(each) for each in ("gptq", "awq")]
     best = {row["layer"]: row for row in best_of_all(layers(), *map(as_scheme, PAIR), chains)}
-    names = ["h.1.up", "h.0.up"]
-    names.sort(key=lambda name: best[name]["times_less"], reverse=True)
     found = at.dataframe[0].value
+    names = sorted(("h.1.up", "h.0.up"), key=lambda name: -best[name]["times_less"])
     assert list(found["layer"]) == names
-    for name, times, error in zip(names, found["times_less"], found["best"], strict=True):
-        assert times == pytest.approx(best[name]["times_less"])
-        assert error == pytest.approx(100 * best[name]["rel_out_held_back"])
-        assert best[name]["method"] in ("nearest", "gptq", "awq")
+    assert list(found["times_less"]) == pytest.approx([best[name]["times_less"] for name in names])
+    assert list(found["best"]) == pytest.approx([100 * best[name]["rel_out_held_back"] for name in names])
     # Where it is cancelled, it is said how many layers are measured, and one can go on.
-    search = at.session_state["checkpoints_methods_search"]
-    del search.found["h.0.up", "awq"]
-    at.run()
-    said = " ".join(each.value for each in healthy(at).markdown).replace("\\", "")
-    assert "Cancelled: 1 of 2 layers are measured" in said
+    del at.session_state["checkpoints_methods_search"].found["h.0.up", "awq"]
+    assert "Cancelled: 1 of 2 layers are measured" in told(at.run(), "markdown")
     assert list(at.dataframe[0].value["layer"]) == ["h.1.up"]
-    at.button(key="checkpoints_methods_go_on").click().run()
-    assert len(healthy(at).dataframe[0].value) == 2
+    assert len(act(at, "checkpoints_methods_go_on").dataframe[0].value) == 2
     # Other methods, another search.
-    at.multiselect(key="checkpoints_methods_choice").set_value(["gptq"]).run()
-    assert healthy(at).button(key="checkpoints_methods_begin")
-    at.multiselect(key="checkpoints_methods_choice").set_value([]).run()
+    assert act(at, checkpoints_methods_choice=["gptq"]).button(key="checkpoints_methods_begin")
+    act(at, checkpoints_methods_choice=[])
     assert healthy(at).button(key="checkpoints_methods_begin").disabled
 
 
 def test_an_uploaded_capture_opens_with_its_inputs(file):
-    at = opened(PAGE, lang="zh")
-    bring(at, "drop_files", {file.name: file.read_bytes()})
-    at.selectbox(key="checkpoints_capture_weights").set_value("int4_per_row").run()
-    assert address(healthy(at))["pair"] == "int4_per_row!int8_per_tensor"
-    at.button(key="checkpoints_capture_open").click().run()
-    assert address(healthy(at))["l"] == "layer(upload,upload)"
-    assert address(at)["w"] == "int4_per_row"
+    at = bring(opened(PAGE, lang="zh"), "drop_files", {file.name: file.read_bytes()})
+    act(at, checkpoints_capture_weights="int4_per_row")
+    assert address(at)["pair"] == "int4_per_row!int8_per_tensor"
+    act(at, "checkpoints_capture_open")
+    assert (address(at)["l"], address(healthy(at))["w"]) == ("layer(upload,upload)", "int4_per_row")
 
 
 def test_the_page_names_faulty_layers_and_clears_an_error_once_it_is_left_behind(tmp_path, monkeypatch):
     monkeypatch.setenv(FOLDER, str(tmp_path))
     write_bad_capture(tmp_path / "bad.safetensors")
-    at = opened(PAGE, f="bad.safetensors", pair="int8_per_row!int8_per_row", lang="en")
-    assert f"1 of the file's {1 + len(FAULTS)} layers have a number" in " ".join(
-        each.value.replace("\\", "") for each in at.caption
-    )
-    table = dict(zip(at.dataframe[0].value["layer"], at.dataframe[0].value["reason"], strict=True))
-    for name, part in FAULTS.items():
-        assert part in table[name]
+    at = opened_capture(tmp_path / "bad.safetensors", pair="int8_per_row!int8_per_row")
+    assert f"1 of the file's {1 + len(FAULTS)} layers have a number" in told(at, "caption")
+    reasons = at.dataframe[0].value.set_index("layer")["reason"]
+    assert all(part in reasons[name] for name, part in FAULTS.items())
     with monkeypatch.context() as small:
         small.setattr(own_layer, "MOST_WORK", 1)
-        at.button(key="checkpoints_capture_open").click().run()
+        act(at, "checkpoints_capture_open")
     (refused,) = (each.value for each in at.warning)
     assert "multiplications" in refused
     # The error is of this page, and of that click alone.
@@ -146,65 +146,62 @@ def test_the_page_names_faulty_layers_and_clears_an_error_once_it_is_left_behind
     assert refused not in [each.value for each in healthy(at).warning]
     at.switch_page(PAGE).run()
     assert [each.value for each in at.warning] == [refused]
-    at.selectbox(key="checkpoints_capture_weights").set_value("int4_per_row").run()
-    assert not healthy(at).warning
+    assert not act(at, checkpoints_capture_weights="int4_per_row").warning
 
 
 def test_a_file_of_layers_keeps_the_notes_on_those_left_aside(file):
     assert [note.message() for note in Layers.open(file).notes] == [note.message() for note in layers().notes]
 
 
+SCHEME = "int4,symmetric,per_channel(axis=0),min_max,course"
+
+
+def of_captured(file, name):
+    return write_source(LocalTensor.of(file, name))
+
+
 def test_the_lab_weights_the_error_of_a_captured_weight_by_its_inputs(file, monkeypatch):
     monkeypatch.setenv(FOLDER, str(file.parent))
-    form = write_source(LocalTensor.of(file.name, "h.1.up.weight"))
-    scheme = "int4,symmetric,per_channel(axis=0),min_max,course"
-    at = opened(t=form, s=scheme, e="seen", lang="en")
-    layer = layers()["h.1.up"]
-    rms = layer.inputs.double().square().mean(0).sqrt()
+    at = opened(t=of_captured(file.name, "h.1.up.weight"), s=SCHEME, e="seen", lang="en")
+    rms = layers()["h.1.up"].inputs.double().square().mean(0).sqrt()
     np.testing.assert_allclose(panels(at)[3], result(at).error * rms, rtol=1e-5)
-    assert "√H" in " ".join(each.value for each in at.caption)
+    assert "√H" in told(at, "caption")
     # So it is where a pixel stands for many cells.
-    at = opened(
-        t=write_source(LocalTensor.of("wide.safetensors", "wide.weight")), s=scheme, e="seen", lang="en"
-    )
+    at = opened(t=of_captured("wide.safetensors", "wide.weight"), s=SCHEME, e="seen", lang="en")
     assert "rms of its inputs, largest of" in chart(at, "panels_chart").proto.spec
-    assert "√H" in " ".join(each.value for each in at.caption)
+    assert "√H" in told(at, "caption")
     at = opened(**address(at), p="rms")
     assert "error |x" in chart(at, "panels_chart").proto.spec
-    assert "can only show the error itself" in " ".join(each.value for each in at.caption)
+    assert "can only show the error itself" in told(at, "caption")
     # Of a tensor without inputs the error is shown as it is.
-    at = opened(t="normal(rows=4,cols=4,seed=1)", s=scheme, e="seen", lang="en")
+    at = opened(t="normal(rows=4,cols=4,seed=1)", s=SCHEME, e="seen", lang="en")
     np.testing.assert_array_equal(panels(at)[3], result(at).error)
-    assert "without inputs" in " ".join(each.value for each in at.caption)
+    assert "without inputs" in told(at, "caption")
 
 
 def test_blame_offers_scaling_by_the_inputs_of_a_captured_weight(file, monkeypatch):
     monkeypatch.setenv(FOLDER, str(file.parent))
-    scheme = "int4,symmetric,per_channel(axis=0),min_max,course"
+    form, loud = of_captured(file.name, "h.1.up.weight"), layers()["h.1.up"]
 
-    def sentence(form):
-        at = turned(opened(t=form, s=scheme, lang="en"), "blame")
-        return " ".join(each.value for each in at.markdown).replace("\\", "").replace("\u2060", "")
+    def sentence(form, scheme=SCHEME):
+        return told(turned(opened(t=form, s=scheme, lang="en"), "blame"), "markdown")
 
-    said = sentence(write_source(LocalTensor.of(file.name, "h.1.up.weight")))
-    loud = layers()["h.1.up"]
-    nearest, scaled = (loud.result(scheme, None, method=each) for each in (None, "awq"))
-    before, after = (output_sqnr_db(each.rel_out.held_back) for each in (nearest, scaled))
-    assert after > before + 1
-    assert f"SQNR of the outputs from {before:.3g} to {after:.3g} dB" in said
+    def gain(weight, inputs, scheme):
+        found = (qv.layer(weight, inputs, scheme, None, method=each) for each in (None, "awq"))
+        before, after = (output_sqnr_db(each.rel_out.held_back) for each in found)
+        assert after > before + 1
+        return f"SQNR of the outputs from {before:.3g} to {after:.3g} dB"
+
+    said = sentence(form)
+    assert gain(loud.weight, loud.inputs, SCHEME) in said
     assert "scales are from 12 tokens of this capture, decibels from the 4 held back" in said
     assert "evenly spaced" not in said
     assert "by the activations" not in sentence("normal(rows=6,cols=8,seed=5)")
     # Of a large weight some outputs and tokens are tried, and that is said.
     monkeypatch.setattr(blame_tab, "_MOST_WEIGHTS", 2 * 8)
     monkeypatch.setattr(blame_tab, "_MOST_INPUTS", 8 * 8)
-    scheme = scheme.replace("int4", "int3")
-    said = sentence(write_source(LocalTensor.of(file.name, "h.1.up.weight")))
-    layer = layers()["h.1.up"]
-    nearest, scaled = (
-        qv.layer(layer.weight[::3], layer.inputs[::2], scheme, None, method=each) for each in (None, "awq")
-    )
-    before, after = (output_sqnr_db(each.rel_out.held_back) for each in (nearest, scaled))
-    assert f"SQNR of the outputs from {before:.3g} to {after:.3g} dB" in said
+    scheme = SCHEME.replace("int4", "int3")
+    said = sentence(form, scheme)
+    assert gain(loud.weight[::3], loud.inputs[::2], scheme) in said
     assert "scales are from 6 tokens of this capture, decibels from the 2 held back" in said
     assert "Tried on 2 of the weight's 6 outputs" in said

@@ -8,8 +8,7 @@ import math
 import os
 import re
 import sqlite3
-import subprocess
-import sys
+import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -18,32 +17,35 @@ import pytest
 import streamlit as st
 import torch
 from safetensors.torch import save_file
+from streamlit.testing.v1 import AppTest
 
 import quantviz as qv
-from quantviz.checkpoints.audit import process as audits
-from quantviz.checkpoints.example import EXAMPLE
+from quantviz.checkpoints.example import EXAMPLE, example_file, example_tensors
 from quantviz.checkpoints.model.tensor_names import trimmed_names
 from quantviz.checkpoints.model_map import read_model
 from quantviz.checkpoints.offered import as_link, from_link
 from quantviz.checkpoints.profiles import PROFILES
+from quantviz.checkpoints.results.rows import Row
 from quantviz.checkpoints.results.store import Results, default_results
-from quantviz.checkpoints.scan.process import ScanProcess
 from quantviz.checkpoints.scan.scanning import run_scan
 from quantviz.checkpoints.scan.selection import Selection
+from quantviz.jobs import Jobs
 from quantviz.lab.state import LabState
-from quantviz.sources import LocalTensor
+from quantviz.sources import LocalTensor, parse_source, write_source
+from quantviz.sources.files import open_tensors
 from quantviz.text import text
-from quantviz.ui.checkpoints import answer, importance, page, reading
-from quantviz.ui.checkpoints.audit import _frame, audit_process
+from quantviz.ui.checkpoints import answer, choices, importance, page, reading
+from quantviz.ui.checkpoints.audit import _frame, audits
 from quantviz.ui.checkpoints.spending import _sensitivities
 from quantviz.ui.checkpoints.state import USUAL, CheckpointsState
+from quantviz.ui.checkpoints.table import python_call
 from quantviz.ui.lab.from_map import source_of
 from quantviz.ui.shell import words
 from quantviz.ui.shell.bounds import UPLOADED_IMATRICES
 from quantviz.whole_files import own_folder
 from tests.helpers import session
 from tests.helpers.importance_file import write_dat
-from tests.helpers.session import address, healthy
+from tests.helpers.session import act, address, bodies, healthy, keys_of, spec, told
 
 PAGE = "pages/explore/checkpoints.py"
 RECIPES = ("int4_g128", "int8_per_row")
@@ -93,17 +95,33 @@ def opened(**params):
 
 
 def sentence(at):
-    return next(each.proto.body for each in at.get("html") if "qv-finding" in each.proto.body)
+    return bodies(at, "qv-finding")[0]
 
 
 def the_map(at):
-    return json.loads(session.chart(at, "checkpoints_map_a").proto.spec)
+    return spec(at, "checkpoints_map_a")
 
 
-def squares(at):
-    """The squares of the map: what is said of each."""
-    data = the_map(at)["data"]
-    return [said for trace in data if trace["type"] == "scatter" for said in trace["hovertext"]]
+def said_of_squares(at, chart="checkpoints_map_a"):
+    """What is said of each square of a map."""
+    traces = spec(at, chart)["data"]
+    return [said for trace in traces if trace["type"] == "scatter" for said in trace["hovertext"]]
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """The recipes, engine and matrix of each scan that was asked for: none begins."""
+    scans = []
+    monkeypatch.setattr(Jobs, "prepare", lambda self: None)
+    monkeypatch.setattr(choices, "start_scan", lambda path, recipes, *more: scans.append((recipes, *more)))
+    return scans
+
+
+def edit(path, *statements):
+    """Change a file of results by hand."""
+    with contextlib.closing(sqlite3.connect(path)) as opened_file, opened_file:
+        for each in statements:
+            opened_file.execute(*each) if isinstance(each, tuple) else opened_file.execute(each)
 
 
 def worst(at):
@@ -113,44 +131,34 @@ def worst(at):
 
 
 def crumbs(at):
-    return next(each.proto.body for each in at.get("html") if "qv-crumbs" in each.proto.body)
+    return bodies(at, "qv-crumbs")[0]
 
 
-def test_what_is_scanned_is_what_stands_beside_the_button(scanned, monkeypatch):
+def test_what_is_scanned_is_what_stands_beside_the_button(scanned, asked):
     """An address may name no recipe: those of the last scan are chosen, and a press on the button begins with
     them.
     """
-    asked = []
-    monkeypatch.setattr(
-        ScanProcess, "start", lambda self, path, recipes, language, *more: asked.append((recipes, *more))
-    )
     at = opened(f=as_link(FILE)).run()
-    shown = tuple(at.multiselect(key="checkpoints_recipes").value)
     at.query_params.clear()
     at.query_params["f"] = as_link(FILE)
-    at.button(key="checkpoints_scan").click().run()
-    assert not at.exception
-    assert asked == [(shown, "", "", None)]
-    assert shown == RECIPES
+    act(at, "checkpoints_scan")
+    assert asked == [(RECIPES, "", "", None)]
     # An engine brings its own recipes, and its name to the scan and the address.
-    at.selectbox(key="checkpoints_engine").set_value("vllm").run()
+    act(at, checkpoints_engine="vllm")
     own = tuple(at.multiselect(key="checkpoints_recipes").value)
     assert own == PROFILES["vllm"].first_recipes
     assert address(at)["e"] == "vllm"
     # Until then the last scan is shown, and said to be another one.
-    told = " ".join(each.value for each in at.caption).replace("\\", "").replace("\u2060", "")
-    assert "of other choices: int4 g128, int8 row" in told
-    healthy(at.button(key="checkpoints_scan").click().run())
+    assert "of other choices: int4 g128, int8 row" in told(at, "caption")
+    act(at, "checkpoints_scan")
     assert asked[1:] == [(own, "vllm", "", None)]
     # Of recipes that use importance a matrix can be chosen, and comes in the address too.
-    assert not [each for each in at.selectbox if each.key == "checkpoints_imatrix"]
-    at.selectbox(key="checkpoints_engine").set_value("llama_cpp").run()
-    at.selectbox(key="checkpoints_imatrix").set_value("m/imatrix.dat").run()
-    healthy(at.button(key="checkpoints_scan").click().run())
+    assert "checkpoints_imatrix" not in keys_of(at)
+    act(at, "checkpoints_scan", checkpoints_engine="llama_cpp", checkpoints_imatrix="m/imatrix.dat")
     assert asked[2][1:3] == ("llama_cpp", str(scanned / "m/imatrix.dat"))
     # Chosen and pressed at once: both come in one message.
     at.multiselect(key="checkpoints_recipes").set_value(["q4_0"])
-    healthy(at.button(key="checkpoints_scan").click().run())
+    act(healthy(at), "checkpoints_scan")
     assert asked[3][0] == ("q4_0",)
     assert address(at)["i"] == "m/imatrix.dat"
 
@@ -190,10 +198,9 @@ def test_numbers_measured_with_an_upload_are_shown_to_whoever_has_it(scanned, mo
 
 
 def test_what_an_engine_would_leave_aside_is_seen_before_a_scan(scanned):
-    at = healthy(opened(f=as_link(FRESH), e="vllm"))
-    assert sorted("lm_head" in each for each in squares(at)) == [False, True]
-    legend = next(each.proto.body for each in at.get("html") if "qv-legend" in each.proto.body)
-    assert "= left aside, as stored: 1 matrix" in legend
+    at = opened(f=as_link(FRESH), e="vllm")
+    assert sorted("lm_head" in each for each in said_of_squares(at)) == [False, True]
+    assert "= left aside, as stored: 1 matrix" in bodies(at, "qv-legend")[0]
 
 
 def test_the_first_line_names_the_worst_and_what_helps(scanned):
@@ -204,12 +211,13 @@ def test_the_first_line_names_the_worst_and_what_helps(scanned):
     assert worst(at)[0].startswith("**1 · layers.0.down · ")
     assert any("layers.1.[x](javascript:alert(1))<b>" in each for each in worst(at))
     assert not any("](javascript" in each.label for each in at.button)  # no link of Markdown
-    assert len(squares(at)) == 4
+    squares = said_of_squares(at)
+    assert len(squares) == 4
     # Their squares are outlined, by a dark line on a light one, and numbered.
     layout = the_map(at)["layout"]
     assert len(layout["shapes"]) == 6
     assert [each["text"] for each in layout["annotations"]] == ["1", "2", "3"]
-    assert not any("<b>.weight" in each for each in squares(at))
+    assert not any("<b>.weight" in each for each in squares)
     # The table begins with the worst; a tensor without a number, which lies first in the file, is last.
     table = next(each.value for each in at.dataframe if "sqnr_db" in each.value.columns)
     ranked = table["sqnr_db"].tolist()
@@ -227,21 +235,20 @@ def test_a_name_of_the_worst_has_letters(name, shown):
 
 
 def test_the_worst_lead_to_the_lab_under_their_names_and_there_to_the_next(scanned):
-    at = healthy(opened(f=FILE).button(key="checkpoints_worst_1").click().run())
+    at = act(opened(f=FILE), "checkpoints_worst_1")
     healthy(at.switch_page(session.LAB).run())
-    assert "<b>model.layers.0.down.weight</b>" in crumbs(at)
+    first = "<b>model.layers.0.down.weight</b>"
+    assert first in crumbs(at)
     assert at.button(key="walk_worse").disabled
-    told = next(each.proto.body for each in at.get("html") if "qv-worst" in each.proto.body)
-    assert "worst 1 of 4" in told
+    assert "worst 1 of 4" in bodies(at, "qv-worst")[0]
     second = at.button(key="walk_next").proto.help.replace("\\", "").replace("\u2060", "")
-    healthy(at.button(key="walk_next").click().run())
+    act(at, "walk_next")
     [name] = re.findall("<b>(.*?)</b>", crumbs(at))
     assert html.unescape(name)[1:] in second
-    assert name != "model.layers.0.down.weight"
-    assert "worst 2 of 4" in next(each.proto.body for each in at.get("html") if "qv-worst" in each.proto.body)
+    assert first not in crumbs(at)
+    assert "worst 2 of 4" in bodies(at, "qv-worst")[0]
     # An undo goes back to the tensor before, with its name and its place.
-    healthy(at.button(key="undo").click().run())
-    assert "<b>model.layers.0.down.weight</b>" in crumbs(at)
+    assert first in crumbs(act(at, "undo"))
     assert at.button(key="walk_worse").disabled
 
 
@@ -252,13 +259,12 @@ def test_a_scan_that_runs_has_no_verdict_and_its_map_is_drawn_where_it_stays(sca
     monkeypatch.setenv("QUANTVIZ_CACHE_DIR", str(tmp_path))
     maps = {}
     for state in ("running", "done"):
-        with contextlib.closing(sqlite3.connect(kept)) as opened_file, opened_file:
-            opened_file.execute("UPDATE scans SET state = ?, process = ?", (state, os.getpid()))
+        edit(kept, ("UPDATE scans SET state = ?, process = ?", (state, os.getpid())))
         at = opened(f=FILE)
         is_done = state == "done"
         assert bool(worst(at)) == is_done
-        assert any("once all are measured" in each.value for each in at.caption) != is_done
-        assert any(str(each.key) == "checkpoints_allocate" for each in at.expander) == is_done
+        assert ("once all are measured" in told(at, "caption")) != is_done
+        assert ("checkpoints_allocate" in keys_of(at)) == is_done
         maps[state] = the_map(at)["layout"]
     assert not maps["running"]["shapes"]
     for name in ("height", "margin", "xaxis", "yaxis"):
@@ -267,37 +273,27 @@ def test_a_scan_that_runs_has_no_verdict_and_its_map_is_drawn_where_it_stays(sca
 
 @pytest.mark.parametrize("language", ["en", "zh"])
 def test_every_choice_of_the_address_opens(scanned, language):
-    choices = {"s": "int8_per_row", "m": "winner", "b": ".", "q": "int4_g128", "w": "difference"}
-    at = opened(lang=language, f=FILE, **choices)
-    assert {**address(at), "lang": language} == {
-        **choices,
-        "f": FILE,
-        "r": "~".join(RECIPES),
-        "lang": language,
-    }
+    link = {"s": "int8_per_row", "m": "winner", "b": ".", "q": "int4_g128", "w": "difference", "f": FILE}
+    at = opened(lang=language, **link)
+    assert {**address(at), "lang": language} == {**link, "r": "~".join(RECIPES), "lang": language}
     assert session.chart(at, "checkpoints_map_d")
-    at = healthy(at.segmented_control(key="checkpoints_view").set_value("side").run())
-    assert session.chart(at, "checkpoints_map_a")
+    act(at, checkpoints_view="side")
+    assert session.chart(healthy(at), "checkpoints_map_a")
     assert session.chart(at, "checkpoints_map_b")
 
 
 def test_what_the_address_asks_for_in_vain_is_named(scanned):
-    at = opened(f=FILE, m="nonsense", s="int99")
-    said = " ".join(each.value for each in at.warning)
+    said = told(opened(f=FILE, m="nonsense", s="int99"), "warning")
     assert "nonsense" in said
     assert "int99" in said
-    from streamlit.testing.v1 import AppTest  # an error is expected, which `opened` takes for a failure
-
-    at = AppTest.from_file(str(session.APP), default_timeout=60)
-    at.switch_page(PAGE)
+    # An error is expected, which `opened` takes for a failure.
+    at = AppTest.from_file(str(session.APP), default_timeout=60).switch_page(PAGE)
     at.query_params["f"] = "../secret.safetensors"
     at.run()
-    assert not at.exception
     assert "secret" in at.error[0].value
     # In place of a button that cannot be pressed there is one that opens another checkpoint.
-    assert not [button for button in at.button if button.key == "checkpoints_scan"]
-    healthy(at.button(key="checkpoints_instead").click().run())
-    assert address(at)["f"] == FILE
+    assert "checkpoints_scan" not in keys_of(at)
+    assert address(healthy(act(at, "checkpoints_instead")))["f"] == FILE
     assert not at.button(key="checkpoints_scan").disabled
 
 
@@ -318,22 +314,20 @@ def test_a_file_of_results_opens_without_being_written_to(scanned):
 def test_of_a_damaged_file_of_results_the_rest_is_shown_and_what_is_not_is_told(scanned):
     damaged = scanned / "damaged.sqlite"
     damaged.write_bytes((scanned / "old.sqlite").read_bytes())
-    with contextlib.closing(sqlite3.connect(damaged)) as opened_file:
-        opened_file.execute("UPDATE scans SET process = NULL WHERE path LIKE '%secret%'")
-        opened_file.execute("UPDATE tensors SET shape = '{' WHERE tensor = 'norm.weight'")
-        opened_file.commit()
+    edit(
+        damaged,
+        "UPDATE scans SET process = NULL WHERE path LIKE '%secret%'",
+        "UPDATE tensors SET shape = '{' WHERE tensor = 'norm.weight'",
+    )
     st.cache_data.clear()  # what lies in the folder
     at = opened(f="damaged.sqlite", n="2")
     assert "First fix: int8 row" in sentence(at)
-    assert any("process must be a number" in each.value for each in at.warning)
+    assert "process must be a number" in told(at, "warning")
     table = next(each.value for each in at.dataframe if "reason" in each.value.columns)
     [reason] = table[table.tensor == "norm"].reason
     assert "shape must be JSON" in reason
     assert not list(scanned.glob("*-wal")) + list(scanned.glob("*-shm"))
-    with contextlib.closing(sqlite3.connect(damaged)) as opened_file:
-        opened_file.execute("DROP TABLE tensors")
-        opened_file.execute("CREATE VIEW tensors AS SELECT zeroblob(1000000000) AS tensor")
-        opened_file.commit()
+    edit(damaged, "DROP TABLE tensors", "CREATE VIEW tensors AS SELECT zeroblob(1000000000) AS tensor")
     at.run()  # the page that was open when its file was replaced
     assert not at.exception
     assert ["no results file of this version" in each.value for each in at.error] == [True]
@@ -341,24 +335,16 @@ def test_of_a_damaged_file_of_results_the_rest_is_shown_and_what_is_not_is_told(
 
 
 def test_the_call_that_the_page_shows_gives_the_number_it_says(scanned, monkeypatch, capsys):
-    from quantviz.ui.checkpoints.reading import find_scan, look
-    from quantviz.ui.checkpoints.state import CheckpointsState
-    from quantviz.ui.checkpoints.table import python_call
-
     state = CheckpointsState(FILE, recipes=RECIPES)
-    scan = find_scan(state)
-    call = python_call(state, scan, look(FILE, scan).model, "int4_g128")
+    scan = reading.find_scan(state)
+    call = python_call(state, scan, reading.look(FILE, scan).model, "int4_g128")
     monkeypatch.chdir(scanned / "m")
     exec(call, {})
     assert capsys.readouterr().out.strip() == call.partition("  # ")[2].splitlines()[0]
 
 
-def test_without_a_folder_there_is_an_example_whose_tensors_the_lab_opens(scanned, monkeypatch):
+def test_without_a_folder_there_is_an_example_whose_tensors_the_lab_opens(scanned, asked, monkeypatch):
     monkeypatch.delenv("QUANTVIZ_DATA_DIR")
-    from quantviz.checkpoints.example import example_file, example_tensors
-    from quantviz.sources import parse_source, write_source
-    from quantviz.sources.files import open_tensors
-
     at = opened()
     assert address(at)["f"] == EXAMPLE
     assert at.button(key="checkpoints_scan").proto.type == "primary"
@@ -367,14 +353,11 @@ def test_without_a_folder_there_is_an_example_whose_tensors_the_lab_opens(scanne
     at.session_state["checkpoints_folder"] = True
     assert "QUANTVIZ_DATA_DIR" in healthy(at.run()).code[0].value
     # A server, which has sessions, scans it at the first visit; what was scanned is not scanned again.
-    asked = []
     monkeypatch.setattr(page, "has_sessions", lambda: True)
-    monkeypatch.setattr(ScanProcess, "prepare", lambda self: None)
-    monkeypatch.setattr(ScanProcess, "start", lambda self, path, recipes, language: asked.append(recipes))
     opened(r="int8_per_row")
     monkeypatch.setenv("QUANTVIZ_DATA_DIR", str(scanned))
     opened(f=FILE)
-    assert asked == [USUAL]
+    assert asked == [(USUAL,)]
     with open_tensors(example_file()) as catalog:
         for name, source in example_tensors().items():
             assert parse_source(write_source(source)) == source
@@ -387,17 +370,15 @@ def test_a_square_leads_to_its_tensor_in_the_lab_by_a_link_that_a_cold_server_op
     name = "model.layers.0.down.weight"
     source = source_of(FILE, name, str(scanned.resolve() / FILE))
     assert source == LocalTensor(FILE, name, (8, 128))
-    state, problems = LabState.read(
-        {"v": "1", "t": source.link_text(), "s": "int8,symmetric,per_channel(axis=0),min_max,course"}
-    )
-    assert problems == ()
-    assert state.source == source
+    scheme = "int8,symmetric,per_channel(axis=0),min_max,course"
+    state, problems = LabState.read({"v": "1", "t": source.link_text(), "s": scheme})
+    assert (state.source, problems) == (source, ())
 
 
 def test_files_of_a_scan_that_was_begun_elsewhere_are_whole_paths(scanned):
     """Else the page could not open them: its working folder is another one."""
     with Results(read_only=True) as results:
-        files = {row["file"] for scan in results.scans() for row in results.rows(scan.id)}
+        files = {row.file for scan in results.scans() for row in results.rows(scan.id)}
     assert all(map(os.path.isabs, files))
 
 
@@ -414,7 +395,7 @@ def test_a_file_whose_name_is_no_text_opens_by_its_link(scanned):
 
 def spent(at):
     """What is said of an allocation."""
-    return next(each.proto.body for each in at.get("html") if "smallest weight error" in each.proto.body)
+    return html.unescape(bodies(at, "smallest weight error")[0])
 
 
 def test_a_budget_is_spent_and_told(scanned):
@@ -429,10 +410,10 @@ def test_a_budget_is_spent_and_told(scanned):
 def test_weights_without_a_number_are_counted_in_the_first_line(monkeypatch):
     monkeypatch.setattr(words, "language", lambda: "en")
     monkeypatch.setattr(answer, "language", lambda: "en")
+    numbers = {"sqnr_db": 20.0, "effective_bits": 4.5, "peak_rms": 5.0, "kurtosis": 3.0, "nan": 0, "inf": 0}
+    numbers |= {"zeroed_share": 0.0, "clipped_share": 0.0}
     rows = [
-        {"tensor": f"{k}", "file": "f", "recipe": "q4_k", "status": status, "sqnr_db": 20.0}
-        | {"effective_bits": 4.5, "peak_rms": 5.0, "kurtosis": 3.0, "nan": 0, "inf": 0}
-        | {"zeroed_share": 0.0, "clipped_share": 0.0}
+        Row(f"{k}", "q4_k", status, file="f", numbers=numbers)
         for k, status in enumerate(("ok", "refused", "problem", "left_aside"))
     ]
     listed = [(f"{k}", (8, 8), "F32", "f") for k in range(4)]
@@ -460,31 +441,19 @@ def test_a_budget_for_an_engine_counts_the_files_of_its_tool_as_the_command_does
     assert at.toggle(key="checkpoints_fused").disabled
 
 
-def test_a_size_says_what_it_is_of_and_leads_to_that_of_a_tool(scanned, monkeypatch):
+def test_a_size_says_what_it_is_of_and_leads_to_that_of_a_tool(scanned, asked):
     """Without an engine it is the recipes' own; an engine that has them all is one press away."""
-    asked = []
-    monkeypatch.setattr(
-        ScanProcess, "start", lambda self, path, recipes, language, *more: asked.append((recipes, *more))
-    )
     at = opened(f=as_link(OWN), a="6")
-    assert "codes and scales: no tool's file" in html.unescape(spent(at))
-    offered = [each.key for each in at.button if str(each.key).startswith("checkpoints_scan_for_")]
-    assert offered == ["checkpoints_scan_for_vllm"]
-    healthy(at.button(key=offered[0]).click().run())
+    assert "codes and scales: no tool's file" in spent(at)
+    assert keys_of(at, "checkpoints_scan_for_") == ["checkpoints_scan_for_vllm"]
+    assert address(act(at, "checkpoints_scan_for_vllm"))["e"] == "vllm"
     assert asked == [(VLLM, "vllm", "", None)]
-    assert address(at)["e"] == "vllm"
 
 
 def pinned_table(at):
     """What the table of pins shows: by tensor the recipe that it is pinned to."""
     frame = next(each.value for each in at.dataframe if list(each.value.columns) == ["tensor", "recipe"])
-    return dict(zip(frame["tensor"], frame["recipe"], strict=True))
-
-
-def chosen(at):
-    """The squares of the map of what was chosen."""
-    spec = json.loads(session.chart(at, "checkpoints_choice").proto.spec)
-    return [said for trace in spec["data"] if trace["type"] == "scatter" for said in trace["hovertext"]]
+    return frame.set_index("tensor")["recipe"].to_dict()
 
 
 def test_an_allocation_keeps_to_the_pins_of_its_address(scanned):
@@ -496,14 +465,13 @@ def test_an_allocation_keeps_to_the_pins_of_its_address(scanned):
     assert pinned_table(kept)["layers.0.down"] == "int4 g128"
     assert pinned_table(kept)["layers.0.up"] == "as stored"
     assert set(pinned_table(free).values()) == {"by budget"}
-    square = {at: next(each for each in chosen(at) if "layers.0.down" in each) for at in (free, kept)}
-    assert "int8 row" in square[free]
-    assert "int4 g128" in square[kept]
-    assert any("layers.0.up" in each and "stays as it is stored" in each for each in chosen(kept))
-    legend = [each.proto.body for each in kept.get("html") if "qv-small qv-legend" in each.proto.body]
-    assert "as stored" in legend[-1]
-    assert not any("open in the Lab" in each for each in chosen(kept))  # nothing happens there
-    assert "int99" in " ".join(each.value for each in opened(f=FILE, p=f"{loud}!int99").warning)
+    chosen = {at: said_of_squares(at, "checkpoints_choice") for at in (free, kept)}
+    for at, recipe in ((free, "int8 row"), (kept, "int4 g128")):
+        assert any("layers.0.down" in each and recipe in each for each in chosen[at])
+    assert any("layers.0.up" in each and "stays as it is stored" in each for each in chosen[kept])
+    assert "as stored" in bodies(kept, "qv-small qv-legend")[-1]
+    assert not any("open in the Lab" in each for each in chosen[kept])  # nothing happens there
+    assert "int99" in told(opened(f=FILE, p=f"{loud}!int99"), "warning")
 
 
 def test_names_in_the_table_of_pins_are_short_as_long_as_they_differ():
@@ -512,19 +480,13 @@ def test_names_in_the_table_of_pins_are_short_as_long_as_they_differ():
 
 
 def test_what_an_error_weighs_is_read_from_a_file_and_named(scanned):
-    class Uploaded:
-        name = "../weights <b>.csv"
-
-        def __init__(self, text):
-            self.text = text
-
-        def getvalue(self):
-            return self.text.encode()
+    def uploaded(text):
+        return SimpleNamespace(name="../weights <b>.csv", getvalue=text.encode)
 
     table = {"tensor": ["a", "b"], "recipe": ["int4", "int4"], "bits": [1, 1], "cost": [1.0, 1.0]}
-    assert _sensitivities(Uploaded("tensor,alpha\na,2.5\n"), table) == {"a": 2.5}
+    assert _sensitivities(uploaded("tensor,alpha\na,2.5\n"), table) == {"a": 2.5}
     with pytest.raises(qv.QuantVizError) as refused:
-        _sensitivities(Uploaded("name,weight\na,2.5\n"), table)
+        _sensitivities(uploaded("name,weight\na,2.5\n"), table)
     assert "weights" in str(refused.value)
     assert "/tmp" not in str(refused.value)
 
@@ -557,21 +519,19 @@ def audited(tmp_path, monkeypatch):
 def compared(at, paths):
     """The page once it has compared two checkpoints."""
     at.button(key="checkpoints_audit_begin").click().run()
-    assert audit_process().job(*paths).process.wait(120) == 0
+    assert audits()[tuple(map(str, paths))].wait(120)
     return at.run()
 
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("language", ["en", "zh"])
 def test_two_files_have_one_verdict_and_a_map_of_what_was_not_read(audited, language):
-    at = compared(opened(**PAIR, lang=language).run(), audited)
-    assert healthy(at)
+    at = healthy(compared(opened(**PAIR, lang=language).run(), audited))
     verdict = qv.audit(*audited).messages(language)[0]
     beginning = {"en": "1 of 3 weights were not compared", "zh": "3 个权重中有 1 个未比较"}[language]
     assert verdict.startswith(beginning)
-    assert any(beginning in warning.value for warning in at.warning)
-    spec = json.loads(session.chart(at, "checkpoints_audit_map").proto.spec)
-    said = [words for trace in spec["data"] if trace["type"] == "scatter" for words in trace["hovertext"]]
+    assert beginning in told(at, "warning")
+    said = said_of_squares(at, "checkpoints_audit_map")
     assert len(said) == 3
     assert sum(text("checkpoints.audit.became.not_read", language) in words for words in said) == 1
     assert address(at)["o"] == PAIR["o"]
@@ -583,7 +543,7 @@ def _with_other_sqnr(numbers):
 
 
 def test_a_running_audit_is_looked_at_again_and_again_can_be_cancelled_and_goes_on(audited, monkeypatch):
-    """In its place stands a process that has done two of five tensors and waits."""
+    """In its place stands a job that has done two of five tensors and waits."""
     looks, made = [], page.fragment
 
     def noting(part, every):
@@ -593,27 +553,24 @@ def test_a_running_audit_is_looked_at_again_and_again_can_be_cancelled_and_goes_
     monkeypatch.setattr(page, "fragment", noting)
     at = opened(**PAIR).run()
     assert looks[-1] is None
-    program = "import sys; print(2, 5, file=sys.stderr, flush=True); sys.stdin.read()"
-    waiting = [sys.executable, "-c", program]
-    begun = subprocess.Popen
 
-    def held(command, **given):
-        return begun(waiting, **given | {"stdin": subprocess.PIPE})
+    def held(runner, job):
+        job.done, job.whole = 2, 5
+        while not job.dropped:
+            time.sleep(0.01)
+        return "lost", None
 
-    monkeypatch.setattr(audits.subprocess, "Popen", held)
-    at.button(key="checkpoints_audit_begin").click().run()
-    monkeypatch.setattr(audits.subprocess, "Popen", begun)
-    job = audit_process().job(*audited)
-    while job.progress == (0, 0):  # until it has said something
-        assert job.running
+    with monkeypatch.context() as patch:
+        patch.setattr(Jobs, "_answer", held)
+        at.button(key="checkpoints_audit_begin").click().run()
+    job = audits()[tuple(map(str, audited))]
     at.run()
     assert healthy(at)
     assert looks[-1] == page._BETWEEN_LOOKS
     assert text("checkpoints.progress", "en", done=2, all=5) in at.get("progress")[0].proto.text
     assert at.button(key="checkpoints_audit_begin").disabled
     at.button(key="checkpoints_audit_cancel").click().run()
-    assert job.process.wait(60) != 0
-    job.process.stdin.close()
+    assert job.wait(60)
     at.run()
     assert any("cancelled" in each.value for each in at.caption)
     assert not at.error
@@ -627,7 +584,7 @@ def test_a_running_audit_is_looked_at_again_and_again_can_be_cancelled_and_goes_
         kept.create_function("by_hand", 1, _with_other_sqnr)
         kept.execute("UPDATE measured SET numbers = by_hand(numbers) WHERE scheme = 'compared'")
     assert any("not compared" in each.value for each in compared(at, audited).warning)
-    shown = audit_process().job(*audited).answer.rows["en"]
+    shown = audits()[tuple(map(str, audited))].found.rows["en"]
     assert sorted(row["sqnr_db"] == 12.5 for row in shown) == [False, True, True]
     assert at.button(key="checkpoints_audit_begin").label == text("checkpoints.audit.again", "en")
 
@@ -652,24 +609,14 @@ def test_an_audit_that_cannot_begin_says_why(audited):
 def test_headers_are_read_again_when_a_file_has_changed_and_what_goes_meanwhile_is_a_sentence(
     tmp_path, monkeypatch
 ):
-    from pathlib import Path
-
-    from quantviz.ui.checkpoints import reading
-    from quantviz.ui.checkpoints.state import CheckpointsState
-
     monkeypatch.setenv("QUANTVIZ_DATA_DIR", str(tmp_path))
     file, beside = tmp_path / "model.safetensors", tmp_path / "beside"
     beside.write_bytes(b"")
     state = CheckpointsState("model.safetensors", recipes=RECIPES)
-
-    def names():
-        return [each.name for each in reading.look_at_headers(state).tensors]
-
-    save_file({"a.weight": torch.ones(4, 128)}, file)
-    assert names() == ["a.weight"]
     # Of the same length: only the time tells.
-    save_file({"b.weight": torch.ones(4, 128)}, file)
-    assert names() == ["b.weight"]
+    for name in ("a.weight", "b.weight"):
+        save_file({name: torch.ones(4, 128)}, file)
+        assert [each.name for each in reading.look_at_headers(state).tensors] == [name]
 
     looked_at = Path.stat
 
@@ -679,8 +626,8 @@ def test_headers_are_read_again_when_a_file_has_changed_and_what_goes_meanwhile_
         return looked_at(path, **options)
 
     before = reading._mark_of(file)
-    monkeypatch.setattr(Path, "stat", gone)
-    assert reading._mark_of(file) == tuple(each for each in before if each[0] != "beside")
-    monkeypatch.undo()
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "stat", gone)
+        assert reading._mark_of(file) == tuple(each for each in before if each[0] != "beside")
     with pytest.raises(qv.QuantVizError, match="cannot be read"):
         reading._mark_of(tmp_path / "folder" / "model.safetensors")

@@ -7,7 +7,7 @@ import pytest
 import quantviz as qv
 from quantviz.lab.classroom import Classroom
 from quantviz.lab.state import MOST_HELD, LabState
-from tests.helpers.session import address, healthy, opened, turned
+from tests.helpers.session import act, address, healthy, keys_of, opened, told, turned
 
 ROW, COLUMN = str(qv.RECIPES["int4_per_row"]), str(qv.RECIPES["int4_per_column"])
 
@@ -18,12 +18,10 @@ def comparing(**link):
 
 def shown(at):
     """Return the words of the page, and the titles of the schemes side by side and of the map."""
-    words = (
-        " ".join(each.value for each in (*at.markdown, *at.caption)).replace("\\", "").replace("\u2060", "")
-    )
     maps = [element for element in at.get("plotly_chart") if "beside_chart" in element.proto.id]
     drawn = [json.loads(each.proto.spec)["layout"] for each in maps]
-    return words, [each["text"] for layout in drawn for each in layout["annotations"]]
+    titles = [each["text"] for layout in drawn for each in layout["annotations"]]
+    return told(at, "markdown") + told(at, "caption"), titles
 
 
 @pytest.fixture(scope="module")
@@ -33,15 +31,12 @@ def held():
 
 
 def test_a_link_opens_the_comparison_with_a_first(held):
-    found = qv.compare_schemes(
-        LabState.opening().source.tensor(), [ROW, COLUMN, str(LabState.opening().scheme)]
-    )
+    schemes = [ROW, COLUMN, str(LabState.opening().scheme)]
+    found = qv.compare_schemes(LabState.opening().source.tensor(), schemes)
     words, names = shown(held)
     best = max(range(3), key=found.cell_shares.__getitem__)
-    assert (
-        f"{'ABC'[best]} has the smaller error in {100 * found.cell_shares[best]:.3g}\u00a0% of the cells"
-        in words
-    )
+    share = f"{100 * found.cell_shares[best]:.3g} %"
+    assert f"{'ABC'[best]} has the smaller error in {share} of the cells" in words
     for letter, each, title in zip("ABC", found.measured, names, strict=False):
         assert title.startswith(f"{letter} · {each.metrics['sqnr_db']:.3g} dB")
     assert names[3] == "Smaller error"
@@ -49,48 +44,37 @@ def test_a_link_opens_the_comparison_with_a_first(held):
     table = next(each.value for each in held.dataframe if "cells" in each.value)
     assert table["sqnr_db_minus_a"].tolist()[0] == 0
     assert table["sqnr_db"].tolist() == pytest.approx([each.metrics["sqnr_db"] for each in found.measured])
-    assert [name.startswith(f"{letter}: ") for letter, name in zip("ABC", table["name"], strict=True)] == [
-        True
-    ] * 3
+    assert [name[:3] for name in table["name"]] == ["A: ", "B: ", "C: "]
     assert table["name"].tolist()[2].endswith("(now)")
 
 
 def test_the_tab_answers_who_is_better_first_and_offers_the_best():
     at = comparing(b=ROW, y=COLUMN)
-    said = [each.value.replace("\\", "").replace("\u2060", "") for each in at.markdown]
-    contest = next(k for k, words in enumerate(said) if "has the smaller error" in words)
-    recipes = next(k for k, words in enumerate(said) if "recipes with 4-bit codes" in words)
-    assert contest < recipes
+    said = told(at, "markdown")
+    assert said.index("has the smaller error") < said.index("recipes with 4-bit codes")
     assert at.button(key="contest_take").label == "Use B"
-    at.button(key="contest_take").click().run()
-    assert address(healthy(at))["s"] == COLUMN
-    assert "contest_take" not in {button.key for button in at.button}, "the best is the present one"
+    assert address(act(at, "contest_take"))["s"] == COLUMN
+    assert "contest_take" not in keys_of(at), "the best is the present one"
 
 
 def test_adding_makes_the_present_scheme_a_and_dropping_it_moves_the_next_up():
     at = comparing()
     assert shown(at)[1] == []
-    at.selectbox(key="contest_add").set_value("int4_per_column").run()
-    assert (address(healthy(at))["b"], address(at)["y"]) == (address(at)["s"], COLUMN)
+    act(at, contest_add="int4_per_column")
+    assert (address(at)["b"], address(at)["y"]) == (address(at)["s"], COLUMN)
     assert at.button(key="set_baseline").disabled
-    at.selectbox(key="contest_add").set_value("engine.torchao").run()
-    assert address(healthy(at))["y"].count("~") == 1
-    pills = at.button_group(key="contest_kept")
-    pills.set_value([COLUMN]).run()
-    assert address(healthy(at))["b"] == COLUMN
+    assert address(act(at, contest_add="engine.torchao"))["y"].count("~") == 1
+    assert address(act(at, contest_kept=[COLUMN]))["b"] == COLUMN
     assert "y" not in address(at)
-    at.button(key="undo").click().run()
-    assert address(healthy(at))["y"].count("~") == 1
+    assert address(act(at, "undo"))["y"].count("~") == 1
 
 
-def test_the_winner_may_be_told_of_rows(held):
-    at = comparing(b=ROW)
-    at.segmented_control(key="contest_parts").set_value("rows").run()
-    words = shown(healthy(at))[0]
+def test_the_winner_may_be_told_of_rows():
+    words = shown(act(comparing(b=ROW), contest_parts="rows"))[0]
     assert "% of the rows" in words
-    found = qv.compare_schemes(
-        LabState.opening().source.tensor(), [ROW, str(LabState.opening().scheme)], parts=qv.PerChannel(0)
-    )
+    opening = LabState.opening()
+    schemes = [ROW, str(opening.scheme)]
+    found = qv.compare_schemes(opening.source.tensor(), schemes, parts=qv.PerChannel(0))
     row = max(range(8), key=lambda k: found.lead[k, 0] if found.winner[k, 0] == 0 else -1)
     assert f"Furthest ahead: A in row {row}, by {found.lead[row, 0]:.3g}" in words
 
@@ -100,15 +84,14 @@ def test_eight_are_enough():
     at = comparing(b=forms[0], y="~".join([*forms[1:], ROW]))
     assert not at.button(key="set_baseline").disabled
     assert [title[0] for title in shown(at)[1]] == [*"ABCD", "S"]
-    at.button_group(key="beside_which").set_value([0, 1, 2, 3, 6]).run()
-    assert [title[0] for title in shown(healthy(at))[1]] == [*"BCDG", "S"]
+    act(at, beside_which=[0, 1, 2, 3, 6])
+    assert [title[0] for title in shown(at)[1]] == [*"BCDG", "S"]
     # Chosen and pressed at once: both come in one message.
     at.segmented_control(key="bits").set_value(16)
-    at.button(key="set_baseline").click().run()
-    remembered = LabState.read(address(healthy(at)))[0].remembered
+    remembered = LabState.read(address(act(at, "set_baseline")))[0].remembered
     assert (len(remembered), remembered[-1].number_format.bits) == (MOST_HELD, 16)
     assert at.button(key="set_baseline").disabled
-    assert not [box for box in at.selectbox if box.key == "contest_add"]
+    assert "contest_add" not in keys_of(at)
 
 
 @pytest.mark.parametrize("part", ["compare", "error", "x_hat"])

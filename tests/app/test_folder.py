@@ -9,12 +9,13 @@ import numpy
 import pytest
 import safetensors.torch
 import torch
+from streamlit.testing.v1 import AppTest
 
 from quantviz.lab.page_state import History
 from quantviz.schemes.scheme import Scheme
 from quantviz.sources.local import FOLDER
 from quantviz.ui.lab.sidebar.folder import MOST_OFFERED
-from tests.helpers.session import address, healthy, opened, panels
+from tests.helpers.session import APP, act, address, bodies, healthy, opened, panels, told
 
 
 @pytest.fixture
@@ -29,81 +30,56 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def choose(at, key, value):
-    return at.selectbox(key=key).set_value(value).run()
-
-
 def shown(at):
-    return at.session_state["lab_state"].now.source
+    return healthy(at).session_state["lab_state"].now.source
+
+
+def at_file(name):
+    return act(opened(), kind="folder", folder_file=name)
 
 
 def test_choosing_a_file_and_one_of_its_tensors(folder):
-    at = healthy(choose(opened(), "kind", "folder"))
+    at = act(opened(), kind="folder")
     assert at.selectbox(key="folder_file").options == ["a.npy", "bad.npy", "many.safetensors"]
-    at = healthy(choose(at, "folder_file", "a.npy"))
+    act(at, folder_file="a.npy")
     assert (shown(at).file, shown(at).name, shown(at).shape) == ("a.npy", "a", (2, 3))
-    at = healthy(choose(at, "folder_file", "many.safetensors"))
-    assert shown(at).name == "layer.0000"
+    assert shown(act(at, folder_file="many.safetensors")).name == "layer.0000"
     # Of many names a part is offered, beside a box that finds the others; the chosen one stays among them.
     assert len(at.selectbox(key="folder_tensor").options) == MOST_OFFERED
-    at = healthy(at.text_input(key="folder_tensor_filter").set_value("LAY R.024").run())
-    assert [each.split()[0] for each in at.selectbox(key="folder_tensor").options] == [
-        "layer.0000",
-        *(f"layer.{i:04}" for i in range(240, 250)),
-    ]
-    at = healthy(choose(at, "folder_tensor", "layer.0245"))
-    assert shown(at).name == "layer.0245"
-    link = address(at)
-    assert shown(healthy(opened(**link))) == shown(at)
+    act(at, folder_tensor_filter="LAY R.024")
+    found = [each.split()[0] for each in at.selectbox(key="folder_tensor").options]
+    assert found == ["layer.0000", *(f"layer.{i:04}" for i in range(240, 250))]
+    assert shown(act(at, folder_tensor="layer.0245")).name == "layer.0245"
+    assert shown(opened(**address(at))) == shown(at)
 
 
 def test_what_cannot_be_read_is_said_and_the_tensor_stays(folder):
-    at = choose(healthy(choose(opened(), "kind", "folder")), "folder_file", "a.npy")
+    at = at_file("a.npy")
     before = shown(at)
-    at = choose(at, "folder_file", "bad.npy")
-    assert not at.exception
-    (error,) = (error.value.replace("\\", "") for error in at.sidebar.error)
-    assert error.startswith("The file 'bad.npy' is a short text, not tensors: it begins with 'no array'.")
-    assert shown(at) == before
-    at = healthy(choose(at, "folder_file", "many.safetensors"))
-    assert shown(at).name == "layer.0000"
+    act(at, folder_file="bad.npy")
+    said = told(at.sidebar, "error")
+    assert said.startswith("The file 'bad.npy' is a short text, not tensors: it begins with 'no array'.")
+    assert at.session_state["lab_state"].now.source == before
+    assert shown(act(at, folder_file="many.safetensors")).name == "layer.0000"
 
 
 def test_names_that_no_screen_can_show_are_spelled_out(folder):
     x = json.dumps({"\ud800<b>\u202e**": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}}).encode()
-    (folder / os.fsdecode(b"\xff.safetensors")).write_bytes(
-        struct.pack("<Q", len(x)) + x + struct.pack("<f", 2.5)
-    )
-    at = healthy(choose(opened(), "kind", "folder"))
+    content = struct.pack("<Q", len(x)) + x + struct.pack("<f", 2.5)
+    (folder / os.fsdecode(b"\xff.safetensors")).write_bytes(content)
+    at = act(opened(), kind="folder")
     assert at.selectbox(key="folder_file").options[-1] == "\\udcff.safetensors"
-    at = healthy(at.selectbox(key="folder_file").select_index(3).run())
+    at.selectbox(key="folder_file").select_index(3).run()
     assert at.selectbox(key="folder_tensor").options == ["\\ud800<b>\\u202e**  [1]  float32"]
-    assert any("\\ud800&lt;b&gt;\\u202e**" in element.proto.body for element in at.get("html"))
-    assert shown(healthy(opened(**address(at)))) == shown(at)
+    assert bodies(at, "\\ud800&lt;b&gt;\\u202e**")
+    assert shown(opened(**address(at))) == shown(at)
 
 
 def test_a_link_to_what_is_gone_says_so(folder):
-    at = choose(healthy(choose(opened(), "kind", "folder")), "folder_file", "a.npy")
-    link = address(at)
+    link = address(at_file("a.npy"))
     (folder / "a.npy").unlink()
-    at = opened_with_complaint(**link)
-    assert "The file 'a.npy' is not in the folder that this server offers" in at
-
-
-def opened_with_complaint(**link):
-    """All that a new session is told in place of an error or warning."""
-    from streamlit.testing.v1 import AppTest
-
-    from tests.helpers.session import APP
-
-    at = AppTest.from_file(str(APP), default_timeout=60)
-    for name, value in link.items():
-        at.query_params[name] = value
-    at.run()
-    assert not at.exception
-    return " ".join(
-        element.value.replace("\\", "") for kind in ("error", "warning", "info") for element in at.get(kind)
-    )
+    said = told(opened(**link), "warning")
+    assert "The file 'a.npy' is not in the folder that this server offers" in said
 
 
 def test_without_a_folder_there_is_no_such_choice(monkeypatch):
@@ -111,49 +87,42 @@ def test_without_a_folder_there_is_no_such_choice(monkeypatch):
     assert "The server's folder" not in opened().selectbox(key="kind").options
 
 
-def test_settings_that_cannot_be_are_said(monkeypatch, tmp_path):
+def test_settings_that_cannot_be_are_said(monkeypatch):
     monkeypatch.setenv("QUANTVIZ_MAX_ELEMENTS", "many")
-    assert "QUANTVIZ_MAX_ELEMENTS must be a whole number" in opened_with_complaint()
+    at = AppTest.from_file(str(APP), default_timeout=60).run()
+    assert "QUANTVIZ_MAX_ELEMENTS must be a whole number" in told(at, "error")
 
 
 def test_what_cannot_be_read_does_not_take_the_list(folder):
     (folder / "circle.npy").symlink_to("circle.npy")
     (folder / "<b>_*x*.npy").symlink_to("gone")
-    at = healthy(choose(opened(), "kind", "folder"))
+    at = healthy(act(opened(), kind="folder"))
     assert at.selectbox(key="folder_file").options == ["a.npy", "bad.npy", "many.safetensors"]
-    said = [
-        caption.value.replace("\\", "") for caption in at.sidebar.caption if "cannot be read" in caption.value
-    ]
-    assert said == [
+    assert (
         "Some of the folder cannot be read and is left out (2): <b>_*x*.npy, circle.npy. "
-        "Check where these entries lead and who may read them."
-    ]
+        "Check where these entries lead and who may read them." in told(at.sidebar, "caption")
+    )
 
 
 def test_an_array_without_a_dtype_asks_for_it_and_its_link_says_it(folder):
     x = numpy.array([[0.5, -1.0, 1.5], [2.0, 0.0, -0.25]], dtype="f4")
     numpy.save(folder / "fp8.npy", x.astype(ml_dtypes.float8_e4m3fn))
-    at = choose(healthy(choose(opened(), "kind", "folder")), "folder_file", "fp8.npy")
-    assert any("Choose the type beside the tensor" in error.value for error in at.error)
-    at = healthy(choose(at, "folder_read_as", "float8_e4m3fn"))
-    assert shown(at).read_as == "float8_e4m3fn"
-    assert numpy.array_equal(panels(at)[0], x)
-    again = healthy(opened(**address(at)))
-    assert shown(again) == shown(at)
-    assert numpy.array_equal(panels(again)[0], x)
+    at = at_file("fp8.npy")
+    assert "Choose the type beside the tensor" in told(at, "error")
+    act(at, folder_read_as="float8_e4m3fn")
+    again = opened(**address(at))
+    for each in (at, again):
+        assert shown(each).read_as == "float8_e4m3fn"
+        assert numpy.array_equal(panels(each)[0], x)
     assert again.selectbox(key="folder_read_as").value == "float8_e4m3fn"
 
 
 def test_an_index_opens_although_its_first_shard_is_gone(folder):
     safetensors.torch.save_file({"b": torch.full((2, 2), 3.0)}, folder / "two.safetensors")
     (folder / "one.safetensors").symlink_to("gone")
-    (folder / "m.safetensors.index.json").write_text(
-        json.dumps({"weight_map": {"a": "one.safetensors", "b": "two.safetensors"}})
-    )
-    at = healthy(
-        choose(healthy(choose(opened(), "kind", "folder")), "folder_file", "m.safetensors.index.json")
-    )
-    assert shown(at).name == "b"
+    index = {"weight_map": {"a": "one.safetensors", "b": "two.safetensors"}}
+    (folder / "m.safetensors.index.json").write_text(json.dumps(index))
+    assert shown(at_file("m.safetensors.index.json")).name == "b"
 
 
 @pytest.fixture
@@ -189,29 +158,23 @@ Q4_0 = "int4,symmetric,per_group(size=32),min_max,gguf_signed"
 )
 @pytest.mark.parametrize(("name", "said"), [("empty", "empty"), ("scalar", "got 0, shape")])
 def test_a_tensor_without_axes_or_values_is_refused_in_one_sentence(shapes, form, name, said):
-    at = choose(healthy(choose(opened(), "kind", "folder")), "folder_file", "m.safetensors")
-    at = under(healthy(choose(at, "folder_tensor", "fc")), form)
+    at = under(act(at_file("m.safetensors"), folder_tensor="fc"), form)
     before = at.session_state["lab_state"].now
-    at = choose(at, "folder_tensor", name)
-    assert not at.exception
-    errors = [element.value for kind in ("error", "warning") for element in at.get(kind)]
-    assert len(errors) == 1
-    assert said in errors[0].replace("\\", "")
-    assert "our side" not in errors[0]
+    act(at, folder_tensor=name)
+    (error,) = (*at.error, *at.warning)
+    assert said in error.value.replace("\\", "")
+    assert "our side" not in error.value
     assert at.session_state["lab_state"].now == before
 
 
 def test_a_scheme_comes_back_with_a_tensor_that_it_fits(shapes):
-    at = choose(healthy(choose(opened(), "kind", "folder")), "folder_file", "m.safetensors")
-    at = under(healthy(choose(at, "folder_tensor", "fc")), Q4_0)
-    at = healthy(choose(at, "folder_tensor", "b3"))
-    fitted = at.session_state["lab_state"].now.scheme
+    at = under(act(at_file("m.safetensors"), folder_tensor="fc"), Q4_0)
+    act(at, folder_tensor="b3")
+    fitted = healthy(at).session_state["lab_state"].now.scheme
     assert not fitted.problems((2, 5, 6))
     assert fitted.granularity.axis == -1
-    assert any(
-        "A tensor of 2 × 5 × 6 cannot have one scale for each group of 32" in caption.value
-        for caption in at.caption
-    )
-    at = healthy(choose(at, "folder_tensor", "fc"))
-    assert str(at.session_state["lab_state"].now.scheme) == Q4_0
-    assert not any("cannot have" in caption.value for caption in at.caption)
+    said = "A tensor of 2 × 5 × 6 cannot have one scale for each group of 32"
+    assert said in told(at, "caption")
+    act(at, folder_tensor="fc")
+    assert str(healthy(at).session_state["lab_state"].now.scheme) == Q4_0
+    assert "cannot have" not in told(at, "caption")

@@ -7,7 +7,7 @@ import torch
 from quantviz.sources.hubs import models
 from quantviz.sources.hubs.hosts import HUBS
 from tests.helpers.hub import COMMIT, REPO, serving
-from tests.helpers.session import address, healthy, opened
+from tests.helpers.session import act, address, healthy, opened, told
 
 #: The first one is no matrix, so that it is not looked at first.
 MODEL = safetensors.torch.save(
@@ -30,84 +30,66 @@ def shown(at):
     return at.session_state["lab_state"].now.source
 
 
-def input_errors(at):
-    assert not at.exception
-    return [element.value.replace("\\", "") for kind in ("error", "warning") for element in at.get(kind)]
-
-
-def pasted(at, words):
-    return at.text_input(key="hub_address").set_value(words).run()
+def complaints(at):
+    return told(at, "error") + told(at, "warning")
 
 
 def test_a_models_address_leads_to_its_tensors(hub):
-    at = healthy(opened().selectbox(key="kind").set_value("hub").run())
-    at = healthy(pasted(at, f"{hub.origin}/{REPO}"))
+    at = act(opened(), kind="hub", hub_address=f"{hub.origin}/{REPO}")
     assert (shown(at).file, shown(at).name, shown(at).shape) == ("model.safetensors", "b.weight", (12, 12))
     assert at.selectbox(key="hub_file").options == ["model.safetensors", "sub/other.safetensors"]
-    at = healthy(at.selectbox(key="hub_tensor").set_value("c.weight").run())
-    assert shown(at).shape == (8, 9)
-    at = healthy(at.selectbox(key="hub_file").set_value("sub/other.safetensors").run())
-    assert shown(at).name == "d.weight"
-    link = address(at)
+    assert shown(act(at, hub_tensor="c.weight")).shape == (8, 9)
+    assert shown(act(at, hub_file="sub/other.safetensors")).name == "d.weight"
+    link = address(healthy(at))
     assert link["t"] == f"hub({REPO}@{COMMIT},sub/other.safetensors,d.weight,9x9)"
-    at = healthy(opened(**link))
+    at = opened(**link)
     assert at.selectbox(key="hub_tensor").value == "d.weight"
     assert at.text_input(key="hub_address").value == f"{REPO}@{COMMIT}"
     # What cannot be had is said beside the field, and what was open stays.
-    at = pasted(at, "https://elsewhere.example/a/b")
-    (said,) = input_errors(at)
-    assert "does not ask the host 'elsewhere.example'" in said
+    act(at, hub_address="https://elsewhere.example/a/b")
+    assert "does not ask the host 'elsewhere.example'" in complaints(at)
     assert shown(at).name == "d.weight"
 
 
 def test_a_hub_that_lies_is_told_and_asked_no_more(hub):
-    at = opened().selectbox(key="kind").set_value("hub").run()
+    at = act(opened(), kind="hub")
     hub.lie = "401"
-    at = pasted(at, f"{hub.origin}/{REPO}/blob/main/sub/other.safetensors")
-    (said,) = input_errors(at)
-    assert "only to people who are logged in" in said
+    file = f"{hub.origin}/{REPO}/blob/main/sub/other.safetensors"
+    act(at, hub_address=file)
+    assert "only to people who are logged in" in complaints(at)
     before = len(hub.asked)
-    at = at.run()
+    at.run()
     assert len(hub.asked) == before
     hub.lie = ""
-    at = healthy(pasted(at, f"{hub.origin}/{REPO}/blob/main/sub/other.safetensors "))
-    assert shown(at).name == "d.weight"
+    assert shown(healthy(act(at, hub_address=f"{file} "))).name == "d.weight"
 
 
 def test_a_link_whose_hub_fails_opens_the_first_screen_and_says_why(hub, monkeypatch):
     hub.lie = "cut"
     form = f"hub({REPO}@{COMMIT},model.safetensors,b.weight,12x12)"
     at = opened(t=form)
-    (said,) = input_errors(at)
-    assert "broke the connection off" in said
+    assert "broke the connection off" in complaints(at)
     assert shown(at).id == "builtin"
     monkeypatch.delenv(HUBS)
     at = opened(t=form)
-    (said,) = input_errors(at)
-    assert "this server opens none" in said
+    assert "this server opens none" in complaints(at)
     assert "A published model" not in at.selectbox(key="kind").options
 
 
 def test_a_tensor_that_does_not_come_leaves_the_one_before(hub):
     holed = torch.ones(9, 9)
     holed[2, 3] = float("nan")
-    hub.files["model.safetensors"] = safetensors.torch.save(
-        {"a": torch.eye(12), "b": torch.zeros(1200, 1024), "c": torch.eye(20), "d": holed}
-    )
-    at = opened().selectbox(key="kind").set_value("hub").run()
-    at = healthy(pasted(at, f"{hub.origin}/{REPO}"))
-    before = shown(at)
-    assert before.name == "a"
+    tensors = {"a": torch.eye(12), "b": torch.zeros(1200, 1024), "c": torch.eye(20), "d": holed}
+    hub.files["model.safetensors"] = safetensors.torch.save(tensors)
+    at = healthy(act(opened(), kind="hub", hub_address=f"{hub.origin}/{REPO}"))
+    assert shown(at).name == "a"
     hub.lie = "cut"
-    at = at.selectbox(key="hub_tensor").set_value("c").run()
-    (said,) = input_errors(at)
-    assert "broke the connection off" in said
-    assert (shown(at), at.selectbox(key="hub_tensor").value) == (before, "a")
+    act(at, hub_tensor="c")
+    assert "broke the connection off" in complaints(at)
+    assert (shown(at).name, at.selectbox(key="hub_tensor").value) == ("a", "a")
     hub.lie = ""
-    at = healthy(at.selectbox(key="hub_tensor").set_value("c").run())
-    assert shown(at).shape == (20, 20)
+    assert shown(healthy(act(at, hub_tensor="c"))).shape == (20, 20)
     # NaN in it waits for a choice, as in a file.
-    at = at.selectbox(key="hub_tensor").set_value("d").run()
-    assert shown(at).name == "c"
-    at = healthy(at.radio(key="nonfinite_page").set_value("ignore").run())
+    assert shown(act(at, hub_tensor="d")).name == "c"
+    healthy(act(at, nonfinite_page="ignore"))
     assert (shown(at).name, at.session_state["lab_state"].now.scheme.nonfinite) == ("d", "ignore")

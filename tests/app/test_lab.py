@@ -2,7 +2,6 @@
 
 import contextlib
 import io
-import json
 import re
 
 import numpy as np
@@ -16,11 +15,28 @@ from quantviz.lab.scenarios import SCENARIOS
 from quantviz.lab.state import opening
 from quantviz.sources import Builtin
 from quantviz.text import catalogue, text
-from tests.helpers.session import address, chart, healthy, hint, numbers, opened, panels, result, turned
+from tests.helpers.session import (
+    act,
+    address,
+    bodies,
+    healthy,
+    hint,
+    numbers,
+    opened,
+    panels,
+    result,
+    spec,
+    told,
+    turned,
+)
 
 
 def metric(at, place):
     return numbers(at)[place].value
+
+
+def sentence(at):
+    return bodies(at, "qv-sentence")[0]
 
 
 def test_the_first_screen_is_one_loud_column():
@@ -36,17 +52,18 @@ def test_the_first_screen_is_one_loud_column():
     assert len(numbers(at)) == 5
     assert metric(at, 0) == f"{qv.metrics(r)['mse']:.4g}"
     assert metric(at, 2) == "82.8 %"
-    sentence = next(element.proto.body for element in at.get("html") if "qv-sentence" in element.proto.body)
-    assert "−1.35 ÷ 3.289 = −0.4105 → 0 → 0, error +1.35: rounded to zero" in sentence
+    assert "−1.35 ÷ 3.289 = −0.4105 → 0 → 0, error +1.35: rounded to zero" in sentence(at)
+    # Another cell.
+    assert address(act(at, cell_row=6, cell_col=5))["c"] == "6.5"
+    assert "(6, 5)" in sentence(at)
+    assert "→ 7 →" in sentence(at)
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_every_scenario_opens_in_every_language(name, language):
     at = opened(**opening(name).written(), lang=language)
-    assert catalogue(language)[f"scenarios.{name}.look"].replace("\\", "")[:12] in "".join(
-        m.value for m in at.markdown
-    ).replace("\\", "")
+    assert catalogue(language)[f"scenarios.{name}.look"].replace("\\", "")[:12] in hint(at)
     assert len(numbers(at)) == 5
     # The address reopens this very state, and every number is there.
     assert address(at)["t"] == opening(name).written()["t"]
@@ -59,9 +76,8 @@ def test_an_examples_name_and_claim_are_told_only_of_what_began_as_it():
     at = opened(**began, lang="en")
     assert look in hint(at)
     assert name in at.session_state["tab_title"]
-    healthy(at.button(key="per_row").click().run())
     # What else changed stands in its place until the next choice.
-    healthy(at.segmented_control(key="bits").set_value(4).run())
+    act(act(at, "per_row"), bits=4)
     assert f"At the start: {look}" in hint(at)
     assert name in at.session_state["tab_title"]
     # The same tensor, but nothing has started that way.
@@ -72,48 +88,36 @@ def test_an_examples_name_and_claim_are_told_only_of_what_began_as_it():
 
 def test_each_control_changes_the_scheme_and_the_address():
     at = opened()
-    at.segmented_control(key="bits").set_value(8).run()
-    assert address(at)["s"].startswith("int8,symmetric,per_tensor")
-    at.segmented_control(key="mode").set_value("asymmetric").run()
-    at.selectbox(key="format").set_value("integer_unsigned").run()
-    assert address(at)["s"].startswith("uint8,asymmetric,per_tensor")
-    at.button(key="per_column").click().run()
-    assert address(at)["s"] == "uint8,asymmetric,per_channel(axis=1),min_max,course"
-    at.button(key="per_group").click().run()
-    at.selectbox(key="group_size").set_value(2).run()
-    at.selectbox(key="group_axis").set_value(0).run()
-    assert address(at)["s"] == "uint8,asymmetric,per_group(size=2,axis=0),min_max,course"
-    at.button(key="per_block").click().run()
-    at.selectbox(key="block_rows").set_value(8).run()
-    assert address(at)["s"] == "uint8,asymmetric,per_block(rows=8,cols=4),min_max,course"
-    at.button(key="per_flat").click().run()
-    at.selectbox(key="flat_size").set_value(16).run()
-    at.selectbox(key="flat_strided").set_value(True).run()
-    assert address(at)["s"] == "uint8,asymmetric,flat(size=16,strided=true),min_max,course"
+    for pressed, chosen, scheme in (
+        ([], {"bits": 8}, "int8,symmetric,per_tensor"),
+        ([], {"mode": "asymmetric", "format": "integer_unsigned"}, "uint8,asymmetric,per_tensor"),
+        (["per_column"], {}, "uint8,asymmetric,per_channel(axis=1)"),
+        (["per_group"], {}, "uint8,asymmetric,per_group("),
+        ([], {"group_size": 2, "group_axis": 0}, "uint8,asymmetric,per_group(size=2,axis=0)"),
+        (["per_block"], {}, "uint8,asymmetric,per_block("),
+        ([], {"block_rows": 8}, "uint8,asymmetric,per_block(rows=8,cols=4)"),
+        (["per_flat"], {}, "uint8,asymmetric,flat("),
+        ([], {"flat_size": 16, "flat_strided": True}, "uint8,asymmetric,flat(size=16,strided=true)"),
+    ):
+        act(at, *pressed, **chosen)
+        assert address(at)["s"].startswith(scheme), address(at)["s"]
     assert np.array_equal(panels(healthy(at))[1], result(at).q.numpy())
 
 
 def test_each_range_starts_from_the_one_in_force():
     at = opened()
     before = panels(at)[1]
-    at.selectbox(key="calibration").set_value("given").run()
-    assert "given(scale=3.28" in address(at)["s"]
+    assert "given(scale=3.28" in address(act(at, calibration="given"))["s"]
     assert np.array_equal(panels(healthy(at))[1], before)
-    at.selectbox(key="calibration").set_value("percentile").run()
-    at.number_input(key="range_p").set_value(90.0).run()
-    assert "percentile(p=90.0)" in address(at)["s"]
-    at.selectbox(key="calibration").set_value("manual_range").run()
-    at.number_input(key="range_hi").set_value(5.0).run()
-    assert "hi=5.0" in address(healthy(at))["s"]
+    assert "percentile(p=90.0)" in address(act(at, calibration="percentile", range_p=90.0))["s"]
+    assert "hi=5.0" in address(healthy(act(at, calibration="manual_range", range_hi=5.0)))["s"]
 
 
 def test_a_range_that_cannot_be_is_said_beside_it_and_nothing_is_lost():
-    at = opened()
-    at.selectbox(key="calibration").set_value("manual_range").run()
+    at = act(opened(), calibration="manual_range")
     kept = address(at)["s"]
-    at.number_input(key="range_lo").set_value(1000.0).run()
-    assert not at.exception
-    assert any("lower one first" in error.value for error in at.error)
+    act(at, range_lo=1000.0)
+    assert "lower one first" in told(at, "error")
     assert at.number_input(key="range_lo").value == 1000.0
     assert address(at)["s"] == kept
     assert len(panels(at)) == 4
@@ -121,73 +125,52 @@ def test_a_range_that_cannot_be_is_said_beside_it_and_nothing_is_lost():
 
 def test_what_is_impossible_is_grey_with_its_reason():
     at = opened(t="builtin(name=course_vector)")
-    assert at.button(key="per_row").disabled
-    assert at.button(key="per_block").disabled
-    assert not at.button(key="per_column").disabled
-    assert any("one axis" in caption.value for caption in at.caption)
-    at.button(key="per_column").click().run()
-    assert result(healthy(at)).qparams.scale.shape == (7,)
-
-
-def test_a_cell_by_row_and_column():
-    at = opened()
-    at.number_input(key="cell_row").set_value(6).run()
-    at.number_input(key="cell_col").set_value(5).run()
-    assert address(at)["c"] == "6.5"
-    sentence = next(element.proto.body for element in at.get("html") if "qv-sentence" in element.proto.body)
-    assert "(6, 5)" in sentence
-    assert "→ 7 →" in sentence
+    assert [at.button(key=f"per_{each}").disabled for each in ("row", "block", "column")] == [
+        True,
+        True,
+        False,
+    ]
+    assert "one axis" in told(at, "caption")
+    assert result(healthy(act(at, "per_column"))).qparams.scale.shape == (7,)
 
 
 def test_baseline_undo_and_reset():
-    at = turned(opened(), "compare")
-    at.button(key="set_baseline").click().run()
-    at.segmented_control(key="bits").set_value(8).run()
-    assert address(at)["b"].startswith("int4")
+    at = act(turned(opened(), "compare"), "set_baseline")
+    assert address(act(at, bits=8))["b"].startswith("int4")
     assert numbers(at)[1].delta.endswith("dB")
-    at.button(key="undo").click().run()
-    assert address(at)["s"].startswith("int4")
-    at.button(key="redo").click().run()
-    assert address(at)["s"].startswith("int8")
-    at.button(key="reset").click().run()
+    assert address(act(at, "undo"))["s"].startswith("int4")
+    assert address(act(at, "redo"))["s"].startswith("int8")
+    act(at, "reset")
     assert address(healthy(at)) == {**opening().replace(held=1.64).written(), "lang": "en"}
 
 
 def test_the_error_range_is_held_until_the_tensor_changes():
     at = opened()
     assert address(at)["h"] == "1.64"
-    at.segmented_control(key="bits").set_value(8).run()
-    assert address(at)["h"] == "1.64"
-    spec = json.loads(chart(at, "panels_chart").proto.spec)
-    error = [trace for trace in spec["data"] if trace["type"] == "heatmap"][3]
-    scale = spec["layout"][error["coloraxis"]]
+    assert address(act(at, bits=8))["h"] == "1.64"
+    drawn = spec(at, "panels_chart")
+    error = [trace for trace in drawn["data"] if trace["type"] == "heatmap"][3]
+    scale = drawn["layout"][error["coloraxis"]]
     assert (scale["cmin"], scale["cmax"]) == (-1.64, 1.64)
-    at.selectbox(key="scenario").set_value("one_cell").run()
-    assert address(at)["h"] == "39.1"
+    assert address(act(at, scenario="one_cell"))["h"] == "39.1"
 
 
 @pytest.mark.parametrize("view", ["absolute", "relative", "steps"])
 def test_the_error_has_four_views(view):
-    at = opened()
-    at.radio(key="error_view").set_value(view).run()
-    assert address(healthy(at))["e"] == view
+    at = act(opened(), error_view=view)
+    assert address(at)["e"] == view
     r = result(at)
-    expected = {
-        "absolute": r.error.abs(),
-        "relative": r.error / r.x.abs(),
-        "steps": r.error / r.step_of_cells(),
-    }[view].numpy()
-    shown = panels(at)[3]
-    assert np.allclose(shown, expected, equal_nan=True) or np.allclose(shown, abs(expected), equal_nan=True)
+    whole = {"absolute": 1, "relative": r.x.abs(), "steps": r.step_of_cells()}[view]
+    shown, expected = panels(at)[3], (r.error / whole).numpy()
+    assert np.allclose(np.abs(shown), np.abs(expected), equal_nan=True)
+    assert (view == "absolute") == bool(np.nanmin(shown) >= 0)
 
 
 def test_the_language_switches_everything_and_stays_in_the_link():
-    at = opened()
-    at.segmented_control(key="language_choice").set_value("zh").run()
-    assert address(healthy(at))["lang"] == "zh"
-    assert numbers(at)[2].label == "归零"
-    reopened = opened(**address(at))
-    assert numbers(reopened)[2].label == "归零"
+    at = act(opened(), language_choice="zh")
+    for each in (at, opened(**address(at))):
+        assert address(each)["lang"] == "zh"
+        assert numbers(each)[2].label == "归零"
 
 
 def test_what_a_link_cannot_have_is_named_and_the_rest_kept():
@@ -201,13 +184,11 @@ def test_recipes_are_this_tensors_own():
     at = opened(t="normal(rows=64,cols=128)")
     assert not at.dataframe
     turned(at, "compare")
-    table = next(element.value for element in at.dataframe if "sqnr_db" in element.value.columns)
-    x = torch.randn(64, 128, generator=torch.Generator().manual_seed(0), dtype=torch.float64).float()
+    found = next(each.value for each in at.dataframe if "sqnr_db" in each.value)["sqnr_db"]
+    x = result(at).x
     fitting = [scheme for scheme in qv.RECIPES.values() if not scheme.problems((64, 128))]
-    assert len(table) == len(fitting) > 20
-    assert [round(value, 6) for value in table["sqnr_db"]] == [
-        round(qv.metrics(qv.quantize(x, scheme))["sqnr_db"], 6) for scheme in fitting
-    ]
+    assert len(fitting) > 20
+    assert list(found) == pytest.approx([qv.metrics(qv.quantize(x, each))["sqnr_db"] for each in fitting])
     # Those that do not fit are named with the reason, which says what fits.
     said = next(caption.value for caption in at.caption if "TQ1" in caption.value)
     assert "256" in said
@@ -220,25 +201,21 @@ def test_a_scale_far_too_small_is_shown_not_a_crash():
     assert metric(at, 3) != "0 %"
 
 
-def test_a_callback_that_fails_is_a_sentence(monkeypatch):
+@pytest.mark.parametrize(
+    ("broken", "kind"),
+    [("quantviz.ui.shell.session.put_scheme", "warning"), ("quantviz.analysis.study.explain", "error")],
+)
+def test_nobody_sees_a_traceback(monkeypatch, broken, kind):
     at = opened()
-    monkeypatch.setattr("quantviz.ui.shell.session.put_scheme", lambda **changes: 1 / 0)
-    at.segmented_control(key="bits").set_value(8).run()
-    assert not at.exception
-    assert any("on our side" in warning.value for warning in at.warning)
-    assert address(at)["s"].startswith("int4")
-
-
-def test_the_median_is_the_mean_of_the_middle_two():
-    import statistics
-
-    from quantviz.evaluation.metric_formulas import sqnr_db_of_lines
-    from quantviz.evaluation.moments import Moments
-
-    at = opened()
-    r = qv.quantize(Builtin("loud_column").tensor(), qv.Scheme("int4"))
-    lowest = min(statistics.median(sqnr_db_of_lines(Moments.along(r, axis)).tolist()) for axis in (0, 1))
-    assert f"{lowest:.3g} dB" in numbers(at)[1].delta
+    with monkeypatch.context() as patch:
+        patch.setattr(broken, lambda *given, **named: 1 / 0)
+        act(at, bits=8)
+    assert "on our side" in told(at, kind)
+    if kind == "error":
+        act(at, "boundary_reset")
+    else:
+        assert address(at)["s"].startswith("int4")
+    healthy(at)
 
 
 @pytest.mark.parametrize("bits", [2, 3, 4, 5, 6, 7, 8, 16])
@@ -256,17 +233,6 @@ def test_the_sentence_is_never_at_odds_with_itself(bits):
             assert round(float(shown)) == int(code), said
 
 
-def test_nobody_sees_a_traceback(monkeypatch):
-    at = opened()
-    monkeypatch.setattr("quantviz.analysis.study.explain", lambda *args: 1 / 0)
-    at.segmented_control(key="bits").set_value(8).run()
-    assert not at.exception
-    assert any("on our side" in error.value for error in at.error)
-    monkeypatch.undo()
-    at.button(key="boundary_reset").click().run()
-    healthy(at)
-
-
 def test_the_steps_and_the_python_are_on_the_page():
     at = opened()
     # What colours code is loaded for who looks at it.
@@ -274,8 +240,7 @@ def test_the_steps_and_the_python_are_on_the_page():
     at.session_state["python"] = True
     assert any("qv.quantize" in code.value for code in healthy(at.run()).code)
     healthy(at.checkbox(key="cell_steps").check().run())
-    steps = next(each.proto.body for each in at.get("html") if 'class="qv-steps' in each.proto.body)
-    assert "y = x / scale" in steps
+    assert "y = x / scale" in bodies(at, 'class="qv-steps')[0]
 
 
 @pytest.mark.parametrize("scheme", ["int4", "float8_e4m3fn", "nf4"])
@@ -295,43 +260,32 @@ def test_the_copied_python_prints_the_rmse_of_the_tile(scheme):
 def test_the_colours_of_x_are_chosen_and_stay_over_scheme_and_tensor():
     at = opened()
     assert address(at)["x"] == "auto"
-    at.radio(key="value_scale").set_value("percentile").run()
-    assert address(healthy(at))["x"] == "percentile"
-    at.segmented_control(key="bits").set_value(8).run()
+    assert address(act(at, value_scale="percentile", bits=8))["x"] == "percentile"
     x, *_, error = panels(at)
-    layout = json.loads(chart(at, "panels_chart").proto.spec)["layout"]
-    far = float(np.sort(np.abs(x), axis=None)[-1])
+    layout = spec(at, "panels_chart")["layout"]
+    far = float(np.abs(x).max())
     assert layout["coloraxis"]["cmax"] == layout["coloraxis3"]["cmax"] == pytest.approx(far, rel=1e-3)
-    at.radio(key="value_scale").set_value("symlog").run()
-    drawn = panels(healthy(at))
+    drawn = panels(act(at, value_scale="symlog"))
     assert float(drawn[0].max()) < 5
     assert np.array_equal(drawn[3], error)
-    at.selectbox(key="scenario").set_value("one_cell").run()
-    assert address(at)["x"] == "auto"  # an example brings its whole state
-    again = opened(x="symlog")
-    assert again.radio(key="value_scale").value == "symlog"
+    # An example brings its whole state.
+    assert address(act(at, scenario="one_cell"))["x"] == "auto"
+
+
+def metrics_shown(at):
+    """The table of metrics, once it is opened."""
+    assert not [table for table in at.dataframe if "metric" in table.value]
+    at.session_state["metrics"] = True
+    return [table.value for table in healthy(at.run()).dataframe if "metric" in table.value]
 
 
 def test_every_metric_of_the_whole_tensor_is_below_the_fold():
     at = opened()
-    assert not [table for table in at.dataframe if "metric" in table.value.columns]
-    at.session_state["metrics"] = True
-    at.run()
-    assert not at.exception
-    (table,) = [table.value for table in at.dataframe if "metric" in table.value.columns]
-    state = at.session_state["lab_state"].now
-    found = qv.metrics(qv.quantize(state.source.tensor(), state.scheme))
+    (table,) = metrics_shown(at)
+    found = qv.metrics(result(at))
     assert list(table["metric"]) == [catalogue("en")[f"metrics.{name}.name"] for name in qv.METRICS]
-    shares = {name for name, each in qv.METRICS.items() if each.unit == "share"}
-    assert list(table["value"]) == [
-        number(100 * value if name in shares else value, 6) for name, value in found.items()
-    ]
+    whole = {name: 100 if each.unit == "share" else 1 for name, each in qv.METRICS.items()}
+    assert list(table["value"]) == [number(whole[name] * value, 6) for name, value in found.items()]
     assert [button for button in at.get("download_button") if button.key == "download_metrics"]
-
-
-def test_hidden_tiles_are_not_told_by_the_table_of_metrics():
-    at = opened(k="no-tiles-sqnr")
-    at.session_state["metrics"] = True
-    at.run()
-    assert not at.exception
-    assert not [table for table in at.dataframe if "metric" in table.value.columns]
+    # Hidden tiles are not told by it.
+    assert metrics_shown(opened(k="no-tiles-sqnr")) == []

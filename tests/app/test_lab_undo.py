@@ -1,119 +1,55 @@
 """Undo and redo in the Lab."""
 
-import io
-
 import numpy as np
 import pytest
 
-from quantviz.lab import page_state
 from quantviz.ui.lab import tensor
-from tests.helpers.session import address, healthy, opened, panels
+from tests.helpers.session import act, address, healthy, opened, panels, upload
 
 
 @pytest.mark.nightly
 def test_undo_finds_uploads_again(monkeypatch):
     at = opened()
-    at.selectbox(key="kind").set_value("file").run()
 
-    def upload(name, side):
-        buffer = io.BytesIO()
-        np.save(buffer, np.full((side, side), 0.5, dtype=np.float32))
-        at.file_uploader(key="tensor_file").set_value(
-            (name, buffer.getvalue(), "application/octet-stream")
-        ).run()
-        assert panels(healthy(at))[0].shape == (side, side)
+    def bring(*sides):
+        for side in sides:
+            upload(at, f"{side}.npy", np.full((side, side), 0.5, dtype=np.float32))
+            assert panels(healthy(at))[0].shape == (side, side)
 
-    def undo(side):
-        at.button(key="undo").click().run()
-        assert panels(healthy(at))[0].shape == (side, side)
+    def go(button, *sides):
+        for side in sides:
+            act(at, button)
+            assert panels(healthy(at))[0].shape == (side, side)
 
-    def redo(side):
-        at.button(key="redo").click().run()
-        assert panels(healthy(at))[0].shape == (side, side)
-
-    upload("a.npy", 3)
-    upload("b.npy", 4)
-    undo(3)
-    undo(8)
-    redo(3)
-    redo(4)
-    upload("c.npy", 5)
-    undo(4)
-    undo(3)
-    redo(4)
-    redo(5)
+    bring(3, 4)
+    go("undo", 3, 8)
+    go("redo", 3, 4)
+    bring(5)
+    go("undo", 4, 3)
+    go("redo", 4, 5)
     # Where there is no room for so many, undo reaches back as far as there are tensors: to the one that was
     # open.
     monkeypatch.setattr(tensor, "UPLOAD_BYTES", 1)
-    upload("d.npy", 6)
-    undo(5)
+    bring(6)
+    go("undo", 5)
     assert at.button(key="undo").disabled
-    redo(6)
-
-
-@pytest.mark.nightly
-def test_undo_reaches_back_many_steps_and_forward_again(monkeypatch):
-    assert page_state.MOST_STEPS == 50
-    monkeypatch.setattr(page_state, "MOST_STEPS", 4)
-    at = opened()
-
-    def bits(now=None):
-        if now is not None:
-            at.segmented_control(key="bits").set_value(now).run()
-        return at.segmented_control(key="bits").value
-
-    steps = [2, 3, 4, 5, 6, 7]
-    for each in steps:
-        bits(each)
-    back = []
-    while not at.button(key="undo").disabled:
-        at.button(key="undo").click().run()
-        back.append(bits())
-    assert back == [6, 5, 4, 3]
-    forward = []
-    while not at.button(key="redo").disabled:
-        at.button(key="redo").click().run()
-        forward.append(bits())
-    assert forward == [4, 5, 6, 7]
-    # Another choice begins another way.
-    at.button(key="undo").click().run()
-    bits(16)
-    assert at.button(key="redo").disabled
-    at.button(key="undo").click().run()
-    assert bits() == 6
+    go("redo", 6)
 
 
 def test_undo_and_redo_keep_the_cell_that_is_looked_at():
-    at = opened()
-    at.segmented_control(key="bits").set_value(8).run()
-    at.number_input(key="cell_row").set_value(6).run()
+    at = act(opened(), bits=8, cell_row=6)
     for button, code in (("undo", "int4"), ("redo", "int8")):
-        at.button(key=button).click().run()
+        act(at, button)
         assert address(healthy(at))["s"].startswith(code)
         assert address(at)["c"] == "6.3"
     # What moves by itself is part of its step.
-    at.selectbox(key="scenario").set_value("one_cell").run()
-    at.button(key="undo").click().run()
-    assert address(at)["c"] == "6.3"
-
-
-def test_a_step_that_could_not_be_taken_is_none_to_undo():
-    at = opened()
-    at.selectbox(key="kind").set_value("file").run()
-    buffer = io.BytesIO()
-    np.save(buffer, np.array([[3e38, -3e38], [1.0, 2.0]], dtype=np.float32))
-    at.file_uploader(key="tensor_file").set_value(
-        ("huge.npy", buffer.getvalue(), "application/octet-stream")
-    ).run()
-    assert any("too wide for float32" in warning.value for warning in at.warning)
-    assert at.button(key="undo").disabled
+    assert address(act(at, "undo", scenario="one_cell"))["c"] == "6.3"
 
 
 def went(at, shown):
     """The browser's own button went to an address, which its script marks."""
     at.query_params.clear()
-    for name, value in {**shown, "went": "1"}.items():
-        at.query_params[name] = value
+    at.query_params.update({**shown, "went": "1"})
     return healthy(at.run())
 
 
@@ -121,36 +57,31 @@ def test_the_browsers_back_and_forward_undo_and_redo():
     """The address moved back, and the page wrote the present state over it."""
     at = opened(lang="en")
     first = address(at)
-    healthy(at.segmented_control(key="bits").set_value(8).run())
-    second = address(at)
+    second = address(act(at, bits=8))
     assert second != first
     assert address(went(at, first)) == first
     assert at.button(key="undo").disabled
     assert address(went(at, second)) == second
     assert at.button(key="redo").disabled
     # An older address that is not marked is one that the browser has not been told anew yet.
-    for name, value in first.items():
-        at.query_params[name] = value
+    at.query_params.update(first)
     assert address(healthy(at.run())) == second
 
 
 def test_back_to_where_one_looked_moves_the_cell_alone():
-    at = opened(lang="en")
-    healthy(at.segmented_control(key="bits").set_value(8).run())
+    at = act(opened(lang="en"), bits=8)
     shown = address(at)
     assert address(went(at, {**shown, "c": "5.6"})) == {**shown, "c": "5.6"}
     assert not at.button(key="undo").disabled
     assert at.button(key="redo").disabled
 
 
-def test_back_to_an_address_that_cannot_be_had_changes_nothing():
-    at = opened(lang="en")
-    healthy(at.segmented_control(key="bits").set_value(8).run())
+@pytest.mark.parametrize(
+    ("room", "asked"),
+    [({}, {"t": "upload"}), ({"k": "lock-scheme"}, {"s": "int8,symmetric,per_tensor,min_max,course"})],
+    ids=["what cannot be had", "what a teacher has locked"],
+)
+def test_back_changes_nothing_of(room, asked):
+    at = opened(lang="en", **room)
     shown = address(at)
-    assert address(went(at, {**shown, "t": "upload"})) == shown
-
-
-def test_back_changes_nothing_that_a_teacher_has_locked():
-    at = opened(lang="en", k="lock-scheme")
-    shown = address(at)
-    assert address(went(at, {**shown, "s": "int8,symmetric,per_tensor,min_max,course"})) == shown
+    assert address(went(at, {**shown, **asked})) == shown

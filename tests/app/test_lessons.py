@@ -3,12 +3,10 @@
 import base64
 import contextlib
 import dataclasses
-import html
 import itertools
 import json
 import re
 import shutil
-import string
 from pathlib import Path
 
 import numpy as np
@@ -22,9 +20,9 @@ from quantviz.figures.raster import data_uri
 from quantviz.figures.theme import THEMES
 from quantviz.lab.classroom import CLOSED, Classroom
 from quantviz.lab.moves import hand_choices
-from quantviz.lab.picture_parts import PANEL_PARTS, TILE_PARTS
+from quantviz.lab.picture_parts import TILE_PARTS
 from quantviz.lab.scenarios import SCENARIOS
-from quantviz.teaching.lessons import known_by, lessons, term_home
+from quantviz.teaching.lessons import all_steps, known_by, lessons, term_home
 from quantviz.teaching.lessons.drags import drag_answer, dragged, moved_by
 from quantviz.teaching.lessons.formulas import HERE, SOLUTION, Scene, quantities
 from quantviz.teaching.lessons.model import DIRECTIONS, Cell, Choice, Direction, Drag, Number, Order
@@ -36,81 +34,72 @@ from quantviz.ui.lessons import moving, picture, second_look
 from quantviz.ui.shell import errors
 from tests.helpers.lessons import right_answer
 from tests.helpers.sample import sample_of
-from tests.helpers.session import address, hint
+from tests.helpers.session import APP, address, control, hint
 
 IDS = list(lessons())
 
 
 def opened(**params):
-    at = AppTest.from_file("../../app.py", default_timeout=60)
-    for name, value in params.items():
-        at.query_params[name] = value
+    at = AppTest.from_file(str(APP), default_timeout=60)
+    at.query_params.update(params)
     return healthy(at.switch_page("pages/learn/lessons.py").run())
 
 
 def healthy(at):
+    """The session, of which a wrong answer is no failure."""
     assert not at.exception, at.exception
     return at
 
 
-def asked(at, name):
-    value = at.query_params[name]
-    return value[0] if isinstance(value, list) else value
+def step_at(name, p):
+    """A step by its number in the address, and its scenes."""
+    step = lessons()[name].steps[p - 1]
+    return step, step.scenes()
 
 
 def everything(at):
-    """All that the browser is sent, as bytes."""
+    """All that the browser is sent, as bytes: arrays too, which a chart has in base64."""
     found = []
 
-    def walk(block):
-        for child in getattr(block, "children", {}).values():
-            proto = getattr(child, "proto", None)
-            if proto is not None and hasattr(proto, "SerializeToString"):
-                found.append(proto.SerializeToString())
-                spec = getattr(proto, "spec", "")
-                if isinstance(spec, str) and spec.startswith("{"):
-                    found.extend(arrays(json.loads(spec)))
-            walk(child)
+    def note(part):
+        if "bdata" in part:
+            found.append(base64.b64decode(part["bdata"]))
 
-    walk(at._tree)
+    for node in at._tree:
+        proto = getattr(node, "proto", None)
+        if hasattr(proto, "SerializeToString"):
+            found.append(proto.SerializeToString())
+            spec = getattr(proto, "spec", "")
+            if isinstance(spec, str) and spec.startswith("{"):
+                json.loads(spec, object_hook=note)
     return b"\n".join(found)
 
 
-def arrays(value):
-    if isinstance(value, dict):
-        if "bdata" in value:
-            yield base64.b64decode(value["bdata"])
-        for each in value.values():
-            yield from arrays(each)
-    elif isinstance(value, list):
-        for each in value:
-            yield from arrays(each)
-
-
-def wrong_answer(question, scenes):
-    """An answer that is not right: a known mistake where there is one."""
-    truth = question.truth(scenes)
-    if isinstance(question, Direction):
-        return next(name for name in DIRECTIONS if name != truth)
+def candidates(question, scenes):
+    """Answers that somebody can give: the known mistakes, or all of a few."""
     if isinstance(question, Number):
-        return next(
-            (value for value in question.mistaken(scenes) if not question.within.accepts(value, truth)),
-            1e6 + 7 * abs(truth),
-        )
-    if isinstance(question, Cell):
-        rows, cols = scenes[HERE].state.source.shape
-        return next(
-            ((row, col) for row in range(rows) for col in range(cols) if (row, col) not in truth), None
-        )
+        away = 1e6 + 7 * abs(question.truth(scenes))
+        return (*question.mistaken(scenes), away, 2 * away)
+    if isinstance(question, Direction):
+        return DIRECTIONS
     if isinstance(question, Choice):
-        return next(i for i in range(len(question.options)) if i != truth)
-    if isinstance(question, Drag):
-        return wrongly_dragged(question, scenes)
-    return tuple(reversed(truth))
+        return range(len(question.options))
+    if isinstance(question, Order):
+        return itertools.permutations(range(len(question.items)))
+    if isinstance(question, Cell):
+        return itertools.product(*map(range, scenes[HERE].state.source.shape))
+    return dragged_answers(question, scenes)
 
 
-def wrongly_dragged(question, scenes):
-    """The first state that is wrong, of some that a hand can come to."""
+def wrong_answers(question, scenes):
+    """Answers that are not right, each once: none where every cell is right."""
+    for given in dict.fromkeys(candidates(question, scenes)):
+        if question.takes(given, scenes) and not question.judge(given, scenes).right:
+            yield given
+
+
+def dragged_answers(question, scenes):
+    """Of some states that a hand can come to, those that are possible."""
     start = scenes[HERE].state
     x = scenes[HERE].result.x
     lo, hi = float(x.min()), float(x.max())
@@ -123,10 +112,7 @@ def wrongly_dragged(question, scenes):
     tried += [{"kind": "group", "size": size} for size in hand_choices(start).sizes.values]
     for message in tried:
         with contextlib.suppress(QuantVizError):
-            given = drag_answer(start, moved_by(start, message, question.moves))
-            if question.takes(given, scenes) and not question.judge(given, scenes).right:
-                return given
-    raise AssertionError(question)
+            yield drag_answer(start, moved_by(start, message, question.moves))
 
 
 def marked(at, name, i, attempt, question, where=0.5):
@@ -150,23 +136,29 @@ def moved(at, name, i, attempt, state):
 
 def opened_in_hand(**params):
     """A step as `opened` shows it once a hand has moved something there and back: now it asks."""
-    name, i = params["l"], int(params["p"]) - 1
-    return moved(opened(**params), name, i, 0, lessons()[name].steps[i].scenes()[HERE].state)
+    name, p = params["l"], int(params["p"])
+    return moved(opened(**params), name, p - 1, 0, step_at(name, p)[1][HERE].state)
+
+
+#: The step whose question is answered by a number in most of what follows, and the answer's control.
+SCALE = {"l": "range_to_grid", "p": "3"}
+TYPED = "answer_range_to_grid_2_0_0"
+
+
+def typed(at, text):
+    """The step with a number typed and committed."""
+    at.text_input(key=TYPED).set_value(text)
+    return commit(at)
 
 
 def answer(at, question, given, key):
-    if isinstance(question, Direction):
-        at.segmented_control(key=key).set_value(given)
-    elif isinstance(question, Number):
-        at.text_input(key=key).set_value(repr(float(given)))
-    elif isinstance(question, Cell):
+    if isinstance(question, Cell):
         for axis, place in zip(("row", "col"), given, strict=True):
             at.number_input(key=f"{key}_{axis}").set_value(place)
-    elif isinstance(question, Choice):
-        at.radio(key=key).set_value(given)
-    elif isinstance(question, Order):
-        at.pills(key=key).set_value(list(given))
-    return at
+    elif isinstance(question, Number):
+        at.text_input(key=key).set_value(repr(float(given)))
+    elif not isinstance(question, Drag):
+        control(at, key).set_value(list(given) if isinstance(question, Order) else given)
 
 
 def commit(at, sure=True):
@@ -185,41 +177,36 @@ def not_told(at, step, scenes, opened=frozenset()):
     for part in ("curve", "bits_plot", *TILE_PARTS):
         if part in step.show and step.move:
             assert is_sent(sent, part) == (part not in hidden), part
-    for part in ("q", "x_hat", "error"):
-        if part in hidden:
-            values = getattr(r, part).numpy()
+    for part in {"q", "x_hat", "error"} & hidden:
+        values = getattr(r, part).numpy()
+        # A few cells are no secret: x̂ of a whole tensor is.
+        if values.size >= 4 and np.unique(values).size >= 2:
             for dtype in (values.dtype, np.float32, np.float64):
-                # A few cells are no secret: x̂ of a whole tensor is.
-                assert (
-                    values.size < 4
-                    or np.unique(values).size < 2
-                    or values.astype(dtype).tobytes() not in sent
-                ), part
+                assert values.astype(dtype).tobytes() not in sent, part
+
+    def no_number(*forms):
+        # 255 or 3 may stand there for another reason; 3.579 may not.
+        telling = [form for form in forms if len(re.sub("[−.]", "", form)) >= 4]
+        assert not [form for form in telling if form.encode() in sent]
+
     for question in step.questions:
-        texts = [question.why, *(mistake.says for mistake in question.mistakes)]
-        texts += [option.says for option in question.options] if isinstance(question, Choice) else []
-        for words in texts:
-            assert not (words and words.text) or words.say(question.named_scenes(scenes)).encode() not in sent
+        texts = [
+            question.why,
+            *(each.says for each in (*question.mistakes, *getattr(question, "options", ()))),
+        ]
+        said = [words.say(question.named_scenes(scenes)) for words in texts if words and words.text]
+        assert not [words for words in said if words.encode() in sent]
+        truth = question.truth(scenes)
         if isinstance(question, Drag):
             # Neither the state that is right nor the grid that the ruler lays below the learner's.
-            solution = question.truth(scenes)
-            assert str(solution.scheme).encode() not in sent or solution.scheme == r.scheme
+            assert str(truth.scheme).encode() not in sent or truth.scheme == r.scheme
             assert b'"tone": "right"' not in sent
-            for formula in question.solution.values():
-                form = number(float(formula.value(scenes)), 4)
-                # What stands in x is no secret.
-                seen = {number(value, 4) for value in r.x.flatten().tolist()} if "x" in step.show else set()
-                assert (
-                    form in seen
-                    or len(form.replace("−", "").replace(".", "")) < 4
-                    or form.encode() not in sent
-                )
+            forms = {number(float(formula.value(scenes)), 4) for formula in question.solution.values()}
+            # What stands in x is no secret.
+            seen = {number(value, 4) for value in r.x.flatten().tolist()} if "x" in step.show else set()
+            no_number(*forms - seen)
         if isinstance(question, Number):
-            truth = question.truth(scenes)
-            # 255 or 3 may stand there for another reason; 3.579 may not.
-            for form in {number(truth, digits) for digits in (4, 5, 6)} | {repr(truth)}:
-                if len(form.replace("−", "").replace(".", "")) >= 4:
-                    assert form.encode() not in sent, form
+            no_number(repr(truth), *(number(truth, digits) for digits in (4, 5, 6)))
     assert step.rule is None or step.rule.say(scenes).encode() not in sent
     assert b"qv-whose" not in sent
 
@@ -243,7 +230,7 @@ def test_each_step_answered_wrong_and_right(name, language):
     lesson, words = lessons(language)[name], catalogue(language)
     at = opened(l=name, lang=language)
     for i, step in enumerate(lesson.steps):
-        assert asked(at, "p") == str(i + 1)
+        assert address(at)["p"] == str(i + 1)
         for attempt, right in enumerate((False, True) if step.questions else ()):
             scenes = step.scenes(attempt)
             if step.move and step.questions and not isinstance(step.questions[0], Drag):
@@ -265,15 +252,11 @@ def test_each_step_answered_wrong_and_right(name, language):
                 if step.move:
                     # Other states have no handles: none can be looked at while something is to be moved.
                     assert not [pills.key for pills in at.pills if str(pills.key).startswith("look_")]
-                given = right_answer(question, scenes) if right else wrong_answer(question, scenes)
-                if given is None:  # every cell is right
-                    given = right_answer(question, scenes)
-                if isinstance(question, Drag):
-                    moved(at, name, i, attempt, dragged(scenes[HERE].state, given))
-                answer(at, question, given, f"answer_{name}_{i}_{k}_{attempt}")
-                commit(at, sure=right)
+                wrong = () if right else itertools.islice(wrong_answers(question, scenes), 2)
+                given, *others = (*wrong, right_answer(question, scenes))
+                answered(at, name, i, k, question, given, scenes, attempt, sure=right)
                 if not right and question.hint:
-                    once_more(at, name, i, k, question, given, scenes)
+                    once_more(at, name, i, k, question, (given, others[0]), scenes)
             told = [element.value for element in (*at.success, *at.error)]
             assert len(told) == len(step.questions), told
             start = words["lessons.right" if right else "lessons.wrong"].partition("{")[0]
@@ -285,7 +268,15 @@ def test_each_step_answered_wrong_and_right(name, language):
         healthy(at.button(key="lesson_next").click().run())
 
 
-def once_more(at, name, i, k, question, first, scenes):
+def answered(at, name, i, k, question, given, scenes, attempt=0, sure=True):
+    """A question answered and committed."""
+    if isinstance(question, Drag):
+        moved(at, name, i, attempt, dragged(scenes[HERE].state, given))
+    answer(at, question, given, f"answer_{name}_{i}_{k}_{attempt}")
+    return commit(at, sure=sure)
+
+
+def once_more(at, name, i, k, question, wrong, scenes):
     """The second try: a hint was given, the truth was not, and another wrong answer ends it."""
     key = f"answer_{name}_{i}_{k}_0"
     assert question.hint.say(scenes) in at.warning[0].value
@@ -294,128 +285,69 @@ def once_more(at, name, i, k, question, first, scenes):
         # Bars as long as the values would tell the order.
         assert b'class="qv-bars"' not in everything(at)
         assert at.pills(key=key).value == []
-        answer(at, question, first, key)
+        answer(at, question, wrong[0], key)
     commit(at)
     assert at.error[0].value.startswith("This was") or at.error[0].value.startswith("这就是")
-    not_told_again(at, question, scenes)
-    second = another_wrong_answer(question, first, scenes)
-    if isinstance(question, Drag):
-        moved(at, name, i, 0, dragged(scenes[HERE].state, second))
-    answer(at, question, second, key)
-    commit(at, sure=False)
-
-
-def not_told_again(at, question, scenes):
-    sent = everything(at)
-    told = question.named_scenes(scenes)
-    assert question.why is None or question.why.say(told).encode() not in sent
-
-
-def another_wrong_answer(question, first, scenes):
-    truth = question.truth(scenes)
-    if isinstance(question, Number):
-        return 1e6 + 7 * abs(truth)
-    if isinstance(question, Direction):
-        return next(name for name in DIRECTIONS if name not in (truth, first))
-    if isinstance(question, Choice):
-        return next(i for i in range(len(question.options)) if i not in (truth, first))
-    if isinstance(question, Cell):
-        rows, cols = scenes[HERE].state.source.shape
-        cells = ((row, col) for row in range(rows) for col in range(cols))
-        return next(cell for cell in cells if cell not in truth and cell != tuple(first))
-    if isinstance(question, Order):
-        orders = itertools.permutations(range(len(question.items)))
-        return next(o for o in orders if o != tuple(first) and not question.judge(o, scenes).right)
-    start = dragged(scenes[HERE].state, first)
-    for message in (
-        *({"kind": "given", "scale": scenes[HERE].why.scale, "zero_point": z} for z in (-7, -1, 1, 6)),
-        *({"kind": "given", "scale": end, "zero_point": 0} for end in (0.1, 70.0)),
-        *({"kind": "range", "lo": -end, "hi": end} for end in (0.1, 1.0, 10.0, 100.0)),
-        *({"kind": "cell", "cell": list(start.cell), "value": end} for end in (0.01, 1.0, 70.0, 300.0)),
-        *({"kind": "format", "id": name} for name in hand_choices(start).formats.values),
-        *({"kind": "group", "size": size} for size in hand_choices(start).sizes.values),
-    ):
-        with contextlib.suppress(QuantVizError):
-            given = drag_answer(scenes[HERE].state, moved_by(start, message, question.moves))
-            fits = question.takes(given, scenes) and given != first
-            if fits and not question.judge(given, scenes).right:
-                return given
-    raise AssertionError(question)
+    why = question.why and question.why.say(question.named_scenes(scenes)).encode()
+    assert why is None or why not in everything(at)
+    answered(at, name, i, k, question, wrong[1], scenes, sure=False)
 
 
 def test_what_is_typed_wrongly_is_said_beside_it_and_nothing_is_lost():
-    at = opened_in_hand(l="range_to_grid", p="3")
-    key = next(widget.key for widget in at.text_input if widget.key.startswith("answer_range_to_grid_2"))
-    commit(at)
-    assert at.error[0].value.startswith("You have not typed a number yet")
-    at.text_input(key=key).set_value("about four")
-    commit(at)
-    assert "not a number" in at.error[0].value
-    assert at.text_input(key=key).value == "about four"
-    at.text_input(key=key).set_value("1,234")
-    commit(at)
-    assert "1\\.234 or 1234" in at.error[0].value
-    at.text_input(key=key).set_value("（１０+2.5)/ ３，５ + 1e-2")
-    commit(at)
-    assert at.success
+    at = opened_in_hand(**SCALE)
+    for text, said in (
+        ("", "You have not typed a number yet"),
+        ("about four", "not a number"),
+        ("1,234", "1\\.234 or 1234"),
+    ):
+        typed(at, text)
+        assert said in at.error[0].value
+        assert at.text_input(key=TYPED).value == text
+    assert typed(at, "（１０+2.5)/ ３，５ + 1e-2").success
 
 
 def test_progress_is_kept_over_pages_and_languages():
-    at = opened_in_hand(l="range_to_grid", p="3")
-    at.text_input(key="answer_range_to_grid_2_0_0").set_value("3.58")
-    commit(at)
+    at = typed(opened_in_hand(**SCALE), "3.58")
     assert at.success
-    healthy(at.switch_page("pages/lab/playground.py").run())
-    healthy(at.switch_page("pages/learn/lessons.py").run())
+    for page in ("lab/playground", "learn/lessons"):
+        healthy(at.switch_page(f"pages/{page}.py").run())
     assert at.success
     at.segmented_control(key="language_choice").set_value("zh").run()
     assert at.success[0].value.startswith("答对了")
-    # AppTest knows no popovers, and each run closes it again.
-    at.session_state["progress"] = True
-    sent = everything(healthy(at.run())).decode(errors="replace")
+    sent = progress(at)
     for taken_along in ("我的进度（1）", "qv-card-progress", "共答 1 次，答对 1 次"):
         assert taken_along in sent
-    assert [button.proto.label for button in at.get("download_button")] == ["下载"]
 
 
-def test_the_lab_opens_with_the_steps_state():
-    lesson = lessons()["rounding_against_clipping"]
+def test_the_lab_opens_with_the_steps_state_and_undo_keeps_the_way_back():
     at = opened(l="rounding_against_clipping", k="shown")
     healthy(at.button(key="lesson_to_lab").click().run())
     # The Lab begins here: there is no state before that anybody has seen.
     assert at.button(key="undo").disabled
-    assert asked(at, "s") == str(lesson.steps[0].state.scheme)
+    scheme = str(step_at("rounding_against_clipping", 1)[0].state.scheme)
+    assert address(at)["s"] == scheme
     assert "Opened from step 1 of the lesson" in hint(at)
     # It is the tensor of an example too, whose words are not this lesson's.
     assert not [name for name in SCENARIOS if catalogue("en")[f"scenarios.{name}.look"] in hint(at)]
     healthy(at.button(key="back_to_lesson").click().run())
-    assert (asked(at, "l"), asked(at, "p")) == ("rounding_against_clipping", "1")
+    assert (address(at)["l"], address(at)["p"]) == ("rounding_against_clipping", "1")
     # Who takes an example in the Lab is told of that example, and has left the lesson.
     healthy(at.switch_page("pages/lab/playground.py").run())
     healthy(at.button(key="reset").click().run())
     assert not [button for button in at.button if button.key == "back_to_lesson"]
     assert "Opened from step" not in hint(at)
-
-
-def test_undo_in_a_lab_that_was_open_before_keeps_the_way_back():
+    # In a Lab that was open before, undo leads out of the lesson and redo back.
     at = opened(l="rounding_against_clipping", k="shown")
     healthy(at.switch_page("pages/lab/playground.py").run())
-    before = at.session_state["lab_state"].now
+    before = str(at.session_state["lab_state"].now.scheme)
     healthy(at.switch_page("pages/learn/lessons.py").run())
     healthy(at.button(key="lesson_to_lab").click().run())
     healthy(at.switch_page("pages/lab/playground.py").run())
-    from_lesson = at.session_state["lab_state"].now
-    healthy(at.button(key="undo").click().run())
-    assert at.session_state["lab_state"].now == before
-    assert "Opened from step" not in hint(at)
-    assert at.button(key="back_to_lesson")
-    healthy(at.button(key="redo").click().run())
-    assert at.session_state["lab_state"].now == from_lesson
-    assert "Opened from step 1" in hint(at)
-    # Another step from the state before leads elsewhere.
-    healthy(at.button(key="undo").click().run())
-    healthy(at.selectbox(key="kind").set_value("random").run())
-    assert not [button for button in at.button if button.key == "back_to_lesson"]
+    for press, state, from_lesson in (("undo", before, False), ("redo", scheme, True)):
+        healthy(at.button(key=press).click().run())
+        assert str(at.session_state["lab_state"].now.scheme) == state
+        assert ("Opened from step 1" in hint(at)) == from_lesson
+        assert at.button(key="back_to_lesson")
 
 
 @pytest.mark.parametrize(
@@ -441,15 +373,18 @@ def test_an_address_that_asks_for_what_is_not_there(params, words, kept):
         assert not at.warning
 
 
-def test_a_teacher_can_withhold_the_answers():
-    at = opened_in_hand(l="range_to_grid", p="3", k="withheld")
-    step = lessons()["range_to_grid"].steps[2]
-    at.text_input(key="answer_range_to_grid_2_0_0").set_value("3.58")
-    commit(at)
-    if len(step.questions) == 1:
-        assert at.info[0].value == catalogue("en")["lessons.withheld"]
-        assert not at.success
-        not_told(at, step, step.scenes())
+def test_withheld_answers_have_no_second_try_and_are_kept_on_the_device():
+    """“Noted” and “Skip” said that somebody had received it, and that nothing was answered."""
+    words = catalogue("en")
+    at = opened_in_hand(**SCALE, k="withheld")
+    assert at.button(key="lesson_next").label == words["lessons.skip"]
+    typed(at, "99")
+    assert at.info[0].value == words["lessons.withheld"]
+    assert "Kept on this phone" in at.info[0].value
+    assert at.button(key="lesson_next").label == words["lessons.next"]
+    assert not at.warning
+    assert not commits(at)
+    not_told(at, *step_at("range_to_grid", 3))
 
 
 @pytest.mark.parametrize(
@@ -457,12 +392,9 @@ def test_a_teacher_can_withhold_the_answers():
     sample_of(["withhe1d", "", ["withheld", "shown"], "withheld.shown", "2.no-below", "no-below.2"], 2),
 )
 def test_a_damaged_class_setting_withholds_the_answers(damaged):
-    at = opened_in_hand(l="range_to_grid", p="3", k=damaged)
-    step = lessons()["range_to_grid"].steps[2]
-    at.text_input(key="answer_range_to_grid_2_0_0").set_value("3.58")
-    commit(at)
+    at = typed(opened_in_hand(**SCALE, k=damaged), "3.58")
     assert "damaged" in at.warning[0].value
-    not_told(at, step, step.scenes())
+    not_told(at, *step_at("range_to_grid", 3))
     assert Classroom.parse(address(at)["k"]) == CLOSED
 
 
@@ -476,9 +408,7 @@ def progress(at):
 def test_withheld_answers_are_not_told_by_the_progress_either(language):
     sent = {}
     for given in ("3.58", "99"):
-        at = opened_in_hand(l="range_to_grid", p="3", k="withheld", lang=language)
-        at.text_input(key="answer_range_to_grid_2_0_0").set_value(given)
-        commit(at)
+        at = typed(opened_in_hand(**SCALE, k="withheld", lang=language), given)
         sent[given] = progress(at)
         assert catalogue(language)["lessons.progress.noted"].format(count=1) in sent[given]
         assert "right" not in at.session_state["lesson_answers"][0].__dict__
@@ -492,15 +422,10 @@ def test_withheld_answers_are_not_told_by_the_progress_either(language):
 
 
 def test_what_comes_after_the_next_question_is_not_told_by_the_progress_before():
-    steps = [(name, i, step) for name, lesson in lessons().items() for i, step in enumerate(lesson.steps)]
-    name, i, step = next(each for each in steps if len(each[2].questions) == 2)
+    name, i, step = next(each for each in all_steps() if len(each[2].questions) == 2)
     at, scenes = opened(l=name, p=str(i + 1)), step.scenes()
     for k, question in enumerate(step.questions):
-        given = right_answer(question, scenes)
-        if isinstance(question, Drag):
-            moved(at, name, i, 0, dragged(scenes[HERE].state, given))
-        answer(at, question, given, f"answer_{name}_{i}_{k}_0")
-        commit(at)
+        answered(at, name, i, k, question, right_answer(question, scenes), scenes)
         assert f"{2 * k} of {2 * k} answers right" in progress(at)
 
 
@@ -511,29 +436,21 @@ def restored(at, stored):
 
 
 def test_noted_answers_get_their_feedback_when_the_teacher_opens_them():
-    at = opened_in_hand(l="range_to_grid", p="3", k="withheld")
-    at.text_input(key="answer_range_to_grid_2_0_0").set_value("3.58")
-    commit(at)
+    at = typed(opened_in_hand(**SCALE, k="withheld"), "3.58")
     noted = at.session_state["lesson_answers"]
     assert not at.success
-    for room in ({}, {"k": "shown"}):
-        at = restored(opened(l="range_to_grid", p="3", **room), noted)
-        assert at.success[0].value.startswith("Right")
-        assert "1 of 1 answers right" in progress(at)
+    at = restored(opened(**SCALE), noted)
+    assert at.success[0].value.startswith("Right")
+    assert "1 of 1 answers right" in progress(at)
 
 
 def test_a_step_asked_again_is_at_the_same_attempt_after_a_reload():
-    at = restored(
-        opened(l="range_to_grid", p="3"),
-        [
-            Answer("range_to_grid", 2, "scale", attempt, 99.0 - tried, True, tried)
-            for attempt in (0, 1)
-            for tried in (0, 1)
-        ],
-    )
+    tries = itertools.product((0, 1), (0, 1))
+    kept = [Answer("range_to_grid", 2, "scale", n, 99.0 - tried, True, tried) for n, tried in tries]
+    at = restored(opened(**SCALE), kept)
     assert at.error
     healthy(at.button(key="lesson_again").click().run())
-    moved(at, "range_to_grid", 2, 2, lessons()["range_to_grid"].steps[2].scenes(2)[HERE].state)
+    moved(at, "range_to_grid", 2, 2, step_at("range_to_grid", 3)[0].scenes(2)[HERE].state)
     assert at.text_input(key="answer_range_to_grid_2_0_2")
 
 
@@ -545,40 +462,29 @@ def load(at, content):
 
 def test_a_downloaded_file_is_loaded_again_and_a_bad_one_refused():
     given = [Answer("range_to_grid", 2, "scale", 0, 3.58, True)]
-    at = opened_in_hand(l="range_to_grid", p="3")
-    for content, said in (
-        (b"{", "cannot be read"),
-        (b" " * 300_000, "too large"),
-        (as_json(given).replace(b"3.58", b"Infinity"), "cannot be read"),
-    ):
+    at = opened_in_hand(**SCALE)
+    for content, said in ((b"{", "cannot be read"), (b" " * 300_000, "too large")):
         load(at, content)
         assert said in at.error[0].value
         assert not at.session_state["lesson_answers"]
     load(at, as_json([*given, Answer("no_such", 0, 0, 0, 1.0, True)]))
-    assert any(
-        "loaded from the file: 1" in element.value and "no question of these lessons: 1" in element.value
-        for element in at.success
-    )
-    assert any(element.value.startswith("Right") for element in at.success)
-    # Another learner's turn at the same computer.
+    told = [element.value for element in at.success]
+    assert any("from the file: 1" in each and "no question of these lessons: 1" in each for each in told)
+    assert any(each.startswith("Right") for each in told)
+
+
+def test_the_next_learner_at_the_computer_begins_anew():
+    step, scenes = step_at("rounding_against_clipping", 3)
+    at = opened(l="rounding_against_clipping", p="3")
+    moved(at, "rounding_against_clipping", 2, 0, step.questions[0].truth(scenes))
+    assert commit(at).success
     progress(at)
     healthy(at.button(key="progress_clear").click().run())
     assert not at.session_state["lesson_answers"]
     assert not at.success
-    moved(at, "range_to_grid", 2, 0, lessons()["range_to_grid"].steps[2].scenes()[HERE].state)
-    assert at.text_input(key="answer_range_to_grid_2_0_0").value == ""
-
-
-def test_the_next_learner_at_the_computer_marks_anew():
-    at = opened(l="rounding_against_clipping", p="3")
-    step = lessons()["rounding_against_clipping"].steps[2]
-    moved(at, "rounding_against_clipping", 2, 0, step.questions[0].truth(step.scenes()))
-    commit(at)
-    progress(at)
-    healthy(at.button(key="progress_clear").click().run())
     assert not commits(at)
     assert b'"asked": true' in everything(at)
-    not_told(at, step, step.scenes())
+    not_told(at, step, scenes)
 
 
 def test_a_second_tap_that_comes_before_the_page_changes_nothing(monkeypatch):
@@ -610,66 +516,56 @@ def test_a_second_tap_that_comes_before_the_page_changes_nothing(monkeypatch):
 
 
 def test_who_has_not_heard_of_teeth_sees_none_in_the_row_from_before():
-    at, step = opened(l="range_to_grid"), lessons()["range_to_grid"].steps[0]
-    moved(at, "range_to_grid", 0, 0, dragged_value(step, 26.0))
-    sent = everything(at)
-    (row,) = json.loads(re.search(rb'"rows": (\[\{"words": "before".*?\}\])', sent)[1])
+    at = opened(l="range_to_grid")
+    moved(at, "range_to_grid", 0, 0, with_value("range_to_grid", 1, 26.0))
+    (row,) = json.loads(re.search(rb'"rows": (\[\{"words": "before".*?\}\])', everything(at))[1])
     assert (row["tone"], row["levels"]) == ("before", [])
     assert row["range"] == pytest.approx([-184, 728.6])
 
 
-def dragged_value(step, value):
-    state = step.scenes()[HERE].state
-    return moved_by(state, {"kind": "cell", "cell": list(state.cell), "value": value}, step.move)
+def with_value(name, p, value):
+    """The state of a step after its cell was dragged to a value."""
+    state = step_at(name, p)[1][HERE].state
+    return moved_by(state, {"kind": "cell", "cell": list(state.cell), "value": value}, ("value",))
 
 
 def test_a_pointer_and_a_screen_reader_are_told_in_words_that_are_known():
     """Over lesson 0 the card said x̂ and a cause, and the ruler of lesson 1 told a code and an error."""
-    words = catalogue("en")
-    sent = everything(opened(l="fewer_bits", p="3", lang="en"))
-    assert json.dumps(words["panels.plain_field.x_hat"]).encode() in sent
-    assert b'"cause"' not in cells_of(everything(opened(l="range_to_grid", p="3", k="shown")))
+    plain_x_hat = json.dumps(catalogue("en")["panels.plain_field.x_hat"]).encode()
+    cards = rb'\{"chart": "lesson_panels", "stamp".*?"arrays": \{.*?\}\}'
+
+    def tells_cause(**params):
+        sent = b"".join(re.findall(cards, everything(opened(**params)), re.DOTALL))
+        return b'"cause"' in sent
+
+    assert plain_x_hat in everything(opened(l="fewer_bits", p="3", lang="en"))
+    assert not tells_cause(l="range_to_grid", p="3", k="shown")
+    assert tells_cause(l="symmetric", p="6")
     sent = everything(opened(l="range_to_grid", lang="en"))
-    assert "Ruler: the values lie from −184 to 728.6; the selected one is 728.6" in plain(sent)
+    assert rb"Ruler: the values lie from \u2212184 to 728.6; the selected one is 728.6" in sent
     assert b"goes to the nearest" not in sent
     sent = everything(opened(l="range_to_grid", p="7", lang="en"))
     assert b"goes to the nearest" in sent
-    assert json.dumps(words["panels.plain_field.x_hat"]).encode() not in sent
-    assert b'"cause"' in cells_of(everything(opened(l="symmetric", p="6")))
-
-
-def cells_of(sent):
-    """The headers of the cells that the panels' cards tell."""
-    found = re.findall(rb'\{"chart": "lesson_panels", "stamp".*?"arrays": \{.*?\}\}', sent, re.DOTALL)
-    assert found
-    return b"".join(found)
-
-
-def plain(sent):
-    """What was sent, with the marks of JSON read."""
-    return sent.decode(errors="replace").replace("\\u2212", "−")
+    assert plain_x_hat not in sent
 
 
 def test_a_reason_says_of_when_its_numbers_are_where_something_was_moved_since():
     """“From 0.5 to 1.4” stood beside a tile that told what the hand had made by then."""
-    name, i = "symmetric", 3
-    step, said = lessons()[name].steps[i], catalogue("en")["lessons.as_at_first"]
+    step, scenes = step_at("symmetric", 4)
     (question,) = step.questions
-    for hi, dated in ((300.0, True), (None, False)):
-        at = opened(l=name, p=str(i + 1), lang="en")
-        state = step.scenes()[HERE].state
-        if hi:
-            state = moved_by(state, {"kind": "range", "lo": -hi, "hi": hi}, step.move)
-        moved(at, name, i, 0, state)
-        answer(at, question, right_answer(question, step.scenes()), f"answer_{name}_{i}_0_0")
-        commit(at)
-        assert (said in [words.value for words in at.caption]) == dated
+    start = scenes[HERE].state
+    for state in (moved_by(start, {"kind": "range", "lo": -300.0, "hi": 300.0}, step.move), start):
+        at = moved(opened(l="symmetric", p="4", lang="en"), "symmetric", 3, 0, state)
+        answered(at, "symmetric", 3, 0, question, right_answer(question, scenes), scenes)
+        dated = catalogue("en")["lessons.as_at_first"] in [words.value for words in at.caption]
+        assert dated == (state != start)
 
 
-def test_a_teacher_can_show_them_at_once():
-    at = opened(l="range_to_grid", p="3", k="shown")
+def test_a_teacher_can_show_the_answers_at_once_and_the_right_grid_too():
+    at = opened(**SCALE, k="shown")
     assert at.info[0].value.startswith("The answer:")
-    assert not [button for button in at.button if button.key == "commit"]
+    assert not commits(at)
+    assert b'"tone": "right"' in everything(opened(l="range_to_grid", p="4", k="shown"))
 
 
 def starts(at):
@@ -692,62 +588,49 @@ def test_the_list_stands_once_and_begins_at_lesson_0():
 
 def test_the_list_goes_on_where_one_stopped_and_a_wrong_try_finishes_nothing():
     at = opened(l="fewer_bits", lang="en")
-    steps = lessons("en")["fewer_bits"].steps
-    (i, question), *others = [(i, each) for i, step in enumerate(steps) for each in step.questions]
+    (i, question), *others = [
+        (i, each) for name, i, step in all_steps() for each in step.questions if name == "fewer_bits"
+    ]
     assert question.hint
     assert not others
-    start = steps[i].scenes()[HERE].state
-    first = [Answer("fewer_bits", i, question.id, 0, drag_answer(start, start), True)]
-    at.session_state["lesson_answers"] = first
+    start = step_at("fewer_bits", i + 1)[1][HERE].state
+    tries = sure_of("fewer_bits", i, question, drag_answer(start, start))
+
+    def done_cards():
+        return [each for each in at.get("html") if 'class="qv-done"' in each.proto.body]
+
+    at.session_state["lesson_answers"] = tries[:1]
     healthy(at.button(key="lesson_all").click().run())
-    following = [f"Go on at step {i + 2}"] if i + 1 < len(steps) else ["", "Go on at step 1"]
-    assert starts(at)[: len(following)] == following
-    assert not [each for each in at.get("html") if 'class="qv-done"' in each.proto.body]
-    at.session_state["lesson_answers"] = [*first, *(dataclasses.replace(each, tried=1) for each in first)]
+    assert starts(at)[:2] == ["", "Go on at step 1"]
+    assert not done_cards()
+    at.session_state["lesson_answers"] = tries
     healthy(at.run())
-    assert len([each for each in at.get("html") if 'class="qv-done"' in each.proto.body]) == 1
+    assert len(done_cards()) == 1
 
 
 def test_only_the_end_of_the_first_hour_has_a_door_to_course_2():
-    doors = [
-        name
-        for name in ("fewer_bits", *FIRST_HOUR)
-        if any(
-            button.key == "lesson_course_2"
-            for button in opened(l=name, p=str(len(lessons()[name].steps)), k="shown").button
-        )
-    ]
-    assert doors == [FIRST_HOUR[-1]]
+    for name in FIRST_HOUR[-2:]:
+        at = opened(l=name, p=str(len(lessons()[name].steps)), k="shown")
+        is_there = "lesson_course_2" in [button.key for button in at.button]
+        assert is_there == (name == FIRST_HOUR[-1])
+
+
+def hands_boxes(at):
+    return [box for box in at.number_input if "_hands_" in box.key]
 
 
 def test_hands_are_counted_where_a_teacher_wants_it():
-    at = opened(l="symmetric")
-    assert not [box for box in at.number_input if "_hands_" in box.key]
+    at = opened(l="symmetric", p="4")
+    moved(at, "symmetric", 3, 0, step_at("symmetric", 4)[1][HERE].state)
+    assert not hands_boxes(at)
     before = at.sidebar.toggle[0].proto.id
     healthy(at.sidebar.toggle[0].set_value(True).run())
     assert at.sidebar.toggle[0].proto.id == before, "a second press, sent by now, would be lost"
-    direction = [
-        (i, k)
-        for i, step in enumerate(lessons()["symmetric"].steps)
-        for k, q in enumerate(step.questions[:1])
-        if q.kind in ("direction", "choice")
-    ]
-    i = direction[0][0]
-    for _ in range(i):
-        healthy(at.button(key="lesson_next").click().run())
-    moved(at, "symmetric", i, 0, lessons()["symmetric"].steps[i].scenes()[HERE].state)
-    boxes = [box for box in at.number_input if "_hands_" in box.key]
-    assert len(boxes) >= 2
-    boxes[0].set_value(6)
-    boxes[1].set_value(2)
-    healthy(at.run())
-    bars = [
-        element.proto.body
-        for element in at.get("html")
-        if element.proto.body.startswith('<div class="qv-hands')
-    ]
-    assert "width: 75.0%" in bars[0]
-    assert "width: 25.0%" in bars[1]
+    for box, hands in zip(hands_boxes(at), (6, 2), strict=False):
+        box.set_value(hands)
+    bars = [element.proto.body for element in healthy(at.run()).get("html")]
+    bars = [body for body in bars if body.startswith('<div class="qv-hands')]
+    assert [f"width: {share}%" in bar for share, bar in zip((75.0, 25.0), bars, strict=False)] == [True, True]
     assert not any("qv-right" in bar for bar in bars)
 
 
@@ -783,54 +666,20 @@ def test_the_wall_shows_the_right_answer_with_the_others_beside_it(kind):
     if told:
         assert at.selectbox(key=f"look_{lesson}/{step - 1}").value == told
     # Each kind has boxes for hands, and these are kept in the address, from which a reload begins.
-    boxes = [box for box in at.number_input if "_hands_" in box.key]
-    assert len(boxes) >= 2
-    boxes[1].set_value(7)
+    hands_boxes(at)[1].set_value(7)
     healthy(at.run())
-    again = opened(l=lesson, p=str(step), k="projector", lang="en", hands=asked(at, "hands"))
+    again = opened(l=lesson, p=str(step), k="projector", lang="en", hands=address(at)["hands"])
     healthy(again.button(key="lesson_tell").click().run())
-    assert [box.value for box in again.number_input if "_hands_" in box.key][1] == 7
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize(
-    ("lesson", "i"),
-    [
-        (name, i)
-        for name, lesson in lessons().items()
-        for i, step in enumerate(lesson.steps)
-        if step.questions and step.questions[-1].kind == "choice"
-    ],
-)
-def test_the_mark_of_each_choice_on_the_wall_is_the_picture_s(lesson, i):
-    step = lessons()[lesson].steps[i]
-    scenes, question = step.scenes(), step.questions[-1]
-    at = opened(l=lesson, p=str(i + 1), k="projector", lang="en")
-    healthy(at.button(key="lesson_tell").click().run())
-    parts = [each.proto.body for each in at.get("html")]
-    (marked,) = (part for part in parts if 'class="qv-bar qv-right"' in part)
-    right = question.truth(scenes)
-    words = html.unescape(re.sub("<.*?>", "", marked))
-    assert words.startswith(string.ascii_uppercase[right])
-    assert question.options[right].text.say(scenes) in words
-    found = question.compared(scenes)
-    shown = [value for _, value, _, _ in compared(at)]
-    assert shown == [number(each.number.value(scenes), 3) for each in found]
-    # No table repeats the numbers in smaller digits beside their pictures.
-    panels = step.show & set(PANEL_PARTS)
-    assert not (shown and panels and any('class="qv-steps qv-table"' in part for part in parts))
-    if any(box.key == f"look_{lesson}/{i}" for box in at.selectbox):
-        told = question.state_told(scenes)
-        assert at.selectbox(key=f"look_{lesson}/{i}").value == ("in_hand" if told == HERE else told)
+    assert hands_boxes(again)[1].value == 7
 
 
 def test_the_wall_compares_errors_in_one_colour_scale_and_says_how_many_times():
-    at = opened(l="per_channel", p="6", k="projector", lang="en")
+    at = opened(l="per_channel", p="6", k="projector", lang="en", hands="0_0_hands_1_x")
+    assert [warning.value for warning in at.warning if "hands" in warning.value]
     healthy(at.button(key="lesson_tell").click().run())
     (_, _, least, quiet), (_, _, words, loud) = compared(at)
-    assert least == ""
-    assert words == "305 times the least"
-    scenes = lessons()["per_channel"].steps[5].scenes()
+    assert (least, words) == ("", "305 times the least")
+    scenes = step_at("per_channel", 6)[1]
     errors = [scenes[name].result.error.numpy() for name in ("all", HERE)]
     most = max(float(abs(error).max()) for error in errors)
     assert [quiet, loud] == [data_uri(error, -most, most, THEMES["light"].errors) for error in errors]
@@ -839,78 +688,54 @@ def test_the_wall_compares_errors_in_one_colour_scale_and_says_how_many_times():
     assert not compared(at)
 
 
-def test_hands_in_the_address_that_cannot_be_read_are_named():
-    at = opened(l="per_channel", p="4", k="projector", lang="en", hands="0_0_hands_1_x")
-    assert [warning.value for warning in at.warning if "hands" in warning.value]
-
-
 @pytest.mark.parametrize("room", ["projector", "projector.withheld"])
 def test_a_projected_question_has_its_answers_as_bars_and_one_button_that_tells(room):
-    lesson, i = "rounding_against_clipping", 3
-    question = lessons()[lesson].steps[i].questions[0]
-    at = opened(l=lesson, p=str(i + 1), k=room)
+    step, scenes = step_at("rounding_against_clipping", 4)
+    question = step.questions[0]
+    at = opened(l="rounding_against_clipping", p="4", k=room)
 
-    def bars():
-        return [each.proto.body for each in at.get("html") if 'class="qv-bar' in each.proto.body]
+    def right_bars():
+        bodies = [each.proto.body for each in at.get("html")]
+        return ["qv-right" in body for body in bodies if 'class="qv-bar' in body]
 
     # The class is asked at once: nobody has to move anything first, nor to choose an answer.
-    assert [h.value for h in at.markdown if h.value.startswith("## ")] == [
-        f"## {question.ask.say(lessons()[lesson].steps[i].scenes(0))}"
-    ]
+    asked = [each.value for each in at.markdown if each.value.startswith("## ")]
+    assert asked == [f"## {question.ask.say(scenes)}"]
     assert not at.radio
-    assert len(bars()) == len(question.options)
-    for box, hands in zip([box for box in at.number_input if "_hands_" in box.key], (6, 2, 0), strict=True):
+    for box, hands in zip(hands_boxes(at), (6, 2, 0), strict=True):
         box.set_value(hands)
     healthy(at.run())
-    assert [bar.partition('style="')[2].partition('"')[0] for bar in bars()] == [
-        "width: 75.0%",
-        "width: 25.0%",
-        "width: 0.0%",
-    ]
-    assert not any("qv-right" in bar for bar in bars())
+    for width in ("75.0", "25.0", "0.0"):
+        assert f"width: {width}%".encode() in everything(at)
+    assert right_bars() == [False] * len(question.options)
     healthy(at.button(key="lesson_tell").click().run())
-    right = question.truth(lessons()[lesson].steps[i].scenes(0))
-    assert ["qv-right" in bar for bar in bars()] == [k == right for k in range(len(bars()))]
-    assert "width: 75.0%" in bars()[0]
+    right = question.truth(scenes)
+    assert right_bars() == [k == right for k in range(len(question.options))]
     assert not [button for button in at.button if button.key == "lesson_tell"]
     # Once more begins anew, and the next step is not told.
     healthy(at.button(key="lesson_again").click().run())
-    assert not any("qv-right" in bar for bar in bars())
+    assert not any(right_bars())
 
 
 def test_a_lesson_with_a_mistake_is_told_and_the_others_work(tmp_path, monkeypatch):
-    for language in languages():
-        shutil.copytree(Path(quantviz.teaching.lessons.__file__).parent / language, tmp_path / language)
-    broken = next((tmp_path / "en").glob("02_*.md"))
-    broken.write_text(
-        broken.read_text(encoding="utf-8").replace("```lab\nlink = ", "```lab\nlinc = ", 1), encoding="utf-8"
-    )
-    line = (
-        broken.read_text(encoding="utf-8")
-        .splitlines()
-        .index(
-            next(line for line in broken.read_text(encoding="utf-8").splitlines() if line.startswith("linc"))
-        )
-        + 1
-    )
+    shutil.copytree(Path(quantviz.teaching.lessons.__file__).parent, tmp_path, dirs_exist_ok=True)
+    broken = tmp_path / "en" / "02_symmetric.md"
+    text = broken.read_text().replace("```lab\nlink = ", "```lab\nlinc = ", 1)
+    broken.write_text(text)
+    line = text[: text.index("linc = ")].count("\n") + 1
     monkeypatch.setattr(quantviz.teaching.lessons, "_FOLDER", tmp_path)
     # What is kept of the lessons goes with them, before and after: others of this process read it.
     kept = (lessons, known_by, term_home, legend_home)
     for each in kept:
         each.cache_clear()
     try:
-        at = opened(lang="en")
-        assert len(at.error) == 1
-        assert f"02\\_symmetric\\.md, line {line}" in at.error[0].value
-        assert "Unknown field" in at.error[0].value
-        assert [button.key for button in at.button if button.key.startswith("open_")] == [
-            f"open_{name}" for name in IDS if name != "symmetric"
-        ]
-        healthy(at.button(key="open_asymmetric").click().run())
-        assert not at.error
-        at = opened(l="symmetric", lang="en")
-        assert f"line {line}" in at.error[0].value
-        assert any(button.key == "go_asymmetric" for button in at.button)
+        for params, others in (({}, "open_asymmetric"), ({"l": "symmetric"}, "go_asymmetric")):
+            at = opened(**params, lang="en")
+            assert f"02\\_symmetric\\.md, line {line}" in at.error[0].value
+            assert "Unknown field" in at.error[0].value
+            assert "open_symmetric" not in [button.key for button in at.button]
+            healthy(at.button(key=others).click().run())
+            assert not at.error
     finally:
         monkeypatch.undo()
         for each in kept:
@@ -918,22 +743,19 @@ def test_a_lesson_with_a_mistake_is_told_and_the_others_work(tmp_path, monkeypat
 
 
 def test_a_dragged_answer_is_drawn_over_the_right_one_only_when_it_is_told():
-    lesson = lessons()["range_to_grid"]
-    scenes = lesson.steps[3].scenes()
-    question = lesson.steps[3].questions[0]
+    step, scenes = step_at("range_to_grid", 4)
+    question = step.questions[0]
     at = opened(l="range_to_grid", p="4")
     commit(at)
     assert at.error[0].value.startswith("You have not moved anything yet")
-    wrong = wrongly_dragged(question, scenes)
+    wrong = next(wrong_answers(question, scenes))
     moved(at, "range_to_grid", 3, 0, dragged(scenes[HERE].state, wrong))
     assert b'"tone": "before"' in everything(at)
-    commit(at)
-    assert at.warning
+    assert commit(at).warning
     assert b'"tone": "right"' not in everything(at)
     moved(at, "range_to_grid", 3, 0, question.truth(scenes))
     assert b'"tone": "wrong"' in everything(at)
-    commit(at)
-    assert at.success[0].value.startswith("Right")
+    assert commit(at).success[0].value.startswith("Right")
     assert b'"tone": "right"' in everything(at)
     # A reload finds the step as the answer left it.
     again = restored(opened(l="range_to_grid", p="4"), at.session_state["lesson_answers"])
@@ -941,36 +763,11 @@ def test_a_dragged_answer_is_drawn_over_the_right_one_only_when_it_is_told():
     assert b'"tone": "before"' in everything(again)
 
 
-def test_who_came_back_to_where_they_began_is_judged_by_that():
-    """They were told “you have not moved anything yet”, and asked for a handle of a ruler where none is."""
-    step = lessons()["fewer_bits"].steps[2]
-    at = opened(l="fewer_bits", p="3", lang="en")
-    commit(at)
-    assert at.error[0].value == "You have not moved anything yet\\. Slide the bits\\."
-    moved(at, "fewer_bits", 2, 0, step.scenes()[HERE].state)
-    commit(at)
-    assert "With 4 bits 25 of 32 become 0: more than half" in at.warning[0].value
-
-
-def test_a_near_miss_is_told_the_way_and_a_fingers_width_counts():
-    """With half the outlier the step is half as wide: 10.7 is 5 pixels of a phone away, 10.4 is 3."""
-    name, i = "per_channel", 0
-    start = lessons()[name].steps[i].scenes()[HERE].state
-    at = opened(l=name, p="1", lang="en")
-    moved(at, name, i, 0, _with_value(start, 10.7))
-    commit(at)
-    assert "Very near: a little farther to the left." in at.warning[0].value
-    moved(at, name, i, 0, _with_value(start, 10.55))
-    commit(at)
-    assert at.success[0].value.startswith("Right, within a finger’s width: value 10.55")
-
-
 @pytest.mark.parametrize("whose", ["yours", "before"])
 def test_the_numbers_above_the_picture_say_whose_they_are(whose):
     """After a drag they were the learner's, beside the answer's in the words."""
     at = opened(l="rounding_against_clipping", p="3", k="shown")
-    step = lessons()["rounding_against_clipping"].steps[2]
-    scenes = step.scenes()
+    step, scenes = step_at("rounding_against_clipping", 3)
     if whose == "yours":
         narrow = {"kind": "range", "lo": -1.9, "hi": 1.9}
         moved(at, "rounding_against_clipping", 2, 0, moved_by(scenes[HERE].state, narrow, step.move))
@@ -982,64 +779,53 @@ def test_the_numbers_above_the_picture_say_whose_they_are(whose):
 def test_sentences_follow_the_hand(language):
     """The largest value was told as 728.6 after it was dragged to 26."""
     at = opened(l="range_to_grid", p="1", lang=language)
-    start = lessons()["range_to_grid"].steps[0].scenes()[HERE].state
     assert any("728.6" in each.value for each in at.markdown)
-    moved(at, "range_to_grid", 0, 0, _with_value(start, 26.0))
+    moved(at, "range_to_grid", 0, 0, with_value("range_to_grid", 1, 26.0))
     assert not any("728.6" in each.value for each in at.markdown)
     (words,) = (each.value for each in at.markdown if "−184" in each.value)
     assert "684.6" in words
     assert "868.6" in words
 
 
-def test_a_right_drag_is_told_as_it_was_made():
-    """Who dragged a value to 460, which has the code asked for, was told "Right: value 486.7"."""
-    at = opened(l="range_to_grid", p="5")
-    step = lessons()["range_to_grid"].steps[4]
-    start = step.scenes()[HERE].state
-    made = moved_by(start, {"kind": "cell", "cell": [0, 0], "value": 460.0}, step.move)
-    moved(at, "range_to_grid", 4, 0, made)
-    commit(at)
-    assert at.success[0].value == "Right: value 460."
-    # The mark on the ruler stood at 486.7.
-    assert re.search(rb'"tone": "right", [^}]*"at": 460\.0', everything(at))
+#: Values dragged one after the other, with what is said of each and how the ruler then tells the right one.
+#: Who dragged one to 460, which has the code asked for, was told "Right: value 486.7", with a mark there; one
+#: at the very solution was told by a second comb, the same as the first. With half the outlier the step is
+#: half as wide: 10.7 is 5 pixels of a phone away, 10.4 is 3. The outlier sets the step of all: 14 and 15 have
+#: other grids. Who came back to where they began was told they had not moved.
+DRAGGED = [
+    ("range_to_grid", 5, (460.0, "Right: value 460.", rb'"tone": "right", [^}]*"at": 460\.0')),
+    ("float_formats", 3, (3.0, "Right", rb'"tone": "right", [^}]*"at": 3\.0')),
+    (
+        "per_channel",
+        1,
+        (10.7, "Very near: a little farther to the left.", rb'"tone": "before", "levels": \[-'),
+        (10.55, "Right, within a finger’s width: value 10.55", b""),
+    ),
+    (
+        "per_channel",
+        1,
+        (15.0, "One more try", rb'"tone": "before", "levels": \[-'),
+        (14.0, "Not this time", rb'"tone": "right", "levels": \[-'),
+    ),
+    (
+        "fewer_bits",
+        3,
+        (None, "You have not moved anything yet\\. Slide the bits\\.", b""),
+        ("back", "With 4 bits 25 of 32 become 0: more than half", b""),
+    ),
+]
 
 
-def test_a_value_dragged_to_the_very_solution_is_told_by_a_dot():
-    """It was told by a second comb, the same as the first."""
-    scenes = lessons()["float_formats"].steps[2].scenes()
-    (question,) = lessons()["float_formats"].steps[2].questions
-    at = opened(l="float_formats", p="3")
-    moved(at, "float_formats", 2, 0, question.truth(scenes))
-    commit(at)
-    assert at.success
-    assert re.search(rb'"tone": "right", [^}]*"at": 3\.0', everything(at))
-
-
-def test_a_teacher_who_shows_the_answers_at_once_shows_the_right_grid_too():
-    assert b'"tone": "right"' in everything(opened(l="range_to_grid", p="4", k="shown"))
-
-
-def test_the_grid_that_a_dragged_value_makes_is_drawn_with_the_one_before_and_the_right_one():
-    at = opened(l="per_channel", p="1")
-    start = lessons()["per_channel"].steps[0].scenes()[HERE].state
-    for value in (15.0, 14.0):  # the outlier, which sets the step of all
-        moved(at, "per_channel", 0, 0, _with_value(start, value))
-        assert b'"tone": "before", "levels": [-' in everything(at)
+@pytest.mark.parametrize(("name", "p", "tries"), [(name, p, tries) for name, p, *tries in DRAGGED])
+def test_a_drag_is_told_as_it_was_made(name, p, tries):
+    at = opened(l=name, p=str(p), lang="en")
+    for value, said, drawn in tries:
+        if value is not None:
+            state = step_at(name, p)[1][HERE].state if value == "back" else with_value(name, p, value)
+            moved(at, name, p - 1, 0, state)
         commit(at)
-    assert at.error
-    assert b'"tone": "right", "levels": [-' in everything(at)
-
-
-def test_a_dragged_value_that_leaves_the_grid_as_it_was_has_no_grid_before():
-    at = opened(l="w8a32", p="1")
-    start = lessons()["w8a32"].steps[0].scenes()[HERE].state
-    moved(at, "w8a32", 0, 0, _with_value(start, -1.2))
-    assert at.radio
-    assert b'"tone": "before"' not in everything(at)
-
-
-def _with_value(state, value):
-    return moved_by(state, {"kind": "cell", "cell": list(state.cell), "value": value}, ("value",))
+        assert said in [*at.success, *at.warning, *at.error][0].value
+        assert re.search(drawn, everything(at))
 
 
 @pytest.mark.parametrize("language", languages())
@@ -1074,32 +860,19 @@ def test_bits_that_tell_a_hidden_code_wait_for_the_answer(monkeypatch):
 
 def test_a_tooth_between_two_exponents_is_answered_by_the_exponent_it_gives():
     """A shared exponent is in the hand: what a tooth is dragged to is rounded to a power of two."""
-    step = lessons()["block_formats"].steps[0]
-    start, (question,) = step.scenes()[HERE], step.questions
+    step, scenes = step_at("block_formats", 1)
+    start, (question,) = scenes[HERE].state, step.questions
     judged = {}
     for scale in (0.3, 0.45, 0.8, 1.3, 1.7):
-        state = moved_by(start.state, {"kind": "given", "scale": scale, "zero_point": 0}, step.move)
-        verdict = question.judge(drag_answer(start.state, state), step.scenes())
-        judged[Scene(state).why.scale] = verdict.right
+        state = moved_by(start, {"kind": "given", "scale": scale, "zero_point": 0}, step.move)
+        judged[Scene(state).why.scale] = question.judge(drag_answer(start, state), scenes).right
     assert judged == {0.25: False, 0.5: False, 1.0: True, 2.0: False}
-    at = opened(l="block_formats", p="1")
-    moved(
-        at,
-        "block_formats",
-        0,
-        0,
-        moved_by(start.state, {"kind": "given", "scale": 1.3, "zero_point": 0}, step.move),
-    )
-    assert b'"tone": "before"' in everything(at)
-    commit(at)
-    assert at.success[0].value.startswith("Right")
 
 
 def test_the_plot_against_bits_goes_by_the_range_in_hand():
-    at = opened(l="bits_and_sqnr", p="5")
-    start = lessons()["bits_and_sqnr"].steps[4].scenes()[HERE]
+    start = step_at("bits_and_sqnr", 5)[1][HERE]
     state = moved_by(start.state, {"kind": "range", "lo": -3.4, "hi": 3.4}, ("range",))
-    moved(at, "bits_and_sqnr", 4, 0, state)
+    at = moved(opened(l="bits_and_sqnr", p="5"), "bits_and_sqnr", 4, 0, state)
     (line,) = (json.loads(chart.proto.spec)["data"][0] for chart in at.get("plotly_chart"))
     shown = line["y"][line["x"].index(8)]
     assert shown == pytest.approx(quantities()["sqnr_db"](Scene(state)))
@@ -1109,7 +882,7 @@ def test_the_plot_against_bits_goes_by_the_range_in_hand():
 def test_a_tables_state_is_looked_at_as_it_is_and_what_was_moved_stays():
     """The picture of groups of 256 was called that of groups of 16, the step's own."""
     at = opened(l="per_group", p="4", k="shown")
-    start = lessons()["per_group"].steps[3].scenes()[HERE].state
+    start = step_at("per_group", 4)[1][HERE].state
     state = moved_by(start, {"kind": "group", "size": 256}, ("group",))
     # It is there from the start: a choice that comes on a release moved what is below it.
     assert looked_at(at) == ("in_hand", mse_of(start))
@@ -1129,10 +902,10 @@ def test_a_state_that_was_looked_at_gives_way_to_the_one_that_is_asked_about():
 
 def test_the_bits_of_a_step_go_down_to_one():
     """The code of int1 compared it with a symmetric one, which there is not, and the page failed."""
-    at = opened(l="range_to_grid", p="8")
-    start = lessons()["range_to_grid"].steps[7].scenes()[HERE].state
+    start = step_at("range_to_grid", 8)[1][HERE].state
     lowest = hand_choices(start).formats.values[-1]
-    moved(at, "range_to_grid", 7, 0, moved_by(start, {"kind": "format", "id": lowest}, ("bits",)))
+    state = moved_by(start, {"kind": "format", "id": lowest}, ("bits",))
+    at = moved(opened(l="range_to_grid", p="8"), "range_to_grid", 7, 0, state)
     assert b"int1 " in everything(at)
     assert not at.error
 
@@ -1175,71 +948,66 @@ def mse_of(state):
     return number(quantities()["mse"](Scene(state)))
 
 
+def at_the_end(name, kept, language="en", **params):
+    """The last step of a lesson, answered, for who has given the answers `kept` before."""
+    steps = lessons(language)[name].steps
+    i, scenes = len(steps) - 1, steps[-1].scenes()
+    ended = [Answer(name, i, q.id, 0, right_answer(q, scenes), True) for q in steps[-1].questions]
+    return restored(opened(l=name, p=str(len(steps)), lang=language, **params), [*kept, *ended])
+
+
+def looks_again(at):
+    """The buttons that lead to a second look."""
+    keys = [str(button.key) for button in at.button]
+    return [key for key in keys if key.startswith(("second_look_", "lesson_once_more"))]
+
+
+def first_of(name, *kinds):
+    """The first question of these kinds in a lesson, with the index of its step and the scenes there."""
+    steps = lessons()[name].steps
+    i, question = next((i, q) for i, step in enumerate(steps) for q in step.questions if isinstance(q, kinds))
+    return i, question, steps[i].scenes()
+
+
 @pytest.mark.parametrize("language", languages())
 def test_what_was_wrong_and_sure_is_listed_at_the_end_and_asked_once_more_two_lessons_later(language):
     name, later = IDS[2], IDS[4]
-    steps, words = lessons(language)[name].steps, catalogue(language)
-    i, question = next(
-        (i, q) for i, step in enumerate(steps) for q in step.questions if isinstance(q, Choice)
-    )
-    wrong = wrong_answer(question, steps[i].scenes())
-    sure = Answer(name, i, question.id, 0, wrong, True)
-    guess = next(
-        Answer(name, k, q.id, 0, wrong_answer(q, step.scenes()), False)
-        for k, step in enumerate(steps)
-        for q in step.questions
-        if k != i
-    )
-    stored = [answer for each in (sure, guess) for answer in (each, dataclasses.replace(each, tried=1))]
-
-    def at_the_end(lesson, kept):
-        last = lessons(language)[lesson].steps[-1]
-        ended = [
-            Answer(
-                lesson,
-                len(lessons(language)[lesson].steps) - 1,
-                q.id,
-                0,
-                right_answer(q, last.scenes()),
-                True,
-            )
-            for q in last.questions
-        ]
-        return restored(
-            opened(l=lesson, p=str(len(lessons(language)[lesson].steps)), lang=language), kept + ended
-        )
-
-    def second_looks(at):
-        return [str(b.key) for b in at.button if str(b.key).startswith("second_look_")]
-
+    words = catalogue(language)
+    i, question, scenes = first_of(name, Choice)
+    sure = sure_of(name, i, question, next(wrong_answers(question, scenes)))
+    k, other, its_scenes = first_of(name, Drag)
+    assert k != i
+    guesses = sure_of(name, k, other, next(wrong_answers(other, its_scenes)))
+    stored = [*sure, *(dataclasses.replace(each, sure=False) for each in guesses)]
     # Of the answers that were wrong, the one that was a guess is not told of.
-    assert second_looks(at_the_end(name, stored)) == [f"second_look_{i}_{question.id}"]
-    assert second_looks(at_the_end(IDS[3], stored)) == []
-    at = at_the_end(later, stored)
-    assert at.button(key="lesson_once_more").label == words["lessons.second_look.ask"].format(number=2)
-    assert second_looks(at) == []
-    healthy(at.button(key="lesson_once_more").click().run())
-    assert (asked(at, "l"), asked(at, "p")) == (name, str(i + 1))
-    answered_once_more(at, name, i, language)
-    assert at.button(key="lesson_next").label == words["lessons.second_look.back"].format(number=4)
-    healthy(at.button(key="lesson_next").click().run())
-    assert asked(at, "l") == later
+    assert looks_again(at_the_end(name, stored, language)) == [f"second_look_{i}_{question.id}"]
+    assert looks_again(at_the_end(IDS[3], stored, language)) == []
+    at = at_the_end(later, stored, language)
+    assert looks_again(at) == ["lesson_once_more"]
+    goes_once_more(at, name, i, language)
+    back = at.button(key="lesson_next")
+    assert back.label == words["lessons.second_look.back"].format(number=4)
+    healthy(back.click().run())
+    assert address(at)["l"] == later
     # Once, and no more.
-    assert not [b for b in at.button if b.key == "lesson_once_more"]
-    assert second_looks(at_the_end(name, at.session_state["lesson_answers"])) == []
+    assert looks_again(at) == []
+    assert looks_again(at_the_end(name, at.session_state["lesson_answers"], language)) == []
 
 
-def answered_once_more(at, name, i, language):
-    """Answer the questions of a step right at their second look."""
-    step = lessons(language)[name].steps[i]
-    assert catalogue(language)["lessons.second_look.asked"].encode() in everything(at)
+def goes_once_more(at, name, i, language):
+    """Go to a second look, and answer the questions there right."""
+    words, step = catalogue(language), lessons(language)[name].steps[i]
+    button = at.button(key="lesson_once_more")
+    assert button.label == words["lessons.second_look.ask"].format(number=IDS.index(name))
+    healthy(button.click().run())
+    assert (address(at)["l"], address(at)["p"]) == (name, str(i + 1))
+    assert words["lessons.second_look.asked"].encode() in everything(at)
     scenes = step.scenes(1)
     not_told(at, step, scenes)
     if step.move:
         moved(at, name, i, 1, scenes[HERE].state)
     for k, each in enumerate(step.questions):
-        answer(at, each, right_answer(each, scenes), f"answer_{name}_{i}_{k}_1")
-        commit(at)
+        answered(at, name, i, k, each, right_answer(each, scenes), scenes, attempt=1)
 
 
 def sure_of(name, i, question, given):
@@ -1260,31 +1028,20 @@ def done(name):
 @pytest.mark.parametrize(("name", "language"), sample_of(itertools.product(IDS[-2:], languages()), 1))
 def test_the_last_lessons_are_asked_once_more_from_the_list(name, language):
     """Two lessons after them there is none: what one was sure of there was never asked again."""
-    steps, words = lessons(language)[name].steps, catalogue(language)
-    i, question = next(
-        (i, q) for i, step in enumerate(steps) for q in step.questions if isinstance(q, Choice | Direction)
-    )
-    wrong = sure_of(name, i, question, wrong_answer(question, steps[i].scenes()))
-    others = [each for each in (*done(IDS[-2]), *done(IDS[-1])) if each.place != wrong[0].place]
-
-    def on_the_list(kept):
-        at = restored(opened(lang=language), kept)
-        return at, [button for button in at.button if button.key == "lesson_once_more"]
-
+    i, question, scenes = first_of(name, Choice, Direction)
+    wrong = sure_of(name, i, question, next(wrong_answers(question, scenes)))
+    right = [*done(IDS[-2]), *done(IDS[-1])]
+    others = [each for each in right if each.place != wrong[0].place]
     # It comes when the course is done, and only for who was wrong.
-    open_still = next(each for each in others if each.lesson == IDS[-1])
-    assert on_the_list([*wrong, *(each for each in others if each != open_still)])[1] == []
-    assert on_the_list([*done(IDS[-2]), *done(IDS[-1])])[1] == []
-    at, (button,) = on_the_list([*others, *wrong])
-    number_ = IDS.index(name)
-    assert button.label == words["lessons.second_look.ask"].format(number=number_)
-    healthy(button.click().run())
-    assert (asked(at, "l"), asked(at, "p")) == (name, str(i + 1))
-    answered_once_more(at, name, i, language)
-    assert at.button(key="lesson_next").label == words["lessons.second_look.back_to_list"]
-    healthy(at.button(key="lesson_next").click().run())
+    for kept in ([*wrong, *(each for each in others if each != others[-1])], right):
+        assert looks_again(restored(opened(lang=language), kept)) == []
+    at = restored(opened(lang=language), [*others, *wrong])
+    goes_once_more(at, name, i, language)
+    back = at.button(key="lesson_next")
+    assert back.label == catalogue(language)["lessons.second_look.back_to_list"]
+    healthy(back.click().run())
     assert "l" not in address(at)
-    assert not [each for each in at.button if each.key == "lesson_once_more"]
+    assert looks_again(at) == []
 
 
 @pytest.mark.parametrize("leaks", [False, True])
@@ -1292,89 +1049,43 @@ def test_nothing_of_a_second_look_leaves_the_server_where_answers_are_withheld(l
     """Who was right and who was wrong is sent the same, byte for byte but for the answer itself and what is
     drawn by chance. Where verdicts leaked, it is not the same: so this would find it.
     """
-    name, i, question = next(
-        (name, i, q)
-        for name in IDS[2:]
-        for i, step in enumerate(lessons()[name].steps)
-        for q in step.questions
-        if isinstance(q, Choice)
-    )
-    scenes = lessons()[name].steps[i].scenes()
-    given = {"right": right_answer(question, scenes), "wrong": wrong_answer(question, scenes)}
+    name = IDS[2]
+    i, question, scenes = first_of(name, Choice)
     if leaks:
         known = dict(lessons())
         monkeypatch.setattr(second_look, "verdicts", lambda: judged(second_look.answers(), known, {}))
+    alike = []
     # At the lesson's own end and two lessons later.
-    places = [(name, str(len(lessons()[name].steps)))]
-    later = IDS[IDS.index(name) + 2]
-    places.append((later, str(len(lessons()[later].steps))))
-    found = {}
-    for lesson, step in places:
-        for kind, one in given.items():
-            ended = [
-                Answer(
-                    lesson, len(lessons()[lesson].steps) - 1, q.id, 0, right_answer(q, last.scenes()), True
-                )
-                for last in lessons()[lesson].steps[-1:]
-                for q in last.questions
-            ]
-            at = restored(opened(l=lesson, p=step, k="withheld"), [*sure_of(name, i, question, one), *ended])
+    for lesson in (name, IDS[4]):
+        lengths = []
+        for given in (right_answer(question, scenes), next(wrong_answers(question, scenes))):
+            at = at_the_end(lesson, sure_of(name, i, question, given), k="withheld")
             sent = everything(at)
-            found[lesson, kind] = len(sent)
+            lengths.append(len(sent))
             telling = [
-                words.say(question.named_scenes(scenes))
-                for words in (question.why, question.options[one].says)
+                words.say(question.named_scenes(scenes)).encode()
+                for words in (question.why, question.options[given].says)
                 if words and words.text
             ]
-            told = [words for words in telling if words.encode() in sent]
-            buttons = [
-                b.key for b in at.button if str(b.key).startswith(("second_look_", "lesson_once_more"))
-            ]
-            if not leaks:
-                assert (told, buttons) == ([], [])
-    alike = [found[lesson, "right"] == found[lesson, "wrong"] for lesson, _ in places]
+            assert leaks or not [words for words in telling if words in sent]
+            assert leaks or looks_again(at) == []
+        alike.append(lengths[0] == lengths[1])
     assert all(alike) != leaks
-
-
-def test_withheld_answers_have_no_second_try():
-    at = opened_in_hand(l="range_to_grid", p="3", k="withheld")
-    at.text_input(key="answer_range_to_grid_2_0_0").set_value("99")
-    commit(at)
-    assert at.info[0].value == catalogue("en")["lessons.withheld"]
-    assert not at.warning
-    assert not [button for button in at.button if button.key == "commit"]
-
-
-def test_a_withheld_answer_is_kept_on_the_device_and_the_way_on_is_next():
-    """“Noted” and “Skip” said that somebody had received it, and that nothing was answered."""
-    at = opened_in_hand(l="range_to_grid", p="3", k="withheld")
-    onward = at.button(key="lesson_next").label
-    at.text_input(key="answer_range_to_grid_2_0_0").set_value("99")
-    commit(at)
-    assert "Kept on this phone" in at.info[0].value
-    assert (onward, at.button(key="lesson_next").label) == (
-        catalogue("en")["lessons.skip"],
-        catalogue("en")["lessons.next"],
-    )
 
 
 def test_a_handout_has_the_question_of_a_step_where_nothing_was_moved():
     """The style shows it on paper alone (`lesson_on_paper`), in place of the wish to move something."""
     at = opened(l="symmetric", p="4")
-    step = lessons()["symmetric"].steps[3]
+    step, scenes = step_at("symmetric", 4)
     assert at.info[0].value.startswith("Drag an end of the range")
-    scenes = step.scenes()
-    assert [f"## {each.ask.say(scenes)}" for each in step.questions] == [
-        words.value for words in at.markdown if words.value.startswith("## ")
-    ]
+    headings = [words.value for words in at.markdown if words.value.startswith("## ")]
+    assert headings == [f"## {each.ask.say(scenes)}" for each in step.questions]
 
 
 def test_the_wall_shows_the_goal_of_a_drag_when_it_is_told():
     """Beside the right answer's place stood the panels and the numbers of the step as it was."""
-    name, i = "rounding_against_clipping", 2
-    at = opened(l=name, p=str(i + 1), k="projector", lang="en")
-    step = lessons()[name].steps[i]
-    scenes = step.scenes()
+    at = opened(l="rounding_against_clipping", p="3", k="projector", lang="en")
+    step, scenes = step_at("rounding_against_clipping", 3)
     least = quantities()["mse"](step.questions[0].named_scenes(scenes)[SOLUTION])
     shown = f'data-qv-metric="mse">{number(least, 4)}<'.encode()
     assert shown not in everything(at)

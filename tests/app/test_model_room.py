@@ -1,7 +1,5 @@
 """The page of a model that runs through AppTest: what it says is what a run gives."""
 
-import json
-
 import pytest
 import streamlit as st
 
@@ -17,31 +15,29 @@ from quantviz.ui.checkpoints.model_state import ModelState
 from quantviz.ui.checkpoints.state import CheckpointsState
 from quantviz.ui.lessons.page import STATES
 from tests.helpers import session
-from tests.helpers.session import address, chart, healthy
+from tests.helpers.session import act, address, bodies, chart, healthy, spec
 
 PAGE = "pages/explore/checkpoints.py"
 
 
+TWIN = {"f": "model:character_twin", "bits": "3", "part": "attention", "lang": "en"}
+
+
 def test_the_page_says_what_a_run_gives():
-    at = session.opened(PAGE, f="model:character_twin", bits="3", part="attention", lang="en")
+    at = session.opened(PAGE, **TWIN)
     run = qv.run("character_twin", LayerSchemes(scheme_of_bits(3)))
-    said = " ".join(each.proto.body for each in at.get("html"))
-    assert f"it would choose {short_number(1000 * run.changed_choices, 2)} differently" in said
+    said = " ".join(bodies(at, ""))
     changed = sum(a != b for a, b in zip(run.written, run.original_choices, strict=True))
     assert said.count("<mark") == changed > 1
-    assert short_number(run.loss) in said
-    assert short_number(run.kl) in said
-    assert "loud: channels 5, 43, 90, 111" in said
+    differently = f"it would choose {short_number(1000 * run.changed_choices, 2)} differently"
+    loud = "loud: channels 5, 43, 90, 111"
+    for each in (differently, short_number(run.loss), short_number(run.kl), loud):
+        assert each in said
     fitting = fitting_chains(scheme_of_bits(3), None)
     assert len(at.selectbox(key="models_method").options) == len(fitting) < len(offered_chains())
-    at.button(key="models_save").click().run()
-    healthy(at)
-    assert address(at)["method"] == "gptq"
-    at.button_group(key="models_part").set_value("depth").run()
-    healthy(at)
-    at.select_slider(key="models_bits").set_value(16).run()
-    healthy(at)
-    assert {"bits": "16", "part": "depth"}.items() <= address(at).items()
+    assert address(healthy(act(at, "models_save")))["method"] == "gptq"
+    act(at, models_part="depth", models_bits=16)
+    assert {"bits": "16", "part": "depth"}.items() <= address(healthy(at)).items()
 
 
 def test_the_address_has_the_choices_before_the_run_is_done(monkeypatch):
@@ -53,32 +49,25 @@ def test_the_address_has_the_choices_before_the_run_is_done(monkeypatch):
         return whole(model, state)
 
     monkeypatch.setattr(model_room, "ran", noted)
-    at = session.opened(PAGE, f="model:character_twin", bits="3", part="attention", lang="en")
-    at.select_slider(key="models_bits").set_value(16).run()
-    healthy(at)
+    healthy(act(session.opened(PAGE, **TWIN), models_bits=16))
     assert [each["bits"] for each in seen] == ["3", "16"]
 
 
 @pytest.mark.nightly
 def test_each_layer_has_its_cost_and_its_bits():
     at = session.opened(PAGE, f="model:character", part="mix", lang="zh")
-    printed = json.loads(chart(at, "models_mix_uniform").proto.spec)["data"][1]["text"]
-    assert printed == ["4"] * 24
-    at.button_group(key="models_part").set_value("layers").run()
-    healthy(at)
-    assert chart(at, "models_map")
+    assert spec(at, "models_mix_uniform")["data"][1]["text"] == ["4"] * 24
+    assert chart(healthy(act(at, models_part="layers")), "models_map")
 
 
 @pytest.mark.nightly
 def test_salient_channels_have_their_cost():
-    at = session.opened(PAGE, f="model:character_twin", bits="3", part="salient", lang="en")
-    table = next(each.proto.body for each in at.get("html") if "qv-mixes" in each.proto.body)
+    table = bodies(session.opened(PAGE, **TWIN | {"part": "salient"}), "qv-mixes")[0]
     costs = salient_costs("character_twin", scheme_of_bits(3))
+    most = min(max(each.kl for each in costs.values()), 3 * costs["nothing"].kl)
     for cost in costs.values():
-        most = min(max(each.kl for each in costs.values()), 3 * costs["nothing"].kl)
-        assert (
-            f'width:{100 * min(cost.kl / most, 1):.4g}%"></i></td><td>{short_number(cost.kl)}</td>' in table
-        )
+        width = f"{100 * min(cost.kl / most, 1):.4g}"
+        assert f'width:{width}%"></i></td><td>{short_number(cost.kl)}</td>' in table
     assert "scaled × 4: largest inputs" in table
 
 
@@ -119,6 +108,5 @@ def test_a_layer_opens_under_the_schemes_of_its_model(bits):
 def test_a_layer_of_a_model_opens_from_its_link():
     link = state_of_layer("character_twin", "model.layers.0.fc1", ModelState()).written()
     at = session.opened("pages/explore/layers.py", **link, lang="en")
-    said = " ".join(each.proto.body for each in at.get("html"))
-    assert "Twin with loud channels, layers.0.fc1</h1>" in said
+    assert bodies(at, "Twin with loud channels, layers.0.fc1</h1>")
     assert link.items() <= address(at).items()

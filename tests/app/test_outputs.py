@@ -8,7 +8,7 @@ import torch
 import quantviz as qv
 from quantviz.sources import AsMatrix, parse_source
 from quantviz.sources.local import FOLDER
-from tests.helpers.session import address, healthy, numbers, opened
+from tests.helpers.session import act, address, healthy, numbers, opened, told
 
 X = torch.randn(16, 48, generator=torch.Generator().manual_seed(0))
 
@@ -24,9 +24,7 @@ def folder(tmp_path, monkeypatch):
 
 
 def at_file(file):
-    at = opened()
-    at.selectbox(key="kind").set_value("folder").run()
-    return healthy(at.selectbox(key="folder_file").set_value(file).run())
+    return healthy(act(opened(), kind="folder", folder_file=file))
 
 
 def mse(x):
@@ -38,35 +36,29 @@ def shown(at):
 
 
 def test_a_weight_that_lies_otherwise_is_seen_turned(folder):
-    at = at_file("model.safetensors")
-    at = healthy(at.selectbox(key="folder_tensor").set_value("h.0.attn.c_attn.weight").run())
-    assert shown(at).shape == (48, 16)
+    at = act(at_file("model.safetensors"), folder_tensor="h.0.attn.c_attn.weight")
     assert isinstance(shown(at), AsMatrix)
     assert at.selectbox(key="outputs").value == "1"
     assert torch.equal(shown(at).tensor(), X.T)
     # Its link opens the same, and the other axis shows it as it is stored.
     assert shown(healthy(opened(**address(at)))) == shown(at)
-    at = healthy(at.selectbox(key="outputs").set_value("0").run())
+    act(at, outputs="0")
     assert torch.equal(shown(at).tensor(), X)
-    turned = AsMatrix(shown(at), (1,)).link_text()
-    found = {}
-    for source in (address(at)["t"], turned):
-        per_row = healthy(opened(**address(at) | {"t": source, "s": str(qv.RECIPES["int8_per_row"])}))
-        found[source] = float(numbers(per_row)[0].value.replace("−", "-"))
-    assert found[turned] == pytest.approx(mse(X.T.contiguous()), rel=1e-3)
-    assert found[address(at)["t"]] == pytest.approx(mse(X), rel=1e-3)
+    stored, turned = address(at)["t"], AsMatrix(shown(at), (1,)).link_text()
+    for form, x in ((stored, X), (turned, X.T.contiguous())):
+        per_row = healthy(opened(**address(at) | {"t": form, "s": str(qv.RECIPES["int8_per_row"])}))
+        assert float(numbers(per_row)[0].value) == pytest.approx(mse(x), rel=1e-3)
     assert mse(X) != pytest.approx(mse(X.T.contiguous()), rel=1e-2)
 
 
 def test_a_guess_is_said_and_can_be_changed(folder):
     at = at_file("untold.npy")
     guess = "The file does not say which axis has the output channels: axis 0 is a guess."
-    assert guess in [caption.value for caption in at.sidebar.caption]
-    before = address(at).get("c")
-    at = healthy(at.selectbox(key="outputs").set_value("1").run())
+    assert guess in told(at.sidebar, "caption")
+    before = address(at)["c"]
+    act(at, outputs="1")
     assert shown(at).shape == (48, 16)
-    assert guess not in [caption.value for caption in at.sidebar.caption]
+    assert guess not in told(at.sidebar, "caption")
     # The same cell stays chosen.
-    if before:
-        row, column = map(int, before.split("."))
-        assert shown(at).place_of(tuple(map(int, address(at)["c"].split(".")))) == (row, column)
+    place = shown(at).place_of(tuple(map(int, address(at)["c"].split("."))))
+    assert "{}.{}".format(*place) == before

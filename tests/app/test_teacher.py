@@ -26,14 +26,15 @@ from quantviz.lab.picture_parts import PANEL_PARTS, TILE_PARTS
 from quantviz.lab.scenarios import SCENARIOS
 from quantviz.lab.share_links import LONGEST
 from quantviz.lab.state import LabState, opening
+from quantviz.sources.typed import Typed
 from quantviz.teaching.lessons import lessons
 from quantviz.text import catalogue, languages
 from quantviz.ui.shell import server
 from quantviz.ui.teacher.page import qr_image
-from quantviz.ui.teacher.state import OPENS
+from quantviz.ui.teacher.state import Choice
 from tests.helpers import session
 from tests.helpers.sample import sample_of
-from tests.helpers.session import address, healthy, numbers, turned
+from tests.helpers.session import act, address, bodies, control, healthy, numbers, turned
 
 NETWORK = "http://192.168.1.20:8501/teacher"
 PAGE = "pages/learn/teacher.py"
@@ -46,33 +47,18 @@ def opened(room=None, **params):
 
 def keys(at):
     """The keys of everything on the page."""
-    found = set()
-    for block in walk(at._tree.root):
-        proto = getattr(block, "proto", None)
-        for name in (getattr(block, "key", None), getattr(proto, "id", None)):
-            if name:
-                found.add(str(name))
-    return found
-
-
-def walk(node):
-    yield node
-    for child in getattr(node, "children", {}).values():
-        yield from walk(child)
+    nodes = list(at._tree)
+    found = [getattr(node, "key", None) for node in nodes]
+    found += [getattr(getattr(node, "proto", None), "id", None) for node in nodes]
+    return {str(name) for name in found if name}
 
 
 def has(at, key):
     return any(name == key or name.endswith(f"-{key}") for name in keys(at))
 
 
-def html(at, name):
-    return [element.proto.body for element in at.get("html") if f'class="{name}"' in element.proto.body]
-
-
 def titles(at):
-    spec = json.loads(
-        next(element for element in at.get("plotly_chart") if "panels_chart" in element.proto.id).proto.spec
-    )
+    spec = json.loads(session.chart(at, "panels_chart").proto.spec)
     return [trace["name"] for trace in spec["data"] if trace["type"] == "heatmap"]
 
 
@@ -118,9 +104,9 @@ def test_what_is_hidden_is_not_in_the_page(part, whole):
     assert titles(at) == [name for name in PANEL_PARTS if name != part]
     tiles = [catalogue("en")[f"{name}.short"] for name in TILE_PARTS if name != part]
     assert [metric.label for metric in numbers(at)] == tiles
-    assert bool(html(at, "qv-sentence")) == (part != "sentence")
+    assert bool(bodies(at, 'class="qv-sentence"')) == (part != "sentence")
     assert has(at, "hand") == (part != "number_line")
-    assert bool(html(at, "qv-steps")) == (part != "steps")
+    assert bool(bodies(at, 'class="qv-steps"')) == (part != "steps")
     assert has(at, "error_view") == (part != "error")
     assert has(at, "language_choice")
     assert address(at)["k"] == str(Classroom(hidden=frozenset({part})))
@@ -139,80 +125,61 @@ def test_everything_hidden_leaves_x_and_the_language():
 
 def test_nothing_of_a_hidden_result_is_sent():
     at = opened(Classroom(hidden=RESULTS))
-    sent = str(at._tree.root) + "".join(str(getattr(node, "proto", "")) for node in walk(at._tree.root))
-    for told in ("0.831", "82.8", "3.289", "1.64"):
-        assert told not in sent, told
+    sent = "".join(str(getattr(node, "proto", "")) for node in at._tree)
+    for number in ("0.831", "82.8", "3.289", "1.64"):
+        assert number not in sent, number
 
 
 # ---- what is locked -----------------------------------------------------------------------------
 
 
-def locked_widgets(at, group):
-    widgets = {
-        "tensor": [at.selectbox(key="kind"), at.selectbox(key="scenario")],
-        "scheme": [
-            *(at.segmented_control(key=key) for key in ("bits", "mode")),
-            *(at.button(key=key) for key in ("per_row", "per_tensor", "per_flat")),
-            *(at.selectbox(key=key) for key in ("format", "recipe", "convention")),
-        ],
-        "range": [at.selectbox(key="calibration")],
-    }
-    return [widget.disabled for widget in widgets[group]]
+#: The controls of each group of the Lab that can be locked.
+LOCKED_KEYS = {
+    "tensor": ("kind", "scenario"),
+    "scheme": ("bits", "mode", "per_row", "per_tensor", "per_flat", "format", "recipe", "convention"),
+    "range": ("calibration",),
+}
 
 
 @pytest.mark.parametrize("group", LOCKABLE)
 def test_what_is_locked_is_in_sight_and_says_why(group):
     at = turned(opened(Classroom(locked=frozenset({group}))), "compare")
     for each in LOCKABLE:
-        assert set(locked_widgets(at, each)) == {each == group}
-    assert sum(catalogue("en")["room.locked"] in caption.value for caption in at.caption) == (
-        3 if group == "scheme" else 1
-    )
+        assert {control(at, key).disabled for key in LOCKED_KEYS[each]} == {each == group}
+    said = sum(catalogue("en")["room.locked"] in caption.value for caption in at.caption)
+    assert said == (3 if group == "scheme" else 1)
 
 
-@pytest.mark.parametrize("source", ["normal(rows=4,cols=4)", "builtin(name=course_3x3)", "typed.2x2"])
+@pytest.mark.parametrize(
+    "source",
+    ["normal(rows=4,cols=4)", "builtin(name=course_3x3)", f"typed.{Typed.of([[1.0, 2.0]]).to_payload()}"],
+)
 def test_every_kind_of_tensor_is_locked(source):
-    from quantviz.sources.typed import Typed
-
-    form = f"typed.{Typed.of([[1.0, 2.0]]).to_payload()}" if source.startswith("typed") else source
-    at = opened(
-        Classroom(locked=frozenset({"tensor"})),
-        t=form,
-        s="int8,symmetric,per_group(size=2),given(scale=0.5),course",
-    )
+    scheme = "int8,symmetric,per_group(size=2),given(scale=0.5),course"
+    at = opened(Classroom(locked=frozenset({"tensor"})), t=source, s=scheme)
     sidebar = [*at.sidebar.selectbox, *at.sidebar.number_input, *at.sidebar.text_area]
-    of_range = [widget for widget in sidebar if str(widget.key).startswith(("range_", "calibration"))]
-    of_scheme = [widget for widget in sidebar if widget.key in ("recipe", "convention")]
-    assert all(widget.disabled for widget in sidebar if widget not in of_range and widget not in of_scheme)
-    assert not any(widget.disabled for widget in of_scheme)
-    assert not any(widget.disabled for widget in of_range if widget.key == "range_scale")
+    open_to_all = ("range_", "calibration", "recipe", "convention")
+    assert all(each.disabled for each in sidebar if not str(each.key).startswith(open_to_all))
+    free = ("recipe", "convention", "range_scale")
+    assert not [each.key for each in sidebar if each.disabled and each.key in free]
 
 
 def test_a_locked_scheme_stays_whatever_is_clicked():
     scheme = "int8,symmetric,per_channel(axis=1),min_max,course"
     at = opened(Classroom(locked=frozenset({"scheme"})), s=scheme)
-    at.selectbox(key="scenario").set_value("one_cell").run()
-    assert address(healthy(at))["t"] == opening("one_cell").written()["t"]
+    act(at, scenario="one_cell")
+    assert address(at)["t"] == opening("one_cell").written()["t"]
     assert address(at)["s"].startswith("int8,symmetric,per_channel(axis=1),")
-    at.button(key="undo").click().run()
-    assert address(at)["s"] == scheme
-    at.button(key="reset").click().run()
-    assert address(at)["s"] == scheme
+    for press in ("undo", "reset"):
+        assert address(act(at, press))["s"] == scheme
     # The range is not the scheme's: it can be changed.
-    at.selectbox(key="calibration").set_value("percentile").run()
-    assert address(healthy(at))["s"] == scheme.replace("min_max", "percentile(p=99.0)")
+    assert address(act(at, calibration="percentile"))["s"] == scheme.replace("min_max", "percentile(p=99.0)")
 
 
 def test_reset_leads_back_to_what_the_link_opened():
-    at = opened(
-        Classroom(locked=frozenset({"tensor"})),
-        t="normal(rows=4,cols=4)",
-        s="int3,symmetric,per_tensor,min_max,course",
-    )
-    at.segmented_control(key="bits").set_value(8).run()
-    at.button(key="reset").click().run()
-    assert address(healthy(at))["t"] == "normal(rows=4,cols=4)"
-    assert address(at)["s"].startswith("int3")
+    link = {"t": "normal(rows=4,cols=4)", "s": "int3,symmetric,per_tensor,min_max,course"}
+    at = act(opened(Classroom(locked=frozenset({"tensor"})), **link), "reset", bits=8)
+    assert {**address(at), **link} == address(at)
 
 
 # ---- the projector and a bad link ---------------------------------------------------------------
@@ -223,19 +190,13 @@ def test_the_projector_shows_the_picture_and_the_way_out():
     assert titles(at) == list(PANEL_PARTS)
     assert len(numbers(at)) == 5
     assert not has(at, "undo")
-    at.button(key="leave_projector").click().run()
-    assert "k" not in address(healthy(at))
+    assert "k" not in address(act(at, "leave_projector"))
     assert has(at, "undo")
 
 
 @pytest.mark.parametrize("page", [None, "pages/learn/lessons.py", "pages/learn/bugs.py", PAGE])
 def test_a_bad_class_setting_is_said_on_every_page(page):
-    at = AppTest.from_file("../../app.py", default_timeout=60)
-    at.query_params["k"] = "no-q.nonsense"
-    at.run()
-    if page:
-        at.switch_page(page).run()
-    healthy(at)
+    at = session.opened(page, k="no-q.nonsense")
     assert [("damaged" in warning.value) for warning in at.warning] == [True]
 
 
@@ -246,8 +207,7 @@ def teacher(url=NETWORK, **params):
     at = AppTest.from_file("../../app.py", default_timeout=60)
     at.context["url"] = url
     at.switch_page(PAGE)
-    for name, value in params.items():
-        at.query_params[name] = value
+    at.query_params.update(params)
     return healthy(at.run())
 
 
@@ -260,79 +220,50 @@ def parameters(link):
 
 
 def qr(at):
-    return html(at, "qv-qr")
+    return bodies(at, 'class="qv-qr"')
 
 
-def test_the_link_opens_the_lab_as_it_is():
+def test_the_link_opens_the_lab_as_it_is_or_an_example():
     state = opening("one_cell").replace(error_range="fit")
     at = teacher(**state.written())
-    found, problems = LabState.read(parameters(link(at)))
     assert urlsplit(link(at))[:3] == ("http", "192.168.1.20:8501", "/lab")
-    assert (found, problems) == (state, ())
+    assert LabState.read(parameters(link(at))) == (state, ())
+    name = list(SCENARIOS)[-1]
+    act(at, teacher_opens="scenario", teacher_scenario=name)
+    assert LabState.read(parameters(link(at))) == (opening(name), ())
 
 
-@pytest.mark.parametrize("name", SCENARIOS)
-def test_the_link_opens_an_example(name):
-    at = teacher()
-    at.segmented_control(key="teacher_opens").set_value("scenario").run()
-    at.selectbox(key="teacher_scenario").set_value(name).run()
-    assert LabState.read(parameters(link(healthy(at)))) == (opening(name), ())
-
-
-@pytest.mark.parametrize("answers", ANSWERS)
-def test_the_link_opens_a_lesson_at_a_step(answers):
-    at = teacher()
-    at.segmented_control(key="teacher_opens").set_value("lesson").run()
+def test_the_link_opens_a_lesson_at_a_step():
+    at = act(teacher(), teacher_opens="lesson")
     name = list(lessons())[1]
     # Lesson 5 was number 6 here, and 5 in its list and above its steps.
-    assert at.selectbox(key="teacher_lesson").options[:2] == [
-        f"{number} · {lesson.title}" for number, lesson in enumerate(list(lessons().values())[:2])
-    ]
-    at.selectbox(key="teacher_lesson").set_value(name).run()
-    at.selectbox(key=f"teacher_step_{name}").set_value(2).run()
-    at.segmented_control(key="teacher_answers").set_value(answers).run()
-    assert urlsplit(link(healthy(at))).path == "/lessons"
-    assert parameters(link(at)) == {"l": name, "p": "2", **({"k": answers} if answers != "after" else {})}
+    titles = [f"{number} · {lesson.title}" for number, lesson in enumerate(lessons().values())]
+    assert at.selectbox(key="teacher_lesson").options == titles
+    act(at, teacher_lesson=name, **{f"teacher_step_{name}": 2})
+    for answers in ANSWERS:
+        act(at, teacher_answers=answers)
+        assert urlsplit(link(at)).path == "/lessons"
+        class_ = {"k": answers} if answers != "after" else {}
+        assert parameters(link(at)) == {"l": name, "p": "2", **class_}
+        assert link(teacher(**address(at))) == link(at)
 
 
 def test_the_link_carries_what_is_chosen():
-    at = teacher()
-    at.segmented_control(key="teacher_sees").set_value("parts").run()
-    for group, parts in GROUPS.items():
-        at.pills(key=f"teacher_hidden_{group}").set_value(list(parts)).run()
-    at.pills(key="teacher_locked").set_value(list(LOCKABLE)).run()
-    at.text_input(key="teacher_prompt").set_value(" Why  row *2*? ").run()
-    at.segmented_control(key="teacher_language").set_value("zh").run()
-    asked = parameters(link(healthy(at)))
+    at = act(teacher(), teacher_sees="parts")
+    act(at, **{f"teacher_hidden_{group}": list(parts) for group, parts in GROUPS.items()})
+    act(at, teacher_locked=list(LOCKABLE), teacher_prompt=" Why  row *2*? ", teacher_language="zh")
+    asked = parameters(link(at))
     assert Classroom.parse(asked["k"]) == Classroom(frozenset(HIDEABLE), frozenset(LOCKABLE))
-    assert asked["lang"] == "zh"
-    assert asked["ask"] == "Why row *2*?"
+    assert (asked["lang"], asked["ask"]) == ("zh", "Why row *2*?")
     # A link that is cut off anywhere behind it opens nothing that was closed.
     assert next(iter(asked)) == "k"
     assert len(link(at)) <= LONGEST
     assert qr(at) == [qr_image(link(at), catalogue("en")["teacher.qr_alt"])]
     # Everything that was chosen is in the page's address.
     again = teacher(**address(at))
-    assert link(again) == link(at)
+    assert (link(again), address(again)) == (link(at), address(at))
     assert again.segmented_control(key="teacher_sees").value == "parts"
     assert again.text_input(key="teacher_prompt").value == "Why row *2*?"
-
-
-@pytest.mark.parametrize("opens", OPENS)
-def test_a_reload_keeps_what_is_chosen(opens):
-    at = teacher(**opening("three_bits_beat_four").written())
-    at.segmented_control(key="teacher_opens").set_value(opens).run()
-    if opens == "scenario":
-        at.selectbox(key="teacher_scenario").set_value("one_cell").run()
-    if opens == "lesson":
-        name = list(lessons())[2]
-        at.selectbox(key="teacher_lesson").set_value(name).run()
-        at.selectbox(key=f"teacher_step_{name}").set_value(3).run()
-        at.segmented_control(key="teacher_answers").set_value("withheld").run()
-    again = teacher(**address(healthy(at)))
-    assert link(again) == link(at) != link(teacher())
-    assert address(again) == address(at)
-    assert not again.warning
 
 
 @pytest.mark.parametrize(
@@ -348,27 +279,24 @@ def test_a_reload_keeps_what_is_chosen(opens):
     ],
     ids=lambda damaged: "-".join(damaged),
 )
-def test_a_damaged_address_is_one_sentence_and_hands_out_nothing_that_was_left_out(damaged):
-    at = teacher(**{"class": "no-q", **damaged})
+def test_a_damaged_address_hands_out_nothing_that_was_left_out(damaged):
+    choice, problems = Choice.read({"class": "no-q", **damaged})
+    assert problems
+    assert choice.room.hidden == CLOSED.hidden
+
+
+def test_a_damaged_address_is_one_sentence_until_another_choice():
+    at = teacher(**{"class": "no-q", "for": "xx"})
     assert [each.value for each in at.warning] == [catalogue("en")["teacher.damaged"]]
     assert Classroom.parse(parameters(link(at))["k"]).hidden == CLOSED.hidden
-    at.segmented_control(key="teacher_sees").set_value("everything").run()
-    assert "k" not in parameters(link(healthy(at)))
+    assert "k" not in parameters(link(act(at, teacher_sees="everything")))
     assert not at.warning
 
 
-def test_all_results_and_nothing_are_one_click():
-    at = teacher()
-    at.segmented_control(key="teacher_sees").set_value("predict").run()
-    assert Classroom.parse(parameters(link(at))["k"]).hidden == RESULTS
-    at.segmented_control(key="teacher_sees").set_value("everything").run()
-    assert "k" not in parameters(link(healthy(at)))
-
-
-def test_the_choice_is_kept_over_a_page_switch():
-    at = teacher()
-    at.segmented_control(key="teacher_sees").set_value("predict").run()
+def test_all_results_are_one_click_and_the_choice_is_kept_over_a_page_switch():
+    at = act(teacher(), teacher_sees="predict")
     before = link(at)
+    assert Classroom.parse(parameters(before)["k"]).hidden == RESULTS
     at.switch_page("pages/lab/playground.py").run()
     assert "k" not in address(at)
     assert "h" in address(at)
@@ -384,9 +312,9 @@ def prompts(at):
     """What stands above the picture as the teacher's question."""
     return [
         each.value
-        for block in walk(at._tree.root)
+        for block in at._tree
         if "class_prompt" in str(getattr(getattr(block, "proto", None), "id", ""))
-        for each in walk(block)
+        for each in block
         if each.type == "markdown"
     ]
 
@@ -411,19 +339,26 @@ def test_a_question_that_is_too_long_is_left_out_with_one_sentence():
     assert address(at)["k"] == "no-q"
 
 
+def in_a_network(monkeypatch, address):
+    """A computer that has this address in its network, or none."""
+
+    class Way(socket.socket):
+        def connect(self, to):
+            if not address:
+                raise OSError("Network is unreachable")
+
+        def getsockname(self):
+            return (address, 40000)
+
+    monkeypatch.setattr(server.socket, "socket", Way)
+
+
 @pytest.mark.parametrize(
     "url",
     ["http://localhost:8501/teacher", "http://127.0.0.1:8501/teacher", "http://[::1]:8501/teacher", None],
 )
 def test_on_localhost_the_code_has_the_computer_s_own_address(url, monkeypatch):
-    class Way(socket.socket):
-        def connect(self, address):
-            """Be in a network, whatever this computer is in."""
-
-        def getsockname(self):
-            return ("192.168.7.5", 40000)
-
-    monkeypatch.setattr(server.socket, "socket", Way)
+    in_a_network(monkeypatch, "192.168.7.5")
     at = teacher(url)
     assert len(qr(at)) == 1
     assert link(at).startswith("http://192.168.7.5:8501/lab")
@@ -446,26 +381,16 @@ def test_a_server_for_this_computer_alone_is_started_anew_with_its_own_command(m
 
 
 def test_without_a_network_there_is_no_code_and_the_reason(monkeypatch):
-    class Way(socket.socket):
-        def connect(self, address):
-            raise OSError("Network is unreachable")
-
-    monkeypatch.setattr(server.socket, "socket", Way)
+    in_a_network(monkeypatch, None)
     at = teacher("http://localhost:8501/teacher")
     assert qr(at) == []
     assert "network" in at.info[0].value
 
 
 def test_a_link_that_is_too_long_has_no_code_and_the_way_out():
-    values = " ".join(str(0.37 * n**1.5 + 1 / (n + 1)) for n in range(144))
-    at = AppTest.from_file("../../app.py", default_timeout=60)
-    at.context["url"] = NETWORK
-    at.run()
-    at.switch_page("pages/lab/playground.py").run()
-    at.selectbox(key="kind").set_value("typed").run()
-    at.text_area(key="typed_text").set_value(values).run()
-    at.switch_page(PAGE).run()
-    assert len(link(healthy(at))) > LONGEST
+    values = [0.37 * n**1.5 + 1 / (n + 1) for n in range(144)]
+    at = teacher(t=f"typed.{Typed.of(values).to_payload()}")
+    assert len(link(at)) > LONGEST
     assert qr(at) == []
     assert str(len(link(at))) in at.warning[0].value
     assert LabState.read(parameters(link(at)))[1] == ()
@@ -478,40 +403,25 @@ def test_a_damaged_class_setting_hides_and_locks_all_that_it_can():
     assert address(at)["k"] == str(CLOSED)
 
 
-def test_project_this_shows_it_large_and_leads_back():
-    at = teacher()
-    at.segmented_control(key="teacher_opens").set_value("scenario").run()
-    at.selectbox(key="teacher_scenario").set_value("one_cell").run()
-    at.button(key="teacher_project").click().run()
-    assert address(healthy(at))["k"] == "projector"
-    assert address(at)["t"] == opening("one_cell").written()["t"]
-    at.button(key="leave_projector").click().run()
-    assert "k" not in address(healthy(at))
-
-
 def test_project_this_leaves_out_what_the_link_does_until_it_is_shown():
-    at = teacher()
-    at.segmented_control(key="teacher_sees").set_value("parts").run()
-    at.pills(key="teacher_hidden_panels").set_value(["q", "error"]).run()
-    at.pills(key="teacher_locked").set_value(["scheme"]).run()
+    at = act(teacher(), teacher_opens="scenario", teacher_scenario="one_cell", teacher_sees="parts")
+    act(at, teacher_hidden_panels=["q", "error"], teacher_locked=["scheme"])
     # Typed and pressed at once: both come in one message.
     at.text_input(key="teacher_prompt").set_value("Why?")
-    at.button(key="teacher_project").click().run()
+    act(at, "teacher_project")
     assert titles(healthy(at)) == ["x", "x_hat"]
     assert prompts(at)
+    assert address(at)["t"] == opening("one_cell").written()["t"]
     # The teacher's own hand is on it.
     assert address(at)["k"] == "3.projector.no-q.no-error.3"
     at.button(key="project_all").click()
     at.switch_page(session.LAB).run()
     assert titles(healthy(at)) == list(PANEL_PARTS)
     assert not has(at, "project_all")
-    at.button(key="leave_projector").click().run()
+    assert "k" not in address(act(at, "leave_projector"))
     assert titles(healthy(at)) == list(PANEL_PARTS)
-    assert "k" not in address(at)
     at.switch_page(PAGE).run()
-    at.button(key="teacher_project").click().run()
-    at.button(key="leave_projector").click().run()
-    assert "k" not in address(healthy(at))
+    assert "k" not in address(act(at, "teacher_project", "leave_projector"))
 
 
 def test_everything_that_can_be_left_out_is_offered_once_and_has_its_words():

@@ -1,25 +1,7 @@
-"""A class on one server: thirty people who each change something every three seconds, a cold start, a burst.
-
-    python -m tests.bench.classroom [--variant first mix random file] [--seconds 60] [--root FOLDER]
-
-Speaks Streamlit's own websocket protocol to the real server on loopback, from one process that is light
-beside it. A session opens its page as a browser does, on one of three usual screens, and then
-changes something: bits, mode, what has one scale, the cell, the view of the error. An answer counts from
-when the change was due until all of it has come, and on the Lab must show another picture than before; an
-exception, an error on the page or a lost connection is told.
-
-- cold: on a server that has just started, 40 sessions open within 30 s;
-- steady: 30 sessions each change something every 3 s;
-- burst: 40 sessions change something within 2 s.
-
-In the variant `attacked` people work on one server alone, then beside somebody who opens the slowest links in
-two tabs at once, each another tensor, and closes some of the tabs before they are answered, and so on by
-turns. It prints how many times as long 95 % of the answers take.
-"""
+"""Sessions on one server, without a browser: `python -m tests.bench.classroom CASE`."""
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import dataclasses
 import itertools
@@ -28,11 +10,10 @@ import os
 import random
 import resource
 import statistics
-import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +24,8 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 from websockets.typing import Origin, Subprotocol
 
-from tests.bench.servers import ROOT, server_process
+from tests.bench.runner import case, judged, main, row
+from tests.bench.servers import server_process
 
 #: The class: sessions that change something every so many seconds; 95 % of the answers within so many
 #: seconds.
@@ -98,26 +80,7 @@ class Variant:
     attack: Sequence[str] = ()
 
 
-def variants(folder: Path) -> dict[str, Callable[[], Variant]]:
-    """The variants by name; `folder` holds what is made for them."""
-    pages = [
-        ("lab", ""),
-        ("lessons", ""),
-        ("lab", "t=normal(rows=32,cols=32)"),
-        ("formats", "a=float8_e4m3fn"),
-        ("lab", "t=normal(rows=128,cols=128)"),
-        ("bugs", ""),
-    ]
-    return {
-        "first": lambda: Variant([("lab", "")]),
-        "mix": lambda: Variant(pages),
-        "random": lambda: Variant([("lab", "t=normal(rows=512,cols=512)")], 4 * 512 * 512),
-        "file": lambda: _file(folder),
-        "attacked": lambda: Variant([("lab", "")], attack=_SLOWEST),
-    }
-
-
-def _file(folder: Path) -> Variant:
+def file(folder: Path) -> Variant:
     """A matrix of a large layer in the folder of the server's own files."""
     import numpy as np
 
@@ -129,6 +92,24 @@ def _file(folder: Path) -> Variant:
     os.environ[FOLDER] = str(folder)
     form = write_source(LocalTensor.of("layer.npy", open_local("layer.npy").names[0]))
     return Variant([("lab", f"t={form}")], values.nbytes)
+
+
+_MIX = (
+    ("lab", ""),
+    ("lessons", ""),
+    ("lab", "t=normal(rows=32,cols=32)"),
+    ("formats", "a=float8_e4m3fn"),
+    ("lab", "t=normal(rows=128,cols=128)"),
+    ("bugs", ""),
+)
+#: The variants by name, made with a folder for their files.
+VARIANTS: Mapping[str, Callable[[Path], Variant]] = {
+    "first": lambda _: Variant(_MIX[:1]),
+    "mix": lambda _: Variant(_MIX),
+    "random": lambda _: Variant([("lab", "t=normal(rows=512,cols=512)")], 4 * 512 * 512),
+    "file": file,
+    "attacked": lambda _: Variant(_MIX[:1], attack=_SLOWEST),
+}
 
 
 class Dropped(Exception):
@@ -496,9 +477,7 @@ def processor(process: int) -> float:
 # ---- one variant --------------------------------------------------------------------------------
 
 
-async def measure(
-    variant: Variant, root: Path, seconds: float
-) -> list[tuple[str, Answers, float | None, str]]:
+async def measure(variant: Variant, seconds: float) -> list[tuple[str, Answers, float | None, str]]:
     """Cold, steady, burst on two fresh servers: name, answers, MiB a session, what was asked of it."""
     found: list[tuple[str, Answers, float | None, str]] = []
 
@@ -506,14 +485,14 @@ async def measure(
         return [Session(address, *variant.places[n % len(variant.places)], seed=n) for n in range(count)]
 
     if variant.attack:
-        return await beside_an_attacker(variant, root, seconds, people)
-    with server_process(root / "app.py", cwd=root) as (address, _):
+        return await beside_an_attacker(variant, seconds, people)
+    with server_process() as (address, _):
         crowd = people(address, CROWD)
         found.append(("cold", await cold(crowd), None, "slowest"))
         found.append(
             ("burst", await burst([session for session in crowd if session.opened]), None, "slowest")
         )
-    with server_process(root / "app.py", cwd=root) as (address, process):
+    with server_process() as (address, process):
         before, sessions = await seated(people, address, process, len(variant.places))
         with own_seconds() as own:
             answers = await steady(sessions, seconds)
@@ -538,13 +517,13 @@ async def seated(
 
 
 async def beside_an_attacker(
-    variant: Variant, root: Path, seconds: float, people: Callable[[str, int], list[Session]]
+    variant: Variant, seconds: float, people: Callable[[str, int], list[Session]]
 ) -> list[tuple[str, Answers, float | None, str]]:
     """The class alone and beside an attacker, by turns on one server, so that both are measured in the same
     minutes.
     """
     alone, beside, taken = Answers(), Answers(), {True: 0.0, False: 0.0}
-    with server_process(root / "app.py", cwd=root) as (address, process):
+    with server_process() as (address, process):
         before, sessions = await seated(people, address, process, len(variant.places))
         for _ in range(_ROUNDS):
             for answers, links in ((alone, ()), (beside, variant.attack)):
@@ -576,38 +555,43 @@ def own_seconds() -> Iterator[list[float]]:
     found[0] = taken() - start
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--variant", nargs="+", default=["first", "mix", "random"])
-    parser.add_argument("--seconds", type=float, default=60)
-    parser.add_argument("--root", type=Path, default=ROOT, help="where app.py lies")
-    options = parser.parse_args()
-    missed: list[str] = []
-    with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        for name in options.variant:
+@case
+def classroom(variant: tuple[str, ...] = ("first", "mix", "random"), seconds: float = 60.0) -> bool:
+    """A class on one server: thirty people who each change something every three seconds, a cold start, a
+    burst.
+
+    Speaks Streamlit's own websocket protocol to the real server on loopback, from one process that is light
+    beside it. A session opens its page as a browser does, on one of three usual screens, and then changes
+    something: bits, mode, what has one scale, the cell, the view of the error. An answer counts from when the
+    change was due until all of it has come, and on the Lab must show another picture than before; an
+    exception, an error on the page or a lost connection is told.
+
+    - cold: on a server that has just started, 40 sessions open within 30 s; - steady: 30 sessions each change
+    something every 3 s; - burst: 40 sessions change something within 2 s.
+
+    In the variant `attacked` people work on one server alone, then beside somebody who opens the slowest
+    links in two tabs at once, each another tensor, and closes some of the tabs before they are answered, by
+    turns.
+    """
+    missed = []
+    with tempfile.TemporaryDirectory() as folder:
+        for name in variant:
             print(name, flush=True)
-            for phase, answers, mib, bar in asyncio.run(
-                measure(variants(folder)[name](), options.root, options.seconds)
-            ):
+            for phase, answers, mib, bar in asyncio.run(measure(VARIANTS[name](Path(folder)), seconds)):
                 print(report(phase, answers, mib), flush=True)
-                for error in sorted(set(answers.errors + answers.dropped))[:5]:
-                    print(f"      {error}", flush=True)
                 missed += [f"{name} {phase}: {reason}" for reason in misses(answers, mib, bar)]
-    for line in missed:
-        print(f"missed: {line}")
-    sys.exit(bool(missed))
+    print(*(f"missed: {line}" for line in missed), sep="\n")
+    return bool(missed)
 
 
-def report(phase: str, answers: Answers, mib: float | None) -> str:
-    """One line of the table."""
+def report(phase: str, answers: Answers, mib: float | None = None) -> str:
+    """One line of the table, and what went wrong."""
     middle = statistics.median(answers.seconds) if answers.seconds else float("nan")
     line = f"  {phase:<7}{len(answers.seconds):>5} answers   p50 {1000 * middle:5.0f} ms"
     line += f"   p95 {1000 * answers.p95:5.0f} ms   max {1000 * answers.worst:5.0f} ms"
     line += f"   dropped {len(answers.dropped)}   errors {len(answers.errors)}"
-    return line + (f"   {mib:.1f} MiB a session" if mib is not None else "")
+    line += f"   {mib:.1f} MiB a session" if mib is not None else ""
+    return "\n      ".join([line, *sorted(set(answers.errors + answers.dropped))[:5]])
 
 
 def misses(answers: Answers, mib: float | None, bar: str) -> Iterator[str]:
@@ -620,6 +604,125 @@ def misses(answers: Answers, mib: float | None, bar: str) -> Iterator[str]:
         yield f"the slowest took {answers.worst:.2f} s, the bar is {SLOWEST} s"
     if mib is not None and not mib <= MEMORY:
         yield f"{mib:.1f} MiB a session, the bar is {MEMORY}"
+
+
+# ---- a model that runs --------------------------------------------------------------------------
+
+
+#: Chains of methods, as `LayerSchemes` takes them.
+METHODS = (
+    *("nearest", "gptq", "awq", "smoothquant", "rotation", "rotation+gptq"),
+    *("kmeans", "kmeans(weighting=activation)"),
+)
+
+
+class Mover(Session):
+    """One browser tab in which somebody moves the bits of a model that runs."""
+
+    def _some_change(self) -> WidgetState:
+        name, element = next(
+            (name, element) for name, (_, element) in self._widgets.items() if name.endswith("-models_bits")
+        )
+        before = self._states.get(name)
+        now = before.string_array_value.data[0] if before else element.options[int(element.default[0])]
+        state = WidgetState(id=name)
+        others = [each for each in element.options if each != now]
+        state.string_array_value.data.append(self.random.choice(others))
+        return state
+
+
+def queries(own: bool) -> list[str]:
+    """The query of each session: at 16 bits a page opens without a search."""
+    from quantviz.ui.checkpoints.model_state import CACHES, INPUTS, RUNNING, SHARED
+
+    # The error through depth takes no more runs.
+    if not own:
+        return [f"f={next(iter(RUNNING))}&part=depth"] * STEADY
+    found = [
+        f"f={model}&part=depth&bits=16&method={method}&g={shared}&act={inputs}&kv={cache}"
+        for method, shared, inputs, cache, model in itertools.product(
+            METHODS, SHARED, INPUTS, CACHES, RUNNING
+        )
+    ]
+    # Evenly spaced: some of every method, none twice.
+    return [found[number * len(found) // STEADY] for number in range(STEADY)]
+
+
+async def moved(sessions: Sequence[Session]) -> Answers:
+    """Each moves the bits within a second."""
+    answers, start = Answers(), time.monotonic()
+    due = ((start + session.random.uniform(0, 1), session) for session in sessions)
+    await asyncio.gather(*(answers.time(when, session.change) for when, session in due))
+    return answers.of(sessions)
+
+
+async def measure_model(rounds: int, own: bool) -> tuple[Answers, Answers]:
+    """All answers of some rounds on a server of its own, and those of four people on the Lab meanwhile."""
+    found, beside = Answers(), Answers()
+    with server_process() as (address, process):
+        sessions = [Mover(address, "checkpoints", query, n) for n, query in enumerate(queries(own))]
+        others = [Session(address, "lab", "", STEADY + n) for n in range(4)]
+        for session in (*others, *sessions):
+            await session.open()
+        print(report("alone", await steady(others, 9)), flush=True)
+        for number in range(rounds):
+            began = processor(process)
+            answers, of_others = await asyncio.gather(moved(sessions), steady(others, 9))
+            taken = (processor(process) - began) / (len(answers.seconds) + len(of_others.seconds))
+            print(report(f"round {number + 1}", answers), f"  processor {taken:.2f} s an answer", flush=True)
+            print(report("others", of_others), flush=True)
+            found.add(answers)
+            beside.add(of_others)
+        for session in (*others, *sessions):
+            await session.close()
+    return found, beside
+
+
+@case
+def model_bits(rounds: int = 5, own: bool = False) -> bool:
+    """A class before a model that runs: in each round all thirty choose other bits within one second, by
+    chance.
+
+    All have the same other schemes, or with `--own` each those of its own, so that no answer was computed for
+    another. The bar is that 95 % take at most 5 s. Others have the Lab open and change something every three
+    seconds, alone at first and then beside each round: 95 % of their answers within 1 s.
+    """
+    missed = False
+    for name, answers, bar in zip(
+        ("all", "others"), asyncio.run(measure_model(rounds, own)), (5, 1), strict=True
+    ):
+        print(report(name, answers))
+        missed |= bool(answers.dropped or answers.errors or not answers.p95 <= bar)
+    return missed
+
+
+@case
+def model_changes() -> bool:
+    """Seconds of a processor that one change to each method takes on each model, without a server (bar 2).
+
+    No layer was rounded so before; what the original writes, its loss, and what it is calibrated on, is
+    there.
+    """
+    import torch
+
+    from quantviz.models.model_schemes import LayerSchemes, scheme_of_bits
+    from quantviz.models.running import run_built_in as run
+    from quantviz.ui.checkpoints.model_state import INPUTS, RUNNING
+
+    torch.set_num_threads(1)  # as on the server
+    slowest = 0.0
+    for model in RUNNING.values():
+        before = run(model, LayerSchemes(scheme_of_bits(4), "int8_per_row", "gptq"))
+        assert before.written
+        assert before.kl
+        for method, inputs in itertools.product(METHODS, INPUTS.values()):
+            start = time.process_time()
+            found = run(model, LayerSchemes(scheme_of_bits(3), inputs, method))
+            words = f"loss {found.loss:.2f}, KL {found.kl:.3g}, differs at {found.first_difference}"
+            taken = time.process_time() - start
+            slowest = max(slowest, taken)
+            row(model, method, f"inputs {inputs}", f"{judged(taken, 2)} s", words)
+    return slowest > 2
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """From the start of a scan to its first row, where the page's process waits ready: with kernels that were
 compiled before, and on a machine where nothing was.
 
-    python -m tests.bench.first_square [--wait 4] [--gb 1] [--folder DIR]
+    python -m tests.bench.first_square [--gb 1]
 
 The checkpoint is that of `tests.bench.scan`. A second row says what it takes where nobody waits for the
 process to be ready: Python and torch start first.
@@ -13,13 +13,16 @@ import argparse
 import os
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 
 from quantviz.checkpoints.results.store import Results
-from quantviz.checkpoints.scan.process import ScanProcess
+from quantviz.checkpoints.scan.scanning import make_ready, scan_as_job
 from quantviz.errors import QuantVizError
+from quantviz.jobs import Cost, Jobs
 from tests.bench.scan import make_checkpoint
 
+SCANS = Cost(queue="scans")
 RECIPES = ("int8_per_row", "int4_g128")
 #: Seconds from the click to the first coloured square.
 BAR = 1.0
@@ -30,43 +33,36 @@ def seconds_to_first_row(checkpoint: Path, wait: float) -> float:
     """Return how long the first row takes, `wait` seconds after the process was told to be ready."""
     with tempfile.TemporaryDirectory() as folder:
         kept = Path(folder) / "results.sqlite"
-        scans = ScanProcess("quantviz.standby", RECIPES)
-        scans.prepare()
+        jobs = Jobs()
+        jobs.submit(partial(make_ready, RECIPES), "ready", SCANS, ahead=True)
         time.sleep(wait)
         start = time.perf_counter()
-        job = scans.start(checkpoint, RECIPES, "en", results=kept)
+        work = partial(scan_as_job, str(checkpoint), RECIPES, "", "", str(kept))
+        job = jobs.submit(work, "scan", SCANS, stays=True)
         try:
             while time.perf_counter() - start < _LONGEST and not _has_row(kept):
-                assert job.running or _has_row(kept), job.failure
+                assert job.found is None
                 time.sleep(0.01)
             return time.perf_counter() - start
         finally:
-            scans.cancel()
-            job.process.wait()
-            scans.close()
+            jobs.close()
 
 
 def _has_row(kept: Path) -> bool:
     try:
         with Results(kept, read_only=True) as results:
             found = results.scans()
-            return bool(found) and any(row["status"] == "ok" for row in results.rows(found[0].id))
+            return bool(found) and any(row.status == "ok" for row in results.rows(found[0].id))
     except QuantVizError:  # not begun
         return False
 
 
 def main() -> None:
-    options = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    options.add_argument("--wait", type=float, default=4.0)
+    options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--gb", type=float, default=1.0)
-    options.add_argument("--folder", type=Path)
-    asked = options.parse_args()
-    folder = asked.folder or Path(tempfile.mkdtemp())
-    folder.mkdir(parents=True, exist_ok=True)
-    make_checkpoint(folder, asked.gb * 1e9)
-    for wait in (asked.wait, 0.0):
+    folder = Path(tempfile.mkdtemp())
+    make_checkpoint(folder, options.parse_args().gb * 1e9)
+    for wait in (4.0, 0.0):
         with tempfile.TemporaryDirectory() as cache:
             os.environ["QUANTVIZ_CACHE_DIR"] = cache
             new = seconds_to_first_row(folder, wait)

@@ -5,17 +5,26 @@ import os
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.request
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from tests.bench.runner import ROOT
+from tests.helpers.browser import FLAGS, chromium_of_benchmarks
+
+LAPTOP, PHONE = (1366, 625), (390, 844)
 
 
 @contextlib.contextmanager
 def serving(
-    app: Path, cwd: Path, extra_path: str | None = None, env: Mapping[str, str] | None = None
+    app: Path = ROOT / "app.py",
+    cwd: Path = ROOT,
+    extra_path: str | None = None,
+    env: Mapping[str, str] | None = None,
 ) -> Iterator[str]:
     """A server of its own for `app`, started in `cwd`, with `extra_path` first on its import path and `env`
     added to its environment; gives its address.
@@ -25,43 +34,70 @@ def serving(
 
 
 @contextlib.contextmanager
+def bare_page() -> Iterator[str]:
+    """A server of the bare page, with default settings: away from the project's own config.toml."""
+    with tempfile.TemporaryDirectory() as folder:
+        page = Path(folder) / "bare_page.py"
+        page.write_text(
+            Path(__file__).with_name("bare_page.py").read_text(encoding="utf-8"), encoding="utf-8"
+        )
+        with serving(page, Path(folder)) as address:
+            yield address
+
+
+@contextlib.contextmanager
 def server_process(
-    app: Path, cwd: Path, extra_path: str | None = None, env: Mapping[str, str] | None = None
+    app: Path = ROOT / "app.py",
+    cwd: Path = ROOT,
+    extra_path: str | None = None,
+    env: Mapping[str, str] | None = None,
 ) -> Iterator[tuple[str, int]]:
     """The same; gives its address and its process id."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = [
-        sys.executable,
-        "-m",
-        "streamlit",
-        "run",
-        str(app),
-        "--server.port",
-        str(port),
-        "--server.address",
-        "127.0.0.1",
-        "--server.headless",
-        "true",
-    ]
+    options = f"--server.port {port} --server.address 127.0.0.1 --server.headless true".split()
     path = os.pathsep.join(filter(None, (extra_path, str(ROOT))))
     process = subprocess.Popen(
-        command,
+        [sys.executable, "-m", "streamlit", "run", str(app), *options],
         cwd=cwd,
         env={**os.environ, **(env or {}), "PYTHONPATH": path},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
+    address = f"http://127.0.0.1:{port}"
     try:
         for _ in range(300):
-            with (
-                contextlib.suppress(OSError),
-                urllib.request.urlopen(f"http://127.0.0.1:{port}/_stcore/health", timeout=1),
-            ):
+            with contextlib.suppress(OSError), urllib.request.urlopen(f"{address}/_stcore/health", timeout=1):
                 break
             time.sleep(0.1)
-        yield f"http://127.0.0.1:{port}", process.pid
+        yield address, process.pid
     finally:
         process.terminate()
         process.wait(20)
+
+
+@contextlib.contextmanager
+def chromium() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        yield playwright.chromium.launch(executable_path=chromium_of_benchmarks(), args=list(FLAGS))
+
+
+def new_page(
+    browser: Browser, size: tuple[int, int] = LAPTOP, slowed: float = 1, touch: bool = False
+) -> Page:
+    """A page of that size, with the processor slowed so many times."""
+    context = browser.new_context(
+        viewport={"width": size[0], "height": size[1]}, color_scheme="light", has_touch=touch
+    )
+    page = context.new_page()
+    slow(page, slowed)
+    return page
+
+
+def slow(page: Page, times: float) -> None:
+    page.context.new_cdp_session(page).send("Emulation.setCPUThrottlingRate", {"rate": times})
+
+
+def link(**params: str) -> str:
+    return "&".join(f"{name}={value}" for name, value in {**params, "lang": "en"}.items())

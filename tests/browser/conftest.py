@@ -54,6 +54,26 @@ def browser():
         chromium.close()
 
 
+#: Run a module's text in a page, as a module is.
+LOAD = "source => import(URL.createObjectURL(new Blob([source], { type: 'text/javascript' }))).then(() => 0)"
+
+
+@pytest.fixture(scope="module")
+def blank_with(browser):
+    """`blank_with(source)` opens a blank page in which the text of a module has run."""
+    pages = []
+
+    def load(source):
+        pages.append(page := browser.new_page())
+        page.goto("about:blank")
+        page.evaluate(LOAD, source)
+        return page
+
+    yield load
+    for page in pages:
+        page.close()
+
+
 class Shelf:
     """Contexts that are used again: a page in one finds Streamlit's and plotly's scripts compiled, which is
     most of what a page takes.

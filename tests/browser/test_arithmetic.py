@@ -24,14 +24,13 @@ from quantviz.schemes.scheme import NONFINITE
 from quantviz.tensors import blocks
 from tests.helpers.browser_arithmetic import (
     HARD,
-    LOAD,
     SCRIPT,
     SEARCHED,
+    Cases,
     answer,
     calibrated_schemes,
     coded,
     fitting,
-    handed,
     unusual,
 )
 from tests.helpers.golden_codes import golden_schemes
@@ -45,12 +44,8 @@ PARTS = ("q", "x_hat", "error", "clipped", "step", "lo", "hi", "scale", "zero_po
 
 
 @pytest.fixture(scope="module")
-def page(browser):
-    page = browser.new_page()
-    page.goto("about:blank")
-    page.evaluate(LOAD, read_script("hand_component") + SCRIPT)
-    yield page
-    page.close()
+def page(blank_with):
+    return blank_with(read_script("hand_component") + SCRIPT)
 
 
 def decoded(text, kind):
@@ -84,22 +79,15 @@ def compare(page, cases):
 
     A fourth entry is the scheme whose program is run, where it is another one by its calibration.
     """
-    layouts, tensors, known, asked, expected = [], {}, {}, [], []
+    asked, expected = Cases(), []
     for scheme, name, x, *bases in cases:
-        r, base, shape = answer(x, scheme), (*bases, scheme)[0], tuple(x.shape)
-        layout = layout_spec(scheme.layout(shape), shape)
-        if layout not in layouts:
-            layouts.append(layout)
-        program = known.setdefault(base, len(known))
-        place = tensors.setdefault(name, (len(tensors), x))[0]
-        asked.append([program, layouts.index(layout), place, handed(scheme, r, base)])
+        r = answer(x, scheme)
+        asked.add(scheme, name, x, r, *bases)
         expected.append((f"{name} {scheme}", r, scheme))
-    programs = packed_together(map(write_program, known))
-    assert max(len(text.encode()) for text in programs["texts"]) <= MOST
+    given = asked.given()
+    assert max(len(text.encode()) for text in given["programs"]["texts"]) <= MOST
     # Infinity has no JSON.
-    json.dumps(programs, allow_nan=False)
-    values = [coded(x) for _, x in tensors.values()]
-    given = {"programs": programs, "layouts": layouts, "tensors": values, "cases": asked}
+    json.dumps(given["programs"], allow_nan=False)
     made = page.evaluate("given => run(given)", given)
     return [fault for got, each in zip(made, expected, strict=True) if (fault := difference(got, *each))]
 
@@ -365,20 +353,3 @@ def test_schemes_that_differ_in_numbers_only_share_their_text():
     assert len(named["texts"]) == 1
     sizes = packed_together(write_program(qv.Scheme("int4", granularity=qv.PerGroup(n))) for n in (4, 8, 64))
     assert len(sizes["texts"]) == 1
-
-
-def test_a_frame_of_64_by_64_is_made_in_4_milliseconds(page):
-    scheme, shape = qv.Scheme("int4", "asymmetric", qv.PerGroup(32)), (64, 64)
-    given = [write_program(scheme).packed(), layout_spec(scheme.layout(shape), shape), coded(normal(*shape))]
-    quickest = page.evaluate(
-        """([program, layout, x]) => {
-            const made = [api.makeArithmetic(program), floats(x), api.makeLayout(layout)];
-            return Math.min(...Array.from({length: 200}, () => {
-                const start = performance.now();
-                api.quantizeTensor(...made);
-                return performance.now() - start;
-            }));
-        }""",
-        given,
-    )
-    assert quickest < 4

@@ -2,13 +2,14 @@
 `panels_demo.py`.
 """
 
+import itertools
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import expect
 
-from tests.helpers.browser import resize, wait_idle
-from tests.helpers.picture import RANGES, TWO_FRAMES, card, marks, middle, wait_drawn
+from tests.helpers.browser import TWO_FRAMES, box, resize, wait_idle
+from tests.helpers.picture import RANGES, card, marks, middle, wait_drawn
 from tests.helpers.sample import sample_of
 
 DEMO = Path(__file__).parent / "app_demo.py"
@@ -82,11 +83,11 @@ def the_card_tells_the_cell_in_each_panel(page, block):
     told = dict(zip(cards[0][1::2], cards[0][2::2], strict=True))
     assert cards[0][0] == "row 4, column 5"
     assert list(told) == ["x", "q", "x̂", "error x̂ − x", "block", "scale", "cause"]
-    number = {
-        name: float(value.replace("−", "-")) for name, value in told.items() if name not in ("block", "cause")
-    }
-    assert number["x̂"] == pytest.approx(number["q"] * number["scale"], rel=1e-4)
-    assert number["error x̂ − x"] == pytest.approx(number["x̂"] - number["x"], abs=1e-4)
+    x, q, x_hat, error, scale = (
+        float(told[name].replace("−", "-")) for name in ("x", "q", "x̂", "error x̂ − x", "scale")
+    )
+    assert x_hat == pytest.approx(q * scale, rel=1e-4)
+    assert error == pytest.approx(x_hat - x, abs=1e-4)
     assert told["block"] == block
     page.mouse.move(5, 5)
     page.wait_for_selector(".qv-card", state="hidden")
@@ -96,15 +97,13 @@ def the_card_stays_inside_a_low_window(page):
     before = page.viewport_size
     resize(page, 1366, 480)
     wait_drawn(page)
-    for row, col in ((0, 0), (7, 7), (7, 0)):
-        for panel in (0, 3):
-            page.mouse.move(*middle(page, panel, row, col))
-            page.evaluate(TWO_FRAMES)
-            box = page.locator(".qv-card").bounding_box()
-            assert box["x"] >= 0
-            assert box["y"] >= 0
-            assert box["x"] + box["width"] <= 1366
-            assert box["y"] + box["height"] <= 480
+    for (row, col), panel in itertools.product(((0, 0), (7, 7), (7, 0)), (0, 3)):
+        page.mouse.move(*middle(page, panel, row, col))
+        page.evaluate(TWO_FRAMES)
+        told = box(page, ".qv-card")
+        assert min(told.left, told.top) >= 0
+        assert told.right <= 1366
+        assert told.bottom <= 480
     resize(page, **before)
     wait_drawn(page)
 
@@ -192,12 +191,11 @@ def values_are_printed_while_they_fit(page, n):
     expect(printed(page, "q")).to_have_count(0)
 
 
-def arrangement(page):
-    return page.evaluate("document.querySelector('.st-key-panels .js-plotly-plot').layout.meta.arrangement")
+ARRANGEMENT = "() => document.querySelector('.st-key-panels .js-plotly-plot')?.layout?.meta.arrangement"
 
 
 def the_arrangement_follows_the_width(page, name):
-    assert arrangement(page) == name
+    assert page.evaluate(ARRANGEMENT) == name
     page.wait_for_function(
         """() => {
             const told = Number(/width (\\d+)/.exec(document.body.innerText)?.[1]);
@@ -207,19 +205,12 @@ def the_arrangement_follows_the_width(page, name):
     )
 
 
-def resized(page, width, height, name):
-    """The page in a window of another size, laid out anew."""
+def laid_out_anew(page, width, height):
+    """In a window of another size there is another arrangement, and a click or a tap still chooses."""
     resize(page, width, height)
-    page.wait_for_function(
-        "name => document.querySelector('.st-key-panels .js-plotly-plot')?.layout?.meta.arrangement === name",
-        arg=name,
-    )
+    page.wait_for_function(f"({ARRANGEMENT})() === 'grid'")
     wait_drawn(page)
-
-
-def a_narrowed_window_is_laid_out_anew(page):
-    resized(page, 700, 1200, "grid")
-    page.mouse.click(*middle(page, 3, 7, 7))
+    (page.touchscreen.tap if width == 820 else page.mouse.click)(*middle(page, 3, 7, 7))
     said_cell(page, 7, 7)
 
 
@@ -235,7 +226,7 @@ def test_a_pointer_and_keys_in_a_small_matrix(open_demo):
     the_card_stays_inside_a_low_window(page)
     zoom_is_one_for_all_panels_kept_over_a_data_change_and_dropped_with_the_tensor(page, 8)
     what_a_double_click_shows_is_kept(page)
-    a_narrowed_window_is_laid_out_anew(page)
+    laid_out_anew(page, 700, 1200)
 
 
 @pytest.mark.nightly
@@ -264,17 +255,12 @@ def test_a_phone_shows_one_panel_and_a_switch_and_a_tap_selects(open_demo, shot,
     the_arrangement_follows_the_width(page, "single")
     buttons = page.get_by_role("group", name="Panel shown").get_by_role("button")
     assert buttons.all_inner_texts() == ["x", "q", "x̂", "error"]
-    assert min(button.bounding_box()["height"] for button in buttons.all()) >= 40
-
-    def shown():
-        count = "all => all.filter(one => one.getClientRects().length).length"
-        return page.locator(".st-key-panels .subplot").evaluate_all(count)
-
-    assert shown() == 1
+    assert min(box(button).height for button in buttons.all()) >= 40
+    panels = page.locator(".st-key-panels .subplot:visible")
     for i, name in enumerate(PANELS):
         buttons.nth(i).click()
         assert buttons.nth(i).get_attribute("aria-pressed") == "true"
-        assert shown() == 1
+        expect(panels).to_have_count(1)
         page.touchscreen.tap(*middle(page, i, i, 2 * i))
         said_cell(page, i, 2 * i)
         assert len(marks(page)) == 1
@@ -285,6 +271,4 @@ def test_a_phone_shows_one_panel_and_a_switch_and_a_tap_selects(open_demo, shot,
     assert buttons.nth(1).get_attribute("aria-pressed") == "true"
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     # And where all four are shown.
-    resized(page, 820, 900, "grid")
-    page.touchscreen.tap(*middle(page, 2, 3, 4))
-    said_cell(page, 3, 4)
+    laid_out_anew(page, 820, 900)

@@ -9,15 +9,22 @@ from playwright.sync_api import expect
 
 import quantviz as qv
 from quantviz.analysis.calibration_comparison import compare_calibrations
-from quantviz.lab.classroom import Classroom
 from quantviz.lab.state import LabState, opening
 from quantviz.sources import Normal
 from quantviz.ui.lab.numbers.tiles import metric_texts
-from quantviz.ui.shell.classroom import PARAMETER
 from tests.helpers import ROOT
 from tests.helpers.addresses import go
-from tests.helpers.browser import click_until, resize, server, wait_idle
-from tests.helpers.picture import TWO_FRAMES, address, drawn, middle, opened
+from tests.helpers.browser import (
+    TWO_FRAMES,
+    box,
+    click_until,
+    fingers,
+    held,
+    mouse,
+    server,
+    wait_idle,
+)
+from tests.helpers.picture import RANGES, address, drawn, middle, opened
 from tests.helpers.sample import sample_of
 
 APP = ROOT / "app.py"
@@ -56,12 +63,24 @@ def ready(page):
     wait_idle(page)
 
 
+def wait_link(page, part, begins):
+    page.wait_for_function(
+        "([part, begins]) => new URLSearchParams(location.search).get(part).includes(begins)",
+        arg=[part, begins],
+    )
+
+
+def drag_end(page, dx, handle="hi"):
+    """Drag a handle of the ruler with a mouse, and hold it."""
+    drags = held(page, *place(page, handle, 0.5, 0.5 if handle == "zero" else 0.1), dx)
+    next(drags)
+    return drags
+
+
 def figures(page):
     """The numbers above the panels, by their keys."""
-    return {
-        each.get_attribute("data-qv-metric"): each.inner_text()
-        for each in page.locator("[data-qv-metric]").all()
-    }
+    shown = page.locator("[data-qv-metric]").all()
+    return {each.get_attribute("data-qv-metric"): each.inner_text() for each in shown}
 
 
 def words(page):
@@ -81,40 +100,15 @@ def words(page):
 
 def told(page):
     """What the hand shows: the numbers, what each handle says, and the canvas over the panels."""
-    handles = {
-        each.get_attribute("data-handle"): each.get_attribute("aria-valuetext")
-        for each in page.locator("[data-handle]").all()
-    }
+    handles = page.locator("[data-handle]").all()
+    says = {each.get_attribute("data-handle"): each.get_attribute("aria-valuetext") for each in handles}
     painted = page.evaluate("document.querySelector('canvas.qv-painting')?.toDataURL() ?? null")
-    return figures(page), handles, painted
+    return figures(page), says, painted
 
 
 def place(page, handle, across, down):
-    box = page.locator(f"[data-handle='{handle}']").bounding_box()
-    return box["x"] + across * box["width"], box["y"] + down * box["height"]
-
-
-def by_mouse(page, x, y, dx):
-    page.mouse.move(x, y)
-    page.mouse.down()
-    for step in range(1, 11):
-        page.mouse.move(x + dx * step / 10, y)
-    yield
-    page.mouse.up()
-
-
-def by_touch(page, x, y, dx):
-    finger = page.context.new_cdp_session(page)
-
-    def send(kind, *points):
-        points = [{"x": px, "y": y, "id": 1} for px in points]
-        finger.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
-
-    send("touchStart", x)
-    for step in range(1, 11):
-        send("touchMove", x + dx * step / 10)
-    yield
-    send("touchEnd")
+    on = box(page, f"[data-handle='{handle}']")
+    return on.left + across * on.width, on.top + down * on.height
 
 
 def by_keys(page, handle, dx):
@@ -130,7 +124,7 @@ def held_by(page, way, name):
     (handle, across, down), dx, *_ = DRAGS[name]
     if way == "keys":
         return by_keys(page, handle, dx)
-    return {"mouse": by_mouse, "touch": by_touch}[way](page, *place(page, handle, across, down), dx)
+    return held(page, *place(page, handle, across, down), dx, way={"mouse": mouse, "touch": fingers}[way])
 
 
 @pytest.mark.parametrize(
@@ -153,9 +147,9 @@ def test_every_handle_moves_all_that_follows_and_is_one_step(way, url, new_page)
             shown = state
         before, link = told(page), address(page)
         worded = words(page)
-        held = held_by(page, way, name)
+        drags = held_by(page, way, name)
         silent = len(sent)
-        next(held)
+        next(drags)
         expect(page.locator("canvas.qv-painting")).to_have_count(1)
         page.evaluate(TWO_FRAMES)
         during = told(page)
@@ -164,24 +158,23 @@ def test_every_handle_moves_all_that_follows_and_is_one_step(way, url, new_page)
         if way != "keys":  # these let go by themselves after a while
             assert len(sent) == silent, name
             assert all(now != then for now, then in zip(during, before, strict=True)), name
-        next(held, None)
+        next(drags, None)
         page.wait_for_function(CHANGED, arg=[part, link[part]])
         expect(page.locator("canvas.qv-painting")).to_have_count(0)
         wait_idle(page)
         assert re.search(wanted, address(page)[part]), address(page)[part]
-        assert figures(page) == during[0], name
-        assert words(page) == while_held, name
+        assert (figures(page), words(page)) == (during[0], while_held), name
         reached, problems = LabState.read(address(page))
         assert not problems
         r = qv.quantize(reached.source.tensor(), reached.scheme)
         assert figures(page)["mse"] == metric_texts(qv.metrics(r))["mse"], name
         there = address(page)[part]
-        page.get_by_role("button", name="Undo").click()
+        undo = page.get_by_role("button", name="Undo")
+        undo.click()
         page.wait_for_function(CHANGED, arg=[part, there])
         wait_idle(page)
-        assert address(page)[part] == link[part]
-        assert figures(page) == before[0], name
-        assert page.get_by_role("button", name="Undo").is_disabled()
+        assert (address(page)[part], figures(page)) == (link[part], before[0]), name
+        assert undo.is_disabled()
 
 
 #: The numbers in the panels: those of the hand, or of the server.
@@ -194,13 +187,11 @@ CELLS = """() => {
 
 def the_panels_under_the_hand_are_those_that_the_server_then_draws(page):
     before = page.evaluate(CELLS)
-    held = by_mouse(page, *place(page, "hi", 0.5, 0.1), -150)
-    next(held)
-    page.evaluate(TWO_FRAMES)
+    drags = drag_end(page, -150)
     during = page.evaluate(CELLS)
     assert during != before
-    next(held, None)
-    page.wait_for_function("new URLSearchParams(location.search).get('s').includes('manual_range')")
+    next(drags, None)
+    wait_link(page, "s", "manual_range")
     expect(page.locator("canvas.qv-painting")).to_have_count(0)
     wait_idle(page)
     assert page.evaluate("window.__quantviz.bridges.get('panels').live") is None
@@ -208,21 +199,18 @@ def the_panels_under_the_hand_are_those_that_the_server_then_draws(page):
 
 
 def escape_brings_back_what_was_there(page):
-    before, link = told(page), address(page)
-    worded = words(page)
-    held = by_mouse(page, *place(page, "hi", 0.5, 0.1), -150)
-    next(held)
-    page.evaluate(TWO_FRAMES)
-    assert figures(page) != before[0]
-    assert words(page)[0] != worded[0]
+    before = (told(page), address(page), words(page))
+    drags = drag_end(page, -150)
+    assert figures(page) != before[0][0]
+    assert words(page)[0] != before[2][0]
     # What only the server can say is dimmed meanwhile.
     expect(page.locator(".st-key-apply")).to_have_css("opacity", "0.35")
     expect(page.locator(".st-key-sentence")).to_have_css("opacity", "1")
     page.keyboard.press("Escape")
-    next(held, None)
+    next(drags, None)
     wait_idle(page)
     expect(page.locator(".st-key-apply")).to_have_css("opacity", "1")
-    assert (told(page), address(page), words(page)) == (before, link, worded)
+    assert (told(page), address(page), words(page)) == before
 
 
 def the_selected_cell_is_dragged_in_xs_panel(page):
@@ -232,16 +220,13 @@ def the_selected_cell_is_dragged_in_xs_panel(page):
     page.mouse.move(x, y - 20, steps=4)
     page.wait_for_selector("canvas.qv-painting")
     page.mouse.up()
-    page.wait_for_function("new URLSearchParams(location.search).get('t').startsWith('edited')")
+    wait_link(page, "t", "edited")
     ((cell, value),) = LabState.read(address(page))[0].source.edits
     assert cell == (2, 3)
     assert value > -1.35
     # Plotly drew no box to zoom to; it makes the chart anew for the new data.
     wait_idle(page)
-    page.wait_for_function("document.querySelector('.st-key-panels .js-plotly-plot')?._fullLayout?.xaxis")
-    assert page.evaluate(
-        "document.querySelector('.st-key-panels .js-plotly-plot')._fullLayout.xaxis.range"
-    ) == [-0.5, 7.5]
+    page.wait_for_function(f"({RANGES})()[0].join() === '-0.5,7.5'")
     # In the tab Blame keys do the same, and it is told who pays.
     page.locator(".st-key-tabs").get_by_text("Blame").click()
     page.wait_for_selector(".qv-payers")
@@ -258,41 +243,28 @@ def the_selected_cell_is_dragged_in_xs_panel(page):
     squares = [r.error[others].double().square().sum().item() for r in (was, now)]
     zeroed = [int((r.x_hat[others] == 0).sum()) for r in (was, now)]
     grown = ((now.error.abs() - was.error.abs())[others] > was.step_of_cells().expand(8, 8)[others] / 2).sum()
-    told = re.findall(r"[\d.]+", page.locator(".qv-payers").inner_text().partition("×")[2])
-    assert float(told[0]) == pytest.approx(squares[1] / squares[0], rel=5e-3)
-    assert [int(each.rstrip(".")) for each in told[1:]] == [*zeroed, grown]
+    said = re.findall(r"[\d.]+", page.locator(".qv-payers").inner_text().partition("×")[2])
+    assert float(said[0]) == pytest.approx(squares[1] / squares[0], rel=5e-3)
+    assert [int(each.rstrip(".")) for each in said[1:]] == [*zeroed, grown]
     assert squares[1] > 1.2 * squares[0]
-
-
-#: The places on the screen of the teeth of the ruler's comb.
-TEETH = """() => {
-  const { ruler } = window.__quantviz.hands.get("panels"), { left, top } = ruler.root.getBoundingClientRect();
-  return ruler.painter.teeth.map(({ x }) => [left + x, top + ruler.bands.line]);
-}"""
 
 
 def edited_cells_stay_when_the_scheme_is_dragged(page):
     edits = LabState.read(address(page))[0].source.edits
     assert edits
-    in_blame = page.evaluate(TEETH)
     page.locator(".st-key-tabs").get_by_text("Cell").click()
     page.wait_for_selector("[data-handle=hi]")
     wait_idle(page)
-    assert page.evaluate(TEETH) == in_blame, "one ruler, one axis, one place"
-    held = by_mouse(page, *place(page, "hi", 0.5, 0.1), -40)
-    next(held)
-    next(held, None)
-    page.wait_for_function("new URLSearchParams(location.search).get('s').includes('manual_range')")
+    next(drag_end(page, -40), None)
+    wait_link(page, "s", "manual_range")
     assert LabState.read(address(page))[0].source.edits == edits
     wait_idle(page)
 
 
 def a_mark_on_the_curve_and_a_line_of_the_table_take_their_range(page):
     state, _ = LabState.read(address(page))
-    in_cell = page.evaluate(TEETH)
     page.locator(".st-key-tabs").get_by_text("Range").click()
     wait_idle(page)
-    assert page.evaluate(TEETH) == in_cell, "one ruler, one axis, one place"
     before = address(page).get("s")
     page.get_by_role("button", name="Use the range of least squared error", exact=True).click()
     page.wait_for_function(CHANGED, arg=["s", before])
@@ -301,30 +273,20 @@ def a_mark_on_the_curve_and_a_line_of_the_table_take_their_range(page):
     table = page.locator(".st-key-calibrations_table canvas").first
     table.scroll_into_view_if_needed()
     table.element_handle().wait_for_element_state("stable")
-    box = table.bounding_box()
-    second = box["y"] + 29 * 2 + 10
-    click_until(page, box["x"] + 60, second, CHANGED, ["s", address(page)["s"]])
+    lines = box(page, ".st-key-calibrations_table canvas")
+    click_until(page, lines.left + 60, lines.top + 29 * 2 + 10, CHANGED, ["s", address(page)["s"]])
     rows = compare_calibrations(state.source.tensor(), state.scheme).rows
     by_error = sorted((row for row in rows if row.problem is None), key=lambda row: row.mse)
     assert qv.Scheme.parse(address(page)["s"]).calibration == by_error[1].calibration
 
 
-def the_curve_is_higher_where_the_window_has_room(page):
-    ruler, size = page.locator(".st-key-ruler canvas").first, page.viewport_size
-    low = ruler.bounding_box()["height"]
-    page.set_viewport_size({"width": size["width"] - 16, "height": 900})
-    expect(ruler).to_have_css("height", f"{low + 50:g}px")
-    resize(page, **size)
-
-
 def a_range_dragged_over_several_blocks_says_that_it_sets_all(page):
     page.locator(".st-key-per_column button:visible").click()
-    page.wait_for_function("new URLSearchParams(location.search).get('s').includes('per_channel(axis=1)')")
+    wait_link(page, "s", "per_channel(axis=1)")
     wait_idle(page)
-    held = by_mouse(page, *place(page, "hi", 0.5, 0.1), -60)
-    next(held)
+    drags = drag_end(page, -60)
     expect(page.locator(".qv-hand-status")).to_have_text("sets all 8 blocks")
-    next(held, None)
+    next(drags, None)
 
 
 def every_step_opens_beside_the_picture(page):
@@ -333,15 +295,12 @@ def every_step_opens_beside_the_picture(page):
     page.wait_for_selector(".st-key-cell_steps")
     wait_idle(page)
     page.locator(".st-key-cell_steps label").click()
-    steps = page.locator(".st-key-steps .qv-steps")
-    expect(steps).to_be_visible()
-    box = steps.bounding_box()
-    assert box["height"] > 200
+    expect(page.locator(".st-key-steps .qv-steps")).to_contain_text("absmax")
+    steps = box(page, ".st-key-steps .qv-steps")
+    assert steps.height > 200
     for part in (".st-key-panels", ".st-key-ruler canvas", ".st-key-sentence"):
-        other = page.locator(part).first.bounding_box()
-        left_of = other["x"] + other["width"] <= box["x"]
-        assert left_of or other["y"] + other["height"] <= box["y"], part
-    expect(steps).to_contain_text("absmax")
+        other = box(page, part)
+        assert other.right <= steps.left or other.bottom <= steps.top, part
 
 
 def the_tooth_of_the_zero_point_stays_on_the_comb(page):
@@ -351,15 +310,12 @@ def the_tooth_of_the_zero_point_stays_on_the_comb(page):
     link, tooth = address(page), page.locator("[data-handle=zero]")
     told_at_first = tooth.get_attribute("aria-valuetext")
     for _ in range(2):
-        held = by_mouse(page, *place(page, "zero", 0.5, 0.5), -150)
-        next(held)
-        page.evaluate(TWO_FRAMES)
+        drags = drag_end(page, -150, "zero")
         assert tooth.get_attribute("aria-valuetext") == told_at_first
-        next(held, None)
+        next(drags, None)
         wait_idle(page)
     assert address(page) == link
-    next(held := by_mouse(page, *place(page, "zero", 0.5, 0.5), 150))
-    next(held, None)
+    next(drag_end(page, 150, "zero"), None)
     page.wait_for_function(CHANGED, arg=["s", link["s"]])
 
 
@@ -382,7 +338,6 @@ def test_a_visit_of_the_first_example_with_a_mouse(url, new_page):
     the_selected_cell_is_dragged_in_xs_panel(page)
     edited_cells_stay_when_the_scheme_is_dragged(page)
     a_mark_on_the_curve_and_a_line_of_the_table_take_their_range(page)
-    the_curve_is_higher_where_the_window_has_room(page)
     a_range_dragged_over_several_blocks_says_that_it_sets_all(page)
     wait_idle(page)
     every_step_opens_beside_the_picture(page)
@@ -420,31 +375,23 @@ def test_a_link_opens_on_a_cold_server_and_a_drag_works_when_it_is_gone(new_page
         open_lab(page, cold)
         assert "Traceback" not in (tmp_path / "log").read_text(encoding="utf-8")
     before = figures(page)
-    x, y = place(page, "hi", 0.5, 0.1)
-    for held in (by_mouse(page, x, y, -100), by_mouse(page, x - 100, y, -60)):
-        next(held)
-        page.evaluate(TWO_FRAMES)
+    for dx in (-100, -60):
+        drags = drag_end(page, dx)
         assert figures(page) != before
         before = figures(page)
-        next(held, None)
+        next(drags, None)
 
 
-def a_range_that_was_searched_for_is_where_the_hand_begins(page):
-    """The browser does not search, but has what was found."""
-    state = FIRST.with_scheme(qv.Scheme("int4", calibration=qv.MSE()))
-    go_to(page, state)
-    r = qv.quantize(state.source.tensor(), state.scheme)
-    assert float(page.locator("[data-handle=hi]").get_attribute("aria-valuenow")) == pytest.approx(
-        float(r.range.hi), rel=1e-6
-    )
-    assert figures(page)["mse"] == metric_texts(qv.metrics(r))["mse"]
-
-
-def zero_points_that_were_searched_for_are_the_hands(page):
-    state = FIRST.with_scheme(qv.Scheme.parse("uint4,asymmetric,per_channel,hqq,hqq"))
-    go_to(page, state)
-    r = qv.quantize(state.source.tensor(), state.scheme)
-    assert figures(page)["mse"] == metric_texts(qv.metrics(r))["mse"]
+def what_was_searched_for_is_where_the_hand_begins(page):
+    """The browser does not search, but has what was found: a range, or zero points."""
+    for scheme in (str(qv.Scheme("int4", calibration=qv.MSE())), "uint4,asymmetric,per_channel,hqq,hqq"):
+        state = FIRST.with_scheme(qv.Scheme.parse(scheme))
+        go_to(page, state)
+        r = qv.quantize(state.source.tensor(), state.scheme)
+        assert figures(page)["mse"] == metric_texts(qv.metrics(r))["mse"]
+        if r.range:
+            end = float(page.locator("[data-handle=hi]").get_attribute("aria-valuenow"))
+            assert end == pytest.approx(float(r.range.hi), rel=1e-6)
 
 
 @pytest.mark.nightly
@@ -454,13 +401,12 @@ def test_the_range_of_a_large_tensor_is_dragged_with_the_servers_sums(url, new_p
     page = new_page()
     open_lab(page, url, opening().with_source(source).with_scheme(qv.Scheme("int4")))
     before = figures(page)
-    held = by_mouse(page, *place(page, "hi", 0.5, 0.1), -160)
-    next(held)
+    drags = drag_end(page, -160)
     page.wait_for_function("window.__quantviz.hands.get('panels').asked === null")
     during = figures(page)
     assert during != before
-    next(held, None)
-    page.wait_for_function("new URLSearchParams(location.search).get('s').includes('manual_range')")
+    next(drags, None)
+    wait_link(page, "s", "manual_range")
     wait_idle(page)
     state, _ = LabState.read(address(page))
     m = qv.metrics(qv.quantize(source.tensor(), state.scheme))
@@ -476,11 +422,12 @@ def test_the_range_of_a_large_tensor_is_dragged_with_the_servers_sums(url, new_p
             at === estimate.at[i] && Math.abs(estimate.rounding[i] / curve.rounding[i] - 1) < 0.05); }"""
     )
     assert near
-    curve = page.evaluate("[...window.__quantviz.hands.get('panels').curve.at]")
-    found = page.evaluate("[...window.__quantviz.hands.get('panels').curve.clipping]")
-    scheme = state.scheme.replace(calibration=qv.ManualRange(-curve[7], curve[7]))
+    end, found = page.evaluate(
+        "(({ curve }) => [curve.at[7], curve.clipping[7]])(window.__quantviz.hands.get('panels'))"
+    )
+    scheme = state.scheme.replace(calibration=qv.ManualRange(-end, end))
     m = qv.metrics(qv.quantize(source.tensor(), scheme))
-    assert found[7] == pytest.approx(m["clipping_mse"], rel=1e-6)
+    assert found == pytest.approx(m["clipping_mse"], rel=1e-6)
 
 
 #: What the panels under the hand are compared on.
@@ -515,18 +462,11 @@ def test_a_visit_of_states_by_their_links(url, new_page):
     for source, scheme in sample_of(PICTURES, 1):
         go_to(page, opening().with_source(source).with_scheme(scheme))
         the_panels_under_the_hand_are_those_that_the_server_then_draws(page)
-    a_range_that_was_searched_for_is_where_the_hand_begins(page)
-    zero_points_that_were_searched_for_are_the_hands(page)
+    what_was_searched_for_is_where_the_hand_begins(page)
 
 
 def test_a_locked_scheme_has_no_handles(url, new_page):
-    page = new_page()
-    opened(
-        page,
-        url,
-        **{**FIRST.written(), "lang": "en"},
-        **{PARAMETER: str(Classroom(locked=frozenset({"scheme"})))},
-    )
+    page = opened(new_page(), url, **FIRST.written(), lang="en", k="lock-scheme")
     page.wait_for_selector("canvas[role=img]")
     wait_idle(page)
     assert page.locator("[data-handle]").count() == 0
@@ -549,4 +489,4 @@ def test_the_bits_in_a_phones_bar_follow_the_finger(url, new_page):
     # All four teeth are in view, that of −2 too, beyond all values; the one of 0 has no handle.
     expect(page.locator("[data-handle^='tooth']")).to_have_count(3)
     slider.evaluate("(input) => input.dispatchEvent(new Event('change'))")
-    page.wait_for_function("new URLSearchParams(location.search).get('s').startsWith('int2,')")
+    wait_link(page, "s", "int2,")

@@ -13,9 +13,10 @@ from playwright.sync_api import expect
 import quantviz as qv
 from quantviz.sources import Builtin
 from quantviz.text import text
+from quantviz.ui.home.play import TOYS
 from tests.helpers import ROOT
 from tests.helpers.addresses import go
-from tests.helpers.browser import wait_idle
+from tests.helpers.browser import box, held, wait_idle
 from tests.helpers.sample import sample_of
 
 #: What is drawn on a canvas of the front door, as one string.
@@ -58,16 +59,12 @@ def numbers(page):
 
 def the_first_thing_moves_by_itself_and_ends_at_a_telling_place(page):
     seen, until = [], time.monotonic() + 8
-    while time.monotonic() < until and seen[-1:] != ["3"]:
-        chosen = page.get_by_role("slider").input_value()
-        if chosen not in seen[-1:]:
-            seen.append(chosen)
-        if seen[-1] == "3" and "1" not in seen:
-            seen.append("on the way down")
+    # Down to one bit, and up again to three.
+    while time.monotonic() < until and not ("1" in seen and seen[-1] == "3"):
+        seen.append(page.get_by_role("slider").input_value())
     assert "1" in seen
     assert seen[-1] == "3"
     # Then the touched number goes its way: not all of it is said at once.
-    page.wait_for_function("document.querySelector('.st-key-home_play')")
     page.wait_for_selector(".qv-sum span:not(.qv-said)")
     page.wait_for_selector(".qv-sum span:last-child.qv-said")
 
@@ -77,19 +74,17 @@ def nothing_moves_for_who_wants_it_still(page):
     before = (drawn(page), page.locator(".qv-way canvas").evaluate(DRAWN))
     page.wait_for_timeout(1200)
     assert (drawn(page), page.locator(".qv-way canvas").evaluate(DRAWN)) == before
-
-
-def neither_does_what_is_chosen_then(page):
+    # Neither does what is chosen then.
     page.locator(".qv-switch button").nth(1).click()
     assert page.locator(".qv-sum span:not(.qv-said)").count() == 0
     assert page.get_by_role("slider").input_value() == "4"
+    page.locator(".qv-switch button").nth(0).click()
 
 
 def the_bits_change_picture_label_and_numbers_as_the_reference_says(page):
     x, cell, pictures = Builtin("landscape").tensor(), (39, 145), set()
     for number in range(1, 9):
-        said = bits(page, number)
-        assert f"{2**number} levels" in said
+        assert f"{2**number} levels" in bits(page, number)
         pictures.add(drawn(page))
         result = qv.quantize(x, qv.Scheme(f"uint{number}"))
         scale = float(result.qparams.scale)
@@ -98,11 +93,10 @@ def the_bits_change_picture_label_and_numbers_as_the_reference_says(page):
         assert numbers(page) == pytest.approx(expected, rel=1e-3, abs=1e-3)
     assert len(pictures) == 8
     # The same by the thumb.
-    box = page.locator(".qv-thumb").bounding_box()
-    page.mouse.move(box["x"] + 10, box["y"] + 10)
-    page.mouse.down()
-    page.mouse.move(page.locator(".qv-track").bounding_box()["x"] + 2, box["y"] + 10, steps=3)
-    page.mouse.up()
+    thumb = box(page, ".qv-thumb")
+    to_the_end = box(page, ".qv-track").left + 2 - thumb.left - 10
+    for _ in held(page, thumb.left + 10, thumb.top + 10, to_the_end):
+        pass
     assert page.get_by_role("slider").input_value() == "1"
 
 
@@ -114,21 +108,19 @@ def holding_shows_the_original_by_pointer_and_by_key(page):
     picture.focus()
     quantized = drawn(page)
     page.keyboard.down(" ")
-    held = drawn(page)
+    original = drawn(page)
     assert picture.get_attribute("aria-pressed") == "true"
     page.keyboard.up(" ")
-    assert drawn(page) == quantized != held
+    assert drawn(page) == quantized != original
     bits(page, 8)
-    assert drawn(page) == held, "with 8 bits this picture is the original"
+    assert drawn(page) == original, "with 8 bits this picture is the original"
     bits(page, 2)
-    box = picture.bounding_box()
-    page.mouse.move(box["x"] + 40, box["y"] + 30)
-    page.mouse.down()
-    held = drawn(page)
-    assert picture.get_attribute("aria-pressed") == "true"
-    page.mouse.up()
+    place = box(page, ".qv-made")
+    for _ in held(page, place.left + 40, place.top + 30, 0, steps=1):
+        original = drawn(page)
+        assert picture.get_attribute("aria-pressed") == "true"
     assert picture.get_attribute("aria-pressed") == "false"
-    assert drawn(page) != held
+    assert drawn(page) != original
     assert numbers(page)[0] != 155, "the touched number is another one"
 
 
@@ -136,16 +128,18 @@ def a_number_is_chosen_by_keys_and_opens_in_the_lab(page):
     page.locator(".qv-made").focus()
     page.keyboard.press("ArrowDown")
     page.keyboard.press("Shift+ArrowLeft")
-    assert numbers(page)[0] == float(Builtin("landscape").tensor()[38, 133])
+    row, col = TOYS["picture"].cell
+    row, col = row + 1, col - 10
+    assert numbers(page)[0] == float(Builtin("landscape").tensor()[row, col])
     bits(page, 2)
     page.locator(".qv-every").click()
     page.wait_for_selector(".st-key-panels .js-plotly-plot")
     page.wait_for_url("**/lab?*c=*")
     asked = parse_qs(urlsplit(page.url).query)
-    assert (asked["t"], asked["c"]) == (["builtin(name=landscape)"], ["38.133"])
+    assert (asked["t"], asked["c"]) == (["builtin(name=landscape)"], [f"{row}.{col}"])
     assert asked["s"][0].startswith("uint2,symmetric,per_tensor")
     # "See every number" shows numbers: the cells around the touched one, printed.
-    assert asked["a"] == ["0.1_0.0_35.130.6.6"]
+    assert asked["a"] == [f"0.1_0.0_{row - 3}.{col - 3}.6.6"]
     page.wait_for_function("document.querySelectorAll('.st-key-panels .qv-overlay text').length >= 36")
 
 
@@ -156,9 +150,8 @@ def a_row_with_an_outlier_is_ruined_by_one_scale(page):
         # The last code below 0 never occurs where the scale is the largest magnitude / the largest code.
         assert f"{2**number - 1} of {2**number} levels" in bits(page, number)
         zeros = int((qv.quantize(x, qv.Scheme(f"int{number}")).x_hat == 0).sum())
-        assert page.locator("figcaption").first.inner_text() == text(
-            "home.made_row", "en", few=f"{number} bits", zeros=zeros, count=32
-        )
+        told = text("home.made_row", "en", few=f"{number} bits", zeros=zeros, count=32)
+        assert page.locator("figcaption").first.inner_text() == told
     page.keyboard.press("Home")
     assert page.get_by_role("slider").input_value() == "2"
 
@@ -186,24 +179,24 @@ def a_door_leads_where_it_says_and_home_leads_back(page, door, path, there):
     assert page.locator("[data-testid=stSidebar]").count() == 0
 
 
+#: Drop a file on the door *Explore*: what lies under the pointer takes it, wherever on the door it is.
+DROP = """(bytes) => {
+    const file = new File([Uint8Array.from(atob(bytes), (c) => c.charCodeAt(0))], "mine.npy");
+    const dataTransfer = new DataTransfer();
+    dataTransfer.items.add(file);
+    const tell = (where, name) => where.dispatchEvent(
+        new DragEvent(name, { bubbles: true, cancelable: true, dataTransfer }));
+    tell(document.body, "dragenter");
+    const door = document.querySelector(".st-key-home_explore").getBoundingClientRect();
+    const under = document.elementFromPoint(door.left + 30, door.top + door.height / 2);
+    for (const name of ["dragenter", "dragover", "drop"]) tell(under, name);
+}"""
+
+
 def a_file_dropped_on_the_door_opens_in_the_lab(page):
     data = io.BytesIO()
     np.save(data, np.arange(12, dtype=np.float32).reshape(3, 4))
-    page.evaluate(
-        """(bytes) => {
-            const file = new File([Uint8Array.from(atob(bytes), (c) => c.charCodeAt(0))], "mine.npy");
-            const dataTransfer = new DataTransfer();
-            dataTransfer.items.add(file);
-            const tell = (where, name) => where.dispatchEvent(
-                new DragEvent(name, { bubbles: true, cancelable: true, dataTransfer }));
-            tell(document.body, "dragenter");
-            const door = document.querySelector(".st-key-home_explore").getBoundingClientRect();
-            // What lies under the pointer takes the file, wherever on the door it is.
-            const under = document.elementFromPoint(door.left + 30, door.top + door.height / 2);
-            for (const name of ["dragenter", "dragover", "drop"]) tell(under, name);
-        }""",
-        base64.b64encode(data.getvalue()).decode(),
-    )
+    page.evaluate(DROP, base64.b64encode(data.getvalue()).decode())
     page.wait_for_selector(".st-key-panels .js-plotly-plot")
     page.wait_for_function("document.title.startsWith('mine.npy')")
     assert urlsplit(page.url).path == "/lab"
@@ -235,30 +228,22 @@ def who_returns_goes_on_where_they_were(page, url):
     wait_idle(page)
     home_again(page, "zh")
     page.locator(".qv-continue a", has_text=text("scenarios.picture.name", "en")).click()
-    page.wait_for_selector(".st-key-panels .js-plotly-plot")
-    page.wait_for_url("**/lab?*")
-    assert parse_qs(urlsplit(page.url).query)["s"][0].startswith("uint2")
-
-
-FOLD = """() => Math.max(...[...document.querySelectorAll(".st-key-home_doors, .st-key-home_play")].map(
-    (part) => part.getBoundingClientRect().bottom)) - innerHeight"""
+    page.wait_for_url("**/lab?*s=uint2*")
 
 
 def all_of_it_is_seen_at_once(page, shot, language):
-    size = page.viewport_size["width"], page.viewport_size["height"]
-    assert page.evaluate(FOLD) <= 0
-    shot(page, f"{size[0]}_{language}")
-    wide = page.evaluate("document.querySelector('[data-testid=stMain]').scrollWidth - innerWidth")
-    assert wide <= 0
-    if size[0] == 390:
-        heights = page.evaluate(
-            "[...document.querySelectorAll('[data-testid=stPageLink-NavLink]')].map((a) => a.offsetHeight)"
-        )
-        assert heights == [48, 48, 48]
+    width, height = page.viewport_size["width"], page.viewport_size["height"]
+    shot(page, f"{width}_{language}")
+    parts = page.locator(".st-key-home_doors, .st-key-home_play")
+    assert all(box(part).bottom <= height for part in parts.all())
+    assert page.evaluate("document.querySelector('[data-testid=stMain]').scrollWidth") <= width
+    if width == 390:
         # The row of weights is there too, under a finger.
-        switches = [each.bounding_box() for each in page.locator(".qv-switch button").all()]
-        assert [box["height"] >= 44 for box in switches] == [True, True]
-        assert page.locator(".qv-track input").bounding_box()["height"] == 44
+        pressed = ("[data-testid=stPageLink-NavLink]", ".qv-switch button", ".qv-track input")
+        heights = [[box(each).height for each in page.locator(part).all()] for part in pressed]
+        assert heights[0] == [48, 48, 48]
+        assert [height >= 44 for height in heights[1]] == [True, True]
+        assert heights[2] == [44]
 
 
 def another_language(page, button, tag):
@@ -268,6 +253,7 @@ def another_language(page, button, tag):
 
 
 def another_language_keeps_what_was_chosen(page):
+    page.locator(".qv-switch button").nth(0).click()
     bits(page, 5)
     before = drawn(page)
     another_language(page, "中文", "zh-CN")
@@ -277,13 +263,11 @@ def another_language_keeps_what_was_chosen(page):
 
 def test_what_one_plays_with(new_page, url, shot):
     page = opened(new_page(), url)
-    nothing_moves_for_who_wants_it_still(page)
     all_of_it_is_seen_at_once(page, shot, "en")
+    nothing_moves_for_who_wants_it_still(page)
     the_bits_change_picture_label_and_numbers_as_the_reference_says(page)
     holding_shows_the_original_by_pointer_and_by_key(page)
-    neither_does_what_is_chosen_then(page)
     a_row_with_an_outlier_is_ruined_by_one_scale(page)
-    page.locator(".qv-switch button").nth(0).click()
     another_language_keeps_what_was_chosen(page)
 
 

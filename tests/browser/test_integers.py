@@ -20,7 +20,7 @@ from quantviz.layers.layer_result import layer
 from quantviz.schemes.recipes import as_scheme
 from tests.engines.integer.layers import layers, near_ties, tied_sixes, with_real_biases
 from tests.engines.integer.torch_linear import saturating_layers
-from tests.helpers.browser_arithmetic import LOAD, coded, side_of
+from tests.helpers.browser_arithmetic import coded, side_of
 
 SCRIPT = """
 window.run = ({ cases, ...programs }) => {
@@ -84,13 +84,8 @@ def asked(engine):
 
 
 @pytest.fixture(scope="module")
-def page(browser):
-    page = browser.new_page()
-    page.goto("about:blank")
-    joined = read_script("arithmetic/integers") + read_script("arithmetic/quantizing")
-    page.evaluate(LOAD, joined + SCRIPT)
-    yield page
-    page.close()
+def page(blank_with):
+    return blank_with(read_script("arithmetic/integers") + read_script("arithmetic/quantizing") + SCRIPT)
 
 
 @pytest.mark.parametrize("engine", qv.INTEGER_ENGINES)
@@ -131,7 +126,7 @@ PAIRS = (
 )
 
 
-def test_the_steps_of_an_output_follow_a_weight(browser):
+def test_the_steps_of_an_output_follow_a_weight(blank_with):
     """Every engine on a layer whose weight was changed: codes, scales, biases and steps of the reference."""
     shape = (11, 33, 6)
     generator = torch.Generator().manual_seed(3)
@@ -155,14 +150,11 @@ def test_the_steps_of_an_output_follow_a_weight(browser):
         cases.append({"sides": sides, "known": {**facts, **places}, "change": change, "cell": cell})
         wanted.append(integers.explain(*cell))
     values = {"x": coded(x), "w": coded(weight), "bias": coded(bias), "held": coded(held.byte())}
-    page = browser.new_page()
-    page.goto("about:blank")
-    page.evaluate(LOAD, read_script("layer_hand_component") + HAND)
+    page = blank_with(read_script("layer_hand_component") + HAND)
     given = {**packed_together(programs), "cases": cases, "shape": shape, "values": values}
     answers = json.loads(
         page.evaluate("given => JSON.stringify(follow(JSON.parse(given)))", json.dumps(given))
     )
-    page.close()
     for got, why in zip(answers, wanted, strict=True):
         assert (got["x"], got["w"], got["q"]) == (why.q_x.tolist(), why.q_w.tolist(), why.q)
         assert got["numbers"] == dict(why.given)

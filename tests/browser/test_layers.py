@@ -6,7 +6,7 @@ from playwright.sync_api import expect
 from safetensors.torch import save_file
 
 from tests.helpers import ROOT
-from tests.helpers.browser import fingers, mouse, wait_idle
+from tests.helpers.browser import box, fingers, mouse, wait_idle
 
 APP = ROOT / "app.py"
 DRAWN = ".st-key-layers_picture .qv-lights .qv-mark"
@@ -105,17 +105,15 @@ def move_a_dial(page, drag):
     page.evaluate("location.search += '&m=smoothquant'")
     page.wait_for_selector(".qv-dial input", state="attached")
     wait_idle(page)
-    track = page.locator(".qv-dial .qv-track")
-    track.scroll_into_view_if_needed()
-    box = track.bounding_box()
-    words = page.locator(".qv-dial p")
+    page.locator(".qv-dial .qv-track").scroll_into_view_if_needed()
+    track, words = box(page, ".qv-dial .qv-track"), page.locator(".qv-dial p")
     before = words.inner_text()
-    places = [box["x"] + 10 + share * (box["width"] - 20) for share in (0.5, 0.55, 0.8)]
+    places = [track.left + 10 + share * (track.width - 20) for share in (0.5, 0.55, 0.8)]
     for kind, x in zip(("start", "move", "move"), places, strict=True):
-        drag(kind, x, box["y"] + 22)
+        drag(kind, x, track.top + 22)
     expect(words).not_to_have_text(before)
     live = words.inner_text()
-    drag("end", places[-1], box["y"] + 22)
+    drag("end", places[-1], track.top + 22)
     wait_for_parameter(page, "m", "smoothquant(alpha=0.8)")
     assert words.inner_text() == live
 
@@ -198,20 +196,17 @@ def test_a_box_zooms_along_all_axes_and_a_double_click_shows_all(new_page, serve
     page.add_init_script(COUNT)
     opened(page, serve(APP), "&lang=en&e=x")
     page.evaluate("window.drawnAgain = 0")
+    rows = "document.querySelector('.st-key-layers_picture .js-plotly-plot')?._fullData?.[2]?.z?.length"
     page.mouse.move(*place(page, Y, 0.9, 0.9))
     page.mouse.down()
     page.mouse.move(*place(page, Y, 2.1, 2.1), steps=4)
     page.mouse.move(*place(page, Y, 3.1, 3.1), steps=4)
     page.mouse.up()
     wait_for_parameter(page, "v", "1.4_0.4_1.4")
-    page.wait_for_function(
-        "document.querySelector('.st-key-layers_picture .js-plotly-plot')?._fullData?.[2]?.z?.length === 3"
-    )
+    page.wait_for_function(f"{rows} === 3")
     page.mouse.dblclick(*place(page, Y, 1, 1))
     wait_for_parameter(page, "v", None)
-    page.wait_for_function(
-        "document.querySelector('.st-key-layers_picture .js-plotly-plot')?._fullData?.[2]?.z?.length === 4"
-    )
+    page.wait_for_function(f"{rows} === 4")
     wait_idle(page)
     # Each of the two charts was drawn once, although Streamlit hands each to plotly twice.
     assert page.evaluate("window.drawnAgain") == 0
@@ -220,11 +215,10 @@ def test_a_box_zooms_along_all_axes_and_a_double_click_shows_all(new_page, serve
 @pytest.mark.nightly
 def test_long_work_of_a_method_shows_its_share_and_is_cancelled_while_another_page_answers(new_page, serve):
     page, other = new_page(1366, 900), new_page(1366, 900)
-    other.goto(f"{serve(APP)}/layers?l=builtin(name=loud_input)&lang=en")
+    layers = f"{serve(APP)}/layers?lang=en&l=builtin"
+    other.goto(f"{layers}(name=loud_input)")
     other.locator(".st-key-layers_tabs").wait_for()
-    page.goto(
-        f"{serve(APP)}/layers?l=builtin(name=minilm_0_output)&w=int4_per_row&m=adaround(steps=3000)&lang=en"
-    )
+    page.goto(f"{layers}(name=minilm_0_output)&w=int4_per_row&m=adaround(steps=3000)")
     working = page.locator("[class*=st-key-layers_working][class*=_progress]")
     working.wait_for()
     page.wait_for_function(
@@ -236,7 +230,7 @@ def test_long_work_of_a_method_shows_its_share_and_is_cancelled_while_another_pa
     working.get_by_role("button", name="Cancel").click()
     page.locator(".st-key-layers_tab_cell").wait_for()
     assert working.count() == 0
-    page.wait_for_function("!new URLSearchParams(location.search).has('m')")
+    wait_for_parameter(page, "m", None)
 
 
 @pytest.mark.nightly
@@ -273,13 +267,3 @@ def test_an_uploaded_layer_opens_from_the_popover_and_comes_back_by_the_browsers
     page.locator(".st-key-layers_tab_cell").wait_for()
     assert "own.safetensors" in page.locator("h1").inner_text()
     assert page.locator("[data-testid=stAlert]").count() == 0
-
-
-def test_a_first_screen_says_its_finding_first(new_page, serve):
-    page = new_page(1366, 625)
-    page.goto(f"{serve(APP)}/layers?lang=en")
-    page.wait_for_selector(DRAWN, state="attached")
-    wait_idle(page)
-    size = "element => Math.round(parseFloat(getComputedStyle(element).fontSize))"
-    assert page.locator("h1").evaluate(size) == 20
-    assert page.locator(".qv-finding").evaluate(size) == 18

@@ -1,6 +1,5 @@
 """The panels' modules, function by function: numbers, cells and geometry, in a blank page."""
 
-import dataclasses
 import math
 
 import numpy as np
@@ -8,35 +7,26 @@ import pytest
 
 from quantviz.browser import FOLDER, read_script
 from quantviz.browser.packing import pack
-from quantviz.figures.numbers import WRITING
 from quantviz.schemes.names import SEPARATORS, contains
 
-#: What the tests call, by the module it is in.
-NAMES = {
-    "bridge": "Bridge",
-    "chart": "findChart",
-    "clicks": "extentOf, onPointerUp, takeEarlyClick",
-    "layout": "subjectOf",
-    "cells": "cellAt, cellShown, errorOf, leftOut, pixelAt, readCells, shownError",
-    "geometry": "cellBox, clamp, close, inSight, placeIn, rangesOf, same, sameWindow, sharesOf, turned, "
-    "windowOf, within",
-    "packed": "readPacked",
-    "numbers": "bitsOf, blockPlace, ems, significant, span, numberText",
-    "printed_values": "fitting, inkOn",
-}
-WRITTEN = dataclasses.asdict(WRITING)
+#: What the tests call of the panels' modules.
+NAMES = (
+    "Bridge, bitsOf, blockPlace, cellAt, cellBox, cellShown, clamp, close, errorOf, extentOf, findChart, "
+    "inSight, leftOut, lostIn, onPointerUp, pixelAt, placeIn, rangesOf, readCells, readPacked, same, "
+    "sameWindow, sharesOf, shownError, span, subjectOf, takeEarlyClick, turned, windowOf, within"
+)
 NAN, INF = math.nan, math.inf
-
-LOAD = "source => import(URL.createObjectURL(new Blob([source], { type: 'text/javascript' }))).then(() => 0)"
 
 
 @pytest.fixture(scope="module")
-def blank(browser):
-    page = browser.new_page()
-    page.goto("about:blank")
-    page.evaluate(LOAD, f"{read_script('panels_bridge')}\nwindow.joined = {{ {', '.join(NAMES.values())} }};")
-    yield page
-    page.close()
+def blank(blank_with):
+    return blank_with(f"{read_script('panels_bridge')}\nwindow.joined = {{ {NAMES} }};")
+
+
+@pytest.fixture(scope="module")
+def snapping(blank_with):
+    names = "snapped, valueSnaps, endSnaps"
+    return blank_with(f"{read_script('hand_component')}\nwindow.snapping = {{ {names} }};")
 
 
 @pytest.fixture
@@ -49,85 +39,51 @@ def call(blank):
     return call_function
 
 
-def equal(got, expected):
-    """Whether two numbers or objects are the same; NaN is NaN."""
-    if isinstance(expected, float) and math.isnan(expected):
-        return isinstance(got, float) and math.isnan(got)
-    return got == expected
-
-
 @pytest.mark.parametrize("name", sorted(path.stem for path in FOLDER.glob("*.js")))
-def test_a_joined_script_is_javascript(browser, name):
-    page = browser.new_page()
-    page.goto("about:blank")
-    try:
-        assert page.evaluate(LOAD, read_script(name)) == 0
-    finally:
-        page.close()
+def test_a_joined_script_is_javascript(blank_with, name):
+    blank_with(read_script(name))
+
+
+#: A picture of 2 by 3 pixels, each standing for 2 rows and 3 columns, from row 10 on.
+PICTURE = {"row_edges": [10, 12, 14], "col_edges": [0, 3, 6, 9], "rows": 2, "cols": 3}
+
+
+def pixel(at, i, j, top, left):
+    return {"at": at, "i": i, "j": j, "top": top, "left": left, "rows": 2, "cols": 3}
+
+
+PIXEL = pixel(4, 1, 1, 12, 3)
+CELLS = {"told": ["x", "x_hat", "error"], "x": [1, 2, 3, 4], "x_hat": [1, 2.5, 3, 3]}
+BY_ROW_AND_COLUMN = {
+    "block_of_row": [0, 2],
+    "block_of_col": [0, 1],
+    "scale_of_row": [0, 1],
+    "scale_of_col": [0, 1],
+    "scale_cols": 2,
+    "scale": [0.1, 0.2, 0.3, 0.4],
+}
+BY_CELL = {"block_of_cell": [5, 6, 7, 8], "scale": [0.1, 0.2, 0.3, 0.4]}
+TOLD = {"told": ["x"], "cause": [0, 1, 2, 3], "code": [7, 6, 5, 4], "step": [1, 2, 4, 8]}
+SECOND, THIRD, LAST = ({"at": 2 * i + j, "i": i, "j": j} for i, j in ((0, 1), (1, 0), (1, 1)))
+WINDOW = {"top": 2, "left": 3, "rows": 4, "cols": 5}
+RANGES = {"x": [2.5, 7.5], "y": [5.5, 1.5]}
+#: 8 columns and 4 rows, 10 pixels each; another one of columns a pixel wide.
+PANEL = {"left": 100, "top": 50, "width": 80, "height": 40, "x": [-0.5, 7.5], "y": [3.5, -0.5]}
+NARROW = {**PANEL, "x": [-0.5, 79.5]}
+
+
+def rectangle(*places):
+    return dict(zip(("top", "left", "rows", "cols"), places, strict=True))
+
+
+def box(*places):
+    return dict(zip(("left", "top", "width", "height"), places, strict=True))
 
 
 @pytest.mark.parametrize(
-    ("value", "digits", "text"),
+    ("name", "arguments", "expected"),
     [
-        (0, 3, "0"),
-        (-0.0, 3, "0"),
-        (1.2345, 3, "1.23"),
-        (-1.6449, 3, "−1.64"),
-        # Ties go to the even digit.
-        (2.125, 3, "2.12"),
-        (2.375, 3, "2.38"),
-        (-2.125, 3, "−2.12"),
-        # Whole numbers stay whole.
-        (127, 2, "127"),
-        (1234.5, 2, "1200"),
-        # A power of ten where the others would be long.
-        (0.0001, 3, "0.0001"),
-        (0.0000193, 3, "0.0000193"),
-        (0.0000002, 3, "2e−7"),
-        (999999.6, 3, "1e6"),
-        (-1e21, 3, "−1e21"),
-        (NAN, 3, "NaN"),
-        (INF, 3, "∞"),
-        (-INF, 3, "−∞"),
-    ],
-)
-def test_significant_digits(call, value, digits, text):
-    assert call("significant", value, digits, WRITTEN) == text
-
-
-@pytest.mark.parametrize(
-    ("value", "style", "text"),
-    [
-        (-1.5, (2, True, False), "−1.50"),
-        (23, (2, True, False), "23.00"),
-        (0.125, (2, True, False), "0.12"),
-        (0.375, (2, True, False), "0.38"),
-        (-0.001, (2, True, False), "0.00"),
-        (-0.25, (1, False, False), "−.2"),
-        (10.25, (1, False, False), "10.2"),
-        (2.5, (0, True, False), "2"),
-        (3.5, (0, True, False), "4"),
-        (2.57e-6, (1, True, True), "2.6e−6"),
-        (0, (1, True, True), "0"),
-        (NAN, (2, True, False), "NaN"),
-        (-INF, (2, True, False), "−∞"),
-    ],
-)
-def test_a_value_in_a_style(call, value, style, text):
-    assert (
-        call("numberText", value, dict(zip(("decimals", "zero", "power"), style, strict=True)), WRITTEN)
-        == text
-    )
-
-
-def test_the_point_is_half_as_wide_as_a_digit(call):
-    assert call("ems", "−1.35", WRITTEN) == 2.25
-    assert call("ems", "17", WRITTEN) == 1
-
-
-@pytest.mark.parametrize(
-    ("name", "arguments", "text"),
-    [
+        # Places and bits as text.
         ("span", (3, 1), "3"),
         ("span", (3, 5), "3–7"),
         ("bitsOf", (0x7A, [1, 4, 3]), "0 1111 010"),
@@ -137,46 +93,71 @@ def test_the_point_is_half_as_wide_as_a_digit(call):
         ("blockPlace", (3, [1, 4]), "3"),
         ("blockPlace", (3, [4, 1]), "3"),
         ("blockPlace", (0, [1, 1]), ""),
+        # The pixel of a cell.
+        ("pixelAt", (PICTURE, 10, 0), pixel(0, 0, 0, 10, 0)),
+        ("pixelAt", (PICTURE, 12, 3), PIXEL),
+        ("pixelAt", (PICTURE, 13, 5), PIXEL),
+        ("pixelAt", (PICTURE, 13, 8), pixel(5, 1, 2, 12, 6)),
+        *(("pixelAt", (PICTURE, *cell), None) for cell in ((9, 0), (14, 0), (10, -1), (10, 9))),
+        # The cell that a pixel shows: of true cells, a mean, the largest value and the largest error.
+        ("cellShown", (PICTURE, PIXEL, "x"), [12, 3]),
+        ("cellShown", ({**PICTURE, "how": "mean"}, PIXEL, "x"), None),
+        ("cellShown", ({**PICTURE, "how": "largest", "x_at": [0, 0, 0, 0, 4, 0]}, PIXEL, "x"), [13, 4]),
+        (
+            "cellShown",
+            ({**PICTURE, "how": "largest", "x_at": [0] * 6, "error_at": [0, 0, 0, 0, 2, 0]}, PIXEL, "error"),
+            [12, 5],
+        ),
+        # The numbers of a cell: its error taken or sent, parts hidden, blocks by row or by cell, and more.
+        ("cellAt", (CELLS, SECOND), {"x": 2, "x_hat": 2.5, "error": 0.5}),
+        ("cellAt", ({**CELLS, "error": [9, 8, 7, 6]}, SECOND), {"x": 2, "x_hat": 2.5, "error": 8}),
+        ("cellAt", ({**CELLS, "told": ["x"]}, LAST), {"x": 4}),
+        (
+            "cellAt",
+            ({**CELLS, **BY_ROW_AND_COLUMN}, THIRD),
+            {"x": 3, "x_hat": 3, "error": 0, "block": 2, "scale": 0.3},
+        ),
+        ("cellAt", ({**CELLS, **BY_CELL}, LAST), {"x": 4, "x_hat": 3, "error": -1, "block": 8, "scale": 0.4}),
+        ("cellAt", ({**CELLS, **TOLD}, THIRD), {"x": 3, "cause": 2, "code": 5, "step": 4}),
+        # Ranges and windows.
+        ("clamp", (5, 0, 3), 3),
+        ("clamp", (-5, 0, 3), 0),
+        ("same", ([1, 2], [1, 2]), True),
+        ("same", ([1, 2], [1, 3]), False),
+        ("same", (None, [1, 2]), False),
+        ("close", ([0, 1], [1e-7, 1]), True),
+        ("close", ([0, 1], [1e-5, 1]), False),
+        ("rangesOf", (WINDOW,), RANGES),
+        ("windowOf", (RANGES, {"rows": 9, "cols": 9}), WINDOW),
+        # Cells cut by the edge are in sight; what lies outside the matrix is not.
+        ("windowOf", ({"x": [-3, 2.2], "y": [9, 0.9]}, {"rows": 4, "cols": 4}), rectangle(1, 0, 3, 3)),
+        ("sameWindow", (WINDOW, {**WINDOW}), True),
+        ("sameWindow", (WINDOW, {**WINDOW, "cols": 6}), False),
+        ("inSight", ([2.5, 7.5], 0, 20), [3, 7]),
+        ("inSight", ([2.4, 7.6], 0, 20), [2, 8]),
+        ("inSight", ([-9, 99], 4, 3), [4, 6]),
+        # Twice as close about the middle; no further out than all of it; no closer than a cell; not past the
+        # edge.
+        ("turned", ([-0.5, 7.5], 0.5, 3.5, 0.5, 8), [1.5, 5.5]),
+        ("turned", ([1.5, 5.5], 10, 3.5, 0.5, 8), [-0.5, 7.5]),
+        ("turned", ([1.5, 2.5], 0.1, 2, 0.5, 8), [1.5, 2.5]),
+        ("turned", ([-0.5, 3.5], 1, 6, 0, 8), [3.5, 7.5]),
+        ("placeIn", (PANEL, {"across": 0.25, "down": 0.5}), {"col": 1.5, "row": 1.5}),
+        ("sharesOf", (PANEL, 120, 70), {"across": 0.25, "down": 0.5}),
+        ("within", ({"across": 0, "down": 1},), True),
+        ("within", ({"across": 0.5, "down": 1.01},), False),
+        # The rectangle of cells.
+        ("cellBox", (PANEL, rectangle(1, 2, 1, 1), False), box(120, 60, 10, 10)),
+        ("cellBox", (PANEL, rectangle(-1, -1, 3, 3), False), box(100, 50, 20, 20)),
+        ("cellBox", (PANEL, rectangle(4, 0, 1, 1), False), None),
+        ("cellBox", (PANEL, rectangle(0, 8, 1, 1), False), None),
+        # A pixel wide: still found.
+        ("cellBox", (NARROW, rectangle(0, 10, 1, 1), False), box(110, 50, 1, 10)),
+        ("cellBox", (NARROW, rectangle(0, 10, 1, 1), True), box(107.5, 50, 6, 10)),
     ],
 )
-def test_places_and_bits_as_text(call, name, arguments, text):
-    assert call(name, *arguments) == text
-
-
-#: A picture of 2 by 3 pixels, each standing for 2 rows and 3 columns, from row 10 on.
-PICTURE = {"row_edges": [10, 12, 14], "col_edges": [0, 3, 6, 9], "rows": 2, "cols": 3}
-PIXEL = {"at": 4, "i": 1, "j": 1, "top": 12, "left": 3, "rows": 2, "cols": 3}
-
-
-@pytest.mark.parametrize(
-    ("row", "col", "pixel"),
-    [
-        (10, 0, {"at": 0, "i": 0, "j": 0, "top": 10, "left": 0, "rows": 2, "cols": 3}),
-        (12, 3, PIXEL),
-        (13, 5, PIXEL),
-        (13, 8, {"at": 5, "i": 1, "j": 2, "top": 12, "left": 6, "rows": 2, "cols": 3}),
-        (9, 0, None),
-        (14, 0, None),
-        (10, -1, None),
-        (10, 9, None),
-    ],
-)
-def test_the_pixel_of_a_cell(call, row, col, pixel):
-    assert call("pixelAt", PICTURE, row, col) == pixel
-
-
-@pytest.mark.parametrize(
-    ("more", "panel", "cell"),
-    [
-        ({}, "x", [12, 3]),
-        ({"how": "mean"}, "x", None),
-        ({"how": "largest", "x_at": [0, 0, 0, 0, 4, 0]}, "x", [13, 4]),
-        ({"how": "largest", "x_at": [0] * 6, "error_at": [0, 0, 0, 0, 2, 0]}, "error", [12, 5]),
-    ],
-    ids=["true cells", "a mean", "the largest value", "the largest error"],
-)
-def test_the_cell_that_a_pixel_shows(call, more, panel, cell):
-    assert call("cellShown", {**PICTURE, **more}, PIXEL, panel) == cell
+def test_a_function_of_the_panels(call, name, arguments, expected):
+    assert call(name, *arguments) == expected
 
 
 @pytest.mark.parametrize(
@@ -190,75 +171,11 @@ def test_the_cell_that_a_pixel_shows(call, more, panel, cell):
     ],
 )
 def test_an_error_is_float32_and_there_is_none_of_what_is_left_out(call, x_hat, x, error):
-    assert equal(call("errorOf", x_hat, x), error)
+    assert call("errorOf", x_hat, x) == pytest.approx(error, abs=0, nan_ok=True)
     assert call("leftOut", {"x": x}) == (not math.isfinite(x))
-
-
-def test_a_cell_whose_value_is_not_known_counts_as_quantized(call):
+    # Of 0 there is no share; a cell whose value is not known counts as quantized.
+    assert math.isnan(call("shownError", {"error": 0.5, "x": 0}, {"signed": False, "over": "x"}))
     assert call("leftOut", {}) is False
-
-
-@pytest.mark.parametrize(
-    ("cell", "view", "shown"),
-    [
-        ({"error": -0.5}, {"signed": True, "over": None}, -0.5),
-        ({"error": -0.5}, {"signed": False, "over": None}, 0.5),
-        ({"error": -0.5, "x": -2}, {"signed": False, "over": "x"}, 0.25),
-        ({"error": -0.5, "step": 0.25}, {"signed": True, "over": "step"}, -2),
-        ({"error": 0.5, "quiet": 0.25}, {"signed": True, "over": "quiet"}, 2),
-        ({"error": 0, "x": 0}, {"signed": False, "over": "x"}, 0),
-        ({"error": 0.5, "x": 0}, {"signed": False, "over": "x"}, NAN),
-        ({"error": 1, "x": 3}, {"signed": False, "over": "x"}, float(np.float32(1 / 3))),
-    ],
-)
-def test_the_error_as_a_view_shows_it(call, cell, view, shown):
-    assert equal(call("shownError", cell, view), shown)
-
-
-CELLS = {"told": ["x", "x_hat", "error"], "x": [1, 2, 3, 4], "x_hat": [1, 2.5, 3, 3]}
-BY_ROW_AND_COLUMN = {
-    "block_of_row": [0, 2],
-    "block_of_col": [0, 1],
-    "scale_of_row": [0, 1],
-    "scale_of_col": [0, 1],
-    "scale_cols": 2,
-    "scale": [0.1, 0.2, 0.3, 0.4],
-}
-
-
-@pytest.mark.parametrize(
-    ("more", "pixel", "cell"),
-    [
-        ({}, {"at": 1, "i": 0, "j": 1}, {"x": 2, "x_hat": 2.5, "error": 0.5}),
-        ({"error": [9, 8, 7, 6]}, {"at": 1, "i": 0, "j": 1}, {"x": 2, "x_hat": 2.5, "error": 8}),
-        ({"told": ["x"]}, {"at": 3, "i": 1, "j": 1}, {"x": 4}),
-        (
-            BY_ROW_AND_COLUMN,
-            {"at": 2, "i": 1, "j": 0},
-            {"x": 3, "x_hat": 3, "error": 0, "block": 2, "scale": 0.3},
-        ),
-        (
-            {"block_of_cell": [5, 6, 7, 8], "scale": [0.1, 0.2, 0.3, 0.4]},
-            {"at": 3, "i": 1, "j": 1},
-            {"x": 4, "x_hat": 3, "error": -1, "block": 8, "scale": 0.4},
-        ),
-        (
-            {"told": ["x"], "cause": [0, 1, 2, 3], "code": [7, 6, 5, 4], "step": [1, 2, 4, 8]},
-            {"at": 2, "i": 1, "j": 0},
-            {"x": 3, "cause": 2, "code": 5, "step": 4},
-        ),
-    ],
-    ids=[
-        "its error is taken",
-        "its error was sent",
-        "what is hidden",
-        "blocks by row",
-        "blocks by cell",
-        "more",
-    ],
-)
-def test_the_numbers_of_a_cell(call, more, pixel, cell):
-    assert call("cellAt", {**CELLS, **more}, pixel) == cell
 
 
 #: Calls a reader of the joined script on a message that begins at an odd place of its buffer.
@@ -311,78 +228,6 @@ def test_cells_are_read_with_their_edges(blank):
         "x": ["Float32Array", 1, 2, -3, 4.5, 5, 6],
         "code": ["Uint8Array", 250, 1, 2, 3, 4, 5],
     }
-
-
-WINDOW = {"top": 2, "left": 3, "rows": 4, "cols": 5}
-RANGES = {"x": [2.5, 7.5], "y": [5.5, 1.5]}
-#: 8 columns and 4 rows, 10 pixels each.
-PANEL = {"left": 100, "top": 50, "width": 80, "height": 40, "x": [-0.5, 7.5], "y": [3.5, -0.5]}
-
-
-@pytest.mark.parametrize(
-    ("name", "arguments", "expected"),
-    [
-        ("clamp", (5, 0, 3), 3),
-        ("clamp", (-5, 0, 3), 0),
-        ("same", ([1, 2], [1, 2]), True),
-        ("same", ([1, 2], [1, 3]), False),
-        ("same", (None, [1, 2]), False),
-        ("close", ([0, 1], [1e-7, 1]), True),
-        ("close", ([0, 1], [1e-5, 1]), False),
-        ("rangesOf", (WINDOW,), RANGES),
-        ("windowOf", (RANGES, {"rows": 9, "cols": 9}), WINDOW),
-        # Cells cut by the edge are in sight; what lies outside the matrix is not.
-        (
-            "windowOf",
-            ({"x": [-3, 2.2], "y": [9, 0.9]}, {"rows": 4, "cols": 4}),
-            {"top": 1, "left": 0, "rows": 3, "cols": 3},
-        ),
-        ("sameWindow", (WINDOW, {**WINDOW}), True),
-        ("sameWindow", (WINDOW, {**WINDOW, "cols": 6}), False),
-        ("inSight", ([2.5, 7.5], 0, 20), [3, 7]),
-        ("inSight", ([2.4, 7.6], 0, 20), [2, 8]),
-        ("inSight", ([-9, 99], 4, 3), [4, 6]),
-        # Twice as close about the middle; no further out than all of it; no closer than a cell; not past the
-        # edge.
-        ("turned", ([-0.5, 7.5], 0.5, 3.5, 0.5, 8), [1.5, 5.5]),
-        ("turned", ([1.5, 5.5], 10, 3.5, 0.5, 8), [-0.5, 7.5]),
-        ("turned", ([1.5, 2.5], 0.1, 2, 0.5, 8), [1.5, 2.5]),
-        ("turned", ([-0.5, 3.5], 1, 6, 0, 8), [3.5, 7.5]),
-        ("placeIn", (PANEL, {"across": 0.25, "down": 0.5}), {"col": 1.5, "row": 1.5}),
-        ("sharesOf", (PANEL, 120, 70), {"across": 0.25, "down": 0.5}),
-        ("within", ({"across": 0, "down": 1},), True),
-        ("within", ({"across": 0.5, "down": 1.01},), False),
-    ],
-)
-def test_ranges_and_windows(call, name, arguments, expected):
-    assert call(name, *arguments) == expected
-
-
-@pytest.mark.parametrize(
-    ("panel", "cells", "visibly", "box"),
-    [
-        (PANEL, (1, 2, 1, 1), False, (120, 60, 10, 10)),
-        (PANEL, (-1, -1, 3, 3), False, (100, 50, 20, 20)),
-        (PANEL, (4, 0, 1, 1), False, None),
-        (PANEL, (0, 8, 1, 1), False, None),
-        # A pixel wide: still found.
-        ({**PANEL, "x": [-0.5, 79.5]}, (0, 10, 1, 1), False, (110, 50, 1, 10)),
-        ({**PANEL, "x": [-0.5, 79.5]}, (0, 10, 1, 1), True, (107.5, 50, 6, 10)),
-    ],
-)
-def test_the_rectangle_of_cells(call, panel, cells, visibly, box):
-    cells = dict(zip(("top", "left", "rows", "cols"), cells, strict=True))
-    expected = box and dict(zip(("left", "top", "width", "height"), box, strict=True))
-    assert call("cellBox", panel, cells, visibly) == expected
-
-
-@pytest.mark.parametrize(
-    ("value", "ink"),
-    [(0, "#ffffff"), (0.4, "#ffffff"), (0.6, "#000000"), (1, "#000000"), (9, "#000000"), (-INF, "#000000")],
-)
-def test_ink_is_read_on_its_ground(call, value, ink):
-    scale = {"ramp": ["#000000", "#ffffff"], "stops": [0, 1], "lo": 0, "hi": 1}
-    assert call("inkOn", scale, value) == ink
 
 
 #: A click at a chart that is being drawn again, which comes as a matrix of 4 × 4 cells of 10 pixels.
@@ -472,55 +317,42 @@ def test_no_old_number_is_seen_over_a_covered_panel(blank, change, seen):
         ([], 2.0001, 2.0001),
     ],
 )
-def test_a_knob_snaps_to_what_a_question_is_about(blank, snap, value, snaps_to):
+def test_a_knob_snaps_to_what_a_question_is_about(snapping, snap, value, snaps_to):
     """A finger did not hit 0, a tooth or the middle between two: a pixel of a phone is many steps wide."""
-    names = "snapped, valueSnaps, endSnaps"
-    blank.evaluate(LOAD, f"{read_script('hand_component')}\nwindow.snapping = {{ {names} }};")
-    got = blank.evaluate(
-        "([snap, value]) => snapping.snapped(value, snapping.valueSnaps("
-        "{ snap, levels: Float64Array.of(-1, 1, 2, 3) }), 50)",
-        [snap, value],
-    )
-    assert got == snaps_to
+    assert snapped(snapping, snap, value, [-1, 1, 2, 3], 50) == snaps_to
     # An end of the range has no teeth to snap to, but 0.
-    end = blank.evaluate("snap => snapping.snapped(0.05, snapping.endSnaps({ snap }), 50)", snap)
+    end = snapping.evaluate("snap => snapping.snapped(0.05, snapping.endSnaps({ snap }), 50)", snap)
     assert end == (0 if "zero" in snap else 0.05)
 
 
-@pytest.mark.parametrize(("away", "snaps_to"), [(3.9, 0.5), (4.1, None)])
-def test_a_knob_snaps_from_as_far_as_a_finger_misses(blank, away, snaps_to):
-    """Of teeth 12 pixels apart, three in ten of the way to the next middle is less than a finger."""
-    blank.evaluate(LOAD, f"{read_script('hand_component')}\nwindow.snapping = {{ snapped, valueSnaps }};")
-    value = 0.5 + away / 12
-    got = blank.evaluate(
-        "value => snapping.snapped(value, snapping.valueSnaps("
-        "{ snap: ['midpoints'], levels: Float64Array.of(-1, 0, 1, 2) }), 12)",
-        value,
+def snapped(page, snap, value, levels, scale):
+    return page.evaluate(
+        "([snap, value, levels, scale]) => snapping.snapped(value, snapping.valueSnaps("
+        "{ snap, levels: Float64Array.from(levels) }), scale)",
+        [snap, value, levels, scale],
     )
+
+
+@pytest.mark.parametrize(("away", "snaps_to"), [(3.9, 0.5), (4.1, None)])
+def test_a_knob_snaps_from_as_far_as_a_finger_misses(snapping, away, snaps_to):
+    """Of teeth 12 pixels apart, three in ten of the way to the next middle is less than a finger."""
+    value = 0.5 + away / 12
+    got = snapped(snapping, ["midpoints"], value, [-1, 0, 1, 2], 12)
     assert got == (value if snaps_to is None else snaps_to)
 
 
 @pytest.mark.parametrize(
     ("width", "frames"), [(40, "M3.0 3.0h14v14h-14z"), (6, "")], ids=["of 20 pixels", "too small to see"]
 )
-def test_what_became_0_has_an_empty_frame(blank, width, frames):
+def test_what_became_0_has_an_empty_frame(call, width, frames):
     """As the bars of the front door have it; what was 0 before is not lost."""
-    blank.evaluate(LOAD, f"{read_script('panels_bridge')}\nwindow.overlay = {{ lostIn }};")
-    drawn = blank.evaluate(
-        """width => overlay.lostIn(
-          { left: 0, top: 0, width, height: width / 2, x: [-0.5, 1.5], y: [0.5, -0.5] },
-          { left: 0, top: 0, rows: 1, cols: 2, row_edges: [0, 1], col_edges: [0, 1, 2],
-            x: [0.2, 0], x_hat: [0, 0] },
-        )""",
-        width,
-    )
-    assert drawn == frames
+    panel = {**box(0, 0, width, width / 2), "x": [-0.5, 1.5], "y": [0.5, -0.5]}
+    cells = {**rectangle(0, 0, 1, 2), "row_edges": [0, 1], "col_edges": [0, 1, 2]}
+    assert call("lostIn", panel, {**cells, "x": [0.2, 0], "x_hat": [0, 0]}) == frames
 
 
-def test_what_is_typed_is_spelled_as_names_are(browser):
-    page = browser.new_page()
-    page.goto("about:blank")
-    page.evaluate(LOAD, f"{read_script('name_search')}\nwindow.spelled = spelledAsNamed;")
+def test_what_is_typed_is_spelled_as_names_are(blank_with):
+    page = blank_with(f"{read_script('name_search')}\nwindow.spelled = spelledAsNamed;")
     names = ["Core ML linear", "compressed-tensors (llm-compressor)", "TensorRT", "GGUF Q4_0", "AIMET (QNN)"]
     names += ["GGUF (llama.cpp)", "bitsandbytes (LLM.int8())"]
     spelled = {
@@ -542,4 +374,3 @@ def test_what_is_typed_is_spelled_as_names_are(browser):
         # Streamlit then offers the names that Python finds.
         offered = [name for name in names if got.casefold() in name.casefold()]
         assert offered == ([name for name in names if contains(name, typed)] if typed != "-" else names[1:2])
-    page.close()

@@ -16,7 +16,7 @@ from quantviz.layers.operands import held_back_tokens
 from quantviz.schemes.calibration import ManualRange
 from quantviz.schemes.granularity import Flat, PerBlock, PerGroup
 from quantviz.schemes.recipes import as_scheme
-from tests.helpers.browser_arithmetic import LOAD, coded, side_of
+from tests.helpers.browser_arithmetic import coded, side_of
 
 TOKENS, INPUTS_EACH, OUTPUTS = SHAPE = (16, 64, 9)
 CHANNEL, SIZE, WEIGHT = 5, 17.5, (3, 5, -2.25)
@@ -86,7 +86,7 @@ def operands():
     return weight, x, torch.randn(OUTPUTS, generator=generator).double()
 
 
-def test_the_browser_multiplies_as_the_reference(browser, operands):
+def test_the_browser_multiplies_as_the_reference(blank_with, operands):
     weight, x, bias = operands
     programs, cases, wanted = [], [], []
     changed = Changes().with_channel(CHANNEL, SIZE).with_weight(*WEIGHT).changed(weight, x)
@@ -108,12 +108,9 @@ def test_the_browser_multiplies_as_the_reference(browser, operands):
             ranged = inputs.replace(calibration=ManualRange(-1.75, 1.75))
             cases.append({**case, "calibration": {"id": "manual_range", "lo": -1.75, "hi": 1.75}})
             wanted.append(layer(weight, x, weights, ranged, bias, static=pair.static))
-    page = browser.new_page()
-    page.goto("about:blank")
-    page.evaluate(LOAD, read_script("layer_hand_component") + SCRIPT)
+    page = blank_with(read_script("layer_hand_component") + SCRIPT)
     given = {"programs": packed_together(programs), "cases": cases, "shape": SHAPE, "noise": NOISE}
     answers = page.evaluate("given => multiply(given)", given)
-    page.close()
     assert len(answers) > 60
     for answer, result in zip(answers, wanted, strict=True):
         assert "arrays" in answer, (result, answer)

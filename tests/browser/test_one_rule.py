@@ -5,6 +5,7 @@ hands it.
 import dataclasses
 import itertools
 import json
+import math
 import re
 
 import numpy as np
@@ -31,62 +32,52 @@ from tests.helpers.colours import luminance
 BRIDGE = read_script("panels_bridge")
 
 
+WRITTEN = dataclasses.asdict(WRITING)
+NAN, INF = math.nan, math.inf
+
+
 @pytest.fixture(scope="module")
-def bridge(browser):
+def bridge(blank_with):
     """A blank page with the bridge's own functions."""
-    yield from _page_with(browser, BRIDGE, "significant, numberText, fitting, shownError, inkOn")
-
-
-def _page_with(browser, script, names):
-    page = browser.new_page()
-    page.goto("about:blank")
-    page.evaluate(
-        """async (source) => {
-            await import(URL.createObjectURL(new Blob([source], { type: "text/javascript" })));
-        }""",
-        f"{script}\nObject.assign(window, {{ {names} }});",
-    )
-    yield page
-    page.close()
+    names = "significant, numberText, fitting, shownError, inkOn"
+    return blank_with(f"{BRIDGE}\nObject.assign(window, {{ {names} }});")
 
 
 @pytest.fixture(scope="module")
-def hand(browser):
+def hand(blank_with):
     """A blank page with the hand's own functions."""
-    yield from _page_with(browser, read_script("hand_component"), "figuresOf, combOf, chosenBy")
+    names = "figuresOf, combOf, chosenBy"
+    return blank_with(f"{read_script('hand_component')}\nObject.assign(window, {{ {names} }});")
+
+
+def differing(values, got, wanted):
+    """Some of the values that are written otherwise, with both ways."""
+    return [each for each in zip(values, got, wanted, strict=True) if each[1] != each[2]][:5]
 
 
 def test_the_browser_writes_a_number_as_the_server_does(bridge):
-    values, writing = numbers(), dataclasses.asdict(WRITING)
+    # Ties go to the even digit; a power of ten stands where the others would be long.
+    values = [*numbers(), 2.125, 2.375, -2.125, 0.0001, 0.0000193, 0.0000002, 999999.6, -1e21, NAN, INF, -INF]
     for digits in (1, 2, 3, WRITING.card):
         got = bridge.evaluate(
             "([values, digits, writing]) => values.map((value) => significant(value, digits, writing))",
-            [values, digits, writing],
+            [values, digits, WRITTEN],
         )
-        wrong = [
-            (value, there, here)
-            for value, there in zip(values, got, strict=True)
-            if there != (here := short_number(value, digits))
-        ]
-        assert not wrong, (digits, len(wrong), wrong[:5])
-    strange = bridge.evaluate(
-        "(writing) => [NaN, Infinity, -Infinity].map((value) => significant(value, 3, writing))", writing
-    )
-    assert strange == [short_number(value) for value in (float("nan"), float("inf"), float("-inf"))]
+        assert not differing(values, got, [short_number(value, digits) for value in values]), digits
 
 
 def test_the_line_of_numbers_is_written_alike(hand):
     """While a hand moves the browser writes it, before and afterwards the server."""
-    errors = [0.0, 1e-30, 0.00012345, 1.5732, 9999.4, 9999.6, 12345.678, 123456.0, 3e7, float("nan")]
-    decibels = [0.0, -3.21, 18.94, 123.45, float("inf"), float("nan")]
-    shares = [0.0, 1e-5, 0.00125, 0.8281, 0.99951, 1.0, float("nan")]
+    errors = [0.0, 1e-30, 0.00012345, 1.5732, 9999.4, 9999.6, 12345.678, 123456.0, 3e7, NAN]
+    decibels = [0.0, -3.21, 18.94, 123.45, INF, NAN]
+    shares = [0.0, 1e-5, 0.00125, 0.8281, 0.99951, 1.0, NAN]
     found = [
         dict(zip(WORDED_METRICS, values, strict=True))
         for values in itertools.zip_longest(errors, decibels, shares, shares, fillvalue=0.5)
     ]
     got = hand.evaluate(
         "([found, writing]) => found.map((metrics) => figuresOf(metrics, { bits_text: '4.5' }, writing))",
-        [found, dataclasses.asdict(WRITING)],
+        [found, WRITTEN],
     )
     assert got == [{**metric_texts(each), "bits": "4.5"} for each in found]
 
@@ -101,16 +92,12 @@ def test_the_line_of_numbers_is_written_alike(hand):
 )
 def test_the_browser_prints_a_value_in_a_style_as_the_server_does(bridge, style):
     values = [value for value in numbers() if style.power or abs(value) < WRITING.most]
+    values += [0.125, 0.375, -0.001, -0.25, 10.25, 2.5, 3.5, NAN, INF, -INF]
     got = bridge.evaluate(
         "([values, style, writing]) => values.map((value) => numberText(value, style, writing))",
-        [values, dataclasses.asdict(style), dataclasses.asdict(WRITING)],
+        [values, dataclasses.asdict(style), WRITTEN],
     )
-    wrong = [
-        (value, there, here)
-        for value, there in zip(values, got, strict=True)
-        if there != (here := printed(value, style))
-    ]
-    assert not wrong, (len(wrong), wrong[:5])
+    assert not differing(values, got, [printed(value, style) for value in values])
 
 
 @pytest.mark.parametrize("width", [14, 20, 24, 31, 60])
@@ -125,7 +112,7 @@ def test_the_browser_takes_the_decimals_that_the_server_takes(bridge, width, fac
             values.ravel().tolist(),
             [dataclasses.asdict(style) for style in styles],
             {"width": width, "height": 22},
-            dataclasses.asdict(WRITING),
+            WRITTEN,
         ],
     )
     fit = fitting(values.tolist(), styles, width, 22, 12)
@@ -153,16 +140,9 @@ def test_the_browser_shows_the_error_as_the_server_does(bridge, view, form):
     # An input that is always 0.
     quiet[:, 3] = np.finfo(np.float32).max
     data = result_panels(qv.quantize(x, qv.Scheme.parse(form)), error_view=view, quiet=quiet)
-    cells = [
-        {"x": x, "error": error, "step": step, "quiet": by}
-        for x, error, step, by in zip(
-            data.x.ravel().tolist(),
-            data.error.ravel().tolist(),
-            data.blocks.step.astype(np.float32).ravel().tolist(),
-            quiet.ravel().tolist(),
-            strict=True,
-        )
-    ]
+    parts = {"x": data.x, "error": data.error, "step": data.blocks.step.astype(np.float32), "quiet": quiet}
+    columns = (part.ravel().tolist() for part in parts.values())
+    cells = [dict(zip(parts, each, strict=True)) for each in zip(*columns, strict=True)]
     # JSON has no NaN.
     found = bridge.evaluate(
         """([cells, view]) => {
@@ -171,9 +151,7 @@ def test_the_browser_shows_the_error_as_the_server_does(bridge, view, form):
         }""",
         [cells, dataclasses.asdict(ERROR_VIEWS[view])],
     )
-    got = np.array([np.nan if value is None else value for value in found], dtype=np.float64).reshape(
-        data.shape
-    )
+    got = np.array([NAN if value is None else value for value in found]).reshape(data.shape)
     np.testing.assert_array_equal(got, data.shown_error.astype(np.float64))
 
 
@@ -187,7 +165,7 @@ def test_the_combs_codes_are_called_alike(hand, name):
     got = hand.evaluate(
         """([values, writing]) =>
             combOf({ values, codes: values.map((_, i) => i) }, values, writing).names""",
-        [picture.levels.tolist(), dataclasses.asdict(WRITING)],
+        [picture.levels.tolist(), WRITTEN],
     )
     assert got == list(picture.codes)
 

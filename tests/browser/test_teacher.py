@@ -8,10 +8,11 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 import pytest
 import segno
+from playwright.sync_api import expect
 
 from quantviz.text import catalogue
 from tests.helpers import ROOT
-from tests.helpers.browser import server, wait_idle
+from tests.helpers.browser import box, server, wait_idle
 from tests.helpers.picture import KEEP_WRITTEN, drawn, written_digits
 from tests.helpers.sample import sample_of
 
@@ -36,22 +37,23 @@ def opened(page, address):
     return page
 
 
-def smallest_text(page):
-    """The smallest size of visible HTML text in the main part."""
-    return page.evaluate(
-        """() => {
-            const sizes = [];
-            const main = document.querySelector("[data-testid=stMain]");
-            const walker = document.createTreeWalker(main, NodeFilter.SHOW_TEXT);
-            for (let node = walker.nextNode(); node; node = walker.nextNode()) {
-                const parent = node.parentElement, box = parent.getBoundingClientRect();
-                const words = node.data.trim(), { fontSize, visibility } = getComputedStyle(parent);
-                if (!words || !box.width || !box.height || parent.closest("svg, style, script")) continue;
-                if (visibility === "visible") sizes.push([parseFloat(fontSize), words]);
-            }
-            return sizes.sort((one, other) => one[0] - other[0])[0];
-        }"""
-    )
+#: The smallest size of visible HTML text in the main part, with the text.
+SMALLEST = """() => {
+    const sizes = [], main = document.querySelector("[data-testid=stMain]");
+    const walker = document.createTreeWalker(main, NodeFilter.SHOW_TEXT);
+    while (walker.nextNode()) {
+        const { data, parentElement: parent } = walker.currentNode;
+        const { width, height } = parent.getBoundingClientRect();
+        const { fontSize, visibility } = getComputedStyle(parent), words = data.trim();
+        if (!words || !width || !height || parent.closest("svg, style, script")) continue;
+        if (visibility === "visible") sizes.push([parseFloat(fontSize), words]);
+    }
+    return sizes.sort((one, other) => one[0] - other[0])[0];
+}"""
+#: The sizes of the texts of the panels, titles first.
+TEXTS = """() => [".annotation-text", ":is(.xtick, .ytick) text"].map((texts) =>
+    [...document.querySelectorAll(`.st-key-panels .js-plotly-plot ${texts}`)].map((text) =>
+        parseFloat(getComputedStyle(text).fontSize)))"""
 
 
 @pytest.mark.nightly
@@ -61,45 +63,25 @@ def test_the_projector_is_read_from_the_back(new_page, url, shot, language, them
     page.add_init_script(KEEP_WRITTEN)
     opened(page, f"{url}/lab?k=projector&lang={language}")
     drawn(page)
-    page.wait_for_function(
-        "document.querySelector('.st-key-panels .js-plotly-plot')._fullLayout.meta.enlarged > 1.4"
-    )
+    chart = "document.querySelector('.st-key-panels .js-plotly-plot')._fullLayout.meta"
+    page.wait_for_function(f"{chart}.enlarged > 1.4")
     shot(page, f"projector_{language}_{theme}")
     assert page.locator("[data-testid=stSidebar]:visible").count() == 0
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    size, words = smallest_text(page)
+    size, words = page.evaluate(SMALLEST)
     assert size >= LEAST_TEXT, words
-    sizes = page.evaluate(
-        """() => {
-            const texts = ".st-key-panels .js-plotly-plot :is(.annotation-text, .xtick text, .ytick text)";
-            return [...document.querySelectorAll(texts)].map((text) => [
-                parseFloat(getComputedStyle(text).fontSize),
-                text.classList.contains("annotation-text"),
-            ]);
-        }"""
-    )
-    assert min(size for size, title in sizes if title) >= LEAST_TITLE
-    assert min(size for size, title in sizes if not title) >= LEAST_NUMBER
+    titles, digits = page.evaluate(TEXTS)
+    assert min(titles) >= LEAST_TITLE
+    assert min(digits) >= LEAST_NUMBER
     # A canvas has whole pixels, so its scale is not quite what was asked for.
     assert min(written_digits(page)) >= LEAST_TEXT - 0.1
-    ruler = page.locator(".qv-ruler canvas").bounding_box()
-    assert ruler["y"] + ruler["height"] <= 720
-    # Tiles and panels, down to the numbers under the colour bars, without scrolling; side by side.
-    assert page.evaluate(
-        "document.querySelector('.st-key-panels .js-plotly-plot').getBoundingClientRect().bottom"
-        " <= innerHeight"
-    )
-    assert (
-        page.evaluate("document.querySelector('.st-key-panels .js-plotly-plot')._fullLayout.meta.arrangement")
-        == "row"
-    )
-    colours = page.evaluate(
-        """[[".qv-sentence", "color"], ["[data-testid=stApp]", "backgroundColor"]]
-            .map(([place, name]) => getComputedStyle(document.querySelector(place))[name])"""
-    )
-    assert colours == (
-        ["rgb(0, 0, 0)", "rgb(255, 255, 255)"] if theme == "light" else ["rgb(255, 255, 255)", "rgb(0, 0, 0)"]
-    )
+    # Tiles, panels and ruler without scrolling; the panels side by side.
+    for part in (".qv-ruler canvas", ".st-key-panels .js-plotly-plot"):
+        assert box(page, part).bottom <= 720
+    assert page.evaluate(f"{chart}.arrangement") == "row"
+    ink, paper = ("rgb(0, 0, 0)", "rgb(255, 255, 255)")[:: 1 if theme == "light" else -1]
+    expect(page.locator(".qv-sentence")).to_have_css("color", ink)
+    expect(page.locator("[data-testid=stApp]")).to_have_css("background-color", paper)
     page.locator(".st-key-leave_projector button:visible").click()
     page.wait_for_function("!location.search.includes('projector')")
     page.wait_for_selector("[data-testid=stSidebar]:visible")
@@ -129,25 +111,22 @@ def a_dark_lab_is_printed_whole_in_black_on_white(page, shot):
     page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
     page.emulate_media(media="print", color_scheme="dark")
     shot(page, "printed")
-    width, edge, negative, ink, ruler = page.evaluate(
+    width, ruler = page.evaluate(
         """() => {
-            const chart = document.querySelector(".st-key-panels .stPlotlyChart");
-            const text = chart.querySelector(".annotation-text");
+            const { width, zoom } = document.querySelector(".st-key-panels .stPlotlyChart").style;
             const block = getComputedStyle(document.querySelector("[data-testid=stMainBlockContainer]"));
             const printed = getComputedStyle(document.documentElement).getPropertyValue("--qv-printed");
-            return [
-                parseFloat(chart.style.width) * chart.style.zoom,
-                parseFloat(block.paddingLeft) + parseFloat(block.paddingRight),
-                getComputedStyle(chart).filter,
-                getComputedStyle(text).fill,
-                printed,
-            ];
+            const edge = parseFloat(block.paddingLeft) + parseFloat(block.paddingRight);
+            return [parseFloat(width) * zoom + edge, printed];
         }"""
     )
     # A page is as wide as A4 less its margins.
-    assert width + edge <= 703, "the last column is cut off"
-    assert negative == ruler == "invert(1) hue-rotate(180deg)"
-    assert ink == "rgb(255, 255, 255)", "white in the negative is black on paper"
+    assert width <= 703, "the last column is cut off"
+    negative = "invert(1) hue-rotate(180deg)"
+    assert ruler == negative
+    expect(page.locator(".st-key-panels .stPlotlyChart")).to_have_css("filter", negative)
+    # White in the negative is black on paper.
+    expect(page.locator(".st-key-panels .annotation-text").first).to_have_css("fill", "rgb(255, 255, 255)")
 
 
 def own_address():
@@ -224,15 +203,11 @@ def the_code_fills_the_screen(page):
     page.locator(".st-key-teacher_full_screen button").click()
     code = page.locator(".st-key-teacher_full_screen dialog img")
     code.wait_for()
-    side = code.evaluate(
-        """(image) => {
-            const { left, right, top, bottom } = image.getBoundingClientRect();
-            const above = image.getRootNode().elementFromPoint((left + right) / 2, (top + bottom) / 2);
-            const fits = left >= 0 && top >= 0 && right <= innerWidth && bottom <= innerHeight;
-            return above === image && fits ? (bottom - top) / innerHeight : 0;
-        }"""
-    )
-    assert side > 0.85
+    place, size = box(code), page.viewport_size
+    assert min(place.left, place.top) >= 0
+    assert place.right <= size["width"]
+    assert 0.85 * size["height"] < place.height <= place.bottom <= size["height"]
+    code.click(trial=True)  # nothing lies over it
     assert code.get_attribute("src") == page.get_attribute(".qv-qr", "src")
     page.keyboard.press("Escape")
     code.wait_for(state="hidden")
@@ -309,34 +284,24 @@ def a_hand_goes_on_when_the_connection_is_back(page, line, shot):
     wait_idle(page)
 
 
+#: The squares of a picture of a code as a page paints them: one pixel of a canvas a square.
+SQUARES = """async ([source, count]) => {
+    const image = new Image(count * 4, count * 4), canvas = document.createElement("canvas");
+    image.src = source;
+    await image.decode();
+    Object.assign(canvas, { width: count * 4, height: count * 4 });
+    const context = canvas.getContext("2d");
+    context.drawImage(image, 0, 0, count * 4, count * 4);
+    const { data } = context.getImageData(0, 0, count * 4, count * 4);
+    const dark = (x, y) => data[4 * ((4 * y + 2) * count * 4 + 4 * x + 2)] < 128;
+    return Array.from({ length: count }, (_, y) => Array.from({ length: count }, (_, x) => dark(x, y)));
+}"""
+
+
 def modules(page):
-    """The squares of the code as the page paints them, white edge and all: one pixel of a canvas a square."""
+    """The squares of the code, white edge and all."""
     source = page.get_attribute(".qv-qr", "src")
-    svg = unquote(source.partition(",")[2])
-    count = int(re.search(r"viewBox=.0 0 (\d+) ", svg)[1])
-    painted = page.evaluate(
-        """async ([source, count]) => {
-            const image = new Image(count * 4, count * 4);
-            image.src = source;
-            await image.decode();
-            const size = { width: count * 4, height: count * 4 };
-            const canvas = Object.assign(document.createElement("canvas"), size);
-            const context = canvas.getContext("2d");
-            context.drawImage(image, 0, 0, count * 4, count * 4);
-            const data = context.getImageData(0, 0, count * 4, count * 4).data;
-            const dark = (x, y) => data[4 * ((4 * y + 2) * count * 4 + 4 * x + 2)] < 128;
-            const row = (y) => Array.from({ length: count }, (_, x) => dark(x, y));
-            return Array.from({ length: count }, (_, y) => row(y));
-        }""",
-        [source, count],
-    )
-    assert (
-        page.evaluate(
-            """() => {
-                const { width, height } = document.querySelector(".qv-qr").getBoundingClientRect();
-                return Math.min(width, height);
-            }"""
-        )
-        >= 360
-    )
-    return painted
+    count = int(re.search(r"viewBox=.0 0 (\d+) ", unquote(source.partition(",")[2]))[1])
+    code = box(page, ".qv-qr")
+    assert min(code.width, code.height) >= 360
+    return page.evaluate(SQUARES, [source, count])

@@ -12,7 +12,7 @@ import pytest
 import quantviz as qv
 from quantviz.analysis.study import Study
 from quantviz.browser import read_script
-from quantviz.compiled.javascript import layout_spec, packed_together, write_metrics, write_program
+from quantviz.compiled.javascript import layout_spec, write_metrics
 from quantviz.evaluation.metric_formulas import bits_per_element
 from quantviz.export.cell_words import sentence
 from quantviz.figures.arrangement import PanelsStyle
@@ -28,13 +28,11 @@ from quantviz.ui.lab.numbers.tiles import Tile, change_against, tiles
 from quantviz.ui.shell import words as shell_words
 from tests.helpers.browser_arithmetic import (
     HARD,
-    LOAD,
     SCRIPT,
+    Cases,
     answer,
     calibrated_schemes,
-    coded,
     fitting,
-    handed,
     numbers,
     unusual,
 )
@@ -68,12 +66,8 @@ Object.assign(window, { plainNumber, roomOf, textWidth, titleOf });
 
 
 @pytest.fixture(scope="module")
-def page(browser):
-    page = browser.new_page()
-    page.goto("about:blank")
-    page.evaluate(LOAD, read_script("hand_component") + SCRIPT + WORDS)
-    yield page
-    page.close()
+def page(blank_with):
+    return blank_with(read_script("hand_component") + SCRIPT + WORDS)
 
 
 @pytest.fixture(params=languages())
@@ -123,32 +117,21 @@ def one_of_each_cause(r):
 
 def wordings(page, walk):
     """Return each scheme of a walk with its result, the cells, and the browser's words for them."""
-    layouts, tensors, known, asked, found = [], {}, {}, [], []
+    cases, found = Cases(), []
     for scheme, name, x in walk:
         r = answer(x, scheme)
         if isinstance(r, qv.QuantVizError):
             continue
-        shape = tuple(x.shape)
-        layout = layout_spec(scheme.layout(shape), shape)
-        if layout not in layouts:
-            layouts.append(layout)
-        cells = one_of_each_cause(r)
+        shape, cells = tuple(x.shape), one_of_each_cause(r)
         bits = bits_per_element(scheme, shape)
-        case = {
-            "program": known.setdefault(scheme, len(known)),
-            "layout": layouts.index(layout),
-            "tensor": tensors.setdefault((name, shape), (len(tensors), x))[0],
-            "calibration": handed(scheme, r, scheme),
-            "cells": cells,
-            "formats": [format_in(language, scheme) for language in languages()],
-            "variant": {
-                "kind": scheme.number_format.kind,
-                "bits": bits,
-                "usual_bits": usual_bits(scheme, bits),
-                "layout": layout,
-            },
+        variant = {
+            "kind": scheme.number_format.kind,
+            "bits": bits,
+            "usual_bits": usual_bits(scheme, bits),
+            "layout": layout_spec(scheme.layout(shape), shape),
         }
-        asked.append(case)
+        formats = [format_in(language, scheme) for language in languages()]
+        cases.add(scheme, name, x, r, cells=cells, formats=formats, variant=variant)
         found.append((scheme, name, r, cells))
     source = opening().source
     tables = [
@@ -158,15 +141,7 @@ def wordings(page, walk):
         }
         for language in languages()
     ]
-    given = {
-        "programs": packed_together(map(write_program, known)),
-        "layouts": layouts,
-        "tensors": [coded(x) for _, x in tensors.values()],
-        "cases": asked,
-        "metrics": write_metrics().packed(),
-        "tables": tables,
-        "writing": WRITTEN,
-    }
+    given = {**cases.given(), "metrics": write_metrics().packed(), "tables": tables, "writing": WRITTEN}
     made = page.evaluate("(given) => worded(given)", given)
     return list(zip(found, made, strict=True))
 

@@ -7,9 +7,12 @@ import re
 from pathlib import Path
 
 import pytest
+import torch
 
+import quantviz as qv
 from quantviz.figures.arrangement import MOST_PIXELS
-from tests.helpers.picture import RANGES, TWO_FRAMES, card, marks, middle, wait_drawn
+from tests.helpers.browser import TWO_FRAMES, box
+from tests.helpers.picture import RANGES, card, marks, middle, wait_drawn
 from tests.helpers.sample import sample_of
 
 DEMO = Path(__file__).parent / "app_demo.py"
@@ -69,10 +72,12 @@ def assert_one(page, window):
         assert first + count - 1.51 < high <= first + count - 0.49
 
 
-def drag(page, start, end, panel=0):
+def drag(page, start, end, panel=0, lower=0):
+    """Draw a box between two cells, so many pixels lower at its end."""
     page.mouse.move(*middle(page, panel, *start))
     page.mouse.down()
-    page.mouse.move(*middle(page, panel, *end), steps=6)
+    x, y = middle(page, panel, *end)
+    page.mouse.move(x, y + lower, steps=6)
     page.mouse.up()
 
 
@@ -122,16 +127,20 @@ def number(shown):
     return float(shown.replace("−", "-"))
 
 
+def pixel_told(lines, how):
+    """The rows and columns of the cells of which a card tells."""
+    found = re.fullmatch(rf"{how} of rows (\d+)–(\d+) × columns (\d+)–(\d+)", lines[0])
+    top, bottom, left, right = map(int, found.groups())
+    return slice(top, bottom + 1), slice(left, right + 1)
+
+
 def an_outlier_is_found_in_the_whole_picture_at_its_exact_place(page):
     for (row, col), value in PLANTED:
         for panel in range(3):
             lines = told(page, panel, row, col)
-            top, bottom, left, right = (
-                int(n)
-                for n in re.fullmatch(r"largest of rows (\d+)–(\d+) × columns (\d+)–(\d+)", lines[0]).groups()
-            )
-            assert top <= row <= bottom
-            assert left <= col <= right
+            rows, cols = pixel_told(lines, "largest")
+            assert rows.start <= row < rows.stop
+            assert cols.start <= col < cols.stop
             assert lines[1] == f"row {row}, column {col}"
             assert number(lines[3]) == value
             assert page.locator(".qv-cross").count() == 4
@@ -142,35 +151,24 @@ def an_outlier_is_found_in_the_whole_picture_at_its_exact_place(page):
 
 
 def the_error_panel_tells_the_cell_of_the_largest_error(page):
-    import torch
-
-    import quantviz as qv
-
     x = torch.randn(ROWS, COLS, generator=torch.Generator().manual_seed(0))
-    for (row, col), value in PLANTED:
-        x[row, col] = value
+    for place, value in PLANTED:
+        x[place] = value
     error = qv.quantize(x, qv.Scheme("int4")).error
     lines = told(page, 3, 500, 1500)
-    top, bottom, left, right = (
-        int(n)
-        for n in re.fullmatch(r"largest error of rows (\d+)–(\d+) × columns (\d+)–(\d+)", lines[0]).groups()
-    )
-    block = error[top : bottom + 1, left : right + 1]
-    at = int(block.abs().argmax())
-    place = (top + at // block.shape[1], left + at % block.shape[1])
-    assert lines[1] == "row {}, column {}".format(*place)
-    assert number(lines[3]) == pytest.approx(float(error[place]), rel=1e-5)
+    rows, cols = pixel_told(lines, "largest error")
+    block = error[rows, cols]
+    row, col = divmod(int(block.abs().argmax()), block.shape[1])
+    row, col = rows.start + row, cols.start + col
+    assert lines[1] == f"row {row}, column {col}"
+    assert number(lines[3]) == pytest.approx(float(error[row, col]), rel=1e-5)
     page.mouse.click(*middle(page, 3, 500, 1500))
-    page.get_by_text("cell ({}, {}) ".format(*place)).wait_for()
+    page.get_by_text(f"cell ({row}, {col}) ").wait_for()
 
 
 def a_low_box_is_the_part_that_was_drawn(page):
     whole = page.evaluate(WINDOW)
-    (left, top), (right, bottom) = middle(page, 0, 200, 600), middle(page, 0, 200, 1500)
-    page.mouse.move(left, top)
-    page.mouse.down()
-    page.mouse.move(right, bottom + 12, steps=6)
-    page.mouse.up()
+    drag(page, (200, 600), (200, 1500), lower=12)
     window = wait_window(page, whole)
     assert_one(page, window)
     assert window["rows"] < 200
@@ -179,26 +177,22 @@ def a_low_box_is_the_part_that_was_drawn(page):
 
 
 def a_drag_reads_its_window_until_cells_are_seen(page):
-    whole = page.evaluate(WINDOW)
-    drag(page, (200, 600), (800, 2400), panel=1)
-    larger = wait_window(page, whole)
-    assert_one(page, larger)
-    assert larger["rows"] < 620
-    assert "largest of" in told(page, 0, 500, 1500)[0]
+    small = page.evaluate(WINDOW)
     # Plotly takes less than 20 pixels for no drag.
-    drag(page, (430, 1380), (570, 1620), panel=2)
-    smaller = wait_window(page, larger)
-    assert_one(page, smaller)
-    drag(page, (460, 1460), (530, 1550), panel=3)
-    small = wait_window(page, smaller)
-    assert_one(page, small)
+    for panel, start, end in (
+        (1, (200, 600), (800, 2400)),
+        (2, (430, 1380), (570, 1620)),
+        (3, (460, 1460), (530, 1550)),
+    ):
+        drag(page, start, end, panel)
+        small = wait_window(page, small)
+        assert_one(page, small)
+        if panel == 1:
+            assert small["rows"] < 620
+            assert "largest of" in told(page, 0, 500, 1500)[0]
     assert max(small["rows"], small["cols"]) <= 128
-    assert (
-        page.evaluate(
-            "document.querySelector('.st-key-panels .js-plotly-plot').data.map(trace => trace.type)"
-        )
-        == ["heatmap"] * 4
-    )
+    types = "document.querySelector('.st-key-panels .js-plotly-plot').data.map(trace => trace.type)"
+    assert page.evaluate(types) == ["heatmap"] * 4
     lines = told(page, 3, 500, 1500)
     assert lines[0] == "row 500, column 1500"
     assert "scale" in lines
@@ -248,13 +242,15 @@ def the_wheel_zooms_about_the_pointer_and_scrolls_where_all_is_seen(page):
     # Cells cut by an edge count.
     assert (moved["top"], moved["cols"]) == (window["top"], pytest.approx(window["cols"], abs=1))
     assert moved["left"] > window["left"]
-    page.mouse.move(*middle(page, 2, row, moved["left"] + moved["cols"] / 2))
-    turn(page, *middle(page, 2, row, moved["left"] + moved["cols"] / 2), 120, 20)
+    place = middle(page, 2, row, moved["left"] + moved["cols"] / 2)
+    page.mouse.move(*place)
+    turn(page, *place, 120, 20)
     assert wait_window(page, moved) == whole
+    scrolled = "old => document.querySelector('[data-testid=stMain]').scrollTop > old"
     top = page.evaluate("document.querySelector('[data-testid=stMain]').scrollTop")
     page.wait_for_timeout(500)
     page.mouse.wheel(0, 120)
-    page.wait_for_function("old => document.querySelector('[data-testid=stMain]').scrollTop > old", arg=top)
+    page.wait_for_function(scrolled, arg=top)
 
 
 @pytest.mark.nightly
@@ -300,18 +296,18 @@ def two_fingers_zoom_and_move(page):
 
 def the_mini_map_moves_the_window(page):
     whole = page.evaluate(WINDOW)
-    assert page.locator(".qv-minimap").count() == 0
+    small = page.locator(".qv-minimap")
+    assert small.count() == 0
     drag(page, (100, 300), (300, 600))
     window = wait_window(page, whole)
-    small = page.locator(".qv-minimap")
     small.wait_for()
-    box = small.bounding_box()
-    assert box["width"] <= 120
-    assert box["height"] <= 90
+    place = box(small)
+    assert place.width <= 120
+    assert place.height <= 90
     bottom, right = window["top"] + window["rows"] - 1, window["left"] + window["cols"] - 1
     last = f"rows {window['top']}–{bottom} × columns {window['left']}–{right} of 1000 × 3000"
     page.get_by_text(last).wait_for()
-    page.mouse.click(box["x"] + 0.75 * box["width"], box["y"] + 0.5 * box["height"])
+    small.click(position={"x": 0.75 * place.width, "y": 0.5 * place.height})
     moved = wait_window(page, window)
     assert (moved["rows"], moved["cols"]) == (window["rows"], window["cols"])
     assert moved["left"] + moved["cols"] / 2 == pytest.approx(0.75 * COLS, abs=30)
@@ -350,16 +346,14 @@ def test_no_more_is_sent_than_a_screen_needs(open_demo, form):
     page = open_demo(f"n={ROWS}.{COLS}&format={form}", width=1920, height=1000)
     # As many pixels as there are for any matrix, and noise, which no PNG makes smaller.
     whole, sent = page.evaluate(WINDOW), []
-    assert (
-        math.prod(page.evaluate("document.querySelector('.st-key-panels .js-plotly-plot').layout.meta.shape"))
-        > 0.8 * MOST_PIXELS
-    )
+    shape = page.evaluate("document.querySelector('.st-key-panels .js-plotly-plot').layout.meta.shape")
+    assert math.prod(shape) > 0.8 * MOST_PIXELS
     session = page.context.new_cdp_session(page)
     session.send("Network.enable")
     # Binary frames are told in base64.
     session.on(
         "Network.webSocketFrameReceived",
-        lambda told: sent.append(len(told["response"]["payloadData"]) * 3 / 4),
+        lambda frame: sent.append(len(frame["response"]["payloadData"]) * 3 / 4),
     )
     drag(page, (20, 60), (980, 2940))
     wait_window(page, whole)

@@ -9,7 +9,7 @@ import torch
 import quantviz as qv
 from quantviz.analysis.study import Study
 from quantviz.schemes.scheme import Scheme
-from quantviz.streaming import compile_ahead, kernel_access, measuring, pools, programs, tensor_facts
+from quantviz.streaming import compiling, kernel_access, measuring, pools, programs, tensor_facts
 from quantviz.streaming.frames import Patch
 from quantviz.streaming.overview import pooled
 from quantviz.streaming.threads import shared_out
@@ -34,9 +34,9 @@ class _Nothing:
 
 @pytest.fixture
 def uncompiled(monkeypatch):
-    """Inside of `compile_ahead.at_once()` nothing is compiled."""
+    """Inside of `compiling.at_once()` nothing is compiled."""
     nothing = _Nothing()
-    monkeypatch.setattr(compile_ahead, "warmer", lambda: nothing)
+    monkeypatch.setattr(compiling, "warmer", lambda: nothing)
     return nothing
 
 
@@ -53,7 +53,7 @@ def values(shape, seed, *, ties=False, holes=False):
 def both(ask):
     """What is answered by kernels, and at once."""
     compiled = ask()
-    with compile_ahead.at_once():
+    with compiling.at_once():
         return compiled, ask()
 
 
@@ -133,10 +133,10 @@ def test_the_chunked_path_has_the_same_bits_on_any_number_of_threads():
 
 def test_each_thing_is_compiled_once(monkeypatch):
     made = []
-    monkeypatch.setattr(compile_ahead, "is_kept", lambda: False)
-    monkeypatch.setattr(compile_ahead, "process", lambda: None)
-    monkeypatch.setattr(compile_ahead, "compile_now", made.append)
-    warmer = compile_ahead.Warmer()
+    monkeypatch.setattr(compiling, "is_kept", lambda: False)
+    monkeypatch.setattr(compiling, "cache_folder", lambda: None)
+    monkeypatch.setattr(compiling, "compile_now", made.append)
+    warmer = compiling.Warmer()
     for what in ("a", "b", "a", "b", "a"):
         warmer.ready(what)
     for what in ("a", "b"):
@@ -149,9 +149,9 @@ def test_what_cannot_be_compiled_is_not_waited_for(monkeypatch, caplog):
     def fails(what):
         raise RuntimeError(what)
 
-    monkeypatch.setattr(compile_ahead, "process", lambda: None)
-    monkeypatch.setattr(compile_ahead, "compile_now", fails)
-    warmer = compile_ahead.Warmer()
+    monkeypatch.setattr(compiling, "cache_folder", lambda: None)
+    monkeypatch.setattr(compiling, "compile_now", fails)
+    warmer = compiling.Warmer()
     warmer.wait("a")
     assert warmer.ready("a")
     assert "compiling in the background failed: a" in caplog.text
@@ -185,7 +185,7 @@ def test_codes_that_a_zero_point_was_added_to_get_the_quicker_sums():
 
 def test_who_does_not_wait_says_so_for_its_threads_too():
     seen = []
-    with compile_ahead.at_once():
+    with compiling.at_once():
         shared_out(lambda items: seen.extend(kernel_access.waits() for _ in items), range(4), threads=2)
     assert seen == [False] * 4
     assert kernel_access.waits()

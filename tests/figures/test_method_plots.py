@@ -4,22 +4,14 @@ import math
 
 import pytest
 
-from quantviz.figures.method_plots import (
-    Bars,
-    Histogram,
-    Mirrored,
-    bars_figure,
-    mirrored_figure,
-    spread_figure,
-)
-from quantviz.figures.small_method_plots import Ends, Likeness, ends_figure, likeness_figure
+from quantviz.figures.method_plots import Bars, Ends, Histogram, Likeness, Mirrored, method_figure
 
 
 def test_mirrored_bars_are_shares_of_their_sides_largest():
     shown = Mirrored(
         (1.0, 4.0), (2.0, 1.0), (8.0, 1.0), (), frozenset({0}), "x_max", "w_max", "loudest", (3, 5)
     )
-    upper, outline, lower = mirrored_figure(shown, height=100).to_dict()["data"]
+    upper, outline, lower = method_figure(shown, height=100).to_dict()["data"]
     assert upper["y"] == [0.125, 0.5]
     assert outline["y"] == [1.0, 0.125]
     assert lower["y"] == [-1.0, -0.5]
@@ -28,16 +20,16 @@ def test_mirrored_bars_are_shares_of_their_sides_largest():
 
 
 def test_few_bars_have_names_and_shares_and_many_have_an_outline_alone():
-    few = bars_figure(Bars(("none", "best"), (0.04, 0.01), axis="kept", percent=True), height=100).to_dict()
+    few = method_figure(Bars(("none", "best"), (0.04, 0.01), axis="kept", percent=True), height=100).to_dict()
     assert few["data"][0]["text"] == ["4 %", "1 %"]
     assert few["layout"]["xaxis"]["ticktext"] == ("none", "best")
     names = tuple(map(str, range(32)))
     many = Bars(names, (0.5,) * 32, (1.0,) * 32, frozenset({3}), "group")
-    bars, outline = bars_figure(many, height=100).to_dict()["data"]
+    bars, outline = method_figure(many, height=100).to_dict()["data"]
     assert bars["text"] is None
     assert outline["y"] == [1.0] * 32
     assert bars["marker"]["color"][3] != bars["marker"]["color"][4]
-    numbers = bars_figure(
+    numbers = method_figure(
         Bars(names, (0.5,) * 32, axis="clips", percent=True, numbers=True), height=100
     ).to_dict()
     assert numbers["data"][0]["y"] == [50.0] * 32
@@ -46,7 +38,7 @@ def test_few_bars_have_names_and_shares_and_many_have_an_outline_alone():
 
 def test_a_histogram_has_the_gaussian_of_its_bins():
     shares = tuple(0.1 for _ in range(10))
-    bars, outline, gaussian = spread_figure(Histogram((0.0, *shares[1:]), shares, 5.0), height=100).to_dict()[
+    bars, outline, gaussian = method_figure(Histogram((0.0, *shares[1:]), shares, 5.0), height=100).to_dict()[
         "data"
     ]
     assert bars["x"][0] == -4.5
@@ -56,10 +48,10 @@ def test_a_histogram_has_the_gaussian_of_its_bins():
 
 def test_a_grid_stands_below_the_histogram_and_a_level_over_bars():
     shares = tuple(0.1 for _ in range(10))
-    figure = spread_figure(Histogram((), shares, 5.0, grid=(-1.5, 0.5)), height=100).to_dict()
+    figure = method_figure(Histogram((), shares, 5.0, grid=(-1.5, 0.5)), height=100).to_dict()
     assert [line["x0"] for line in figure["layout"]["shapes"]] == [-1.5, 0.5]
     assert len(figure["data"]) == 2
-    level = bars_figure(Bars(("a",), (2.0,), level=(6.0, "threshold"), axis="scales"), height=100).to_dict()
+    level = method_figure(Bars(("a",), (2.0,), level=(6.0, "threshold"), axis="scales"), height=100).to_dict()
     assert level["layout"]["shapes"][0]["y0"] == 6.0
     assert level["layout"]["yaxis"]["range"][1] > 6
 
@@ -68,7 +60,7 @@ def test_each_value_of_a_block_is_tied_to_its_code_and_the_better_end_stands_out
     ends = Ends(
         (6.0, 4.0), ((5.5, -1.2), (3.7, -0.8)), ((6.0, -1.0), (4.0, -1.0)), (0.3, 0.1), (0.0, 1, 4, 6)
     )
-    figure = ends_figure(ends, height=100).to_dict()
+    figure = method_figure(ends, height=100).to_dict()
     _, ties, grid, values = figure["data"][:4]
     assert ties["x"] == [5.5, 6.0, None, -1.2, -1.0, None]
     assert grid["x"] == [-6, -4, -1, 0.0, 1, 4, 6]
@@ -79,7 +71,7 @@ def test_each_value_of_a_block_is_tied_to_its_code_and_the_better_end_stands_out
 
 
 def test_likeness_names_the_two_channels_of_each_square():
-    square = likeness_figure(Likeness(((1.0, -0.5), (-0.5, 1.0)), (7, 3)), height=100).to_dict()["data"][0]
+    square = method_figure(Likeness(((1.0, -0.5), (-0.5, 1.0)), (7, 3)), height=100).to_dict()["data"][0]
     assert "7" in square["text"][0][1]
     assert "3" in square["text"][0][1]
     assert square["zmin"] == -square["zmax"] == -1

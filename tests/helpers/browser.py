@@ -13,6 +13,7 @@ import time
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -135,6 +136,8 @@ BETWEEN_LOOKS = 30
 #: Looks for which a page must be still: Streamlit's widgets wait less before they send. Panels send their
 #: width 250 ms after it has changed.
 LOOKS, LOOKS_AFTER_A_RESIZE = 8, 14
+#: Resolves when what was drawn is on the screen.
+TWO_FRAMES = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
 _calls = itertools.count()
 
 
@@ -254,6 +257,49 @@ def fingers(page):
         session.send("Input.dispatchTouchEvent", {"type": f"touch{kind.title()}", "touchPoints": points})
 
     return act
+
+
+def held(page, x, y, dx, *, way=mouse, steps=10):
+    """Drag from a place to the side: holds still where it is first asked for, and lets go after that."""
+    act = way(page)
+    act("start", x, y)
+    for step in range(1, steps + 1):
+        act("move", x + dx * step / steps, y)
+        page.evaluate(TWO_FRAMES)
+    yield
+    act("end", x + dx, y)
+
+
+class Box(NamedTuple):
+    """Where something is on the screen, in pixels."""
+
+    left: float
+    top: float
+    right: float
+    bottom: float
+
+    @property
+    def width(self):
+        return self.right - self.left
+
+    @property
+    def height(self):
+        return self.bottom - self.top
+
+
+def box(page, selector=None):
+    """The place of the first element that the selector finds in a page, or of a locator."""
+    found = (page.locator(selector).first if selector else page).bounding_box()
+    x, y = found["x"], found["y"]
+    return Box(x, y, x + found["width"], y + found["height"])
+
+
+@contextlib.contextmanager
+def unmoved(page, *selectors, by=1):
+    """Hold that what is done meanwhile moves none of these up or down by more than so many pixels."""
+    before = [box(page, each).top for each in selectors]
+    yield
+    assert [box(page, each).top for each in selectors] == pytest.approx(before, abs=by), selectors
 
 
 def finished(coroutine):

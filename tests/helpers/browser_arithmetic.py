@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 import quantviz as qv
-from quantviz.compiled.javascript import layout_spec, write_program
+from quantviz.compiled.javascript import layout_spec, packed_together, write_program
 from quantviz.quantization.input_dtype import rounded_to
 from quantviz.quantization.result import block_values
 from tests.helpers.walked import normal, thinned
@@ -41,7 +41,7 @@ window.run = ({programs, layouts, tensors, cases}) => {
   const made = api.unpacked(programs).map(api.makeArithmetic);
   const laid = layouts.map(api.makeLayout);
   const values = tensors.map(floats);
-  return cases.map(([program, layout, tensor, calibration]) => {
+  return cases.map(({ program, layout, tensor, calibration }) => {
     const r = api.quantizeTensor(made[program], values[tensor], laid[layout], {calibration});
     if (r.refused) return {refused: r.refused};
     const levels = api.levelsOf(made[program], api.paramsOf(r, r.blocks.count - 1));
@@ -54,7 +54,6 @@ window.run = ({programs, layouts, tensors, cases}) => {
   });
 };
 """
-LOAD = "source => import(URL.createObjectURL(new Blob([source], { type: 'text/javascript' }))).then(() => 0)"
 
 
 def coded(x):
@@ -67,6 +66,39 @@ def answer(x, scheme):
         return qv.quantize(x, scheme)
     except qv.QuantVizError as error:
         return error
+
+
+class Cases:
+    """What `run` is given: each case with the places of its program, its layout and its tensor."""
+
+    def __init__(self):
+        self._layouts, self._tensors, self._programs, self._cases = [], {}, {}, []
+
+    def add(self, scheme, name, x, r, base=None, **more):
+        """Take a tensor under a scheme, with the reference's answer; `base` is the scheme whose program is
+        run, where it is another one by its calibration.
+        """
+        base, shape = base or scheme, tuple(x.shape)
+        layout = layout_spec(scheme.layout(shape), shape)
+        if layout not in self._layouts:
+            self._layouts.append(layout)
+        self._cases.append(
+            {
+                "program": self._programs.setdefault(base, len(self._programs)),
+                "layout": self._layouts.index(layout),
+                "tensor": self._tensors.setdefault((name, shape), (len(self._tensors), x))[0],
+                "calibration": handed(scheme, r, base),
+                **more,
+            }
+        )
+
+    def given(self):
+        return {
+            "programs": packed_together(map(write_program, self._programs)),
+            "layouts": self._layouts,
+            "tensors": [coded(x) for _, x in self._tensors.values()],
+            "cases": self._cases,
+        }
 
 
 def handed(scheme, r, base):
@@ -105,12 +137,8 @@ def fitting(scheme, x):
 def unusual():
     """Tensors with NaN and Inf: some, a block and a tensor of nothing else, and zeros beside them."""
     some = normal(4, 32)
-    some[0, 3], some[1, 7], some[2, 0], some[2, 5] = (
-        torch.nan,
-        torch.inf,
-        -torch.inf,
-        -torch.tensor(torch.nan),
-    )
+    some[0, 3], some[1, 7], some[2, 0] = torch.nan, torch.inf, -torch.inf
+    some[2, 5] = -torch.tensor(torch.nan)
     block = normal(4, 32)
     block[1] = torch.tensor([torch.nan, torch.inf, -torch.inf, torch.nan]).repeat(8)
     zeros = torch.where(block.isfinite(), -0.0, block)
@@ -124,26 +152,8 @@ def numbers():
     spread = (rng.standard_normal(3000) * 10.0 ** rng.integers(-12, 12, 3000)).astype(np.float32).tolist()
     whole = rng.integers(-(2**31), 2**31, 300).tolist() + rng.integers(-300, 300, 300).tolist()
     ties = [sign * k / 2**p for k in range(1, 64) for p in range(1, 8) for sign in (1, -1)]
-    edges = [
-        0.0,
-        -0.0,
-        1e-4,
-        0.99999e-4,
-        0.000099996,
-        999999.0,
-        999999.6,
-        1e6,
-        -1e6,
-        1e21,
-        3e38,
-        1e-45,
-        0.15,
-        0.25,
-        2.125,
-        1234.5,
-        9.995,
-        99.95,
-    ]
+    edges = [0.0, -0.0, 1e-4, 0.99999e-4, 0.000099996, 999999.0, 999999.6, 1e6, -1e6, 1e21, 3e38, 1e-45]
+    edges += [0.15, 0.25, 2.125, 1234.5, 9.995, 99.95]
     return [*spread, *map(float, whole), *ties, *edges]
 
 

@@ -22,7 +22,7 @@ import torch
 from numba.core import event
 from quantviz import Scheme
 from quantviz.compiled import compiler
-from quantviz.streaming import compile_ahead, kernel_access, ranges
+from quantviz.streaming import compiling, kernel_access, ranges
 from quantviz.lab.state import View
 from quantviz.streaming.frames import Patch
 from quantviz.tensors.lazy import InMemory
@@ -35,11 +35,11 @@ def shown():
 def kept():
     return {path.name for path in kernel_access.cache_folder().rglob("*.nbc")}
 assert not kept()
-with compile_ahead.at_once():
+with compiling.at_once():
     assert shown().measured.path == "chunked"
     assert compiler.compiler().seconds == 0
-    compile_ahead.warmer().wait(kernel_access.FIXED)
-    compile_ahead.warmer().wait(kernel_access.of_scheme(scheme, x.shape))
+    compiling.warmer().wait(kernel_access.FIXED)
+    compiling.warmer().wait(kernel_access.of_scheme(scheme, x.shape))
     with event.install_recorder("numba:run_pass") as compiled_here:
         study = shown()
         assert study.measured.path == "fused"

@@ -17,9 +17,6 @@ RANGES = """() => ["xaxis", "xaxis2", "xaxis3", "xaxis4"].map(
     axis => document.querySelector(".st-key-panels .js-plotly-plot")?._fullLayout?.[axis]?.range
         ?? [NaN, NaN])"""
 
-#: Resolves when what was drawn is on the screen.
-TWO_FRAMES = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
-
 
 def drawn(page):
     """Until four panels are on the screen, the bridge has found them and sent their width, and nothing

@@ -2,6 +2,7 @@
 
 import base64
 import html
+import io
 import json
 import re
 from pathlib import Path
@@ -12,6 +13,7 @@ from streamlit.testing.v1 import AppTest
 
 import quantviz as qv
 from quantviz.lab.state import LabState, has_state
+from tests.helpers.controls import choose, controls
 
 APP = Path(__file__).parents[2] / "app.py"
 LAB = "pages/lab/playground.py"
@@ -29,6 +31,61 @@ def opened(page=None, **params):
         # Without anything of the Lab's it is the front door, from which pages are known by their files.
         at.switch_page(LAB).run()
     return healthy(at)
+
+
+def act(at, *pressed, **chosen):
+    """Set controls by their keys, each with an answer of the app, then press buttons by theirs: Streamlit's,
+    or those that the browser draws from data, whose choices are the forms in links.
+    """
+    for key, value in chosen.items():
+        if key in controls(at):
+            choose(at, (key, value))
+        else:
+            control(at, key).set_value(value).run()
+    for key in pressed:
+        if key in controls(at):
+            choose(at, key)
+        else:
+            control(at, key).click().run()
+    assert not at.exception, at.exception
+    return at
+
+
+def control(at, key):
+    return next(node for node in at._tree if getattr(node, "key", None) == key)
+
+
+def spec(at, key):
+    """A chart as the browser gets it."""
+    return json.loads(chart(at, key).proto.spec)
+
+
+def upload(at, name, content):
+    """The Lab after a file, or an array as one, was brought to it."""
+    if not isinstance(content, bytes):
+        buffer = io.BytesIO()
+        np.save(buffer, content)
+        content = buffer.getvalue()
+    if at.selectbox(key="kind").value != "file":
+        act(at, kind="file")
+    return act(at, tensor_file=(name, content, "application/octet-stream"))
+
+
+def keys_of(at, start=""):
+    """The keys of all controls that begin so."""
+    keys = [str(getattr(node, "key", "")) for node in at._tree]
+    return [key for key in keys if key.startswith(start)]
+
+
+def bodies(at, part):
+    """The HTML of the elements that have this in it."""
+    return [element.proto.body for element in at.get("html") if part in element.proto.body]
+
+
+def told(at, kind):
+    """What is said in a caption, a warning or the like, without the marks of Markdown."""
+    words = " ".join(each.value for each in at.get(kind))
+    return words.replace("\\", "").replace("\u2060", "").replace("\u00a0", " ")
 
 
 def bring(at, door, files):

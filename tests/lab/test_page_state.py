@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import pytest
 
 from quantviz.errors import QuantVizError
+from quantviz.lab import page_state
 from quantviz.lab.page_state import (
     LONGEST,
     SWITCH,
@@ -148,3 +149,13 @@ def test_a_state_within_a_state_has_links_steps_and_looks_of_its_own():
     assert not history.can_undo
     history = history.take(Around(Seen(bits=8, cell=2))).take(Around(Seen(bits=8, cell=9)))
     assert history.undo().now == Around(Seen(cell=9))
+
+
+def test_undo_reaches_back_as_many_steps_as_are_kept(monkeypatch):
+    monkeypatch.setattr(page_state, "MOST_STEPS", 4)
+    history = History(Seen())
+    for bits in range(1, 7):
+        history = history.take(Seen(bits))
+    while history.can_undo:
+        history = history.undo()
+    assert (history.now, len(history.steps)) == (Seen(2), 4)

@@ -43,7 +43,7 @@ FILE = "model.safetensors"
 
 
 #: What users of huggingface_hub set.
-LOGIN = ("HF_ENDPOINT", "HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HF_TOKEN_PATH", DISABLED)
+LOGIN = ("HF_ENDPOINT", "HF_HUB_CACHE", "HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HF_TOKEN_PATH", DISABLED)
 
 
 @pytest.fixture(autouse=True)
@@ -559,6 +559,30 @@ def test_the_login_is_that_of_huggingface_hub(settings, token, monkeypatch, tmp_
     for name, value in settings.items():
         monkeypatch.setenv(name, value)
     assert hub_token() == token
+
+
+def test_what_huggingface_hub_has_downloaded_is_not_fetched(monkeypatch, tmp_path):
+    with serving({f"sub/{FILE}": SMALL}) as hub:
+        listed(hub, monkeypatch)
+        monkeypatch.setenv("HF_ENDPOINT", hub.origin)
+        copy = tmp_path / f"hf/hub/models--{REPO.replace('/', '--')}/snapshots/{COMMIT}/sub/{FILE}"
+        copy.parent.mkdir(parents=True)
+        copy.write_bytes(SMALL)
+
+        def read():
+            forget()
+            return HubTensor.of(Place(REPO, file=f"sub/{FILE}"), "x.weight").tensor()[0, 1].item()
+
+        assert (read(), hub.ranges) == (1, [])
+        copy.write_bytes(SMALL[:-1])  # not all of it has come
+        assert read() == 1
+        assert len(hub.ranges) == 1
+        # It may have taken a login, which visitors of the app do not have.
+        copy.write_bytes(SMALL)
+        monkeypatch.setenv("QUANTVIZ_CACHE_DIR", str(tmp_path / "again"))
+        monkeypatch.setenv(DISABLED, "1")
+        assert read() == 1
+        assert len(hub.ranges) == 2
 
 
 @pytest.mark.parametrize("token", ["hf_a\r\nHost: x", "hf_a b", "hf_中", "hf_\x7f"])

@@ -85,6 +85,15 @@ def literal_keys():
                     yield path, prefixes[name] + key, None if None in given else given
 
 
+def template_keys():
+    """The same of the templates of reports."""
+    for path in sorted((ROOT / "quantviz" / "export" / "templates").glob("*.html")):
+        for key, given in re.findall(
+            r'say\("([\w.]+)"((?:, \w+=[^,)]+)*)\)', path.read_text(encoding="utf-8")
+        ):
+            yield path, key, set(re.findall(r"(\w+)=", given))
+
+
 def literals(node):
     """The texts that an argument may be."""
     if isinstance(node, ast.IfExp):
@@ -93,7 +102,7 @@ def literals(node):
 
 
 def test_every_sentence_asked_for_exists():
-    asked = list(literal_keys())
+    asked = [*literal_keys(), *template_keys()]
     assert len(asked) > 100
     missing = [key for _, key, _ in asked if key not in KEYS]
     assert not missing, f"add {missing} to quantviz/text/en.toml and zh.toml"
@@ -102,7 +111,7 @@ def test_every_sentence_asked_for_exists():
 def test_every_sentence_gets_its_values():
     without = [
         (path.name, key, needed)
-        for path, key, given in literal_keys()
+        for path, key, given in (*literal_keys(), *template_keys())
         if given is not None
         for needed in (re.split(r"[.\[]", field)[0] for field, _ in placeholders(KEYS[key]))
         if needed not in given

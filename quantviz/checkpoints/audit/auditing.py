@@ -7,12 +7,13 @@ audit.table()
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from quantviz import budget
 from quantviz.checkpoints.audit import pair_rows
 from quantviz.checkpoints.audit.folded_scales import norms_explained
 from quantviz.checkpoints.audit.originals import tensor_of
@@ -26,13 +27,14 @@ from quantviz.checkpoints.model.account import Account, Became, Outcome
 from quantviz.checkpoints.model.folders import name_of
 from quantviz.checkpoints.model.items import Item, accounted, items_of
 from quantviz.checkpoints.model.opening import OpenModel
-from quantviz.checkpoints.results.store import Results
+from quantviz.checkpoints.results.store import Results, default_results
 from quantviz.checkpoints.scan.cluster import joined
 from quantviz.checkpoints.scan.measuring import speed_notes
 from quantviz.door import checked_fields, public, public_but, public_class
 from quantviz.errors import Note, QuantVizError, known_language
 from quantviz.evaluation.metric_formulas import METRICS
 from quantviz.evaluation.with_pandas import load_pandas
+from quantviz.jobs import keep_memory
 from quantviz.pickling import Picklable
 from quantviz.quantization.result import QuantResult
 from quantviz.schemes import text_form
@@ -41,7 +43,7 @@ from quantviz.sources.files.file_data import clipped
 from quantviz.sources.stores.addresses import is_address
 from quantviz.streaming.comparing import result_of_band
 from quantviz.streaming.threads import results_of
-from quantviz.text import DEFAULT_LANGUAGE
+from quantviz.text import DEFAULT_LANGUAGE, languages
 
 if TYPE_CHECKING:
     import pandas
@@ -212,6 +214,25 @@ def _sides(
             "audit.no_partner", quantized=clipped(items[0].name), original=clipped(others[0].name)
         )
     return _Sides(items, others, pairs)
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """Results of an audit as a page shows them, by language."""
+
+    messages: Mapping[str, tuple[str, ...]]
+    #: A row for each tensor, as `Audit.rows` has them.
+    rows: Mapping[str, list[dict[str, Any]]]
+    is_sound: bool
+
+
+def audit_as_job(quantized: str, original: str) -> Answer:
+    """Return the results of an audit as a job, which keeps what it compares where scans keep theirs."""
+    keep_memory()
+    result = audit(quantized, original, results=default_results(), report=budget.report)
+    messages = {language: result.messages(language) for language in languages()}
+    rows = {language: result.rows(language) for language in languages()}
+    return Answer(messages, rows, result.is_sound)
 
 
 @public

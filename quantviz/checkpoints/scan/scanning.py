@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import torch
 import xxhash
 
+from quantviz.budget import is_dropped
 from quantviz.checkpoints.allocation.file_size import file_sizes, has_header
 from quantviz.checkpoints.model.account import Account, with_outcome
 from quantviz.checkpoints.model.coverage_words import coverage_of_scan
@@ -26,7 +27,7 @@ from quantviz.checkpoints.results.typed_values import sentences
 from quantviz.checkpoints.scan import cluster
 from quantviz.checkpoints.scan.cluster import Done, Elsewhere, ScanJobs, joined
 from quantviz.checkpoints.scan.listing import Entry, Unmeasured, list_checkpoint
-from quantviz.checkpoints.scan.measuring import Row, measure_for_now, measure_held, speed_notes
+from quantviz.checkpoints.scan.measuring import Measured, measure_for_now, measure_held, speed_notes
 from quantviz.checkpoints.scan.planning import MOST_TOGETHER, plan, smallest_first
 from quantviz.checkpoints.scan.reading import Buffer, Files, Held, Reader, read_tensor
 from quantviz.checkpoints.scan.recipes import recipes_named, refusal_of
@@ -357,7 +358,7 @@ class _Run:
         entry: Entry,
         content: str = "",
         unmeasured: Unmeasured | None = None,
-        rows: Sequence[Row] = (),
+        rows: Sequence[Measured] = (),
     ) -> None:
         if unmeasured and unmeasured.status == "problem" and not entry.unmeasured:
             self.unread[entry.name] = unmeasured.reason
@@ -447,10 +448,20 @@ class Pace:
             self._began = now
 
 
-def make_ready(recipes: Iterable[str], enough: Callable[[], bool] = lambda: False) -> None:
-    """Load the kernels of recipes, compiling those that no process has compiled yet, until it is `enough`."""
+def scan_as_job(path: str, recipes: Iterable[str], engine: str, imatrix: str, results: str | None) -> None:
+    """Scan a checkpoint as a job, which keeps its measurements where it is cancelled.
+
+    "" is no engine or no importance matrix, and None the usual file of results.
+    """
+    with Results(results) as opened:
+        selection = selection_of(engine or None, imatrix=imatrix or None)
+        run_scan(opened, path, recipes, selection=selection, cancelled=is_dropped)
+
+
+def make_ready(recipes: Iterable[str]) -> None:
+    """Load the kernels of recipes, compiling what no process has compiled yet, until the job is dropped."""
     x = torch.linspace(-1, 1, _SIDE).expand(_SIDE, _SIDE).contiguous()
     tried = Held(Entry("", "", "float32", (_SIDE, _SIDE), 0), values=InMemory(x))
     for _ in measure_held(tried, [as_scheme(name) for name in recipes]):
-        if enough():
+        if is_dropped():
             return

@@ -9,6 +9,7 @@ from typing import ClassVar, Literal
 
 import torch
 
+from quantviz.budget import Progress
 from quantviz.errors import QuantVizError
 from quantviz.layers.methods.contract import (
     BasisMethod,
@@ -22,6 +23,7 @@ from quantviz.layers.methods.contract import (
 )
 from quantviz.quantization.quantizer import found_by_reference, quantize, quantize_in_ranges
 from quantviz.schemes.calibration import Range
+from quantviz.schemes.granularity import Shape
 from quantviz.schemes.scheme import Scheme
 from quantviz.streaming.threads import runs_between
 from quantviz.tensors.blocks import Blocks, block_sums, expand
@@ -75,6 +77,8 @@ class AWQ(BasisMethod):
     ratio: float | None = None
     id: ClassVar[str] = "awq"
     cost: ClassVar[str] = "20 m n N"
+    #: Of one trial.
+    work: ClassVar[float] = 450.0
     excludes: ClassVar[dict[str, str]] = {
         "smoothquant": "basis.two_scales",
         "equalization": "basis.two_scales",
@@ -89,12 +93,16 @@ class AWQ(BasisMethod):
         if weights is None:
             yield QuantVizError("method.no_weight_scheme")
 
+    def products(self, shape: Shape) -> float:
+        return len(_GRIDS[self.variant]) * super().products(shape)
+
     def basis(self, task: Task) -> Scaled:
         x_mean = task.x.abs().mean(0)
         w_mean = relative_magnitudes(task.w, task.scheme)
         ratios = _GRIDS[self.variant]
         tried = [awq_scales(x_mean, w_mean, ratio, self.variant) for ratio in ratios]
-        losses = [task.output_error(w_hat) for w_hat in _rounded_trials(task, tried)]
+        progress = Progress(len(tried), is_whole=True)
+        losses = [task.output_error(w_hat) for w_hat in progress.through(_rounded_trials(task, tried))]
         best = min(range(len(losses)), key=losses.__getitem__)
         ratio = ratios[best] if self.ratio is None else self.ratio
         scales = awq_scales(x_mean, w_mean, ratio, self.variant)
@@ -253,6 +261,7 @@ class AWQClip(RoundingMethod):
     tokens: int | None = None
     id: ClassVar[str] = "awq_clip"
     cost: ClassVar[str] = "10 m n g"
+    work: ClassVar[float] = 4500.0
     variants: ClassVar[tuple[str, ...]] = ("awq+awq_clip",)
 
     def problems(self) -> Iterator[QuantVizError]:
@@ -274,7 +283,8 @@ class AWQClip(RoundingMethod):
         width = task.scheme.layout(tuple(task.w.shape)).block_shape[1]
         hessians = [part.T @ part for part in torch.split(x, width, 1)]
         shares = _SHARES[self.variant]
-        losses = [_errors_of_blocks(task, hessians, _clipped(found, share)) for share in shares]
+        trials = Progress(len(shares), is_whole=True).through(shares)
+        losses = [_errors_of_blocks(task, hessians, _clipped(found, share)) for share in trials]
         best = torch.stack(losses).argmin(0)
         chosen = torch.tensor(shares, dtype=torch.float64)[best]
         result = quantize_in_ranges(task.values, task.scheme, _clipped(found, chosen))

@@ -256,6 +256,9 @@ class Method(ABC):
     stage: ClassVar[Stage]
     #: Its cost in multiplications: m outputs, n inputs, N tokens.
     cost: ClassVar[str]
+    #: Its work on each weight besides products of matrices, in multiplications that take as long: rounding to
+    #: the grid and back takes 300.
+    work: ClassVar[float] = 2000.0
     #: Chains with it that pages offer besides the method alone with its defaults.
     variants: ClassVar[tuple[str, ...]] = ()
     #: Ids of methods that may not stand in one chain with it, each with the key of the reason under
@@ -266,6 +269,13 @@ class Method(ABC):
         """Convert numbers to the kind that their field declares."""
         kinds = {name: _PLAIN.get(kind) for name, kind in type(self).__annotations__.items()}
         as_plain(self, **{name: kind for name, kind in kinds.items() if kind})
+
+    def products(self, shape: Shape) -> float:
+        """Return about how many multiplications it takes on a layer of so many tokens, inputs and outputs, or
+        would in the time that it takes.
+        """
+        tokens, inputs, outputs = shape
+        return self.work * inputs * outputs + (tokens + outputs) * inputs * min(inputs, 2 * tokens)
 
     def problems(self) -> Iterator[QuantVizError]:
         """Yield an error for each bad field."""
@@ -290,11 +300,6 @@ class RoundingMethod(Method):
     """A method of the second stage."""
 
     stage: ClassVar[Stage] = "rounding"
-
-    @property
-    def passes(self) -> int:
-        """Return about how many times it multiplies the weight by H."""
-        return 1
 
     @abstractmethod
     def round(self, task: Task) -> Rounded:

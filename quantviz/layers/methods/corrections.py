@@ -9,12 +9,13 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 
 from quantviz.errors import QuantVizError
 from quantviz.layers.methods.contract import Correction, CorrectionMethod, Task, between, one_of
+from quantviz.schemes.granularity import Shape
 
 #: Bits of each number of L and R.
 FACTOR_BITS = 16
@@ -24,32 +25,32 @@ _NONE = 1e-12
 
 @dataclass(frozen=True, eq=False)
 class LowRankTrace:
-    """The singular values that a picture shows; each is computed when it is first asked for."""
+    """The singular values that a picture shows, largest first, float64; computed on their first use.
 
-    w: torch.Tensor
-    #: E = W − Ŵ.
-    error: torch.Tensor
-    #: S, in which the error is measured: a number for each input channel, or a matrix.
-    weighting: torch.Tensor
+    In a pickle are these alone, not the matrices that they are of.
+    """
+
     rank: int
-    #: ES, as it was decomposed, and ‖WS‖².
-    weighted: torch.Tensor
+    #: Those of ES, as it was decomposed; S is the weighting in which the error is measured.
+    of_weighted: torch.Tensor
+    #: ‖WS‖².
     signal: float
+    #: W and E = W − Ŵ.
+    _matrices: tuple[torch.Tensor, ...]
 
     @cached_property
     def of_weight(self) -> torch.Tensor:
-        """Return the singular values of W, largest first, float64."""
-        return _singular_values(self.w)
+        """Return the singular values of W."""
+        return _singular_values(self._matrices[0])
 
     @cached_property
     def of_error(self) -> torch.Tensor:
         """Return those of E."""
-        return _singular_values(self.error)
+        return _singular_values(self._matrices[1])
 
-    @cached_property
-    def of_weighted(self) -> torch.Tensor:
-        """Return those of ES."""
-        return _singular_values(self.weighted)
+    def __getstate__(self) -> dict[str, Any]:
+        names = ("rank", "of_weighted", "signal", "of_weight", "of_error")
+        return {"_matrices": (), **{name: getattr(self, name) for name in names}}
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,11 @@ class LowRank(CorrectionMethod):
     damping: float = 0.01
     id: ClassVar[str] = "low_rank"
     cost: ClassVar[str] = "n³ + m n min(m, n)"
+
+    def products(self, shape: Shape) -> float:
+        # With the singular values that its picture shows.
+        _, inputs, outputs = shape
+        return inputs**3 + 8.0 * inputs * outputs * min(inputs, outputs) + super().products(shape)
 
     def problems(self) -> Iterator[QuantVizError]:
         yield from between(self, "rank", 1, 2**20)
@@ -88,7 +94,7 @@ class LowRank(CorrectionMethod):
         signal = float(_times(task.w, weighting).square().sum())
         outputs, inputs = task.w.shape
         bits = rank * (outputs + inputs) * FACTOR_BITS / (outputs * inputs)
-        trace = LowRankTrace(task.w, error, weighting, rank, weighted, signal)
+        trace = LowRankTrace(rank, values, signal, (task.w, error))
         notes = task.few_tokens if self.weighting == "optimum" else ()
         return Correction(product, extra_bits=bits, trace=trace, notes=notes)
 

@@ -24,7 +24,7 @@ from quantviz.quantization.cells import cell_index
 from quantviz.quantization.operations import NamedTensors
 from quantviz.quantization.quantizer import choose_qparams, quantize, values_of_codes
 from quantviz.quantization.result import QParams, QuantResult, block_values
-from quantviz.schemes.granularity import BlockLayout, Flat, PerGroup
+from quantviz.schemes.granularity import BlockLayout, Flat, PerGroup, Shape
 from quantviz.schemes.scheme import Scheme
 from quantviz.streaming.threads import runs_between
 from quantviz.tensors import blocks
@@ -70,7 +70,12 @@ class GPTQ(RoundingMethod):
     variant: Literal["paper", "full_inverse", "last_scale", "sliced_scale"] = "paper"
     id: ClassVar[str] = "gptq"
     cost: ClassVar[str] = "N n² + n³ + m n²"
+    work: ClassVar[float] = 1200.0
     variants: ClassVar[tuple[str, ...]] = ("gptq(order=activation)", "gptq(groups=dynamic,order=activation)")
+
+    def products(self, shape: Shape) -> float:
+        _, inputs, outputs = shape
+        return super().products(shape) + (inputs + outputs) * inputs**2 / 4
 
     def problems(self) -> Iterator[QuantVizError]:
         yield from one_of(self, "groups", ("static", "dynamic"))

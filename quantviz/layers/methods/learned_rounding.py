@@ -29,6 +29,7 @@ from quantviz.quantization.cells import cell_index, quantize_with
 from quantviz.quantization.qparams import largest_magnitude, stored_qparams
 from quantviz.quantization.quantizer import values_of_codes
 from quantviz.quantization.result import QParams, QuantResult, block_values
+from quantviz.schemes.granularity import Shape
 from quantviz.schemes.scheme import Scheme
 from quantviz.tensors import blocks
 
@@ -97,12 +98,13 @@ class Choices:
 class _Learned(RoundingMethod):
     """A rounding whose codes are whole numbers, beside those of rounding to nearest."""
 
+    work = 400.0
     #: Steps of the learning.
     steps: int
 
-    @property
-    def passes(self) -> int:
-        return self.steps
+    def products(self, shape: Shape) -> float:
+        # A step on few weights takes as long as some millions of multiplications.
+        return self.steps * (super().products(shape) + 2**22)
 
     def problems_with(self, weights: Scheme | None, inputs: Scheme | None) -> Iterator[QuantVizError]:
         yield from super().problems_with(weights, inputs)

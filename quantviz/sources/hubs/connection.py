@@ -95,13 +95,13 @@ class Places:
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
-        self._total = 0
-        self._of_host: Counter[str] = Counter()
+        #: Places taken by host, and under "" all of them.
+        self._taken: Counter[str] = Counter()
 
     def held(self) -> dict[str, int]:
         """Return the number of places that each host has, by its name."""
         with self._changed:
-            return dict(self._of_host)
+            return {host: count for host, count in self._taken.items() if host}
 
     @contextmanager
     def taken(self, hosts: tuple[str, ...], limits: HubLimits, seconds: float) -> Iterator[None]:
@@ -115,32 +115,23 @@ class Places:
         Raises:
             QuantVizError: No place is free by then.
         """
-        counted = dict.fromkeys(hosts)
-        until = time.monotonic() + seconds
+        most = {"": limits.requests, **dict.fromkeys(hosts, limits.host_requests)}
+
+        def full() -> list[str]:
+            return [host for host in most if self._taken[host] >= most[host]]
+
         with self._changed:
-            while full := self._full(counted, limits):
-                left = until - time.monotonic()
-                if left <= 0:
-                    raise full
-                self._changed.wait(left)
-            self._total += 1
-            self._of_host.update(counted.keys())
+            if not self._changed.wait_for(lambda: not full(), seconds):
+                host = full()[0]
+                key = "hub.host_crowded" if host else "hub.crowded"
+                raise QuantVizError(key, host=host, most=most[host])
+            self._taken.update(most.keys())
         try:
             yield
         finally:
             with self._changed:
-                self._total -= 1
-                self._of_host -= Counter(counted.keys())  # which forgets hosts without a place
+                self._taken -= Counter(most.keys())  # which forgets hosts without a place
                 self._changed.notify_all()
-
-    def _full(self, hosts: Iterable[str], limits: HubLimits) -> QuantVizError | None:
-        """Return the error for the lack of a free place; none if there is one."""
-        if self._total >= limits.requests:
-            return QuantVizError("hub.crowded", most=limits.requests)
-        for host in hosts:
-            if self._of_host[host] >= limits.host_requests:
-                return QuantVizError("hub.host_crowded", host=host, most=limits.host_requests)
-        return None
 
 
 #: The places of this process.

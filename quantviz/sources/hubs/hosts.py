@@ -179,7 +179,7 @@ def hub_token() -> str:
     Raises:
         QuantVizError: It has characters that no token has. The message does not repeat it.
     """
-    if os.environ.get(DISABLED, "").casefold() in _YES:
+    if _asks_as_nobody():
         return ""
     token = (os.environ.get(TOKEN) or os.environ.get(_OLD_TOKEN) or _saved()).strip()
     # Any other character could start another line of the request.
@@ -188,14 +188,30 @@ def hub_token() -> str:
     return token
 
 
-def _saved() -> str:
+def downloads() -> Path | None:
+    """Return the folder of the files that `huggingface_hub` has downloaded; None where hubs are asked without
+    a login, since it may have been needed for them.
+    """
+    return None if _asks_as_nobody() else _in_home("HF_HUB_CACHE", "hub")
+
+
+def _asks_as_nobody() -> bool:
+    return os.environ.get(DISABLED, "").casefold() in _YES
+
+
+def _in_home(variable: str, name: str) -> Path:
+    """Return the path that a variable holds, else that of `name` in the folder of `huggingface_hub`."""
     cache = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
     home = os.environ.get("HF_HOME") or f"{cache}/huggingface"
-    path = os.environ.get("HF_TOKEN_PATH") or f"{home}/token"
+    path = os.environ.get(variable) or f"{home}/{name}"
+    return Path(os.path.expanduser(os.path.expandvars(path)))
+
+
+def _saved() -> str:
     try:
-        with Path(os.path.expandvars(path)).expanduser().open(encoding="utf-8") as file:
+        with _in_home("HF_TOKEN_PATH", "token").open(encoding="utf-8") as file:
             return file.read(_LONGEST_TOKEN)
-    except (OSError, ValueError, RuntimeError):  # none is saved, or there is no home
+    except (OSError, ValueError):  # none is saved
         return ""
 
 

@@ -13,8 +13,9 @@ from urllib.parse import quote
 from quantviz.errors import QuantVizError
 from quantviz.sources.files import BY_RANGES, catalog_of, is_index
 from quantviz.sources.hubs.addresses import COMMIT, Place, parse_address, published_place
+from quantviz.sources.hubs.connection import Deadline, get_twice
 from quantviz.sources.hubs.hosts import USUAL_ENDPOINT, Hosts, hubs_offered
-from quantviz.sources.hubs.published import PIECE, Model, PublishedFile, Ranges, fetch_text, kept
+from quantviz.sources.hubs.published import PIECE, Model, PublishedFile, Ranges, kept
 from quantviz.sources.limits import HubLimits, Limits
 from quantviz.sources.stores.store import About, Store, problem_at
 from quantviz.sources.stores.store_data import StoreData
@@ -81,9 +82,10 @@ def _find(host: str, place: Place, hosts: Hosts, limits: HubLimits) -> Model:
 def _listed(host: str, place: Place, hosts: Hosts, limits: HubLimits) -> bytes:
     """Return a hub's listing of a model, as JSON."""
     revision = quote(place.revision, safe="")
+    deadline = Deadline.of(min(limits.seconds, 2 * limits.quiet_seconds))
     url = f"{hosts.origin(host)}/api/models/{place.repo}/revision/{revision}?blobs=true"
     try:
-        return fetch_text(url, hosts, limits, Limits.of_environment().json_bytes)
+        return get_twice(url, hosts, limits, deadline, most=Limits.of_environment().json_bytes).body
     except QuantVizError as problem:
         # A token that is not valid is refused for public models, too.
         if problem.key in ("hub.missing", "hub.login"):

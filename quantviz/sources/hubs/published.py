@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import threading
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -12,8 +13,8 @@ from quantviz.errors import QuantVizError
 from quantviz.sources.files import is_index
 from quantviz.sources.files.file_data import clipped
 from quantviz.sources.hubs.addresses import Place, published_address
-from quantviz.sources.hubs.connection import Answer, Deadline, get_ranges, get_twice
-from quantviz.sources.hubs.hosts import Hosts
+from quantviz.sources.hubs.connection import Answer, get_ranges
+from quantviz.sources.hubs.hosts import Hosts, downloads
 from quantviz.sources.hubs.kept import Kept
 from quantviz.sources.limits import HubLimits
 from quantviz.whole_files import own_folder
@@ -84,6 +85,13 @@ class Ranges:
         # Bytes that only a login may read are on a shelf that only this login finds.
         login = hosts.token_for(hosts.origin(model.host))
         self._shelf = hashlib.sha256(f"{known}{login}".encode()).hexdigest()[:32]
+        copies = downloads()
+        #: The path of the whole file, if `huggingface_hub` has downloaded it.
+        self._copy = (
+            copies / f"models--{model.repo.replace('/', '--')}" / "snapshots" / model.commit / file.name
+            if copies and hosts.origin(model.host) == hosts.endpoint
+            else None
+        )
         self._count = -(-file.size // PIECE)
         self._lock = threading.Lock()
         #: The file's ETag in the first answer of each host.
@@ -104,6 +112,8 @@ class Ranges:
         if self.file.size <= _SMALL:
             first = 0
             last = self._count
+        if copied := self._copied(start, stop):
+            return memoryview(copied)
         base = first * PIECE
         content = bytearray(min(last * PIECE, self.file.size) - base)
 
@@ -125,6 +135,18 @@ class Ranges:
                     self._kept.put(self._shelf, str(piece), got)
                 self._check_whole(content if last - first == self._count else None)
         return memoryview(content)[start - base : stop - base].toreadonly()
+
+    def _copied(self, start: int, stop: int) -> bytes:
+        """Return bytes of the copy that `huggingface_hub` has of the file at its commit; none without one."""
+        if self._copy is None:
+            return b""
+        try:
+            with self._copy.open("rb") as file:
+                file.seek(start)
+                got = file.read(stop - start)
+                return got if os.fstat(file.fileno()).st_size == self.file.size else b""
+        except OSError:
+            return b""
 
     @property
     def _name(self) -> str:
@@ -192,16 +214,6 @@ class Ranges:
 def kept(limits: HubLimits) -> Kept:
     """Return this machine's cache of files from hubs."""
     return Kept(own_folder("hubs"), limits.cache_bytes)
-
-
-def fetch_text(url: str, hosts: Hosts, limits: HubLimits, most: int) -> bytes:
-    """Return the content at an address of a hub, at most `most` bytes.
-
-    Raises:
-        QuantVizError: There is no usable answer; one of the keys `hub.*`.
-    """
-    deadline = Deadline.of(min(limits.seconds, 2 * limits.quiet_seconds))
-    return get_twice(url, hosts, limits, deadline, most=most).body
 
 
 def _runs(missing: Iterable[int]) -> list[range]:

@@ -31,6 +31,7 @@ from quantviz.sources.layouts.forms import BESIDE, FLOATS, Claim, Form
 from quantviz.sources.layouts.four_bit_floats import EXPONENTS, FORMAT, scale_of_all
 from quantviz.sources.layouts.scaled import FP8, scaled_codes
 from quantviz.sources.layouts.weight import Coded, QuantizedWeight, plain_scheme, values_only
+from quantviz.tensors.hadamard import regular_hadamard
 
 _SCALE = "weight_scale"
 _SECOND = "weight_scale_2"
@@ -156,7 +157,7 @@ def _rotated(claim: Claim, description: Mapping[str, Any]) -> QuantizedWeight:
     size = description.get("convrot_groupsize", _ROTATED)
     if type(size) is not int or not 4 <= size <= 4**6 or math.log(size, 4) % 1 or plain.shape[1] % size:
         raise claim.damaged()
-    turn = _hadamard(size)
+    turn = regular_hadamard(size) / math.sqrt(size)
 
     def coded(start: int, stop: int) -> Coded:
         values = plain.coded(start, stop).x_hat
@@ -164,16 +165,6 @@ def _rotated(claim: Claim, description: Mapping[str, Any]) -> QuantizedWeight:
 
     note = Note.of("layouts.rotated", size=size)
     return claim.weight(plain.shape, None, plain.scale_dtype, coded, row_step=plain.row_step, notes=(note,))
-
-
-@functools.cache
-def _hadamard(size: int) -> torch.Tensor:
-    """Return the regular Hadamard matrix of a power of 4, scaled so that it is orthogonal."""
-    four = 1 - 2 * torch.eye(4).flip(1)
-    made = torch.ones(1, 1)
-    while len(made) < size:
-        made = torch.kron(made, four)
-    return made / math.sqrt(size)
 
 
 _DTYPES = {"weight": ("uint8", "int8", *FP8), _SCALE: (*FLOATS, "float8_e4m3fn", *EXPONENTS)}

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections import OrderedDict
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
-from quantviz.checkpoints.audit.process import Answer, AuditProcess, Job
 from quantviz.checkpoints.example import EXAMPLE
 from quantviz.checkpoints.model_map import AUDIT, audited_model, model_map
 from quantviz.errors import QuantVizError
 from quantviz.figures.model_map_plot import model_map_figure
+from quantviz.jobs import Cost, Job, runner
 from quantviz.ui.checkpoints.reading import is_results, name_of, offered_now, path_of
 from quantviz.ui.checkpoints.state import OWNER, CheckpointsState
 from quantviz.ui.components.choice import choose_among, show_button
@@ -23,7 +25,12 @@ from quantviz.ui.shell.words import language, plain, say, say_error, theme
 if TYPE_CHECKING:
     import pandas
 
+    from quantviz.checkpoints.audit.auditing import Answer
+
 _HEIGHT = 320
+#: The cost of an audit; and audits that have ended, of which the last are known.
+_AUDITS = Cost(queue="audits")
+_MOST_KEPT = 8
 #: Most sentences that are shown after the verdict.
 _MOST_SAID = 12
 #: Outcomes of tensors, in the order of the table.
@@ -31,15 +38,15 @@ _ORDER = ("not_read", "refused", "not_quantized_here", "compared", "unfit", "equ
 
 
 @st.cache_resource(show_spinner=False)
-def audit_process() -> AuditProcess:
-    """Return the server's audits."""
-    return AuditProcess()
+def audits() -> OrderedDict[tuple[str, str], Job[Answer]]:
+    """Return this server's last audit of each two checkpoints."""
+    return OrderedDict()
 
 
 def is_auditing(state: CheckpointsState) -> bool:
     """Return whether the audit that the page shows is running."""
     job = _job(state)
-    return job is not None and job.running
+    return job is not None and job.state != "ended"
 
 
 def show_audit(state: CheckpointsState) -> None:
@@ -55,20 +62,19 @@ def show_audit(state: CheckpointsState) -> None:
         job = _job(state)
         if job is None:
             st.caption(plain(say("checkpoints.audit.about")))
-        elif job.running:
+        elif job.state != "ended":
             _show_running(job)
-        elif job.cancelled:
+        elif job.found is None:
             st.caption(say("checkpoints.audit.cancelled"))
-        elif job.answer is None:
-            st.error(say("checkpoints.audit.ended"))
         else:
-            _show_answer(job.answer)
+            _show_answer(job.found)
     except QuantVizError as problem:
-        st.error(say_error(problem))
+        lost = problem.key == "work.lost"
+        st.error(say("checkpoints.audit.ended") if lost else say_error(problem))
 
 
-def _show_running(job: Job) -> None:
-    done, count = job.progress
+def _show_running(job: Job[Answer]) -> None:
+    done, count = round(job.done), round(job.whole)
     with st.container(key="checkpoints_audit_progress", horizontal=True, vertical_alignment="center"):
         if count:
             st.progress(done / count, text=say("checkpoints.progress", done=done, all=count))
@@ -79,15 +85,16 @@ def _show_running(job: Job) -> None:
 
 
 def _cancel() -> None:
-    state = OWNER.state
-    audit_process().cancel(path_of(state.chosen), path_of(state.original))
+    job = _job(OWNER.state)
+    if job is not None:
+        job.cancel()
 
 
-def _job(state: CheckpointsState) -> Job | None:
+def _job(state: CheckpointsState) -> Job[Answer] | None:
     if not state.original or is_results(state.chosen) or state.chosen == EXAMPLE:
         return None
     try:
-        return audit_process().job(path_of(state.chosen), path_of(state.original))
+        return audits().get(_pair(state))
     except QuantVizError:  # it is shown with the choice
         return None
 
@@ -105,28 +112,35 @@ def _show_choice(state: CheckpointsState, others: tuple[str, ...]) -> None:
             lambda original: OWNER.change(original=original or ""),
             help=say("checkpoints.audit.original_help"),
         )
-        waits = not state.original or audit_process().busy
+        waits = not state.original or is_auditing(state)
         show_button(say(_begin_words(_job(state))), "checkpoints_audit_begin", _begin, disabled=waits)
     if state.original:
         path_of(state.original)
 
 
-def _begin_words(job: Job | None) -> str:
+def _begin_words(job: Job[Answer] | None) -> str:
     """Return the key of the button's words: whether an audit begins, goes on or is done again."""
-    if job is None or job.running:
+    if job is None or job.state != "ended":
         return "checkpoints.audit.begin"
-    return "checkpoints.resume" if job.answer is None else "checkpoints.audit.again"
+    return "checkpoints.resume" if job.dropped else "checkpoints.audit.again"
 
 
 def _begin() -> None:
-    state = OWNER.state
-    audit_process().start(path_of(state.chosen), path_of(state.original))
+    from quantviz.checkpoints.audit.auditing import audit_as_job
+
+    pair = _pair(OWNER.state)
+    kept = audits()
+    kept.pop(pair, None)
+    kept[pair] = runner().submit(partial(audit_as_job, *pair), ("audit", pair), _AUDITS, stays=True)
+    for old in [each for each, job in kept.items() if job.state == "ended"][:-_MOST_KEPT]:
+        del kept[old]
+
+
+def _pair(state: CheckpointsState) -> tuple[str, str]:
+    return str(path_of(state.chosen)), str(path_of(state.original))
 
 
 def _show_answer(answer: Answer) -> None:
-    if answer.problem:
-        st.error(plain(answer.problem[language()]))
-        return
     show_verdict(answer.messages[language()], is_sound=answer.is_sound)
     model = audited_model(answer.rows[language()])
     data = model_map(model, AUDIT, AUDIT)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 import statistics
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -21,9 +20,9 @@ from quantviz.ui.components.choice import choose_among, show_button
 from quantviz.ui.components.phone_tables import Column, show_table
 from quantviz.ui.components.refusals import show_refused
 from quantviz.ui.components.walk import Walk
-from quantviz.ui.layers.state import is_long, kept_fact
-from quantviz.ui.shell.bounds import HEAVY_PRODUCTS
-from quantviz.ui.shell.heavy_work import heavily
+from quantviz.ui.layers.state import kept_fact
+from quantviz.ui.shell.bounds import HEAVY_PRODUCTS, HEAVY_SECONDS
+from quantviz.ui.shell.long_work import heavily
 from quantviz.ui.shell.words import method_name, plain, say, sentences
 
 if TYPE_CHECKING:
@@ -61,23 +60,25 @@ class Capture:
         """
         key = f"capture {self.key} {layer.name} {self.pair} {form}"
         make = partial(self._measured, key, layer, form, on_share)
-        return kept_fact(key, make, shared=self.shared, aside=True)
+        return kept_fact(key, make, shared=self.shared, aside=True, by_job=True)
 
     def _measured(
         self, key: str, layer: Captured, form: str, on_share: Callable[[float], None]
     ) -> dict[str, Any]:
         from quantviz.layers.layer_numbers import numbers_or_reason, output_sqnr_db
         from quantviz.layers.methods.chain import as_chain
+        from quantviz.layers.work import products_of, refuse_long
 
         schemes = self.pair.schemes()
         work = partial(numbers_or_reason, layer, *schemes, method=as_chain(form), static=self.pair.static)
-        long = math.prod(layer.shape) >= HEAVY_PRODUCTS or is_long(form, layer.shape)
+        products = products_of(as_chain(form), layer.shape)
         try:
-            row = heavily(key, work, on_share) if long else work()
+            refuse_long(as_chain(form), layer.shape, HEAVY_SECONDS)
+            row = heavily(key, work, on_share, products) if products >= HEAVY_PRODUCTS else work()
         except QuantVizError as problem:
-            if problem.key != "work.too_long":
+            if problem.key not in ("work.too_long", "method.too_large"):
                 raise
-            if form != NEAREST:
+            if problem.key == "work.too_long" and form != NEAREST:
                 # Its own way out is that of a range.
                 problem = QuantVizError("method.too_long", method=form, **problem.params)
             row = {"layer": layer.name, "status": "refused", "reason": problem}

@@ -32,8 +32,9 @@ from quantviz.ui.checkpoints.reading import (
     names_of,
     others,
     path_of,
-    scan_process,
+    scan_of,
     scans_of,
+    start_scan,
 )
 from quantviz.ui.checkpoints.state import (
     OWNER,
@@ -156,13 +157,13 @@ def begin_scan(seen: CheckpointsState) -> None:
     path = path_of(seen.chosen)
     matrix = imatrix_path(seen)
     results = dropped_files(MODEL).results if seen.chosen == MODEL else None
-    scan_process().start(path, seen.recipes, language(), seen.engine, matrix, results)
+    start_scan(path, seen.recipes, seen.engine, matrix, results)
 
 
 def begin_example(seen: CheckpointsState) -> None:
     """Begin the usual scan of the example at its first visit, unless this server runs or ran a scan of it."""
-    if seen.chosen == EXAMPLE and scan_process().job(path_of(EXAMPLE)) is None:
-        scan_process().start(path_of(EXAMPLE), USUAL, language())
+    if seen.chosen == EXAMPLE and scan_of(EXAMPLE) is None:
+        start_scan(path_of(EXAMPLE), USUAL)
 
 
 def _last_choices(state: CheckpointsState, there: Offered) -> dict[str, Any]:

@@ -18,13 +18,12 @@ from quantviz.ui.checkpoints.model_state import (
     RUNNING,
     ModelState,
     effects_of,
+    job_of,
     working,
 )
 from quantviz.ui.checkpoints.state import change_model
 from quantviz.ui.components.choice import choose_among
 from quantviz.ui.components.small_parts import show_plot, table_html
-from quantviz.ui.shell.heavy_work import heavily
-from quantviz.ui.shell.shared_cache import shared_fact
 from quantviz.ui.shell.words import language, plain, say, sentences, theme
 
 if TYPE_CHECKING:
@@ -102,7 +101,7 @@ def _costs_of_keys(model: str) -> Iterator[str]:
 
     other, norm = (CHARACTER, "keys_without_norm") if model == QK_NORM else (QK_NORM, "keys_with_norm")
     for name, key in ((model, "keys_cost"), (other, norm)):
-        costs = shared_fact(("keys", name), partial(key_costs, name), aside=True)
+        costs = job_of(f"keys of {name}", partial(key_costs, name))
         yield say(f"models.{key}", **{axis: short_number(kl) for axis, kl in costs.items()})
 
 
@@ -162,9 +161,8 @@ def _view(model: str, state: ModelState) -> AttentionView:
     from quantviz.models.attention import attention_of
 
     schemes = state.schemes()
-    return shared_fact(
-        ("attention", model, schemes, state.layer), partial(attention_of, model, schemes, state.layer)
-    )
+    key = f"attention {state.layer} of {model} {schemes}"
+    return job_of(key, partial(attention_of, model, schemes, state.layer))
 
 
 def _salient(model: str, state: ModelState) -> Mapping[str, SalientCost]:
@@ -174,7 +172,7 @@ def _salient(model: str, state: ModelState) -> Mapping[str, SalientCost]:
     assert isinstance(weights, Scheme)
     key = f"salient channels of {model} {weights}"
     with working("choices"):
-        return shared_fact(key, lambda: heavily(key, partial(salient_costs, model, weights)))
+        return job_of(key, partial(salient_costs, model, weights))
 
 
 def _mixes(model: str, state: ModelState) -> Mapping[str, Mix]:
@@ -185,4 +183,4 @@ def _mixes(model: str, state: ModelState) -> Mapping[str, Mix]:
     effects = effects_of(model, state.plain())
     key = f"mixes of {model} {schemes}"
     with working("choices"):
-        return shared_fact(key, lambda: heavily(key, partial(mixes, model, schemes, effects)))
+        return job_of(key, partial(mixes, model, schemes, effects))

@@ -6,7 +6,7 @@ import dataclasses
 import html
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
@@ -23,7 +23,6 @@ from quantviz.ui.checkpoints.model_state import (
     RUNNING,
     SHARED,
     ModelState,
-    Ran,
     ran,
     working,
 )
@@ -34,6 +33,9 @@ from quantviz.ui.components.small_parts import term
 from quantviz.ui.shell.address import go_on
 from quantviz.ui.shell.runs import fragment
 from quantviz.ui.shell.words import method_name, say, say_error
+
+if TYPE_CHECKING:
+    from quantviz.models.running import Ran
 
 
 def show_model(chosen: str) -> None:

@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import streamlit as st
 
 from quantviz.lab.layer_state import NEAREST
 from quantviz.lab.page_state import Codec, PageState, Reading, field, one_of
-from quantviz.ui.shell import streamlit_private
-from quantviz.ui.shell.heavy_work import heavily
+from quantviz.ui.shell.long_work import heavily
 from quantviz.ui.shell.shared_cache import shared_fact
-from quantviz.ui.shell.startup import Turns
 from quantviz.ui.shell.words import say
 
 if TYPE_CHECKING:
     from quantviz.models.layer_effects import LayerEffect
     from quantviz.models.model_schemes import ModelSchemes
+    from quantviz.models.running import Ran
+
+T = TypeVar("T")
 
 #: Names of the choices of a checkpoint that are models which run; no file below a folder is called so.
 RUNNING: Mapping[str, str] = MappingProxyType(
@@ -111,26 +112,6 @@ def tried(chosen: str, state: ModelState) -> tuple[ModelState, ...]:
 # ---- what is shown, computed once for all sessions --------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Ran:
-    """A model under schemes, beside the original."""
-
-    #: Losses and KL divergence in bits a character, and bits a weight with scales.
-    loss: float
-    original_loss: float
-    kl: float
-    bits: float
-    #: The share of next characters of the text of which another one is the likeliest.
-    changed: float
-    #: The text before, the text that it writes, the original's choices in its places, and its own text.
-    seed_text: str
-    written: str
-    choices: str
-    original: str
-    #: The error of the residual stream by place.
-    depth: Mapping[str, float]
-
-
 def ran(model: str, state: ModelState) -> Ran:
     """Return a model under the schemes of a state.
 
@@ -138,7 +119,9 @@ def ran(model: str, state: ModelState) -> Ran:
         QuantVizError: A scheme does not fit.
     """
     schemes = state.schemes()
-    return shared_fact(("model that runs", model, schemes), partial(_run, model, schemes), aside=True)
+    from quantviz.models.running import ran as run
+
+    return job_of(f"{model} that runs under {schemes}", partial(run, model, schemes))
 
 
 @contextlib.contextmanager
@@ -161,35 +144,9 @@ def effects_of(model: str, state: ModelState) -> tuple[LayerEffect, ...]:
     schemes = ModelSchemes(state.schemes().layers)
     key = f"layers of {model} {schemes}"
     with working("layers"):
-        return shared_fact(key, lambda: heavily(key, partial(layer_effects, model, schemes)))
+        return job_of(key, partial(layer_effects, model, schemes))
 
 
-@st.cache_resource(show_spinner=False)
-def _turns() -> Turns:
-    """Return the turns of models that run: one at a time, so that all other sessions go on."""
-    return Turns()
-
-
-def _run(model: str, schemes: ModelSchemes) -> Ran:
-    from quantviz.models.quantizing import rounded_layers
-    from quantviz.models.running import run_built_in
-
-    with _turns().take():
-        found = run_built_in(model, schemes)
-        # Its session may move on while it waits. Rounded layers stay for whoever asks for them next.
-        for _ in rounded_layers(model, schemes):
-            streamlit_private.end_if_asked()
-        loss = found.loss
-        streamlit_private.end_if_asked()
-        return Ran(
-            loss,
-            found.original_loss,
-            found.kl,
-            found.bits,
-            found.changed_choices,
-            found.seed_text,
-            found.written,
-            found.original_choices,
-            found.original_written,
-            dict(found.depth),
-        )
+def job_of(key: str, work: Callable[[], T]) -> T:
+    """Return the result of a job that all sessions share, cached."""
+    return shared_fact(key, lambda: heavily(key, work), by_job=True)

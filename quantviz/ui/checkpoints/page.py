@@ -12,6 +12,7 @@ import streamlit as st
 
 from quantviz.checkpoints.example import EXAMPLE
 from quantviz.errors import QuantVizError
+from quantviz.jobs import runner
 from quantviz.sources.local import FOLDER, folder_offered
 from quantviz.ui.checkpoints.captured import is_capture, show_capture
 from quantviz.ui.checkpoints.choices import (
@@ -64,7 +65,6 @@ def show_page() -> None:
         name_of,
         offered_now,
         scan_problems,
-        scan_process,
     )
 
     state = OWNER.state
@@ -88,7 +88,7 @@ def show_page() -> None:
             _show_dropped(state, show_capture if captured else lambda _: _show_runs())
         return
     if has_sessions():
-        scan_process().prepare()
+        runner().prepare()
     with answer:
         show_page_errors(*OWNER.problems)
         try:

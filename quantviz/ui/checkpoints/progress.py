@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from quantviz.ui.checkpoints.reading import is_results, is_starting, path_of, scan_process
+from quantviz.errors import QuantVizError
+from quantviz.jobs import runner
+from quantviz.ui.checkpoints.reading import cancel_scan, is_results, is_starting, path_of, scan_of
 from quantviz.ui.checkpoints.state import CheckpointsState
 from quantviz.ui.components.choice import show_button
-from quantviz.ui.shell.words import language, plain, say
+from quantviz.ui.shell.words import language, plain, say, say_error
 
 if TYPE_CHECKING:
     from quantviz.checkpoints.results.stored_rows import Scan
@@ -38,9 +40,9 @@ def show_progress(state: CheckpointsState, scan: Scan | None) -> None:
 def _show_running(state: CheckpointsState, scan: Scan | None) -> None:
     share = 0.0
     words = say("checkpoints.starting")
-    job = None if is_results(state.chosen) else scan_process().job(path_of(state.chosen))
-    if job is not None and job.waits:
-        words = say("checkpoints.in_line", count=scan_process().before(job))
+    job = scan_of(state.chosen)
+    if job is not None and job.state == "waits":
+        words = say("checkpoints.in_line", count=runner().before(job))
     elif scan is not None and scan.state == "running":
         progress = scan.progress
         share = progress.bytes_done / progress.bytes if progress.bytes else 0.0
@@ -54,7 +56,7 @@ def _show_running(state: CheckpointsState, scan: Scan | None) -> None:
         show_button(
             say("checkpoints.cancel"),
             "checkpoints_cancel",
-            scan_process().cancel,
+            cancel_scan,
             path_of(state.chosen),
             help=say("checkpoints.cancel_help"),
         )
@@ -64,9 +66,13 @@ def _show_running(state: CheckpointsState, scan: Scan | None) -> None:
 
 def show_failure(state: CheckpointsState) -> None:
     """Show the error of this checkpoint's last scan, if it could not begin."""
-    job = None if is_results(state.chosen) else scan_process().job(path_of(state.chosen))
-    if job is not None and job.failure:
-        st.error(plain(say("checkpoints.failed", said=job.failure.splitlines()[-1])))
+    job = scan_of(state.chosen)
+    try:
+        _ = job and job.found
+    except QuantVizError as problem:
+        if problem.key == "work.lost":  # then its results say that it was killed
+            return
+        st.error(plain(say("checkpoints.failed", said=say_error(problem))))
 
 
 def time_words(seconds: float) -> str:

@@ -10,19 +10,21 @@ import stat
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
 from quantviz.checkpoints.example import EXAMPLE, example_file
-from quantviz.checkpoints.model_map import Model, Row, read_model
+from quantviz.checkpoints.model_map import Model, read_model
 from quantviz.checkpoints.offered import RESULTS, Offered, checkpoint_path, offered, offered_as
-from quantviz.checkpoints.scan.process import ScanProcess
+from quantviz.checkpoints.results.rows import Row
 from quantviz.errors import QuantVizError
+from quantviz.jobs import Cost, Job, runner
 from quantviz.sources.hubs.addresses import published_name, published_place
 from quantviz.sources.local import data_folder, folder_offered, real_path
 from quantviz.sources.stores.addresses import is_address
@@ -44,6 +46,9 @@ _LISTING_SECONDS = 5
 #: Scans whose rows are kept, and files of results in which scans are looked for.
 _MOST_KEPT = 12
 _MOST_FILES = 20
+#: The cost of a scan; and scans that have ended, of which the last are known.
+SCANS = Cost(queue="scans")
+_MOST_ENDED = 16
 #: Seconds to wait for the first square, and between two looks for it.
 _FIRST_SECONDS = 0.8
 _LOOK_SECONDS = 0.04
@@ -70,15 +75,58 @@ class _Kept:
 
 
 @st.cache_resource(show_spinner=False)
-def scan_process() -> ScanProcess:
-    """Return the server's scans, each in a child process."""
-    return ScanProcess("quantviz.standby", dict.fromkeys((*FIRST_LOOK, *USUAL)))
+def _scans() -> OrderedDict[str, Job[None]]:
+    """Return this server's last scan of each checkpoint."""
+    return OrderedDict()
+
+
+def scan_of(chosen: str) -> Job[None] | None:
+    """Return this server's last scan of the chosen checkpoint; None where none is known."""
+    return None if is_results(chosen) else _scans().get(str(path_of(chosen)))
+
+
+def start_scan(
+    path: str | Path, recipes: Iterable[str], engine: str = "", imatrix: str = "", results: Path | None = None
+) -> None:
+    """Begin a scan, after those that were requested before; what was requested already is not begun again.
+
+    Args:
+        path: The checkpoint's path or address.
+        recipes: Recipes by id.
+        engine: The id of an engine, of whose tensors it then is.
+        imatrix: The path of an importance matrix.
+        results: The file of results, by default the usual one.
+    """
+    from quantviz.checkpoints.scan.scanning import scan_as_job
+
+    asked = (str(path), tuple(recipes), engine, imatrix, None if results is None else str(results))
+    work = partial(scan_as_job, *asked)
+    scans = _scans()
+    scans[asked[0]] = runner().submit(work, ("scan", asked), SCANS, stays=True)
+    scans.move_to_end(asked[0])
+    for old in [each for each, job in scans.items() if job.state == "ended"][:-_MOST_ENDED]:
+        del scans[old]
+
+
+def prepare_scans() -> None:
+    """Have a process ready for the first scan, with the kernels of its usual recipes."""
+    from quantviz.checkpoints.scan.scanning import make_ready
+
+    work = partial(make_ready, tuple(dict.fromkeys((*FIRST_LOOK, *USUAL))))
+    runner().submit(work, "ready for scans", SCANS, ahead=True)
+
+
+def cancel_scan(path: str | Path) -> None:
+    """End the last scan of a checkpoint, or its wait: its measurements are kept."""
+    job = _scans().get(str(path))
+    if job is not None:
+        job.cancel()
 
 
 def is_starting(chosen: str) -> bool:
     """Return whether this server scans this checkpoint, or will when the scans before it have ended."""
-    job = None if is_results(chosen) else scan_process().job(path_of(chosen))
-    return job is not None and (job.running or job.waits)
+    job = scan_of(chosen)
+    return job is not None and job.state != "ended"
 
 
 @st.cache_resource(show_spinner=False)
@@ -252,8 +300,7 @@ def look_at_headers(state: CheckpointsState) -> Model:
     path = path_of(state.chosen)
     listed = _headers(str(path), state.engine, _mark_of(path))
     aside = (
-        {"tensor": name, "file": file, "recipe": recipe, "status": "left_aside"}
-        | {"shape": shape, "dtype": dtype}
+        Row(name, recipe, "left_aside", shape=shape, dtype=dtype, file=file)
         for name, shape, dtype, file, is_aside in listed
         if is_aside
         for recipe in state.recipes
@@ -283,7 +330,7 @@ def look_now(state: CheckpointsState, wait: bool) -> Seen:
 
 
 def _has_begun(seen: Seen) -> bool:
-    return any(row["status"] == "ok" for tensor in seen.model.tensors for row in tensor.rows.values())
+    return any(row.status == "ok" for tensor in seen.model.tensors for row in tensor.rows.values())
 
 
 def look(chosen: str, scan: Scan) -> Seen:

@@ -10,7 +10,7 @@ from quantviz.checkpoints.offered import WEIGHTS
 from quantviz.errors import QuantVizError
 from quantviz.text import visible
 from quantviz.ui.checkpoints.choices import begin_scan
-from quantviz.ui.checkpoints.reading import path_of, scan_process
+from quantviz.ui.checkpoints.reading import cancel_scan, path_of
 from quantviz.ui.checkpoints.state import FIRST_LOOK, OWNER, CheckpointsState
 from quantviz.ui.lab.dropped_files import CAPTURE, MODEL, RUNS, dropped_kind, keep_dropped
 from quantviz.ui.lab.sidebar.hub import open_address
@@ -89,7 +89,7 @@ def take(files: Sequence[Any]) -> None:
         _turn_to_lab()
         return
     if dropped_kind() == MODEL:  # its scan has nobody who looks at it
-        scan_process().cancel(path_of(MODEL))
+        cancel_scan(path_of(MODEL))
     keep_dropped(kind, files)
     _turn_to_model(kind, scans=kind == MODEL)
 
@@ -104,7 +104,7 @@ def kind_of(files: Sequence[Any]) -> str | None:
         if len(files) > 1:
             raise QuantVizError("drop.pictures", file=visible(files[0].name)[:200])
         return None
-    from quantviz.layers.captures import is_capture
+    from quantviz.layers.captures import has_layers
     from quantviz.models.run_file import is_run
     from quantviz.sources.files import open_tensors
     from quantviz.sources.layouts.decoded import model_tensors
@@ -112,7 +112,7 @@ def kind_of(files: Sequence[Any]) -> str | None:
     if len(files) > 1:
         return RUNS if all(_is(each, is_run) for each in files) else MODEL
     with open_tensors(files[0].getvalue(), files[0].name) as catalog:
-        if is_capture(catalog):
+        if has_layers(catalog):
             return CAPTURE
         if is_run(catalog):
             raise QuantVizError("drop.one_run", file=visible(files[0].name)[:200])

@@ -48,8 +48,8 @@ from quantviz.ui.shell import errors, session
 from quantviz.ui.shell.address import keep_place
 from quantviz.ui.shell.bounds import HEAVY_ELEMENTS
 from quantviz.ui.shell.classroom import classroom, visible
-from quantviz.ui.shell.heavy_work import prepare
 from quantviz.ui.shell.imports import warm_up
+from quantviz.ui.shell.long_work import prepare
 from quantviz.ui.shell.tab import name_tab
 from quantviz.ui.shell.words import say, say_error
 

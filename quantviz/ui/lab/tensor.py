@@ -24,7 +24,7 @@ from quantviz.sources.base import AtHand, of_tensor
 from quantviz.sources.local import local_version, open_local
 from quantviz.ui.shell import session
 from quantviz.ui.shell.bounds import HEAVY_ELEMENTS, SESSION_BYTES, UPLOAD_BYTES
-from quantviz.ui.shell.heavy_work import heavily
+from quantviz.ui.shell.long_work import heavily
 from quantviz.ui.shell.shared_cache import Shared, held_bytes, shared_fact, shared_tensor
 
 if TYPE_CHECKING:
@@ -126,25 +126,26 @@ def _uploads() -> dict[Source, Stored]:
 # ---- results about them --------------------------------------------------------------------------
 
 
-def kept(source: Source, what: str, make: Callable[[], T], *, aside: bool = False) -> T:
+def kept(source: Source, what: str, make: Callable[[], T], *, aside: bool = False, by_job: bool = False) -> T:
     """Return a cached result about a tensor: `what` is its key with all that it depends on. Never change it.
 
     Of a shared tensor it is shared; of one's own it stays in the session, for as long as it was used
     lately. `aside`: others' runs go on while it is made, which takes long or is a pass over a large tensor.
+    `by_job`: a job makes it, which all who ask wait for.
     """
     key = f"{source.key} {what}"
     aside = aside or math.prod(source.shape) >= _ASIDE_ELEMENTS
     if source.shared:
-        return shared_fact(key, make, aside=aside)
+        return shared_fact(key, make, aside=aside, by_job=by_job)
     facts = cast(Shared, st.session_state.setdefault("lab_found", Shared(SESSION_BYTES)))
-    return facts.get(key, make, aside=aside)
+    return facts.get(key, make, aside=aside, by_job=by_job)
 
 
 def heavy_fact(source: Source, what: str, work: Callable[[Stored], T]) -> T:
     """Return the result of long work on a tensor, cached as in `kept`: `work` is a function that can be
     pickled.
 
-    Of a tensor of many elements it is long work, see `heavy_work`.
+    Of a tensor of many elements it is long work, see `long_work`.
     """
     if math.prod(source.shape) < HEAVY_ELEMENTS:
         return kept(source, what, lambda: work(stored_of(source)), aside=True)
@@ -155,7 +156,7 @@ def heavy_fact(source: Source, what: str, work: Callable[[Stored], T]) -> T:
             f"{source.key} {what}", partial(of_tensor, source if source.shared else stored_of(source), work)
         )
 
-    return kept(source, what, make, aside=True)
+    return kept(source, what, make, by_job=True)
 
 
 def facts_of(source: Source) -> Facts:
@@ -261,7 +262,7 @@ def gaussian_db(scheme: Scheme, shape: tuple[int, ...]) -> float:
     name = f"gaussian {shape} {scheme}"
     work = partial(gaussian_sqnr_db, scheme, shape)
     try:
-        return shared_fact(name, partial(heavily, name, work) if heavy else work, aside=heavy)
+        return shared_fact(name, partial(heavily, name, work) if heavy else work, by_job=heavy)
     except QuantVizError as problem:
         if problem.key != "work.too_long":
             raise

@@ -4,25 +4,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
-from quantviz.errors import QuantVizError
 from quantviz.figures.numbers import short_number
 from quantviz.lab.layer_state import NEAREST, LayerState
 from quantviz.ui.components.choice import choose_among, show_button, switch
 from quantviz.ui.components.small_parts import show_plot
 from quantviz.ui.layers.dial import curve_plot, decay_plot, mirrored_plot, show_dial, spread_plot
-from quantviz.ui.layers.state import OWNER, SeenLayer, errors_of_chains, kept_fact, seen_layer
+from quantviz.ui.layers.state import OWNER, SeenLayer, errors_of_chains, seen_layer
 from quantviz.ui.layers.words import compared, percent, show_sentence, show_terms
 from quantviz.ui.shell.words import language, say, theme
 
 if TYPE_CHECKING:
     import torch
 
-    from quantviz.figures.method_plots import Bars
+    from quantviz.figures.method_plots import Shown
     from quantviz.layers.methods.channel_scales import SmoothTrace
     from quantviz.layers.methods.rotation import RotationTrace, Spread
 
@@ -137,7 +136,7 @@ def show_traded(trace: SmoothTrace, key: str) -> None:
     """Show the maxima of the loudest channels before and after they are scaled, over their means, so that one
     side is seen to flatten as the other rises.
     """
-    from quantviz.figures.method_plots import Mirrored, mirrored_figure
+    from quantviz.figures.method_plots import Mirrored
 
     order = trace.x_max.argsort(descending=True, stable=True)[:MOST_CHANNELS]
 
@@ -154,8 +153,7 @@ def show_traded(trace: SmoothTrace, key: str) -> None:
         axis="loudest",
         channels=tuple(order.tolist()),
     )
-    figure = mirrored_figure(bars, height=HEIGHT, language=language(), theme=theme())
-    show_plot(figure, f"layers_{key}", say(f"layers.pictures.{key}_alt"))
+    show_series(bars, key, say(f"layers.pictures.{key}_alt"))
 
 
 def peak_of(values: torch.Tensor) -> float:
@@ -232,28 +230,11 @@ def _traces_of_turns(
 ) -> dict[Any, RotationTrace]:
     """Return the trace of the rotation with each value of a field; a value that does not fit has none."""
 
-    def make() -> dict[Any, RotationTrace]:
-        from quantviz.layers.methods.chain import as_chain
-        from quantviz.layers.methods.contract import Task
+    from quantviz.layers.methods.chain import as_chain
+    from quantviz.layers.work import traces_of_turns
 
-        result = seen.result
-        weights = result.weights.study.scheme if result.weights.study is not None else None
-        every = slice(None)
-        x = result.inputs.values(every)[~result.held_back]
-        task = Task(result.weights.values(every).double(), x.double(), weights, None, state.seed)
-        for method in as_chain(state.method).bases:
-            if method.id == "rotation":
-                break
-            task = task.in_basis(method.basis(task))
-        found = {}
-        for value in values:
-            turn = as_chain(state.method).with_field("rotation", **{field: value})
-            with suppress(QuantVizError):
-                found[value] = next(each for each in turn.bases if each.id == "rotation").basis(task).trace
-        return found
-
-    shared = all(part.shared for part in state.source.parts)
-    return kept_fact(f"turns {seen.key} {field} {values}", make, shared=shared)
+    work = partial(traces_of_turns, chain=as_chain(state.method), field=field, values=values)
+    return seen.found(f"turns {field} {values}", work)
 
 
 def _show_turning(state: LayerState, field: str, now: Any, traces: Mapping[Any, RotationTrace]) -> None:
@@ -347,19 +328,13 @@ def show_awq(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> None:
 def _show_bargain(seen: SeenLayer, nearest: SeenLayer) -> None:
     """Show the loudest channel's group before and after scaling, beside channels kept in float16 instead."""
     from quantviz.figures.method_plots import Bars
-    from quantviz.layers.methods.awq import kept_apart
+    from quantviz.layers.work import channels_kept_apart, errors_of_channels
 
     group, here = _loudest_group(seen, nearest)
-    before, after = (_errors_of_channels(each, group) for each in (nearest, seen))
+    work = partial(errors_of_channels, group=group)
+    before, after = (each.found(f"errors of channels {group}", work) for each in (nearest, seen))
     show_sentence(_bargain(seen, group, here, before, after))
-    every = slice(None)
-    kept = kept_apart(
-        nearest.result.weights.values(every),
-        nearest.result.weights.quantized(every),
-        nearest.result.inputs.values(every),
-        nearest.result.held_back,
-        _SALIENT,
-    )
+    kept = nearest.found("channels kept apart", partial(channels_kept_apart, share=_SALIENT))
     errors = {name: getattr(kept, name) for name in ("none", "at_random", "by_weights", "by_inputs")}
     left, right = st.columns(2, gap="small")
     with left:
@@ -367,19 +342,20 @@ def _show_bargain(seen: SeenLayer, nearest: SeenLayer) -> None:
             say("method_plots.channel", channel=channel) for channel in range(group.start, group.stop)
         )
         bars = Bars(names, numbers_of(after), numbers_of(before), frozenset({here}), "group")
-        show_bars(bars, "awq_bargain", say("layers.pictures.awq.bargain_alt"))
+        show_series(bars, "awq_bargain", say("layers.pictures.awq.bargain_alt"))
     with right:
         names = tuple(say(f"layers.pictures.awq.keep.{name}") for name in errors)
         bars = Bars(names, tuple(errors.values()), axis="kept", percent=True)
         said = {name: percent(error) for name, error in errors.items()}
-        show_bars(bars, "awq_kept", say("layers.pictures.awq.kept", count=kept.count, **said))
+        show_series(bars, "awq_kept", say("layers.pictures.awq.kept", count=kept.count, **said))
 
 
-def show_bars(bars: Bars, key: str, alt: str) -> None:
-    """Show bars of errors or channels, described by `alt`."""
-    from quantviz.figures.method_plots import bars_figure
+def show_series(shown: Shown, key: str, alt: str, height: int = HEIGHT) -> None:
+    """Show a series of a method, described by `alt`."""
+    from quantviz.figures.method_plots import method_figure
 
-    show_plot(bars_figure(bars, height=HEIGHT, language=language(), theme=theme()), f"layers_{key}", alt)
+    figure = method_figure(shown, height=height, language=language(), theme=theme())
+    show_plot(figure, f"layers_{key}", alt)
 
 
 def _loudest_group(seen: SeenLayer, nearest: SeenLayer) -> tuple[slice, int]:
@@ -391,11 +367,6 @@ def _loudest_group(seen: SeenLayer, nearest: SeenLayer) -> tuple[slice, int]:
     size = study.layout.block_shape[-1] if study is not None and len(study.layout.block_shape) == 2 else width
     first = channel // size * size
     return slice(first, min(first + size, width)), channel - first
-
-
-def _errors_of_channels(seen: SeenLayer, group: slice) -> torch.Tensor:
-    """Return the root mean square of the weight's error in each channel of a group."""
-    return seen.result.weights.changes(slice(None))[:, group].square().mean(0).sqrt()
 
 
 def _bargain(seen: SeenLayer, group: slice, here: int, before: torch.Tensor, after: torch.Tensor) -> str:

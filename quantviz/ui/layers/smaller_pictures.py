@@ -11,20 +11,18 @@ import streamlit as st
 from quantviz.figures.numbers import short_number
 from quantviz.lab.layer_state import NEAREST, LayerState
 from quantviz.ui.components.choice import choose_among
-from quantviz.ui.components.small_parts import show_plot
 from quantviz.ui.layers.scaling_pictures import (
-    HEIGHT,
     MOST_CHANNELS,
     chain_field,
     numbers_of,
     peak_of,
-    show_bars,
+    show_series,
     show_traded,
     slide_field,
 )
 from quantviz.ui.layers.state import SeenLayer, seen_layer
 from quantviz.ui.layers.words import percent, share_of, show_sentence, show_terms
-from quantviz.ui.shell.words import language, say, theme
+from quantviz.ui.shell.words import say
 
 if TYPE_CHECKING:
     import torch
@@ -70,7 +68,7 @@ def _choose(key: str, session: str, offered: Iterable[int]) -> int:
 
 def show_bias(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> None:
     """Show each output's error before and after its mean is taken off, and the errors of one output."""
-    from quantviz.figures.method_plots import Bars, Histogram, spread_figure
+    from quantviz.figures.method_plots import Bars, Histogram
     from quantviz.layers.methods.rotation import REACH, shares_of_bins
 
     trace = seen.result.trace["bias_correction"]
@@ -89,7 +87,7 @@ def show_bias(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> None
         names = tuple(say("method_plots.output", output=output) for output in order.tolist())
         lit = frozenset({order.tolist().index(chosen)})
         bars = Bars(names, numbers_of(trace.left[order]), numbers_of(trace.squares[order]), lit, "mse")
-        show_bars(bars, "bias", say("layers.pictures.bias.alt"))
+        show_series(bars, "bias", say("layers.pictures.bias.alt"))
     if seen.cells is None:
         return
     after = seen.cells.error[:, chosen]
@@ -98,8 +96,7 @@ def show_bias(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> None
     bins = [shares_of_bins(each, unit).reshape(-1, _JOINED).sum(1) for each in (before, after)]
     shown = Histogram(numbers_of(bins[0]), numbers_of(bins[1]), REACH, axis="error_in_rms")
     with right:
-        figure = spread_figure(shown, height=HEIGHT, language=language(), theme=theme())
-        show_plot(figure, "layers_bias_errors", say("layers.pictures.bias.errors_alt", output=chosen))
+        show_series(shown, "bias_errors", say("layers.pictures.bias.errors_alt", output=chosen))
 
 
 def show_equalization(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> None:
@@ -144,7 +141,7 @@ def show_outliers(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> 
         axis="largest_input",
         level=(trace.threshold, "threshold"),
     )
-    show_bars(bars, "llm_int8", say("layers.pictures.llm_int8.alt"))
+    show_series(bars, "llm_int8", say("layers.pictures.llm_int8.alt"))
 
 
 # ---- scales of blocks ------------------------------------------------------------------------------------
@@ -175,15 +172,15 @@ def show_double(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> No
     left, right = st.columns(2, gap="small")
     with left:
         bars = Bars(names, numbers_of(after[shown]), numbers_of(before[shown]), axis="scales")
-        show_bars(bars, "double", say("layers.pictures.double_quantization.alt"))
+        show_series(bars, "double", say("layers.pictures.double_quantization.alt"))
     with right:
         bars = Bars(names, numbers_of(change[shown]), axis="change", percent=True)
-        show_bars(bars, "double_change", say("layers.pictures.double_quantization.change_alt"))
+        show_series(bars, "double_change", say("layers.pictures.double_quantization.change_alt"))
 
 
 def show_ends(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> None:
     """Show a block whose largest value becomes 4, beside NVFP4's own, where it becomes 6."""
-    from quantviz.figures.small_method_plots import Ends, ends_figure
+    from quantviz.figures.method_plots import Ends
     from quantviz.schemes.formats import FORMATS
 
     four = seen.result.trace["four_over_six"].four
@@ -216,8 +213,7 @@ def show_ends(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> None
         tuple(float(each.flatten()[block]) for each in errors),
         tuple(grid.value(code) for code in range(grid.levels // 2)),
     )
-    figure = ends_figure(shown, height=HEIGHT, language=language(), theme=theme())
-    show_plot(figure, "layers_ends", say("layers.pictures.four_over_six.alt"))
+    show_series(shown, "ends", say("layers.pictures.four_over_six.alt"))
 
 
 # ---- grids and clips -------------------------------------------------------------------------------------
@@ -225,7 +221,7 @@ def show_ends(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> None
 
 def show_grid(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> None:
     """Show the weights over their scale, a Gaussian, and the values of the grid."""
-    from quantviz.figures.method_plots import Histogram, spread_figure
+    from quantviz.figures.method_plots import Histogram
     from quantviz.layers.methods.rotation import REACH
 
     trace = seen.result.trace["higgs"]
@@ -239,13 +235,12 @@ def show_grid(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> None
         weights=percent(trace.weights),
     )
     shown = Histogram((), numbers_of(trace.bins), REACH, grid=trace.values, axis="over_scale")
-    figure = spread_figure(shown, height=HEIGHT, language=language(), theme=theme())
-    show_plot(figure, "layers_higgs", say("layers.pictures.higgs.alt"))
+    show_series(shown, "higgs", say("layers.pictures.higgs.alt"))
 
 
 def show_codebook(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> None:
     """Show the weights over their scales, and the values of the codebook that fits them."""
-    from quantviz.figures.method_plots import Histogram, spread_figure
+    from quantviz.figures.method_plots import Histogram
     from quantviz.layers.methods.rotation import REACH
 
     trace = seen.result.trace["kmeans"]
@@ -257,8 +252,7 @@ def show_codebook(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> 
     )
     grid = tuple(value for value in trace.values if abs(value) <= REACH)
     shown = Histogram((), numbers_of(trace.bins), REACH, grid=grid, axis="over_rms")
-    figure = spread_figure(shown, height=HEIGHT, language=language(), theme=theme())
-    show_plot(figure, "layers_kmeans", say("layers.pictures.kmeans.alt"))
+    show_series(shown, "kmeans", say("layers.pictures.kmeans.alt"))
     show_terms("rms")
 
 
@@ -283,7 +277,7 @@ def show_clips(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> Non
         bars = Bars(
             names, tuple(count / blocks for count in counts), axis="clips", percent=True, numbers=True
         )
-        show_bars(bars, "awq_clip", say("layers.pictures.awq_clip.alt"))
+        show_series(bars, "awq_clip", say("layers.pictures.awq_clip.alt"))
     with right:
         bars = Bars(names, trace.losses, axis="clip_loss", percent=True, numbers=True)
-        show_bars(bars, "awq_clip_loss", say("layers.pictures.awq_clip.loss_alt"))
+        show_series(bars, "awq_clip_loss", say("layers.pictures.awq_clip.loss_alt"))

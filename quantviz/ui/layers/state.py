@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -17,8 +16,8 @@ from quantviz.lab.layer_state import NEAREST, LayerState, Lines, Pair
 from quantviz.lab.page_state import Codec, codec
 from quantviz.ui.components.walk import show_progress
 from quantviz.ui.lab.tensor import at_hand
-from quantviz.ui.shell.bounds import HEAVY_PRODUCTS, SESSION_BYTES
-from quantviz.ui.shell.heavy_work import heavily
+from quantviz.ui.shell.bounds import HEAVY_PRODUCTS, HEAVY_SECONDS, SESSION_BYTES
+from quantviz.ui.shell.long_work import heavily
 from quantviz.ui.shell.page_owner import PageOwner
 from quantviz.ui.shell.shared_cache import Shared, shared_fact
 from quantviz.ui.shell.words import method_name, plain, say
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
     from quantviz.layers.layer_picture import LayerPicture
     from quantviz.layers.layer_result import LayerResult
     from quantviz.layers.parts import Cells
-    from quantviz.schemes.granularity import Shape
 
 T = TypeVar("T")
 _FOUND = "layers_found"
@@ -55,11 +53,13 @@ class SeenLayer:
     """A layer under a pair of schemes, with results that are computed on their first use and kept."""
 
     result: LayerResult
+    #: All outputs with the parts of their errors; None where they are too many.
+    cells: Cells | None
     source: LayerSource
     #: Names the layer, its schemes and its seed.
     key: str
-    #: The layer before changes by hand.
-    unchanged: Captured
+    #: Remarks on where its values come from.
+    read: tuple[Note, ...]
     #: Seconds that its quantization took, once.
     seconds: float
 
@@ -70,11 +70,11 @@ class SeenLayer:
         kept = 6 * 8 * tokens * outputs if self.cells is not None else 0
         return 3 * 4 * inputs * (tokens + outputs) + kept
 
-    @cached_property
-    def cells(self) -> Cells | None:
-        """Return all outputs with the parts of their errors; None where they are too many."""
-        tokens, _, outputs = self.result.shape
-        return self.result.cells() if tokens * outputs <= _MOST_KEPT else None
+    @property
+    def unchanged(self) -> Captured:
+        """Return the layer before changes by hand."""
+        own = self.source
+        return (own.source if isinstance(own, ChangedLayer) else own).open(at_hand())
 
     @cached_property
     def worst(self) -> tuple[int, int]:
@@ -92,12 +92,8 @@ class SeenLayer:
     @property
     def notes(self) -> tuple[Note, ...]:
         """Return the remarks for the user: on where its values come from, and on its quantization."""
-        from quantviz.tensors.lazy import Stored
-
-        values = (self.unchanged.weight, self.unchanged.inputs)
-        read = (note for each in values if isinstance(each, Stored) for note in each.notes)
         silent = (Note.of("layer_silent", layer="Y"),) if self.result.is_silent else ()
-        return (*silent, *read, *self.result.notes)
+        return (*silent, *self.read, *self.result.notes)
 
     @property
     def weight_db(self) -> float:
@@ -123,23 +119,41 @@ class SeenLayer:
             QuantVizError: Its schemes have no such layer, or the engine takes other formats.
         """
 
-        def make() -> IntegerResult:
-            from quantviz.layers.integers_of_layer import integers_of
+        from quantviz.layers.integers_of_layer import integers_of
 
-            return integers_of(self.result, engine=engine, number_format=number_format, activation=activation)
-
-        return _kept(self.source, f"integers {self.key} {engine} {number_format} {activation}", make)
+        work = partial(integers_of, engine=engine, number_format=number_format, activation=activation)
+        return self.found(f"integers {engine} {number_format} {activation}", work)
 
     def picture(self, lines: Lines, shown: str) -> LayerPicture:
         """Return a part of the layer in pixels."""
 
-        def make() -> LayerPicture:
-            from quantviz.layers.layer_picture import layer_picture
+        from quantviz.layers.layer_picture import layer_picture
 
-            axes = (lines.tokens, lines.inputs, lines.outputs)
-            return layer_picture(self.result, *axes, shown, MOST_PIXELS, self.cells)
+        work = partial(
+            layer_picture,
+            tokens=lines.tokens,
+            inputs=lines.inputs,
+            outputs=lines.outputs,
+            shown=shown,
+            most=MOST_PIXELS,
+            cells=self.cells,
+        )
+        return self.found(f"picture {lines} {shown}", work)
 
-        return _kept(self.source, f"picture {self.key} {lines} {shown}", make)
+    def found(self, what: str, work: Callable[[LayerResult], T]) -> T:
+        """Return the cached result of a function of the layer, which can be pickled; `what` names it.
+
+        Of a large layer it is a job.
+        """
+        from quantviz.layers.methods.chain import Chain
+        from quantviz.layers.work import products_of
+
+        key = f"{what} of {self.key}"
+        products = products_of(Chain(), self.result.shape)
+        work_here = partial(work, self.result)
+        if products < HEAVY_PRODUCTS:
+            return _kept(self.source, key, work_here)
+        return _kept(self.source, key, lambda: heavily(key, work_here, products=products), by_job=True)
 
 
 def seen_layer(
@@ -165,65 +179,55 @@ def seen_layer(
     chain = method or (state.method if wanted == state.pair else NEAREST)
     key = f"layer {source.key} {wanted} {state.seed} {chain}"
 
-    def make() -> SeenLayer:
-        from quantviz.layers.layer_result import layer as quantized
+    from quantviz.layers.methods.chain import as_chain
+    from quantviz.layers.work import computed, products_of, refuse_long
 
-        opened = source.open(at_hand())
-        weights, inputs = wanted.schemes()
-        work = partial(
-            quantized,
-            opened.weight,
-            opened.inputs,
-            weights,
-            inputs,
-            opened.bias,
-            method=chain,
-            static=wanted.static,
-            seed=state.seed,
-        )
+    products = products_of(as_chain(chain), source.shape)
+    is_long = products >= HEAVY_PRODUCTS
+
+    def make() -> SeenLayer:
+        refuse_long(as_chain(chain), source.shape, HEAVY_SECONDS)
+        # A source with a text form is opened where the work is done; the session's own data is sent there.
+        given = source if is_long and _is_shared(source) else source.open(at_hand())
+        more = {"method": chain, "static": wanted.static, "seed": state.seed}
+        work = partial(computed, given, wanted.schemes(), _MOST_KEPT, **more)
         try:
-            began = time.perf_counter()
-            result = _at_work(key, chain, work, on_share) if is_long(chain, opened.shape) else work()
-            seconds = time.perf_counter() - began
+            found = _at_work(key, chain, work, products, on_share) if is_long else work()
         except QuantVizError as problem:
-            if chain == NEAREST or problem.key != "work.too_long":
+            if problem.key != "work.too_long":
                 raise
             # Its own way out is that of a range.
             raise QuantVizError("method.too_long", method=chain, **problem.params) from None
-        unchanged = source.source.open(at_hand()) if isinstance(source, ChangedLayer) else opened
-        return SeenLayer(result, source, key, unchanged, seconds)
+        return SeenLayer(found.result, found.cells, source, key, found.notes, found.seconds)
 
-    return _kept(source, key, make)
+    return _kept(source, key, make, by_job=is_long)
 
 
-def _at_work(key: str, chain: str, work: Callable[[], T], on_share: Callable[[float], None] | None) -> T:
+def _at_work(
+    key: str,
+    chain: str,
+    work: Callable[[], T],
+    products: float,
+    on_share: Callable[[float], None] | None,
+) -> T:
     """Return the result of a chain's long work; see `seen_layer`."""
     if on_share is not None:
-        return heavily(key, work, on_share)
+        return heavily(key, work, on_share, products)
     words = say("layers.method.working", name=method_name(chain))
     place, bar = show_progress(f"layers_working_{chain}", _cancel, chain)
     bar.progress(0.0, plain(words))
     try:
-        return heavily(key, work, lambda share: bar.progress(share, plain(words)))
+        return heavily(key, work, lambda share: bar.progress(share, plain(words)), products)
     finally:
         place.empty()
 
 
 def _cancel(chain: str) -> None:
-    """Round to nearest again instead of by a chain that is at work."""
-    if OWNER.state.method == chain:
+    """Round to nearest instead of by a chain that is at work, or leave a layer that takes long by itself."""
+    if OWNER.state.method == chain != NEAREST:
         OWNER.change(method=NEAREST)
-
-
-def is_long(form: str, shape: Shape) -> bool:
-    """Return whether a chain of methods is long work on a layer of so many tokens, inputs and outputs."""
-    if form == NEAREST:
-        return False
-    from quantviz.layers.methods.chain import as_chain
-
-    rounding = as_chain(form).rounding
-    _, inputs, outputs = shape
-    return rounding is not None and rounding.passes * outputs * inputs**2 >= HEAVY_PRODUCTS
+    elif OWNER.state.method == chain:
+        OWNER.put(LayerState.opening())
 
 
 def errors_of_chains(state: LayerState, chains: tuple[str, ...]) -> tuple[float, ...]:
@@ -235,17 +239,22 @@ def errors_of_chains(state: LayerState, chains: tuple[str, ...]) -> tuple[float,
         except QuantVizError:
             return math.nan
 
-    key = f"errors {state.source.key} {state.pair} {state.seed} {' '.join(chains)}"
-    return _kept(state.source, key, lambda: tuple(map(error, chains)))
+    return tuple(map(error, chains))
 
 
-def _kept(source: LayerSource, key: str, make: Callable[[], T]) -> T:
-    return kept_fact(key, make, shared=all(part.shared for part in source.parts))
+def _is_shared(source: LayerSource) -> bool:
+    return all(part.shared for part in source.parts)
 
 
-def kept_fact(key: str, make: Callable[[], T], *, shared: bool, aside: bool = False) -> T:
+def _kept(source: LayerSource, key: str, make: Callable[[], T], *, by_job: bool = False) -> T:
+    return kept_fact(key, make, shared=_is_shared(source), by_job=by_job)
+
+
+def kept_fact(
+    key: str, make: Callable[[], T], *, shared: bool, aside: bool = False, by_job: bool = False
+) -> T:
     """Return a cached result: of one's own tensors it stays in the session, others are shared."""
     if shared:
-        return shared_fact(key, make, aside=aside)
+        return shared_fact(key, make, aside=aside, by_job=by_job)
     found = cast(Shared, st.session_state.setdefault(_FOUND, Shared(SESSION_BYTES)))
-    return found.get(key, make, aside=aside)
+    return found.get(key, make, aside=aside, by_job=by_job)

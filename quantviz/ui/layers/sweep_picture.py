@@ -13,7 +13,7 @@ from quantviz.figures.theme import THEMES
 from quantviz.lab.layer_state import LayerState
 from quantviz.text import templates
 from quantviz.ui.components.component import component
-from quantviz.ui.components.small_parts import show_plot
+from quantviz.ui.layers.scaling_pictures import show_series
 from quantviz.ui.layers.state import SeenLayer
 from quantviz.ui.layers.words import show_sentence, show_terms
 from quantviz.ui.shell.words import language, say, theme
@@ -86,7 +86,7 @@ def show_sweep(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> Non
 
 def _show_likeness(trace: SweepTrace) -> None:
     """Show the cosines of the loudest input channels, by which one makes up for the error of another."""
-    from quantviz.figures.small_method_plots import Likeness, likeness_figure
+    from quantviz.figures.method_plots import Likeness
 
     loud = trace.hessian.diagonal()
     order = loud.argsort(descending=True, stable=True)[:_MOST_CHANNELS]
@@ -101,8 +101,7 @@ def _show_likeness(trace: SweepTrace) -> None:
     cosine = short_number(float(cosines[one, other]))
     show_sentence(say("layers.pictures.likeness.found", cosine=cosine, **words))
     shown = Likeness(tuple(map(tuple, cosines.tolist())), channels)
-    figure = likeness_figure(shown, height=_HEIGHT, language=language(), theme=theme())
-    show_plot(figure, "layers_likeness", say("layers.pictures.likeness.alt"))
+    show_series(shown, "likeness", say("layers.pictures.likeness.alt"), _HEIGHT)
     show_terms("hessian", "cosine")
 
 

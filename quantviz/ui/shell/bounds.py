@@ -1,10 +1,12 @@
 """Bounds of a page's work: the table in `.github/SECURITY.md` has each of these."""
 
 #: Seconds of the processor of one piece of long work, such as a search for the range of each of many blocks.
-HEAVY_SECONDS = 20
+HEAVY_SECONDS = 60
+#: Bytes of memory of one piece of long work.
+HEAVY_BYTES = 3 * 2**30
 #: Elements from which a search for ranges is long work.
 HEAVY_ELEMENTS = 2**12
-#: Multiplications from which a layer is long work: of its weights by H, or of a captured one by its inputs.
+#: Multiplications from which a layer is long work, its rounding and its methods counted in.
 HEAVY_PRODUCTS = 2**28
 #: Rows of a scan that the page /checkpoints reads: each takes some 3 kB of its memory.
 RESULT_ROWS = 2**20

@@ -13,7 +13,7 @@ import streamlit as st
 from quantviz.door import inside
 from quantviz.errors import QuantVizError
 from quantviz.lab.state import LabState
-from quantviz.streaming.compile_ahead import at_once
+from quantviz.streaming.compiling import at_once
 from quantviz.ui.shell.address import listen, on_desk, page_shown
 
 #: Errors above the page.

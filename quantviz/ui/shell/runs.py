@@ -12,7 +12,7 @@ import streamlit as st
 
 from quantviz.door import inside
 from quantviz.errors import QuantVizError
-from quantviz.streaming.compile_ahead import at_once
+from quantviz.streaming.compiling import at_once
 from quantviz.ui.shell import classroom, session, widgets, words
 from quantviz.ui.shell.startup import turns
 from quantviz.ui.shell.words import say, say_error

@@ -53,14 +53,15 @@ _NOTED = """<script>{
     if (Object.entries(localStorage).some(isFolded)) page.dataset.qvFolded = "";
   } catch {}
 }</script>"""
-#: Notes for the server how wide a page is beside its sidebar and between its edges, and how large its letters
-#: (`classroom.noted`).
+#: Notes for the server how wide a page is beside its sidebar and between its edges, how large its letters,
+#: and how high the window (`classroom.noted`).
 _MEASURED = f"""<script>{{
   const style = getComputedStyle(document.documentElement);
   const letters = parseFloat(style.fontSize);
   const edges = innerWidth > 640 ? 2.5 * letters : 24;
   const room = innerWidth - parseFloat(style.getPropertyValue("--qv-sidebar")) - edges;
-  document.cookie = `{NOTED}=${{Math.round(room)}}_${{Math.round(letters)}}; path=/; SameSite=Strict`;
+  const noted = [room, letters, innerHeight].map(Math.round).join("_");
+  document.cookie = `{NOTED}=${{noted}}; path=/; SameSite=Strict`;
 }}</script>"""
 #: Has the browser compile a script while the page does something else, and not when it is needed.
 _AHEAD = '<link rel="modulepreload" crossorigin fetchpriority="low" href="./static/js/{}">'
@@ -76,19 +77,25 @@ NOTHING_DRAWN: Mapping[str, str] = MappingProxyType({})
 _Message = MutableMapping[str, Any]
 
 
-def starting(ahead: Ahead) -> Callable[[object], contextlib.AbstractAsyncContextManager[None]]:
-    """Return the lifespan of a server that begins these imports when it starts, in a thread.
+def starting(
+    ahead: Ahead, then: Callable[[], None] = lambda: None
+) -> Callable[[object], contextlib.AbstractAsyncContextManager[None]]:
+    """Return the lifespan of a server that begins these imports when it starts, in a thread, and then more.
 
     Visitors wait for the rest of them. Unless the operator says otherwise, hubs are asked without the
     operator's login: what it may read, all visitors could.
     """
+
+    def begin() -> None:
+        import_all(ahead)
+        then()
 
     @contextlib.asynccontextmanager
     async def lifespan(_: object) -> AsyncIterator[None]:
         os.environ.setdefault(DISABLED, "1")
         send_at_once()
         use_navigation()
-        threading.Thread(target=import_all, args=(ahead,), name="quantviz-import", daemon=True).start()
+        threading.Thread(target=begin, name="quantviz-import", daemon=True).start()
         yield
 
     return lifespan
@@ -101,7 +108,7 @@ def send_at_once() -> bool:
     Streamlit makes its socket without a protocol's number, and asyncio then leaves Nagle's algorithm on: the
     second part of an answer, say a script's text after its header, waits until the browser has acknowledged
     the first, which takes 40 ms; a page's ninety scripts take 4 times as long
-    (`tests/bench/private_parts.py`). Connections take the setting from the socket that they come in by.
+    (`tests.bench.pages private_parts`). Connections take the setting from the socket that they come in by.
     """
     for number in map(int, os.listdir(_OPEN) if os.path.isdir(_OPEN) else ()):
         # Some are closed by now. A duplicate of a pipe would stay open, and its reader never see the end.

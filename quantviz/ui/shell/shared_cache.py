@@ -78,17 +78,18 @@ class Shared:
         with self._lock:
             return sum(kept.bytes for kept in self._kept.values())
 
-    def get(self, key: Hashable, make: Callable[[], T], *, aside: bool = False) -> T:
+    def get(self, key: Hashable, make: Callable[[], T], *, aside: bool = False, by_job: bool = False) -> T:
         """Return the value under `key`, never to be changed; made for the first request. Where making it
         fails, the next request tries.
 
         `aside`: while it is made another run has the turn; worth it where that takes long, or happens outside
-        of Python.
+        of Python. `by_job`: all who ask wait for the same job, and none for another's run.
         """
         found = self._find(key)
         if found is not _NOTHING:
             return cast(T, found)
-        with turns().leave() if aside else nullcontext(), self._one_maker(key):
+        one_maker = nullcontext() if by_job else self._one_maker(key)
+        with turns().leave() if aside else nullcontext(), one_maker:
             found = self._find(key)
             if found is not _NOTHING:
                 return cast(T, found)
@@ -176,9 +177,9 @@ def shared_tensor(form: str, make: Callable[[], Stored]) -> Stored:
     return _cache(TENSOR_BYTES).get(form, make, aside=True)
 
 
-def shared_fact(key: Hashable, make: Callable[[], T], *, aside: bool = False) -> T:
+def shared_fact(key: Hashable, make: Callable[[], T], *, aside: bool = False, by_job: bool = False) -> T:
     """Return a fact, read-only; `key` names the tensor and all that the value depends on."""
-    return _cache(FACT_BYTES).get(key, make, aside=aside)
+    return _cache(FACT_BYTES).get(key, make, aside=aside, by_job=by_job)
 
 
 @st.cache_resource(show_spinner=False)

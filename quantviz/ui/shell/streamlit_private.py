@@ -84,6 +84,12 @@ def expire_sessions() -> set[str]:
     return {info.session.id for info in manager.list_sessions()}
 
 
+def session_id() -> str:
+    """Return the id of this run's session; "" outside of a session."""
+    context = get_script_run_ctx(suppress_warning=True)
+    return "" if context is None else context.session_id
+
+
 def is_awaited() -> Callable[[], bool]:
     """Return a function that returns whether this run's session is still there and asks for nothing else."""
     context = get_script_run_ctx(suppress_warning=True)

@@ -23,6 +23,7 @@ from quantviz.ui.shell import errors, session
 from quantviz.ui.shell.words import say
 
 if TYPE_CHECKING:
+    from quantviz.sources.layouts.decoded import ModelTensors
     from quantviz.tensors.lazy import Stored
 
 #: A file that was dropped on another page; a file in the uploader of its kind goes before it.
@@ -130,26 +131,33 @@ def _open_file() -> None:
     if uploaded is None:
         return
     with errors.caught_beside("file"):
-        listed, first = tensors_in(uploaded)
+        catalog = open_upload(uploaded)
+        listed, first = tensors_in(uploaded, catalog)
         st.session_state["file_tensors"] = listed
         st.session_state["file_tensor"] = first
         st.session_state["file_tensor_filter"] = ""
-        _load(uploaded, first)
+        _load(uploaded, first, catalog)
 
 
-def tensors_in(uploaded: Any) -> tuple[dict[str, str], str]:
-    """Return the tensors of an uploaded file with their labels, and the first readable one.
+def open_upload(uploaded: Any, read_as: str = "") -> ModelTensors:
+    """Return the tensors of an uploaded file, which stays open for weights that are decoded a part at a time.
 
     Raises:
         QuantVizError: It is no file of tensors.
     """
-    from quantviz.sources.files import open_tensors
+    from quantviz.sources.files import catalog_of
+    from quantviz.sources.files.file_data import FileData
     from quantviz.sources.layouts.decoded import model_tensors
 
-    with open_tensors(uploaded.getvalue(), uploaded.name) as opened:
-        catalog = model_tensors(opened)
-        listed = {name: label_of(name or uploaded.name, catalog.info(name)) for name in catalog.names}
-        return listed, first_readable(catalog)
+    opened = FileData(uploaded.getvalue(), uploaded.name)
+    opened.stored_as = read_as
+    return model_tensors(catalog_of(opened))
+
+
+def tensors_in(uploaded: Any, catalog: ModelTensors) -> tuple[dict[str, str], str]:
+    """Return the tensors of an uploaded file with their labels, and the first readable one."""
+    listed = {name: label_of(name or uploaded.name, catalog.info(name)) for name in catalog.names}
+    return listed, first_readable(catalog)
 
 
 def _load_tensor() -> None:
@@ -159,31 +167,32 @@ def _load_tensor() -> None:
             _load(uploaded, st.session_state["file_tensor"])
 
 
-def _load(uploaded: Any, name: str) -> None:
-    upload, tensor, orientation = read_upload(uploaded, name, st.session_state.get(_READ_AS) or "")
+def _load(uploaded: Any, name: str, catalog: ModelTensors | None = None) -> None:
+    read_as = st.session_state.get(_READ_AS) or ""
+    upload, tensor, orientation = read_upload(uploaded, name, read_as, catalog)
     _take(upload, tensor, orientation)
 
 
-def read_upload(uploaded: Any, name: str, read_as: str = "") -> tuple[Upload, Stored, Orientation]:
+def read_upload(
+    uploaded: Any, name: str, read_as: str = "", catalog: ModelTensors | None = None
+) -> tuple[Upload, Stored, Orientation]:
     """Return a tensor of an uploaded file, its values, and its axes of outputs.
+
+    Args:
+        uploaded: The file.
+        name: The tensor's name in it.
+        read_as: The dtype of arrays whose file does not have it.
+        catalog: The tensors of the file, where it is open; None to open it.
 
     Raises:
         QuantVizError: It cannot be read.
     """
-    from quantviz.sources.files import catalog_of
-    from quantviz.sources.files.file_data import FileData
-    from quantviz.sources.layouts.decoded import model_tensors
-
-    data = uploaded.getvalue()
-    # It stays open: a quantized weight is decoded a part at a time.
-    opened = FileData(data, uploaded.name)
-    opened.stored_as = read_as
-    catalog = model_tensors(catalog_of(opened))
+    catalog = open_upload(uploaded, read_as) if catalog is None else catalog
     info = catalog.info(name)
     tensor = catalog.stored(name)
     place = UploadedFile(uploaded.name, name, source_type=info.source_type, read_as=read_as)
     shown = f"{uploaded.name} · {name}" if name else uploaded.name
-    return upload_of(data, place, shown, tensor.shape), tensor, catalog.orientation(name)
+    return upload_of(uploaded.getvalue(), place, shown, tensor.shape), tensor, catalog.orientation(name)
 
 
 def upload_of(data: bytes, place: UploadedFile, name: str, shape: Shape) -> Upload:

@@ -1,6 +1,5 @@
 """Long work of a page: off the shared path, one at a time, within a budget, and while it is waited for."""
 
-import threading
 import time
 
 import pytest
@@ -9,13 +8,13 @@ import torch
 import quantviz as qv
 from quantviz.analysis.better_schemes import best_of
 from quantviz.budget import Ended, Progress, Spending, spending
+from quantviz.jobs import Jobs
 from quantviz.lab.state import opening
 from quantviz.sources import parse_source
 from quantviz.streaming.threads import shared_out
 from quantviz.ui.lab.blame import blame_tab
 from quantviz.ui.lab.range import range_tab
-from quantviz.ui.shell import heavy_work, startup
-from quantviz.ui.shell.heavy_work import HeavyWork
+from quantviz.ui.shell import long_work, startup
 from tests.helpers.session import healthy, opened, turned
 
 SLOW = qv.Scheme.parse("int8,symmetric,per_group(size=2),mse,course")
@@ -43,12 +42,8 @@ def refusal(work):
 @pytest.fixture
 def turns(monkeypatch):
     made = startup.Turns()
-    monkeypatch.setattr(heavy_work, "turns", lambda: made)
+    monkeypatch.setattr(long_work, "turns", lambda: made)
     return made
-
-
-def wanted():
-    return True
 
 
 def test_a_search_within_a_budget_ends_with_a_sentence():
@@ -114,60 +109,29 @@ def test_a_tab_without_what_takes_too_long_says_so_and_the_page_is_there(monkeyp
     assert healthy(at).get("plotly_chart")
 
 
-def test_others_have_the_turn_meanwhile_and_one_piece_is_done_at_a_time(turns):
-    """A process of its own does it, which is tried in `tests/test_work_process.py`."""
-    heavy, begun, others = HeavyWork(), [], threading.Event()
+def test_others_have_the_turn_while_a_job_is_waited_for(monkeypatch, turns):
+    made = Jobs()
+    monkeypatch.setattr(long_work, "runner", lambda: made)
 
-    def answered(work, seconds, is_wanted, on_share):
-        begun.append(work)
-        assert not turns.held
-        assert others.wait(20)
-        return "found", work
-
-    heavy.process._answer = answered
-
-    def ask(name):
+    def answered(job):
         with turns.take():
-            assert heavy.run(name, name, wanted) == name
-            assert turns.held
+            return "found", turns.held
 
-    threads = [threading.Thread(target=ask, args=(name,)) for name in "ab"]
-    for thread in threads:
-        thread.start()
-    while not begun:
-        time.sleep(0.01)
-    # One that waits for its place leaves it with its session.
-    assert refusal(lambda: heavy.run("other", len, lambda: False)).key == "work.dropped"
+    made._answer = answered
     with turns.take():
-        # The second waits for its place, and not with a turn.
-        assert len(begun) == 1
-    others.set()
-    for thread in threads:
-        thread.join()
-    assert sorted(begun) == ["a", "b"]
-
-
-@pytest.mark.parametrize(("key", "tried"), [("work.too_long", 1), ("work.lost", 1), ("work.dropped", 3)])
-def test_what_took_too_long_is_not_tried_again_for_a_while(turns, key, tried):
-    heavy, tries = HeavyWork(), []
-
-    def ended(work, seconds, is_wanted, on_share):
-        tries.append(work)
-        raise Ended(key, seconds="20")
-
-    heavy.process._answer = ended
-    for _ in range(3):
-        assert refusal(lambda: heavy.run("it", len, wanted)).key == key
-    assert len(tries) == tried
+        assert long_work.heavily("a", len)
+        assert turns.held
+    # One whose session has left leaves its place.
+    monkeypatch.setattr(long_work.streamlit_private, "is_awaited", lambda: lambda: False)
+    made._answer = lambda job: time.sleep(1) or ("found", 1)
+    assert refusal(lambda: long_work.heavily("b", len)).key == "work.dropped"
 
 
 def test_a_search_in_the_lab_is_long_work_and_what_is_no_search_is_not(monkeypatch, turns):
     from quantviz.ui.lab import tensor
 
     asked = []
-    heavy = HeavyWork()
-    monkeypatch.setattr(heavy_work, "_heavy", lambda: heavy)
-    monkeypatch.setattr(heavy, "run", lambda name, work, is_wanted, on_share: asked.append(name) or work())
+    monkeypatch.setattr(tensor, "heavily", lambda name, work: asked.append(name) or work())
     source = parse_source("normal(rows=64,cols=65,seed=99)")
     searched = qv.Scheme.parse("int4,symmetric,per_tensor,mse,course")
     state = opening().with_source(source).replace(scheme=searched)

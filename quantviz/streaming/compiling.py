@@ -1,31 +1,32 @@
-"""Compile the code for the first opening of a large tensor, in this process or in a helper process.
+"""Compile the code for the first opening of a large tensor, while others compute.
 
-Compiling holds Python's lock, so a process of its own does it and puts the kernels into the folder of
-compiled code, where this one finds them. If there is no such folder, a thread of this process compiles.
+Compiling holds Python's lock, so a job does it and puts the kernels into the folder of compiled code, where
+this process finds them. If there is no such folder, a thread of this process compiles.
 """
 
 from __future__ import annotations
 
 import contextlib
-import gc
 import json
 import logging
 import os
 import queue
-import subprocess
-import sys
 import threading
-from functools import cache
+from collections.abc import Callable
+from functools import cache, partial
+from typing import TypeVar
 
-from quantviz import own_process
+from quantviz.budget import Ended
 from quantviz.compiled.kernel_cache import cache_folder
+from quantviz.jobs import Cost, runner
 from quantviz.streaming.kernel_access import FIXED, compiling_by
 
-#: Allocated objects between two garbage collections: compiling leaves hardly any garbage, and collections
-#: took a sixth of its time.
-_OBJECTS_BETWEEN_LOOKS = 200_000
+T = TypeVar("T")
+
 #: The shape of the tensor that fixed kernels run on, so that they are compiled for a large tensor's types.
 _SAMPLE = (1032, 1024)
+#: One thread: two would only slow down the server's own threads.
+_COMPILING = Cost(threads=1, queue="compiling")
 
 
 def compile_now(what: str) -> None:
@@ -78,9 +79,6 @@ def is_kept() -> bool:
     return folder is not None and (folder / FIXED).exists()
 
 
-# ---- compiling while others compute --------------------------------------------------------------
-
-
 def at_once() -> contextlib.AbstractContextManager[None]:
     """Run the block with the kernels that are compiled; compile others in the background, for later calls.
 
@@ -92,13 +90,18 @@ def at_once() -> contextlib.AbstractContextManager[None]:
     return compiling_by(warmer)
 
 
+def run_at_once(work: Callable[[], T]) -> T:
+    """Return the result of work that is done `at_once`."""
+    with at_once():
+        return work()
+
+
 class Warmer:
     """Compiles each set of kernels once, one after the other, in the order of the calls."""
 
     def __init__(self) -> None:
         self._asked: dict[str, threading.Event] = {}
         self._lock = threading.Lock()
-        self._thread = threading.Thread(target=self._run, name="quantviz-compile", daemon=True)
         self._queue: queue.SimpleQueue[str] = queue.SimpleQueue()
 
     def ready(self, what: str) -> bool:
@@ -114,23 +117,24 @@ class Warmer:
     def _done(self, what: str) -> threading.Event:
         with self._lock:
             if what not in self._asked:
+                if not self._asked:
+                    threading.Thread(target=self._run, name="quantviz-compile", daemon=True).start()
                 self._asked[what] = threading.Event()
                 if what == FIXED and is_kept():
                     self._asked[what].set()
                 else:
                     self._queue.put(what)
-                    if not self._thread.ident:
-                        self._thread.start()
             return self._asked[what]
 
     def _run(self) -> None:
-        child = None
         while True:
             what = self._queue.get()
             try:
-                child = child if child and child.poll() is None else process()
-                if child:
-                    _ask(child, what)
+                if cache_folder() is not None:
+                    # If the job ends without having compiled, this process compiles, and fails if it must.
+                    with contextlib.suppress(Ended):
+                        work = partial(compile_now, what)
+                        runner().submit(work, ("compile", what), _COMPILING, stays=True).result()
                 # This reads the kernels of the other process from the folder.
                 compile_now(what)
             except Exception:
@@ -146,45 +150,3 @@ def warmer() -> Warmer:
 
 # A child that is forked has no thread that compiles.
 os.register_at_fork(after_in_child=warmer.cache_clear)
-
-
-def _ask(child: subprocess.Popen[str], what: str) -> None:
-    """Have it compiled there. Where that process ends instead, it is compiled here, and fails here if it
-    must.
-    """
-    assert child.stdin
-    assert child.stdout
-    with contextlib.suppress(BrokenPipeError):
-        child.stdin.write(f"{what}\n")
-        child.stdin.flush()
-        child.stdout.readline()
-
-
-# ---- the process that compiles -------------------------------------------------------------------
-
-
-def serve() -> None:
-    """Compile the code named by each line of stdin, and answer "done", until stdin ends."""
-    gc.set_threshold(_OBJECTS_BETWEEN_LOOKS)
-    own_process.lower_priority()
-    for line in sys.stdin:
-        compile_now(line.rstrip("\n"))
-        print("done", flush=True)
-
-
-def process() -> subprocess.Popen[str] | None:
-    """Return a process that compiles; none without a cache folder, through which it hands over its code."""
-    if cache_folder() is None:
-        return None
-    # One thread: two would only slow down the server's own threads.
-    return own_process.start(
-        "quantviz.streaming.compile_ahead",
-        environment={"OMP_NUM_THREADS": "1", "QUANTVIZ_THREADS": "1"},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-
-
-if __name__ == "__main__":
-    serve()

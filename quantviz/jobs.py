@@ -1,0 +1,567 @@
+"""Long work beside the server: each piece a job, in a process that can be bounded and ended.
+
+    runner().submit(partial(gaussian_sqnr_db, scheme, shape), "gaussian", Cost(seconds=20.0)).result()
+
+`concurrent.futures` can neither end a call that runs nor tell how far it is, and its processes run the
+server's own main module again. So a process here reads pickled calls from its stdin and pickles answers to
+its stdout. Both ends belong to this package, so pickle is safe between them.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import ctypes
+import gc
+import importlib
+import itertools
+import os
+import pickle
+import queue
+import subprocess
+import sys
+import threading
+import time
+import traceback
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any, Generic, Literal, TypeVar, cast
+
+from quantviz.budget import Ended, Spending, spending
+from quantviz.errors import QuantVizError
+
+T = TypeVar("T")
+
+#: Multiplications of work that may pass by longer work: some two seconds.
+SHORT = 2.0**34
+#: Niceness of the processes: the server that answers the users comes first.
+_NICE = 19
+#: Seconds between two checks whether a caller still waits, and between two answers that say how much is done.
+_LOOK = 0.1
+_BETWEEN_SHARES = 0.2
+#: Seconds until the process of dropped work is killed, and seconds of the processor beyond its own until that
+#: of other work is, where the work does not reach its next check.
+_GRACE = 3.0
+#: Seconds after which an idle process ends, and the bytes that it may have grown by.
+_PATIENCE = 900.0
+_GROWTH = 2**27
+#: Allocated objects between two garbage collections: compiling leaves hardly any garbage, and collections
+#: took a sixth of its time.
+_OBJECTS_BETWEEN_LOOKS = 200_000
+#: Seconds for which work that took too long is not tried again, and the most keys of such work.
+_REFUSED_SECONDS = 600.0
+_KNOWN = 1000
+#: The environment variable with the threads of a pass over a tensor.
+_THREADS = "QUANTVIZ_THREADS"
+#: The number of the signal by which a process ends whose processor time is spent.
+_CPU_SPENT = 24
+#: The file in which Linux says how much memory a process takes; and a limit that is none.
+_STATM = Path("/proc/self/statm")
+_ENDLESS = 2.0**62
+#: Numbers of glibc's settings, and their values: what is freed at the end of the heap is given back from
+#: 1 GiB on, and what is smaller than 32 MiB, the most that can be named, comes from the heap.
+_KEPT = ((-1, 2**30), (-3, 2**25))
+#: Kinds of answers.
+_BEGUN, _SHARE, _FOUND, _RAISED, _LOST = "begun", "share", "found", "raised", "lost"
+
+
+@dataclass(frozen=True)
+class Cost:
+    """The time, memory and threads of a job, known before it starts."""
+
+    #: Multiplications, as far as they are known.
+    products: float = SHORT
+    #: Seconds of the processor after which it is ended.
+    seconds: float = float("inf")
+    #: Bytes beyond those of an idle process that it cannot exceed.
+    bytes: float = float("inf")
+    #: Threads of a pass over a tensor; None for the server's setting. One leaves the others to the server.
+    threads: int | None = None
+    #: The queue that it waits in, in which one job runs at a time; by default by its multiplications.
+    queue: str = ""
+
+    @property
+    def line(self) -> str:
+        """Return the name of its queue."""
+        return self.queue or ("short" if self.products < SHORT else "long")
+
+
+@dataclass(eq=False)
+class Job(Generic[T]):
+    """Work that was submitted."""
+
+    runner: Jobs
+    work: Callable[[], T]
+    key: Hashable
+    cost: Cost
+    #: Whether it goes on without anybody who waits for its result.
+    stays: bool
+    #: Whether it is done ahead of others in its queue: it ends when one of those comes.
+    ahead: bool
+    #: The sessions that submitted it.
+    owners: set[Hashable]
+    state: Literal["waits", "runs", "ended"] = "waits"
+    #: How much is done, of how much; 0 where that is not known.
+    done: float = 0.0
+    whole: float = 0.0
+    #: Whether it was ended on purpose.
+    dropped: bool = False
+    _answer: tuple[str, Any] = (_LOST, None)
+    _waiting: int = 0
+    _process: _Process | None = None
+    _end: threading.Event = field(default_factory=threading.Event)
+
+    @property
+    def share(self) -> float:
+        """Return the share that is done, 0 to 1."""
+        return self.done / self.whole if self.whole else 0.0
+
+    @property
+    def found(self) -> T | None:
+        """Return the result; None before there is one.
+
+        Raises:
+            QuantVizError: It ended without one, and not on purpose.
+        """
+        kind, found = self._answer
+        if self.state != "ended" or (kind == _RAISED and self.dropped):
+            return None
+        if kind == _FOUND:
+            return cast(T, found)
+        raise found.problem.again() if isinstance(found, Ended) else found
+
+    def result(
+        self,
+        is_wanted: Callable[[], bool] = lambda: True,
+        on_share: Callable[[float], None] = lambda share: None,
+    ) -> T:
+        """Wait for the result. A job that nobody waits for any more ends.
+
+        Args:
+            is_wanted: Whether the caller still waits.
+            on_share: Gets the share that is done now and then, where it is known.
+
+        Raises:
+            Ended: It takes too long or too much memory, nobody waits for it, or its process has ended.
+        """
+        with self.runner.lock:
+            self._waiting += 1
+        told = 0.0
+        try:
+            while not self._end.wait(_LOOK):
+                if not is_wanted():
+                    raise Ended("work.dropped")
+                if self.share != told:
+                    told = self.share
+                    on_share(told)
+        finally:
+            with self.runner.lock:
+                self._waiting -= 1
+                if not self._waiting and not self.stays:
+                    self.cancel()
+        kind, found = self._answer
+        if kind == _FOUND:
+            return cast(T, found)
+        raise found
+
+    def wait(self, seconds: float | None = None) -> bool:
+        """Wait until it has ended; return whether it has."""
+        return self._end.wait(seconds)
+
+    def cancel(self) -> None:
+        """End it: at its next check where it runs, and by a kill where it does not reach one."""
+        with self.runner.lock:
+            self.dropped |= self.state != "ended"
+            if self._process is not None:
+                self._process.drop(self)
+            elif self.state == "waits":
+                self.runner.finish(self, (_LOST, None))
+
+
+class Jobs:
+    """Runs jobs, in each queue one at a time, the owner served longest ago first. Safe for many threads."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        #: Jobs that have not ended, in the order in which they came.
+        self._jobs: dict[Hashable, Job[Any]] = {}
+        #: At most one: each takes memory.
+        self._idle: _Process | None = None
+        self._running: set[_Process] = set()
+        self._served: OrderedDict[Hashable, int] = OrderedDict()
+        self._turns = itertools.count(1)
+        self._refused: OrderedDict[Hashable, tuple[float, Ended]] = OrderedDict()
+        atexit.register(self.close)
+
+    def submit(
+        self,
+        work: Callable[[], T],
+        key: Hashable,
+        cost: Cost = Cost(),
+        *,
+        owner: Hashable = None,
+        stays: bool = False,
+        ahead: bool = False,
+    ) -> Job[T]:
+        """Return the job of a key: the one that waits or runs, or a new one.
+
+        Args:
+            work: A function that can be pickled, as its result.
+            key: Names the work and all that it depends on.
+            cost: What it takes.
+            owner: Whose work it is: owners take turns.
+            stays: Whether it goes on without anybody who waits for its result.
+            ahead: Whether it likewise goes on, until another one comes into its queue.
+
+        Raises:
+            Ended: It took too long or too much memory a short while ago.
+        """
+        with self.lock:
+            until, ended = self._refused.get(key, (0.0, None))
+            if ended is not None and time.monotonic() < until:
+                raise ended
+            job = self._jobs.get(key)
+            if job is None or job.dropped:
+                job = self._jobs[key] = Job(self, work, key, cost, stays or ahead, ahead, set())
+            job.owners.add(owner)
+            self._begin()
+            return cast("Job[T]", job)
+
+    def before(self, job: Job[Any]) -> int:
+        """Return the number of jobs in its queue that came before it and have not ended."""
+        with self.lock:
+            jobs = [each for each in self._jobs.values() if each.cost.line == job.cost.line]
+            return jobs.index(job) if job in jobs else 0
+
+    def prepare(self, modules: Iterable[str] = ()) -> None:
+        """Have a process ready, whose start takes seconds, with some modules imported, where nothing runs."""
+        with self.lock:
+            if not self._running and not (self._idle and self._idle.is_alive):
+                self._idle = _Process(modules)
+
+    @property
+    def processes(self) -> list[int]:
+        """Return the ids of the processes that are there."""
+        with self.lock:
+            each = [*self._running, *([self._idle] if self._idle else [])]
+            return [process.pid for process in each if process.is_alive]
+
+    def close(self) -> None:
+        """End all jobs and processes."""
+        with self.lock:
+            for job in list(self._jobs.values()):
+                job.cancel()
+            for process in (*self._running, *([self._idle] if self._idle else [])):
+                process.end()
+            self._idle = None
+
+    def _begin(self) -> None:
+        """Begin what waits, in each queue where nothing runs."""
+        busy = {job.cost.line for job in self._jobs.values() if job.state == "runs"}
+        waiting = [job for job in self._jobs.values() if job.state == "waits"]
+        for job in sorted(waiting, key=lambda job: min(self._served.get(each, 0) for each in job.owners)):
+            if job.cost.line in busy:
+                for other in [each for each in self._jobs.values() if each.ahead]:
+                    if other.cost.line == job.cost.line and not job.ahead:
+                        other.cancel()
+            else:
+                busy.add(job.cost.line)
+                job.state = "runs"
+                for owner in job.owners:
+                    self._served[owner] = next(self._turns)
+                    self._served.move_to_end(owner)
+                while len(self._served) > _KNOWN:
+                    self._served.popitem(last=False)
+                threading.Thread(target=self._run, args=(job,), name="quantviz-job", daemon=True).start()
+
+    def _run(self, job: Job[Any]) -> None:
+        try:
+            answer = self._answer(job)
+        except BaseException as problem:  # it, or its result, cannot be sent
+            answer = _RAISED, problem
+        with self.lock:
+            self.finish(job, answer)
+            self._begin()
+
+    def finish(self, job: Job[Any], answer: tuple[str, Any]) -> None:
+        """Note the answer to a job."""
+        if answer[0] == _LOST:
+            answer = _RAISED, Ended("work.dropped" if job.dropped else "work.lost")
+        job._answer = answer
+        job.state = "ended"
+        if self._jobs.get(job.key) is job:
+            del self._jobs[job.key]
+        if isinstance(answer[1], Ended) and answer[1].problem.key != "work.dropped":
+            self._refused[job.key] = time.monotonic() + _REFUSED_SECONDS, answer[1]
+            while len(self._refused) > _KNOWN:
+                self._refused.popitem(last=False)
+        job._end.set()
+
+    def _answer(self, job: Job[Any]) -> tuple[str, Any]:
+        """Return the answer of a process to a job."""
+        message = pickle.dumps((job.work, job.cost), protocol=5)
+        process = self._take()
+        begun, kind, found, stays = process.do(job, message)
+        if not begun and not job.dropped:  # it had waited for long, and has just ended
+            with self.lock:
+                self._running.discard(process)
+            process.end()
+            process = self._take()
+            _, kind, found, stays = process.do(job, message)
+        with self.lock:
+            self._running.discard(process)
+            # Kernels that were loaded ahead are in this process.
+            if (stays or job.ahead) and (self._idle is None or not self._idle.is_alive):
+                self._idle = process
+            else:
+                process.end()
+        return kind, found
+
+    def _take(self) -> _Process:
+        with self.lock:
+            process, self._idle = self._idle, None
+            # A changed environment variable takes effect at once, as it does in this process.
+            if process is not None and (not process.is_alive or process.settings != _settings()):
+                process.end()
+                process = None
+            process = process or _Process()
+            self._running.add(process)
+            return process
+
+
+@cache
+def runner() -> Jobs:
+    """Return the jobs of this process."""
+    return Jobs()
+
+
+# A child that is forked has none of its processes.
+os.register_at_fork(after_in_child=runner.cache_clear)
+
+
+def _settings() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if name.startswith("QUANTVIZ_")}
+
+
+class _Process:
+    """A process, seen from the server."""
+
+    def __init__(self, modules: Iterable[str] = ()) -> None:
+        self.settings = _settings()
+        paths = (str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH"))
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "quantviz.jobs", *modules],
+            # Torch's own threads would only slow down the server's.
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths)), "OMP_NUM_THREADS": "1"},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            start_new_session=True,
+        )
+        self._sending = threading.Lock()
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def is_alive(self) -> bool:
+        return self._process.poll() is None
+
+    def do(self, job: Job[Any], message: bytes) -> tuple[bool, str, Any, bool]:
+        """Have a job done that is pickled in a message.
+
+        Return whether it began, the kind of its answer and that, and whether the process stays.
+        """
+        begun = False
+        try:
+            self._send(message)
+            with job.runner.lock:
+                job._process = self
+                if job.dropped:
+                    self.drop(job)
+            assert self._process.stdout is not None
+            while (answer := pickle.load(self._process.stdout))[0] in (_BEGUN, _SHARE):
+                begun = True
+                _, job.done, job.whole = answer
+            return begun, *answer
+        except (EOFError, BrokenPipeError, pickle.UnpicklingError):
+            killed = self._process.wait()
+            if killed == -_CPU_SPENT:
+                return begun, _RAISED, Ended("work.too_long", seconds=f"{job.cost.seconds:.3g}"), False
+            return begun, _LOST, None, False
+        finally:
+            job._process = None
+
+    def drop(self, job: Job[Any]) -> None:
+        """Make a job end at its next check; kill the process if it does not reach one."""
+        with contextlib.suppress(BrokenPipeError, ValueError):
+            self._send(pickle.dumps(None))
+
+        def look() -> None:
+            if job._process is self:
+                self._process.kill()
+
+        later = threading.Timer(_GRACE, look)
+        later.daemon = True
+        later.start()
+
+    def end(self) -> None:
+        self._process.kill()
+        # Its pipes are closed, what was not sent included.
+        with contextlib.suppress(BrokenPipeError), self._process:
+            pass
+
+    def _send(self, message: bytes) -> None:
+        assert self._process.stdin is not None
+        with self._sending:
+            self._process.stdin.write(message)
+            self._process.stdin.flush()
+
+
+# ---- the process itself --------------------------------------------------------------------------
+
+
+def serve(modules: Iterable[str]) -> None:
+    """Do the jobs that arrive on stdin, one after the other, until none has come for long."""
+    gc.set_threshold(_OBJECTS_BETWEEN_LOOKS)
+    if hasattr(os, "nice"):
+        os.nice(_NICE)
+    answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    # Keep what the work prints out of the stream of answers.
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    requests: queue.SimpleQueue[tuple[Callable[[], object], Cost, Spending]] = queue.SimpleQueue()
+    told = 0.0
+
+    def tell(kind: str, *answer: object) -> None:
+        pickle.dump((kind, *answer), answers, protocol=5)
+        answers.flush()
+
+    def share(done: float, whole: float) -> None:
+        nonlocal told
+        if time.monotonic() - told >= _BETWEEN_SHARES:
+            told = time.monotonic()
+            tell(_SHARE, done, whole)
+
+    threading.Thread(target=_hear, args=(requests, share), daemon=True).start()
+    for module in ("torch", *modules):
+        importlib.import_module(module)
+    usual = os.environ.get(_THREADS)
+    before = _own_bytes()
+    while True:
+        try:
+            work, cost, budget = requests.get(timeout=_PATIENCE)
+        except queue.Empty:
+            os._exit(0)
+        tell(_BEGUN, 0.0, 0.0)
+        # A setting of the server's holds where the job has none of its own.
+        threads = usual if cost.threads is None else str(cost.threads)
+        os.environ.update({_THREADS: threads} if threads else {})
+        kind, found = _done(work, cost, budget)
+        del work
+        _give_back()
+        tell(kind, found, _own_bytes() - before <= _GROWTH)
+        del found
+
+
+def _hear(
+    requests: queue.SimpleQueue[tuple[Callable[[], object], Cost, Spending]],
+    share: Callable[[float, float], None],
+) -> None:
+    budget = Spending(0.0)
+    while True:
+        try:
+            message = pickle.load(sys.stdin.buffer)
+        except BaseException as problem:
+            if not isinstance(problem, EOFError):
+                traceback.print_exc()
+            # The server has ended, or the start of the next message in its stream is lost.
+            budget.drop()
+            time.sleep(_GRACE)
+            os._exit(1)
+        if message is None:
+            budget.drop()
+        else:
+            work, cost = message
+            # Processor time of this work alone: earlier work uses up none of it.
+            budget = Spending(cost.seconds, time.process_time, share)
+            requests.put((work, cost, budget))
+
+
+def _done(work: Callable[[], object], cost: Cost, budget: Spending) -> tuple[str, object]:
+    try:
+        with _limited(cost), spending(budget):
+            return _FOUND, work()
+    except (Ended, QuantVizError) as problem:
+        return _RAISED, problem
+    except BaseException as problem:
+        # Torch says it in an error of its own.
+        if isinstance(problem, MemoryError) or "DefaultCPUAllocator" in str(problem):
+            return _RAISED, Ended("work.memory", most=cost.bytes / 2**30)
+        # The caller raises it again, without the traceback of this process.
+        problem.add_note("".join(traceback.format_exception(problem)))
+        try:
+            pickle.dumps(problem)
+        except Exception:
+            return _RAISED, RuntimeError(f"{type(problem).__name__}: {problem}")
+        return _RAISED, problem
+
+
+@contextlib.contextmanager
+def _limited(cost: Cost) -> Iterator[None]:
+    """Bound this process by what a job may take, where the system can: its memory, and its processor time for
+    work that reaches no check.
+    """
+    try:
+        import resource
+    except ImportError:
+        yield
+        return
+    limits = {resource.RLIMIT_CPU: time.process_time() + cost.seconds + _GRACE}
+    if asked := _own_bytes(data=True):
+        limits[resource.RLIMIT_DATA] = asked + cost.bytes
+    usual = {each: resource.getrlimit(each) for each in limits}
+    for each, most in limits.items():
+        if most < _ENDLESS:
+            resource.setrlimit(each, (int(most), usual[each][1]))
+    try:
+        yield
+    finally:
+        for each, before in usual.items():
+            resource.setrlimit(each, before)
+
+
+def _own_bytes(*, data: bool = False) -> int:
+    """Return the bytes of memory that are this process's alone, or with `data` those that it has asked for; 0
+    where the system does not say.
+    """
+    if not _STATM.exists():
+        return 0
+    pages = list(map(int, _STATM.read_text().split()))
+    return (pages[5] if data else pages[1] - pages[2]) * os.sysconf("SC_PAGESIZE")
+
+
+def _give_back() -> None:
+    """Give memory that is free inside this process back to the system, where its C library can do so."""
+    gc.collect()
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)
+
+
+def keep_memory() -> None:
+    """Have this process keep memory that it lets go of, for what it takes next: of large tensors that come
+    and go, having their pages made anew took a quarter of the time.
+
+    For a process that does one thing and ends. Where the C library has no such setting nothing is done.
+    """
+    setting = getattr(ctypes.CDLL(None), "mallopt", None) if os.name == "posix" else None
+    if setting is not None:
+        for parameter, value in _KEPT:
+            setting(parameter, value)
+
+
+if __name__ == "__main__":
+    # Import by the module's own name, because pickled objects refer to that name and not to `__main__`.
+    importlib.import_module("quantviz.jobs").serve(sys.argv[1:])

@@ -1,0 +1,143 @@
+"""The work that a layer takes, known from its sizes, and a layer with all numbers that a page shows."""
+
+from __future__ import annotations
+
+import dataclasses
+import pickle
+import time
+from collections.abc import Iterable
+from contextlib import suppress
+from types import MappingProxyType
+from typing import Any, NamedTuple, Protocol
+
+import torch
+
+from quantviz.errors import Note, QuantVizError
+from quantviz.layers.captures import Captured
+from quantviz.layers.layer_result import LayerResult, layer
+from quantviz.layers.methods.awq import KeptApart, kept_apart
+from quantviz.layers.methods.chain import Chain
+from quantviz.layers.methods.contract import Task
+from quantviz.layers.methods.rotation import RotationTrace
+from quantviz.layers.parts import Cells
+from quantviz.schemes.granularity import Shape
+from quantviz.schemes.scheme import Scheme
+from quantviz.tensors.lazy import Stored
+
+#: Multiplications that take as long as what is done to each value of W, X and Y for the numbers of a layer;
+#: and products of X and W.
+_VALUE = 300.0
+_PRODUCTS = 5
+#: Multiplications a second of one core, in float64.
+SPEED = 8e9
+#: Bytes of the numbers of a method's picture that are sent with a layer.
+_TRACE_BYTES = 2**26
+_ALL = slice(None)
+
+
+class LayerSource(Protocol):
+    """Something that names a layer."""
+
+    def open(self) -> Captured:
+        """Return the layer with its values."""
+
+
+def products_of(chain: Chain, shape: Shape) -> float:
+    """Return about how many multiplications take as long as a layer under a chain, with all of its numbers.
+
+    `shape` has the numbers of tokens, of input channels and of outputs.
+
+    >>> products_of(Chain(), (2, 4, 8)) == 5 * 64 + 300 * (8 + 32 + 16)
+    True
+    """
+    tokens, inputs, outputs = shape
+    values = inputs * (tokens + outputs) + tokens * outputs
+    own = _PRODUCTS * tokens * inputs * outputs + _VALUE * values
+    return own + sum(method.products(shape) for method in chain.methods)
+
+
+def refuse_long(chain: Chain, shape: Shape, seconds: float) -> None:
+    """Raise an error for a layer that takes longer under a chain, with a square weight that does not.
+
+    Raises:
+        QuantVizError: It does.
+    """
+    tokens, inputs, outputs = shape
+    needed = products_of(chain, shape) / SPEED
+    if needed <= seconds:
+        return
+    side = 1
+    while products_of(chain, (tokens, 2 * side, 2 * side)) <= seconds * SPEED:
+        side *= 2
+    about = {"outputs": outputs, "inputs": inputs, "needed": round(needed), "seconds": round(seconds)}
+    raise QuantVizError("method.too_large", method=str(chain), side=side, **about)
+
+
+class Computed(NamedTuple):
+    """A layer with its numbers."""
+
+    result: LayerResult
+    #: All outputs, where they are few enough.
+    cells: Cells | None
+    #: Remarks on how its values were read.
+    notes: tuple[Note, ...]
+    #: Seconds that its quantization took.
+    seconds: float
+
+
+def computed(
+    given: Captured | LayerSource,
+    schemes: tuple[Scheme | None, Scheme | None],
+    most_cells: int,
+    **more: Any,
+) -> Computed:
+    """Return a quantized layer with its numbers computed, as `layer` makes it.
+
+    Where a layer can be opened anywhere its source is given. A method's picture is left out where its numbers
+    would be large.
+    """
+    opened = given if isinstance(given, Captured) else given.open()
+    began = time.perf_counter()
+    found = layer(opened.weight, opened.inputs, *schemes, opened.bias, **more)
+    seconds = time.perf_counter() - began
+    small = {name: each for name, each in found.trace.items() if len(pickle.dumps(each)) <= _TRACE_BYTES}
+    applied = dataclasses.replace(found.applied, trace=MappingProxyType(small))
+    found = dataclasses.replace(found, applied=applied)
+    tokens, _, outputs = found.shape
+    _ = found.rel_out, found.parts, found.channels, found.weights.sqnr_db
+    cells = found.cells() if tokens * outputs <= most_cells else None
+    read = (each for each in (opened.weight, opened.inputs) if isinstance(each, Stored))
+    notes = (note for each in read for note in each.notes)
+    return Computed(found, cells, tuple(notes), seconds)
+
+
+# ---- what pictures of methods ask of a layer -----------------------------------------------------------
+
+
+def channels_kept_apart(result: LayerResult, share: float) -> KeptApart:
+    """Return the output errors with a share of the input channels in float16, see `kept_apart`."""
+    w, w_hat = result.weights.values(_ALL), result.weights.quantized(_ALL)
+    return kept_apart(w, w_hat, result.inputs.values(_ALL), result.held_back, share)
+
+
+def errors_of_channels(result: LayerResult, group: slice) -> torch.Tensor:
+    """Return the root mean square of the weight's error in each input channel of a group, float64."""
+    return result.weights.changes(_ALL)[:, group].square().mean(0).sqrt()
+
+
+def traces_of_turns(
+    result: LayerResult, chain: Chain, field: str, values: Iterable[Any]
+) -> dict[Any, RotationTrace]:
+    """Return the trace of a chain's rotation with each value of a field that fits the layer."""
+    x = result.inputs.values(_ALL)[~result.held_back]
+    task = Task(result.weights.values(_ALL).double(), x.double(), result.weights.scheme, None, result.seed)
+    for method in chain.bases:
+        if method.id == "rotation":
+            break
+        task = task.in_basis(method.basis(task))
+    found = {}
+    for value in values:
+        turn = chain.with_field("rotation", **{field: value})
+        with suppress(QuantVizError):
+            found[value] = next(each for each in turn.bases if each.id == "rotation").basis(task).trace
+    return found

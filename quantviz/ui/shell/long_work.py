@@ -1,0 +1,54 @@
+"""Long work of a page: a job, as long as a run of some session waits for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TypeVar
+
+from quantviz.budget import Ended
+from quantviz.jobs import SHORT, Cost, runner
+from quantviz.streaming.compiling import run_at_once
+from quantviz.ui.shell import streamlit_private
+from quantviz.ui.shell.bounds import HEAVY_BYTES, HEAVY_SECONDS
+from quantviz.ui.shell.imports import ahead
+from quantviz.ui.shell.startup import turns
+
+T = TypeVar("T")
+
+
+def prepare() -> None:
+    """Have a process ready for this session's long work, where this process serves sessions."""
+    if streamlit_private.has_sessions():
+        runner().prepare(ahead().long_work)
+
+
+def heavily(
+    name: str,
+    work: Callable[[], T],
+    on_share: Callable[[float], None] = lambda share: None,
+    products: float = SHORT,
+) -> T:
+    """Return the result of long work for this session.
+
+    Args:
+        name: Its key: what has the same one is computed once for all sessions.
+        work: A function that can be pickled.
+        on_share: Gets the share of it that is done now and then, where the work knows it.
+        products: Its multiplications, where they are known: short work passes by long work.
+
+    Raises:
+        QuantVizError: It takes too long or too much memory.
+    """
+    cost = Cost(products, HEAVY_SECONDS, HEAVY_BYTES, threads=1)
+    is_wanted = streamlit_private.is_awaited()
+    try:
+        with turns().leave():
+            job = runner().submit(
+                partial(run_at_once, work), name, cost, owner=streamlit_private.session_id()
+            )
+            return job.result(is_wanted, on_share)
+    except Ended as end:
+        if end.problem.key == "work.dropped":
+            streamlit_private.end_if_asked()
+        raise end.problem.again() from None

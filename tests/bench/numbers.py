@@ -1,0 +1,706 @@
+"""Benchmarks of arithmetic, without a page: `python -m tests.bench.numbers CASE`."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import os
+import statistics
+import time
+from functools import cache, partial
+from importlib.util import find_spec
+from unittest import mock
+
+import numpy as np
+import torch
+
+import quantviz as qv
+from quantviz.compiled.hand_written import PIECES, PLAIN_VARIABLE
+from quantviz.streaming import coding, kernel_access, limits, measuring, pieces, programs, ranges
+from quantviz.tensors.lazy import InMemory
+from tests.bench.runner import (
+    ONE_THREAD,
+    both_clocks,
+    case,
+    head,
+    held_beyond,
+    in_turns,
+    judged,
+    main,
+    process,
+    ratio,
+    row,
+    timed,
+)
+
+LARGE, TWO_LARGE = "4096x11008", ("4096x11008", "16384x8192")
+GRANULARITIES = {
+    "per tensor": qv.PerTensor(),
+    "per channel, axis 0": qv.PerChannel(0),
+    "per channel, axis 1": qv.PerChannel(1),
+    "groups of 32": qv.PerGroup(32),
+    "groups of 128": qv.PerGroup(128),
+}
+EACH_ROW = "symmetric,per_channel(axis=0),min_max,course"
+
+
+def random(shape: str | tuple[int, ...], seed: int = 0) -> torch.Tensor:
+    sides = tuple(map(int, shape.split("x"))) if isinstance(shape, str) else shape
+    return torch.empty(sides).normal_(generator=torch.Generator().manual_seed(seed))
+
+
+def mse(x, x_hat):
+    return float((x_hat - x).square().mean())
+
+
+def course(x, granularity):
+    from quantviz.teaching import course as code
+
+    def run():
+        if isinstance(granularity, qv.PerGroup):
+            q, scale = code.linear_q_symmetric_per_group(x, granularity.size)
+            return mse(x, code.linear_dequantization_per_group(q, scale, granularity.size))
+        if isinstance(granularity, qv.PerChannel):
+            q, scale = code.linear_q_symmetric_per_channel(x, dim=granularity.axis)
+        else:
+            q, scale = code.linear_q_symmetric(x)
+        return mse(x, code.linear_dequantization(q, scale, 0))
+
+    return run
+
+
+def fake_quantize(x, granularity):
+    rows = x.reshape(-1, granularity.size) if isinstance(granularity, qv.PerGroup) else x
+    axis = getattr(granularity, "axis", 0)
+    if isinstance(granularity, qv.PerGroup):
+        axis = 0
+
+    def run():
+        if granularity == qv.PerTensor():
+            scale = float(x.abs().max()) / 127
+            return mse(x, torch.fake_quantize_per_tensor_affine(x, scale, 0, -128, 127))
+        scale = rows.abs().amax(1 - axis) / 127
+        zero = torch.zeros(len(scale), dtype=torch.int32)
+        return mse(rows, torch.fake_quantize_per_channel_affine(rows, scale, zero, axis, -128, 127))
+
+    return run
+
+
+def torchao(x, granularity):
+    from torchao.quantization import quant_primitives as ao
+
+    block = granularity.block_shape(tuple(x.shape))
+
+    def run():
+        scale, zero = ao.choose_qparams_affine(x, ao.MappingType.SYMMETRIC, block, torch.int8)
+        q = ao.quantize_affine(x, block, scale, zero, torch.int8)
+        return mse(x, ao.dequantize_affine(q, block, scale, zero, torch.int8))
+
+    return run
+
+
+def onnxruntime(x, granularity):
+    import onnxruntime as runtime
+    from onnx import TensorProto, helper
+
+    grid = granularity.layout(tuple(x.shape)).grid_shape
+    in_groups, whole = isinstance(granularity, qv.PerGroup), granularity == qv.PerTensor()
+    axis = 1 if in_groups or grid[0] == 1 else 0
+    known = {} if whole else {"axis": axis} | ({"block_size": granularity.size} if in_groups else {})
+    shape = () if whole else grid if in_groups else (max(grid),)
+    kinds = ("x", TensorProto.FLOAT, x.shape), ("s", TensorProto.FLOAT, shape), ("z", TensorProto.INT8, shape)
+    graph = helper.make_graph(
+        [
+            helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q"], **known),
+            helper.make_node("DequantizeLinear", ["q", "s", "z"], ["y"], **known),
+        ],
+        "g",
+        [helper.make_tensor_value_info(*each) for each in kinds],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, x.shape)],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    options = runtime.SessionOptions()
+    options.intra_op_num_threads = torch.get_num_threads()
+    session = runtime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    blocks = x.reshape(*grid, -1) if in_groups else x
+
+    def run():
+        scale = (blocks.abs().max() if whole else blocks.abs().amax(-1 if in_groups else 1 - axis)) / 127
+        given = {"x": x.numpy(), "s": scale.numpy(), "z": np.zeros(shape, np.int8)}
+        return mse(x, torch.from_numpy(session.run(None, given)[0]))
+
+    return run
+
+
+#: What quantizes, dequantizes and gives the mean squared error alone.
+OTHERS = {
+    "the notebooks' code": course,
+    "torch.fake_quantize": fake_quantize,
+    "torchao": torchao,
+    "onnxruntime": onnxruntime,
+}
+
+
+def measuring_of(shape, granularity):
+    x = random(shape)
+    scheme = qv.Scheme(granularity=granularity)
+    measuring.measure(InMemory(x[:256]), scheme, path="fused")
+    return partial(measuring.measure, InMemory(x), scheme)
+
+
+@case
+def measure(shape: tuple[str, ...] = TWO_LARGE, rounds: int = 7, only: str = "") -> None:
+    """All metrics of a scheme on a large tensor, as multiples of a plain read, `x.sum()` on as many threads.
+
+    The bar is 1.6 × the reads that are needed, and 2.2 for groups; of memory beyond the tensor 0.05 of it.
+    Beside them what else quantizes and gives the mean squared error alone, where its name has `--only` in it;
+    `quantviz` for none. Then a tensor of a middle size, which is as quick by the reference as kernels take to
+    compile.
+    """
+    torch.set_num_threads(os.cpu_count() or 1)
+    bars = dict(zip(GRANULARITIES, (3.2, 1.6, 3.2, 2.2, 2.2), strict=True))
+    print(f"compiled code is kept in {kernel_access.cache_folder() or 'memory'}")
+    schemes = {
+        "int8": lambda granularity: qv.Scheme("int8", granularity=granularity),
+        "int4": lambda granularity: qv.Scheme("int4", granularity=granularity),
+        # With a zero point that is added to whole numbers.
+        "int8 asymmetric": lambda granularity: qv.Scheme(
+            "int8", "asymmetric", granularity=granularity, convention="torchao"
+        ),
+    }
+    for sides in shape:
+        x = random(sides)
+        stored = InMemory(x)
+        head(f"{sides}: × a read", *(f"{name} (bar {bar})" for name, bar in bars.items()))
+        for title, scheme_of in schemes.items():
+            cells = []
+            for name, granularity in GRANULARITIES.items():
+                own = partial(measuring.measure, stored, scheme_of(granularity))
+                took = in_turns({"own": timed(own), "read": timed(x.sum)}, rounds)
+                cells.append(judged(ratio(*took.values()), bars[name], 1))
+            row(f"QuantViz {title}", *cells)
+        for title, other in OTHERS.items():
+            if only.lower() in title.lower():
+                works = [
+                    {"own": timed(other(x, each)), "read": timed(x.sum)} for each in GRANULARITIES.values()
+                ]
+                row(title, *(f"{ratio(*in_turns(each, 2).values()):.1f}" for each in works))
+        shares = [held_beyond(measuring_of, sides, each) / x.nbytes for each in GRANULARITIES.values()]
+        row("QuantViz int8, memory (bar 0.05)", *(judged(share, 0.05, 3) for share in shares))
+    head("side, int8 per row", "as it is, ms", "which path", "by the reference (bar 1.1)")
+    for side in (128, 192, 256, 512, 1024):
+        x, scheme = random((side, side)), qv.Scheme("int8", granularity=qv.PerChannel(0))
+        paths = {
+            path: timed(partial(measuring.measure, x, scheme, path=path)) for path in (None, "reference")
+        }
+        own, reference = in_turns(paths, 3 * rounds).values()
+        path = measuring.measure(x, scheme).path
+        row(side, f"{1e3 * statistics.median(own):.2f}", path, judged(ratio(own, reference), 1.1))
+
+
+@case
+def formats(rounds: int = 5) -> None:
+    """Metrics of float formats and codebooks on 4096×11008, against int8 of each row in the same run.
+
+    Beside each stands the same by the full lines of its cells, which sums were made by before they had short
+    ones.
+    """
+    floats = "fp8_e4m3_per_tensor", "fp8_e4m3_per_row", "mxfp8_e4m3", "mxfp6_e2m3", "mxfp4", "nvfp4", "nf4_64"
+    x = InMemory(random(LARGE))
+    works = {name: timed(partial(qv.measure, x, name, path="fused")) for name in ("int8_per_row", *floats)}
+    short = in_turns(works, rounds)
+    programs.compiled_program.cache_clear()
+    with mock.patch.object(programs, "short_cell", return_value=None):
+        full = in_turns(works, rounds)
+    programs.compiled_program.cache_clear()
+    head("recipe", "times int8 a row", "by full lines")
+    for name in floats:
+        row(name, *(f"{ratio(took[name], took['int8_per_row']):.1f}" for took in (short, full)))
+
+
+def metrics_of(shape, scheme):
+    x = random(shape)
+    # The kernels are there already: what is no larger than SMALL takes none.
+    qv.metrics(qv.quantize(x[: 2 * limits.SMALL // x[0].numel()], scheme))
+    return partial(qv.metrics, qv.quantize(x, scheme))
+
+
+@case
+def metrics(shape: str = LARGE, rounds: int = 3, scheme: tuple[str, ...] = ()) -> None:
+    """All metrics of a result that is there already, against `measure`, which never makes one (bar 1).
+
+    Of a recipe of each kind: the first of a group with its kind of format, its granularity, and scales by
+    their formula or searched. The shortest round counts. Memory is beyond the tensor and the result, as a
+    share of the tensor (0.1).
+    """
+    kinds: dict[object, str] = {}
+    for group, schemes in qv.schemes.recipes.RECIPE_GROUPS.items():
+        for name, each in schemes.items():
+            kind = group, each.number_format.kind, str(each.granularity), each.calibration.of_values
+            kinds.setdefault(kind, name)
+    x, every = random(shape), qv.evaluation.metric_formulas.METRICS
+    head("scheme", "measure, s", "by the clock", "of the processor", "memory beyond both")
+    for name in scheme or kinds.values():
+        r = qv.quantize(x, name)
+        works = partial(qv.metrics, r), partial(qv.measure, InMemory(x), name, metrics=every)
+        took = in_turns({each: timed(each, both_clocks) for each in works}, rounds)
+        own, other = (np.min(each, axis=0) for each in took.values())
+        del r, works, took
+        share = held_beyond(metrics_of, shape, name) / x.nbytes
+        row(name, f"{other[0]:.3f}", *(judged(each, 1) for each in own / other), judged(share, 0.1, 3))
+
+
+def layer_of(shape, weights, inputs):
+    tokens, width, outputs = map(int, shape.split("x"))
+    x, w = random((tokens, width)), random((outputs, width), 1)
+
+    def number():
+        return qv.layer(w, x, weights, inputs).rel_out
+
+    # All that is imported and compiled on first use is there before it counts.
+    number()
+    return number
+
+
+@case
+def layer(shape: str = "2048x4096x4096", rounds: int = 5) -> None:
+    """A whole layer's output error, against the two float32 products that it needs (bar 1.3).
+
+    The shape is tokens × inputs × outputs. Memory is beyond W and X, in copies of X, W and Y together.
+    """
+    torch.set_num_threads(os.cpu_count() or 1)
+    tokens, width, outputs = map(int, shape.split("x"))
+    x, w = random((tokens, width)), random((outputs, width), 1)
+    copies = 4 * (tokens * width + outputs * width + tokens * outputs)
+    head("weights, inputs", "shortest", "median", "of the processor", "memory, in copies")
+    for pair in (
+        ("int4_g128", None),
+        ("int4_g128", "int8_per_token"),
+        ("int8_per_output", "int8_per_tensor"),
+    ):
+        works = partial(lambda pair: qv.layer(w, x, *pair).rel_out, pair), lambda: [x @ w.T for _ in range(2)]
+        took = in_turns({each: timed(each, both_clocks) for each in works}, rounds)
+        own, products = (np.array(each) for each in took.values())
+        found = own.min(0) / products.min(0), np.median(own, 0) / np.median(products, 0)
+        ratios = [judged(each, 1.3) for each in (found[0][0], found[1][0], found[0][1])]
+        row(", ".join(map(str, pair)), *ratios, f"{held_beyond(layer_of, shape, *pair) / copies:.2f}")
+
+
+@case
+def hadamard(shape: str = LARGE, rounds: int = 7) -> None:
+    """A fast Hadamard transform of a large matrix, against a copy of it on as many threads (bar 4)."""
+    from quantviz.streaming.hadamard import hadamard_transform
+    from quantviz.streaming.threads import runs_between, shared_out
+    from quantviz.tensors.hadamard import largest_block
+
+    x = random(shape)
+    y = torch.empty_like(x)
+    given, copied = x.view(-1).numpy(), y.view(-1).numpy()
+
+    def copy(runs):
+        for start, stop in runs:
+            np.copyto(copied[start:stop], given[start:stop])
+
+    head("block", "shortest", "median")
+    for block in sorted({64, 256, largest_block(x.shape[1])}):
+        own, other = in_turns(
+            {
+                "own": timed(partial(hadamard_transform, x, block, out=y)),
+                "copy": timed(lambda: shared_out(copy, runs_between(x.numel(), 2**18))),
+            },
+            rounds,
+        ).values()
+        row(block, *(judged(of(own) / of(other), 4) for of in (min, statistics.median)))
+
+
+def two_steps(x, side):
+    """As equal pixels as torch allows: the largest magnitude of each column of a pixel's rows, then of its
+    columns.
+    """
+    rows, cols = x.shape[0] // side, x.shape[1] // side
+    by_row = x[: rows * side].reshape(side, rows, x.shape[1]).abs().amax(1)
+    return by_row[:, : cols * side].reshape(side, side, cols).amax(2)
+
+
+@case
+def pooling(rounds: int = 15) -> None:
+    """Largest-magnitude pooling to 512×512, with the place of each value, against one read (bar 1.7).
+
+    Beside it the same in two steps of torch, and `max_pool2d` of |x|, which has neither sign nor pixels of
+    unequal size; then what the four panels and the survey of a whole tensor take.
+    """
+    from quantviz.streaming import overview, tensor_facts
+    from quantviz.streaming.frames import Patch
+    from quantviz.streaming.surveying import survey
+
+    side = 512
+    head("work", "ms", "× a read")
+    for shape in TWO_LARGE:
+        x = random(shape)
+        stored, patch = InMemory(x), Patch(0, 0, *x.shape)
+        scheme, size = (
+            qv.Scheme("int8", granularity=qv.PerChannel(0)),
+            tuple(each // side for each in x.shape),
+        )
+        qparams, known = ranges.qparams(stored, scheme), tensor_facts.facts(stored)
+        works = {
+            "ours": (rounds, partial(overview.pooled, stored, patch, (side, side))),
+            "torch, two steps": (3, partial(two_steps, x, side)),
+            "max_pool2d": (
+                3,
+                lambda x=x, size=size: torch.nn.functional.max_pool2d(
+                    x.abs()[None, None], size, size, return_indices=True
+                ),
+            ),
+            "four panels": (5, partial(overview.overview, stored, scheme, qparams, patch, (256, 256))),
+            "survey": (5, partial(survey, stored, scheme, qparams, known=known)),
+        }
+        for name, (turns, work) in works.items():
+            own, read = in_turns({"own": timed(work), "read": timed(x.sum)}, turns).values()
+            times = ratio(own, read)
+            told = judged(times, 1.7) if name == "ours" else f"{times:.2f}"
+            row(f"{shape} {name}", f"{1e3 * statistics.median(own):.1f}", told)
+
+
+LLVM_SCHEMES = {
+    "int8 per tensor": "int8,symmetric,per_tensor,min_max,course",
+    "int8 rows": f"int8,{EACH_ROW}",
+    "int8 columns": "int8,symmetric,per_channel(axis=1),min_max,course",
+    "int4 groups of 8": "int4,symmetric,per_group(size=8),min_max,course",
+    "int4 groups of 32": "int4,symmetric,per_group(size=32),min_max,course",
+    "int4 groups of 128": "int4,symmetric,per_group(size=128),min_max,course",
+    "float8 rows": f"float8_e4m3fn,{EACH_ROW}",
+    "mxfp4 blocks of 32": "float4_e2m1fn,symmetric,per_group(size=32),min_max,microxcaling",
+    "nf4 blocks of 64": "nf4,symmetric,flat(size=64),min_max,bitsandbytes",
+    "int8 to float16": "int8,asymmetric,per_channel(axis=0),min_max,course(value_dtype=float16)",
+    "int8 fused": "int8,asymmetric,per_channel(axis=0),min_max,course(order=fused_multiply_add_round)",
+    "stochastic rows": f"int8,{EACH_ROW}(ties=stochastic)",
+}
+#: The work that each piece is for, by the beginning of its name.
+_LARGE_SUMS = ("metrics, int8", "metrics, int4 groups of 32", "metrics, int4 groups of 128")
+LLVM_WORK = {
+    "sums": (*_LARGE_SUMS, "metrics, float", "metrics, nf4", "metrics, mxfp4"),
+    "prefetch": _LARGE_SUMS,
+    "addresses": ("codes", "metrics, int4 groups of 8"),
+}
+
+
+@cache
+def llvm_works():
+    """Return all that is timed, by its name, in the process that does it."""
+    values, run = random((2048, 2816)), 2**15
+    x = InMemory(values)
+    flat = values.flatten().numpy()
+    flat.flags.writeable = False
+
+    def put(scheme):
+        coder = coding.Coder(scheme, ranges.qparams(x, scheme), x.shape, "fused")
+        made = pieces.Buffers(run)
+        for start in range(0, len(flat), run):
+            coder.put(flat[start : start + run], start, made)
+
+    found = {}
+    for name, form in LLVM_SCHEMES.items():
+        found[f"metrics, {name}"] = partial(measuring.measure, x, qv.Scheme.parse(form))
+        found[f"codes, {name}"] = partial(put, qv.Scheme.parse(form))
+    return found
+
+
+def llvm_seconds(name):
+    return timed(llvm_works()[name], time.process_time)()
+
+
+@case
+def llvm(rounds: int = 15, pieces: tuple[str, ...] = PIECES) -> None:
+    """What each piece of hand-written LLVM gains: CPU time of plain numba over that of the piece.
+
+    Two processes of one thread each do the work in turn, in one of them with plain numba in the piece's
+    place. A piece stays where that takes more than 1.5 times as long in some of its work.
+    """
+    usual = process(**ONE_THREAD, **{PLAIN_VARIABLE: ""})
+    head("piece", "work", "by hand, ms", "ratio")
+    for piece in pieces:
+        with process(**ONE_THREAD, **{PLAIN_VARIABLE: piece}) as plain:
+            gains = []
+            for kind in ("metrics", "codes"):
+                for name in (f"{kind}, {each}" for each in LLVM_SCHEMES):
+                    if name.startswith(LLVM_WORK[piece]):
+                        works = {
+                            each: lambda each=each, name=name: each.submit(llvm_seconds, name).result()
+                            for each in (plain, usual)
+                        }
+                        numba, own = in_turns(works, rounds).values()
+                        gains.append(ratio(numba, own))
+                        row(piece, name, f"{1e3 * statistics.median(own):.1f}", f"{gains[-1]:.2f}")
+        row(piece, "largest", "bar 1.5", judged(max(gains), 1.5, least=True))
+    usual.shutdown()
+
+
+@case
+def encode(library: str) -> None:
+    """Encoding of K-quants and IQ4 beside libggml's `ggml_quantize_chunk`, by processor time, one thread (bar
+    1).
+
+    `--library` is the shared library `libggml-base` of llama-cpp-python. It searches scales, makes codes and
+    packs them; ours searches scales and makes codes, values and errors, a piece at a time as whoever writes a
+    file would.
+    """
+    with process(**ONE_THREAD) as aside:
+        aside.submit(encode_beside, library).result()
+
+
+def encode_beside(library):
+    from quantviz.quantization.qparams import qparams_of_range
+    from tests.engines.record_llama_cpp import TYPES
+
+    ask = ctypes.CDLL(library).ggml_quantize_chunk
+    ask.restype = ctypes.c_size_t
+    ask.argtypes = [ctypes.c_int, *[ctypes.c_void_p] * 2, *[ctypes.c_int64] * 3, ctypes.c_void_p]
+    shape, values = (512, 4096), 0.02 * random((512, 4096))
+    x, packed = InMemory(values), torch.empty(values.numel(), dtype=torch.uint8)
+    importance = torch.rand(shape[1], generator=torch.Generator().manual_seed(1))
+
+    def encoded(scheme, weights):
+        found = ranges.ranges(x, scheme, importance=weights)
+        scheme = scheme if weights is None else scheme.weighted
+        params = qparams_of_range(found, torch.tensor(0.0), scheme, scheme.layout(x.shape))
+        for start in range(0, x.count, 2**18):
+            coding.codes(x, scheme, params, start, min(start + 2**18, x.count), path="fused")
+
+    head("type", "weights of columns", "libggml, M/s", "ours, M/s", "ratio")
+    for name, (kind, _) in TYPES.items():
+        for weights in (None, importance):
+            at = None if weights is None else weights.data_ptr()
+            works = {
+                "theirs": partial(ask, kind, values.data_ptr(), packed.data_ptr(), 0, *shape, at),
+                "ours": partial(encoded, qv.RECIPES[name], weights),
+            }
+            decoded(name, "yes" if at else "no", works=works, count=x.count)
+
+
+def decoded(*cells, works, count):
+    """Print the rates of theirs and ours, and how many times as quick ours is."""
+    theirs, ours = in_turns(
+        {name: timed(work, time.process_time) for name, work in works.items()}, 5
+    ).values()
+    rates = (f"{count / 1e6 / min(each):.0f}" for each in (theirs, ours))
+    row(*cells, *rates, judged(ratio(theirs, ours), 1, 1, least=True))
+
+
+@case
+def decode() -> None:
+    """Decoding of every quantized GGUF type beside the package gguf's (numpy), by processor time, one thread
+    (bar 1).
+
+    Blocks are random bytes.
+    """
+    with process(**ONE_THREAD) as aside:
+        aside.submit(decode_beside).result()
+
+
+def decode_beside():
+    import gguf
+
+    from quantviz.sources.files.gguf_blocks import BLOCK_TYPES, decode_blocks
+
+    made, count = np.random.default_rng(0), 2**21
+    head("type", "gguf, M/s", "ours, M/s", "ratio")
+    for kind in BLOCK_TYPES.values():
+        if kind.plain or kind.name in ("Q1_0", "Q2_0"):  # which the package does not decode
+            continue
+        raw = made.integers(0, 256, (count // kind.length, kind.size), dtype=np.uint8)
+        works = {
+            "theirs": partial(gguf.quants.dequantize, raw, gguf.GGMLQuantizationType(kind.id)),
+            "ours": partial(decode_blocks, kind, torch.from_numpy(raw)),
+        }
+        with np.errstate(all="ignore"):
+            decoded(kind.name, works=works, count=count)
+
+
+@case
+def gptq(inputs: int = 4096, tokens: int = 2048, rounds: int = 3) -> None:
+    """GPTQ of 384×384 with 320 tokens (bar 0.3 s of the processor), and of a large layer against llm-
+    compressor (1.5).
+
+    The second where that is installed, which needs other versions of packages than the tests. Both are given
+    W and X, take H, scales and codes, int4 in groups of 128.
+    """
+    from quantviz.layers.methods.contract import Task
+    from quantviz.layers.methods.gptq import GPTQ
+
+    def ours(w, x):
+        GPTQ().round(Task(w.double(), x.double(), qv.schemes.recipes.as_scheme("int4_g128"), None))
+
+    def theirs(w, x):
+        from compressed_tensors.quantization import QuantizationArgs
+        from compressed_tensors.quantization.utils import calculate_qparams
+        from llmcompressor.modifiers.gptq.gptq_quantize import quantize_weight
+
+        wanted = QuantizationArgs(num_bits=4, symmetric=True, strategy="group", group_size=128)
+        groups = w.reshape(len(w), -1, 128)
+        scale, zero = calculate_qparams(groups.amin(-1), groups.amax(-1), wanted)
+        quantize_weight(w.clone()[None], (2 * x.T @ x / len(x))[None], scale[None], zero[None], None, wanted)
+
+    def least(sides, *runs):
+        given = random((sides[0], sides[0])), random((sides[1], sides[0]), 1)
+        works = {run: timed(partial(run, *given), time.process_time) for run in runs}
+        return [min(took) for took in in_turns(works, rounds).values()]
+
+    print(f"384 × 384, 320 tokens: {judged(*least((384, 320), ours), 0.3, 3)} s; the bar is 0.3 s")
+    if find_spec("llmcompressor"):
+        own, other = least((inputs, tokens), ours, theirs)
+        print(f"{inputs} × {inputs}, {tokens} tokens: {own:.2f} s, {judged(own / other, 1.5)} × theirs")
+
+
+@case
+def range_search(rounds: int = 5) -> None:
+    """The search for the range of least error on a small tensor: ranges tried at once, against one after the
+    other.
+
+    Both find the same ranges.
+    """
+    from quantviz.quantization import quantizer
+    from quantviz.quantization.calibrating import errors_of_blocks, one_by_one
+
+    def one_after_the_other(x, absmax, scheme, layout):
+        return one_by_one(lambda found, power: errors_of_blocks(found, x, absmax, scheme, layout, power))
+
+    def in_turn(search):
+        with mock.patch.object(quantizer, "TrialByReference", one_after_the_other):
+            return search()
+
+    head("tensor", "at once, s", "in turn, s", "ratio")
+    for shape, granularity in (
+        ((8, 8), qv.PerTensor()),
+        ((8, 8), qv.PerChannel(0)),
+        ((64, 64), qv.PerTensor()),
+        ((64, 64), qv.PerGroup(32)),
+    ):
+        for mode in qv.MODES:
+            search = partial(qv.quantize, random(shape), qv.Scheme("int4", mode, granularity, qv.MSE()))
+            one, other = search().range, in_turn(search).range
+            assert torch.equal(one.lo, other.lo)
+            assert torch.equal(one.hi, other.hi)
+            works = {"at once": timed(search), "in turn": timed(partial(in_turn, search))}
+            quick, slow = map(statistics.median, in_turns(works, rounds).values())
+            row(f"{shape}, {granularity}, {mode}", f"{quick:.3f}", f"{slow:.3f}", f"{slow / quick:.1f}")
+
+
+@case
+def first_answers(rounds: int = 3) -> None:
+    """First answers of *Range* and *Compare* on 4096×11008, from rows spread over it, against those of all
+    values.
+
+    Four columns are loud, under one scale for each row. Beside the times stands by how many dB the answers
+    differ. *Compare* takes minutes for all values, so that it is asked once.
+    """
+    from quantviz.analysis.calibration_comparison import compare_calibrations
+    from quantviz.analysis.recipe_ranking import recipe_rows
+    from quantviz.analysis.sampled_part import sampled_rows
+
+    x, scheme = random(LARGE), f"int4,{EACH_ROW}"
+    x[:, [5, 777, 8191, 11000]] *= 30
+    tried = qv.MinMax(), qv.Percentile(99.9), qv.Percentile(99.0), qv.MSE()
+
+    def gains(cells):
+        found = compare_calibrations(x, scheme, tried, cells=cells)
+        return {each.calibration: each.gain_db for each in found.rows}
+
+    def sqnr(rows_of):
+        return {each.id: each.sqnr_db for each in rows_of(x, current=scheme) if each.fits}
+
+    head("what", "of a part, s", "of all, s", "times", "apart, dB")
+    found: dict[str, dict[object, float]] = {}
+    for name, turns, part, whole in (
+        ("Range", rounds, partial(gains, 2**20), partial(gains, None)),
+        ("Compare", 1, partial(sqnr, sampled_rows), partial(sqnr, recipe_rows)),
+    ):
+        works = {
+            "part": timed(lambda part=part: found.update(part=part())),
+            "whole": timed(lambda whole=whole: found.update(whole=whole())),
+        }
+        works["part"]()
+        quick, slow = map(statistics.median, in_turns(works, turns, warm=0).values())
+        apart = max(
+            abs(found["part"][what] - db) for what, db in found["whole"].items() if what in found["part"]
+        )
+        row(name, f"{quick:.2f}", f"{slow:.2f}", f"{slow / quick:.0f}", f"{apart:.2f}")
+
+
+def instances(count, seed=0):
+    """Yield each kind of allocation's name, bits and costs: easy ones as models give, and hard ones."""
+    made = np.random.default_rng(seed)
+    per_weight = np.array([2.0625, 2.625, 3.0625, 3.4375, 4.25, 4.5, 5.0, 5.5, 6.25, 6.5625, 8.25, 8.5])
+    sizes = np.array([2048 * 2048, 512 * 2048, 5632 * 2048, 2048 * 5632])[made.integers(0, 4, count)][:, None]
+    any_size = made.integers(10**5, 10**9, (count, 1))
+    shape = (count, len(per_weight))
+
+    def error(spread_db):
+        return 10 ** (-(6.02 * per_weight - 4 + made.normal(0, spread_db, shape)) / 10)
+
+    bits = (sizes * per_weight).astype(np.int64)
+    many = (any_size * per_weight * made.uniform(0.98, 1.02, shape)).astype(np.int64)
+    yield "a model, errors spread by 1 dB", bits, error(1.0)
+    yield "the same, weighed by α", bits, error(1.0) * made.lognormal(0, 0.5, (count, 1))
+    yield "sizes of any number of bits", many, error(1.0)
+    yield "no relation between bits and costs", made.integers(1, 10**6, shape), made.random(shape)
+    yield "errors equal to 0.05 dB", bits, error(0.05)
+    yield "equal errors", bits, np.broadcast_to(error(0.0)[:1], shape).copy()
+    yield "costs nearly linear in bits", many, (many.max() - many) * (1 + 1e-3 * made.random(shape))
+    yield "costs linear in bits", many, (many.max() - many) / 1e9
+    yield "costs linear in bits, less a constant", many, 12e9 - many - 1e8 * np.arange(shape[1])
+
+
+def solving(bits, cost, share):
+    from quantviz.checkpoints.allocation.knapsack import solve
+
+    fewest, most = int(bits.min(axis=1).sum()), int(bits.max(axis=1).sum())
+    return solve(bits, np.asarray(cost), fewest + int((most - fewest) * share))
+
+
+@case
+def allocate() -> None:
+    """A recipe for each of 1,000 tensors, and 64, among 12, by kinds of instances (bar 1 s of the processor).
+
+    The gap is what is not proven, as a share of the cost.
+    """
+    from quantviz.checkpoints.allocation.knapsack import CORE
+
+    head("tensors", "instances", "s, at most", "gap, at most")
+    for groups in (1000, CORE):
+        for name, bits, cost in instances(groups):
+            seconds, gaps = [], []
+            for share in (0.1, 0.4, 0.8):
+                start = time.process_time()
+                found = solving(bits, cost, share)
+                seconds.append(time.process_time() - start)
+                gaps.append(found.gap / cost[np.arange(groups), found.picks].sum())
+            row(groups, name, judged(max(seconds), 1), f"{max(gaps):.1g}")
+
+
+@case
+def growth(tensors: int = 4000) -> None:
+    """Time of everything that a checkpoint's names pass through, of twice the tensors against once (bar 3).
+
+    A ratio of 2 is linear, one of 4 grows with the square. Sorting grows a little faster than what is sorted.
+    """
+    from tests.helpers.growth import SHAPES, WORKS
+
+    def pairs():
+        for name, work in WORKS.items():
+            for shape, names in SHAPES.items():
+                yield f"{name}: {shape}", [work(names(count)) for count in (tensors, 2 * tensors)]
+        for once, twice in zip(instances(tensors), instances(2 * tensors), strict=True):
+            yield f"solver: {once[0]}", [partial(solving, *each[1:], 0.4) for each in (once, twice)]
+
+    head(f"work on {tensors:,} tensors", "s", "s, of twice as many", "ratio")
+    gc.disable()
+    for name, pair in pairs():
+        took = in_turns({each: timed(each, time.process_time) for each in pair}, 3, warm=0)
+        gc.collect()
+        before, after = map(min, took.values())
+        row(name, f"{before:.3f}", f"{after:.3f}", judged(after / before, 3, 1))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,50 @@
+"""The work of layers: known from their sizes, and refused where it is too much with a size that is not."""
+
+import pickle
+
+import pytest
+import torch
+
+import quantviz as qv
+from quantviz.lab.layer_sources import parse_layer
+from quantviz.layers.methods.chain import METHODS, as_chain
+from quantviz.layers.work import computed, products_of, refuse_long
+from quantviz.schemes.recipes import as_scheme
+
+LARGE = (32, 2**12, 2**12)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_work_of_every_method_grows_with_the_layer(method):
+    chain = as_chain(method)
+    assert products_of(chain, (32, 64, 64)) < products_of(chain, (32, 64, 128)) < products_of(chain, LARGE)
+    assert products_of(chain, LARGE) > products_of(as_chain(None), LARGE) > 2**28
+
+
+def test_a_refusal_names_a_size_that_fits():
+    chain = as_chain("gptq+low_rank")
+    with pytest.raises(qv.QuantVizError) as refused:
+        refuse_long(chain, LARGE, 20.0)
+    side = refused.value.params["side"]
+    assert str(side) in refused.value.message("zh")
+    assert side == 2048
+    refuse_long(chain, (32, side, side), 20.0)
+    with pytest.raises(qv.QuantVizError, match="60 s"):
+        refuse_long(as_chain("signround(steps=100000)"), (32, 64, 64), 60.0)
+
+
+@pytest.mark.parametrize("method", ["low_rank", "gptq", "nearest"])
+def test_what_is_computed_of_a_layer_is_sent_with_it(method):
+    source = parse_layer("layer(normal(rows=16,cols=32),normal(rows=8,cols=32,seed=1))")
+    schemes = (as_scheme("int4_per_row"), as_scheme("int8_per_row"))
+    found = computed(source, schemes, 2**20, method=method)
+    sent = pickle.loads(pickle.dumps(found))
+    own = qv.layer(source.weight.tensor(), source.inputs.tensor(), *schemes, method=method)
+    assert sent.result.rel_out == own.rel_out
+    assert {"_exact", "_errors", "channels"} <= set(vars(sent.result))
+    assert torch.equal(sent.cells.error, own.cells().error)
+    assert sent.result.parts["weights"].share == own.parts["weights"].share
+    assert computed(source, schemes, 1, method=method).cells is None
+    if method == "low_rank":
+        of_error = sent.result.trace["low_rank"].of_error
+        assert torch.allclose(of_error, own.trace["low_rank"].of_error)
