@@ -47,8 +47,8 @@ _LISTING_SECONDS = 5
 #: Scans whose rows are kept, and files of results in which scans are looked for.
 _MOST_KEPT = 12
 _MOST_FILES = 20
-#: The cost of a scan; and scans that have ended, of which the last are known.
-SCANS = Cost(queue="scans")
+#: The cost of a scan, which has time to store what it measured; and scans that have ended and are known.
+SCANS = Cost(queue="scans", grace=20.0)
 _MOST_ENDED = 16
 #: Seconds to wait for the first square, and between two looks for it.
 _FIRST_SECONDS = 0.8
