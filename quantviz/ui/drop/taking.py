@@ -104,7 +104,7 @@ def kind_of(files: Sequence[Any]) -> str | None:
         if len(files) > 1:
             raise QuantVizError("drop.pictures", file=visible(files[0].name)[:200])
         return None
-    from quantviz.layers.captures import is_capture
+    from quantviz.layers.captures import has_layers
     from quantviz.models.run_file import is_run
     from quantviz.sources.files import open_tensors
     from quantviz.sources.layouts.decoded import model_tensors
@@ -112,7 +112,7 @@ def kind_of(files: Sequence[Any]) -> str | None:
     if len(files) > 1:
         return RUNS if all(_is(each, is_run) for each in files) else MODEL
     with open_tensors(files[0].getvalue(), files[0].name) as catalog:
-        if is_capture(catalog):
+        if has_layers(catalog):
             return CAPTURE
         if is_run(catalog):
             raise QuantVizError("drop.one_run", file=visible(files[0].name)[:200])
