@@ -543,7 +543,7 @@ def test_a_pointer_and_a_screen_reader_are_told_in_words_that_are_known():
     assert not tells_cause(l="range_to_grid", p="3", k="shown")
     assert tells_cause(l="symmetric", p="6")
     sent = everything(opened(l="range_to_grid", lang="en"))
-    assert rb"Ruler: the values lie from \u2212184 to 728.6; the selected one is 728.6" in sent
+    assert "Ruler: the values lie from −184 to 728.6; the selected one is 728.6".encode() in sent
     assert b"goes to the nearest" not in sent
     sent = everything(opened(l="range_to_grid", p="7", lang="en"))
     assert b"goes to the nearest" in sent
