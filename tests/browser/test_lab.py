@@ -214,8 +214,8 @@ def a_scheme_change_repaints_the_panels(page, shot):
     expect(page.locator(".st-key-numbers")).to_contain_text(f"{qv.metrics(r)['mse']:.4g}")
     shot(page, "int8_per_column")
     # The help of a control answers where its label is, stays under the pointer, and leads to the lessons.
-    page.get_by_role("button", name="Help for Recipe").hover()
-    link = page.locator("[data-testid=stTooltipContent] a[href*='term=bit']")
+    page.locator("[data-field=recipe] .qv-name-of").hover()
+    link = page.locator("[data-field=recipe] .qv-meaning a[href*='term=bit']")
     link.hover()
     assert link.evaluate("link => link.pathname") == "/lessons"
 
