@@ -21,6 +21,7 @@ from quantviz.ui.shell.address import arrive, go_on
 from quantviz.ui.shell.imports import Ahead, frames, importing
 from quantviz.ui.shell.runs import error_boundary
 from quantviz.ui.shell.server import Announced, CompiledAhead, ProbeAnswers, Styled, script_routes, starting
+from quantviz.ui.shell.shared_cache import forget_unused
 from quantviz.ui.shell.startup import forget_ended_sessions, turns
 from quantviz.ui.shell.streamlit_private import (
     forget_parts_left_behind,
@@ -94,14 +95,13 @@ def show_page() -> None:
         tab.run_scripts(page.url_path)
         search_names()
         follow_letters()
-        if page is not home:
-            show_anywhere()
+        show_anywhere()
     if (files := brought()) is not None:
         from quantviz.ui.drop.taking import take_brought
 
         errors.safely(take_brought)(files)
     go_on()
-    forget_ended_sessions()
+    forget_ended_sessions(forget_unused)
     with turns().take(), error_boundary(), at_once(), inside(), importing(AHEAD):
         Limits.of_environment()  # a setting that is none is said at once
         arrive(page.url_path)

@@ -80,6 +80,8 @@ class Cost:
     bytes: float = float("inf")
     #: Threads of a pass over a tensor; None for the server's setting. One leaves the others to the server.
     threads: int | None = None
+    #: Seconds that it has longer than others, when it is dropped, to reach its next check.
+    grace: float = 0.0
     #: The queue that it waits in, in which one job runs at a time; by default by its multiplications.
     queue: str = ""
 
@@ -404,7 +406,7 @@ class _Process:
             if job._process is self:
                 self._process.kill()
 
-        later = threading.Timer(_GRACE, look)
+        later = threading.Timer(_GRACE + job.cost.grace, look)
         later.daemon = True
         later.start()
 

@@ -1,12 +1,19 @@
 // While a file is dragged over the page, the door that takes it is open: the page's style goes by this mark.
-// A file that is dropped beside the page's own places for files is handed to the one that takes anything.
+// What is dropped or pasted beside the page's own places, files or an address, is handed to the door that
+// every page has.
 if (!window.__quantvizDrop) {
   window.__quantvizDrop = true;
   const { dataset } = document.documentElement;
-  const ANYWHERE = ".st-key-home_file input[type=file], .st-key-drop_anywhere input[type=file]";
+  const ANYWHERE = ".st-key-drop_anywhere input";
+  const TYPED = "input, textarea, [contenteditable=true]";
   const OWN = "[data-testid=stFileUploaderDropzone]";
   const close = () => delete dataset.qvFile;
+  const setValue = Object.getOwnPropertyDescriptor(HTMLInputElement.prototype, "value").set;
+  // A link of the page that is dragged over it is no address for the door.
+  let isInside = false;
   const hasFiles = ({ dataTransfer }) => dataTransfer?.types.includes("Files");
+  const hasAny = (event) =>
+    hasFiles(event) || (!isInside && event.dataTransfer?.types.includes("text/uri-list"));
   const isOwn = ({ target }) => target instanceof Element && target.closest(OWN);
   // The files of a folder too, however deep they lie.
   const filesOf = async (entry) => {
@@ -20,34 +27,57 @@ if (!window.__quantvizDrop) {
     }
     return (await Promise.all(inside.map(filesOf))).flat();
   };
-  const handOn = async (event) => {
-    const input = document.querySelector(ANYWHERE);
+  const handOnFiles = async (data) => {
+    const input = document.querySelector(`${ANYWHERE}[type=file]`);
     if (!input) return;
-    const entries = [...event.dataTransfer.items].map((item) => item.webkitGetAsEntry?.()).filter(Boolean);
-    const plain = [...event.dataTransfer.files];
+    const entries = [...data.items].map((item) => item.webkitGetAsEntry?.()).filter(Boolean);
+    const plain = [...data.files];
     const files = entries.length ? (await Promise.all(entries.map(filesOf))).flat() : plain;
     const taken = new DataTransfer();
     for (const file of files) taken.items.add(file);
     input.files = taken.files;
     input.dispatchEvent(new Event("change", { bubbles: true }));
   };
+  const handOnAddress = async (address) => {
+    const input = document.querySelector(`${ANYWHERE}[type=text]`);
+    if (!input) return;
+    setValue.call(input, address);
+    input.dispatchEvent(new Event("input", { bubbles: true }));
+    await new Promise((done) => setTimeout(done)); // React has taken the text then
+    input.dispatchEvent(new KeyboardEvent("keydown", { key: "Enter", bubbles: true }));
+  };
   window.addEventListener("dragenter", (event) => {
     if (hasFiles(event)) dataset.qvFile = "";
   });
   window.addEventListener("dragleave", ({ relatedTarget }) => relatedTarget || close());
-  window.addEventListener("dragend", close, { capture: true });
-  // Without this the browser would leave the page for the file.
+  window.addEventListener("dragstart", () => (isInside = true), { capture: true });
+  window.addEventListener(
+    "dragend",
+    () => {
+      isInside = false;
+      close();
+    },
+    { capture: true },
+  );
+  // Without this the browser would leave the page for the file or the address.
   window.addEventListener("dragover", (event) => {
-    if (hasFiles(event) && !isOwn(event)) event.preventDefault();
+    if (hasAny(event) && !isOwn(event)) event.preventDefault();
   });
   window.addEventListener(
     "drop",
     (event) => {
       close();
-      if (!hasFiles(event) || isOwn(event)) return;
+      if (!hasAny(event) || isOwn(event)) return;
       event.preventDefault();
-      handOn(event);
+      if (hasFiles(event)) handOnFiles(event.dataTransfer);
+      else handOnAddress(event.dataTransfer.getData("URL"));
     },
     { capture: true },
   );
+  window.addEventListener("paste", ({ target, clipboardData }) => {
+    if (target instanceof Element && target.closest(TYPED)) return;
+    const text = clipboardData.getData("text").trim();
+    if (clipboardData.files.length) handOnFiles(clipboardData);
+    else if (/^(https?:\/\/|[\w.-]+\/)\S+$/.test(text)) handOnAddress(text);
+  });
 }

@@ -12,11 +12,12 @@ import math
 import statistics
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 from quantviz.checkpoints.model.tensor_names import Place, place_of_name, short_names, short_stacks
+from quantviz.checkpoints.results.rows import UNREAD, Row
 from quantviz.schemes.granularity import Shape
 from quantviz.sources.files.catalog import is_whole
 
@@ -35,11 +36,6 @@ _SAME_BITS = 0.01
 #: Rows times columns of a map: a picture holds a number for each, whether a tensor stands there or not.
 MOST_CELLS = 2**19
 
-#: Statuses of a tensor of whose values nothing is known.
-UNREAD = ("problem", "not_read")
-
-Row = Mapping[str, Any]
-
 
 @dataclass(frozen=True, eq=False)
 class ModelTensor:
@@ -53,17 +49,22 @@ class ModelTensor:
     #: Measurements by recipe; empty as long as it waits.
     rows: Mapping[str, Row] = field(default_factory=dict)
 
+    def row(self, recipe: str) -> Row:
+        """Return its row under a recipe, one without numbers as long as it waits."""
+        waiting = Row(self.name, recipe, "waiting", shape=self.shape, dtype=self.dtype, file=self.file)
+        return self.rows.get(recipe, waiting)
+
     def number(self, recipe: str, name: str) -> float:
         """Return a number of its row; NaN where there is none."""
         row = self.rows.get(recipe)
-        value = row.get(name) if row is not None and row["status"] == "ok" else None
-        return math.nan if value is None else float(value)
+        value = row.number(name) if row is not None and row.status == "ok" else None
+        return math.nan if value is None else value
 
     @property
     def is_weight(self) -> bool:
         """Return whether it is measured, or would be by its shape."""
         if self.rows:
-            return any(row["status"] != "left_aside" for row in self.rows.values())
+            return any(row.status != "left_aside" for row in self.rows.values())
         return len(self.shape) != 1
 
     @property
@@ -74,7 +75,7 @@ class ModelTensor:
     def status(self, recipe: str) -> str:
         """Return "ok", "left_aside", "refused", "not_read", "problem", or "waiting"."""
         row = self.rows.get(recipe)
-        return "waiting" if row is None else str(row["status"])
+        return "waiting" if row is None else row.status
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,6 +125,9 @@ class Model:
         return {tensor.place: tensor for tensor in reversed(self.tensors)}
 
 
+_WAITING = Row("", "", "waiting")
+
+
 @dataclass(frozen=True)
 class Square:
     """One square of the map."""
@@ -143,8 +147,8 @@ class Square:
     winner: str = ""
     #: The layer whose experts it stands for; "" where it is a tensor.
     opens: str = ""
-    #: The row of its tensor under the recipe; nothing as long as it waits.
-    found: Row = field(default_factory=dict)
+    #: The row of its tensor under the recipe.
+    found: Row = _WAITING
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,7 +182,7 @@ def read_model(
     """
     found: dict[tuple[str, str], dict[str, Row]] = {}
     for row in rows:
-        found.setdefault((str(row["tensor"]), str(row["file"])), {})[str(row["recipe"])] = row
+        found.setdefault((row.tensor, str(row.file)), {})[row.recipe] = row
     return Model(
         tuple(
             ModelTensor(name, shape, dtype, file, place_of_name(name), found.get((name, file), {}))
@@ -209,7 +213,9 @@ def audited_model(rows: Iterable[Mapping[str, Any]]) -> Model:
         stored = " ".join(str(row[part]) for part in ("layout", "format") if row[part]) or "–"
         status = statuses.get(str(row["coverage"]), "refused")
         shape = tuple(row["shape"] or ())
-        found = {**row, "status": status, "shape": shape, "dtype": stored, "recipe": AUDIT}
+        found = Row(name, AUDIT, status, row["reason"], shape=shape, dtype=stored, became=row["coverage"])
+        if row["sqnr_db"] is not None:
+            found = replace(found, numbers={"sqnr_db": row["sqnr_db"]})
         tensors.append(ModelTensor(name, shape, stored, "", place_of_name(name), {AUDIT: found}))
     return Model(tuple(tensors), (AUDIT,))
 
@@ -316,7 +322,7 @@ def model_map(
         recipe,
         grid.crowded,
         Counter(tensor.status(recipe) for tensor in weights),
-        Counter(filter(None, (tensor.rows.get(recipe, {}).get("fallback") for tensor in weights))),
+        Counter(row.fallback for each in weights if (row := each.rows.get(recipe)) and row.fallback),
     )
 
 
@@ -399,7 +405,7 @@ def _square(
         worst = next(bad, tensors[0])
         status = worst.status(recipe)
         status = "refused" if status == "ok" else status
-        found = worst.rows.get(recipe, {})
+        found = worst.row(recipe)
         return Square(*at, worst.name, len(tensors), status, math.nan, "", opens, found)
     pick = min if colour in _LOW_IS_BAD else max
     number, tensor = pick(known, key=lambda each: each[0])
@@ -420,10 +426,10 @@ def _chosen(
         most = statistics.mode(choice[tensor.name] for tensor in given)
         return Square(*at, worst.name, len(tensors), "ok", number, most, "", found)
     first = tensors[0]
-    measured = next((each for each in first.rows.values() if each.get("status") == "ok"), None)
+    measured = next((each for each in first.rows.values() if each.status == "ok"), None)
     unread = first.status(recipe) if first.status(recipe) in UNREAD else "refused"
     status = "kept" if measured or first.status(recipe) == "left_aside" else unread
-    found = measured or first.rows.get(recipe, {})
+    found = measured or first.row(recipe)
     return Square(*at, first.name, len(tensors), status, math.nan, "", "", found)
 
 

@@ -14,6 +14,7 @@ from quantviz.quoting import option_parts
 
 if TYPE_CHECKING:
     from quantviz.checkpoints.allocation.allocating import Allocation
+    from quantviz.checkpoints.results.typed_tables import TypedTable
     from quantviz.export.allocations import Suited
 
 #: The tools that `export_allocation` writes files for; a test holds the two together.
@@ -171,7 +172,7 @@ def _write_choice(request: _Request, allocation: Allocation) -> None:
         write(output, [{"tensor": tensor, "recipe": name} for tensor, name in allocation.choice.items()])
 
 
-def _measured_again(checkpoint: str, table: Any, tool: str | None) -> Any:
+def _measured_again(checkpoint: str, table: TypedTable, tool: str | None) -> Any:
     """Return the table of a scan as a tool's engine quantizes: under those of a table's recipes that are its
     own, or where none is under the engine's first ones.
     """
@@ -184,7 +185,7 @@ def _measured_again(checkpoint: str, table: Any, tool: str | None) -> Any:
         raise QuantVizError(
             "allocate.remeasure_for", got=tool or "json", known="llama, llmcompressor, modelopt"
         )
-    shared = [each for each in recipes_of_tool(profile) if each in set(table["recipe"])]
+    shared = [each for each in recipes_of_tool(profile) if each in table.recipes]
     recipes = shared or [each for each in profile.first_recipes if each in recipes_of_tool(profile)]
     say("cli.allocate.remeasured", file=checkpoint, engine=profile.name, recipes=", ".join(recipes))
     return scan(checkpoint, recipes, engine=profile.name)

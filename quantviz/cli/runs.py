@@ -13,6 +13,7 @@ from quantviz.cli.reporting import ProgressLine, takes_progress
 from quantviz.text import text, visible
 
 if TYPE_CHECKING:
+    from quantviz.checkpoints.results.rows import Row
     from quantviz.models.runs import RunComparison
 
 #: Columns of the table for people; all other forms have every column.
@@ -124,16 +125,17 @@ def _is_found(request: _Request, comparison: RunComparison) -> bool:
     if request.junit_file is not None:
         put(Output("junit", Path(request.junit_file)), junit(cases_of(cases, gate, language())))
     least = request.fail_under
-    low = sum(case["status"] == "ok" and bool(gate.failure(case)) for case in cases)
+    low = sum(case.status == "ok" and bool(gate.failure(case)) for case in cases)
     if low and least is not None:
         say("cli.runs.below", count=low, least=least)
     return any(gate.failure(case) for case in cases)
 
 
-def _case(request: _Request, row: dict[str, Any]) -> dict[str, Any]:
-    """Return a record as the gate of a scan takes it: without numbers a tensor is not read, or refused."""
+def _case(request: _Request, row: dict[str, Any]) -> Row:
+    """Return a row as the gate of a scan takes it: without numbers a tensor is not read, or refused."""
+    from quantviz.checkpoints.results.rows import Row
+
     status = "ok" if row["status"] == "compared" else "not_read"
     if row["status"] in ("missing", "shape") and request.allow_missing:
         status = "refused"
-    named = {"tensor": row["tensor"], "recipe": row["run"], "status": status, "fallback": None}
-    return {**named, "sqnr_db": row["sqnr_db"], "reason": row["reason"]}
+    return Row(row["tensor"], row["run"], status, row["reason"], numbers={"sqnr_db": row["sqnr_db"]})

@@ -19,8 +19,7 @@ from quantviz.cli.reporting import ProgressLine, Shown, interrupted, lab_links, 
 from quantviz.text import text, visible
 
 if TYPE_CHECKING:
-    import pandas
-
+    from quantviz.checkpoints.results.rows import Row
     from quantviz.checkpoints.results.stored_rows import Progress, Scan
     from quantviz.export.scan_summary import ScanSummary
 
@@ -102,13 +101,12 @@ def scan(**arguments: Any) -> None:
     measured before is not measured again, so a scan that was interrupted goes on where it was.
     """
     request = _Request(**arguments)
-    scanned, table = _measured(request)
+    scanned, rows = _measured(request)
     for note in (scanned.coverage, *scanned.notes):
         click.echo(visible(note[language()]), err=True)
-    rows: Any = table.to_dict("records")
-    _write_report(request, table, rows, scanned.coverage[language()])
-    oddities = _say_oddities(table, rows)
-    failures = _say_failures(request, table, rows)
+    _write_report(request, scanned, rows)
+    oddities = _say_oddities(rows)
+    failures = _say_failures(request, rows)
     if oddities or failures or not scanned.is_complete:
         raise click.exceptions.Exit(FOUND)
 
@@ -136,8 +134,8 @@ class _Request:
     output: Output
 
 
-def _measured(request: _Request) -> tuple[Scan, pandas.DataFrame]:
-    """Return the scan, once all is measured, and its table."""
+def _measured(request: _Request) -> tuple[Scan, list[Row]]:
+    """Return the scan, once all is measured, and its rows."""
     from quantviz.checkpoints.results.store import Results
     from quantviz.checkpoints.scan.scanning import Execution, run_scan, selection_of
 
@@ -163,57 +161,60 @@ def _measured(request: _Request) -> tuple[Scan, pandas.DataFrame]:
         line.clear()
         if number is None or results.scan(number).state == "cancelled":
             raise interrupted()
-        return results.scan(number), results.table(number, language())
+        return results.scan(number), list(results.rows(number, language()))
 
 
-def _write_report(
-    request: _Request, table: pandas.DataFrame, rows: list[dict[str, Any]], coverage: str
-) -> None:
+def _write_report(request: _Request, scanned: Scan, rows: list[Row]) -> None:
     """Write the table in its form, and name the worst tensors under each recipe."""
+    from quantviz.checkpoints.results.stored_rows import frame_of
     from quantviz.export.report import report
     from quantviz.export.scan_summary import summary_of
 
     output = request.output
-    summary = summary_of(table, language())
-    links = {} if request.app is None else lab_links(request.app, _worst(summary, rows))
-    if output.format == "html":
-        put(output, report(table, title=Path(request.path).name, language=language(), links=links))
-    elif output.format == "table":
-        write(output, _worst_first(rows), for_people=_FOR_PEOPLE)
+    summary = summary_of(rows, language())
+    links = {} if request.app is None else lab_links(request.app, _worst(summary))
+    if output.format == "table":
+        write(output, [{name: row.value(name) for name in _FOR_PEOPLE} for row in _worst_first(rows)])
     else:
-        write(output, summarized(table, coverage))
+        table = frame_of(scanned, rows, language())
+        if output.format == "html":
+            put(output, report(table, title=Path(request.path).name, language=language(), links=links))
+        else:
+            write(output, summarized(table, scanned.coverage[language()]))
     _say_worst(summary)
     say_links(links)
 
 
-def _say_oddities(table: pandas.DataFrame, rows: list[dict[str, Any]]) -> bool:
+def _say_oddities(rows: list[Row]) -> bool:
     """Name the tensors that are constant or not finite; return whether there are some."""
     from quantviz.export.scan_summary import is_constant
 
-    constant = list(dict.fromkeys(row["tensor"] for row in rows if is_constant(row)))
+    constant = list(dict.fromkeys(row.tensor for row in rows if is_constant(row)))
     if constant:
         say("report.constant", count=len(constant), names=", ".join(constant[:_NAMED]))
-    not_finite = list(dict.fromkeys(table["tensor"][table["nan"].fillna(0) + table["inf"].fillna(0) > 0]))
+    not_finite = list(
+        dict.fromkeys(row.tensor for row in rows if row.numbers.get("nan") or row.numbers.get("inf"))
+    )
     if not_finite:
         say("report.not_finite", count=len(not_finite), names=", ".join(not_finite[:_NAMED]))
     return bool(constant or not_finite)
 
 
-def _say_failures(request: _Request, table: pandas.DataFrame, rows: list[dict[str, Any]]) -> bool:
+def _say_failures(request: _Request, rows: list[Row]) -> bool:
     """Print the numbers of tensors by outcome, and write JUnit; return whether a tensor failed."""
     from quantviz.export.scan_gate import Gate, cases_of, counts_of, junit
 
     gate = Gate(request.fail_under, request.allow_refused)
-    problems = int((table["status"] == "problem").sum())
+    problems = sum(row.status == "problem" for row in rows)
     if problems:
         say("cli.scan.problems", count=problems)
     if gate.least is not None:
-        low = int((table["sqnr_db"] < gate.least).sum())
+        low = sum(row.sqnr_db is not None and row.sqnr_db < gate.least for row in rows)
         if low:
             say("cli.scan.below", count=low, least=gate.least)
-        refused = [row for row in rows if row["status"] == "refused" and gate.failure(row)]
+        refused = [row for row in rows if row.status == "refused" and gate.failure(row)]
         if refused:
-            say("cli.scan.refused", count=len(refused), reason=refused[0]["reason"])
+            say("cli.scan.refused", count=len(refused), reason=refused[0].reason)
     if request.junit_file is not None:
         put(Output("junit", Path(request.junit_file)), junit(cases_of(rows, gate, language())))
     counts = counts_of(rows, gate)
@@ -228,13 +229,13 @@ def _say_failures(request: _Request, table: pandas.DataFrame, rows: list[dict[st
     return bool(empty) or any(each.failed for each in counts)
 
 
-def _worst_first(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _worst_first(rows: list[Row]) -> list[Row]:
     """Return the rows for people: tensors without a number, then those of lowest SQNR.
 
     Tensors that are left aside are most of a model's; the last line counts them.
     """
-    shown = [row for row in rows if row["status"] != "left_aside"]
-    return sorted(shown or rows, key=lambda row: -math.inf if math.isnan(row["sqnr_db"]) else row["sqnr_db"])
+    shown = [row for row in rows if row.status != "left_aside"]
+    return sorted(shown or rows, key=lambda row: -math.inf if row.sqnr_db is None else row.sqnr_db)
 
 
 def _say_worst(summary: ScanSummary) -> None:
@@ -249,16 +250,13 @@ def _say_worst(summary: ScanSummary) -> None:
             say("cli.scan.worst", recipe=each.recipe, names=names)
 
 
-def _worst(summary: ScanSummary, rows: list[dict[str, Any]]) -> Iterator[Shown]:
+def _worst(summary: ScanSummary) -> Iterator[Shown]:
     """Yield the worst tensors under the first recipe, each at its largest error."""
     from quantviz.export.report import WORST
 
-    recipe = summary.recipes[0].recipe
-    under = {row["tensor"]: row for row in rows if row["recipe"] == recipe}
-    for each in summary.worst(recipe, WORST):
-        row = under[each.tensor]
-        cell = ",".join(map(str, row["max_error_at"]))
-        yield Shown(each.tensor, row["file"], each.tensor, row["scheme"], cell)
+    for row in summary.worst(summary.recipes[0].recipe, WORST):
+        cell = ",".join(map(str, row.max_error_at or ()))
+        yield Shown(row.tensor, str(row.file), row.tensor, str(row.scheme), cell)
 
 
 class _Cancelling:

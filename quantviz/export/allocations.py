@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import Any
 
 from quantviz.checkpoints.allocation.allocating import Allocation
-from quantviz.checkpoints.allocation.offers import Rows
+from quantviz.checkpoints.allocation.offers import Offers
 from quantviz.checkpoints.model.gguf_names import gguf_names
 from quantviz.checkpoints.profiles import PRESETS, has_recipe, profile_named, profile_of_export
 from quantviz.checkpoints.profiles.profile import Profile
@@ -87,8 +87,8 @@ def suited(table: Any, form: str, *, other_arithmetic: bool = False) -> Suited:
     Raises:
         QuantVizError: It has none of the recipes.
     """
-    rows = Rows.of(table)
-    recipes = tuple(dict.fromkeys(rows.recipes))
+    read = Offers.of(table)
+    recipes = read.table.recipes
     profile = profile_of_export(form)
     if profile is None:
         return Suited(recipes, (), (), joins=False)
@@ -101,7 +101,7 @@ def suited(table: Any, form: str, *, other_arithmetic: bool = False) -> Suited:
         raise QuantVizError(
             "allocate.none_of_tool", tool=profile.name, got=", ".join(recipes), own=", ".join(profile.recipes)
         )
-    return _suited(rows, profile, own)
+    return _suited(read, profile, own)
 
 
 def counted_as(table: Any, engine: str) -> Suited:
@@ -110,20 +110,20 @@ def counted_as(table: Any, engine: str) -> Suited:
     Raises:
         QuantVizError: There is no such engine, or it has none of the recipes.
     """
-    rows = Rows.of(table)
+    read = Offers.of(table)
     profile = profile_named(engine)
-    own = tuple(name for name in dict.fromkeys(rows.recipes) if has_recipe(profile, name))
+    own = tuple(name for name in read.table.recipes if has_recipe(profile, name))
     if not own:
-        got = ", ".join(dict.fromkeys(rows.recipes))
+        got = ", ".join(read.table.recipes)
         raise QuantVizError(
             "allocate.none_of_engine", engine=profile.name, got=got, own=", ".join(profile.recipes)
         )
-    return _suited(rows, profile, own)
+    return _suited(read, profile, own)
 
 
-def _suited(rows: Rows, profile: Profile, own: tuple[str, ...]) -> Suited:
-    dropped = tuple(name for name in dict.fromkeys(rows.recipes) if name not in own)
-    kept = tuple(kept_by(profile, rows.shapes()))
+def _suited(read: Offers, profile: Profile, own: tuple[str, ...]) -> Suited:
+    dropped = tuple(name for name in read.table.recipes if name not in own)
+    kept = tuple(kept_by(profile, read.shapes()))
     return Suited(own, dropped, kept, profile.joins, profile.id)
 
 

@@ -9,11 +9,12 @@ from pathlib import PurePath
 from typing import Any
 
 from quantviz.checkpoints.model.tensor_names import KindMap, kind_map
+from quantviz.checkpoints.results.rows import Row
 from quantviz.door import public
 from quantviz.errors import QuantVizError, known_language
 from quantviz.export.audit_report import audit_html
 from quantviz.export.html_page import MapCell, breakable, fixed, html_page, linked, shortly
-from quantviz.export.scan_summary import Measurement, ScanSummary, summary_of
+from quantviz.export.scan_summary import ScanSummary, summary_of
 from quantviz.figures.numbers import number
 from quantviz.text import DEFAULT_LANGUAGE, text
 from quantviz.whole_files import write_file
@@ -175,19 +176,17 @@ class _Page:
             )
         return self.say("report.sentence_gap").join(filter(None, sentences))
 
-    def named(self, row: Measurement) -> str:
+    def named(self, row: Row) -> str:
         return self.say("report.named", tensor=row.tensor, sqnr_db=fixed(row.sqnr_db))
 
-    def why(self, row: Measurement) -> str:
+    def why(self, row: Row) -> str:
         """Return a sentence with the reason for a tensor's low SQNR, or "" if its numbers give none."""
-        if row.clipped_share is not None and row.clipped_share >= _CLIPPED:
-            return self.say(
-                "report.why_clipped", tensor=row.tensor, percent=number(100 * row.clipped_share, 3)
-            )
-        if row.kurtosis is not None and row.kurtosis >= _HEAVY:
-            return self.say("report.why_heavy", tensor=row.tensor, kurtosis=number(row.kurtosis, 3))
-        if row.zeroed_share is not None and row.zeroed_share >= _ZEROED:
-            return self.say("report.why_zeroed", tensor=row.tensor, percent=number(100 * row.zeroed_share, 3))
+        if (clipped := row.number("clipped_share") or 0.0) >= _CLIPPED:
+            return self.say("report.why_clipped", tensor=row.tensor, percent=number(100 * clipped, 3))
+        if (kurtosis := row.number("kurtosis") or 0.0) >= _HEAVY:
+            return self.say("report.why_heavy", tensor=row.tensor, kurtosis=number(kurtosis, 3))
+        if (zeroed := row.number("zeroed_share") or 0.0) >= _ZEROED:
+            return self.say("report.why_zeroed", tensor=row.tensor, percent=number(100 * zeroed, 3))
         return ""
 
     # ---- the map ----
@@ -199,7 +198,7 @@ class _Page:
         for recipe in names[: max(1, _CELLS // len(kinds.tensors))]:
             found = self.summary.under(recipe)
             middle = next(each.median for each in self.summary.recipes if each.recipe == recipe)
-            by_row: dict[tuple[int, ...], dict[int, Measurement | None]] = {}
+            by_row: dict[tuple[int, ...], dict[int, Row | None]] = {}
             for (numbers, kind), name in kinds.tensors.items():
                 by_row.setdefault(numbers, {})[columns[kind]] = found.get(name)
             rows = [
@@ -209,9 +208,7 @@ class _Page:
             others = (found[name] for name in kinds.others if name in found)
             yield recipe, rows, [self.named(each) for each in others if each.sqnr_db is not None]
 
-    def cells(
-        self, row: Mapping[int, Measurement | None], columns: int, middle: float | None
-    ) -> Iterator[MapCell]:
+    def cells(self, row: Mapping[int, Row | None], columns: int, middle: float | None) -> Iterator[MapCell]:
         """Yield a row of the map from its tensors by column; a gap between two is one cell."""
         at = 0
         for column in sorted(row):
@@ -222,7 +219,7 @@ class _Page:
         if columns > at:
             yield MapCell(columns=columns - at)
 
-    def cell(self, row: Measurement | None, middle: float | None) -> MapCell:
+    def cell(self, row: Row | None, middle: float | None) -> MapCell:
         """Return a cell of the map: its SQNR, the more coloured the farther from the median."""
         if row is None:
             return MapCell()
@@ -255,11 +252,11 @@ class _Page:
             yield (
                 linked(self.links.get(row.tensor, ""), breakable(row.tensor, ".")),
                 fixed(row.sqnr_db),
-                shortly(row.max_error, 4),
-                shortly(row.kurtosis),
-                _percent(row.clipped_share),
-                _percent(row.zeroed_share),
-                row.shape,
+                shortly(row.number("max_error"), 4),
+                shortly(row.number("kurtosis")),
+                _percent(row.number("clipped_share")),
+                _percent(row.number("zeroed_share")),
+                " × ".join(map(str, row.shape or ())),
                 self.say("report.named", tensor=better.recipe, sqnr_db=fixed(better.sqnr_db))
                 if better
                 else "–",

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 from xml.sax.saxutils import escape, quoteattr
 
 from quantviz.text import DEFAULT_LANGUAGE, text, visible
 
-#: Statuses of a tensor of whose values nothing is known.
-_UNREAD = ("not_read", "problem")
+if TYPE_CHECKING:
+    from quantviz.checkpoints.results.rows import Row
 
 
 @dataclass(frozen=True)
@@ -26,14 +26,13 @@ class Gate:
     #: Whether a recipe may not fit a tensor.
     allow_refused: bool = False
 
-    def failure(self, row: Mapping[str, Any], language: str = DEFAULT_LANGUAGE) -> str:
-        """Return why a row of a scan's table fails; "" where it does not."""
-        status = row["status"]
-        db = row["sqnr_db"]
-        if status in _UNREAD or (status == "refused" and self.least is not None and not self.allow_refused):
-            return str(row["reason"])
-        if status == "ok" and self.least is not None and (math.isnan(db) or db < self.least):
-            return text("cli.below", language, scheme=row["recipe"], sqnr_db=db, least=self.least)
+    def failure(self, row: Row, language: str = DEFAULT_LANGUAGE) -> str:
+        """Return why a row fails; "" where it does not."""
+        held = self.least is not None
+        if row.is_unread or (row.status == "refused" and held and not self.allow_refused):
+            return str(row.reason)
+        if row.status == "ok" and self.least is not None and not (db := _decibels(row)) >= self.least:
+            return text("cli.below", language, scheme=row.recipe, sqnr_db=db, least=self.least)
         return ""
 
 
@@ -51,24 +50,24 @@ class Counts:
     failed: int
 
 
-def counts_of(rows: Iterable[Mapping[str, Any]], gate: Gate) -> tuple[Counts, ...]:
-    """Return the numbers of tensors by outcome, for each recipe of a scan's table.
+def counts_of(rows: Iterable[Row], gate: Gate) -> tuple[Counts, ...]:
+    """Return the numbers of tensors by outcome, for each recipe of a scan.
 
-    >>> row = {"tensor": "a", "recipe": "q4_k", "status": "refused", "sqnr_db": float("nan"), "reason": "384"}
-    >>> row |= {"fallback": None}
+    >>> from quantviz.checkpoints.results.rows import Row
+    >>> row = Row("a", "q4_k", "refused", "384")
     >>> counts_of([row], Gate())[0].failed, counts_of([row], Gate(20.0))[0].failed
     (0, 1)
     """
-    by_recipe: dict[str, list[Mapping[str, Any]]] = {}
+    by_recipe: dict[str, list[Row]] = {}
     for row in rows:
-        by_recipe.setdefault(str(row["recipe"]), []).append(row)
+        by_recipe.setdefault(row.recipe, []).append(row)
     return tuple(
         Counts(
             recipe,
-            measured=sum(row["status"] == "ok" for row in own),
-            fallen_back=sum(row["status"] == "ok" and isinstance(row["fallback"], str) for row in own),
-            left_aside=sum(row["status"] == "left_aside" for row in own),
-            refused=sum(row["status"] == "refused" and not gate.failure(row) for row in own),
+            measured=sum(row.status == "ok" for row in own),
+            fallen_back=sum(row.status == "ok" and row.fallback is not None for row in own),
+            left_aside=sum(row.status == "left_aside" for row in own),
+            refused=sum(row.status == "refused" and not gate.failure(row) for row in own),
             failed=sum(bool(gate.failure(row)) for row in own),
         )
         for recipe, own in by_recipe.items()
@@ -90,17 +89,22 @@ class Case:
     skipped: str = ""
 
 
-def cases_of(rows: Iterable[Mapping[str, Any]], gate: Gate, language: str = DEFAULT_LANGUAGE) -> list[Case]:
-    """Return the outcome of each row of a scan's table that is not left aside."""
+def cases_of(rows: Iterable[Row], gate: Gate, language: str = DEFAULT_LANGUAGE) -> list[Case]:
+    """Return the outcome of each row of a scan that is not left aside."""
     cases = []
     for row in rows:
-        if row["status"] == "left_aside":
+        if row.status == "left_aside":
             continue
         failure = gate.failure(row, language)
-        skipped = str(row["reason"]) if row["status"] == "refused" else ""
-        number = text("report.named", language, tensor=row["recipe"], sqnr_db=f"{row['sqnr_db']:.4g}")
-        cases.append(Case(str(row["recipe"]), str(row["tensor"]), failure, number, skipped))
+        skipped = str(row.reason) if row.status == "refused" else ""
+        number = text("report.named", language, tensor=row.recipe, sqnr_db=f"{_decibels(row):.4g}")
+        cases.append(Case(row.recipe, row.tensor, failure, number, skipped))
     return cases
+
+
+def _decibels(row: Row) -> float:
+    """Return the SQNR of a row in dB; NaN where it has none."""
+    return math.nan if row.sqnr_db is None else row.sqnr_db
 
 
 def junit(cases: Iterable[Case]) -> str:

@@ -10,38 +10,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from quantviz.checkpoints.model.account import counts_as_weight
-from quantviz.checkpoints.results.typed_tables import TypedTable, typed_table
+from quantviz.checkpoints.results.rows import Row
+from quantviz.checkpoints.results.typed_tables import TypedTable
 from quantviz.errors import QuantVizError
 from quantviz.text import DEFAULT_LANGUAGE
 
 #: Columns that a table must have.
 NEEDED = ("tensor", "recipe", "status", "sqnr_db")
-
-
-@dataclass(frozen=True)
-class Measurement:
-    """A tensor under a recipe: a row of the table. A number that the table does not have is None."""
-
-    tensor: str
-    recipe: str
-    #: One of `STATUSES`.
-    status: str
-    #: Why it was not measured.
-    reason: str
-    #: Its lengths as text.
-    shape: str
-    #: Identifier of the tensor's bytes, the same for equal ones; its name if that is not known.
-    content: str
-    #: Bits that it takes, and bits a weight.
-    bits: float | None
-    bits_per_weight: float | None
-    sqnr_db: float | None
-    max_error: float | None
-    kurtosis: float | None
-    clipped_share: float | None
-    zeroed_share: float | None
-    #: Whether it is a matrix whose values are all equal.
-    constant: bool = False
 
 
 @dataclass(frozen=True)
@@ -65,7 +40,7 @@ class RecipeSummary:
 class ScanSummary:
     """A scan's table, summed up."""
 
-    rows: tuple[Measurement, ...]
+    rows: tuple[Row, ...]
     recipes: tuple[RecipeSummary, ...]
     #: Names of all tensors in the table's order.
     tensors: tuple[str, ...]
@@ -77,7 +52,7 @@ class ScanSummary:
     @property
     def unread(self) -> tuple[str, ...]:
         """Return the tensors of whose values nothing is known."""
-        return tuple(dict.fromkeys(row.tensor for row in self.rows if row.status in ("problem", "not_read")))
+        return tuple(dict.fromkeys(row.tensor for row in self.rows if row.is_unread))
 
     @property
     def weights(self) -> tuple[str, ...]:
@@ -87,18 +62,18 @@ class ScanSummary:
     @property
     def constant(self) -> tuple[str, ...]:
         """Return the matrices whose values are all equal."""
-        return tuple(dict.fromkeys(row.tensor for row in self.rows if row.constant))
+        return tuple(dict.fromkeys(row.tensor for row in self.rows if is_constant(row)))
 
-    def under(self, recipe: str) -> dict[str, Measurement]:
+    def under(self, recipe: str) -> dict[str, Row]:
         """Return the rows of a recipe by tensor."""
         return {row.tensor: row for row in self.rows if row.recipe == recipe}
 
-    def worst(self, recipe: str, most: int) -> list[Measurement]:
+    def worst(self, recipe: str, most: int) -> list[Row]:
         """Return the tensors of lowest SQNR under a recipe, the worst first."""
         found = [row for row in self.under(recipe).values() if row.sqnr_db is not None]
         return sorted(found, key=lambda row: row.sqnr_db or 0.0)[:most]
 
-    def better(self, row: Measurement) -> Measurement | None:
+    def better(self, row: Row) -> Row | None:
         """Return the recipe of fewest bits among those that give a tensor 6 dB more: half the error."""
         found = [
             each
@@ -125,16 +100,16 @@ def summary_of(table: Any, language: str = DEFAULT_LANGUAGE) -> ScanSummary:
     Raises:
         QuantVizError: A needed column is missing, there are no rows, or it is no table.
     """
-    typed = typed_table(table)
-    if not typed.names:
+    read = TypedTable.of(table)
+    if not read.names:
         raise QuantVizError("report.empty")
-    missing = [name for name in NEEDED if name not in typed.names]
+    missing = [name for name in NEEDED if name not in read.names]
     if missing:
-        raise QuantVizError("report.columns", missing=", ".join(missing), known=", ".join(typed.names))
-    if not typed.count:
+        raise QuantVizError("report.columns", missing=", ".join(missing), known=", ".join(read.names))
+    if not read.rows:
         raise QuantVizError("report.empty")
-    rows = tuple(_measurement(typed, at, language) for at in range(typed.count))
-    by_recipe: dict[str, list[Measurement]] = {}
+    rows = tuple(row.told(language) for row in read.rows)
+    by_recipe: dict[str, list[Row]] = {}
     for row in rows:
         by_recipe.setdefault(row.recipe, []).append(row)
     coverage = getattr(table, "attrs", {}).get("coverage")
@@ -147,58 +122,20 @@ def summary_of(table: Any, language: str = DEFAULT_LANGUAGE) -> ScanSummary:
     )
 
 
-def is_constant(record: Mapping[str, Any]) -> bool:
+def is_constant(row: Row) -> bool:
     """Return whether a row is one of a matrix whose values are all equal, which no recipe can harm.
 
-    >>> is_constant({"shape": (8, 8), "low": 0.0, "high": 0.0}), is_constant({"shape": (8,), "low": 1.0})
-    (True, False)
+    >>> is_constant(Row("a", "int8", shape=(8, 8), numbers={"low": 0.0, "high": 0.0}))
+    True
     """
-    shape = record.get("shape")
-    low = record.get("low")
-    if low is None or low != record.get("high") or not isinstance(shape, list | tuple):
-        return False
-    return counts_as_weight(str(record.get("tensor", "")), tuple(shape))
+    low = row.number("low")
+    return low is not None and low == row.number("high") and counts_as_weight(row.tensor, row.shape or ())
 
 
-def _measurement(table: TypedTable, at: int, language: str) -> Measurement:
-    def value(name: str) -> Any:
-        return table.columns[name][at] if name in table.columns else None
-
-    def number(name: str) -> float | None:
-        found = value(name)
-        return None if found is None or found != found else float(found)
-
-    problem = table.problems.get(at)
-    tensor = value("tensor")
-    name = f"#{at + 1}" if tensor is None else tensor
-    shape = value("shape") or ()
-    bits = number("bits")
-    own = number("effective_bits")
-    if own is None and bits is not None and shape:
-        own = bits / math.prod(shape)
-    status = "problem" if problem else value("status")
-    return Measurement(
-        tensor=name,
-        recipe=value("recipe") or "–",
-        status=status,
-        reason=problem.message(language) if problem else value("reason") or "",
-        shape=" × ".join(map(str, shape)),
-        content=value("content") or name,
-        bits=bits,
-        bits_per_weight=own,
-        sqnr_db=number("sqnr_db") if status == "ok" else None,
-        max_error=number("max_error"),
-        kurtosis=number("kurtosis"),
-        clipped_share=number("clipped_share"),
-        zeroed_share=number("zeroed_share"),
-        constant=is_constant({each: value(each) for each in ("tensor", "shape", "low", "high")}),
-    )
-
-
-def _recipe(name: str, rows: Sequence[Measurement]) -> RecipeSummary:
+def _recipe(name: str, rows: Sequence[Row]) -> RecipeSummary:
     counts = Counter(row.status for row in rows)
     found = [row.sqnr_db for row in rows if row.sqnr_db is not None]
-    stored = {row.content: row for row in rows if row.status == "ok" and row.bits is not None}
+    stored = {row.content or row.tensor: row for row in rows if row.status == "ok" and row.bits is not None}
     bits = sum(row.bits or 0 for row in stored.values())
     weights = sum((row.bits or 0) / row.bits_per_weight for row in stored.values() if row.bits_per_weight)
     return RecipeSummary(

@@ -370,7 +370,7 @@ def _traces(look: _Look, of_strip: bool) -> list[dict[str, Any]]:
             else {}
         )
         layer(places, steps, zmin=scale.at(scale.lowest), zmax=scale.at(scale.highest), **bar)
-    marked = [square for square in known if square.found.get("fallback") and data.colour != CHOICE]
+    marked = [square for square in known if square.found.fallback and data.colour != CHOICE]
     if marked:
         made.append(_corners(marked, colours) | axes)
     return [*made, _points(look, squares, axes)]
@@ -479,24 +479,23 @@ def card(square: Square, data: ModelMap, language: str = DEFAULT_LANGUAGE) -> st
     found = square.found
     if square.count > 1:
         lines.append(words("worst_of", count=square.count))
-    if found:
-        lines.append(html.escape(f"{' × '.join(map(str, found['shape']))} · {found['dtype']}"))
+    if found.status != "waiting":
+        lines.append(html.escape(f"{' × '.join(map(str, found.shape or ()))} · {found.dtype}"))
     if data.colour == AUDIT:
         lines += _audit_lines(square, language)
         return "<br>".join(lines)
     if square.status == "ok":
-        asked = str(found["recipe"])
-        instead = found.get("fallback")
-        used = html.escape(recipe_words(str(instead or asked), language))
-        bits = number(float(found["effective_bits"]), 4)
-        lines.append(words("sqnr", db=decibels(float(found["sqnr_db"])), bits=bits, recipe=used))
-        if instead:
-            lines.append(words("instead", recipe=html.escape(recipe_words(asked, language))))
+        numbers = found.numbers
+        used = html.escape(recipe_words(found.fallback or found.recipe, language))
+        bits = number(numbers["effective_bits"], 4)
+        lines.append(words("sqnr", db=decibels(numbers["sqnr_db"]), bits=bits, recipe=used))
+        if found.fallback:
+            lines.append(words("instead", recipe=html.escape(recipe_words(found.recipe, language))))
         if data.colour in _AROUND_ZERO:
             lines.append(words(data.colour, db=decibels(square.value, signed=True)))
         if data.colour == "winner":
             lines.append(words("winner", recipe=html.escape(recipe_words(square.winner, language))))
-        peak, kurtosis = (number(float(found[name] or math.nan), 3) for name in ("peak_rms", "kurtosis"))
+        peak, kurtosis = (number(numbers.get(name, math.nan), 3) for name in ("peak_rms", "kurtosis"))
         lines.append(words("spread", peak=peak, kurtosis=kurtosis))
     elif square.status in ("waiting", "kept"):
         lines.append(words(square.status))
@@ -510,14 +509,14 @@ def card(square: Square, data: ModelMap, language: str = DEFAULT_LANGUAGE) -> st
 def _audit_lines(square: Square, language: str) -> list[str]:
     """Return the lines of the hover card of an audit's square."""
     found = square.found
-    lines = [text(f"checkpoints.audit.became.{found['coverage']}", language)]
-    if square.status == "ok" and found.get("sqnr_db") is not None:
-        lines.append(text("model_map.card.audit", language, db=decibels(float(found["sqnr_db"]))))
+    lines = [text(f"checkpoints.audit.became.{found.became}", language)]
+    if square.status == "ok" and "sqnr_db" in found.numbers:
+        lines.append(text("model_map.card.audit", language, db=decibels(found.numbers["sqnr_db"])))
     return lines + _reason_lines(square)
 
 
 def _reason_lines(square: Square) -> list[str]:
-    reason = str(square.found.get("reason") or "")
+    reason = square.found.reason or ""
     return [html.escape(reason[k : k + 70]) for k in range(0, min(len(reason), 280), 70)]
 
 

@@ -11,12 +11,15 @@ an object for each layer, in the order in which they ran: its `name`, its `kind`
 "conv1d") and the number of tokens that it saw, `seen`. `axes` is a JSON object with the names of the axes of
 each tensor. Where layers of the model were left aside there is a fourth, `left_aside`: a JSON list with an
 object for each reason, its `key`, and the `count` and the `names` of the layers.
+
+A file of any format without these texts is read by the names of its tensors (`named_layers`).
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import PurePath
@@ -34,7 +37,7 @@ from quantviz.schemes.scheme import Scheme
 from quantviz.sources.files import Catalog, open_tensors
 from quantviz.sources.files.safetensors import written_header
 from quantviz.streaming.regions import read_whole
-from quantviz.tensors.lazy import Stored, as_stored
+from quantviz.tensors.lazy import Stored, as_matrix, as_stored
 from quantviz.whole_files import write_file
 
 Values: TypeAlias = torch.Tensor | Stored
@@ -46,9 +49,20 @@ KINDS = ("linear", "conv2d", "conv1d")
 #: The axes of each tensor of a layer, by the end of its name.
 _AXES = {"weight": ("output", "input"), "inputs": ("token", "input"), "bias": ("output",)}
 #: The reasons why layers of a model are not in its capture: keys of notes.
-LEFT_ASIDE = ("collect_grouped", "collect_idle")
+LEFT_ASIDE = ("collect_grouped", "collect_idle", "collect_no_inputs")
 #: The dtypes that are written, by torch's name.
 _DTYPES = ("float16", "bfloat16", "float32")
+
+
+#: The words in a tensor's name that say which part of a layer it is.
+_WORDS: Mapping[str, tuple[str, ...]] = {
+    "weight": ("weight", "weights", "w"),
+    "inputs": ("inputs", "input", "in", "x", "activations", "activation", "acts", "act"),
+    "bias": ("bias", "b"),
+}
+_PART = {word: part for part, words in _WORDS.items() for word in words}
+#: A word or a number of a name: `fc1_input` has "fc", "1" and "input".
+_PIECE = re.compile(r"[^\W\d_]+|\d+")
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,6 +188,19 @@ class Layers(Picklable):
             return captured_in(catalog)
 
 
+@dataclass(frozen=True)
+class NamedLayer:
+    """The names of a layer's tensors in a file."""
+
+    weight: str
+    inputs: str
+    bias: str | None = None
+    #: The axis of the weight's outputs: 1 where only that fits the inputs, as for `x @ w`.
+    outputs: int = 0
+    #: The axes of the inputs before the last one.
+    token_axes: int = 1
+
+
 def write_capture(
     path: str | os.PathLike[str], layers: Iterable[Captured], notes: Iterable[Note] = ()
 ) -> None:
@@ -199,6 +226,11 @@ def is_capture(catalog: Catalog) -> bool:
     return bool(catalog.names) and catalog.header_texts(catalog.names[0]).get("format") == FORMAT
 
 
+def has_layers(catalog: Catalog) -> bool:
+    """Return whether an open file has weights with their inputs: is a capture, or has their names."""
+    return is_capture(catalog) or bool(_by_name(catalog))
+
+
 def is_inputs(catalog: Catalog, name: str) -> bool:
     """Return whether a tensor of an open file has the inputs that a captured layer took."""
     return name.endswith(".inputs") and catalog.header_texts(name).get("format") == FORMAT
@@ -210,18 +242,66 @@ def captured_in(catalog: Catalog) -> Layers:
     Their weights and inputs stay in the file, also once it is closed.
 
     Raises:
-        QuantVizError: The file has no captured layers, its lists are damaged, or none of its layers can be
-            read.
+        QuantVizError: The file has no weight with its inputs, its lists are damaged, or none of its layers
+            can be read.
     """
-    if not is_capture(catalog):
-        raise QuantVizError("capture.no_layers", wanted=FORMAT)
-    listed = catalog.header_texts(catalog.names[0]).get("layers", "")
-    found = [_layer_in(catalog, entry) for entry in _entries(listed)]
+    if is_capture(catalog):
+        listed = catalog.header_texts(catalog.names[0]).get("layers", "")
+        found = [_layer_in(catalog, _captured(catalog, each["name"]), **each) for each in _entries(listed)]
+        notes = _left_aside_in(catalog)
+    else:
+        named = _by_name(catalog)
+        if not named:
+            raise QuantVizError("capture.no_layers", wanted=FORMAT)
+        found = [_layer_in(catalog, each, name) for name, each in named.items()]
+        taken = {name for each in named.values() for name in (each.weight, each.inputs)}
+        names = [name for name in catalog.names if name not in taken and len(catalog.info(name).shape) > 1]
+        notes = (Note.of("collect_no_inputs", count=len(names), names=", ".join(names)),) if names else ()
     unread = tuple(each for each in found if isinstance(each, UnreadLayer))
     if len(unread) == len(found):
         raise unread[0].reason
     read = tuple(each for each in found if isinstance(each, Captured))
-    return Layers(read, _left_aside_in(catalog), unread)
+    return Layers(read, notes, unread)
+
+
+def named_layers(catalog: Catalog) -> dict[str, NamedLayer]:
+    """Return the layers of a file by their names, in its order: each weight (outputs, inputs) or (inputs,
+    outputs) beside inputs (…, tokens, inputs) of its width, such as `fc1.weight` beside `fc1.input`, or `W1`
+    beside `X1`.
+    """
+    places: dict[tuple[str, ...], dict[str, str]] = {}
+    for name in catalog.names:
+        part, key = _part_of(name)
+        places.setdefault(key, {}).setdefault(part, name)
+    found = {}
+    for parts in places.values():
+        weight, inputs = parts.get("weight"), parts.get("inputs")
+        if weight is None or inputs is None:
+            continue
+        sizes = catalog.info(weight).shape
+        shape = catalog.info(inputs).shape
+        if len(sizes) != 2 or len(shape) < 2:
+            continue
+        outputs = next((axis for axis in (0, 1) if sizes[1 - axis] == shape[-1]), None)
+        if outputs is not None:
+            name = re.sub(r"[\W_]*(?<![^\W\d_])(?:weights?|w)$", "", weight, flags=re.IGNORECASE) or weight
+            found[name] = NamedLayer(weight, inputs, parts.get("bias"), outputs, len(shape) - 1)
+    return found
+
+
+def _part_of(name: str) -> tuple[str, tuple[str, ...]]:
+    """Return the part of a layer that a tensor is by its name, and the other words of the name: the layer's.
+    A name without such a word is that of a weight.
+
+    >>> _part_of("net/fc1_input"), _part_of("W1"), _part_of("fc1")
+    (('inputs', ('net', 'fc', '1')), ('weight', ('1',)), ('weight', ('fc', '1')))
+    """
+    words = [word.casefold() for word in _PIECE.findall(name)]
+    parts = {_PART[word]: at for at, word in enumerate(words) if word in _PART}
+    for part in ("weight", "bias", "inputs"):
+        if part in parts:
+            return part, (*words[: parts[part]], *words[parts[part] + 1 :])
+    return "weight", tuple(words)
 
 
 def inputs_beside(catalog: Catalog, name: str) -> Stored | None:
@@ -297,17 +377,38 @@ def _entries(listed: str) -> list[dict[str, Any]]:
     return entries
 
 
-def _layer_in(catalog: Catalog, entry: dict[str, Any]) -> Captured | UnreadLayer:
-    name, kind = entry["name"], entry["kind"]
+def names_of_layer(catalog: Catalog, name: str) -> NamedLayer:
+    """Return the names of the tensors of a layer that `captured_in` finds."""
+    return _captured(catalog, name) if is_capture(catalog) else _by_name(catalog)[name]
+
+
+def _captured(catalog: Catalog, name: str) -> NamedLayer:
+    bias = f"{name}.bias"
+    return NamedLayer(f"{name}.weight", f"{name}.inputs", bias if bias in catalog else None)
+
+
+def _by_name(catalog: Catalog) -> dict[str, NamedLayer]:
+    """Return the layers of a file that is no capture, nor one of another version."""
+    is_other = bool(catalog.names) and "layers" in catalog.header_texts(catalog.names[0])
+    return {} if is_other else named_layers(catalog)
+
+
+def _layer_in(
+    catalog: Catalog, named: NamedLayer, name: str, kind: str = "linear", seen: int | None = None
+) -> Captured | UnreadLayer:
     try:
-        weight = catalog.stored(f"{name}.weight")
-        inputs = catalog.stored(f"{name}.inputs")
-        bias = catalog.load(f"{name}.bias") if f"{name}.bias" in catalog else None
+        weight = catalog.stored(named.weight)
+        inputs = catalog.stored(named.inputs)
+        bias = catalog.load(named.bias) if named.bias else None
     except QuantVizError as problem:
         return UnreadLayer(name, kind, problem)
+    if named.outputs:
+        weight = as_matrix(weight, named.outputs)
+    if named.token_axes > 1:
+        inputs = as_matrix(inputs, tuple(range(named.token_axes)))
     for wrong in shape_problems(weight.shape, inputs.shape, None if bias is None else tuple(bias.shape)):
         return UnreadLayer(name, kind, wrong)
-    return Captured(name, kind, weight, inputs, bias, entry["seen"])
+    return Captured(name, kind, weight, inputs, bias, inputs.shape[0] if seen is None else seen)
 
 
 def shape_problems(weight: Shape, inputs: Shape, bias: Shape | None) -> Iterator[QuantVizError]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -95,6 +95,14 @@ class Channels:
     second_moment: torch.Tensor
     #: Σ(ŵ − w)² over all outputs.
     weight_error: torch.Tensor
+    #: The largest |ŵ − w| over all outputs, and its output.
+    largest_change: torch.Tensor
+    changed_most: torch.Tensor
+
+    def worst_weight(self, loudness: Any) -> tuple[int, int]:
+        """Return the output and the input of the largest |ŵ − w|, times the loudness of each input."""
+        channel = int((torch.as_tensor(loudness) * self.largest_change).argmax())
+        return int(self.changed_most[channel]), channel
 
     @property
     def cost(self) -> torch.Tensor:
@@ -152,11 +160,18 @@ def channels_of(layer: Layer, held_back: torch.Tensor) -> Channels:
         moments += x[~held_back[start:stop]].square().sum(0)
     w_max = torch.zeros(count, dtype=torch.float64)
     errors = torch.zeros(count, dtype=torch.float64)
+    largest = torch.full((count,), -1.0, dtype=torch.float64)
+    changed_most = torch.zeros(count, dtype=torch.long)
     for start, stop in runs_between(layer.weights.shape[0], _AT_ONCE):
         outputs = slice(start, stop)
         w_max = torch.maximum(w_max, layer.weights.values(outputs).to(torch.float64).abs().amax(0))
-        errors += layer.weights.changes(outputs).square().sum(0)
-    return Channels(x_max, w_max, moments / int((~held_back).sum()), errors)
+        changes = layer.weights.changes(outputs)
+        errors += changes.square().sum(0)
+        here, line = changes.abs().max(0)
+        changed_most = torch.where(here > largest, start + line, changed_most)
+        largest = torch.maximum(largest, here)
+    moments /= int((~held_back).sum())
+    return Channels(x_max, w_max, moments, errors, largest, changed_most)
 
 
 def note_on_culprit(products: Products, channels: Channels) -> Note:

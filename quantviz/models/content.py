@@ -6,7 +6,7 @@ import itertools
 from enum import Enum
 
 from quantviz.errors import QuantVizError
-from quantviz.layers.captures import is_capture
+from quantviz.layers.captures import has_layers
 from quantviz.models.run_file import is_run
 from quantviz.sources.files import open_tensors
 from quantviz.sources.files.file_data import clipped
@@ -39,7 +39,7 @@ def content_of(content: bytes, name: str) -> Content:
     <Content.TENSOR: 'tensor'>
     """
     with open_tensors(content, name) as catalog:
-        if is_capture(catalog):
+        if has_layers(catalog):
             return Content.CAPTURE
         if is_run(catalog):
             raise QuantVizError("drop.one_run", file=visible(clipped(name)))

@@ -25,6 +25,7 @@ from quantviz.checkpoints.model.tensor_names import trimmed_names
 from quantviz.checkpoints.model_map import read_model
 from quantviz.checkpoints.offered import as_link, from_link
 from quantviz.checkpoints.profiles import PROFILES
+from quantviz.checkpoints.results.rows import Row
 from quantviz.checkpoints.results.store import Results, default_results
 from quantviz.checkpoints.scan.scanning import run_scan
 from quantviz.checkpoints.scan.selection import Selection
@@ -377,7 +378,7 @@ def test_a_square_leads_to_its_tensor_in_the_lab_by_a_link_that_a_cold_server_op
 def test_files_of_a_scan_that_was_begun_elsewhere_are_whole_paths(scanned):
     """Else the page could not open them: its working folder is another one."""
     with Results(read_only=True) as results:
-        files = {row["file"] for scan in results.scans() for row in results.rows(scan.id)}
+        files = {row.file for scan in results.scans() for row in results.rows(scan.id)}
     assert all(map(os.path.isabs, files))
 
 
@@ -409,10 +410,10 @@ def test_a_budget_is_spent_and_told(scanned):
 def test_weights_without_a_number_are_counted_in_the_first_line(monkeypatch):
     monkeypatch.setattr(words, "language", lambda: "en")
     monkeypatch.setattr(answer, "language", lambda: "en")
+    numbers = {"sqnr_db": 20.0, "effective_bits": 4.5, "peak_rms": 5.0, "kurtosis": 3.0, "nan": 0, "inf": 0}
+    numbers |= {"zeroed_share": 0.0, "clipped_share": 0.0}
     rows = [
-        {"tensor": f"{k}", "file": "f", "recipe": "q4_k", "status": status, "sqnr_db": 20.0}
-        | {"effective_bits": 4.5, "peak_rms": 5.0, "kurtosis": 3.0, "nan": 0, "inf": 0}
-        | {"zeroed_share": 0.0, "clipped_share": 0.0}
+        Row(f"{k}", "q4_k", status, file="f", numbers=numbers)
         for k, status in enumerate(("ok", "refused", "problem", "left_aside"))
     ]
     listed = [(f"{k}", (8, 8), "F32", "f") for k in range(4)]

@@ -12,7 +12,10 @@ from streamlit.testing.v1 import AppTest
 from torch import nn
 
 import quantviz as qv
+from quantviz.lab.layer_state import LayerState
 from quantviz.sources.hubs import models
+from quantviz.sources.local import FOLDER
+from quantviz.streaming.regions import read_whole
 from quantviz.ui.checkpoints import choices
 from quantviz.ui.drop import taking
 from quantviz.ui.lab.dropped_files import dropped_files
@@ -127,6 +130,47 @@ def test_a_capture_goes_to_its_maps_and_a_pair_of_runs_is_compared(net, tmp_path
     assert "is one run of a model" in at.warning[0].value
 
 
+W, X = np.random.default_rng(0).normal(size=(4, 8)), np.random.default_rng(1).normal(size=(6, 8))
+
+
+@pytest.mark.parametrize(
+    ("arrays", "names"),
+    [
+        ({"fc1.weight": W, "fc1.input": X, "fc1.bias": np.ones(4), "fc2.weight": W}, ["fc1"]),
+        ({"fc1.weight": W, "fc1.inputs": X, "fc2.weight": W, "fc2.inputs": X}, ["fc1", "fc2"]),
+        ({"fc1_weight": W, "fc1_x": X, "fc2_weight": W, "fc2_x": X[:, :5]}, ["fc1"]),
+        ({"net/fc1/w": W, "net/fc1/activations": X.reshape(2, 3, 8)}, ["net/fc1"]),
+        ({"W1": W.T, "X1": X, "W2": W, "X2": X}, ["W1", "W2"]),
+        ({"W": W, "X": X, "b": np.ones(4)}, ["W"]),
+        ({"weights_fc1": W, "inputs_fc1": X}, ["weights_fc1"]),
+        ({"fc1": W, "fc1_input": X}, ["fc1"]),
+    ],
+    ids=lambda value: "+".join(value) if isinstance(value, dict) else "",
+)
+def test_weights_with_inputs_go_to_their_maps_however_they_are_called(asked, arrays, names):
+    at = bring(opened(MODEL, lang="en"), "drop_files", {"net.npz": npz(**arrays)})
+    assert address(healthy(at))["f"] == "capture:upload"
+    assert not asked
+    assert list(at.dataframe[0].value["layer"]) == names
+    aside = ", ".join(name for name in arrays if name.startswith("fc2") and "fc2" not in names)
+    said = [plain(each.value) for each in at.caption if "has no inputs of theirs" in each.value]
+    assert [each.partition("): ")[2] for each in said] == ([f"{aside}."] if aside else [])
+    at.button(key="checkpoints_capture_open").click().run()
+    assert healthy(at).session_state["layers_state"].now.source.shape == (6, 8, 4)
+
+
+def test_weights_with_inputs_in_the_folder_are_a_capture_too(monkeypatch, tmp_path):
+    monkeypatch.setenv(FOLDER, str(tmp_path))
+    (tmp_path / "net.npz").write_bytes(npz(W1=W.T, X1=X.reshape(2, 3, 8)))
+    at = opened(MODEL, f="net.npz", lang="en")
+    at.button(key="checkpoints_capture_open").click().run()
+    state, problems = LayerState.read(address(healthy(at)))
+    assert problems == ()
+    layer = state.source.open()
+    assert np.array_equal(read_whole(layer.weight), W.astype(np.float32))
+    assert np.array_equal(read_whole(layer.inputs), X.astype(np.float32))
+
+
 def test_one_weight_goes_to_the_lab_and_never_its_bias_first(asked):
     file = {"fc.npz": npz(bias=np.ones(4, np.float32), weight=np.eye(4, dtype=np.float32))}
     at = bring(opened(LESSONS, lang="en"), "drop_anywhere", file)
@@ -229,16 +273,18 @@ def hub(tmp_path, monkeypatch):
     ("page", "pasted", "file", "weights"),
     [
         (MODEL, "{repo}", "model.safetensors.index.json", {"a.weight", "b.weight"}),
+        ("pages/home/home.py", "{repo}", "model.safetensors.index.json", {"a.weight", "b.weight"}),
         (LAYERS, "{hub}/{repo}/blob/main/sub/net 1.safetensors", "sub/net%201.safetensors", set(WEIGHTS)),
-        (MODEL, "{hub}/{repo}/resolve/main/sub/net.gguf", "sub/net.gguf", set(WEIGHTS)),
+        (LESSONS, "{hub}/{repo}/resolve/main/sub/net.gguf", "sub/net.gguf", set(WEIGHTS)),
     ],
-    ids=["repository", "file", "gguf"],
+    ids=["repository", "front door", "file", "gguf"],
 )
 def test_a_published_model_is_scanned_and_its_worst_weight_opens_in_the_lab(
     hub, asked, page, pasted, file, weights
 ):
     at = opened(page, lang="en")
-    at.text_input(key="drop_address").set_value(pasted.format(hub=hub.origin, repo=REPO)).run()
+    field = "drop_address" if page in (MODEL, LAYERS) else "drop_anywhere_address_0"
+    at.text_input(key=field).set_value(pasted.format(hub=hub.origin, repo=REPO)).run()
     chosen = f"{hub.origin}/{REPO}/resolve/{COMMIT}/{file}"
     assert address(healthy(at))["f"] == chosen
     (path, recipes, *_), *_ = asked

@@ -490,6 +490,8 @@ def test_the_lab_weights_the_error_of_any_layers_weight_by_its_inputs(tmp_path):
     at, rms = page(), BuiltInLayer("loud_input").open().inputs.double().square().mean(0).sqrt()
     expected = result_of("loud_input").weights.changes(slice(None)) * rms
     np.testing.assert_allclose(weighted(at), expected, rtol=1e-5)
+    # It opens at the worst cell of what the layer sees.
+    assert address(at)["c"] == "{}.{}".format(*divmod(int(expected.abs().argmax()), expected.shape[1]))
     assert address(at)["t"] == "weight_of(builtin(name=loud_input))"
     np.testing.assert_array_equal(panels(opened(**address(at)))[3], panels(at)[3])
     # Those of an upload stay in the session.

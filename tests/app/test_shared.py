@@ -96,6 +96,21 @@ def test_after_a_failure_the_next_one_tries():
     assert kept.get("x", lambda: "made") == "made"
 
 
+def test_what_is_large_and_nobody_asks_for_goes():
+    now = [0.0]
+    kept, made = Shared(2**30, clock=lambda: now[0]), []
+    for name, size in (("large", 2**25), ("small", 2**10), ("asked for", 2**25)):
+        kept.get(name, lambda name=name, size=size: made.append(name) or bytes(size))
+    now[0] = 30.0
+    kept.get("asked for", lambda: made.append("again"))
+    now[0] = 50.0
+    assert kept.forget_unused()
+    assert not kept.forget_unused()
+    for name in ("large", "small", "asked for"):
+        kept.get(name, lambda name=name: made.append(f"{name} again"))
+    assert made[3:] == ["large again"]
+
+
 def test_bytes_are_counted_wherever_they_are():
     values = np.zeros(1000, np.float32)
     assert held_bytes(InMemory(torch.zeros(1000))) - held_bytes("") == 4000

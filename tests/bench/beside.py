@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import random
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -31,7 +30,7 @@ LINKS = (
     *(f"layers?{_SQUARE}&m={method}" for method in ("low_rank", "awq", "gptq", "rotation", "kmeans")),
     f"layers?{_LAYER.format(16384, 2, 16384)}",
     f"layers?{_LAYER.format(8, 32, 64)}&m=signround(steps=5000)",
-    f"layers?{_LAYER.format(16, 4096, 8192)}&m=awq&tab=method",
+    f"layers?{_LAYER.format(16, 4096, 8192)}&m=awq&t=method",
     "lab?t=normal(rows=4096,cols=4096)&s=int4,symmetric,per_group(size=32),min_max,course",
     "lab?t=normal(rows=2048,cols=2048)&s=int8,symmetric,per_group(size=2),mse,course",
     "checkpoints?f=model:character&bits=3",
@@ -40,6 +39,8 @@ LINKS = (
 )
 #: Seconds between two changes of somebody, the answer that nobody may wait longer for, and 95 % of a class's.
 EVERY, SLOWEST, P95 = 0.5, 0.5, 2.0
+#: Seconds between two changes of one of a class, and those of the class.
+PACE, CLASS_SECONDS = 12.0, 40.0
 #: Methods that a class tries on the layer that the page opens with, each in a session of its own.
 METHODS = ("nearest", "gptq", "awq", "smoothquant", "rotation", "low_rank")
 #: The share by which memory may exceed that before, a minute after the last answer; and that minute.
@@ -97,16 +98,15 @@ async def beside(address: str, process: int, person: Session, link: str, seconds
 
 async def crowd(address: str, size: int) -> Answers:
     """Return the answers to a class that opens the page of layers and tries methods."""
-    people = [Chooser(address, "layers", "tab=method", seed) for seed in range(size)]
+    people = [Chooser(address, "layers", "t=method", seed) for seed in range(size)]
     for each in people:
         await each.open()
     answers, start = Answers(), time.monotonic()
-    draws = random.Random(0)
-    changes = [start + draws.uniform(0, 30) for _ in range(3)]
 
     async def tries(person: Session) -> None:
-        for due in sorted(when + person.random.uniform(0, 3) for when in changes):
-            await answers.time(due, person.change)
+        due = start + person.random.uniform(0, PACE)
+        while due < start + CLASS_SECONDS and await answers.time(due, person.change):
+            due += PACE * person.random.uniform(2 / 3, 4 / 3)
 
     await asyncio.gather(*map(tries, people))
     for each in people:
@@ -130,15 +130,20 @@ async def measure(address: str, process: int, links: Sequence[str], size: int, s
         await beside(address, process, person, link, seconds)
     print(f"memory {before / 2**20:.0f} → {tree(process) / 2**20:.0f} MiB", flush=True)
     if size:
+        taken = processor(process)
         answers = await crowd(address, size)
         miss = "MISS" if answers.p95 > P95 else "ok"
-        about = f"95 % {answers.p95:.2f} s, slowest {answers.worst:.2f} s"
+        each = (processor(process) - taken) / max(1, len(answers.seconds) + size)
+        about = (
+            f"95 % {answers.p95:.2f} s, slowest {answers.worst:.2f} s; server {1000 * each:.0f} ms an answer"
+        )
         print(f"{miss:4} class of {size}: {about} {answers.errors[:1]}", flush=True)
     peak = tree(process)
     await person.close()
     await asyncio.sleep(IDLE)
     after = tree(process)
     miss = "MISS" if after > before * (1 + LEFT) else "ok"
+    print(f"     of it the server {memory(process) / 2**20:.0f} MiB")
     print(f"{miss:4} memory {before / 2**20:.0f} → {peak / 2**20:.0f} → {after / 2**20:.0f} MiB", flush=True)
 
 

@@ -52,7 +52,7 @@ def _has_row(kept: Path) -> bool:
     try:
         with Results(kept, read_only=True) as results:
             found = results.scans()
-            return bool(found) and any(row["status"] == "ok" for row in results.rows(found[0].id))
+            return bool(found) and any(row.status == "ok" for row in results.rows(found[0].id))
     except QuantVizError:  # not begun
         return False
 

@@ -1,4 +1,4 @@
-"""A file dropped on a page that has no place for one goes where it is answered."""
+"""What is dropped or pasted on a page that has no place for it goes where it is answered."""
 
 import base64
 import io
@@ -42,3 +42,23 @@ def test_a_model_dropped_beside_all_controls_is_scanned(new_page, serve):
     page.wait_for_url("**/checkpoints?**")
     page.go_back()
     page.wait_for_url("**/formats?**")
+
+
+@pytest.mark.parametrize("way", ["paste", "drop"])
+def test_an_address_reaches_the_server_from_the_front_door(new_page, serve, way):
+    page = new_page()
+    page.goto(f"{serve(ROOT / 'app.py')}/?lang=en")
+    page.locator(".st-key-drop_anywhere input[type=text]").wait_for(state="attached")
+    page.evaluate(
+        """(way) => {
+            const data = new DataTransfer();
+            data.setData("text/plain", " org/model ");
+            data.setData("text/uri-list", "https://hub.invalid/org/model");
+            const init = { bubbles: true, cancelable: true, clipboardData: data, dataTransfer: data };
+            const Kind = way === "paste" ? ClipboardEvent : DragEvent;
+            document.querySelector("h1").dispatchEvent(new Kind(way, init));
+        }""",
+        way,
+    )
+    # No hub is listed, which the server says.
+    page.locator("[data-testid=stAlert]").get_by_text("QUANTVIZ_HUBS").wait_for()

@@ -564,6 +564,18 @@ def test_every_tab_ends_on_a_laptop_s_screen_and_no_control_stands_twice(new_pag
     assert body.top <= plot.top < plot.bottom <= body.bottom
 
 
+@pytest.mark.nightly
+def test_compare_ends_on_a_low_screen_too(new_page, url):
+    page = opened(new_page(1366, 625), url, **{**opening().written(), "lang": "zh"})
+    page.locator(".st-key-stage_tab button").last.click()
+    page.locator(".st-key-recipe_table canvas").first.wait_for()
+    wait_idle(page)
+    for part in (".st-key-stage", ".st-key-recipe_plot .js-plotly-plot"):
+        box = page.locator(part).bounding_box()
+        assert box["height"] >= 180
+        assert box["y"] + box["height"] <= 625, part
+
+
 SIZES = ((390, 844), (1366, 625), (1920, 1080))
 #: Whether letters of the panels are 1.2 times as large as usual, as those of the page are.
 PANELS_GROW = """() => {

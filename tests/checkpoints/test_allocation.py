@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import quantviz as qv
 from quantviz.checkpoints.allocation.allocating import allocate
-from quantviz.checkpoints.allocation.offers import Rows
+from quantviz.checkpoints.allocation.offers import Offers
 from quantviz.checkpoints.allocation.sensitivities import alphas
 from quantviz.text import languages
 
@@ -248,7 +248,7 @@ def test_errors_weigh_as_the_importance_matrix_says(tmp_path, form):
     ):
         rows = scanned(*((name, (5, 2), (20, 40), "") for name in names))
         # mse is the relative error here, so that the mean square of a weight is 1, and 10 of them have 10.
-        assert alphas(file, Rows.of(rows)) == pytest.approx({names[0]: 20, names[1]: 150, names[2]: 85})
+        assert alphas(file, Offers.of(rows)) == pytest.approx({names[0]: 20, names[1]: 150, names[2]: 85})
     found = allocate(rows, budget_bits=40 + 40 + 80, sensitivities=file)
     assert found.choice[names[1]] == "int8"
     assert found.cost == pytest.approx(20e-2 + 150e-4 + 85e-2)

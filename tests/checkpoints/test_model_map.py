@@ -8,6 +8,7 @@ from quantviz.checkpoints.findings import first_fix, worst_tensors
 from quantviz.checkpoints.model.tensor_names import place_of_name, short_names, short_stacks
 from quantviz.checkpoints.model_map import COLOURS, layers_with_experts, model_map, read_model
 from quantviz.checkpoints.offered import Offered, offered_of
+from quantviz.checkpoints.results.typed_tables import TypedTable
 from quantviz.sources.local import Listing
 
 RECIPES = ("int4_per_row", "int4_per_column", "int8_per_row")
@@ -30,7 +31,7 @@ def model_of(values, missing=()):
         for recipe, value in zip(RECIPES, per_recipe, strict=False)
     ]
     names = [*values, *missing]
-    return read_model([(name, (64, 64), "BF16", "f") for name in names], rows, RECIPES)
+    return read_model([(name, (64, 64), "BF16", "f") for name in names], TypedTable.of(rows).rows, RECIPES)
 
 
 LAYERS = {f"model.layers.{n}.mlp.up.weight": (20.0 + n, 21.0 + n, 44.0) for n in (2, 0, 10)}
@@ -96,7 +97,7 @@ def test_what_is_left_aside_and_what_has_another_type_can_be_told():
     rows = [row(name, RECIPES[0], 20.0, fallback="q5_0"), embedding, ids]
     listed = [(name, (64, 64), "BF16", "f"), ("embed.weight", (64, 64), "BF16", "f")]
     listed += [("position_ids", (1, 64), "int64", "f"), ("norm.weight", (64,), "BF16", "f")]
-    model = read_model(listed, rows, RECIPES[:1])
+    model = read_model(listed, TypedTable.of(rows).rows, RECIPES[:1])
     data = model_map(model, RECIPES[0])
     assert {square.tensor: square.status for square in data.squares} == {
         name: "ok",
@@ -137,7 +138,9 @@ def test_b_minus_a_goes_by_name_and_else_by_place():
 
 def test_of_two_tensors_of_one_name_each_keeps_its_own_row():
     rows = [row("a.weight", RECIPES[0], 9.0), row("a.weight", RECIPES[0], None) | {"file": "g"}]
-    model = read_model([("a.weight", (64, 64), "BF16", file) for file in "fg"], rows, RECIPES[:1])
+    model = read_model(
+        [("a.weight", (64, 64), "BF16", file) for file in "fg"], TypedTable.of(rows).rows, RECIPES[:1]
+    )
     assert [each.status(RECIPES[0]) for each in model.tensors] == ["ok", "refused"]
 
 
@@ -150,7 +153,7 @@ def test_the_worst_are_named_with_their_reasons_and_the_smallest_recipe_that_hel
         row(names[1], "int4_per_row", 17.0, kurtosis=12.0),
         row(names[2], "int4_per_row", 19.0),
     ]
-    model = read_model([(name, (64, 64), "BF16", "f") for name in names], rows, RECIPES)
+    model = read_model([(name, (64, 64), "BF16", "f") for name in names], TypedTable.of(rows).rows, RECIPES)
     first, second, third = worst_tensors(model, "int4_per_row")
     assert [each.id for each in first.reasons] == ["columns", "loud"]
     assert first.reasons[0].number == 10.0

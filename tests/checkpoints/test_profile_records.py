@@ -10,10 +10,12 @@ from safetensors.torch import save_file
 from quantviz.checkpoints.allocation.allocating import allocate
 from quantviz.checkpoints.allocation.file_size import file_sizes
 from quantviz.checkpoints.profiles import PROFILES
-from quantviz.checkpoints.results.table import row_of
+from quantviz.checkpoints.results.rows import Row
+from quantviz.checkpoints.results.typed_tables import COLUMNS, TypedTable
 from quantviz.checkpoints.scan.listing import Entry, Listing
 from quantviz.checkpoints.scan.recipes import recipes_named
 from quantviz.checkpoints.scan.selection import Selection, selected
+from quantviz.evaluation.metric_formulas import stored_size
 from tests.helpers import ROOT
 
 #: What `tests/engines/record_profiles.py` recorded, by engine.
@@ -98,15 +100,23 @@ def test_an_allocation_for_a_tool_counts_what_the_tool_writes(engine, model, tmp
         named = recipes_named(recipe)
         rows = []
         for entry in selected(Listing(tuple(entries)), Selection(engine), named).entries:
-            base = {"tensor": entry.name, "recipe": recipe, "scheme": str(named[0][1]), "file": entry.file}
-            base |= {"shape": entry.shape, "dtype": entry.dtype}
-            is_ok = entry.unmeasured is None and entry.schemes([named[0][1]])[0] is not None
-            row = row_of(base, "ok" if is_ok else "left_aside", None, {"max_abs_error": 1.0})
-            rows.append(row | {"cost": 1.0})
-        if not any(row["status"] == "ok" for row in rows):
+            scheme = named[0][1]
+            is_ok = entry.unmeasured is None and entry.schemes([scheme])[0] is not None
+            row = Row(
+                entry.name,
+                recipe,
+                "ok" if is_ok else "left_aside",
+                shape=entry.shape,
+                dtype=entry.dtype,
+                bits=stored_size(scheme, entry.seen) if is_ok else None,
+                scheme=str(scheme),
+                file=entry.file,
+                numbers={"cost": 1.0},
+            )
+            rows.append(row)
+        if not any(row.status == "ok" for row in rows):
             continue
-        table = {name: [row[name] for row in rows] for name in rows[0]}
-        found = allocate(table, gigabytes=1.0, files_of=engine)
+        found = allocate(TypedTable((*COLUMNS, "cost"), tuple(rows)), gigabytes=1.0, files_of=engine)
         assert (found.bits + found.choices.kept_bits) / 8 == pytest.approx(written["size"], rel=1e-3), recipe
 
 

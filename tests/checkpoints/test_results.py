@@ -52,8 +52,8 @@ def test_what_stands_in_the_log_of_a_killed_scan_is_seen_and_stays_there(tmp_pat
     assert ("r.sqlite-shm" in before, before["r.sqlite-wal"] > 0) == (index, True)
     with Results(copy / "r.sqlite", read_only=True) as looking:
         assert looking.scans()[0].path == "/models/c"
-        assert {row["tensor"] for row in looking.rows(1)} == set(NAMES[:3])
-        assert {row["recipe"] for row in looking.rows(1)} == set(RECIPES)
+        assert {row.tensor for row in looking.rows(1)} == set(NAMES[:3])
+        assert {row.recipe for row in looking.rows(1)} == set(RECIPES)
     assert files(copy) == before
 
 

@@ -21,7 +21,7 @@ from click.testing import CliRunner
 
 import quantviz as qv
 from quantviz.checkpoints.results.store import Results
-from quantviz.checkpoints.results.table import COLUMNS
+from quantviz.checkpoints.results.typed_tables import COLUMNS
 from quantviz.checkpoints.scan import scanning
 from quantviz.checkpoints.scan.scanning import Execution, run_scan
 from quantviz.cli import quantviz
@@ -174,18 +174,16 @@ def test_one_row_is_shown_before_kernels_are_compiled_and_is_not_taken_for_measu
                 number = opened.scans()[0].id
                 rows = list(opened.rows(number))
                 shown.extend(rows)
-                assert opened.known(rows[0]["content"]) == set()
+                assert opened.known(rows[0].content) == set()
                 assert opened.scan(number).progress.measured == 0
             super().__init__(groups)
 
     monkeypatch.setattr(scanning, "Reader", Looking)
     found = qv.scan(file, recipes, results=results)
-    assert [(row["tensor"], row["recipe"], row["status"]) for row in shown] == [
-        ("small", "int8_per_row", "ok")
-    ]
+    assert [(row.tensor, row.recipe, row.status) for row in shown] == [("small", "int8_per_row", "ok")]
     last = found[(found.tensor == "small") & (found.recipe == "int8_per_row")].iloc[0]
-    assert shown[0]["content"] == last.content
-    assert shown[0]["sqnr_db"] == pytest.approx(last.sqnr_db, rel=1e-6)
+    assert shown[0].content == last.content
+    assert shown[0].sqnr_db == pytest.approx(last.sqnr_db, rel=1e-6)
     pandas.testing.assert_frame_equal(found, plain, check_exact=True)
 
 

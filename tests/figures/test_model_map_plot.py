@@ -7,6 +7,7 @@ import plotly.graph_objects as go
 import pytest
 
 from quantviz.checkpoints.model_map import COLOURS, ModelMap, Square, model_map, read_model
+from quantviz.checkpoints.results.typed_tables import TypedTable
 from quantviz.figures.model_map_plot import (
     card,
     distribution_figure,
@@ -32,7 +33,7 @@ def model():
         for k, name in enumerate(names)
         for r, recipe in enumerate(RECIPES)
     ]
-    return read_model([(name, (8, 8), "F32", "f") for name in names], rows, RECIPES)
+    return read_model([(name, (8, 8), "F32", "f") for name in names], TypedTable.of(rows).rows, RECIPES)
 
 
 @pytest.mark.parametrize("colour", COLOURS)
@@ -66,7 +67,9 @@ def test_a_tensor_of_another_type_has_a_corner_and_is_told():
     row = {"tensor": "a.weight", "file": "f", "recipe": "q4_k", "shape": (8, 96), "dtype": "F32"}
     row |= {"status": "ok", "sqnr_db": 27.0, "effective_bits": 5.5, "peak_rms": 4.0, "kurtosis": 3.0}
     for fallback, corners, type_told in ((None, 0, "Q4_K"), ("q5_0", 1, "Q5_0")):
-        model = read_model([("a.weight", (8, 96), "F32", "f")], [row | {"fallback": fallback}], ["q4_k"])
+        model = read_model(
+            [("a.weight", (8, 96), "F32", "f")], TypedTable.of([row | {"fallback": fallback}]).rows, ["q4_k"]
+        )
         data = model_map(model, "q4_k")
         traces = go.Figure(model_map_figure(data)).data
         assert (
@@ -130,7 +133,10 @@ def test_the_worst_are_outlined_also_as_one_of_many_experts():
         | {"sqnr_db": 10.0 + k, "peak_rms": 8.0, "kurtosis": 5.0, "effective_bits": 4.1}
         for k, name in enumerate(names)
     ]
-    data = model_map(read_model([(name, (8, 8), "F32", "f") for name in names], rows, RECIPES), RECIPES[0])
+    data = model_map(
+        read_model([(name, (8, 8), "F32", "f") for name in names], TypedTable.of(rows).rows, RECIPES),
+        RECIPES[0],
+    )
     layout = go.Figure(model_map_figure(data, worst=(names[1], names[3], names[0]))).layout
     assert [(each.y, each.text) for each in layout.annotations] == [(-0.5, "1 3"), (0.5, "2")]
     assert len(layout.shapes) == 4
@@ -153,7 +159,7 @@ def test_a_choice_is_painted_whatever_other_recipes_could_not_do():
         for recipe in RECIPES
     ]
     names = [f"model.layers.0.{name}.weight" for name in statuses]
-    of_three = read_model([(name, (8, 8), "F32", "f") for name in names], rows, RECIPES)
+    of_three = read_model([(name, (8, 8), "F32", "f") for name in names], TypedTable.of(rows).rows, RECIPES)
     data = model_map(of_three, RECIPES[0], choice=dict(zip(names[:2], RECIPES[::-1], strict=True)))
     told = {square.tensor: (square.status, square.winner) for square in data.squares}
     assert told == dict(zip(names, [("ok", RECIPES[1]), ("ok", RECIPES[0]), ("kept", "")], strict=True))
@@ -177,7 +183,9 @@ def test_labels_of_a_low_map_s_colour_bar_have_room_each(count):
         | {"sqnr_db": 12.0 + k}
         for k, name in enumerate(names)
     ]
-    model = read_model([(name, (8, 8), "F32", "f") for name in names], rows, ("int4_g128",))
+    model = read_model(
+        [(name, (8, 8), "F32", "f") for name in names], TypedTable.of(rows).rows, ("int4_g128",)
+    )
     drawn = model_map_figure(model_map(model, "int4_g128", "sqnr_db")).to_dict()
     (bar,) = (trace["colorbar"] for trace in drawn["data"] if trace.get("showscale"))
     layout = drawn["layout"]

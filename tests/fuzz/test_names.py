@@ -14,8 +14,9 @@ from urllib.parse import parse_qsl, urlsplit
 import pytest
 import yaml
 
-from quantviz.checkpoints.allocation.offers import Rows
+from quantviz.checkpoints.allocation.offers import Offers
 from quantviz.checkpoints.model_map import read_model
+from quantviz.checkpoints.results.rows import Row
 from quantviz.checkpoints.results.table_files import read_table
 from quantviz.checkpoints.scan.selection import ALL_QUANTIZED
 from quantviz.cli.output import Output, write
@@ -91,7 +92,7 @@ def test_a_name_in_a_script_is_a_text_and_nothing_else(suffix):
 
 def test_the_call_that_a_scan_shows_has_each_name_as_a_text():
     def call(path, name):
-        rows = [{"tensor": name, "file": "f", "recipe": "int8_per_row", "status": "ok", "sqnr_db": 30.0}]
+        rows = [Row(name, "int8_per_row", file="f", numbers={"sqnr_db": 30.0})]
         model = read_model([(name, (8, 8), "F32", "f")], rows, ["int8_per_row"])
         return python_call(
             SimpleNamespace(chosen="x"),
@@ -156,11 +157,10 @@ def test_each_name_comes_back_from_a_table_and_no_two_become_one(tmp_path, form)
     # Of halves of characters a file has what `put` writes for them.
     names = [name for name in ALL if not re.search("[\ud800-\udfff]", name)]
     write(Output(form, tmp_path / f"t.{form}"), rows_of(names))
-    found = Rows.of(read_table(tmp_path / f"t.{form}"))
-    assert list(found.tensors) == names
+    found = Offers.of(read_table(tmp_path / f"t.{form}"))
+    assert [row.tensor for row in found.table.rows] == names
     assert len(found.first) == len(names)
-    assert set(found.columns["bits"]) == {8}
-    assert set(found.columns["sqnr_db"]) == {30.5}
+    assert {(row.bits, row.sqnr_db) for row in found.table.rows} == {(8, 30.5)}
 
 
 def test_no_cell_of_a_text_is_a_formula_to_a_spreadsheet(tmp_path):

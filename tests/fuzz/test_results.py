@@ -15,10 +15,11 @@ import quantviz as qv
 from quantviz.checkpoints.allocation.allocating import allocate
 from quantviz.checkpoints.model_map import read_model
 from quantviz.checkpoints.results import result_file
+from quantviz.checkpoints.results.rows import STATUSES
 from quantviz.checkpoints.results.store import Results
-from quantviz.checkpoints.results.stored_rows import MEASURED_COLUMNS, SCAN_COLUMNS, STATUSES, TENSOR_COLUMNS
-from quantviz.checkpoints.results.table import COLUMNS
+from quantviz.checkpoints.results.stored_rows import MEASURED_COLUMNS, SCAN_COLUMNS, TENSOR_COLUMNS
 from quantviz.checkpoints.results.table_files import read_table
+from quantviz.checkpoints.results.typed_tables import COLUMNS
 from quantviz.checkpoints.results.typed_values import RESULT_SCANS, RESULT_VALUE_BYTES
 from quantviz.checkpoints.scan.scanning import run_scan
 from quantviz.text import languages
@@ -78,7 +79,7 @@ def wanted(whole):
     with Results(whole, read_only=True) as results:
         found = {}
         for row in results.rows(1):
-            found.setdefault(row["tensor"], []).append(row)
+            found.setdefault(row.tensor, []).append(row)
         return found, results.scans()
 
 
@@ -116,7 +117,7 @@ def looked(file):
                     [name for name, _ in scan.recipes],
                 )
                 assert all(tensor.status(RECIPES[0]) in (*STATUSES, "waiting") for tensor in model.tensors)
-                table = results.columns(scan.id)
+                table = results.table(scan.id)
                 assert tuple(table) == COLUMNS
                 if rows[scan.id]:
                     assert "<html" in qv.report(rows[scan.id])
@@ -154,11 +155,11 @@ def test_a_value_that_is_none_is_a_problem_and_the_rest_is_shown(file, wanted, t
     # One tensor was changed; the others have the rows that they had.
     shown = {}
     for row in rows[1]:
-        shown.setdefault(row["tensor"], []).append(row)
+        shown.setdefault(row.tensor, []).append(row)
     for name in NAMES[1:3]:
         assert shown[name] == of_rows[name]
     for row in rows[1]:
-        assert (row["status"] == "ok") == (row["reason"] is None)
+        assert (row.status == "ok") == (row.reason is None)
 
 
 HUGE = "SELECT 1 AS id, zeroblob(1000000000) AS path"

@@ -15,11 +15,11 @@ from pyarrow import parquet
 
 import quantviz as qv
 from quantviz.checkpoints.allocation.allocating import allocate
-from quantviz.checkpoints.allocation.offers import Rows
+from quantviz.checkpoints.allocation.offers import Offers
 from quantviz.checkpoints.allocation.sensitivities import alphas
 from quantviz.checkpoints.results import table_files, typed_values
 from quantviz.checkpoints.results.table_files import read_table
-from quantviz.checkpoints.results.typed_tables import PARSERS
+from quantviz.checkpoints.results.typed_tables import KINDS
 from quantviz.checkpoints.results.typed_values import NUMBER_DIGITS, TABLE_COLUMNS, TEXT_CHARACTERS
 from quantviz.cli.output import Output, write
 from quantviz.text import languages
@@ -84,7 +84,7 @@ VALUES = {
     "an object": object(),
     "half a character": "\ud800",
 }
-COLUMNS = [name for name in records()[0] if name in PARSERS]
+COLUMNS = [name for name in records()[0] if name in KINDS]
 TRIES = [(column, value) for column in COLUMNS for value in VALUES]
 
 
@@ -111,7 +111,7 @@ def test_a_value_that_is_none_is_named_and_the_rest_is_reported(column, value):
     rows[2][column] = VALUES[value]
     with contextlib.suppress(qv.QuantVizError):
         # Whatever is said of the damaged row, it is the only one.
-        Rows.of(rows)
+        Offers.of(rows)
     said, page = used(rows)
     assert "a.weight" in page
     assert "c.weight" in page
@@ -257,9 +257,9 @@ def test_a_table_that_is_damaged_at_random_is_used_or_named(tmp_path, written, s
 
 @pytest.mark.parametrize("form", FORMS)
 def test_each_form_comes_back_with_its_types(written, form):
-    found = Rows.of(read_table(written / f"t.{form}"))
-    assert found.columns == {**Rows.of(records()).columns}
-    assert json.dumps(found.columns["shape"][0]) == "[8, 64]"
+    found = Offers.of(read_table(written / f"t.{form}"))
+    assert found.table.rows == Offers.of(records()).table.rows
+    assert json.dumps(found.table.rows[0].shape) == "[8, 64]"
 
 
 SENSITIVITIES = {
@@ -279,4 +279,4 @@ SENSITIVITIES = {
 def test_sensitivities_that_are_none_are_named(tmp_path, name):
     (tmp_path / name).write_bytes(SENSITIVITIES[name])
     with pytest.raises(qv.QuantVizError):
-        alphas(tmp_path / name, Rows.of(records()))
+        alphas(tmp_path / name, Offers.of(records()))

@@ -26,6 +26,8 @@ from quantviz.checkpoints.model.opening import open_model
 from quantviz.checkpoints.model.tensor_names import Place, place_of_name, short_names, short_stacks
 from quantviz.checkpoints.model_map import Model, ModelTensor, audited_model, layers_with_experts, model_map
 from quantviz.checkpoints.profiles.siblings import fused_groups
+from quantviz.checkpoints.results.rows import Row
+from quantviz.checkpoints.results.typed_tables import TypedTable
 from quantviz.checkpoints.scan.listing import Entry, list_checkpoint
 from quantviz.checkpoints.scan.planning import plan, smallest_first
 from quantviz.errors import QuantVizError
@@ -133,9 +135,9 @@ def columns_of(names: list[str]) -> dict[str, list[object]]:
 
 def model_of(names: list[str]) -> Model:
     """Return a scanned model whose kinds and stacks are names that count, too."""
-    found: dict[str, dict[str, dict[str, object]]] = {}
-    for row in rows_of(names):
-        found.setdefault(row["tensor"], {})[row["recipe"]] = row
+    found: dict[str, dict[str, Row]] = {}
+    for row in TypedTable.of(rows_of(names)).rows:
+        found.setdefault(row.tensor, {})[row.recipe] = row
 
     def counting(place: Place) -> Place:
         return Place(Name(place.stack), place.layer, Name(place.kind), place.expert)

@@ -113,16 +113,19 @@ def test_a_file_to_be_downloaded_goes_on_as_it_comes():
 
 
 @pytest.mark.parametrize(
-    ("written", "room", "letters"),
+    ("written", "room", "letters", "height"),
     [
-        ("366_15", 366, 15),
-        ("1623_18", 1623, 18),
-        ("", 1, 2),
-        ("99999_99", 1, 2),
-        ("-5_x", 1, 2),
-        ("1e3", 1, 2),
+        ("366_15", 366, 15, 3),
+        ("1623_18_768", 1623, 18, 768),
+        ("", 1, 2, 3),
+        ("99999_99_9", 1, 2, 3),
+        ("-5_x_-768", 1, 2, 3),
+        ("1e3", 1, 2, 3),
     ],
 )
-def test_what_a_browser_notes_of_its_pixels_is_believed_within_bounds(monkeypatch, written, room, letters):
+def test_what_a_browser_notes_of_its_pixels_is_believed_within_bounds(
+    monkeypatch, written, room, letters, height
+):
     monkeypatch.setattr(st, "context", SimpleNamespace(cookies={classroom.NOTED: written}))
-    assert (classroom.noted("room", 1), classroom.noted("letters", 2)) == (room, letters)
+    found = [classroom.noted(what, k) for k, what in enumerate(("room", "letters", "height"), 1)]
+    assert found == [room, letters, height]

@@ -11,7 +11,7 @@ import numpy as np
 
 from quantviz.checkpoints.allocation.file_size import as_written
 from quantviz.checkpoints.allocation.knapsack import MOST_BITS, Array
-from quantviz.checkpoints.allocation.offers import Offer, Rows, Sensitivities, Table
+from quantviz.checkpoints.allocation.offers import Offer, Offers, Sensitivities, Table
 from quantviz.checkpoints.allocation.sensitivities import alphas
 from quantviz.checkpoints.profiles import profile_named
 from quantviz.checkpoints.profiles.siblings import fused_groups
@@ -110,12 +110,12 @@ def choices_of(
         QuantVizError: The table lacks a column or has a value that cannot be used, or an argument does not
             fit the table.
     """
-    rows = Rows.of(table)
+    read = Offers.of(table)
     if files_of is not None:
-        rows = as_written(rows, profile_named(files_of))
-    names = dict.fromkeys(rows.tensors)
-    weigh = alphas(sensitivities, rows)
-    offers = rows.offers(weigh)
+        read = as_written(read, profile_named(files_of))
+    names = read.first.keys()
+    weigh = alphas(sensitivities, read)
+    offers = read.by_tensor(weigh)
     if among is not None:
         wanted = frozenset(among)
         offers = {
@@ -124,7 +124,7 @@ def choices_of(
         }
     pinned = dict(pinned or {})
     free = _free(names, offers, pinned, excluded)
-    ties = _groups(rows.same_content() if tied == "content" else tied, names, "content")
+    ties = _groups(read.same_content() if tied == "content" else tied, names, "content")
     if fused is None and (files_of is None or profile_named(files_of).joins):
         fused = "engine"
     joined = _groups(fused_groups(names) if fused == "engine" else fused, names, "engine")
@@ -133,20 +133,20 @@ def choices_of(
         _tie(offers, tie)
     leader = {name: tie[0] for tie in tied_free for name in tie}
     groups = _united(free, [*ties, *joined])
-    recipes = tuple(dict.fromkeys(rows.recipes if among is None else among))
+    recipes = tuple(dict.fromkeys(read.table.recipes if among is None else among))
     costs = _costs(groups, leader, offers, pinned, recipes)
     once = [name for name in free if leader.get(name, name) == name]
-    kept = {name: rows.stored_bits(name) for name in names if name not in free}
+    kept = {name: read.stored_bits(name) for name in names if name not in free}
     return Choices(
         tuple(free),
         groups,
         recipes,
         *costs,
-        weights=rows.weights(once),
+        weights=read.weights(once),
         kept=kept,
-        kept_dtypes={name: rows.dtype(name) for name in kept},
-        kept_weights=rows.weights(kept),
-        alpha=None if rows.has_costs else math.fsum(weigh.get(name, 1.0) for name in once),
+        kept_dtypes={name: read.first[name].dtype for name in kept},
+        kept_weights=read.weights(kept),
+        alpha=None if read.has_costs else math.fsum(weigh.get(name, 1.0) for name in once),
     )
 
 

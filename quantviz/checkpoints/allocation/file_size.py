@@ -7,8 +7,10 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 
-from quantviz.checkpoints.allocation.offers import Rows
+from quantviz.checkpoints.allocation.offers import Offers
 from quantviz.checkpoints.profiles.profile import Files, Parts, Profile
+from quantviz.checkpoints.results.rows import Row
+from quantviz.checkpoints.results.typed_tables import TypedTable
 from quantviz.checkpoints.scan.listing import Entry
 from quantviz.checkpoints.scan.recipes import recipe_id, refusal_of, seen_shape
 from quantviz.checkpoints.scan.selection import kept_by
@@ -39,42 +41,42 @@ def file_sizes(entries: Sequence[Entry], named: Sequence[tuple[str, Scheme]], fi
     return {name: size for (name, _), size in zip(named, sizes, strict=True) if size is not None}
 
 
-def as_written(rows: Rows, profile: Profile) -> Rows:
+def as_written(read: Offers, profile: Profile) -> Offers:
     """Return a table's rows with the bits that tensors take in the files of an engine's tool, each with its
     part of the header. Bits that are not those of the row's scheme stay as they are.
     """
     files = profile.files
-    shapes = rows.shapes()
-    columns = rows.columns
-    if files is None or "scheme" not in columns:
-        return rows
-    bits = list(columns["bits"])
-    for at, (name, given, scheme) in enumerate(
-        zip(rows.tensors, columns["bits"], columns["scheme"], strict=True)
-    ):
-        if given is not None and scheme and name in shapes:
-            dtype = str(rows.dtype(name))
-            bits[at] = _as_written(name, shapes[name], dtype, Scheme.parse(scheme), given, files)
+    if files is None or "scheme" not in read.table.names:
+        return read
+    shapes = read.shapes()
+    rows = tuple(
+        replace(row, bits=_as_written(row.tensor, shapes[row.tensor], row, files))
+        if row.bits is not None and row.scheme and row.tensor in shapes
+        else row
+        for row in read.table.rows
+    )
     kept_by_engine = kept_by(profile, shapes)
     kept: dict[str, int] = {}
     for name, shape in shapes.items():
-        size = rows.stored_bits(name)
-        if name in kept_by_engine and files.kept and not rows.file(name).endswith(files.suffix):
+        size = read.stored_bits(name)
+        file = read.first[name].file or ""
+        if name in kept_by_engine and files.kept and not file.endswith(files.suffix):
             size = 8 * files.kept * math.prod(shape)
         if size is not None:
             kept[name] = 8 * _with_entries(name, 1, -(-size // 8), files)
-    return replace(rows, columns={**columns, "bits": bits}, kept=kept)
+    return Offers(TypedTable(read.table.names, rows), kept)
 
 
-def _as_written(name: str, shape: Shape, dtype: str, scheme: Scheme, given: int, files: Files) -> int:
-    """Return the bits of a quantized tensor in a tool's files where a table has `given` for it."""
+def _as_written(name: str, shape: Shape, row: Row, files: Files) -> int | None:
+    """Return the bits of a quantized tensor in a tool's files, from its row in a table."""
+    scheme = Scheme.parse(str(row.scheme))
     # A table does not contain the axis of the outputs: it follows from the bits.
     for outputs in ((0,), (1,)):
         if len(shape) > outputs[0]:
             seen = seen_shape(shape, outputs)
-            if stored_size(scheme, seen) == given:
-                return 8 * _quantized(name, seen, dtype, scheme, files)
-    return given
+            if stored_size(scheme, seen) == row.bits:
+                return 8 * _quantized(name, seen, str(row.dtype), scheme, files)
+    return row.bits
 
 
 def size_words(profile: Profile | None) -> str:

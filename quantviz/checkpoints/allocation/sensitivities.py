@@ -15,13 +15,13 @@ from quantviz.errors import QuantVizError
 from quantviz.quoting import from_csv_text
 
 if TYPE_CHECKING:
-    from quantviz.checkpoints.allocation.offers import Rows, Sensitivities
+    from quantviz.checkpoints.allocation.offers import Offers, Sensitivities
 
 #: Names of the column of weights in a CSV.
 _COLUMNS = ("alpha", "sensitivity")
 
 
-def alphas(given: Sensitivities, rows: Rows) -> Mapping[str, float]:
+def alphas(given: Sensitivities, read: Offers) -> Mapping[str, float]:
     """Return α of each tensor of a table that has one, as `allocate` takes them; the others weigh 1.
 
     Raises:
@@ -36,11 +36,11 @@ def alphas(given: Sensitivities, rows: Rows) -> Mapping[str, float]:
     elif Path(given).suffix.lower() in (".csv", ".txt"):
         weights = _of_csv(Path(given))
     else:
-        weights = _of_importance(Path(given), rows)
+        weights = _of_importance(Path(given), read)
     found: dict[str, float] = {}
     for tensor, alpha in weights.items():
-        if tensor not in rows.first:
-            raise QuantVizError("allocate.unknown_tensor", got=tensor, known=", ".join(rows.first))
+        if tensor not in read.first:
+            raise QuantVizError("allocate.unknown_tensor", got=tensor, known=", ".join(read.first))
         try:
             found[tensor] = float(alpha)
         except (TypeError, ValueError):
@@ -50,7 +50,7 @@ def alphas(given: Sensitivities, rows: Rows) -> Mapping[str, float]:
     return found
 
 
-def _of_importance(path: Path, rows: Rows) -> dict[str, float]:
+def _of_importance(path: Path, read: Offers) -> dict[str, float]:
     """Return α of each tensor so that α · relative squared error is the squared error of its output.
 
     The output of a row of weights errs by Σⱼ E[xⱼ²]·eⱼ² if inputs are uncorrelated. A table has no error of
@@ -59,18 +59,18 @@ def _of_importance(path: Path, rows: Rows) -> dict[str, float]:
     """
     theirs = importances(path)
     weights: dict[str, float] = {}
-    errors = rows.relative_errors()
-    inputs = mean_squares(by_tensor(theirs, rows.first))
+    errors = read.relative_errors()
+    inputs = mean_squares(by_tensor(theirs, read.first))
     if not inputs:
         raise QuantVizError(
             "allocate.importance_of_others",
             file=os.fspath(path),
             got=next(iter(theirs), "–"),
-            known=", ".join(rows.first),
+            known=", ".join(read.first),
         )
     mean = math.fsum(inputs.values()) / len(inputs)
-    for tensor in rows.first:
-        count = rows.weights([tensor])
+    for tensor in read.first:
+        count = read.weights([tensor])
         if tensor not in errors:
             # It has no error under any recipe, or none that is known: nothing depends on its weight.
             continue

@@ -3,7 +3,7 @@
     with Results("results.sqlite") as results:
         for scan in results.scans():
             scan.state, scan.progress.tensors_done, scan.progress.seconds_left
-            list(results.rows(scan.id))      # the rows so far, in plan order; as `results.table` has them
+            list(results.rows(scan.id))      # the rows so far, in plan order
 
 One process writes, any number read meanwhile. A process that is killed loses at most the tensor it was at,
 and so does a scan that a full disk ends. The file is untrusted data: `result_file` opens it, `stored_rows`
@@ -12,24 +12,26 @@ parses it.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from dataclasses import replace
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
 from quantviz.checkpoints.results import stored_rows
 from quantviz.checkpoints.results import typed_values as values
 from quantviz.checkpoints.results.result_file import ResultFile
-from quantviz.checkpoints.results.stored_rows import Listed, Measured, Scan
-from quantviz.checkpoints.results.table import COLUMNS, frame_of, row_of
+from quantviz.checkpoints.results.rows import Row
+from quantviz.checkpoints.results.stored_rows import Listed, Scan
 from quantviz.checkpoints.scan.listing import Entry, Unmeasured
-from quantviz.checkpoints.scan.measuring import FOR_NOW, Row
-from quantviz.checkpoints.scan.recipes import recipe_id, refusal_of, row_mark
+from quantviz.checkpoints.scan.measuring import FOR_NOW, Measured
+from quantviz.checkpoints.scan.recipes import recipe_id, refusal_of, row_mark, seen_shape
 from quantviz.checkpoints.scan.selection import ALL_QUANTIZED, Selection
 from quantviz.errors import QuantVizError
+from quantviz.evaluation.metric_formulas import stored_size
 from quantviz.quantization.quantizer import ARITHMETIC
 from quantviz.schemes.scheme import Scheme
 from quantviz.sources.stores.addresses import is_address, shown
@@ -120,19 +122,15 @@ class Results:
         )
         return tuple(stored_rows.listed_of(at, position, row) for at, (_, position, *row) in enumerate(found))
 
-    def rows(
-        self, number: int, language: str = DEFAULT_LANGUAGE, positions: Collection[int] | None = None
-    ) -> Iterator[Mapping[str, object]]:
-        """Yield the row so far of each tensor under each recipe, in plan order: names and numbers as
-        `table.COLUMNS` has them. `positions` restricts the rows to some of the tensors.
-        """
-        for _, rows in self.rows_by_position(number, language, positions):
+    def rows(self, number: int, language: str = DEFAULT_LANGUAGE) -> Iterator[Row]:
+        """Yield the row so far of each tensor under each recipe, in plan order."""
+        for _, rows in self.rows_by_position(number, language):
             yield from rows
 
     def rows_by_position(
         self, number: int, language: str = DEFAULT_LANGUAGE, positions: Collection[int] | None = None
-    ) -> Iterator[tuple[int, list[Mapping[str, object]]]]:
-        """Yield the rows of each tensor, as `rows` has them, after its position.
+    ) -> Iterator[tuple[int, list[Row]]]:
+        """Yield the rows of each tensor, or of those at some positions, after its position.
 
         Raises:
             QuantVizError: There are more rows than are read.
@@ -147,52 +145,40 @@ class Results:
         # A scheme's text form takes as long as the rest of a row.
         forms = [str(scheme) for _, scheme in recipes]
         for each in wanted:
-            used: list[str | None] = [*forms]
-            for at, scheme in each.instead.items():
-                if at < len(used):
-                    used[at] = None if scheme is None else str(scheme)
-            yield each.position, list(self._rows_of(each, recipes, used, language))
+            yield each.position, list(self._rows_of(each, recipes, forms, language))
 
     def _rows_of(
-        self,
-        tensor: Listed,
-        recipes: Sequence[tuple[str, Scheme]],
-        forms: Sequence[str | None],
-        language: str,
-    ) -> Iterator[Mapping[str, object]]:
-        own = [tensor.instead.get(at, requested) for at, (_, requested) in enumerate(recipes)]
-        keys = [
-            f"{form}{row_mark(scheme, tensor.importance)}" if form and scheme else None
-            for scheme, form in zip(own, forms, strict=True)
-        ]
-        measured = self.measured(tensor, list(filter(None, keys))) if tensor.content else {}
-        for at, ((name, requested), form) in enumerate(zip(recipes, forms, strict=True)):
-            scheme = own[at]
-            base: dict[str, object] = {
-                "tensor": tensor.tensor, "recipe": name, "shape": tensor.shape, "dtype": tensor.dtype,
-                "content": tensor.content, "scheme": form or str(requested), "file": tensor.file,
-                "fallback": recipe_id(scheme) if scheme not in (None, requested) else None,
-                "importance": tensor.importance if scheme and row_mark(scheme, tensor.importance) else None,
-            }  # fmt: skip
-            found = measured.get(keys[at] or "")
-            if tensor.status not in (None, "ok"):
-                yield row_of(base, tensor.status, _in(tensor.reason, language))
-            elif scheme is None:
-                kept = QuantVizError("checkpoint.does_not_divide", shape=tensor.shape)
-                yield row_of(base, "left_aside", kept.message(language))
-            elif at in tensor.refused:
-                rows = QuantVizError("checkpoint.tool_refuses_rows", shape=tensor.shape)
-                yield row_of(base, "refused", rows.message(language))
-            elif (refusal := refusal_of(scheme, tensor.shape, tensor.outputs)) is not None:
-                yield row_of(base, "refused", refusal.message(language))
-            elif found is not None:
-                reason = _in(found.reason, language)
-                yield row_of(base, found.status, reason, found.numbers, found.place, outputs=tensor.outputs)
-
-    def columns(self, number: int, language: str = DEFAULT_LANGUAGE) -> dict[str, list[object]]:
-        """Return the rows of a scan so far as columns, as `pandas.DataFrame` takes them."""
-        rows = list(self.rows(number, language))
-        return {name: [row[name] for row in rows] for name in COLUMNS}
+        self, tensor: Listed, recipes: Sequence[tuple[str, Scheme]], forms: Sequence[str], language: str
+    ) -> Iterator[Row]:
+        used = [tensor.instead.get(at, requested) for at, (_, requested) in enumerate(recipes)]
+        forms = [str(used[at] or form) if at in tensor.instead else form for at, form in enumerate(forms)]
+        marks = [row_mark(scheme, tensor.importance) if scheme else "" for scheme in used]
+        keys = [form + mark for form, mark in zip(forms, marks, strict=True)]
+        measured = self.measured(tensor, keys) if tensor.content else {}
+        for at, ((name, requested), scheme) in enumerate(zip(recipes, used, strict=True)):
+            found = measured.get(keys[at])
+            outcome = _outcome(tensor, at, scheme, found)
+            if outcome is None:
+                continue
+            status, reason = outcome
+            row = Row(
+                tensor.tensor,
+                name,
+                status,
+                reason[language] if reason else None,
+                fallback=recipe_id(scheme) if scheme not in (None, requested) else None,
+                importance=tensor.importance if marks[at] else None,
+                shape=tensor.shape,
+                dtype=tensor.dtype,
+                content=tensor.content,
+                scheme=forms[at],
+                file=tensor.file,
+            )
+            if scheme and found and status == "ok":
+                numbers = {**found.numbers, "max_error": found.numbers["max_abs_error"]}
+                bits = stored_size(scheme, seen_shape(tensor.shape, tensor.outputs))
+                row = replace(row, bits=bits, numbers=numbers, max_error_at=found.max_error_at)
+            yield row
 
     def table(self, number: int, language: str = DEFAULT_LANGUAGE) -> pandas.DataFrame:
         """Return the rows of a scan so far, in plan order, as a `pandas.DataFrame`.
@@ -202,11 +188,13 @@ class Results:
         Raises:
             QuantVizError: pandas is not installed.
         """
-        return frame_of(self.columns(number, language), self.scan(number), language)
+        return stored_rows.frame_of(self.scan(number), self.rows(number, language), language)
 
     def measured(self, tensor: Listed, keys: Sequence[str]) -> dict[str, Measured]:
-        """Return the measurements of a tensor's content for some keys of rows, by key."""
-        found = self._file.rows(
+        """Return the measurements of a tensor's content for some keys of rows, by key; one that cannot be
+        read is a problem.
+        """
+        rows = self._file.rows(
             stored_rows.MEASURED_COLUMNS,
             f"measured WHERE content = ? AND scheme IN ({', '.join('?' * len(keys))})"
             " AND arithmetic IN (?, ?) ORDER BY arithmetic",  # the later one of two counts
@@ -214,7 +202,14 @@ class Results:
             key="content, scheme, arithmetic",
             most=2 * values.RESULT_RECIPES,
         )
-        return {str(scheme): stored_rows.measured_of(row, tensor.shape) for _, scheme, _, *row in found}
+        found = {}
+        for row in rows:
+            content, key = map(str, row[:2])
+            try:
+                found[key] = stored_rows.measured_of(row, tensor.shape)
+            except QuantVizError as problem:
+                found[key] = Measured(content, key, "problem", values.sentences(problem))
+        return found
 
     def known(self, content: str) -> set[str]:
         """Return the keys of the rows that a content has: see `recipes.row_key`.
@@ -229,10 +224,12 @@ class Results:
             key="content, scheme, arithmetic",
             most=values.RESULT_TENSORS,
         )
-        parsed = {
-            scheme: stored_rows.measured_of(row) for _, scheme, _, *row in found if isinstance(scheme, str)
-        }
-        return {scheme for scheme, each in parsed.items() if each.is_complete}
+        keys = set()
+        for row in found:
+            with contextlib.suppress(QuantVizError):
+                measured = stored_rows.measured_of(row)
+                keys |= {measured.key} if measured.is_complete else set()
+        return keys
 
     def content(self, file: str, tensor: str) -> str | None:
         """Return the content of a tensor in a file as it is now, where it is known."""
@@ -335,7 +332,7 @@ class Results:
         entry: Entry,
         content: str = "",
         unmeasured: Unmeasured | None = None,
-        rows: Collection[Row] = (),
+        rows: Collection[Measured] = (),
         *,
         file: str = "",
     ) -> None:
@@ -367,7 +364,7 @@ class Results:
                 (entry.size, len(rows), time.time(), number),
             )
 
-    def show_for_now(self, number: int, position: int, row: Row) -> None:
+    def show_for_now(self, number: int, position: int, row: Measured) -> None:
         """Store the row of a tensor that is shown until it is measured."""
         with self.together():
             self.add([row])
@@ -376,14 +373,14 @@ class Results:
                 (row.content, number, position),
             )
 
-    def add(self, rows: Iterable[Row]) -> None:
+    def add(self, rows: Iterable[Measured]) -> None:
         """Keep rows; one that is there is replaced."""
         self._file.write_all(
             "INSERT OR REPLACE INTO measured VALUES (?, ?, ?, ?, ?, ?, ?)",
             (
                 (
                     row.content, row.key, row.arithmetic, row.status,
-                    json.dumps(values.sentences(row.reason)) if row.reason else None,
+                    json.dumps(dict(row.reason)) if row.reason else None,
                     json.dumps(dict(row.numbers)),
                     json.dumps(row.max_error_at) if row.max_error_at is not None else None,
                 )
@@ -415,7 +412,7 @@ class Results:
         """Store the final state of a scan, "done" or "cancelled"."""
         self._file.write("UPDATE scans SET state = ?, updated = ? WHERE id = ?", (state, time.time(), number))
 
-    def together(self) -> AbstractContextManager[None]:
+    def together(self) -> contextlib.AbstractContextManager[None]:
         """Write all changes inside the `with` block in one transaction."""
         return self._file.together()
 
@@ -432,8 +429,19 @@ def _whole_path(file: str) -> str:
     return shown(file) if is_address(file) else os.path.abspath(file)
 
 
-def _in(reason: Mapping[str, str] | None, language: str) -> str | None:
-    return None if reason is None else reason[language]
+def _outcome(
+    tensor: Listed, at: int, scheme: Scheme | None, found: Measured | None
+) -> tuple[str, Mapping[str, str] | None] | None:
+    """Return the status of a tensor under its recipe of that place, and the reason; none while it waits."""
+    if tensor.status not in (None, "ok"):
+        return tensor.status, tensor.reason
+    if scheme is None:
+        return "left_aside", values.sentences(QuantVizError("checkpoint.does_not_divide", shape=tensor.shape))
+    if at in tensor.refused:
+        return "refused", values.sentences(QuantVizError("checkpoint.tool_refuses_rows", shape=tensor.shape))
+    if (refusal := refusal_of(scheme, tensor.shape, tensor.outputs)) is not None:
+        return "refused", values.sentences(refusal)
+    return None if found is None else (found.status, found.reason)
 
 
 def stamp_of(file: str, version: str = "") -> str | None:

@@ -6,30 +6,31 @@ A row that does not parse is a row with a problem and its reason; a scan that do
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from quantviz.checkpoints.profiles import PROFILES
 from quantviz.checkpoints.results import typed_values as values
+from quantviz.checkpoints.results.rows import STATUSES, Row
+from quantviz.checkpoints.results.typed_tables import COLUMNS, KINDS, NUMBERS
 from quantviz.checkpoints.scan.listing import Entry
-from quantviz.checkpoints.scan.measuring import NUMBERS
+from quantviz.checkpoints.scan.measuring import Measured
 from quantviz.checkpoints.scan.selection import ALL_QUANTIZED, Selection
 from quantviz.errors import QuantVizError
 from quantviz.evaluation.metric_formulas import METRICS
+from quantviz.evaluation.with_pandas import load_pandas
 from quantviz.schemes.granularity import Shape
 from quantviz.schemes.scheme import Scheme
 
-#: Outcomes of a tensor under a recipe.
-STATUSES = ("ok", "left_aside", "refused", "not_read", "problem")
+if TYPE_CHECKING:
+    import pandas
+
 #: States of a scan in the file.
 STATES = ("running", "done", "cancelled")
 #: Key that marks, among the notes of a scan, the one on its coverage; its value is whether that is complete.
 COVERAGE = "complete"
-#: Numbers of a row that was measured, and those that count something.
-_NUMBERS = frozenset((*METRICS, *NUMBERS))
-COUNTS = ("nan", "inf", "cells")
 #: Largest number of a process.
 _LAST_PROCESS = 2**31 - 1
 
@@ -41,7 +42,7 @@ SCAN_COLUMNS = (
 TENSOR_COLUMNS = ("tensor", "file", "dtype", "shape", "content", "status", "reason")
 MEASURED_COLUMNS = ("status", "reason", "numbers", "place")
 
-_status = values.optional(values.one_of(STATUSES))
+_status = values.one_of(STATUSES)
 _state = values.one_of(STATES)
 _text = values.text
 _json = values.json_value
@@ -113,25 +114,6 @@ class Listed(NamedTuple):
     refused: Collection[int] = ()
 
 
-@dataclass(frozen=True)
-class Measured:
-    """Measurement of a content under a scheme."""
-
-    status: str
-    #: Reason why it was not measured, by language.
-    reason: Mapping[str, str] | None
-    numbers: Mapping[str, float]
-    #: Place of the first error of largest size.
-    place: Shape | None
-    #: Whether its row cannot be read.
-    is_damaged: bool = False
-
-    @property
-    def is_complete(self) -> bool:
-        """Return whether it has every number of today: an older version may have stored fewer metrics."""
-        return not self.is_damaged and (self.status != "ok" or self.numbers.keys() >= _NUMBERS)
-
-
 def scan_of(number: int, row: Sequence[Any], tensors_done: int, tensors: int) -> Scan:
     """Return a scan from its row of `SCAN_COLUMNS`.
 
@@ -170,6 +152,22 @@ def scan_of(number: int, row: Sequence[Any], tensors_done: int, tensors: int) ->
     )
 
 
+def frame_of(scan: Scan, rows: Iterable[Row], language: str) -> pandas.DataFrame:
+    """Return the rows of a scan as a `pandas.DataFrame` of `COLUMNS`, with the scan's notes in `attrs`.
+
+    Raises:
+        QuantVizError: pandas is not installed.
+    """
+    pd = load_pandas()
+    rows = tuple(rows)
+    frame: pandas.DataFrame = pd.DataFrame(
+        {name: pd.Series([row.value(name) for row in rows], dtype=KINDS[name].dtype) for name in COLUMNS}
+    )
+    frame.attrs["notes"] = [note[language] for note in scan.notes]
+    frame.attrs["coverage"] = dict(scan.coverage)
+    return frame
+
+
 def listed_of(at: int, position: Any, row: Sequence[Any]) -> Listed:
     """Return a tensor from its row of `TENSOR_COLUMNS`; one that does not parse has a problem.
 
@@ -194,7 +192,7 @@ def listed_of(at: int, position: Any, row: Sequence[Any]) -> Listed:
             _text(raw["dtype"], "dtype"),
             shape,
             _optional_text(raw["content"], "content"),
-            _status(raw["status"], "status"),
+            values.optional(_status)(raw["status"], "status"),
             outputs,
             instead,
             _reason(raw["reason"]),
@@ -206,25 +204,28 @@ def listed_of(at: int, position: Any, row: Sequence[Any]) -> Listed:
 
 
 def measured_of(row: Sequence[Any], shape: Shape | None = None) -> Measured:
-    """Return the measurement in a row of `MEASURED_COLUMNS`; one that does not parse has status "problem".
+    """Return the measurement in a row of `MEASURED_COLUMNS`.
 
     The place of the largest error is checked against the `shape` of the tensor, if that is given.
+
+    Raises:
+        QuantVizError: A value of it cannot be one of ours.
     """
-    raw = dict(zip(MEASURED_COLUMNS, row, strict=True))
-    try:
-        status = values.one_of(STATUSES)(raw["status"], "status")
-        numbers = _numbers(raw["numbers"])
-        place = None if raw["place"] is None else values.lengths(_json(raw["place"], "place"), "place")
-        if status == "ok":
-            for name in ("max_abs_error", "mse", "sqnr_db"):
-                values.number(numbers.get(name), name)
-            if place is not None and shape is not None:
-                within = (at < most for at, most in zip(place, shape, strict=True))
-                if len(place) != len(shape) or not all(within):
-                    raise QuantVizError("rows.place_outside", got=place, shape=shape)
-        return Measured(status, _reason(raw["reason"]), MappingProxyType(numbers), place)
-    except QuantVizError as problem:
-        return Measured("problem", values.sentences(problem), MappingProxyType({}), None, True)
+    content, key, arithmetic, status, reason, written, at = row
+    status = _status(status, "status")
+    numbers = _json(written, "numbers")
+    if not isinstance(numbers, dict):
+        raise QuantVizError("rows.not_number", field="numbers", got=numbers)
+    own = {name: KINDS[name].parse(numbers[name], name) for name in (*METRICS, *NUMBERS) if name in numbers}
+    place = None if at is None else values.lengths(_json(at, "place"), "place")
+    if status == "ok":
+        for name in ("max_abs_error", "mse", "sqnr_db"):
+            values.number(own.get(name), name)
+        if place is not None and shape is not None:
+            within = (at < most for at, most in zip(place, shape, strict=True))
+            if len(place) != len(shape) or not all(within):
+                raise QuantVizError("rows.place_outside", got=place, shape=shape)
+    return Measured(content, key, status, _reason(reason), MappingProxyType(own), place, arithmetic)
 
 
 def shape_form(entry: Entry) -> Any:
@@ -309,17 +310,6 @@ def _note(written: Any) -> tuple[dict[str, str], bool | None]:
     if not isinstance(marked, bool | None):
         raise QuantVizError("rows.not_sentence", field="notes", got=written)
     return words, marked
-
-
-def _numbers(written: Any) -> dict[str, float]:
-    found = _json(written, "numbers")
-    if not isinstance(found, dict):
-        raise QuantVizError("rows.not_number", field="numbers", got=found)
-    own = {name: value for name, value in found.items() if name in _NUMBERS}
-    return {
-        name: values.whole(value, name) if name in COUNTS else values.number(value, name)
-        for name, value in own.items()
-    }
 
 
 def _reason(written: Any) -> Mapping[str, str] | None:

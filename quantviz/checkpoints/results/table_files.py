@@ -1,7 +1,7 @@
 """A long table from a file: Parquet, CSV, JSON, JSON Lines, or the results that scans keep.
 
-A file is untrusted data: it is read within bounds, and damaged values are left for `typed_tables`, which
-names the row.
+A file is untrusted data: it is read within bounds, and damaged values are left for `rows`, which names the
+row.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, TextIO, TypeAlias
 
 from quantviz.checkpoints.results import typed_values as values
-from quantviz.checkpoints.results.typed_tables import NAMES, PARSERS, TEXTS, check_names
+from quantviz.checkpoints.results.typed_tables import COLUMNS, KINDS, TypedTable, check_names
 from quantviz.errors import QuantVizError
 from quantviz.quoting import from_csv_text
 
@@ -29,8 +29,8 @@ _ROWS_AT_ONCE = 1024
 Columns: TypeAlias = Mapping[str, Sequence[Any]]
 
 
-def read_table(path: str | os.PathLike[str]) -> Columns:
-    """Return the columns of a table by name, as `allocate` takes them.
+def read_table(path: str | os.PathLike[str]) -> TypedTable:
+    """Return the rows of a table, as `allocate` takes them.
 
     Of a file of results it is the newest scan.
 
@@ -49,7 +49,7 @@ def read_table(path: str | os.PathLike[str]) -> Columns:
         most = values.TABLE_JSON_BYTES if reader is _of_json else values.TABLE_BYTES
         if file.stat().st_size > most:
             raise QuantVizError("tables.too_large", file=os.fspath(file), most=most)
-        return reader(file)
+        return TypedTable.of(reader(file))
     except QuantVizError:
         raise
     except (OSError, ValueError, OverflowError, RecursionError, csv.Error) as error:
@@ -79,7 +79,7 @@ def csv_table(file: TextIO) -> tuple[list[str], Iterator[dict[str, str]]]:
     return names, rows()
 
 
-def _of_results(path: Path) -> Columns:
+def _of_results(path: Path) -> TypedTable:
     from quantviz.checkpoints.results.store import Results
 
     with Results(path, read_only=True) as results:
@@ -87,7 +87,7 @@ def _of_results(path: Path) -> Columns:
         if not scans:
             problem = next(iter(results.problems()), None)
             raise problem or QuantVizError("allocate.no_scan", file=os.fspath(path))
-        return results.columns(max(scan.id for scan in scans))
+        return TypedTable(COLUMNS, tuple(results.rows(max(scan.id for scan in scans))))
 
 
 def _of_parquet(path: Path) -> Columns:
@@ -102,7 +102,7 @@ def _of_parquet(path: Path) -> Columns:
             check_names(names)
             if file.metadata.num_rows > values.TABLE_ROWS:
                 raise QuantVizError("tables.too_many_rows", most=values.TABLE_ROWS)
-            known = [name for name in names if name in PARSERS]
+            known = [name for name in names if name in KINDS]
             found: dict[str, list[Any]] = {name: [] for name in known}
             left = values.TABLE_BYTES
             for batch in file.iter_batches(_ROWS_AT_ONCE, columns=known):
@@ -111,7 +111,7 @@ def _of_parquet(path: Path) -> Columns:
                     raise QuantVizError("tables.too_large", file=os.fspath(path), most=values.TABLE_BYTES)
                 for name in known:
                     found[name] += batch.column(name).to_pylist()
-            others = {name: [None] * file.metadata.num_rows for name in names if name not in PARSERS}
+            others = {name: [None] * file.metadata.num_rows for name in names if name not in KINDS}
             return found | others
     except pyarrow.ArrowException as error:
         raise QuantVizError("allocate.cannot_read", file=os.fspath(path), reason=str(error)) from None
@@ -177,20 +177,17 @@ def _columns(rows: Iterable[Any], names: Iterable[str] = ()) -> Columns:
                 )
             found[name] = [None] * count
         for name, column in found.items():
-            column.append(row.get(name) if name in PARSERS else None)
+            column.append(row.get(name) if name in KINDS else None)
     return found
 
 
 def _cell(column: str, written: str) -> Any:
     """Return the value of a CSV cell: names and texts as they are, numbers in columns of numbers alone."""
-    if column in NAMES:
+    kind = KINDS.get(column)
+    if kind and kind.is_text and (written or column in ("tensor", "recipe")):
         return from_csv_text(written)
-    if not written:
-        return None
-    if column in (*TEXTS, "status"):
-        return from_csv_text(written)
-    if column not in PARSERS or column in ("shape", "max_error_at"):
-        return written
+    if not written or kind is None or kind.dtype == "object":
+        return written or None
     try:
         return values.from_digits(written, column)
     except QuantVizError as problem:

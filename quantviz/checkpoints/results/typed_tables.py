@@ -1,87 +1,87 @@
-"""A table of tensors under recipes as typed columns, wherever it comes from: files, results, or a script.
+"""Tables of rows with typed columns, wherever they come from: files, results, or a script.
 
-Allocation and reports see no other table. Each value is parsed once, by `typed_values`.
+Allocation and reports see no other table. Each value is parsed once, by the kind of its column.
 """
 
 from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
 from quantviz.checkpoints.results import typed_values as values
-from quantviz.checkpoints.results.stored_rows import COUNTS, STATUSES
-from quantviz.checkpoints.results.table import COLUMNS
+from quantviz.checkpoints.results.rows import COUNT, FIELDS, NUMBER, Kind, Row
 from quantviz.errors import QuantVizError
+from quantviz.evaluation.metric_formulas import METRICS
 
-#: Columns of names, which each row has; of other texts, of counts and of lengths. All others are numbers.
-NAMES = ("tensor", "recipe")
-TEXTS = ("reason", "fallback", "importance", "dtype", "content", "scheme", "file")
-_COUNTS = ("bits", *COUNTS)
-_SHAPES = ("shape", "max_error_at")
-
-
-def _parser(column: str) -> values.Parser:
-    if column in NAMES:
-        return values.name
-    if column in TEXTS:
-        return values.optional(values.text)
-    if column in _COUNTS:
-        return values.optional(values.whole)
-    if column in _SHAPES:
-        return values.optional(values.lengths)
-    return values.optional(values.number)
-
-
-#: The parser of each column that is known. Others are left aside.
-PARSERS: Mapping[str, values.Parser] = MappingProxyType(
-    {name: _parser(name) for name in (*COLUMNS, "cost")} | {"status": values.one_of(STATUSES)}
+#: Numbers of a row besides metrics: the largest magnitude over the root mean square, the smallest and the
+#: largest value, counts of what is not finite, and of the elements that were measured.
+NUMBERS = ("peak_rms", "low", "high", "nan", "inf", "cells")
+_NUMBERS: Mapping[str, Kind] = MappingProxyType(
+    {
+        name: COUNT if name in ("nan", "inf", "cells") else NUMBER
+        for name in ("mse", "sqnr_db", "max_error", *METRICS, *NUMBERS, "cost")
+    }
+)
+#: Every column that is read, by its kind; all others are left aside.
+KINDS: Mapping[str, Kind] = MappingProxyType({**FIELDS, **_NUMBERS})
+_LAST = ("scheme", "file")
+#: The columns of a scan's table, in their order.
+COLUMNS = (
+    *(name for name in FIELDS if name not in ("max_error_at", *_LAST)),
+    *("mse", "sqnr_db", "max_error", "max_error_at"),
+    *(name for name in _NUMBERS if name not in ("mse", "sqnr_db", "max_error", "cost")),
+    *_LAST,
 )
 
 
 @dataclass(frozen=True, eq=False)
 class TypedTable:
-    """A table whose values are typed.
-
-    Attributes:
-        names: All its columns.
-        columns: Those that are known, each of the same length; None where a value is missing or damaged.
-        problems: The problem of a row, by its place: the first of its damaged values.
-    """
+    """Rows, and the names of all columns of what they were read from."""
 
     names: tuple[str, ...]
-    columns: Mapping[str, Sequence[Any]]
-    problems: Mapping[int, QuantVizError]
+    rows: tuple[Row, ...]
+
+    @classmethod
+    def of(cls, table: Any) -> TypedTable:
+        """Return the rows of a table: of a `pandas.DataFrame`, columns by name, records, or rows.
+
+        Raises:
+            QuantVizError: It is no table, has more rows or columns than are read, or columns of several
+                lengths.
+        """
+        if isinstance(table, TypedTable):
+            return table
+        if isinstance(table, list | tuple) and table and all(isinstance(row, Row) for row in table):
+            return cls(COLUMNS, tuple(table))
+        raw = _columns_of(table)
+        check_names(tuple(raw))
+        counts = {name: len(column) for name, column in raw.items()}
+        if len(set(counts.values())) > 1:
+            one = min(counts, key=counts.__getitem__)
+            other = max(counts, key=counts.__getitem__)
+            raise QuantVizError(
+                "tables.lengths_differ", column=one, count=counts[one], other=other, got=counts[other]
+            )
+        count = max(counts.values(), default=0)
+        if count > values.TABLE_ROWS:
+            raise QuantVizError("tables.too_many_rows", most=values.TABLE_ROWS)
+        problems: dict[int, QuantVizError] = {}
+        typed = {name: _typed(kind, name, raw[name], problems) for name, kind in KINDS.items() if name in raw}
+        return cls(tuple(raw), tuple(_rows(typed, count, problems)))
 
     @property
-    def count(self) -> int:
-        """Return the number of rows."""
-        return len(next(iter(self.columns.values()), ()))
+    def recipes(self) -> tuple[str, ...]:
+        """Return the recipes in their order."""
+        return tuple(dict.fromkeys(row.recipe for row in self.rows))
 
-
-def typed_table(table: Any) -> TypedTable:
-    """Return a table with typed values: of a `pandas.DataFrame`, columns by name, or records.
-
-    Raises:
-        QuantVizError: It is no table, has more rows or columns than are read, or columns of several lengths.
-    """
-    raw = _columns_of(table)
-    check_names(tuple(raw))
-    counts = {name: len(column) for name, column in raw.items()}
-    if len(set(counts.values())) > 1:
-        one = min(counts, key=counts.__getitem__)
-        other = max(counts, key=counts.__getitem__)
-        raise QuantVizError(
-            "tables.lengths_differ", column=one, count=counts[one], other=other, got=counts[other]
-        )
-    if max(counts.values(), default=0) > values.TABLE_ROWS:
-        raise QuantVizError("tables.too_many_rows", most=values.TABLE_ROWS)
-    problems: dict[int, QuantVizError] = {}
-    columns = {name: _typed(name, raw[name], problems) for name in PARSERS if name in raw}
-    return TypedTable(tuple(raw), columns, problems)
+    def check_column(self, name: str) -> None:
+        """Raise a `QuantVizError` where there is no such column."""
+        if name not in self.names:
+            raise QuantVizError("allocate.no_column", column=name, known=", ".join(self.names))
 
 
 def check_names(names: Sequence[str]) -> None:
@@ -119,11 +119,9 @@ def _list_of(name: str, column: Any) -> Sequence[Any]:
     return list(column)
 
 
-def _typed(name: str, column: Sequence[Any], problems: dict[int, QuantVizError]) -> Sequence[Any]:
+def _typed(kind: Kind, name: str, column: Sequence[Any], problems: dict[int, QuantVizError]) -> Sequence[Any]:
     """Return a column with typed values; note the problem of each row whose value is none."""
-    parser = PARSERS[name]
-    is_number = name not in (*NAMES, *TEXTS, *_COUNTS, *_SHAPES, "status")
-    if is_number and {type(value) for value in column} <= {float}:
+    if kind is NUMBER and {type(value) for value in column} <= {float}:
         return column
     #: Values that are there many times are parsed once.
     known: dict[Any, Any] = {}
@@ -132,18 +130,34 @@ def _typed(name: str, column: Sequence[Any], problems: dict[int, QuantVizError])
         try:
             if isinstance(value, QuantVizError):  # the reader of the file could make nothing of it
                 raise value
-            if not is_number and _is_missing(value):
+            if kind is not NUMBER and _is_missing(value):
                 value = None
-            if isinstance(value, str):
+            if value is None and not kind.is_needed:
+                found.append(None)
+            elif isinstance(value, str):
                 if value not in known:
-                    known[value] = parser(value, name)
+                    known[value] = kind.parse(value, name)
                 found.append(known[value])
             else:
-                found.append(parser(value, name))
+                found.append(kind.parse(value, name))
         except QuantVizError as problem:
             problems.setdefault(at, problem.again())
             found.append(None)
     return found
+
+
+def _rows(
+    typed: Mapping[str, Sequence[Any]], count: int, problems: Mapping[int, QuantVizError]
+) -> Iterator[Row]:
+    """Yield the rows of typed columns: of one whose name or status is damaged, a substitute."""
+    own = {name: typed.get(name, (None,) * count) for name in FIELDS}
+    own["tensor"] = [f"#{at}" if name is None else name for at, name in enumerate(own["tensor"], 1)]
+    own["recipe"] = [name or "–" for name in own["recipe"]]
+    own["status"] = [each or "problem" for each in typed.get("status", ("ok",) * count)]
+    names = [name for name in _NUMBERS if name in typed]
+    for at, each in enumerate(zip(*own.values(), strict=True)):
+        found = {name: value for name in names if (value := typed[name][at]) is not None}
+        yield Row(**dict(zip(own, each, strict=True)), numbers=found, problem=problems.get(at))
 
 
 def _is_missing(value: Any) -> bool:

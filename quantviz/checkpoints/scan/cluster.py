@@ -19,7 +19,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from quantviz.checkpoints.scan.listing import Entry
-from quantviz.checkpoints.scan.measuring import Known, Row
+from quantviz.checkpoints.scan.measuring import Known, Measured
 from quantviz.checkpoints.scan.reading import is_giant
 from quantviz.checkpoints.scan.tasks import (
     Bands,
@@ -187,7 +187,7 @@ class _Giant:
     stamp: object
     #: Number of its rows, and the rows so far.
     count: int
-    rows: list[Row] = field(default_factory=list)
+    rows: list[Measured] = field(default_factory=list)
 
 
 class ScanJobs:

@@ -12,6 +12,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
+from quantviz.checkpoints.results.typed_tables import NUMBERS
+from quantviz.checkpoints.results.typed_values import sentences
 from quantviz.checkpoints.scan.importance import Importance
 from quantviz.checkpoints.scan.reading import Held
 from quantviz.checkpoints.scan.recipes import row_key
@@ -37,7 +39,7 @@ _POWERS = ("x", "x3", "x4")
 
 
 @dataclass(frozen=True)
-class Row(Picklable):
+class Measured(Picklable):
     """Measurement of one content under one scheme."""
 
     content: str
@@ -45,7 +47,8 @@ class Row(Picklable):
     key: str
     #: "ok", "refused" or "problem".
     status: str
-    reason: QuantVizError | None = None
+    #: Why it was not measured, by language.
+    reason: Mapping[str, str] | None = None
     #: Numbers by name: every metric, and those of `NUMBERS`.
     numbers: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
     #: Place of the first error of largest size.
@@ -53,10 +56,10 @@ class Row(Picklable):
     #: The reference's version that this follows.
     arithmetic: int = ARITHMETIC
 
-
-#: Numbers of a row besides metrics: the largest magnitude over the root mean square, the smallest and the
-#: largest value, counts of what is not finite, and of the elements that were measured.
-NUMBERS = ("peak_rms", "low", "high", "nan", "inf", "cells")
+    @property
+    def is_complete(self) -> bool:
+        """Return whether it has every number of today: an older version may have stored fewer metrics."""
+        return self.status != "ok" or self.numbers.keys() >= {*METRICS, *NUMBERS}
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,7 +131,9 @@ class Part(Picklable):
     problem: QuantVizError | None = None
 
 
-def measure_held(held: Held, schemes: Collection[Scheme], *, threads: int | None = None) -> Iterator[Row]:
+def measure_held(
+    held: Held, schemes: Collection[Scheme], *, threads: int | None = None
+) -> Iterator[Measured]:
     """Yield the row of each scheme on a tensor that was read: as one part, or a part for each expert that has
     an importance of its own.
     """
@@ -138,7 +143,9 @@ def measure_held(held: Held, schemes: Collection[Scheme], *, threads: int | None
     known = Known.of(held, threads=threads)
     for scheme in schemes:
         parts = _experts_of(held.values, known) if scheme.weighs_columns else [(held.values, 0)]
-        yield row_of(known, scheme, [measure_part(x, at, scheme, known, threads=threads) for x, at in parts])
+        yield measured_of(
+            known, scheme, [measure_part(x, at, scheme, known, threads=threads) for x, at in parts]
+        )
 
 
 def _experts_of(x: Stored, known: Known) -> list[tuple[Stored, int]]:
@@ -152,7 +159,7 @@ def _experts_of(x: Stored, known: Known) -> list[tuple[Stored, int]]:
     ]
 
 
-def measure_for_now(held: Held, scheme: Scheme) -> Row:
+def measure_for_now(held: Held, scheme: Scheme) -> Measured:
     """Return the reference's row, to be shown while kernels are compiled.
 
     The tensor has at most `limits.SMALL` elements.
@@ -160,7 +167,7 @@ def measure_for_now(held: Held, scheme: Scheme) -> Row:
     assert held.values is not None
     known = Known.of(held, by_kernels=False)
     part = measure_part(held.values, 0, scheme, known)
-    return dataclasses.replace(row_of(known, scheme, [part]), arithmetic=FOR_NOW)
+    return dataclasses.replace(measured_of(known, scheme, [part]), arithmetic=FOR_NOW)
 
 
 def measure_part(x: Stored, start: int, scheme: Scheme, known: Known, *, threads: int | None = None) -> Part:
@@ -193,14 +200,14 @@ def measure_part(x: Stored, start: int, scheme: Scheme, known: Known, *, threads
     return Part(done.moments, done.counted, start + flat_index(done.largest_error, x.shape))
 
 
-def row_of(known: Known, scheme: Scheme, parts: Sequence[Part]) -> Row:
+def measured_of(known: Known, scheme: Scheme, parts: Sequence[Part]) -> Measured:
     """Return the row of a scheme on a tensor from all its parts in the tensor's order.
 
     Where parts have problems, the row has that of the first.
     """
     problem = next((part.problem for part in parts if part.problem), None)
     if problem is not None:
-        return Row(known.content, known.key(scheme), "problem", problem)
+        return Measured(known.content, known.key(scheme), "problem", sentences(problem))
     moments = joined(_moments_of(part) for part in parts)
     cells = sum(part.cells for part in parts)
     if known.by_kernels and known.powers is not None:
@@ -224,7 +231,7 @@ def row_of(known: Known, scheme: Scheme, parts: Sequence[Part]) -> Row:
     if known.outputs != (0,):
         cell = place_of(largest.largest_at, known.seen)
         place = Orientation(known.outputs).place_of(cell, known.shape)
-    return Row(known.content, known.key(scheme), "ok", None, MappingProxyType(numbers), place)
+    return Measured(known.content, known.key(scheme), "ok", None, MappingProxyType(numbers), place)
 
 
 def speed_notes(sizes: Iterable[int]) -> tuple[Note, ...]:

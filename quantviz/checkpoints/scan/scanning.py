@@ -27,7 +27,7 @@ from quantviz.checkpoints.results.typed_values import sentences
 from quantviz.checkpoints.scan import cluster
 from quantviz.checkpoints.scan.cluster import Done, Elsewhere, ScanJobs, joined
 from quantviz.checkpoints.scan.listing import Entry, Unmeasured, list_checkpoint
-from quantviz.checkpoints.scan.measuring import Row, measure_for_now, measure_held, speed_notes
+from quantviz.checkpoints.scan.measuring import Measured, measure_for_now, measure_held, speed_notes
 from quantviz.checkpoints.scan.planning import MOST_TOGETHER, plan, smallest_first
 from quantviz.checkpoints.scan.reading import Buffer, Files, Held, Reader, read_tensor
 from quantviz.checkpoints.scan.recipes import recipes_named, refusal_of
@@ -358,7 +358,7 @@ class _Run:
         entry: Entry,
         content: str = "",
         unmeasured: Unmeasured | None = None,
-        rows: Sequence[Row] = (),
+        rows: Sequence[Measured] = (),
     ) -> None:
         if unmeasured and unmeasured.status == "problem" and not entry.unmeasured:
             self.unread[entry.name] = unmeasured.reason

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from quantviz.checkpoints.scan.listing import Entry
-from quantviz.checkpoints.scan.measuring import Known, Part, Row, measure_held, measure_part, row_of
+from quantviz.checkpoints.scan.measuring import Known, Measured, Part, measure_held, measure_part, measured_of
 from quantviz.checkpoints.scan.reading import Buffer, Files, Held, RawTensor, is_giant, read_tensor
 from quantviz.errors import QuantVizError
 from quantviz.pickling import Picklable
@@ -46,7 +46,7 @@ class Measures(Picklable):
 
     entry: Entry
     content: str
-    rows: tuple[Row, ...]
+    rows: tuple[Measured, ...]
     #: Reason why it could not be read.
     problem: QuantVizError | None = None
 
@@ -105,7 +105,7 @@ def measure_read(
     *,
     threads: int | None = None,
     cancelled: Callable[[], bool] = lambda: False,
-) -> Iterator[Row]:
+) -> Iterator[Measured]:
     """Yield the row of each scheme on a tensor that was read, as one part or, of a giant one, in bands.
 
     Rows of a giant one come in another order. Once `cancelled` is true, which is looked at after each row and
@@ -160,14 +160,14 @@ class Joining:
         self._known = known
         self._parts: dict[Scheme, dict[int, Part]] = {}
 
-    def take(self, bands: Bands, number: int, parts: Sequence[Part]) -> Iterator[Row]:
+    def take(self, bands: Bands, number: int, parts: Sequence[Part]) -> Iterator[Measured]:
         """Take a part for each scheme of the band of that number; yield the rows of which it was the last."""
         count = -(-math.prod(self._known.seen) // bands.size)
         for scheme, part in zip(bands.schemes, parts, strict=True):
             own = self._parts.setdefault(scheme, {})
             own[number] = part
             if len(own) == count:
-                yield row_of(self._known, scheme, [own[k] for k in range(count)])
+                yield measured_of(self._known, scheme, [own[k] for k in range(count)])
                 del self._parts[scheme]
 
 

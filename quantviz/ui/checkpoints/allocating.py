@@ -33,11 +33,6 @@ if TYPE_CHECKING:
     from quantviz.checkpoints.allocation.allocating import Allocation
     from quantviz.checkpoints.allocation.frontier import Frontier
 
-#: Columns of a table that an allocation reads.
-_COLUMNS = (
-    *("tensor", "recipe", "status", "shape", "dtype", "content", "bits", "mse", "sqnr_db"),
-    *("scheme", "file"),
-)
 _BUDGET = "checkpoints_budget"
 _ENDINGS = {"json": "json", "llama": "txt", "llmcompressor": "yaml", "modelopt": "yaml"}
 
@@ -62,9 +57,9 @@ def _show(state: CheckpointsState, model: Model, profile: Profile | None) -> Non
     from quantviz.checkpoints.allocation.allocating import allocated, budget_of
     from quantviz.checkpoints.allocation.choices import choices_of
     from quantviz.checkpoints.allocation.frontier import frontier_of
+    from quantviz.checkpoints.results.typed_tables import COLUMNS, TypedTable
 
-    rows = [row for tensor in model.tensors for row in tensor.rows.values()]
-    table = {name: [row[name] for row in rows] for name in _COLUMNS}
+    table = TypedTable(COLUMNS, tuple(row for tensor in model.tensors for row in tensor.rows.values()))
     spending = show_spending(state, model, table, joins=profile is None or profile.joins)
     files_of = profile.id if profile and profile.files else None
     choices = choices_of(

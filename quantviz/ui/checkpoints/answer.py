@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import streamlit as st
 
 from quantviz.checkpoints.findings import Finding, Reason, first_fix, worst_tensors
-from quantviz.checkpoints.model_map import UNREAD, Model, ModelMap, layers_with_experts, model_map
+from quantviz.checkpoints.model_map import Model, ModelMap, layers_with_experts, model_map
+from quantviz.checkpoints.results.rows import UNREAD
 from quantviz.figures.model_map_plot import (
     INSTEAD,
     SIGNS,

@@ -62,15 +62,15 @@ _HEIGHT = 320
 
 
 def is_capture(chosen: str) -> bool:
-    """Return whether a choice is a file of captured layers, in the server's folder or uploaded."""
+    """Return whether a choice is a file of layers with their inputs, in the server's folder or uploaded."""
     if chosen == CAPTURE:
         return True
-    if not chosen.endswith(".safetensors"):
+    if not chosen.endswith((".safetensors", ".npz")):
         return False
     from quantviz.layers import captures
 
     try:
-        return captures.is_capture(catalog_of(chosen))
+        return captures.has_layers(catalog_of(chosen))
     except QuantVizError:  # the page of a checkpoint says it
         return False
 

@@ -20,8 +20,9 @@ from typing import TYPE_CHECKING, Any
 import streamlit as st
 
 from quantviz.checkpoints.example import EXAMPLE, example_file
-from quantviz.checkpoints.model_map import Model, Row, read_model
+from quantviz.checkpoints.model_map import Model, read_model
 from quantviz.checkpoints.offered import RESULTS, Offered, checkpoint_path, offered, offered_as
+from quantviz.checkpoints.results.rows import Row
 from quantviz.errors import QuantVizError
 from quantviz.jobs import Cost, Job, runner
 from quantviz.sources.hubs.addresses import published_name, published_place
@@ -45,8 +46,8 @@ _LISTING_SECONDS = 5
 #: Scans whose rows are kept, and files of results in which scans are looked for.
 _MOST_KEPT = 12
 _MOST_FILES = 20
-#: The cost of a scan; and scans that have ended, of which the last are known.
-SCANS = Cost(queue="scans")
+#: The cost of a scan, which has time to store what it measured; and scans that have ended and are known.
+SCANS = Cost(queue="scans", grace=20.0)
 _MOST_ENDED = 16
 #: Seconds to wait for the first square, and between two looks for it.
 _FIRST_SECONDS = 0.8
@@ -299,8 +300,7 @@ def look_at_headers(state: CheckpointsState) -> Model:
     path = path_of(state.chosen)
     listed = _headers(str(path), state.engine, _mark_of(path))
     aside = (
-        {"tensor": name, "file": file, "recipe": recipe, "status": "left_aside"}
-        | {"shape": shape, "dtype": dtype}
+        Row(name, recipe, "left_aside", shape=shape, dtype=dtype, file=file)
         for name, shape, dtype, file, is_aside in listed
         if is_aside
         for recipe in state.recipes
@@ -330,7 +330,7 @@ def look_now(state: CheckpointsState, wait: bool) -> Seen:
 
 
 def _has_begun(seen: Seen) -> bool:
-    return any(row["status"] == "ok" for tensor in seen.model.tensors for row in tensor.rows.values())
+    return any(row.status == "ok" for tensor in seen.model.tensors for row in tensor.rows.values())
 
 
 def look(chosen: str, scan: Scan) -> Seen:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
@@ -19,6 +19,9 @@ from quantviz.ui.checkpoints.state import KEPT, OWNER, CheckpointsState
 from quantviz.ui.components.component import written
 from quantviz.ui.shell import errors, widgets
 from quantviz.ui.shell.words import language, say, say_error
+
+if TYPE_CHECKING:
+    from quantviz.checkpoints.results.typed_tables import TypedTable
 
 _FUSED = "checkpoints_fused"
 _PINS = "checkpoints_pins"
@@ -47,9 +50,7 @@ class Spending:
     file: str
 
 
-def show_spending(
-    state: CheckpointsState, model: Model, table: Mapping[str, Any], *, joins: bool
-) -> Spending:
+def show_spending(state: CheckpointsState, model: Model, table: TypedTable, *, joins: bool) -> Spending:
     """Show and return the constraints. An engine that `joins` q, k and v leaves no choice."""
     weights = [tensor.name for tensor in model.weights]
     names = set(weights)
@@ -130,9 +131,9 @@ def _pinned(key: str, weights: list[str], names: Mapping[str, str]) -> None:
     OWNER.change(pins=changed_pins)
 
 
-def _sensitivities(uploaded: Any, table: Mapping[str, Any]) -> Mapping[str, float]:
+def _sensitivities(uploaded: Any, table: TypedTable) -> Mapping[str, float]:
     """Return α of the tensors from the uploaded file, which is on the disk only meanwhile."""
-    from quantviz.checkpoints.allocation.offers import Rows
+    from quantviz.checkpoints.allocation.offers import Offers
     from quantviz.checkpoints.allocation.sensitivities import alphas
 
     # The name is untrusted: only its suffix, which marks the format, is used.
@@ -140,7 +141,7 @@ def _sensitivities(uploaded: Any, table: Mapping[str, Any]) -> Mapping[str, floa
         path = Path(folder) / f"alpha{PurePath(uploaded.name).suffix.lower()}"
         path.write_bytes(uploaded.getvalue())
         try:
-            return alphas(str(path), Rows.of(table))
+            return alphas(str(path), Offers.of(table))
         except QuantVizError as problem:
             if "file" not in problem.params:
                 raise

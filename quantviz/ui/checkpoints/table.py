@@ -122,9 +122,6 @@ def _row_clicked(key: str, model: Model, tensors: list[ModelTensor], recipe: str
 def _frame(model: Model, tensors: list[ModelTensor], recipe: str) -> Any:
     import pandas as pd
 
-    def reason(tensor: ModelTensor) -> str:
-        return str(tensor.rows.get(recipe, {}).get("reason") or "")
-
     names = ("sqnr_db", "against_median", "peak_rms", "kurtosis", "zeroed_share", "clipped_share")
     layers = [tensor.place.layer if tensor.place.layer >= 0 else None for tensor in tensors]
     trimmed = trimmed_names([tensor.name for tensor in tensors])
@@ -146,13 +143,13 @@ def _frame(model: Model, tensors: list[ModelTensor], recipe: str) -> Any:
     columns["layer"] = pd.array(layers, dtype="Int64")
     columns["kind"] = [visible(tensor.place.kind) for tensor in tensors]
     columns["status"] = [say(f"checkpoints.statuses.{tensor.status(recipe)}") for tensor in tensors]
-    columns["reason"] = [visible(reason(tensor)) for tensor in tensors]
+    columns["reason"] = [visible(tensor.row(recipe).reason or "") for tensor in tensors]
     return pd.DataFrame(columns)
 
 
 def _fallback(tensor: ModelTensor, recipe: str) -> str:
     """Return the type that a tensor has in place of a recipe; "" where it has that recipe."""
-    return str(tensor.rows.get(recipe, {}).get("fallback") or "")
+    return tensor.row(recipe).fallback or ""
 
 
 def _columns(lines: int) -> dict[str, Any]:
@@ -207,13 +204,17 @@ def open_in_lab(model: Model, tensor: ModelTensor, recipe: str) -> None:
     tensors = [each for each in ranked if not math.isnan(each.number(recipe, "sqnr_db"))]
     if tensor not in tensors:  # it has no place among the worst
         tensors = [tensor]
-    walk = MapWalk(OWNER.state.chosen, recipe, tuple(_on_map(each, recipe) for each in tensors))
+    rows = [each.row(recipe) for each in tensors]
+    on_map = tuple(
+        MapTensor(
+            each.name,
+            each.file,
+            row.scheme or "",
+            each.number(recipe, "sqnr_db"),
+            row.max_error_at or (0,) * len(each.shape),
+        )
+        for each, row in zip(tensors, rows, strict=True)
+    )
+    walk = MapWalk(OWNER.state.chosen, recipe, on_map)
     open_place(MapPlace(walk, tensors.index(tensor)))
     turn_to(LAB)
-
-
-def _on_map(tensor: ModelTensor, recipe: str) -> MapTensor:
-    row = tensor.rows.get(recipe, {})
-    worst = row.get("max_error_at") or (0,) * len(tensor.shape)
-    scheme = str(row.get("scheme") or "")
-    return MapTensor(tensor.name, tensor.file, scheme, tensor.number(recipe, "sqnr_db"), tuple(worst))

@@ -1,4 +1,4 @@
-"""The doors for something of one's own: files dropped on any page, chosen files, a folder, an address.
+"""The doors for something of one's own: what is dropped or pasted on any page, chosen files, a folder.
 
 `app.py` has `ui/drop` open what they bring, whose modules are imported only then: every page has a door.
 """
@@ -12,7 +12,7 @@ import streamlit as st
 from quantviz.ui.shell import errors
 from quantviz.ui.shell.words import say
 
-#: Widgets that take files: one on every page without a door, and those of a door.
+#: Widgets that take files: one on every page, and those of a door.
 ANYWHERE = "drop_anywhere"
 _FILES = "drop_files"
 _FOLDER = "drop_folder"
@@ -24,8 +24,11 @@ _BROUGHT = "drop_brought"
 
 
 def show_anywhere() -> None:
-    """Have the page take files that are dropped beside its own doors (`drop.js` hands them on)."""
-    show_uploader(ANYWHERE, say("drop.files"))
+    """Have the page take what is dropped or pasted beside its own doors (`drop.js` hands it on)."""
+    with st.container(key=ANYWHERE):
+        show_uploader(f"{ANYWHERE}_files", say("drop.files"))
+        # The same address, pasted once more, is a change of another widget.
+        _show_address(f"{ANYWHERE}_address_{st.session_state.get(_TAKEN, 0)}")
 
 
 def show_door() -> None:
@@ -33,13 +36,17 @@ def show_door() -> None:
     with st.container(key="drop_door", horizontal=True, vertical_alignment="center", gap="small"):
         show_uploader(_FILES, say("drop.files"))
         show_uploader(_FOLDER, say("drop.folder"), "directory")
-        st.text_input(
-            say("drop.address"),
-            key=_ADDRESS,
-            placeholder=say("drop.address"),
-            label_visibility="collapsed",
-            on_change=errors.safely(lambda: _take(_ADDRESS)),
-        )
+        _show_address(_ADDRESS)
+
+
+def _show_address(widget: str) -> None:
+    st.text_input(
+        say("drop.address"),
+        key=widget,
+        placeholder=say("drop.address"),
+        label_visibility="collapsed",
+        on_change=errors.safely(lambda: _take(widget)),
+    )
 
 
 def show_uploader(key: str, label: str, several: bool | Literal["directory"] = True) -> None:

@@ -14,6 +14,7 @@ from quantviz.schemes.scheme import Scheme
 from quantviz.tensors.views import View
 from quantviz.ui.components.choice import show_button, switch
 from quantviz.ui.components.small_parts import show_plot
+from quantviz.ui.lab.tensor import loudness_of
 from quantviz.ui.layers.state import OWNER
 from quantviz.ui.layers.words import share_of
 from quantviz.ui.shell import session
@@ -51,16 +52,17 @@ def show_channels(seen: SeenLayer, state: LayerState) -> None:
     )
     show_plot(figure, "layers_channels", say(f"layers.channels.{mirrored}_alt"))
     st.caption(say(f"layers.channels.{mirrored}_help"))
-    show_button(say("layers.channels.in_lab"), "layers_in_lab", _open_in_lab)
+    show_button(say("layers.channels.in_lab"), "layers_in_lab", _open_in_lab, channels)
 
 
-def _open_in_lab() -> None:
-    """Open the weight in the Lab, where its error is weighted by what the layer sees."""
+def _open_in_lab(channels: Channels) -> None:
+    """Open the weight in the Lab, where its error is weighted by what the layer sees, at the worst cell."""
     state = OWNER.state
     scheme, _ = state.pair.schemes()
     weight = LayerWeight(state.source)
     view = View.of(weight.shape)
-    session.put_in_lab(LabState(weight, scheme or Scheme("int8"), view, (0, 0), error_view="seen"))
+    cell = channels.worst_weight(loudness_of(weight))
+    session.put_in_lab(LabState(weight, scheme or Scheme("int8"), view, cell, error_view="seen"))
     turn_to(_LAB)
 
 

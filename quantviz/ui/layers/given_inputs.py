@@ -15,7 +15,7 @@ from quantviz.errors import Note, QuantVizError
 from quantviz.lab.layer_sources import OwnLayer
 from quantviz.sources import LocalTensor, Source
 from quantviz.sources.local import data_folder
-from quantviz.sources.matrix import as_opened
+from quantviz.sources.matrix import AsMatrix, as_opened
 from quantviz.sources.tensor_text import parse_tensor
 from quantviz.sources.upload import UploadedFile
 from quantviz.text import visible
@@ -161,7 +161,7 @@ def weight_in_file() -> tuple[Source, Uploads]:
 
 def show_capture() -> None:
     """Show the file of a capture, in the server's folder or uploaded, and the choice of one of its layers."""
-    files = [each for each in listing(str(data_folder())).files if each.endswith(".safetensors")]
+    files = [each for each in listing(str(data_folder())).files if each.endswith((".safetensors", ".npz"))]
     if files:
         choose_file(_CAPTURE_FILE, say("layers.own.capture.file"), files, _nothing)
     file = st.session_state.get(_CAPTURE_FILE)
@@ -227,9 +227,17 @@ def layer_of_upload(uploaded: Any, name: str) -> tuple[OwnLayer, Uploads]:
 
 def layer_in_folder(file: str, name: str) -> OwnLayer:
     """Return a layer of a capture in the server's folder: a link can carry it."""
+    from quantviz.layers.captures import names_of_layer
+
     catalog = catalog_of(file)
-    ends = [end for end in _PARTS if f"{name}.{end}" in catalog]
-    return OwnLayer(*(LocalTensor.of(file, f"{name}.{end}", catalog) for end in ends))
+    named = names_of_layer(catalog, name)
+    weight, inputs = (LocalTensor.of(file, each, catalog) for each in (named.weight, named.inputs))
+    bias = LocalTensor.of(file, named.bias, catalog) if named.bias else None
+    return OwnLayer(
+        AsMatrix(weight, (named.outputs,)) if named.outputs else weight,
+        AsMatrix(inputs, tuple(range(named.token_axes))) if named.token_axes > 1 else inputs,
+        bias,
+    )
 
 
 # ---- an uploaded file --------------------------------------------------------------------------------

@@ -34,6 +34,8 @@ T = TypeVar("T")
 _FOUND = "layers_found"
 #: Outputs of a layer that are all kept.
 _MOST_KEPT = 2**20
+#: Bytes of a value of an operand: as it is, its code, its quantized value, its error, whether it is clipped.
+_VALUE_BYTES = 4 + 4 + 4 + 4 + 1
 #: Pixels of the picture along an axis: a part of it has half a laptop's screen.
 MOST_PIXELS = 112
 
@@ -68,7 +70,7 @@ class SeenLayer:
         """Return about the bytes that it takes: its operands as they are and quantized, and its outputs."""
         tokens, inputs, outputs = self.result.shape
         kept = 6 * 8 * tokens * outputs if self.cells is not None else 0
-        return 3 * 4 * inputs * (tokens + outputs) + kept
+        return _VALUE_BYTES * inputs * (tokens + outputs) + kept
 
     @property
     def unchanged(self) -> Captured:

@@ -28,7 +28,7 @@ _LARGEST_LETTERS = 30.0
 #: The cookie in which a browser notes pixels before it asks for a page (`server.py`): in their order how wide
 #: the page is and how large its letters are, of which so many are believed.
 NOTED = "quantviz_noted"
-_BELIEVED = {"room": range(240, 4001), "letters": range(15, 31)}
+_BELIEVED = {"room": range(240, 4001), "letters": range(15, 31), "height": range(240, 4001)}
 #: Least factor of enlargement of figures on a projector.
 _PROJECTED = 1.45
 #: Figures as wide as the page are laid out for so many pixels and then enlarged: four panels just fit side by
@@ -120,7 +120,7 @@ def note_letters(size: float) -> None:
 
 
 def noted(what: str, usual: float) -> float:
-    """Return the pixels that the browser noted of "room" or "letters"; the usual ones where it noted none."""
+    """Return the pixels that the browser noted of "room", "letters" or "height"; else the usual ones."""
     written = st.context.cookies.get(NOTED, "").split("_")
     known = dict(zip(_BELIEVED, written, strict=False)).get(what, "")
     pixels = int(known) if known.isdecimal() and len(known) < 5 else 0

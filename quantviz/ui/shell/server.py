@@ -53,14 +53,15 @@ _NOTED = """<script>{
     if (Object.entries(localStorage).some(isFolded)) page.dataset.qvFolded = "";
   } catch {}
 }</script>"""
-#: Notes for the server how wide a page is beside its sidebar and between its edges, and how large its letters
-#: (`classroom.noted`).
+#: Notes for the server how wide a page is beside its sidebar and between its edges, how large its letters,
+#: and how high the window (`classroom.noted`).
 _MEASURED = f"""<script>{{
   const style = getComputedStyle(document.documentElement);
   const letters = parseFloat(style.fontSize);
   const edges = innerWidth > 640 ? 2.5 * letters : 24;
   const room = innerWidth - parseFloat(style.getPropertyValue("--qv-sidebar")) - edges;
-  document.cookie = `{NOTED}=${{Math.round(room)}}_${{Math.round(letters)}}; path=/; SameSite=Strict`;
+  const noted = [room, letters, innerHeight].map(Math.round).join("_");
+  document.cookie = `{NOTED}=${{noted}}; path=/; SameSite=Strict`;
 }}</script>"""
 #: Has the browser compile a script while the page does something else, and not when it is needed.
 _AHEAD = '<link rel="modulepreload" crossorigin fetchpriority="low" href="./static/js/{}">'

@@ -35,6 +35,9 @@ FACT_BYTES = "QUANTVIZ_SHARED_FACTS_BYTES"
 _DEFAULTS: Mapping[str, int] = {TENSOR_BYTES: 2 * 2**30, FACT_BYTES: 512 * 2**20}
 #: Bytes counted for a value beyond its numbers: keys, objects.
 _OBJECT = 1024
+#: Seconds after which a value of more than so many bytes is let go that nobody asks for.
+_UNUSED_SECONDS = 40.0
+_LARGE = 2**24
 _NOTHING = object()
 
 
@@ -46,6 +49,8 @@ class _Kept:
     seconds: float
     #: The one of least worth goes first.
     worth: float
+    #: The time at which it was last asked for.
+    used: float
 
 
 class Shared:
@@ -99,12 +104,22 @@ class Shared:
                 self._keep(key, value, self._clock() - start)
             return value
 
+    def forget_unused(self) -> bool:
+        """Let go of large values that nobody has asked for in a while; return whether there were some."""
+        with self._lock:
+            before = self._clock() - _UNUSED_SECONDS
+            old = [key for key, kept in self._kept.items() if kept.used < before and kept.bytes > _LARGE]
+            for key in old:
+                del self._kept[key]
+            return bool(old)
+
     def _find(self, key: Hashable) -> Any:
         with self._lock:
             kept = self._kept.get(key)
             if kept:
                 self._kept.move_to_end(key)
                 kept.worth = self._floor + kept.seconds / kept.bytes
+                kept.used = self._clock()
                 return kept.value
             value = self._alive.get(key, _NOTHING)
             if value is not _NOTHING:
@@ -119,7 +134,7 @@ class Shared:
         if size > self.most_bytes:
             # It would drive out all others and then go itself.
             return
-        self._kept[key] = _Kept(value, size, seconds, self._floor + seconds / size)
+        self._kept[key] = _Kept(value, size, seconds, self._floor + seconds / size, self._clock())
         room = self.most_bytes - sum(kept.bytes for kept in self._kept.values())
         while room < 0:
             least = min(self._kept, key=lambda each: self._kept[each].worth)
@@ -180,6 +195,11 @@ def shared_tensor(form: str, make: Callable[[], Stored]) -> Stored:
 def shared_fact(key: Hashable, make: Callable[[], T], *, aside: bool = False, by_job: bool = False) -> T:
     """Return a fact, read-only; `key` names the tensor and all that the value depends on."""
     return _cache(FACT_BYTES).get(key, make, aside=aside, by_job=by_job)
+
+
+def forget_unused() -> bool:
+    """Let go of large facts that no session has asked for in a while; return whether there were some."""
+    return _cache(FACT_BYTES).forget_unused()
 
 
 @st.cache_resource(show_spinner=False)

@@ -9,7 +9,7 @@ import gc
 import itertools
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import streamlit as st
 from streamlit import runtime
@@ -109,17 +109,21 @@ def turns() -> Turns:
 
 
 @st.cache_resource(show_spinner=False)
-def forget_ended_sessions() -> bool:
+def forget_ended_sessions(_forget_unused: Callable[[], bool]) -> bool:
     """Free sessions that were not resumed within `server.disconnectedSessionTTL`, with their uploads.
+
+    Now and then `_forget_unused` is called too, which returns whether it let go of anything.
 
     Streamlit does so when the next session is left, which after the last one may be never.
     """
     if streamlit_private.has_sessions():
-        threading.Thread(target=_forget_now_and_then, name="quantviz-forget", daemon=True).start()
+        threading.Thread(
+            target=_forget_now_and_then, args=(_forget_unused,), name="quantviz-forget", daemon=True
+        ).start()
     return True
 
 
-def _forget_now_and_then() -> None:
+def _forget_now_and_then(forget_unused: Callable[[], bool]) -> None:
     pause = min(_BETWEEN_LOOKS, max(1.0, float(st.get_option("server.disconnectedSessionTTL"))))
     before: set[str] = set()
     while True:
@@ -127,7 +131,8 @@ def _forget_now_and_then() -> None:
         if not runtime.exists():
             return
         now = streamlit_private.expire_sessions()
-        if before - now:
+        unused = forget_unused()
+        if before - now or unused:
             # A session and its parts hold each other, and those of the first sessions were frozen with all
             # the rest.
             gc.unfreeze()

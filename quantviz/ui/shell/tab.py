@@ -44,7 +44,7 @@ def run_scripts(page: str) -> None:
     They set the page's language, remove the style of a page that was left, keep one entry of the history for
     each action of a person and hear the keys of undo and redo (`history.js`), notice a lost connection
     (`connection.js`), close the sidebar of narrow screens (`sidebar.js`), dim the last tab of the Lab's
-    stage (`stage_tabs.js`), fit plots on paper (`printing.js`), hand on files that are dropped beside the
+    stage (`stage_tabs.js`), fit plots on paper (`printing.js`), hand on what is dropped or pasted beside the
     doors (`drop.js`), and show explanations where they cover no control (`tooltips.js`).
     """
     lost = f"window.__quantvizLost = {json.dumps(say('app.connection_lost'))};\n"

@@ -25,7 +25,7 @@ from quantviz.ui.components.small_parts import show_plot
 from quantviz.ui.lab.picture.tensor_panels import BRIDGE_KEY
 from quantviz.ui.lab.tensor import heavy_fact
 from quantviz.ui.shell import errors, session
-from quantviz.ui.shell.classroom import locked
+from quantviz.ui.shell.classroom import locked, noted
 from quantviz.ui.shell.runs import fragment
 from quantviz.ui.shell.words import language, number, plain, say, sentences, theme
 
@@ -38,6 +38,10 @@ _PLOT = "recipe_plot"
 _BITS = "recipe_bits"
 #: CSS pixels: the plot's height where it ends within 768, and the page's width from which it is higher.
 _ON_A_LAPTOP, _WIDE = 256, 1400
+#: The least height of a plot that ends where a lower window does, and what stands above it there.
+_LEAST, _ABOVE = 180, 441
+#: The height of a window that noted none.
+_USUAL = 768
 #: Most names in a line below the plot.
 _MOST_NAMES = 3
 
@@ -61,7 +65,9 @@ def show_rate_plot(study: Study, state: LabState, rows: Sequence[RecipeRow]) -> 
     now = _now(study)
     usual = priced_at(state.source.shape)
     priced_as = usual if usual != state.source.shape else None
-    height = HEIGHT if bridge_width(BRIDGE_KEY) >= _WIDE else _ON_A_LAPTOP
+    height = HEIGHT
+    if bridge_width(BRIDGE_KEY) < _WIDE:
+        height = int(min(_ON_A_LAPTOP, max(_LEAST, noted("height", _USUAL) - _ABOVE)))
     style = RecipePlotStyle(language(), theme(), height, state.source.axes)
     figure = recipe_plot_figure(rows, now, style, known=known, bits=bits, priced_as=priced_as)
     fixed = locked("scheme")
