@@ -9,12 +9,12 @@ from __future__ import annotations
 import csv
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TextIO, TypeAlias
 
 from quantviz.checkpoints.results import typed_values as values
-from quantviz.checkpoints.results.typed_tables import COLUMNS, KINDS, TypedTable, check_names
+from quantviz.checkpoints.results.typed_tables import COLUMNS, KINDS, TypedTable, check_names, columns_of
 from quantviz.errors import QuantVizError
 from quantviz.quoting import from_csv_text
 
@@ -120,7 +120,7 @@ def _of_parquet(path: Path) -> Columns:
 def _of_csv(path: Path) -> Columns:
     with path.open(encoding="utf-8-sig", newline="") as file:
         names, rows = csv_table(file)
-        return _columns(({name: _cell(name, text) for name, text in row.items()} for row in rows), names)
+        return columns_of(({name: _cell(name, text) for name, text in row.items()} for row in rows), names)
 
 
 def _of_json(path: Path) -> Columns:
@@ -130,12 +130,12 @@ def _of_json(path: Path) -> Columns:
     found = _parsed(raw)
     if not isinstance(found, dict | list):
         raise QuantVizError("allocate.no_table", got=type(found).__name__)
-    return found if isinstance(found, dict) else _columns(found)
+    return found if isinstance(found, dict) else columns_of(found)
 
 
 def _of_lines(path: Path) -> Columns:
     with path.open(encoding="utf-8") as file:
-        return _columns(_parsed(line) for line in _lines(file) if line.strip())
+        return columns_of(_parsed(line) for line in _lines(file) if line.strip())
 
 
 _READERS = {".parquet": _of_parquet, ".csv": _of_csv, ".json": _of_json, ".jsonl": _of_lines}
@@ -160,25 +160,6 @@ def _whole_number(digits: str) -> Any:
     if len(digits) > values.NUMBER_DIGITS:
         return QuantVizError("rows.digits", field="JSON", count=len(digits), most=values.NUMBER_DIGITS)
     return int(digits)
-
-
-def _columns(rows: Iterable[Any], names: Iterable[str] = ()) -> Columns:
-    """Return the columns of records, of which the known ones are kept; the others are there by name."""
-    found: dict[str, list[Any]] = {name: [] for name in names}
-    for count, row in enumerate(rows):
-        if not isinstance(row, Mapping):
-            raise QuantVizError("allocate.no_table", got=type(row).__name__)
-        if count == values.TABLE_ROWS:
-            raise QuantVizError("tables.too_many_rows", most=values.TABLE_ROWS)
-        for name in [name for name in row if name not in found]:
-            if len(found) == values.TABLE_COLUMNS:
-                raise QuantVizError(
-                    "tables.too_many_columns", count=len(found) + 1, most=values.TABLE_COLUMNS
-                )
-            found[name] = [None] * count
-        for name, column in found.items():
-            column.append(row.get(name) if name in KINDS else None)
-    return found
 
 
 def _cell(column: str, written: str) -> Any:

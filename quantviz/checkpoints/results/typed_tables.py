@@ -103,12 +103,26 @@ def _columns_of(table: Any) -> dict[str, Sequence[Any]]:
         return {str(name): _list_of(str(name), column) for name, column in table.items()}
     if isinstance(table, str | bytes) or hasattr(table, "__array__") or not isinstance(table, Iterable):
         raise QuantVizError("allocate.no_table", got=type(table).__name__)
-    records = list(table)
-    for record in records:
-        if not isinstance(record, Mapping):
-            raise QuantVizError("allocate.no_table", got=type(record).__name__)
-    known = dict.fromkeys(str(name) for record in records for name in record)
-    return {name: [record.get(name) for record in records] for name in known}
+    return columns_of(table)
+
+
+def columns_of(rows: Iterable[Any], names: Iterable[str] = ()) -> dict[str, Sequence[Any]]:
+    """Return the columns of records, of which the known ones are kept; the others are there by name."""
+    found: dict[str, list[Any]] = {name: [] for name in names}
+    for count, row in enumerate(rows):
+        if not isinstance(row, Mapping):
+            raise QuantVizError("allocate.no_table", got=type(row).__name__)
+        if count == values.TABLE_ROWS:
+            raise QuantVizError("tables.too_many_rows", most=values.TABLE_ROWS)
+        for name in [name for name in row if name not in found]:
+            if len(found) == values.TABLE_COLUMNS:
+                raise QuantVizError(
+                    "tables.too_many_columns", count=len(found) + 1, most=values.TABLE_COLUMNS
+                )
+            found[name] = [None] * count
+        for name, column in found.items():
+            column.append(row.get(name) if name in KINDS else None)
+    return {str(name): column for name, column in found.items()}
 
 
 def _list_of(name: str, column: Any) -> Sequence[Any]:

@@ -40,6 +40,7 @@ from quantviz.ui.shell.words import language, say
 if TYPE_CHECKING:
     from quantviz.checkpoints.results.store import Results
     from quantviz.checkpoints.results.stored_rows import Listed, Scan
+    from quantviz.checkpoints.scan.listing import Entry
 
 #: Seconds for which the listing of the folder is cached.
 _LISTING_SECONDS = 5
@@ -129,9 +130,10 @@ def is_starting(chosen: str) -> bool:
     return job is not None and job.state != "ended"
 
 
-@st.cache_resource(show_spinner=False)
-def _kept() -> OrderedDict[tuple[object, ...], _Kept]:
-    return OrderedDict()
+@st.cache_resource(max_entries=_MOST_KEPT, show_spinner=False)
+def _kept(results: str, inode: int, scan: int, language: str) -> _Kept:
+    """Return the rows of a scan in a file of results, in a language, that were read before."""
+    return _Kept()
 
 
 @st.cache_data(ttl=_LISTING_SECONDS, show_spinner=False)
@@ -277,22 +279,12 @@ def _mark_of(path: str | Path) -> tuple[tuple[str, int, int], ...]:
 
 
 @st.cache_data(max_entries=4, show_spinner=False)
-def _headers(path: str, engine: str, mark: object) -> list[tuple[str, tuple[int, ...], str, str, bool]]:
-    """Return the tensors of a checkpoint, whose files have that mark, and whether each is left aside."""
+def _headers(path: str, engine: str, mark: object) -> tuple[Entry, ...]:
+    """Return the tensors of a checkpoint, whose files have that mark."""
     from quantviz.checkpoints.scan.listing import list_checkpoint
     from quantviz.checkpoints.scan.selection import Selection, selected
 
-    entries = selected(list_checkpoint(path), Selection(engine), ()).entries
-    return [
-        (
-            each.name,
-            each.shape,
-            each.dtype,
-            each.file,
-            each.unmeasured is not None and each.unmeasured.status == "left_aside",
-        )
-        for each in entries
-    ]
+    return selected(list_checkpoint(path), Selection(engine), ()).entries
 
 
 def look_at_headers(state: CheckpointsState) -> Model:
@@ -300,12 +292,13 @@ def look_at_headers(state: CheckpointsState) -> Model:
     path = path_of(state.chosen)
     listed = _headers(str(path), state.engine, _mark_of(path))
     aside = (
-        Row(name, recipe, "left_aside", shape=shape, dtype=dtype, file=file)
-        for name, shape, dtype, file, is_aside in listed
-        if is_aside
+        Row(each.name, recipe, "left_aside", shape=each.shape, dtype=each.dtype, file=each.file)
+        for each in listed
+        if each.unmeasured is not None and each.unmeasured.status == "left_aside"
         for recipe in state.recipes
     )
-    return read_model((each[:4] for each in listed), aside, state.recipes)
+    tensors = ((each.name, each.shape, each.dtype, each.file) for each in listed)
+    return read_model(tensors, aside, state.recipes)
 
 
 def names_of(scan: Scan) -> tuple[str, ...]:
@@ -337,11 +330,7 @@ def look(chosen: str, scan: Scan) -> Seen:
     """Return the results of a scan so far."""
     with _results_of(chosen) as results:
         assert results is not None
-        key = (str(results.path), results.path.stat().st_ino, scan.id, language())
-        kept = _kept().setdefault(key, _Kept())
-        _kept().move_to_end(key)
-        while len(_kept()) > _MOST_KEPT:
-            _kept().popitem(last=False)
+        kept = _kept(str(results.path), results.path.stat().st_ino, scan.id, language())
         with kept.lock:
             return _looked(results, scan.id, kept)
 
