@@ -38,7 +38,7 @@ T = TypeVar("T")
 #: Multiplications of work that may pass by longer work: some two seconds.
 SHORT = 2.0**34
 #: Niceness of the processes: the server that answers the users comes first.
-_NICE = 19
+_NICE = 10
 #: Seconds between two checks whether a caller still waits, and between two answers that say how much is done.
 _LOOK = 0.1
 _BETWEEN_SHARES = 0.2

@@ -103,8 +103,8 @@ class _Learned(RoundingMethod):
     steps: int
 
     def products(self, shape: Shape) -> float:
-        # A step on few weights takes as long as some millions of multiplications.
-        return self.steps * (super().products(shape) + 2**22)
+        # A step on few weights takes as long as a million multiplications.
+        return self.steps * (super().products(shape) + 2**20)
 
     def problems_with(self, weights: Scheme | None, inputs: Scheme | None) -> Iterator[QuantVizError]:
         yield from super().problems_with(weights, inputs)
