@@ -201,7 +201,7 @@ ALLOWED = {
     "ui/gallery": "browser figures lab sources teaching ui/components ui/shell",
     "ui/teacher": "errors lab teaching text ui/components ui/shell",
     "ui/home": "browser compiled figures lab schemes sources text ui/components ui/lab ui/shell",
-    "ui/drop": "checkpoints errors layers models sources text ui/checkpoints ui/lab ui/shell",
+    "ui/drop": "checkpoints errors models sources text ui/checkpoints ui/lab ui/shell",
 }
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
+import hashlib
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from quantviz.checkpoints.offered import WEIGHTS
@@ -17,11 +18,11 @@ from quantviz.ui.lab.sidebar.hub import open_address
 from quantviz.ui.lab.sidebar.uploads import PICTURES, open_dropped
 from quantviz.ui.shell import errors
 from quantviz.ui.shell.address import turn_to
-from quantviz.ui.shell.bounds import DROPPED_BYTES
+from quantviz.ui.shell.bounds import DROPPED_BYTES, LISTED_BYTES
+from quantviz.ui.shell.long_work import heavily
 
 if TYPE_CHECKING:
     from quantviz.sources.files import Catalog
-    from quantviz.sources.layouts.decoded import ModelTensors
 
 _LAB = "pages/lab/playground.py"
 _MODEL = "pages/explore/checkpoints.py"
@@ -41,10 +42,11 @@ def _take_address(pasted: str) -> None:
     """Open a published model: one with several weights is scanned where it is no larger than what may be
     dropped.
     """
+    from quantviz.models.content import has_several_weights
     from quantviz.sources.hubs.models import published_catalog, published_file
 
     model, file = published_file(pasted)
-    if not _has_several_weights(published_catalog(model, file)):
+    if not has_several_weights(published_catalog(model, file)):
         open_address(pasted)
         _turn_to_lab()
         return
@@ -104,28 +106,24 @@ def kind_of(files: Sequence[Any]) -> str | None:
         if len(files) > 1:
             raise QuantVizError("drop.pictures", file=visible(files[0].name)[:200])
         return None
-    from quantviz.layers.captures import has_layers
+    from quantviz.models.content import Content, content_of
     from quantviz.models.run_file import is_run
-    from quantviz.sources.files import open_tensors
-    from quantviz.sources.layouts.decoded import model_tensors
 
     if len(files) > 1:
         return RUNS if all(_is(each, is_run) for each in files) else MODEL
-    with open_tensors(files[0].getvalue(), files[0].name) as catalog:
-        if has_layers(catalog):
-            return CAPTURE
-        if is_run(catalog):
-            raise QuantVizError("drop.one_run", file=visible(files[0].name)[:200])
-        if catalog.kind == "JSON" and "0.shape" in catalog:  # a list of tensors, as commands write it
-            raise QuantVizError("drop.report", file=visible(files[0].name)[:200])
-        return MODEL if _has_several_weights(model_tensors(catalog)) else None
-
-
-def _has_several_weights(model: ModelTensors) -> bool:
-    """Return whether a file has two readable matrices."""
-    infos = (model.info(name) for name in model.model_names)
-    matrices = (info for info in infos if info.problem is None and sum(n > 1 for n in info.shape) > 1)
-    return len(list(itertools.islice(matrices, 2))) > 1
+    content = files[0].getvalue()
+    listing = partial(content_of, content, files[0].name)
+    # A large file may take long and much memory to list, so that is done beside the server, within bounds.
+    try:
+        if len(content) >= LISTED_BYTES:
+            found = heavily(f"listing {hashlib.sha256(content).hexdigest()} {files[0].name}", listing)
+        else:
+            found = listing()
+    except QuantVizError as problem:
+        if problem.key in ("work.too_long", "work.memory"):
+            raise QuantVizError("drop.too_long", file=visible(files[0].name)[:200]) from None
+        raise
+    return {Content.CAPTURE: CAPTURE, Content.MODEL: MODEL, Content.TENSOR: None}[found]
 
 
 def _is(file: Any, asked: Callable[[Catalog], bool]) -> bool:

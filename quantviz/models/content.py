@@ -1,0 +1,55 @@
+"""Kinds of files of tensors, by which an app chooses the page that answers them."""
+
+from __future__ import annotations
+
+import itertools
+from enum import Enum
+
+from quantviz.errors import QuantVizError
+from quantviz.layers.captures import has_layers
+from quantviz.models.run_file import is_run
+from quantviz.sources.files import open_tensors
+from quantviz.sources.files.file_data import clipped
+from quantviz.sources.layouts.decoded import ModelTensors, model_tensors
+from quantviz.text import visible
+
+
+class Content(Enum):
+    """A kind of file of tensors."""
+
+    #: The inputs and weights of layers, as `capture` writes them.
+    CAPTURE = "capture"
+    #: Several weights, to be scanned.
+    MODEL = "model"
+    #: A single tensor, or vectors and tables of indices alone.
+    TENSOR = "tensor"
+
+
+def content_of(content: bytes, name: str) -> Content:
+    """Return the kind of a file. It can be called in another process.
+
+    Args:
+        content: The file's bytes.
+        name: The file's name, of which the suffix gives the format.
+
+    Raises:
+        QuantVizError: It cannot be read, or is one of two files that are needed together.
+
+    >>> content_of(b"1.5,2\\n3,4", "numbers.csv")
+    <Content.TENSOR: 'tensor'>
+    """
+    with open_tensors(content, name) as catalog:
+        if has_layers(catalog):
+            return Content.CAPTURE
+        if is_run(catalog):
+            raise QuantVizError("drop.one_run", file=visible(clipped(name)))
+        if catalog.kind == "JSON" and "0.shape" in catalog:  # a list of tensors, as commands write it
+            raise QuantVizError("drop.report", file=visible(clipped(name)))
+        return Content.MODEL if has_several_weights(model_tensors(catalog)) else Content.TENSOR
+
+
+def has_several_weights(model: ModelTensors) -> bool:
+    """Return whether a file has two readable matrices."""
+    infos = (model.info(name) for name in model.model_names)
+    matrices = (info for info in infos if info.problem is None and sum(n > 1 for n in info.shape) > 1)
+    return len(list(itertools.islice(matrices, 2))) > 1
