@@ -11,13 +11,21 @@ import streamlit as st
 
 from quantviz.browser import read_script
 from quantviz.text import visible
+from quantviz.ui.shell.server import script_address
 from quantviz.ui.shell.words import language, say, theme
 
 #: The value of `<html lang>` for each language: "zh" alone leaves open which characters.
 _HTML_LANG: Mapping[str, str] = MappingProxyType({"zh": "zh-CN"})
 _TITLE = "tab_title"
 #: Streamlit's page has the language "en" whatever it shows; the script runs anew where its text is another.
-_SPEAK = 'document.documentElement.lang = "{lang}";'
+_SPEAK = 'document.documentElement.lang = "{lang}"; window.__quantvizLost = {lost};'
+#: Scripts that a browser fetches once and keeps: with each answer they would be an eighth of it. That of the
+#: history has to be there before the first address is written.
+_KEPT = ("connection", "printing", "drop", "tooltips")
+_FETCH = """{{
+  const streamlit = document.querySelector("script[type=module][src]").src;
+  for (const address of {addresses}) import(new URL(`../..${{address}}`, streamlit));
+}}"""
 #: The style with which another page was sent (`server.Styled`) goes: each page brings its own.
 _LEAVE = """{{
   const first = document.getElementById("qv-first");
@@ -47,19 +55,17 @@ def run_scripts(page: str) -> None:
     stage (`stage_tabs.js`), fit plots on paper (`printing.js`), hand on what is dropped or pasted beside the
     doors (`drop.js`), and show explanations where they cover no control (`tooltips.js`).
     """
-    lost = f"window.__quantvizLost = {json.dumps(say('app.connection_lost'))};\n"
     for script in (
-        _SPEAK.format(lang=_HTML_LANG.get(language(), language())),
+        _SPEAK.format(
+            lang=_HTML_LANG.get(language(), language()), lost=json.dumps(say("app.connection_lost"))
+        ),
         # An address that leads to no page is anybody's text.
         _LEAVE.format(page=json.dumps(page).replace("<", "\\u003c")),
         read_script("history"),
-        lost + read_script("connection"),
+        _FETCH.format(addresses=json.dumps([script_address(name) for name in _KEPT])),
         read_script("sidebar"),
         read_script("theme"),
         read_script("stage_tabs"),
-        read_script("printing"),
-        read_script("drop"),
-        read_script("tooltips"),
     ):
         st.html(f"<script>{script}</script>", unsafe_allow_javascript=True)
 
