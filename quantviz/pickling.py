@@ -15,11 +15,11 @@ class Picklable:
     """
 
     #: Names of cached properties that are pickled too, where they are computed.
-    computed: ClassVar[tuple[str, ...]] = ()
+    _computed: ClassVar[tuple[str, ...]] = ()
 
     def __getstate__(self) -> dict[str, Any]:
         names = [each.name for each in dataclasses.fields(self)]  # type: ignore[arg-type]
-        names += [name for name in self.computed if name in vars(self)]
+        names += [name for name in self._computed if name in vars(self)]
         return {name: _packed(getattr(self, name)) for name in names}
 
     def __setstate__(self, state: dict[str, Any]) -> None:

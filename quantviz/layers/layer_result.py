@@ -55,7 +55,7 @@ class LayerResult(Picklable):
     scales may be chosen, and over those held back.
     """
 
-    computed = ("_exact", "_errors", "channels")
+    _computed = ("_exact", "_errors", "channels")
 
     #: W (outputs, inputs) and X (tokens, inputs), each with its scheme and quantized values. Both may be the
     #: caller's own memory: a later change there shows in all that is computed afterwards.

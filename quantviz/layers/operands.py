@@ -99,7 +99,7 @@ def held_back_tokens(tokens: int, seed: int) -> torch.Tensor:
 class Operand(Picklable):
     """A matrix of a layer's product, with its quantized values."""
 
-    computed = ("sqnr_db",)
+    _computed = ("sqnr_db",)
 
     #: Its values, not quantized: (lines, inputs).
     stored: Stored

@@ -63,15 +63,13 @@ def key_costs(model: str) -> Mapping[str, float]:
     """Return the KL divergence, in bits a character, of int4 keys by the axis of a scale, of `KEY_SCHEMES`;
     values are as they are.
     """
-    return MappingProxyType(
-        {
-            axis: divergence(
-                original(model, None),
-                scores_of(quantized_network(model, ModelSchemes(keys=scheme)).network, pieces_of(None)),
-            )
-            for axis, scheme in KEY_SCHEMES.items()
-        }
-    )
+    return {
+        axis: divergence(
+            original(model, None),
+            scores_of(quantized_network(model, ModelSchemes(keys=scheme)).network, pieces_of(None)),
+        )
+        for axis, scheme in KEY_SCHEMES.items()
+    }
 
 
 def _watched(network: Network, layer: int) -> dict[str, torch.Tensor]:

@@ -292,7 +292,7 @@ def test_a_layer_of_a_capture_in_the_servers_folder_travels_in_the_link(tmp_path
     save_file({"x": torch.ones(2, 2)}, tmp_path / "other.safetensors")
     monkeypatch.setenv(FOLDER, str(tmp_path))
     at = own(own_page(weight="capture"), capture_file="other.safetensors")
-    assert "no captured layers" in told(at, "error")
+    assert "No weight of this file has its inputs" in told(at, "error")
     own(at, "open", capture_file="layers.safetensors")
     assert error_shown(layer.weight, layer.inputs) in numbers(at)
     assert at.selectbox(key="layers_layer").options[-1] == "layers.safetensors · b.down"

@@ -49,6 +49,7 @@ def test_an_address_reaches_the_server_from_the_front_door(new_page, serve, way)
     page = new_page()
     page.goto(f"{serve(ROOT / 'app.py')}/?lang=en")
     page.locator(".st-key-drop_anywhere input[type=text]").wait_for(state="attached")
+    page.wait_for_function("window.__quantvizDrop && document.querySelector('h1')")
     page.evaluate(
         """(way) => {
             const data = new DataTransfer();

@@ -144,7 +144,7 @@ def test_what_does_not_fit_is_found_and_what_cannot_be_used_refused(folder):
     model = f"{folder}/model.safetensors"
     for arguments, part in (
         (("layers", file, "-w", "int4_g128"), "group size"),
-        (("layers", model), "no captured layers"),
+        (("layers", model), "No weight of this file has its inputs"),
         (("layers", folder / "none.safetensors"), "no file"),
         (("layers", file, "--include", "lm_head"), "'lm_head'"),
         (("layer", file), "has 3 layers"),

@@ -95,4 +95,4 @@ def test_every_chosen_segment_has_the_same_tint():
             for ground in re.findall(r"background:\s*([^;]+);", declared):
                 found.setdefault(ground.strip(), set()).add(path.name)
     assert found.keys() == {"var(--qv-tint)"}
-    assert {"style.css", "lab.css", "panel_switch.js", "rules.js"} <= found["var(--qv-tint)"]
+    assert {"style.css", "panel_switch.js", "rules.js"} <= found["var(--qv-tint)"]

@@ -29,6 +29,7 @@ export class Bar {
   draw() {
     const { look, controls } = this.data;
     this.root.className = `qv-controls ${look}`;
+    this.root.classList.toggle("qv-icons", controls.some(({ icon }) => icon));
     const shown = controls.map((control) => this.drawn(control));
     for (const [field, { box }] of this.made)
       if (!shown.includes(box)) {
@@ -99,7 +100,7 @@ export class Bar {
 function boxOf(field, kind) {
   const box = document.createElement("div");
   box.className = `qv-control qv-${kind}`;
-  box.dataset.field = field;
+  Object.assign(box.dataset, { field, kind });
   if (kind === "button") return { box, name: null };
   const name = box.appendChild(document.createElement("span"));
   name.innerHTML = `<label></label><span class="qv-meaning" role="tooltip"></span>`;

@@ -59,7 +59,9 @@ def show_scheme(state: LabState, *, changes: bool = True) -> None:
     """
     place = "sheet" if is_sheet_open() else "row"
     with st.container(key=f"scheme_{place}"):
-        show_controls("scheme", session.OWNER, *_controls(state), look="qv-inside")
+        controls = tuple(_controls(state))
+        sized = any(each.field in _SIZES for each in controls)
+        show_controls("scheme", session.OWNER, *controls, look="qv-inside qv-sized" if sized else "qv-inside")
     # There in every run: the parts below it keep their place, and with it a key or a finger on them.
     with st.container(key="reasons"):
         _reasons(state, changes=changes)
