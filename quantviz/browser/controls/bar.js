@@ -29,7 +29,10 @@ export class Bar {
   draw() {
     const { look, controls } = this.data;
     this.root.className = `qv-controls ${look}`;
-    this.root.classList.toggle("qv-icons", controls.some(({ icon }) => icon));
+    this.root.classList.toggle(
+      "qv-icons",
+      controls.some(({ icon }) => icon),
+    );
     const shown = controls.map((control) => this.drawn(control));
     for (const [field, { box }] of this.made)
       if (!shown.includes(box)) {
