@@ -190,7 +190,6 @@ def take_messages_whole(_is_behind: Callable[[Mapping[str, str]], bool]) -> bool
     a message, from the texts of its widgets by their keys.
     """
     usual = SafeSessionState.on_script_will_rerun
-    usual_end = SafeSessionState.on_script_finished
     usual_request = AppSession.request_rerun
 
     def noted(session: AppSession, client_state: ClientState | None) -> None:
@@ -212,12 +211,6 @@ def take_messages_whole(_is_behind: Callable[[Mapping[str, str]], bool]) -> bool
                 state, _without_repeats(said, _is_behind) if said and said.widgets else said, *args, **kwargs
             )
 
-    def ended(state: SafeSessionState, *args: Any, **kwargs: Any) -> None:
-        # A run that ends copies all values: one that a message changes meanwhile would be as before again.
-        with _messages_of(state._state).lock:
-            usual_end(state, *args, **kwargs)
-
-    setattr(SafeSessionState, "on_script_finished", ended)  # noqa: B010 (a method of theirs)
     setattr(SafeSessionState, "on_script_will_rerun", whole)  # noqa: B010 (a method of theirs)
     setattr(AppSession, "request_rerun", noted)  # noqa: B010 (a method of theirs)
     return True
