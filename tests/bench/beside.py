@@ -19,7 +19,7 @@ from pathlib import Path
 
 from streamlit.proto.WidgetStates_pb2 import WidgetState
 
-from tests.bench.classroom import Answers, Dropped, Session, memory, processor
+from tests.bench.classroom import Answers, Dropped, Session, memory, processor, steady
 from tests.bench.servers import ROOT, server_process
 
 _LAYER = "l=layer(normal(rows={0},cols={1}),normal(rows={2},cols={1},seed=1))"
@@ -41,8 +41,8 @@ LINKS = (
 EVERY, SLOWEST, P95 = 0.5, 0.5, 2.0
 #: Seconds between two changes of one of a class, and those of the class.
 PACE, CLASS_SECONDS = 12.0, 40.0
-#: Methods that a class tries on the layer that the page opens with, each in a session of its own.
-METHODS = ("nearest", "gptq", "awq", "smoothquant", "rotation", "low_rank")
+#: So many methods of the page's list, the first ones, are tried by a class.
+METHODS = 6
 #: The share by which memory may exceed that before, a minute after the last answer; and that minute.
 LEFT, IDLE = 0.1, 60.0
 
@@ -53,7 +53,7 @@ class Chooser(Session):
     def _some_change(self) -> WidgetState:
         name = next(name for name in self._widgets if name.endswith("-layers_method_choice"))
         options = list(self._widgets[name][1].options)
-        return WidgetState(id=name, string_value=self.random.choice(options[: len(METHODS)]))
+        return WidgetState(id=name, string_value=self.random.choice(options[:METHODS]))
 
 
 async def work(person: Session, until: asyncio.Event) -> Answers:
@@ -101,17 +101,10 @@ async def crowd(address: str, size: int) -> Answers:
     people = [Chooser(address, "layers", "t=method", seed) for seed in range(size)]
     for each in people:
         await each.open()
-    answers, start = Answers(), time.monotonic()
-
-    async def tries(person: Session) -> None:
-        due = start + person.random.uniform(0, PACE)
-        while due < start + CLASS_SECONDS and await answers.time(due, person.change):
-            due += PACE * person.random.uniform(2 / 3, 4 / 3)
-
-    await asyncio.gather(*map(tries, people))
+    answers = await steady(people, CLASS_SECONDS, PACE)
     for each in people:
         await each.close()
-    return answers.of(people)
+    return answers
 
 
 def tree(process: int) -> int:

@@ -412,14 +412,14 @@ async def cold(sessions: Sequence[Session]) -> Answers:
     return answers.of(sessions)
 
 
-async def steady(sessions: Sequence[Session], seconds: float) -> Answers:
-    """Each changes something every `EVERY` seconds, give or take a third, for so many seconds."""
+async def steady(sessions: Sequence[Session], seconds: float, every: float = EVERY) -> Answers:
+    """Each changes something every so many seconds, give or take a third, for `seconds` in all."""
     answers, start = Answers(), time.monotonic()
 
     async def person(session: Session) -> None:
-        due = start + session.random.uniform(0, EVERY)
+        due = start + session.random.uniform(0, every)
         while due < start + seconds and await answers.time(due, session.change):
-            due += EVERY * session.random.uniform(2 / 3, 4 / 3)
+            due += every * session.random.uniform(2 / 3, 4 / 3)
 
     await asyncio.gather(*map(person, sessions))
     return answers.of(sessions)

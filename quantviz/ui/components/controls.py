@@ -91,8 +91,7 @@ def as_html(words: str) -> str:
 
 def undo_controls(owner: PageOwner[Any]) -> tuple[Control, Control]:
     """Return undo and redo, by an icon each; `history.js` presses them for their keys."""
-    history = owner.history()
-    steps = {"undo": history.can_undo, "redo": history.can_redo}
+    steps = {"undo": owner.can_undo, "redo": owner.can_redo}
     undo, redo = (
         Control(name, "button", say(f"lab.{name}"), say(f"lab.{name}_help"), icon=name, disabled=not possible)
         for name, possible in steps.items()

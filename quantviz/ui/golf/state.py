@@ -61,13 +61,31 @@ class _GolfOwner(PageOwner[GolfRound]):
         """Return the history of the browser's Back or Forward, laid out."""
         return _laid_out(super().follow(history, params))
 
+    @property
+    def can_undo(self) -> bool:
+        """Return whether there is a choice since the last try to undo, or a try."""
+        return session.OWNER.can_undo or super().can_undo
+
+    @property
+    def can_redo(self) -> bool:
+        """Return whether there is a step that was undone, and nothing was chosen since."""
+        return session.OWNER.can_redo or (super().can_redo and not session.OWNER.can_undo)
+
     def undo(self) -> None:
-        """Undo the last step, and lay out what was before it."""
-        self.take(_laid_out(self.history().undo()))
+        """Undo the last choice since the last try; else the last step of the round, and lay out what was
+        before it.
+        """
+        if session.OWNER.can_undo:
+            session.OWNER.undo()
+        elif self.can_undo:
+            self.take(_laid_out(self.history().undo()))
 
     def redo(self) -> None:
         """Do the step again that was undone last, and lay it out."""
-        self.take(_laid_out(self.history().redo()))
+        if session.OWNER.can_redo:
+            session.OWNER.redo()
+        elif self.can_redo:
+            self.take(_laid_out(self.history().redo()))
 
 
 OWNER = _GolfOwner(GolfRound)
@@ -152,6 +170,7 @@ def try_scheme() -> None:
     best = {each.scheme for name in played.tries if (each := standing(name).best)}
     new = played.with_try(scheme, best)
     OWNER.put(new)
+    session.lay_out(session.state())  # an undo now takes the try back
     st.session_state[_OUTCOME] = Outcome(new.here.index(scheme) + 1, scheme in played.here, pressed=True)
 
 

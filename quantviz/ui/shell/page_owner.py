@@ -72,6 +72,16 @@ class PageOwner(Generic[S]):
         """Return the errors of the address's parts that could not be used, until something is chosen."""
         return self.history().problems
 
+    @property
+    def can_undo(self) -> bool:
+        """Return whether there is a step to undo."""
+        return self.history().can_undo
+
+    @property
+    def can_redo(self) -> bool:
+        """Return whether there is a step that was undone."""
+        return self.history().can_redo
+
     def change(self, **changes: Any) -> None:
         """Change fields of the state; see `put`."""
         self.put(self.state.replace(**changes))
