@@ -123,7 +123,8 @@ class Rotated(Stored):
 class Scaled(Stored):
     """A matrix with each column times a factor.
 
-    >>> Scaled(InMemory(torch.tensor([[1.0, 2.0], [3.0, 4.0]])), torch.tensor([1.0, 0.5])).run(1, 4).tolist()
+    >>> x = InMemory(torch.tensor([[1.0, 2.0], [3.0, 4.0]]))
+    >>> Scaled(x, torch.tensor([1.0, 0.5])).run(1, 4).tolist()
     [1.0, 3.0, 2.0]
     """
 

@@ -314,9 +314,10 @@ def mended(params: Mapping[str, str], state: LabState, tensor: AboutTensor) -> t
     it concerns a tensor. A link without a version counts as one of the first.
 
     >>> params = {"s": "int8,symmetric,per_tensor,percentile(p=99.9),onnxruntime"}
-    >>> [str(note) for note in mended(params, LabState.read(params)[0], AboutTensor())]  # doctest: +ELLIPSIS
+    >>> state = LabState.read(params)[0]
+    >>> [str(note) for note in mended(params, state, AboutTensor())]  # doctest: +ELLIPSIS
     ['This link was made before onnxruntime was corrected: ...']
-    >>> mended({**params, "v": "2"}, LabState.read(params)[0], AboutTensor())
+    >>> mended({**params, "v": "2"}, state, AboutTensor())
     ()
     """
     number = VERSIONS.get(params.get("v", "1"), VERSIONS[VERSION])

@@ -133,9 +133,10 @@ class Coverage(Picklable):
         """Return a part as a share of the whole, 0 to 1; 0 where there is nothing, NaN where a part is not
         known.
 
-        >>> Coverage(compared=Part(weights=3), not_read=Part(weights=5)).share("not_read", "weights")
+        >>> read = Part(weights=3, size=3)
+        >>> Coverage(compared=read, not_read=Part(weights=5)).share("not_read", "weights")
         0.625
-        >>> Coverage(compared=Part(size=3), not_read=Part(unsized=1)).share("not_read", "size")
+        >>> Coverage(compared=read, not_read=Part(unsized=1)).share("not_read", "size")
         nan
         """
         if not is_known(self.whole, of):
