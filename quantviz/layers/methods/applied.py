@@ -75,7 +75,7 @@ class ChainWork:
         seed: int,
         traced: bool = True,
     ) -> None:
-        """Apply a chain; `traced` as in `Task`: without it the inputs are not quantized and no trace is kept."""
+        """Apply a chain; without `traced` the inputs are not quantized and no trace is kept."""
         weight, inputs = sides
         for side, scheme in zip(sides, schemes, strict=True):
             for problem in () if scheme is None else scheme.problems(side.shape):
