@@ -182,12 +182,10 @@ class Counterfactuals:
 
     @property
     def count(self) -> int:
-        """Return how many parts there are."""
         return self.layout.block_count
 
     @property
     def of_cells(self) -> bool:
-        """Whether each part is one cell."""
         return self.layout.block_size == 1
 
     @property
@@ -239,7 +237,7 @@ class Counterfactuals:
     # ---- parts --------------------------------------------------------------------------------
 
     def place(self, number: int) -> Shape:
-        """Return where a part is in the grid of parts."""
+        """Return a part's index in the grid of parts."""
         return place_of(number, self.layout.grid_shape)
 
     def window(self, number: int) -> tuple[slice, ...]:
@@ -269,7 +267,7 @@ class Counterfactuals:
         return float(self.values(numbers).nan_to_num(0.0, 0.0, 0.0).abs().max())
 
     def suffered_by(self, numbers: Iterable[int]) -> float:
-        """Return Σe² of some parts' own cells as the tensor is quantized now."""
+        """Return Σe² of the parts' cells under the current scheme."""
         numbers = tuple(numbers)
         if self.suffered is not None:
             return float(self.suffered[list(numbers)].sum())
@@ -326,7 +324,7 @@ class Counterfactuals:
         return _number(found.moments.e2)
 
     def _noise_of_others(self, numbers: Numbers, params: QParams) -> float:
-        """Return Σe² of the other cells with given scales."""
+        """Return Σe² of the cells outside the parts under `params`."""
         places = self.places(numbers)
         if self.study.facts.nonfinite:
             return self._measured(LeftOut(self.x, places), self._ignoring, numbers, params)
@@ -369,7 +367,6 @@ class Counterfactuals:
             yield min(sets, key=lambda each: self._noises[each] + self.suffered_by(each))
 
     def without(self, numbers: Iterable[int]) -> LeftOut:
-        """Return the tensor without some parts."""
         return LeftOut(self.x, self.places(numbers))
 
     def kept(self, numbers: Numbers) -> torch.Tensor:
@@ -384,7 +381,7 @@ class Counterfactuals:
         return viewed(x_hat, self.x.shape)
 
     def others_noise(self, numbers: Numbers) -> float:
-        """Return Σe² of the other cells as they are quantized now."""
+        """Return Σe² of the cells outside the parts under the current scheme."""
         left = self.noise - self.suffered_by(numbers)
         if left >= _TOLD_BY_DIFFERENCE * self.noise or not self.noise:
             return max(left, 0.0)

@@ -334,7 +334,7 @@ class _Outcome:
     scale: torch.Tensor
 
     def likeness(self, other: _Outcome) -> torch.Tensor:
-        """Return how many of the outcome's fields each cell shares with the other."""
+        """Return how many fields each cell shares with the other result."""
         same = [
             _equal(getattr(self, field.name), getattr(other, field.name))
             for field in dataclasses.fields(self)

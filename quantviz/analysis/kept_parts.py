@@ -235,7 +235,7 @@ def _blocks_to_look_at(tried: Counterfactuals) -> Iterator[tuple[int, ...]]:
 
 
 def _sample(tried: Counterfactuals) -> Array:
-    """Return magnitudes of some runs, evenly spaced."""
+    """Return the magnitudes of evenly spaced runs of elements."""
     runs = np.linspace(0, tried.x.count - _SAMPLE // 16, 16).astype(np.int64).tolist()
     found = np.concatenate([tried.x.run(start, start + _SAMPLE // 16) for start in runs])
     sizes = np.abs(found[np.isfinite(found)].astype(np.float64))

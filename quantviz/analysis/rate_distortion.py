@@ -279,7 +279,6 @@ def _counted(part: SampledPart, rows: Sequence[RecipeRow], priced_as: Shape | No
 
 
 def _lines(atoms: Atoms) -> tuple[RateLine, ...]:
-    """Return all lines of a distribution of values."""
     bits = np.linspace(0.0, 8.0, 33)
     variance = atoms.variance
     power = atoms.power

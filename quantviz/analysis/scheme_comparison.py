@@ -158,7 +158,6 @@ def _comparison(
     parts: _Parts,
     metrics: Iterable[str] | None,
 ) -> SchemeComparison:
-    """Return the comparison of schemes in each of some parts."""
     facts_of_x = facts(x)
     kept = KeptHere()
     studies = [Study.of(x, each, facts=facts_of_x, keep=kept) for each in schemes]
@@ -220,7 +219,6 @@ class _Parts:
 
     @property
     def row_length(self) -> int:
-        """Return the elements of a row of the view."""
         return math.prod(self.layout.view_shape[1:])
 
     def sums(self, values: Array, first: int, last: int) -> tuple[slice, Array]:

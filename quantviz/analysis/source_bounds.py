@@ -104,7 +104,6 @@ class Atoms:
 
     @property
     def mean(self) -> float:
-        """Return the mean of the values."""
         return float(self.weights @ self.values)
 
     @property
@@ -114,7 +113,6 @@ class Atoms:
 
     @property
     def variance(self) -> float:
-        """Return their variance."""
         return max(self.power - self.mean**2, 0.0)
 
     @property

@@ -139,7 +139,6 @@ class _Request:
 
 
 def _suited(request: _Request) -> tuple[Any, Suited]:
-    """Return the table to choose by, and its recipes and tensors that the tool or the engine supports."""
     from quantviz.checkpoints.results.table_files import read_table
     from quantviz.export.allocations import counted_as, suited
 

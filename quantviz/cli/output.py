@@ -101,7 +101,6 @@ def with_output(*, tables: bool = True, **more: str) -> Callable[[_F], _F]:
 
 
 def _chosen(form: str | None, file: str | None, known: Mapping[str, str]) -> Output:
-    """Return the output format and file that were chosen; `QuantVizError` where there is no such format."""
     path = Path(file) if file not in (None, "-") else None
     of_suffix = next((name for name, suffix in known.items() if path and path.suffix.lower() == suffix), None)
     if form and of_suffix and form != of_suffix:

@@ -135,7 +135,6 @@ class _Request:
 
 
 def _measured(request: _Request) -> tuple[Scan, list[Row]]:
-    """Return the scan, once all is measured, and its rows."""
     from quantviz.checkpoints.results.store import Results
     from quantviz.checkpoints.scan.scanning import Execution, run_scan, selection_of
 
@@ -165,7 +164,6 @@ def _measured(request: _Request) -> tuple[Scan, list[Row]]:
 
 
 def _write_report(request: _Request, scanned: Scan, rows: list[Row]) -> None:
-    """Write the table in its form, and name the worst tensors under each recipe."""
     from quantviz.checkpoints.results.stored_rows import frame_of
     from quantviz.export.report import report
     from quantviz.export.scan_summary import summary_of
@@ -239,7 +237,6 @@ def _worst_first(rows: list[Row]) -> list[Row]:
 
 
 def _say_worst(summary: ScanSummary) -> None:
-    """Name the worst tensors under each recipe."""
     for each in summary.recipes:
         worst = summary.worst(each.recipe, _NAMED)
         named = (
@@ -285,7 +282,6 @@ class _Cancelling:
 
 
 def _progress_words(progress: Progress) -> str:
-    """Return how far a scan is, and its rate and the time left once they are known."""
     words = text("cli.progress", language(), done=progress.tensors_done, all=progress.tensors)
     rate = progress.bytes_per_second
     left = progress.seconds_left

@@ -215,7 +215,7 @@ class _Numbers:
         }
 
     def trace(self) -> Trace:
-        """Return a trace for one more part."""
+        """Return a new trace for another part."""
         return Trace(
             floats=self.floats, integers=self.integers, tables=self.tables, functions=self._functions
         )

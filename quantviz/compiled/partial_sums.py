@@ -144,11 +144,9 @@ class Tally:
 
     @property
     def left_out(self) -> int:
-        """Return how many cells were left out."""
         return int(self.counts[LEFT_OUT])
 
     def moments(self) -> Moments:
-        """Return the sums as moments."""
         signal, values, product, bias, noise, clipped_noise, steps, clipped_steps = torch.from_numpy(
             self.sums.copy()
         ).unbind()

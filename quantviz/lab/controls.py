@@ -48,7 +48,6 @@ _USUAL: Mapping[str, tuple[int, int]] = MappingProxyType(
 
 
 def offered_formats(offer: Offer) -> tuple[NumberFormat, ...]:
-    """Return the formats that an engine offers."""
     return tuple(fmt for fmt in FORMATS.values() if not offer.formats or fmt.id in offer.formats)
 
 

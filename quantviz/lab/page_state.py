@@ -129,7 +129,7 @@ class PageState:
 
     @classmethod
     def opening(cls) -> Self:
-        """Return the state of a link that says nothing."""
+        """Return the state of an empty link."""
         return cls()
 
     @classmethod
@@ -157,7 +157,7 @@ class PageState:
         return reading.state.completed(reading), tuple(problems)
 
     def completed(self, reading: Reading[Self]) -> Self:
-        """Return the state of a link once all of it is read: what it leaves open follows from the rest."""
+        """Return the state after a link is read; open fields follow from the others."""
         return self
 
     def written(self) -> dict[str, str]:
@@ -176,11 +176,10 @@ class PageState:
         return frozenset(parameter for parameter, *_ in _parameters(cls))
 
     def usual(self) -> Self:
-        """Return the state whose values a link of this one leaves out."""
+        """Return the default state, whose values a link omits."""
         return self.opening()
 
     def replace(self, **changes: Any) -> Self:
-        """Return the state with `changes`."""
         return dataclasses.replace(self, **changes)  # type: ignore[type-var]
 
     def form_of(self, name: str) -> str:
@@ -269,12 +268,10 @@ class History(Generic[S]):
 
     @property
     def can_undo(self) -> bool:
-        """Return whether there is a step to undo."""
         return self.done > 0
 
     @property
     def can_redo(self) -> bool:
-        """Return whether there is a step that was undone."""
         return self.done < len(self.steps)
 
     @property

@@ -261,7 +261,7 @@ class LabState(PageState):
         return state, (QuantVizError("link.version", got=params["v"], known=", ".join(VERSIONS)), *problems)
 
     def completed(self, reading: Reading[LabState]) -> LabState:
-        """Return the state of a link: what it leaves open is that of its tensor, or of links of its time."""
+        """Return a link's state; open fields follow from its tensor, or from the link's version."""
         first = opening()
         shape = self.source.shape
         named = reading.params.keys() - reading.lost
@@ -276,7 +276,6 @@ class LabState(PageState):
         return state.remembering(filter(None, (self.baseline, *self.others))).with_scheme(scheme)
 
     def usual(self) -> LabState:
-        """Return the state whose values a link of this one leaves out."""
         shape = self.source.shape
         return LabState(self.source, self.scheme, View.of(shape), (0,) * len(shape))
 

@@ -331,7 +331,6 @@ def _left_aside_in(catalog: Catalog) -> tuple[Note, ...]:
 
 
 def _tensors(layers: list[Captured]) -> Iterator[tuple[str, Values]]:
-    """Yield the tensors of layers with their names."""
     for each in layers:
         for end in _AXES:
             values = getattr(each, end)

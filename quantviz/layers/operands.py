@@ -118,7 +118,6 @@ class Operand(Picklable):
 
     @property
     def scheme(self) -> Scheme | None:
-        """Return the scheme by which it is quantized, if it is."""
         return None if self.study is None else self.study.scheme
 
     @property

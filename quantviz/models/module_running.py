@@ -272,7 +272,6 @@ class _Sums:
         self._losses: list[tuple[float, float]] = []
 
     def add(self, before: Any, after: Any, number: int) -> None:
-        """Take in the outputs of one batch."""
         x, y = (_first(each, number).double() for each in (before, after))
         if not bool(torch.isfinite(x).all() & torch.isfinite(y).all()):
             raise QuantVizError("model.nonfinite_output", batch=number)

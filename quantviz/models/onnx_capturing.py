@@ -115,7 +115,6 @@ class _Node:
 
 
 def _nodes(view: memoryview, graph: Sequence[Field]) -> Iterator[_Node]:
-    """Yield the nodes of a graph in their order."""
     for node in graph:
         if node.number != schema.NODE or node.wire != BYTES:
             continue

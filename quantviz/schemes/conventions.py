@@ -123,7 +123,6 @@ class Convention(Arithmetic):
 
     @functools.cached_property
     def _is_sound(self) -> bool:
-        """Whether all fields are valid."""
         return not any(self._wrong_fields())
 
     def _wrong_fields(self) -> Iterator[QuantVizError]:

@@ -58,7 +58,6 @@ def _refused(*dtypes: Half) -> HalfInput:
 
 
 def _iq4(search: Search) -> Arithmetic:
-    """Return the arithmetic of IQ4_NL or IQ4_XS."""
     return Arithmetic(
         f"gguf_{search}",
         ScaleSpec(format="float16", codes_from="exact"),

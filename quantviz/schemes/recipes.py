@@ -240,7 +240,6 @@ class _Recipes(Mapping[str, Scheme]):
         return len(self._schemes)
 
     def items(self) -> ItemsView[str, Scheme]:
-        """Return the ids with their schemes."""
         return self._schemes.items()
 
     def __repr__(self) -> str:

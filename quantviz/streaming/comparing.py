@@ -44,7 +44,7 @@ class Scales:
     apart: _Array
 
     def of_rows(self, start: int, stop: int, count: int) -> Scales:
-        """Return those of some rows of `count`, each of which has blocks of its own."""
+        """Return the scales of some of `count` rows; no block spans two rows."""
         blocks_of_row = self.scale.size // count
         here = slice(start * blocks_of_row, stop * blocks_of_row)
         of_blocks = (self.scale[here], self.zero_point[here], self.apart[here])
@@ -76,7 +76,6 @@ class Band:
 
     @cached_property
     def q(self) -> torch.Tensor:
-        """Return the file's codes."""
         return self.codes if isinstance(self.codes, torch.Tensor) else self.codes()
 
     @cached_property

@@ -165,7 +165,6 @@ def _takes_fused_path(job: Measurement) -> bool:
 
 
 def _by_reference(job: Measurement, ids: tuple[str, ...], notes: tuple[Note, ...]) -> Measured:
-    """Return the metrics of the reference's result."""
     if not isinstance(job.source, Stored):
         r = quantize(job.source, job.scheme, qparams=job.given)
     elif job.path is None and job.given is None:
@@ -177,7 +176,6 @@ def _by_reference(job: Measurement, ids: tuple[str, ...], notes: tuple[Note, ...
 
 
 def _by_passes(job: Measurement, ids: tuple[str, ...], notes: tuple[Note, ...]) -> Measured:
-    """Return the metrics from passes over the tensor."""
     path = job.path
     if path is None and not scheme_ready(job.scheme, job.shape):
         path = "chunked"

@@ -68,7 +68,6 @@ class _RangeSearch:
 
     @cached_property
     def layout(self) -> BlockLayout:
-        """Return the scheme's blocks."""
         return self.scheme.layout(self.x.shape)
 
     @cached_property
@@ -87,7 +86,6 @@ class _RangeSearch:
 
     @cached_property
     def finder(self) -> Finder | None:
-        """Return the compiled search of scales, if there is one."""
         return finder(self.scheme, self.x.shape, weighted=self.importance is not None)
 
     @cached_property
@@ -98,7 +96,6 @@ class _RangeSearch:
         return torch.tensor(facts(self.x).absmax if self.absmax is None else self.absmax)
 
     def ranges(self) -> Range | QParams:
-        """Return the ranges, or scales and zero points, of all blocks."""
         layouts = [layout_of_rows(self.layout, *band) for band in self.bands]
         parts: list[Range | QParams] = [QParams(0.0)] * len(layouts)
         _ = self.finder  # found before the threads begin

@@ -195,7 +195,6 @@ class _Plan:
 
     @cached_property
     def layout(self) -> BlockLayout:
-        """Return the scheme's blocks."""
         return self.scheme.layout(self.shape)
 
     @cached_property
@@ -248,7 +247,6 @@ class _SurveyTally:
         self._noise = 0.0
 
     def add(self, x: Stored, coder: Coder, buffers: Buffers) -> None:
-        """Add its cells."""
         plan = self._plan
         blocks = self._blocks or _Adder(self._plan.layout, self._start, self._stop)
         largest = _WorstOfRun(plan.n)
@@ -282,7 +280,6 @@ class _SurveyTally:
             self._noise += float(_array(found.e2).sum())
 
     def join(self, other: _SurveyTally) -> None:
-        """Add another thread's counts and sums."""
         self._value_counts += other._value_counts
         self._error_counts += other._error_counts
         self._worst += other._worst
@@ -293,7 +290,6 @@ class _SurveyTally:
             own.join(more)
 
     def survey(self, x: Stored) -> Survey:
-        """Return the finished survey."""
         plan = self._plan
         if self._blocks:
             blocks = self._blocks.moments
@@ -385,7 +381,6 @@ class _Adder:
             )
 
     def join(self, other: _Adder) -> None:
-        """Add another adder's sums, of some of the same blocks."""
         here = slice(other.first - self.first, other.first - self.first + len(other._noise))
         self._signal[here] += other._signal
         self._noise[here] += other._noise
@@ -394,7 +389,6 @@ class _Adder:
 
     @property
     def moments(self) -> Moments:
-        """Return the sums as moments."""
         layout = self._layout
         places = np.unravel_index(np.arange(self.first, self.first + len(self._noise)), layout.grid_shape)
         cells = np.ones(len(self._noise), dtype=np.int64)

@@ -117,12 +117,12 @@ def recipes_within(x: Any) -> tuple[RecipeRow, ...]:
 
 
 def counts(row: RecipeRow) -> bool:
-    """Return whether a try is within the budget; exactly the budget is."""
+    """Return whether a try is within the budget, its limit included."""
     return row.bits <= BUDGET and not math.isnan(row.sqnr_db)
 
 
 def best_of(rows: Iterable[RecipeRow]) -> RecipeRow | None:
-    """Return the row of least error among those that count; the first of equals, none where none counts."""
+    """Return the row of least error within the budget, the first of equals; None without one."""
     return max((row for row in rows if counts(row)), key=lambda row: row.sqnr_db, default=None)
 
 

@@ -37,20 +37,17 @@ class Rows:
 
     @cached_property
     def ends(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return smallest and largest value of each, 0 where it has none."""
         lo = self.values.nan_to_num(math.inf).amin(-1)
         hi = self.values.nan_to_num(-math.inf).amax(-1)
         none = lo > hi
         return lo.masked_fill(none, 0), hi.masked_fill(none, 0)
 
     def added_up(self, of_rows: Callable[..., torch.Tensor], *of_blocks: torch.Tensor) -> torch.Tensor:
-        """Return the sum of the results of `of_rows` on one stretch after the other."""
         return self.joined(of_rows, torch.add, *of_blocks)
 
     def joined(
         self, of_rows: Callable[..., torch.Tensor], join: Join, *of_blocks: torch.Tensor
     ) -> torch.Tensor:
-        """Return the results of `of_rows` on one stretch after the other, joined by `join`."""
         known = [each.unsqueeze(-1) for each in of_blocks]
         return reduce(join, (of_rows(stretch, *known) for stretch in torch.split(self.values, STRETCH, -1)))
 

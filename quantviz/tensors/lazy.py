@@ -49,12 +49,12 @@ class Stored(ABC):
 
     @property
     def shape(self) -> Shape:
-        """Return its lengths, none of them 0."""
+        """Return the lengths of the axes, none of them 0."""
         return self._shape
 
     @property
     def count(self) -> int:
-        """Return how many elements it has."""
+        """Return the number of elements."""
         return math.prod(self.shape)
 
     @property
@@ -78,7 +78,7 @@ class Stored(ABC):
         return None
 
     def own_scales(self, scheme: Scheme) -> OwnScales | None:
-        """Return the scales with which it lies quantized in its file, where that is under `scheme`."""
+        """Return the scales stored in the file, if the tensor is quantized there under `scheme`."""
         own = self.own_scheme
         alike = own is not None and scheme.replace(nonfinite=own.nonfinite) == own
         return self._file_scales if alike else None

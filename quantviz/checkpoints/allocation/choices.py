@@ -272,7 +272,6 @@ def _allowed(
     pinned: Mapping[str, str],
     recipes: Sequence[str],
 ) -> list[str]:
-    """Return the recipes that all tensors of a group can have."""
     pins = {pinned[name]: name for name in group if name in pinned}
     if len(pins) > 1:
         (one, first), (other, second), *_ = pins.items()

@@ -89,7 +89,7 @@ def size_words(profile: Profile | None) -> str:
 
 
 def has_header(entries: Sequence[Entry], files: Files) -> bool:
-    """Return whether sizes have the header: it follows from the tensors, or is that of the file at hand."""
+    """Return whether sizes include the header: computed from the tensors, or the existing file's."""
     return bool(files.entry) or _is_own(entries, files)
 
 
@@ -99,7 +99,7 @@ def _is_own(entries: Sequence[Entry], files: Files) -> bool:
 
 
 def _header(entries: Sequence[Entry], files: Files) -> int:
-    """Return the bytes of the file at hand that are no tensor's, where they stay in the new one."""
+    """Return the bytes outside of tensors that the new file keeps."""
     if files.entry or not _is_own(entries, files):
         return 0
     sizes = sum(map(os.path.getsize, {entry.file for entry in entries}))

@@ -220,7 +220,7 @@ class Fit:
 
     @property
     def common(self) -> float:
-        """Return the factor of all."""
+        """Return the factor that all elements share."""
         return float(self.row_products.sum() / self.row_squares.sum())
 
     @property
@@ -435,7 +435,6 @@ def _pairs(values: Original, x: Original) -> Iterator[tuple[torch.Tensor, torch.
 
 
 def _sqnr_db(values: Original, x: Original) -> float:
-    """Return the SQNR of the tensor against its original, in dB."""
     signal = noise = torch.zeros((), dtype=torch.float64)
     for own, x_hat in _pairs(values, x):
         signal = signal + own.square().sum()
@@ -449,7 +448,7 @@ def decibels(signal: torch.Tensor, noise: torch.Tensor) -> float:
 
 
 def _usable(factors: torch.Tensor) -> torch.Tensor:
-    """Return factors, 1 for those that are none above 0."""
+    """Return the factors with 1 in place of those that are not above 0."""
     return torch.where(torch.isfinite(factors) & (factors > 0), factors, 1.0).float()
 
 

@@ -84,7 +84,6 @@ class Original:
 
     @property
     def shape(self) -> Shape:
-        """Return its shape, as the quantized tensor has it."""
         shape = self.stored.shape[::-1] if self.turned else self.stored.shape
         return shape if self.rows is None else (len(self.rows), *shape[1:])
 
@@ -116,7 +115,6 @@ class Original:
         return self.stored.read((lines, *(slice(None),) * (len(self.shape) - 1)))
 
     def replace(self, *notes: Note, **changes: object) -> Original:
-        """Return the same with something more done to it."""
         return dataclasses.replace(self, done=(*self.done, *notes), **changes)  # type: ignore[arg-type]
 
 

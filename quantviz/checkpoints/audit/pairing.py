@@ -440,7 +440,7 @@ class _Twins:
         self._by_ends: dict[tuple[str, Shape], dict[bytes, list[str]]] = {}
 
     def of(self, item: Item) -> str | None:
-        """Return the tensor that has the bytes of `item`; none where none has."""
+        """Return the tensor with the same bytes as `item`; None without one."""
         alike = (item.dtype, item.shape)
         own = None
         if item.kind == "plain" and item.is_weight and alike in self._of_shape:

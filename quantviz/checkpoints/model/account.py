@@ -80,12 +80,10 @@ class Accounted(Picklable):
 
     @property
     def became(self) -> Became:
-        """Return its outcome, of `BECAME`."""
         return self.outcome.became
 
     @property
     def reason(self) -> Reason | None:
-        """Return the reason of its outcome."""
         return self.outcome.reason
 
     @property
@@ -121,11 +119,11 @@ class Coverage(Picklable):
 
     @property
     def whole(self) -> Part:
-        """Return the sums of all parts."""
+        """Return the sum of all outcomes."""
         return added(self.part(became) for became in BECAME)
 
     def part(self, became: str) -> Part:
-        """Return the part that came to something, by its id of `BECAME`."""
+        """Return the totals of one outcome, an id of `BECAME`."""
         part: Part = getattr(self, became)
         return part
 
@@ -214,7 +212,7 @@ def added(parts: Iterable[Part]) -> Part:
 
 
 def is_known(part: Part, of: str) -> bool:
-    """Return whether the values ("elements") or the bytes ("size") of all of a part are known."""
+    """Return whether the values ("elements") or the bytes ("size") of an outcome are all known."""
     return not {"elements": part.uncounted, "size": part.unsized}.get(of)
 
 

@@ -197,7 +197,7 @@ def _order_of_index(file: str) -> tuple[bool, bool, int, str]:
 
 
 def _missing(files: list[str]) -> Iterator[str]:
-    """Yield the files that the numbers in the names of others promise."""
+    """Yield the missing files of a numbered series."""
     there = {name_of(file) for file in files}
     # One file of each model tells of all of its files.
     telling = {stem_of(file): (file, NUMBERED.fullmatch(name_of(file))) for file in files}

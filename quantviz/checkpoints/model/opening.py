@@ -112,7 +112,6 @@ class Stray:
 
     @property
     def size(self) -> int:
-        """Return its bytes."""
         return self.catalog.stored_bytes(self.name)
 
 
@@ -309,7 +308,7 @@ def _of_index(found: Found, stack: ExitStack) -> OpenModel:
 
 
 def _of_files(found: Found, stack: ExitStack, path: str) -> OpenModel:
-    """Open files that no index names; one that cannot be opened has its own name for those in it."""
+    """Open files without an index; one that cannot be opened stands for its tensors."""
     folder = clipped(name_of(path))
     files = found.files
     parts: dict[str, Catalog] = {}

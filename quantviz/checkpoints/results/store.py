@@ -86,7 +86,6 @@ class Results:
         self.close()
 
     def close(self) -> None:
-        """Let go of the file."""
         self._file.close()
 
     # ---- reading -------------------------------------------------------------------------------------
@@ -374,7 +373,7 @@ class Results:
             )
 
     def add(self, rows: Iterable[Measured]) -> None:
-        """Keep rows; one that is there is replaced."""
+        """Store rows, replacing earlier versions of them."""
         self._file.write_all(
             "INSERT OR REPLACE INTO measured VALUES (?, ?, ?, ?, ?, ?, ?)",
             (

@@ -206,7 +206,6 @@ class Buffer:
 
     @classmethod
     def of(cls, group: Sequence[Entry]) -> Buffer:
-        """Return one with room for a group."""
         buffer = cls()
         buffer.begin(np.empty(held_elements(group), np.float32))
         return buffer

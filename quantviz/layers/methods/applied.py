@@ -126,7 +126,6 @@ class ChainWork:
         return self._operands(rounded, w_hat, study, x_hat, bias)
 
     def _keep(self, method: str, found: Any) -> None:
-        """Keep a method's trace, bits and notes."""
         if found.trace is not None:
             self._traces[method] = found.trace
         self._bits += found.extra_bits
@@ -229,7 +228,7 @@ def done_together(works: Sequence[ChainWork]) -> list[tuple[Operand, Operand, Ap
 
 @contextmanager
 def _blamed(method: str) -> Iterator[None]:
-    """Name the method for values that it made NaN or Inf on its way: what it is given is finite."""
+    """Name the method in errors on NaN or Inf that it computed from finite values."""
     try:
         yield
     except QuantVizError as problem:

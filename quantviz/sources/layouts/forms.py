@@ -101,7 +101,6 @@ class Claim:
         return attribute in self.tensors
 
     def dtype(self, attribute: str) -> str:
-        """Return the dtype of a tensor."""
         return self.catalog.info(self.tensors[attribute]).dtype
 
     def shape(self, attribute: str) -> Shape:

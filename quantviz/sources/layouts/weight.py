@@ -44,7 +44,6 @@ class Coded:
 
     @functools.cached_property
     def q(self) -> torch.Tensor:
-        """Return the codes."""
         return self.codes if isinstance(self.codes, torch.Tensor) else self.codes()
 
     @property
