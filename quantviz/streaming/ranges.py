@@ -151,8 +151,8 @@ def _blocks(
     finite_only = scheme.leaves_out
     if scheme.search is not None or reads or not kernel_access.has_kernels():
         return cast("BlockValues", _ReadBlocks(x, layout, dtype, finite_only))
-    found = StreamedBlocks(x, layout, dtype, finite_only=finite_only, alone=alone, piece=piece)
-    return cast("BlockValues", found)
+    blocks = StreamedBlocks(x, layout, dtype, finite_only=finite_only, alone=alone, piece=piece)
+    return cast("BlockValues", blocks)
 
 
 class _ReadBlocks:
@@ -178,12 +178,12 @@ def _one_after_the_other(parts: list[Range | QParams], layouts: list[BlockLayout
         return Range(
             *(torch.cat([getattr(part, name) for part in of_ranges]) for name in ("lo", "hi", "extreme"))
         )
-    given = [part for part in parts if isinstance(part, QParams)]
-    if given[0].stored:
-        return _joined(given)
+    params = [part for part in parts if isinstance(part, QParams)]
+    if params[0].stored:
+        return _joined(params)
     scale, zero_point = (
         torch.cat(
-            [_grid_of(getattr(part, name), layout) for part, layout in zip(given, layouts, strict=True)]
+            [_grid_of(getattr(part, name), layout) for part, layout in zip(params, layouts, strict=True)]
         )
         for name in ("scale", "zero_point")
     )

@@ -217,7 +217,7 @@ class _Plan:
         """
         kept = [*filter(None, self.lines), *([self.layout] if self.all_kept else [])]
         most = max(
-            limits.CELLS_READ_AT_ONCE, _CELLS_A_SUM * sum(math.prod(each.grid_shape[1:]) for each in kept)
+            limits.CELLS_READ_AT_ONCE, _CELLS_A_SUM * sum(math.prod(layout.grid_shape[1:]) for layout in kept)
         )
         count = math.prod(self.shape)
         row = 1 if self.all_kept else _row_of_blocks(self.layout)
@@ -258,7 +258,7 @@ class _SurveyTally:
             counted: tuple[Array, ...] = values, x_hat, clipped, steps
             finite = np.isfinite(values)
             if not finite.all():
-                counted = tuple(each[finite] for each in counted)
+                counted = tuple(values[finite] for values in counted)
                 values = np.where(finite, values, np.float32(0))
                 error = np.where(finite, error, np.float32(0))
             pooling_kernels().add_to_bins(
@@ -274,10 +274,10 @@ class _SurveyTally:
             largest.add(error, begin)
         self._worst += largest.cells()
         if self._blocks is None:
-            found = blocks.moments
-            places = np.sort(worst(found, plan.n))
-            self._worst_blocks.append((blocks.first + places, found.at(torch.from_numpy(places))))
-            self._noise += float(_array(found.e2).sum())
+            moments = blocks.moments
+            places = np.sort(worst(moments, plan.n))
+            self._worst_blocks.append((blocks.first + places, moments.at(torch.from_numpy(places))))
+            self._noise += float(_array(moments.e2).sum())
 
     def join(self, other: _SurveyTally) -> None:
         self._value_counts += other._value_counts
@@ -286,8 +286,8 @@ class _SurveyTally:
         self._worst_blocks += other._worst_blocks
         self._noise += other._noise
         pairs = zip((*self._axes, self._blocks), (*other._axes, other._blocks), strict=True)
-        for own, more in {id(own): (own, more) for own, more in pairs if own and more}.values():
-            own.join(more)
+        for mine, more in {id(mine): (mine, more) for mine, more in pairs if mine and more}.values():
+            mine.join(more)
 
     def survey(self, x: Stored) -> Survey:
         plan = self._plan
@@ -319,10 +319,12 @@ class _SurveyTally:
         r = quantize_cells(
             values, plan.scheme, plan.qparams, plan.shape, torch.tensor(places, dtype=torch.int64)
         )
-        numbers = (each.tolist() for each in (r.x, r.q, r.x_hat, r.error, steps_of_error(r)))
+        numbers = (
+            numbers_of_cell.tolist() for numbers_of_cell in (r.x, r.q, r.x_hat, r.error, steps_of_error(r))
+        )
         return tuple(
-            WorstCell(place_of(place, plan.shape), *each)
-            for place, *each in zip(places, *numbers, strict=True)
+            WorstCell(place_of(place, plan.shape), *numbers_of_cell)
+            for place, *numbers_of_cell in zip(places, *numbers, strict=True)
         )
 
 
