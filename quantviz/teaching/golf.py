@@ -93,11 +93,11 @@ def problems(hole: Hole, scheme: Scheme) -> Iterator[QuantVizError]:
     ['golf.own_rules']
     """
     yield from scheme.problems(hole.source.shape)
-    arithmetic = scheme.chosen
+    convention = scheme.chosen
     # A recipe's own rules go with its format: TQ1_0 packs ternary codes into 1.625 bits, and no others.
-    of_recipe = any((scheme.format, arithmetic) == (each.format, each.chosen) for each in RECIPES.values())
-    if arithmetic != CONVENTIONS[arithmetic.id] and not of_recipe:
-        yield QuantVizError("golf.own_rules", convention=arithmetic.id)
+    of_recipe = any((scheme.format, convention) == (each.format, each.chosen) for each in RECIPES.values())
+    if convention != CONVENTIONS[convention.id] and not of_recipe:
+        yield QuantVizError("golf.own_rules", convention=convention.id)
 
 
 def score(x: Any, scheme: Scheme) -> RecipeRow:

@@ -155,8 +155,8 @@ def _kept(entry: Entry, files: Files) -> int:
 
 def _with_scales(scheme: Scheme, dtype: str, files: Files) -> Scheme:
     """Return a scheme with scales, and minima, as wide as a tensor's dtype has them stored."""
-    arithmetic = scheme.arithmetic
-    if not files.scales_as_weights or dtype in HALVES or arithmetic.scale_bits != _HALF:
+    convention = scheme.arithmetic
+    if not files.scales_as_weights or dtype in HALVES or convention.scale_bits != _HALF:
         return scheme
-    zero = _FULL if arithmetic.zero_bits == _HALF else arithmetic.zero_bits
-    return scheme.replace(convention=arithmetic.replace(scale_bits=_FULL, zero_bits=zero))
+    zero = _FULL if convention.zero_bits == _HALF else convention.zero_bits
+    return scheme.replace(convention=convention.replace(scale_bits=_FULL, zero_bits=zero))
