@@ -32,12 +32,10 @@ if TYPE_CHECKING:
 
 Array = npt.NDArray[Any]
 
-#: Schemes that are compared at most.
 MOST_SCHEMES = 8
 #: Cells up to which each has its winner by default; of more, pixels have, so many down and across.
 MOST_CELLS = 2**16
 USUAL_PIXELS = (256, 256)
-#: Parts that have a winner at most.
 MOST_PARTS = 2**22
 #: In place of a scheme's number: two or more are equally good; nothing is there.
 TIE = -1

@@ -30,7 +30,6 @@ ASYMMETRIC = "uint8,asymmetric,per_tensor,min_max,onnxruntime"
 FIRST = "minilm_1_intermediate"
 #: The values that the picture shows of X, W and Y.
 SHOWN = ("error", "x", "x_hat")
-#: The tabs of the stage.
 TABS = ("cell", "channels", "integer", "method", "compare")
 #: Pairs that are compared at most.
 MOST_PAIRS = 8

@@ -29,7 +29,6 @@ class Reading(Generic[S]):
 
     #: The state as far as it is read.
     state: S
-    #: The parameters of the link.
     params: Mapping[str, str]
     #: The parameters that could not be used.
     lost: frozenset[str] = frozenset()

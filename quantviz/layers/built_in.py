@@ -91,7 +91,6 @@ def _of(literal: Any, weights: str | None, inputs: str | None) -> BuiltIn:
     return BuiltIn((len(tokens), len(weight[0]), len(weight)), weights, inputs, literal)
 
 
-#: Every built-in layer by name.
 BUILT_IN_LAYERS: Mapping[str, BuiltIn] = MappingProxyType(
     {
         "course_w8a32": _of(_COURSE_W8A32, "int8_per_tensor", None),

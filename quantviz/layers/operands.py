@@ -105,7 +105,6 @@ class Operand(Picklable):
     stored: Stored
     #: Its quantization; None where it stays as it is.
     study: Study | None
-    #: Remarks for the user.
     notes: tuple[Note, ...] = ()
     #: The values that the layer multiplies by, float32, if a method makes them otherwise than by its scheme
     #: alone: in another basis, which the quantization then is of, or with a correction.

@@ -53,7 +53,6 @@ class Step(Picklable):
     inputs: Mapping[str, float | int]
     #: The value that it computes.
     output: float | int
-    #: Its dtype.
     dtype: str
     #: The line as Python: `name = expression`.
     code_line: str

@@ -604,7 +604,6 @@ class _Method:
     at_once: int = _AT_ONCE
 
 
-#: The methods by name.
 _METHODS: Mapping[str, _Method] = MappingProxyType(
     {
         "minimum": _Method(_minimum, _keep_minimum),

@@ -416,7 +416,6 @@ def nearest_granularity(
     return closest
 
 
-#: Every granularity by id.
 GRANULARITIES: Mapping[str, type[Granularity]] = MappingProxyType(
     {each.id: each for each in (PerTensor, PerChannel, PerGroup, PerBlock, Flat)}
 )

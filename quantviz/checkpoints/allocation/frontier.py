@@ -18,7 +18,6 @@ from quantviz.evaluation.with_pandas import load_pandas
 if TYPE_CHECKING:
     import pandas
 
-#: Most points of a frontier that are returned.
 MOST_POINTS = 200
 
 

@@ -40,7 +40,6 @@ _NO_FOLDER = ("store.no_list", "store.unknown_kind")
 _OTHER_PARTS = ("checkpoint.part_of", "checkpoint.parts_of")
 #: Parts of a split file.
 _MOST_PARTS = 1000
-#: Folders that an error names.
 _FOLDERS_NAMED = 6
 #: Elements from which a tensor is not like another by chance: norms are all ones in every file.
 _TELLING = 256

@@ -76,7 +76,6 @@ class Scan:
     #: "running", "done", "cancelled" (also by a full disk), or "killed" where its process ended without a
     #: word.
     state: str
-    #: Its process.
     process: int
     #: Seconds since the epoch.
     started: float

@@ -85,9 +85,7 @@ class Claim:
 
     catalog: Catalog
     config: Config
-    #: The id of the layout.
     layout: str
-    #: The module's name.
     module: str
     #: The weight's name in the model; of an expert with its number.
     name: str

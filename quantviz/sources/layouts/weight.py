@@ -66,7 +66,6 @@ class QuantizedWeight:
 
     #: The id of its layout, in `LAYOUTS`.
     layout: str
-    #: The name of the weight.
     name: str
     shape: Shape
     #: The names of its parts, the tensors of the file.

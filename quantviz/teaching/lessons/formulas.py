@@ -208,7 +208,6 @@ STATE_FUNCTIONS: Mapping[str, Callable[..., float]] = MappingProxyType(
         "worse_cells": lambda old, new: int((new.result.error.abs() > old.result.error.abs()).sum()),
     }
 )
-#: Functions of numbers.
 FUNCTIONS: Mapping[str, Callable[..., float]] = MappingProxyType(
     {
         "min": min,

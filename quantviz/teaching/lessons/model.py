@@ -414,7 +414,6 @@ class Drag(Question):
         return {**scenes, START: start, SOLUTION: start.kept[self.id]}
 
 
-#: Every kind of question by name.
 QUESTIONS: Mapping[str, type[Question]] = MappingProxyType(
     {each.kind: each for each in (Drag, Direction, Number, Cell, Choice, Order)}
 )
