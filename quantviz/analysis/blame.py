@@ -369,9 +369,7 @@ def _kept(tried: Counterfactuals, numbers: Numbers) -> Kept:
 
 
 def _worth(kept: Kept, whole_db: float) -> float:
-    """Return the SQNR gain of keeping some parts net of its bits, in dB: the smaller of the gain of the other
-    cells and that of the whole tensor.
-    """
+    """Return the net SQNR gain of keeping some parts, in dB: the lesser of the others' and the whole's."""
     if not kept.k or not math.isfinite(whole_db) or not math.isfinite(kept.rest_before_db):
         return 0.0
     gain = min(kept.rest_after_db - kept.rest_before_db, kept.whole_db - whole_db)
@@ -489,9 +487,7 @@ def _with_granularity(scheme: Scheme, granularity: Granularity) -> Scheme | None
 
 
 def _clipping_scheme(tried: Counterfactuals, numbers: Numbers, noise: float) -> Scheme | None:
-    """Return the scheme that clips to the others' range with this `noise`; None if blocks have ranges of
-    their own, or the engine does not use a range that is set.
-    """
+    """Return the scheme clipped to the others' range with this `noise`; None if it takes no such range."""
     if tried.study.layout.block_count > 1 or tried.scheme.search is not None:
         return None
     clip = tried.range_without(numbers)

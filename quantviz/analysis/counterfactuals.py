@@ -341,9 +341,7 @@ class Counterfactuals:
 
     @cached_property
     def _zeros_cost_nothing(self) -> bool:
-        """Whether zeros can stand for cells left out, which is faster: they have no error and change no
-        scale.
-        """
+        """Whether zeros can stand for left-out cells: they have no error and change no scale."""
         scheme = self._own
         if (
             self.study.facts.nonfinite
@@ -493,9 +491,7 @@ class Counterfactuals:
         return _number(measured.moments.e2), measured.layout.block_count
 
     def _facts(self, without: Stored, numbers: Numbers) -> Facts:
-        """Return the facts of a tensor without some parts that `measure` takes; without a pass over it if
-        they follow from the tensor's own.
-        """
+        """Return the facts of a tensor without some parts, from the whole's facts where possible."""
         if self._own.arithmetic.scale.depends_on_tensor:
             return facts(without)
         whole = self.study.facts

@@ -298,9 +298,7 @@ def _compared(studies: Sequence[Study], parts: _Parts) -> _Sums:
 
 
 def _errors_of(study: Study) -> Callable[[int, int, Buffers], Array]:
-    """Return a function that gives the errors of the cells from one place to before another, and may put them
-    into as many places of a buffer.
-    """
+    """Return the function that computes errors from a place to before another, in a buffer if given."""
     if study.result is not None:
         flat = study.result.error.flatten().numpy()
         return lambda start, stop, made: flat[start:stop]

@@ -143,10 +143,7 @@ class Study:
 
     @classmethod
     def _of_own(cls, x: Stored, scheme: Scheme, facts: Facts, own: OwnScales, keep: Keep) -> Study:
-        """Return the study of a tensor under the scales of its own file.
-
-        Its codes are the file's too, for each value is that of its code.
-        """
+        """Return the study of a tensor under its file's scales; its codes are the file's too."""
         given = QParams(own.scale, own.zero_point, zero_domain=scheme.zero_domain, stored=True)
         notes = (Note.of("own_scales"),)
         if x.count > MOST_WHOLE:
@@ -412,9 +409,7 @@ class Study:
 
 
 def _as_one_block(scheme: Scheme, count: int) -> Scheme:
-    """Return the scheme with one scale for `count` values in a row; an engine of groups only has one group of
-    that size.
-    """
+    """Return the scheme with one scale for `count` values, as one group where engines have groups only."""
     try:
         return scheme.replace(granularity=PerTensor())
     except QuantVizError:

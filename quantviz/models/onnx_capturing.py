@@ -82,9 +82,7 @@ def run_onnx(path: str, batches: Iterator[Any], writer: RunWriter, names: Sequen
 
 
 def _read(path: str) -> tuple[bytes, dict[str, _Value]]:
-    """Return the bytes of a model all of whose nodes' outputs are outputs of it, and these by their names, in
-    the order of its nodes.
-    """
+    """Return a model's bytes with all nodes' outputs as its outputs, and their names in node order."""
     data = FileData(path, None)
     try:
         if not OnnxCatalog.recognises(data):

@@ -117,9 +117,7 @@ class RunComparison(Picklable):
         return jump
 
     def _jumps(self, label: str) -> Iterator[tuple[Jump, float]]:
-        """Yield every tensor at which the error of a run jumps, and by how many dB it falls below all before
-        it, of any operation.
-        """
+        """Yield each tensor where a run's error jumps, and the dB that it falls below all before it."""
         lowest: dict[str, float] = {}
         for diff in self.compared(label) if self.is_ordered else ():
             before = lowest.get(diff.op, min(lowest.values(), default=math.inf))

@@ -484,9 +484,7 @@ class Scheme:
         return self._with_sign(True)
 
     def _with_sign(self, signed: bool) -> Scheme:
-        """Return this scheme with the signed, or unsigned, integer format of as many bits; this scheme itself
-        if it has no integer format, or the engine does not support the other one.
-        """
+        """Return the scheme with the integer format of that sign and as many bits, if the engine has it."""
         current = self.number_format
         alike = (fmt for fmt in FORMATS.values() if (fmt.family, fmt.bits) == ("integer", current.bits))
         twin = next((fmt.id for fmt in alike if fmt.signed == signed), current.id)
@@ -536,9 +534,7 @@ class Scheme:
     def _granularity_like(
         self, fmt: NumberFormat, convention: Convention, shape: Shape | None
     ) -> Granularity:
-        """Return the nearest granularity that goes with a format; without a shape, this one in the nearest
-        size.
-        """
+        """Return the nearest granularity for a format; without a shape, this one in the nearest size."""
         if shape is not None:
             return convention.granularity_like(self.granularity, shape, fmt.id)
         size_now = getattr(self.granularity, "size", None)
@@ -548,9 +544,7 @@ class Scheme:
         return dataclasses.replace(self.granularity, size=min(sizes, key=lambda size: abs(size - size_now)))  # type: ignore[type-var]
 
     def _modes_like(self, fmt: NumberFormat, convention: Convention) -> list[str]:
-        """Return the engine's modes, with this scheme's first; if the codes lose their sign, the mode with a
-        zero point comes first.
-        """
+        """Return the engine's modes, this scheme's first; one with a zero point first if the sign is lost."""
         wanted = (
             "asymmetric"
             if self.number_format.signed and not fmt.signed and convention.unsigned_zero == "none"
@@ -641,9 +635,7 @@ class Scheme:
             yield from problems or self._run_problems(shape)
 
     def _search_problems(self) -> Iterator[QuantVizError]:
-        """Yield an error if the calibration is the engine's own search and the engine has none, or if the
-        engine has one and the calibration is another.
-        """
+        """Yield an error if calibration and engine disagree on the engine's own search."""
         search = self.search
         name = self.arithmetic.id
         if search is None:

@@ -111,9 +111,7 @@ def _padded(size: int, files: Files) -> int:
 
 
 def _stored(entry: Entry, scheme: Scheme | None, files: Files) -> int | None:
-    """Return the bytes that a tensor takes in the new file, its part of the header too; none where the scheme
-    does not fit.
-    """
+    """Return the bytes of a tensor and its header entry in the new file; None for a misfit."""
     if entry.unmeasured is not None or scheme is None:
         return _with_entries(entry.name, 1, _kept(entry, files), files)
     if refusal_of(scheme, entry.shape, entry.outputs) is not None:

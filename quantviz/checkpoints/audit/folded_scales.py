@@ -467,8 +467,6 @@ def _follow(scales: torch.Tensor, factors: torch.Tensor) -> bool:
 
 
 def _many(factors: torch.Tensor, middle: torch.Tensor, near: float, share: float) -> bool:
-    """Return whether many lines were scaled otherwise than by the middle factor: one value that was clipped
-    gives a factor to its own line alone.
-    """
+    """Return whether many lines deviate from the middle factor: a clipped value affects its line alone."""
     scaled = float(((factors / middle - 1).abs() > near).double().mean())
     return scaled > 0 and scaled >= share

@@ -402,9 +402,7 @@ def _nearest_in(rows: Rows, starts: Sequence[int], count: int, originals: Sequen
 
 
 def _error(values: Sequence[torch.Tensor], starts: Sequence[int], x: Original) -> float:
-    """Return the squared error of values of the quantized tensor, which are rows from each start on, beside
-    the original times the factor that makes it least: wrong scales change no order.
-    """
+    """Return the squared error of rows of the quantized tensor, the original scaled to make it least."""
     reads = (x.read(start, start + len(own)).flatten() for own, start in zip(values, starts, strict=True))
     own, read = torch.cat([each.flatten() for each in values]), torch.cat(list(reads))
     factor = float(own @ read / read.square().sum())

@@ -177,9 +177,7 @@ def _scaled(
     low_db: float,
     again: Callable[[Original], TensorAudit],
 ) -> tuple[Original, TensorAudit]:
-    """Return the original under the scales that the file's maker folded, and the audit beside it; with a note
-    on other factors where there are some.
-    """
+    """Return the original under the scales that the file's maker folded, and its audit with notes."""
     assert pair.item
     assert pair.partner
     beside = Beside(*both, pair.item.name, pair.partner.name)

@@ -267,9 +267,7 @@ class _Pairing:
         *,
         is_one: bool,
     ) -> dict[str, Match]:
-        """Return the matches of keys: those of the original by its name where that is one tensor, else by
-        their key.
-        """
+        """Return the matches of keys: by the original's name where that is one tensor, else by its key."""
 
         def named(key: str) -> str:
             return str(there[key]) if is_one else key
@@ -300,9 +298,7 @@ class _Pairing:
         return (item for item in self._items if item.name not in self._found and item.kind not in _NO_WEIGHTS)
 
     def _free(self) -> dict[str, Shape | None]:
-        """Return the names of the original that are not taken, each expert of a stack by its own, with their
-        shapes.
-        """
+        """Return the untaken names of the original with their shapes, each expert of a stack by itself."""
         shapes: dict[str, Shape | None] = {}
         for name, item in self._there.items():
             if item.kind == "training":
@@ -393,9 +389,7 @@ def _of_converter(key: str, *, is_one: bool) -> tuple[str, ...]:
 
 
 def _sizes(parts: Mapping[int, Item], count: int, whole: Shape | None) -> tuple[int, ...]:
-    """Return the numbers of rows of the matrices in one, where a missing matrix has the remaining rows; ()
-    where they do not follow.
-    """
+    """Return the row counts of the matrices in one, a missing one with the rest; () if undetermined."""
     sizes = {number: item.shape[0] for number, item in parts.items() if item.kind != "unread" and item.shape}
     if len(sizes) == count:
         return tuple(sizes[number] for number in range(count))

@@ -266,9 +266,7 @@ def type_of(scheme: Scheme | None) -> str | None:
 
 
 def _scheme_words(compared: Sequence[TensorAudit]) -> Note:
-    """Return the types of a GGUF, by which everybody calls them; of others the scheme that most weights have,
-    and how many others there are.
-    """
+    """Return a GGUF's types, or the scheme of most weights and the number of other schemes."""
     types = Counter(type_of(tensor.scheme) if tensor.layout == "gguf" else None for tensor in compared)
     if None not in types:
         listed = ", ".join(f"{count} × {name}" for name, count in types.most_common())

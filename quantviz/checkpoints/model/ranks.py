@@ -112,9 +112,7 @@ def joined_ranks(
 
 
 def _missing(marked: str, group: Mapping[int, str]) -> list[str]:
-    """Return the names of the files of ranks that lack before the last one, or before as many as the names
-    tell of.
-    """
+    """Return the missing files of ranks: those below the last, or below the count in the names."""
     told = re.search(r"-mp(\d{1,3})(?!\d)", marked)
     count = max(max(group) + 1, int(told[1]) if told else 0)
     folder, _, name = marked.rpartition("/")
@@ -125,9 +123,7 @@ def _missing(marked: str, group: Mapping[int, str]) -> list[str]:
 
 
 def _of_ranks(parts: Sequence[Catalog]) -> tuple[Joined, int]:
-    """Return the files of all ranks as one catalogue, in which pieces are whole tensors, and how many those
-    are.
-    """
+    """Return the files of all ranks as one catalogue of whole tensors, and how many were joined."""
     holders: dict[str, Catalog] = {}
     shared: dict[str, list[Catalog]] = {}
     for part in parts:

@@ -422,9 +422,7 @@ def stored_text(name: str) -> str:
 
 
 def _whole_path(file: str) -> str:
-    """Return the path of a file for any process, whatever its working folder, or its address without the
-    signature.
-    """
+    """Return a file's absolute path, or its address without the signature."""
     return shown(file) if is_address(file) else os.path.abspath(file)
 
 

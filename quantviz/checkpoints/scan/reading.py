@@ -432,9 +432,7 @@ def _kernel(dtype: torch.dtype | None) -> Any:
 
 
 def _digest(entry: Entry) -> xxhash.xxh3_128:
-    """Return a hash that has begun with a tensor's dtype and shape, and with its outputs where they are not
-    its first axis: rows and groups follow them.
-    """
+    """Return a hash begun with a tensor's dtype and shape, and its outputs if not the first axis."""
     known = [entry.dtype_read, entry.shape, *([] if entry.outputs == (0,) else [entry.outputs])]
     return xxhash.xxh3_128(json.dumps(known).encode())
 

@@ -388,9 +388,7 @@ class _Run:
 
 
 def _is_of_several(entry: Entry) -> bool:
-    """Return whether a tensor depends on more files than its own: on the configuration, on other shards, or
-    on the pieces of other ranks.
-    """
+    """Return whether a tensor depends on other files: a configuration, other shards or other ranks."""
     return entry.decoded or entry.spread
 
 

@@ -253,9 +253,7 @@ def _claimed(
 
 
 def _not_understood(form: Form, claim: Claim, module: Module, own: str) -> QuantVizError | None:
-    """Return the error for an unreadable claim: an unknown sibling or dtype, or a layout that is not read;
-    none if it can be read.
-    """
+    """Return the error of an unreadable claim: unknown sibling, dtype or layout; None if readable."""
     if form.read is None:
         return QuantVizError(
             "layouts.kernels", name=claim.name, layout=Note.of(f"layouts.names.{claim.layout}")
