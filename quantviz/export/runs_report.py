@@ -66,32 +66,21 @@ def runs_html(
         headings=headings,
         verdicts=[comparison.messages_of(label, language) for label in labels],
         jumps=jumps,
-        jumping={difference.name for difference in jumps.values()},
+        jumping={diff.name for diff in jumps.values()},
         marks={
-            label: say("runs_report.jump_mark", run=label, tensor=difference.name)
-            for label, difference in jumps.items()
+            label: say("runs_report.jump_mark", run=label, tensor=diff.name) for label, diff in jumps.items()
         },
         chart=_chart(comparison, jumps),
         worst=list(_worst(comparison, say, text("report.sentence_gap", language))),
         logits=[
-            (
-                breakable(difference.name),
-                difference.run,
-                number(difference.kl, 4),
-                f"{100 * difference.same_top:.4g} %",
-            )
-            for difference in comparison.differences
-            if not math.isnan(difference.kl)
+            (breakable(diff.name), diff.run, number(diff.kl, 4), f"{100 * diff.same_top:.4g} %")
+            for diff in comparison.differences
+            if not math.isnan(diff.kl)
         ],
         by_op=[
             [
-                (
-                    errors.op or "–",
-                    errors.tensors,
-                    fixed(errors.sqnr_db, exact="="),
-                    shortly(errors.max_error),
-                )
-                for errors in comparison.by_op(label)
+                (op.op or "–", op.tensors, fixed(op.sqnr_db, exact="="), shortly(op.max_error))
+                for op in comparison.by_op(label)
             ]
             for label in labels
         ],
@@ -107,14 +96,9 @@ def runs_html(
 
 def _chart(comparison: RunComparison, jumps: Mapping[str, TensorDifference]) -> dict[str, Any]:
     """Return SQNR by tensor, a line for each run; nothing where no number is finite."""
-    names = [
-        difference.name for difference in comparison.of(comparison.labels[0]) if difference.status != "extra"
-    ]
-    by_run = {
-        label: {difference.name: difference for difference in comparison.compared(label)}
-        for label in comparison.labels
-    }
-    numbers = [difference.sqnr_db for by_name in by_run.values() for difference in by_name.values()]
+    names = [diff.name for diff in comparison.of(comparison.labels[0]) if diff.status != "extra"]
+    by_run = {label: {diff.name: diff for diff in comparison.compared(label)} for label in comparison.labels}
+    numbers = [diff.sqnr_db for by_name in by_run.values() for diff in by_name.values()]
     if not names or not any(map(math.isfinite, numbers)):
         return {}
     scale = decibel_scale(numbers)
@@ -170,33 +154,27 @@ def _tensors(
 ) -> Iterator[tuple[str, str, str, list[dict[str, Any]]]]:
     """Yield all tensors of the reference, in the order of execution, the runs side by side."""
     by_name: dict[str, dict[str, TensorDifference]] = {}
-    for difference in comparison.differences:
-        if difference.status != "extra":
-            by_name.setdefault(difference.name, {})[difference.run] = difference
+    for diff in comparison.differences:
+        if diff.status != "extra":
+            by_name.setdefault(diff.name, {})[diff.run] = diff
     for name, by_run in by_name.items():
         any_run = next(iter(by_run.values()))
         cells = [_cells(by_run[label], language) for label in comparison.labels]
         yield name, any_run.op or "–", _shape(any_run.shape), cells
 
 
-def _cells(difference: TensorDifference, language: str) -> dict[str, Any]:
-    if not difference.is_compared:
-        shapes = {"shape": _shape(difference.shape), "run_shape": _shape(difference.run_shape)}
-        return {
-            "reason": text(
-                f"runs.reasons.{difference.status}", language, count=difference.not_finite, **shapes
-            )
-        }
+def _cells(diff: TensorDifference, language: str) -> dict[str, Any]:
+    if not diff.is_compared:
+        shapes = {"shape": _shape(diff.shape), "run_shape": _shape(diff.run_shape)}
+        return {"reason": text(f"runs.reasons.{diff.status}", language, count=diff.not_finite, **shapes)}
     # A tensor all of whose values were left out, or that has none, has no number.
-    depth = (
-        0.0 if math.isnan(difference.sqnr_db) else (_FINE_DB - difference.sqnr_db) / (_FINE_DB - _WORST_DB)
-    )
+    depth = 0.0 if math.isnan(diff.sqnr_db) else (_FINE_DB - diff.sqnr_db) / (_FINE_DB - _WORST_DB)
     return {
         "reason": "",
         "share": round(_FULL * min(max(depth, 0), 1)),
-        "sqnr_db": fixed(difference.sqnr_db, exact="="),
-        "cosine": fixed(difference.cosine, 5),
-        "max_error": shortly(difference.max_error),
+        "sqnr_db": fixed(diff.sqnr_db, exact="="),
+        "cosine": fixed(diff.cosine, 5),
+        "max_error": shortly(diff.max_error),
     }
 
 

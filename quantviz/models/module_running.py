@@ -143,9 +143,7 @@ def run_module(
     rounded = {layer.name: _rounded(layer, chosen.of(layer.name)) for layer in seen}
     sums = _compared(model, pairs, rounded, loss)
     numbers = {layer.name: _numbers(layer, rounded[layer.name]) for layer in seen}
-    remarks = (
-        [] if calibration is not None or not _calibrated(chosen) else [Note.of("run_calibrated_on_itself")]
-    )
+    notes = [Note.of("run_calibrated_on_itself")] if calibration is None and _calibrated(chosen) else []
     return ModuleRun(
         chosen,
         MappingProxyType(numbers),
@@ -154,7 +152,7 @@ def run_module(
         sums.rel_out,
         *sums.of_logits(),
         mean_bits(rounded.values()),
-        (*seen.notes, *note_on_layers("run_left_as_is", _others(model)), *remarks),
+        (*seen.notes, *note_on_layers("run_left_as_is", _others(model)), *notes),
     )
 
 
