@@ -107,8 +107,8 @@ def test_the_worst_layer_arrives_with_its_first_remedy_which_a_click_takes(file,
     assert "channel 2 is" in finding
     said = finding.replace("\N{NO-BREAK SPACE}", " ")
     assert f"First fix: SmoothQuant, output error {before} → {after}." in said
-    act(at, "layers_remedy")
-    assert address(at)["mm"] == "smoothquant"
+    at = act(opened("pages/explore/layers.py", **address(at)), "layers_remedy")
+    assert LayerState.read(address(at))[0].method == "smoothquant"
     assert after in bodies(at, "qv-layer-numbers")[0]
     assert not bodies(at, 'class="qv-finding"')
 
