@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
 from quantviz.errors import QuantVizError
 from quantviz.lab.layer_state import INPUTS, NEAREST, WEIGHTS, Pair
@@ -61,12 +62,12 @@ def first_remedy(result: LayerResult, pair: Pair) -> Remedy | None:
         some = some_outputs(result.weights.stored, schemes[0] or as_scheme("int8_per_row"), _MOST_WEIGHTS)
         if some is None:
             return None
-        sides = {"static": result.static, "seed": result.seed}
+        measured = partial(layer, some, result.inputs.stored, static=result.static, seed=result.seed)
         before = result.rel_out
         if some.shape[0] < result.shape[2]:
-            before = layer(some, result.inputs.stored, *schemes, **sides).rel_out
+            before = measured(*schemes).rel_out
         for better, method in _offers(cause, pair, result.shape):
-            with_it = layer(some, result.inputs.stored, *better.schemes(), method=method, **sides).rel_out
+            with_it = measured(*better.schemes(), method=method).rel_out
             if all(b <= _MOST_LEFT * a for a, b in zip(before, with_it, strict=True)):
                 channel = loud[0] if loud else 0
                 x_max = result.channels.x_max
