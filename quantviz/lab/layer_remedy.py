@@ -24,7 +24,7 @@ _MOST_WEIGHTS = 2**18
 class Remedy:
     """Schemes and a chain of methods that leave a layer less output error."""
 
-    #: What most of the error comes from: a "channel" of the inputs, the "inputs", or the "weights".
+    #: The source of most of the error: a "channel" of the inputs, the "inputs", or the "weights".
     cause: str
     #: The loudest input channel, and how many times as loud it is as the median one.
     channel: int
@@ -80,7 +80,7 @@ def first_remedy(result: LayerResult, pair: Pair) -> Remedy | None:
 
 
 def _offers(cause: str, pair: Pair, shape: Shape) -> Iterator[tuple[Pair, str]]:
-    """Yield what may help against a cause, as a pair and a chain of methods."""
+    """Yield the remedies for a cause, each a pair and a chain of methods."""
     tokens, width, outputs = shape
     if cause == "channel" and None not in pair.schemes():
         yield pair, "smoothquant"
