@@ -16,8 +16,8 @@ from quantviz.schemes.recipes import as_scheme
 #: A remedy leaves at most this share of the error: 0.5 dB less.
 _MOST_LEFT = 10**-0.05
 #: Values of X beyond which none is measured, and of W beyond which only some outputs are.
-_MOST_INPUTS = 2**22
-_MOST_WEIGHTS = 2**18
+_INPUTS_AT_ONCE = 2**22
+_WEIGHTS_AT_ONCE = 2**18
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ def first_remedy(result: LayerResult, pair: Pair) -> Remedy | None:
     ('channel', 'smoothquant', True)
     """
     tokens, width, _ = result.shape
-    if tokens * width > _MOST_INPUTS or not result.rel_out.held_back:
+    if tokens * width > _INPUTS_AT_ONCE or not result.rel_out.held_back:
         return None
     shares = {side: result.parts[side].share.held_back for side in ("inputs", "weights")}
     loud = result.channels.loud_inputs
@@ -59,7 +59,7 @@ def first_remedy(result: LayerResult, pair: Pair) -> Remedy | None:
         cause = "channel"
     schemes = pair.schemes()
     try:
-        some = some_outputs(result.weights.stored, schemes[0] or as_scheme("int8_per_row"), _MOST_WEIGHTS)
+        some = some_outputs(result.weights.stored, schemes[0] or as_scheme("int8_per_row"), _WEIGHTS_AT_ONCE)
         if some is None:
             return None
         measured = partial(layer, some, result.inputs.stored, static=result.static, seed=result.seed)
