@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -161,11 +161,13 @@ class AttentionResult(Picklable):
 
     def record(self) -> dict[str, Any]:
         """Return the schemes, errors and sizes as one record."""
-        names = ("key_scheme", "value_scheme", "score_scheme")
-        schemes = zip(names, self.schemes, strict=True)
+        how = {each.name: getattr(self.options, each.name) for each in fields(self.options)}
+        rounded = zip(("keys", "values", "scores"), self.schemes, strict=True)
+        schemes = {**dict(rounded), "queries": how.pop("queries"), "weights": how.pop("weights")}
         return {
             **dict(zip(_AXES, self.seen.shape, strict=True)),
-            **{name: scheme and str(scheme) for name, scheme in schemes},
+            **{f"{name}_scheme": scheme and str(scheme) for name, scheme in schemes.items()},
+            **how,
             **_numbers(self, slice(None)),
             "rel_differences": self.rel_differences,
             "key_bytes": self.cache.keys,
