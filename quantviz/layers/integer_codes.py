@@ -15,7 +15,7 @@ from quantviz.pickling import Picklable
 from quantviz.quantization.result import QuantResult
 from quantviz.schemes.formats import NumberFormat, find_format
 from quantviz.schemes.granularity import Shape
-from quantviz.tensors.conversion import as_codes
+from quantviz.tensors.conversion import as_codes, as_plain
 
 #: Bits of a code at most: the accumulator of a longer one would not be int32.
 _CODE_BITS = 8
@@ -136,7 +136,10 @@ def patches(
     >>> patches([[[1, 2], [3, 4]]], (2,), groups=2).tolist()
     [[[1, 2]], [[3, 4]]]
     """
-    pictures = as_codes(x, find_format("int16")).to(torch.int32)
+    given = as_plain(x)
+    # Codes have four axes at most, and pictures of three axes have five.
+    flat = given.flatten(0, 1) if given.dim() == 5 else given
+    pictures = as_codes(flat, find_format("int16")).reshape(given.shape).to(torch.int32)
     axes = pictures.dim() - 2
     steps, apart = (each if isinstance(each, tuple) else (each,) * axes for each in (stride, dilation))
     sizes = (*kernel, *steps, *apart)
