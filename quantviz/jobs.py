@@ -24,12 +24,14 @@ import queue
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import traceback
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, is_dataclass
+from enum import Enum
 from functools import cache
 from pathlib import Path
 from typing import IO, Any, Generic, Literal, TypeAlias, TypeVar, cast
@@ -95,6 +97,8 @@ class Cost:
     places: int = 1
     #: Whether it reads what a stranger wrote: its process cannot write files, start programs or connect.
     confined: bool = False
+    #: Bytes of a file that it may write then, into a folder of its process alone.
+    scratch: int = 0
 
     @property
     def line(self) -> str:
@@ -369,15 +373,17 @@ def _settings() -> dict[str, str]:
 
 
 class _Pickler(pickle.Pickler):
-    """Writes a large tensor as the array of its bytes; torch's own way copies it several times."""
+    """Writes a tensor as the array of its bytes; torch's own way copies it several times."""
 
     def reducer_override(self, value: Any) -> Any:
         torch = sys.modules.get("torch")
-        if torch is None or type(value) is not torch.Tensor or value.numel() * value.itemsize < _LARGE:
+        if torch is None or type(value) is not torch.Tensor or value.is_quantized:
             return NotImplemented
         if value.requires_grad or value.device.type != "cpu" or value.layout != torch.strided:
             return NotImplemented
         dense = value.resolve_conj().resolve_neg().contiguous()
+        if value.numel() < 2:  # its stride may be any
+            dense = dense.clone(memory_format=torch.contiguous_format)
         return _tensor, (dense.flatten().view(torch.uint8).numpy(), str(value.dtype), tuple(value.shape))
 
 
@@ -385,6 +391,37 @@ def _tensor(content: Any, dtype: str, shape: tuple[int, ...]) -> Any:
     import torch
 
     return torch.from_numpy(content).view(getattr(torch, dtype.removeprefix("torch."))).reshape(shape)
+
+
+class _TypedData(pickle.Unpickler):
+    """Reads the answers of a confined process: arrays, and what only holds values. It calls nothing else."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        found = super().find_class(module, name)
+        if f"{module}.{name}" in _PLAIN or type(found).__name__ == "dtype":
+            return found
+        holds_values = isinstance(found, type) and (
+            issubclass(found, tuple | Enum | BaseException) or is_dataclass(found)
+        )
+        if not holds_values or module.partition(".")[0] not in ("quantviz", "builtins"):
+            raise pickle.UnpicklingError(f"{module}.{name} is no data")
+        return found
+
+
+#: What makes arrays, mappings and errors of plain values.
+_PLAIN = frozenset(
+    {
+        *("quantviz.jobs._tensor", "quantviz.tensors.lazy._in_memory", "functools.partial"),
+        *(
+            "numpy.dtype",
+            "numpy.ndarray",
+            "numpy.core.numeric._frombuffer",
+            "numpy._core.numeric._frombuffer",
+        ),
+        *("numpy.core.multiarray._reconstruct", "numpy._core.multiarray._reconstruct"),
+        *("numpy.core.multiarray.scalar", "numpy._core.multiarray.scalar", "collections.OrderedDict"),
+    }
+)
 
 
 class _Message:
@@ -426,18 +463,21 @@ class _Message:
         stream.flush()
 
 
-def _received(stream: IO[bytes], channel: socket.socket) -> Any:
+def _received(
+    stream: IO[bytes], channel: socket.socket, read: type[pickle.Unpickler] = pickle.Unpickler
+) -> Any:
     """Return the next value of a stream; its arrays stay in the memory that they came in."""
-    sizes = pickle.load(stream)
+    sizes = read(stream).load()
     if not sizes:
-        return pickle.load(stream)
+        return read(stream).load()
     _, (descriptor,), _, _ = socket.recv_fds(channel, 1, 1)
     places, whole = _places(sizes)
     try:
         room = memoryview(mmap.mmap(descriptor, whole))
     finally:
         os.close(descriptor)
-    return pickle.load(stream, buffers=[room[at : at + n] for at, n in zip(places, sizes, strict=True)])
+    buffers = [room[at : at + n] for at, n in zip(places, sizes, strict=True)]
+    return read(stream, buffers=buffers).load()
 
 
 def _places(sizes: Iterable[int]) -> tuple[list[int], int]:
@@ -457,11 +497,18 @@ class _Process:
     def __init__(self, modules: Iterable[str] = (), *, confined: bool = False) -> None:
         self.confined = confined
         self._channel, its = socket.socketpair()
+        #: The one folder that a confined process may write into.
+        self._scratch = tempfile.TemporaryDirectory(prefix="quantviz-") if confined else None
         paths = (str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH"))
         self._process = subprocess.Popen(
             [sys.executable, "-m", "quantviz.jobs", str(its.fileno()), "confined" * confined, *modules],
             # Torch's own threads would only slow down the server's.
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths)), "OMP_NUM_THREADS": "1"},
+            env={
+                **os.environ,
+                "PYTHONPATH": os.pathsep.join(filter(None, paths)),
+                "OMP_NUM_THREADS": "1",
+                **({"TMPDIR": self._scratch.name} if self._scratch else {}),
+            },
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             start_new_session=True,
@@ -491,11 +538,13 @@ class _Process:
                 if job.dropped:
                     self.drop(job)
             assert self._process.stdout is not None
-            while (answer := _received(self._process.stdout, self._channel))[0] in (_BEGUN, _SHARE):
+            read = _TypedData if self.confined else pickle.Unpickler
+            while (answer := _received(self._process.stdout, self._channel, read))[0] in (_BEGUN, _SHARE):
                 begun = True
                 _, job.done, job.whole = answer
             return begun, *answer
         except (EOFError, ConnectionError, pickle.UnpicklingError):
+            self._process.kill()
             killed = self._process.wait()
             if killed == -_CPU_SPENT:
                 return begun, _RAISED, Ended("work.too_long", seconds=f"{job.cost.seconds:.3g}"), False
@@ -521,6 +570,8 @@ class _Process:
         # Its pipes are closed, what was not sent included.
         with contextlib.suppress(BrokenPipeError), self._channel, self._process:
             pass
+        if self._scratch is not None:
+            self._scratch.cleanup()
 
     def _send(self, message: _Message) -> None:
         assert self._process.stdin is not None
@@ -637,7 +688,7 @@ def _limited(cost: Cost) -> Iterator[None]:
         return
     limits = {resource.RLIMIT_CPU: time.process_time() + cost.seconds + _GRACE}
     if cost.confined:
-        limits[resource.RLIMIT_FSIZE] = 0
+        limits[resource.RLIMIT_FSIZE] = cost.scratch
     if asked := _own_bytes(data=True):
         limits[resource.RLIMIT_DATA] = asked + cost.bytes
     usual = {each: resource.getrlimit(each) for each in limits}
@@ -656,24 +707,37 @@ _NEW_USERS, _NEW_NETWORK = 0x10000000, 0x40000000
 #: What a confined process refuses, by the beginnings of Python's names of events.
 _REFUSED = (
     *("subprocess.", "os.exec", "os.fork", "os.posix_spawn", "os.spawn", "os.system", "pty.", "socket.bind"),
-    *("socket.connect", "socket.get", "socket.sendto", "os.chmod", "os.chown", "os.kill", "os.link"),
-    *("os.mkdir", "os.remove", "os.rename", "os.rmdir", "os.symlink", "os.utime", "shutil.", "tempfile."),
+    *("socket.connect", "socket.get", "socket.sendto", "os.kill"),
+)
+#: What it does in its own folder alone.
+_IN_SCRATCH = frozenset(
+    {
+        *("os.chmod", "os.chown", "os.link", "os.mkdir", "os.remove", "os.rename", "os.rmdir", "os.symlink"),
+        *("os.truncate", "os.utime"),
+    }
 )
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_TRUNC
 
 
 def _confine() -> None:
     """Give up, for good, what the reader of a stranger's file does not need: connections, where the system
-    lets a process do so, and in Python also writing to files and starting programs.
+    lets a process do so, and in Python also starting programs, and writing but into its own folder.
     """
+    scratch = os.path.realpath(tempfile.gettempdir()) + os.sep
     unshare = getattr(ctypes.CDLL(None), "unshare", None) if sys.platform == "linux" else None
     if unshare is not None and unshare(_NEW_NETWORK):
         unshare(_NEW_USERS | _NEW_NETWORK)
 
+    def elsewhere(event: str, given: tuple[Any, ...]) -> bool:
+        named = given[: 1 if event == "open" else 2]
+        paths = [os.fsdecode(each) for each in named if isinstance(each, str | bytes | os.PathLike)]
+        if event in ("os.remove", "os.rmdir") and given[-1] >= 0:  # a bare name in a folder that is open
+            paths = [os.readlink(f"/proc/self/fd/{given[-1]}")]
+        return any(not f"{os.path.realpath(path)}/".startswith(scratch) for path in paths)
+
     def refuse(event: str, given: tuple[Any, ...]) -> None:
-        names_a_file = event in ("open", "os.truncate") and not isinstance(given[0], int)
-        writes = names_a_file and (event == "os.truncate" or given[2] & _WRITES)
-        if writes or event.startswith(_REFUSED):
+        changes = event in _IN_SCRATCH or (event == "open" and given[2] & _WRITES)
+        if event.startswith(_REFUSED) or (changes and elsewhere(event, given)):
             raise PermissionError(f"{event}: a process that reads a stranger's file has no right to it")
 
     sys.addaudithook(refuse)

@@ -10,12 +10,12 @@ import stat
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import streamlit as st
 
@@ -27,6 +27,7 @@ from quantviz.errors import QuantVizError
 from quantviz.jobs import Cost, Job, runner
 from quantviz.sources.hubs.addresses import published_name, published_place
 from quantviz.sources.local import data_folder, folder_offered, real_path
+from quantviz.sources.sandbox import READING
 from quantviz.sources.stores.addresses import is_address
 from quantviz.text import visible
 from quantviz.ui.checkpoints.importance import imatrix_path, upload_of
@@ -34,6 +35,7 @@ from quantviz.ui.checkpoints.model_state import RUNNING
 from quantviz.ui.checkpoints.state import FIRST_LOOK, USUAL, CheckpointsState
 from quantviz.ui.lab.dropped_files import CAPTURE, MODEL, RUNS, dropped_files, dropped_kind
 from quantviz.ui.shell.bounds import RESULT_ROWS
+from quantviz.ui.shell.long_work import read_file
 from quantviz.ui.shell.startup import turns
 from quantviz.ui.shell.words import language, say
 
@@ -41,6 +43,8 @@ if TYPE_CHECKING:
     from quantviz.checkpoints.results.store import Results
     from quantviz.checkpoints.results.stored_rows import Listed, Scan
     from quantviz.checkpoints.scan.listing import Entry
+
+T = TypeVar("T")
 
 #: Seconds for which the listing of the folder is cached.
 _LISTING_SECONDS = 5
@@ -50,6 +54,8 @@ _MOST_FILES = 20
 #: The cost of a scan, which has time to store what it measured; and scans that have ended and are known.
 SCANS = Cost(queue="scans", grace=20.0)
 _MOST_ENDED = 16
+#: What reading a stranger's file of results takes: it may be copied.
+_RESULTS = replace(READING, scratch=2**30)
 #: Seconds to wait for the first square, and between two looks for it.
 _FIRST_SECONDS = 0.8
 _LOOK_SECONDS = 0.04
@@ -184,14 +190,71 @@ def name_of(chosen: str) -> str:
     return visible(name.removesuffix("/model.safetensors") or chosen)
 
 
+@dataclass(frozen=True)
+class _Strangers:
+    """A stranger's file of results, read apart from here."""
+
+    path: Path
+
+    def scans(self) -> tuple[Scan, ...]:
+        return self._read(_scans_in)
+
+    def problems(self) -> tuple[QuantVizError, ...]:
+        return self._read(_problems_in)
+
+    def scan(self, number: int) -> Scan:
+        return self._read(_scan_in, number)
+
+    def listed(self, number: int) -> tuple[Listed, ...]:
+        return self._read(_listed_in, number)
+
+    def rows_by_position(
+        self, number: int, language: str, positions: Iterable[int]
+    ) -> list[tuple[int, list[Row]]]:
+        return self._read(_rows_in, number, language, tuple(sorted(positions)))
+
+    def _read(self, ask: Callable[..., T], *given: Any) -> T:
+        facts = self.path.stat()
+        key = ask.__name__, self.path, facts.st_size, facts.st_mtime_ns, given
+        return read_file(partial(_answer, self.path, ask, given), key, self.path.name, cost=_RESULTS)
+
+
+def _scans_in(results: Results) -> tuple[Scan, ...]:
+    return results.scans()
+
+
+def _problems_in(results: Results) -> tuple[QuantVizError, ...]:
+    return results.problems()
+
+
+def _scan_in(results: Results, number: int) -> Scan:
+    return results.scan(number)
+
+
+def _listed_in(results: Results, number: int) -> tuple[Listed, ...]:
+    return results.listed(number)
+
+
+def _rows_in(
+    results: Results, number: int, language: str, positions: tuple[int, ...]
+) -> list[tuple[int, list[Row]]]:
+    return list(results.rows_by_position(number, language, positions))
+
+
+def _answer(path: Path, ask: Callable[..., T], given: tuple[Any, ...]) -> T:
+    from quantviz.checkpoints.results.store import Results
+
+    with Results(path, read_only=True) as results:
+        return ask(results, *given)
+
+
 @contextmanager
-def _results_of(chosen: str) -> Iterator[Results | None]:
+def _results_of(chosen: str) -> Iterator[Results | _Strangers | None]:
     """Open the results that hold the scans of a choice; None before the first scan."""
     from quantviz.checkpoints.results.store import Results, default_results
 
     if is_results(chosen):
-        with Results(path_of(chosen), read_only=True) as results:
-            yield results
+        yield _Strangers(Path(path_of(chosen)))
         return
     path = dropped_files(MODEL).results if chosen == MODEL else default_results()
     if not path.is_file():
@@ -201,7 +264,7 @@ def _results_of(chosen: str) -> Iterator[Results | None]:
         yield results
 
 
-def _newest(results: Results, chosen: str) -> list[Scan]:
+def _newest(results: Results | _Strangers, chosen: str) -> list[Scan]:
     if is_results(chosen):
         return list(results.scans())
     from quantviz.checkpoints.model.opening import known_as
@@ -281,10 +344,12 @@ def _mark_of(path: str | Path) -> tuple[tuple[str, int, int], ...]:
 @st.cache_data(max_entries=4, show_spinner=False)
 def _headers(path: str, engine: str, mark: object) -> tuple[Entry, ...]:
     """Return the tensors of a checkpoint, whose files have that mark."""
-    from quantviz.checkpoints.scan.listing import list_checkpoint
-    from quantviz.checkpoints.scan.selection import Selection, selected
+    from quantviz.checkpoints.scan.selection import entries_of
 
-    return selected(list_checkpoint(path), Selection(engine), ()).entries
+    # A hub's file comes through a connection.
+    cost = replace(READING, confined=not is_address(path))
+    work = partial(entries_of, path, engine)
+    return read_file(work, ("headers", path, engine, mark), PurePath(path).name, cost=cost)
 
 
 def look_at_headers(state: CheckpointsState) -> Model:
@@ -335,7 +400,7 @@ def look(chosen: str, scan: Scan) -> Seen:
             return _looked(results, scan.id, kept)
 
 
-def _looked(results: Results, number: int, kept: _Kept) -> Seen:
+def _looked(results: Results | _Strangers, number: int, kept: _Kept) -> Seen:
     scan = results.scan(number)
     listed = results.listed(number)
     marks: dict[int, tuple[str | None, str | None]] = {
