@@ -34,6 +34,7 @@ from dataclasses import dataclass, field, is_dataclass
 from enum import Enum
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import IO, Any, Generic, Literal, TypeAlias, TypeVar, cast
 
 from quantviz.budget import Ended, Spending, spending
@@ -373,9 +374,13 @@ def _settings() -> dict[str, str]:
 
 
 class _Pickler(pickle.Pickler):
-    """Writes a tensor as the array of its bytes; torch's own way copies it several times."""
+    """Writes a tensor as the array of its bytes, for torch's own way copies it several times; and read-only
+    mappings, which Python does not write.
+    """
 
     def reducer_override(self, value: Any) -> Any:
+        if type(value) is MappingProxyType:
+            return _read_only, (dict(value),)
         torch = sys.modules.get("torch")
         if torch is None or type(value) is not torch.Tensor or value.is_quantized:
             return NotImplemented
@@ -385,6 +390,10 @@ class _Pickler(pickle.Pickler):
         if value.numel() < 2:  # its stride may be any
             dense = dense.clone(memory_format=torch.contiguous_format)
         return _tensor, (dense.flatten().view(torch.uint8).numpy(), str(value.dtype), tuple(value.shape))
+
+
+def _read_only(items: dict[Any, Any]) -> MappingProxyType[Any, Any]:
+    return MappingProxyType(items)
 
 
 def _tensor(content: Any, dtype: str, shape: tuple[int, ...]) -> Any:
@@ -411,7 +420,12 @@ class _TypedData(pickle.Unpickler):
 #: What makes arrays, mappings and errors of plain values.
 _PLAIN = frozenset(
     {
-        *("quantviz.jobs._tensor", "quantviz.tensors.lazy._in_memory", "functools.partial"),
+        *(
+            "quantviz.jobs._tensor",
+            "quantviz.jobs._read_only",
+            "quantviz.tensors.lazy._in_memory",
+            "functools.partial",
+        ),
         *(
             "numpy.dtype",
             "numpy.ndarray",

@@ -163,8 +163,8 @@ class Sandboxed(Catalog):
     def __init__(self, place: Place, read: Read = read_apart) -> None:
         self._place = place
         self._read = read
-        self._version = place.version
         self._data = place.data()
+        self._version = place.version
         self._limits = Limits.of_environment()
         listing: _Listing = self._ask(_listing)
         self._listed = listing.infos
