@@ -66,6 +66,20 @@ def test_what_an_engine_refuses_when_it_is_computed_is_said_and_no_try():
     assert address(at) == {"hole": "bell", "bell": "int4", "lang": "en"}
 
 
+def test_undo_takes_back_a_choice_and_then_the_try_before_it():
+    at = opened(GOLF, lang="en")
+    assert controls(at)["undo"]["disabled"], "there is nothing to undo"
+    healthy(choose(at, ("bits", "3"), "try", ("bits", "5"), ("mode", "asymmetric")))
+    healthy(choose(at, "undo"))
+    assert (controls(at)["bits"]["value"], controls(at)["mode"]["value"]) == ("5", "symmetric")
+    healthy(choose(at, "undo", "undo"))
+    assert address(at) == {"hole": "bell", "lang": "en"}, "the try is taken back"
+    assert controls(at)["bits"]["value"] == "4"
+    healthy(choose(at, "redo"))
+    assert address(at)["bell"] == "int3"
+    assert controls(at)["redo"]["disabled"], "the choices after the try began anew"
+
+
 def test_the_lab_is_left_as_it_was_until_a_try_is_opened_there():
     at = opened(LAB, t="builtin(name=picture)", s="uint2,symmetric,per_tensor,min_max,course", lang="en")
     before = address(at)

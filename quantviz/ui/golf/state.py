@@ -170,7 +170,8 @@ def try_scheme() -> None:
     best = {each.scheme for name in played.tries if (each := standing(name).best)}
     new = played.with_try(scheme, best)
     OWNER.put(new)
-    session.lay_out(session.state())  # an undo now takes the try back
+    if new != played:
+        session.lay_out(session.state())  # an undo now takes the try back
     st.session_state[_OUTCOME] = Outcome(new.here.index(scheme) + 1, scheme in played.here, pressed=True)
 
 
