@@ -389,17 +389,24 @@ class _Pickler(pickle.Pickler):
         dense = value.resolve_conj().resolve_neg().contiguous()
         if value.numel() < 2:  # its stride may be any
             dense = dense.clone(memory_format=torch.contiguous_format)
-        return _tensor, (dense.flatten().view(torch.uint8).numpy(), str(value.dtype), tuple(value.shape))
+        return _tensor, (
+            dense.flatten().view(torch.uint8).numpy(),
+            str(value.dtype),
+            tuple(value.shape),
+            dense.stride(),
+        )
 
 
 def _read_only(items: dict[Any, Any]) -> MappingProxyType[Any, Any]:
     return MappingProxyType(items)
 
 
-def _tensor(content: Any, dtype: str, shape: tuple[int, ...]) -> Any:
+def _tensor(content: Any, dtype: str, shape: tuple[int, ...], strides: tuple[int, ...]) -> Any:
     import torch
 
-    return torch.from_numpy(content).view(getattr(torch, dtype.removeprefix("torch."))).reshape(shape)
+    kind = getattr(torch, dtype.removeprefix("torch."))
+    values = torch.frombuffer(content, dtype=kind) if len(content) else torch.empty(0, dtype=kind)
+    return values.as_strided(shape, strides)
 
 
 class _TypedData(pickle.Unpickler):
@@ -417,7 +424,7 @@ class _TypedData(pickle.Unpickler):
         return found
 
 
-#: What makes arrays, mappings and errors of plain values.
+#: Functions that make arrays, mappings and errors of plain values.
 _PLAIN = frozenset(
     {
         *(
@@ -625,7 +632,7 @@ def serve(channel: int, confined: str, *modules: str) -> None:
     threading.Thread(target=_hear, args=(requests, arrays, share), daemon=True).start()
     for module in ("torch", *modules):
         importlib.import_module(module)
-    # What is imported stays: to look through it took 0.2 s after each job.
+    # Modules stay: to look through their objects took 0.2 s after each job.
     gc.collect()
     gc.freeze()
     before = _own_bytes()
@@ -718,12 +725,12 @@ def _limited(cost: Cost) -> Iterator[None]:
 
 #: Flags of Linux' `unshare`: a name space of users, and one of networks, which has no connection.
 _NEW_USERS, _NEW_NETWORK = 0x10000000, 0x40000000
-#: What a confined process refuses, by the beginnings of Python's names of events.
+#: Events that a confined process refuses, by the beginnings of Python's names of them.
 _REFUSED = (
     *("subprocess.", "os.exec", "os.fork", "os.posix_spawn", "os.spawn", "os.system", "pty.", "socket.bind"),
     *("socket.connect", "socket.get", "socket.sendto", "os.kill"),
 )
-#: What it does in its own folder alone.
+#: Events that it allows in its own folder alone.
 _IN_SCRATCH = frozenset(
     {
         *("os.chmod", "os.chown", "os.link", "os.mkdir", "os.remove", "os.rename", "os.rmdir", "os.symlink"),

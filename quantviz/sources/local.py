@@ -155,7 +155,8 @@ def open_local(file: str, read_as: str = "", read: Read | None = None) -> Catalo
     Raises:
         QuantVizError: The path leads out of the folder, or the file cannot be opened, as in `open_tensors`.
     """
-    from quantviz.sources.sandbox import Sandboxed, read_apart
+    from quantviz.sources.sandbox import read_apart
+    from quantviz.sources.sandboxed import Sandboxed
 
     return Sandboxed(_Below(file, read_as), read or read_apart)
 

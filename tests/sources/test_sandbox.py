@@ -19,7 +19,8 @@ from quantviz.jobs import runner
 from quantviz.schemes.recipes import as_scheme
 from quantviz.sources.files import open_tensors
 from quantviz.sources.layouts.decoded import model_tensors
-from quantviz.sources.sandbox import READING, Held, Sandboxed, read_apart
+from quantviz.sources.sandbox import READING, Held, read_apart
+from quantviz.sources.sandboxed import Sandboxed
 from tests.helpers.bad_readers import Calls, eating, networks, spinning, writes, writes_past_python
 from tests.helpers.hostile import CANARY, CASES, FILES, X, check, fate
 from tests.helpers.quantized_files import QUANTIZED

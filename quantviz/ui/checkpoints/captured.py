@@ -141,7 +141,8 @@ def _choose(name: str, names: dict[str, str], now: str, take: Any) -> None:
 def _opened(chosen: str) -> tuple[str, Layers]:
     """Return the key of a capture, and its layers."""
     from quantviz.layers.captures import captured_in
-    from quantviz.sources.sandbox import Held, Sandboxed
+    from quantviz.sources.sandbox import Held
+    from quantviz.sources.sandboxed import Sandboxed
 
     if chosen != CAPTURE:
         return f"{chosen!a} {local_version(chosen)}", captured_in(catalog_of(chosen))

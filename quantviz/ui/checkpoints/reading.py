@@ -14,8 +14,9 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
+from operator import methodcaller
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, cast
 
 import streamlit as st
 
@@ -44,8 +45,6 @@ if TYPE_CHECKING:
     from quantviz.checkpoints.results.stored_rows import Listed, Scan
     from quantviz.checkpoints.scan.listing import Entry
 
-T = TypeVar("T")
-
 #: Seconds for which the listing of the folder is cached.
 _LISTING_SECONDS = 5
 #: Scans whose rows are kept, and files of results in which scans are looked for.
@@ -54,7 +53,7 @@ _MOST_FILES = 20
 #: The cost of a scan, which has time to store what it measured; and scans that have ended and are known.
 SCANS = Cost(queue="scans", grace=20.0)
 _MOST_ENDED = 16
-#: What reading a stranger's file of results takes: it may be copied.
+#: The cost of reading a stranger's file of results, which may be copied.
 _RESULTS = replace(READING, scratch=2**30)
 #: Seconds to wait for the first square, and between two looks for it.
 _FIRST_SECONDS = 0.8
@@ -190,71 +189,37 @@ def name_of(chosen: str) -> str:
     return visible(name.removesuffix("/model.safetensors") or chosen)
 
 
-@dataclass(frozen=True)
 class _Strangers:
-    """A stranger's file of results, read apart from here."""
+    """A stranger's file of results: the methods of `Results`, each called apart from here."""
 
-    path: Path
+    def __init__(self, path: Path) -> None:
+        self.path = path
 
-    def scans(self) -> tuple[Scan, ...]:
-        return self._read(_scans_in)
+    def __getattr__(self, method: str) -> Callable[..., Any]:
+        return partial(self._read, method)
 
-    def problems(self) -> tuple[QuantVizError, ...]:
-        return self._read(_problems_in)
-
-    def scan(self, number: int) -> Scan:
-        return self._read(_scan_in, number)
-
-    def listed(self, number: int) -> tuple[Listed, ...]:
-        return self._read(_listed_in, number)
-
-    def rows_by_position(
-        self, number: int, language: str, positions: Iterable[int]
-    ) -> list[tuple[int, list[Row]]]:
-        return self._read(_rows_in, number, language, tuple(sorted(positions)))
-
-    def _read(self, ask: Callable[..., T], *given: Any) -> T:
+    def _read(self, method: str, *given: Any) -> Any:
         facts = self.path.stat()
-        key = ask.__name__, self.path, facts.st_size, facts.st_mtime_ns, given
-        return read_file(partial(_answer, self.path, ask, given), key, self.path.name, cost=_RESULTS)
+        key = self.path, facts.st_size, facts.st_mtime_ns, method, repr(given)
+        work = partial(_answer, self.path, methodcaller(method, *given))
+        return read_file(work, key, self.path.name, cost=_RESULTS)
 
 
-def _scans_in(results: Results) -> tuple[Scan, ...]:
-    return results.scans()
-
-
-def _problems_in(results: Results) -> tuple[QuantVizError, ...]:
-    return results.problems()
-
-
-def _scan_in(results: Results, number: int) -> Scan:
-    return results.scan(number)
-
-
-def _listed_in(results: Results, number: int) -> tuple[Listed, ...]:
-    return results.listed(number)
-
-
-def _rows_in(
-    results: Results, number: int, language: str, positions: tuple[int, ...]
-) -> list[tuple[int, list[Row]]]:
-    return list(results.rows_by_position(number, language, positions))
-
-
-def _answer(path: Path, ask: Callable[..., T], given: tuple[Any, ...]) -> T:
+def _answer(path: Path, ask: Callable[[Results], Any]) -> Any:
     from quantviz.checkpoints.results.store import Results
 
     with Results(path, read_only=True) as results:
-        return ask(results, *given)
+        found = ask(results)
+        return list(found) if isinstance(found, Iterator) else found
 
 
 @contextmanager
-def _results_of(chosen: str) -> Iterator[Results | _Strangers | None]:
+def _results_of(chosen: str) -> Iterator[Results | None]:
     """Open the results that hold the scans of a choice; None before the first scan."""
     from quantviz.checkpoints.results.store import Results, default_results
 
     if is_results(chosen):
-        yield _Strangers(Path(path_of(chosen)))
+        yield cast("Results", _Strangers(Path(path_of(chosen))))
         return
     path = dropped_files(MODEL).results if chosen == MODEL else default_results()
     if not path.is_file():
@@ -264,7 +229,7 @@ def _results_of(chosen: str) -> Iterator[Results | _Strangers | None]:
         yield results
 
 
-def _newest(results: Results | _Strangers, chosen: str) -> list[Scan]:
+def _newest(results: Results, chosen: str) -> list[Scan]:
     if is_results(chosen):
         return list(results.scans())
     from quantviz.checkpoints.model.opening import known_as
@@ -400,7 +365,7 @@ def look(chosen: str, scan: Scan) -> Seen:
             return _looked(results, scan.id, kept)
 
 
-def _looked(results: Results | _Strangers, number: int, kept: _Kept) -> Seen:
+def _looked(results: Results, number: int, kept: _Kept) -> Seen:
     scan = results.scan(number)
     listed = results.listed(number)
     marks: dict[int, tuple[str | None, str | None]] = {

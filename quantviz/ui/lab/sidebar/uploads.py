@@ -146,7 +146,8 @@ def open_upload(uploaded: Any, read_as: str = "") -> Catalog:
     Raises:
         QuantVizError: It is no file of tensors.
     """
-    from quantviz.sources.sandbox import Held, Sandboxed
+    from quantviz.sources.sandbox import Held
+    from quantviz.sources.sandboxed import Sandboxed
 
     return Sandboxed(Held(uploaded.name, uploaded.getvalue(), read_as), read_file)
 
