@@ -48,7 +48,7 @@ def alphas(given: Sensitivities, read: Offers) -> Mapping[str, float]:
 
 
 def weights_in(path: Path) -> Mapping[str, Any]:
-    """Return what a file has for each tensor, which `alphas` takes: α in a CSV, or its importance.
+    """Return α of each tensor in a CSV, or the importance of each in a matrix, as `alphas` takes them.
 
     Raises:
         QuantVizError: It cannot be read.
