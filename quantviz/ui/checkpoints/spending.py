@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -141,9 +142,10 @@ def _sensitivities(uploaded: Any, table: TypedTable) -> Mapping[str, float]:
     # The name is untrusted: only its suffix, which marks the format, is used.
     with TemporaryDirectory(prefix="quantviz-") as folder:
         path = Path(folder) / f"alpha{PurePath(uploaded.name).suffix.lower()}"
-        path.write_bytes(uploaded.getvalue())
+        content = uploaded.getvalue()
+        path.write_bytes(content)
         try:
-            key = "alpha", uploaded.file_id
+            key = "alpha", uploaded.name, hashlib.sha256(content).digest()
             return alphas(read_file(partial(weights_in, path), key, uploaded.name), Offers.of(table))
         except QuantVizError as problem:
             if "file" not in problem.params:
