@@ -6,7 +6,7 @@ def quantize(x: Any, scheme: Scheme | str, *, strict: bool = False) -> QuantResu
 An argument that does not fit its parameter's annotation raises a `QuantVizError` that names it. A parameter
 annotated `Any` is checked by the function itself, which takes a tensor or a table in many forms.
 
-Results must not depend on what else a process does with torch. So the function runs with float32 as the
+Results must not depend on a process's other uses of torch. So the function runs with float32 as the
 default, on the CPU, without autocast, and with small numbers kept.
 """
 
@@ -139,7 +139,7 @@ def unfit_fields(value: Any) -> Iterator[tuple[str, str, str]]:
     """Yield the name of each field of a dataclass whose value does not fit its annotation, and the value and
     the annotation as texts for an error message.
 
-    A field of words takes any text: the class that has the field says itself which words there are.
+    A field of words takes any text: its class checks the words itself.
     """
     for name, (kind, allowed) in _wanted(cast("Hashable", type(value))).items():
         given = getattr(value, name)

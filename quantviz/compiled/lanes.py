@@ -355,7 +355,7 @@ class Loops:
         return Lanes(self.builder, at[1], self.builder.load(at[0]), wide=at[2])
 
     def extend(self, at: Any, value: Lanes, sign: str) -> None:
-        """Put a value there that is smaller ("<") or larger (">") than the one that is there."""
+        """Replace the value there by `value` if that is smaller ("<") or larger (">")."""
         self.put(at, further(sign)(value, self.get(at)))
 
     def whilst(self, condition: Callable[[], Lanes], body: Callable[[], None]) -> None:

@@ -253,7 +253,7 @@ class LayerState(PageState):
     cell: tuple[int, int] | None = field(
         None, link="c", codec=codec(_read_cell, lambda cell: ".".join(map(str, cell))), looks=True, of="l"
     )
-    #: The input channel of the product whose steps are shown; None for the one that contributes most.
+    #: The input channel of the product whose steps are shown; None for the largest contribution.
     channel: int | None = field(None, link="j", codec=_NUMBER, looks=True, of="l")
     #: One of `SHOWN`.
     shown: str = field(SHOWN[0], link="e", codec=one_of(lambda: SHOWN), looks=True)
@@ -341,7 +341,7 @@ class LayerState(PageState):
 
 
 def usual_pair(source: LayerSource) -> Pair | None:
-    """Return the schemes under which a built-in layer shows what it is for; None of another layer."""
+    """Return the schemes of a built-in layer's demonstration; None of another layer."""
     if not isinstance(source, BuiltInLayer):
         return None
     return Pair(_by_lines(source.weights, "output"), _by_lines(source.inputs, "token"))

@@ -214,7 +214,7 @@ def integer_layer(
             multiplier and codes of the bias of its own: an engine is asked for one token at a time.
         outputs: Scale and zero point of the outputs, one of each.
         bias: Real numbers, (outputs,). Most engines get them as int32 codes of scale S_x · S_w: rounded half
-            to even, and clipped to int32, which a note says.
+            to even, and clipped to int32, with a note.
         bias_codes: These codes themselves, instead of `bias`; (tokens, outputs) if those of tokens differ.
         engine: Id of the engine, one of `INTEGER_ENGINES`.
         number_format: Id of the outputs' integer format, of at most 8 bits.

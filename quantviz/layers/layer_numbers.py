@@ -206,7 +206,7 @@ class MomentErrors:
 def errors_by_moments(weight: Any, moments: torch.Tensor, weights: Scheme | str) -> MomentErrors:
     """Return the output error of a quantized weight from the mean squares of its inputs, H_jj.
 
-    It is that of inputs which are uncorrelated and not rounded themselves: the note says so.
+    It holds for uncorrelated inputs that are not rounded themselves, as the note states.
 
     Args:
         weight: W, (outputs, inputs).

@@ -1,4 +1,4 @@
-"""A network under schemes: its weights after rounding, and the rounding of what passes through it.
+"""A network under schemes: its weights after rounding, and the rounding of its activations.
 
 Whatever tokens share is chosen ahead, on the text for calibration, so that a text that is written character
 by character and one that is read at once are rounded alike: scales of the matrix and of channels, and the
@@ -213,7 +213,7 @@ def rounded_by(
 ) -> Rounded:
     """Return a linear layer that a chain is done with: its weight, and the chain's other effects.
 
-    The layers of a built-in model, which is named, share what rounds their common inputs.
+    The layers of a built-in model, which is named, share the rounding of their common inputs.
     """
     rounded, applied = done
     inputs = schemes.inputs
@@ -318,7 +318,7 @@ def rounder(scheme: Scheme, seen: torch.Tensor) -> Rounder:
 
 
 def _of_own_scales(scheme: Scheme, seen: torch.Tensor) -> Rounder:
-    """Return the rounding of each token by its own scales; what is of the whole tensor is that of `seen`."""
+    """Return the rounding of each token by its own scales; `seen` gives the whole tensor's numbers."""
     absmax = largest_magnitude(as_quantized(seen, scheme))
 
     def rounded(x: torch.Tensor) -> torch.Tensor:

@@ -60,7 +60,7 @@ class BlockLayout:
     tail: Tail = "refuse"
 
     def __post_init__(self) -> None:
-        # A layout is made for each band of a tensor: what is plainly right is not looked at any closer.
+        # A layout is made for each band of a tensor: plainly valid shapes skip the full check.
         for shape in (self.view_shape, self.block_shape, self.grid_shape):
             if type(shape) is not tuple or {*map(type, shape)} - {int}:
                 check_fields(self)
@@ -169,7 +169,7 @@ class Granularity(ABC):
         if min(shape, default=0) < 0:
             owner = type(self).__name__
             raise QuantVizError("field_too_small", owner=owner, field="shape", got=shape, smallest=0)
-        # Whether sizes divide a shape is asked once they are sound.
+        # Sizes are compared with the shape once they are valid.
         for problem in itertools.chain(self.problems(), self.shape_problems(shape, tail)):
             raise problem
         view = self.view_shape(shape)

@@ -60,7 +60,7 @@ class Handle:
     broken: Callable[[float], Line] | None = None
     #: Which cells are hit by the bug, from the correct and the broken outcome.
     hit: Callable[[Outcome, Outcome], torch.Tensor] = differing
-    #: The number that the handle shows for a value: the one that is dragged, if the value follows from it.
+    #: The number shown for a value: the dragged one, if the value follows from it.
     shown: Callable[[float], float] = lambda value: value
 
     def nearest(self, value: float) -> float:

@@ -227,7 +227,7 @@ class Answer:
 
 
 def audit_as_job(quantized: str, original: str) -> Answer:
-    """Return the results of an audit as a job, which keeps what it compares where scans keep theirs."""
+    """Return the results of an audit as a job, which stores its comparisons where scans store theirs."""
     keep_memory()
     result = audit(quantized, original, results=default_results(), report=budget.report)
     messages = {language: result.messages(language) for language in languages()}
@@ -239,7 +239,7 @@ def audit_as_job(quantized: str, original: str) -> Answer:
 def audited_result(quantized_path: str | PurePath, original_path: str | PurePath, tensor: str) -> QuantResult:
     """Return a quantized tensor's own codes, scales and values beside its original's.
 
-    It is a result as `quantize` gives one, so figures and `explain` show what the file has. Where GPTQ's
+    It is a result as `quantize` gives one, so figures and `explain` show the file's codes. Where GPTQ's
     act-order moved columns, they are in the order of groups.
 
     Args:
@@ -355,7 +355,7 @@ def _account(tensors: Sequence[TensorAudit], models: tuple[OpenModel, OpenModel]
     for item in sides.original:
         whole = Outcome("left_aside", Note.of("audit.aside.whole", dtype=item.dtype))
         parts = of_parts.get(item.name, [(whole, item.elements)])
-        # Of several experts in one tensor the outcome of the one that was read least, and what it lacks.
+        # Of several experts in one tensor: the outcome of the least read one, with the elements it lacks.
         worst = max((outcome for outcome, _ in parts), key=lambda outcome: _ORDER.index(outcome.became))
         lost = sum(elements for outcome, elements in parts if outcome.became == worst.became)
         elements = lost if worst.became == "not_read" else item.elements

@@ -1,4 +1,4 @@
-"""Weights as a kernel has them that takes one scale for all siblings, and what they lose by it."""
+"""Weights under a kernel that takes one scale for all siblings, and their loss by it."""
 
 from __future__ import annotations
 

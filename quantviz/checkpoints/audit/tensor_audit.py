@@ -83,7 +83,7 @@ _SLACK_FOLDED = 2**-7
 _SLACK_FITTED = 0.35
 #: And up to so much of the value where weights of half precision were divided by scales in their own dtype,
 #: as compressed-tensors does: where the quotient was rounded to the other side of a half, the error is larger
-#: by twice what it was rounded by, 2⁻⁸ or 2⁻¹¹ of itself.
+#: by twice its rounding error, 2⁻⁸ or 2⁻¹¹ of itself.
 _SLACK_HALF = {"bfloat16": 2**-7, "float16": 2**-10}
 #: From this share of nearest codes on they were rounded to nearest.
 _NEAREST = 0.98
@@ -207,7 +207,7 @@ class _Seen:
 
 
 class Bands:
-    """Bands of a weight beside its original; what all of them share is prepared once. Safe for many threads.
+    """Bands of a weight beside its original, with shared preparation. Safe for many threads.
 
     Raises:
         QuantVizError: The weight has no scheme.
@@ -434,7 +434,7 @@ def audit_plain(name: str, values: Original, x: Original, original: str, dtype: 
     if equal or rounded:
         status = "same" if equal else "rounded"
     else:
-        # A bias may be corrected for what the weights lost.
+        # A bias may be corrected for the loss of the weights.
         same = name.endswith("bias") or same_weights(metrics["cosine"], metrics["sqnr_db"], _FROM_BITS)
         status = "changed" if same and not x.misplaced else "not_same"
     zeroed = ("zero_lines",) if status == "changed" and lines.zeroed else ()

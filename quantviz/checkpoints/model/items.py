@@ -29,7 +29,7 @@ from quantviz.sources.layouts.unclaimed import accompanies, is_of_training
 #: weight   quantized in a known layout, to be decoded
 #: plain    numbers as they are
 #: whole    indices, counts or masks
-#: inputs   what a captured layer took
+#: inputs   the inputs of a captured layer
 #: training the state of an optimizer, beside the model in its file
 #: unread   a weight that cannot be read: an unknown layout or one that does not fit, a damaged file
 Kind = Literal["weight", "plain", "whole", "inputs", "training", "unread"]

@@ -40,7 +40,7 @@ COLUMNS = (
 
 @dataclass(frozen=True, eq=False)
 class TypedTable:
-    """Rows, and the names of all columns of what they were read from."""
+    """Rows, and the names of all columns of their source."""
 
     names: tuple[str, ...]
     rows: tuple[Row, ...]

@@ -459,7 +459,7 @@ def scan_as_job(path: str, recipes: Iterable[str], engine: str, imatrix: str, re
 
 
 def make_ready(recipes: Iterable[str]) -> None:
-    """Load the kernels of recipes, compiling what no process has compiled yet, until the job is dropped."""
+    """Load the kernels of recipes, compiling those that no process has, until the job is dropped."""
     x = torch.linspace(-1, 1, _SIDE).expand(_SIDE, _SIDE).contiguous()
     tried = Held(Entry("", "", "float32", (_SIDE, _SIDE), 0), values=InMemory(x))
     for _ in measure_held(tried, [as_scheme(name) for name in recipes]):

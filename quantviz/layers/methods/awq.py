@@ -294,7 +294,7 @@ class AWQClip(RoundingMethod):
 
 
 def _clipped(found: Range, share: torch.Tensor | float) -> Range:
-    """Return ranges without what lies beyond a share of the largest magnitude."""
+    """Return ranges cut at a share of the largest magnitude."""
     end = found.extreme.abs() * share
     return Range(torch.maximum(found.lo, -end), torch.minimum(found.hi, end), found.extreme.sign() * end)
 

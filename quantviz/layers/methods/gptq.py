@@ -66,7 +66,7 @@ class GPTQ(RoundingMethod):
     #: Whether the weights of dead channels become 0 before scales are chosen (the paper's code) or after
     #: (llm-compressor).
     cleared: Literal["before", "after"] = "before"
-    #: The paper's algorithm, or what an engine makes of it, see `VARIANTS`.
+    #: The paper's algorithm, or an engine's variant, see `VARIANTS`.
     variant: Literal["paper", "full_inverse", "last_scale", "sliced_scale"] = "paper"
     id: ClassVar[str] = "gptq"
     cost: ClassVar[str] = "N n² + n³ + m n²"
