@@ -284,7 +284,7 @@ def formats_like(scheme: Scheme) -> Iterable[str]:
             and fmt.signed == current.signed
             and (fmt.bits <= _MOST_BITS or fmt == current)
         ]
-        return [fmt.id for number_format in sorted(alike, key=lambda fmt: -fmt.bits)]
+        return [fmt.id for fmt in sorted(alike, key=lambda fmt: -fmt.bits)]
     return next((chain for chain in _FLOATS if current.id in chain), ())
 
 
