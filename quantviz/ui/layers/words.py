@@ -132,7 +132,7 @@ def show_remedy(seen: SeenLayer, state: LayerState) -> None:
     fix = say("layers.remedy.fix", remedy=taken, **numbers)
     some = say("layers.remedy.some", count=found.outputs, all=seen.result.shape[2])
     words = sentences(cause, fix, some if found.outputs < seen.result.shape[2] else "")
-    with st.container(key="layers_look", horizontal=True, vertical_alignment="center", gap="small"):
+    with st.container(key="layers_look", horizontal=True, wrap=False, vertical_alignment="center"):
         st.html(f'<p class="qv-finding">{html.escape(unbroken(words))}</p>', width="stretch")
         take = partial(OWNER.change, pair=found.pair, method=found.method)
         show_button(say("layers.remedy.take"), "layers_remedy", take)
