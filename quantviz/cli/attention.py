@@ -154,13 +154,13 @@ def _answered(request: _Request) -> AttentionResult:
 
 def _parts(catalog: Catalog, request: _Request) -> dict[str, str]:
     """Return the names of queries, keys and values: those before which NAME stands, or the only ones."""
-    found: dict[str, dict[str, str]] = {}
+    by_start: dict[str, dict[str, str]] = {}
     for name in catalog.names:
         before, word = re.fullmatch(r"(.*?)([^\W_]*)", name, re.DOTALL).groups()  # type: ignore[union-attr]
         for part, words in _WORDS.items():
             if word.casefold() in words:
-                found.setdefault(before, {})[part] = name
-    whole = {before: parts for before, parts in found.items() if {"q", "k"} <= parts.keys()}
+                by_start.setdefault(before, {})[part] = name
+    whole = {before: parts for before, parts in by_start.items() if {"q", "k"} <= parts.keys()}
     if request.name is not None:
         whole = {before: parts for before, parts in whole.items() if before.rstrip("._/-") == request.name}
     if len(whole) != 1:
@@ -177,7 +177,7 @@ def _put_result(request: _Request, result: AttentionResult) -> None:
     if request.heads:
         write(output, result.table())
     elif output.format == "table":
-        columns = [text(f"cli.attention.{each}", language()) for each in ("part", "rel_out", "sqnr_db")]
+        columns = [text(f"cli.attention.{name}", language()) for name in ("part", "rel_out", "sqnr_db")]
         rows = [[text(f"cli.attention.{name}", language()), *part] for name, part in result.errors.items()]
         put(output, f"{text_table(columns, rows, None)[0]}\n")
     else:

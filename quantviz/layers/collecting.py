@@ -49,13 +49,12 @@ class _Tokens:
         return self._rows[places.to(self._rows.device)]
 
 
-def _places(given: torch.Tensor, layer: _Convolution) -> KernelPlaces:
+def _places(inputs: torch.Tensor, layer: _Convolution) -> KernelPlaces:
     """Return the inputs of a convolution: each place of its kernel is a token of channels · kernel inputs.
 
     Only the patches that are read are copied out, where `unfold` would copy all.
     """
-<<<<<<< HEAD
-    images = given.detach()
+    images = inputs.detach()
     kernel, stride, dilation = layer.kernel_size, layer.stride, layer.dilation
     if images.dim() == len(kernel) + 1:
         images = images[None]
@@ -66,52 +65,11 @@ def _places(given: torch.Tensor, layer: _Convolution) -> KernelPlaces:
         return transposed_places(images, kernel, stride, cut, dilation)
     mode = "constant" if layer.padding_mode == "zeros" else layer.padding_mode
     return KernelPlaces(padded(images, pads, mode=mode), kernel, stride, dilation)
-=======
-
-    def __init__(self, inputs: torch.Tensor, layer: nn.Conv2d) -> None:
-        images = inputs.detach()
-        if images.dim() == 3:
-            images = images[None]
-        mode = "constant" if layer.padding_mode == "zeros" else layer.padding_mode
-        self._images = functional.pad(images, _padding_of(layer), mode)
-        self._layer = layer
-        self._grid = tuple(
-            max(0, (length - dilation * (kernel - 1) - 1) // stride + 1)
-            for length, kernel, stride, dilation in zip(
-                self._images.shape[2:], layer.kernel_size, layer.stride, layer.dilation, strict=True
-            )
-        )
-        self.count = len(images) * self._grid[0] * self._grid[1]
-
-    def read(self, places: torch.Tensor) -> torch.Tensor:
-        """Return some patches, (places, channels · height · width)."""
-        images = self._images
-        places = places.to(images.device)
-        height, width = self._grid
-        lines = [
-            start[:, None] * stride + torch.arange(kernel, device=images.device) * dilation
-            for start, kernel, stride, dilation in zip(
-                (places // width % height, places % width),
-                self._layer.kernel_size,
-                self._layer.stride,
-                self._layer.dilation,
-                strict=True,
-            )
-        ]
-        batch = (places // (height * width))[:, None, None, None]
-        channels = torch.arange(images.shape[1], device=images.device)[None, :, None, None]
-        patches = images[batch, channels, lines[0][:, None, :, None], lines[1][:, None, None, :]]
-        return patches.flatten(1)
->>>>>>> main
 
 
 def rows_of(layer: nn.Module, inputs: torch.Tensor) -> Rows:
     """Return the inputs of one call of a layer as tokens."""
-<<<<<<< HEAD
-    return _places(given, layer) if isinstance(layer, _CONVOLUTIONS) else _Tokens(given)
-=======
-    return _Patches(inputs, layer) if isinstance(layer, nn.Conv2d) else _Tokens(inputs)
->>>>>>> main
+    return _places(inputs, layer) if isinstance(layer, _CONVOLUTIONS) else _Tokens(inputs)
 
 
 def shaped_as_output(layer: nn.Module, values: torch.Tensor, output: torch.Tensor) -> torch.Tensor:
@@ -171,19 +129,12 @@ class _Watched:
         self.reservoir.add(rows_of(self.module, inputs))
 
     def captured(self) -> Captured:
-<<<<<<< HEAD
-        own = self.module.weight
-        assert isinstance(own, torch.Tensor)
-        weight = own.detach()
-        if self.kind in ("conv1d", "conv_transposed"):
-            weight = weight.transpose(0, 1)
-        weight = weight.flatten(1)
-=======
         parameter = self.module.weight
         assert isinstance(parameter, torch.Tensor)
         weight = parameter.detach()
-        weight = weight.T if self.kind == "conv1d" else weight.flatten(1)
->>>>>>> main
+        if self.kind in ("conv1d", "conv_transposed"):
+            weight = weight.transpose(0, 1)
+        weight = weight.flatten(1)
         bias = self.module.bias
         values = bias.detach().cpu() if isinstance(bias, torch.Tensor) else None
         rows = self.reservoir.rows
@@ -236,7 +187,6 @@ def collect(
             run_batch(model, batch, number)
     if not order:
         raise QuantVizError("collect.nothing_ran", count=len(watched))
-<<<<<<< HEAD
     idle = [each.name for each in watched if each.name not in order]
     notes = [
         *note_on_layers("collect_grouped", grouped),
@@ -244,11 +194,6 @@ def collect(
         *(note for key in ("collect_other", "collect_vectors") for note in note_on_layers(key, others[key])),
     ]
     return Layers(tuple(each.captured() for each in order.values()), tuple(notes))
-=======
-    idle = [layer.name for layer in watched if layer.name not in order]
-    notes = [*note_on_layers("collect_grouped", left_aside), *note_on_layers("collect_idle", idle)]
-    return Layers(tuple(layer.captured() for layer in order.values()), tuple(notes))
->>>>>>> main
 
 
 def modules_by_name(model: nn.Module) -> dict[str, nn.Module]:
@@ -288,16 +233,8 @@ def _watched(
     for pattern in names or ():
         if not any(fnmatch.fnmatchcase(name, pattern) for name in kinds):
             raise QuantVizError("collect.unknown", got=pattern, known=", ".join(kinds))
-<<<<<<< HEAD
     named = [name for name in modules if any(fnmatch.fnmatchcase(name, each) for each in names or "*")]
     wanted = [name for name in kinds if name in named]
-=======
-    wanted = [
-        name
-        for name in kinds
-        if names is None or any(fnmatch.fnmatchcase(name, pattern) for pattern in names)
-    ]
->>>>>>> main
     grouped = [name for name in wanted if getattr(modules[name], "groups", 1) != 1]
     if len(grouped) == len(wanted):
         raise QuantVizError("collect.grouped", names=", ".join(grouped[:_NAMED]))

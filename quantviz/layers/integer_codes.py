@@ -136,19 +136,19 @@ def patches(
     >>> patches([[[1, 2], [3, 4]]], (2,), groups=2).tolist()
     [[[1, 2]], [[3, 4]]]
     """
-    given = as_plain(x)
+    plain = as_plain(x)
     # Codes have four axes at most, and pictures of three axes have five.
-    flat = given.flatten(0, 1) if given.dim() == 5 else given
-    pictures = as_codes(flat, find_format("int16")).reshape(given.shape).to(torch.int32)
+    flat = plain.flatten(0, 1) if plain.dim() == 5 else plain
+    pictures = as_codes(flat, find_format("int16")).reshape(plain.shape).to(torch.int32)
     axes = pictures.dim() - 2
-    steps, apart = (each if isinstance(each, tuple) else (each,) * axes for each in (stride, dilation))
+    steps, apart = (step if isinstance(step, tuple) else (step,) * axes for step in (stride, dilation))
     sizes = (*kernel, *steps, *apart)
     fits = 1 <= axes <= 3 and len(kernel) == len(steps) == len(apart) == axes
     if not fits or min(sizes) < 1 or max(sizes) > max(pictures.shape) + 2:
         raise QuantVizError("integer.no_patches", shape=tuple(pictures.shape), kernel=kernel)
     if groups < 1 or pictures.shape[1] % groups:
         raise QuantVizError("integer.groups", got=groups, channels=pictures.shape[1])
-    reaches = [reach(*each) for each in zip(kernel, apart, strict=True)]
+    reaches = [reach(*sizes_of_axis) for sizes_of_axis in zip(kernel, apart, strict=True)]
     sides = _pads(padding, tuple(pictures.shape[2:]), reaches, steps, transposed=transposed)
     if transposed:
         places = transposed_places(pictures, kernel, steps, sides, apart, zero)

@@ -100,7 +100,7 @@ def transposed_places(
     """
     lengths = [(length - 1) * step + 1 for length, step in zip(images.shape[2:], stride, strict=True)]
     apart = images.new_full((*images.shape[:2], *lengths), fill)
-    apart[(..., *(slice(None, None, step) for step in stride))] = images
+    apart[(slice(None), slice(None), *(slice(None, None, step) for step in stride))] = images
     around = [reach(*each) - 1 for each in zip(kernel, dilation, strict=True)]
     sides = [(each - first, each - last) for each, (first, last) in zip(around, pads, strict=True)]
     ones = (1,) * len(kernel)

@@ -135,18 +135,18 @@ class AttentionResult(Picklable):
         Softmax takes away a number that is added to all scores of a query: it depends on their differences
         alone, and so does the KL divergence.
         """
-        return relative_error(*(_without_common(each, self.seen) for each in reversed(self.scores)))
+        return relative_error(*(_without_common(side, self.seen) for side in reversed(self.scores)))
 
     @property
     def notes(self) -> tuple[Note, ...]:
         """Return the remark for the user where the scores' error misleads about the weights."""
-        before, after = (torch.where(self.seen, each, 0.0) for each in self.scores)
+        before, after = (torch.where(self.seen, side, 0.0) for side in self.scores)
         times = self.rel_differences / self.rel_scores if self.rel_scores else 1.0
         if 1 / _MISLEADS < times < _MISLEADS:
             return ()
         common = [
-            100 * (1 - _squares(_without_common(each, self.seen)) / _squares(each))
-            for each in (before, after - before)
+            100 * (1 - _squares(_without_common(values, self.seen)) / _squares(values))
+            for values in (before, after - before)
         ]
         return (
             Note.of(
@@ -161,7 +161,7 @@ class AttentionResult(Picklable):
 
     def record(self) -> dict[str, Any]:
         """Return the schemes, errors and sizes as one record."""
-        how = {each.name: getattr(self.options, each.name) for each in fields(self.options)}
+        how = {option.name: getattr(self.options, option.name) for option in fields(self.options)}
         rounded = zip(("keys", "values", "scores"), self.schemes, strict=True)
         schemes = {**dict(rounded), "queries": how.pop("queries"), "weights": how.pop("weights")}
         return {
@@ -232,10 +232,10 @@ def attention(
     (True, False)
     """
     how = options or AttentionOptions()
-    queries, all_keys = (_heads(each, name) for each, name in ((q, "q"), (k, "k")))
+    queries, all_keys = (_heads(heads, name) for heads, name in ((q, "q"), (k, "k")))
     all_values = None if v is None else _heads(v, "v")
     _check_shapes(queries, all_keys, all_values)
-    of_keys, of_values, of_scores = (scheme_of(each, "inputs") for each in (keys, values, scores))
+    of_keys, of_values, of_scores = (scheme_of(scheme, "inputs") for scheme in (keys, values, scores))
     tokens = all_keys.shape[1]
     share = queries.shape[0] // all_keys.shape[0]
     factor = how.scale or 1 / math.sqrt(queries.shape[2])
@@ -243,14 +243,14 @@ def attention(
     before, after = (one @ other.repeat_interleave(share, 0).mT * factor for one, other in sides)
     both = Sides(before, rounded_matrices(after, of_scores))
     added, seen = _masked(mask, both.before.shape)
-    p, p_hat = ((each + added).masked_fill(~seen, -math.inf).log_softmax(-1) for each in both)
+    p, p_hat = ((side + added).masked_fill(~seen, -math.inf).log_softmax(-1) for side in both)
     kl = torch.where(seen, p.exp() * (p - p_hat), 0.0).sum(-1).clamp_min(0) / math.log(2)
     assert not isinstance(how.weights, str)
     weights = Sides(p.exp(), rounded_matrices(p_hat.exp(), how.weights))
     output = None
     if all_values is not None:
         pairs = zip(weights, (all_values, rounded_values(all_values, of_values, how)), strict=True)
-        output = Sides(*(each @ own.repeat_interleave(share, 0) for each, own in pairs))
+        output = Sides(*(side @ own.repeat_interleave(share, 0) for side, own in pairs))
     size = cache_bytes(all_keys, all_values, (of_keys, of_values), how)
     return AttentionResult((of_keys, of_values, of_scores), how, both, weights, output, kl, seen, size)
 
@@ -259,13 +259,13 @@ def _errors(result: AttentionResult, heads: slice) -> dict[str, PartError]:
     """Return the errors of the parts of attention, over some heads."""
     seen = result.seen[heads]
     parts = {
-        "scores": [torch.where(seen, each[heads], 0.0) for each in result.scores],
-        "weights": [each[heads] for each in result.weights],
+        "scores": [torch.where(seen, side[heads], 0.0) for side in result.scores],
+        "weights": [side[heads] for side in result.weights],
     }
     if result.output is not None:
-        parts["output"] = [each[heads] for each in result.output]
+        parts["output"] = [side[heads] for side in result.output]
     rel_out = {name: relative_error(after, before) for name, (before, after) in parts.items()}
-    return {name: PartError(each, output_sqnr_db(each)) for name, each in rel_out.items()}
+    return {name: PartError(error, output_sqnr_db(error)) for name, error in rel_out.items()}
 
 
 def _numbers(result: AttentionResult, heads: slice) -> dict[str, float]:
@@ -295,13 +295,13 @@ def _check_shapes(queries: torch.Tensor, keys: torch.Tensor, values: torch.Tenso
     """Raise a `QuantVizError` for heads that do not belong to each other."""
     fits = queries.shape[2] == keys.shape[2] and queries.shape[0] % keys.shape[0] == 0
     if not fits or (values is not None and values.shape[:2] != keys.shape[:2]):
-        shapes = [tuple(each.shape) for each in (queries, keys, values) if each is not None]
+        shapes = [tuple(tensor.shape) for tensor in (queries, keys, values) if tensor is not None]
         raise QuantVizError("attention.shapes", got=shapes)
 
 
-def _heads(given: Any, name: str) -> torch.Tensor:
+def _heads(tensor: Any, name: str) -> torch.Tensor:
     """Return queries, keys or values as float64 (heads, tokens, channels), a batch's heads one by one."""
-    values = as_real(given).values.to(torch.float64)
+    values = as_real(tensor).values.to(torch.float64)
     if not 2 <= values.dim() <= 4 or not values.numel():
         raise QuantVizError("attention.axes", name=name, shape=tuple(values.shape))
     if not bool(torch.isfinite(values).all()):

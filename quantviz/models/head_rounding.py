@@ -110,7 +110,7 @@ def rounded_matrices(matrices: torch.Tensor, scheme: Scheme | None) -> torch.Ten
     if scheme is None or not matrices.numel():
         return matrices
     return torch.stack(
-        [quantize(each.to(torch.float32), scheme).x_hat.to(torch.float64) for each in matrices]
+        [quantize(matrix.to(torch.float32), scheme).x_hat.to(torch.float64) for matrix in matrices]
     )
 
 
@@ -126,11 +126,11 @@ def cache_bytes(
     """
     bits = [0, 0]
     plain = 0
-    for place, each in enumerate((keys, values)):
-        if each is None:
+    for place, part in enumerate((keys, values)):
+        if part is None:
             continue
-        heads, tokens, channels = each.shape
-        plain += each.numel() * _PLAIN_BITS
+        heads, tokens, channels = part.shape
+        plain += part.numel() * _PLAIN_BITS
         scheme = schemes[place]
         count = 0 if scheme is None else options.rounded_tokens(tokens)[place]
         rest = (tokens - count) * channels
@@ -173,8 +173,8 @@ def _both(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Return heads turned to their positions, and the same with the first `count` tokens rounded."""
 
-    def placed(each: torch.Tensor) -> torch.Tensor:
-        return turned(each, positions, options.rotary, options.rotary_layout) if options.rotary else each
+    def placed(side: torch.Tensor) -> torch.Tensor:
+        return turned(side, positions, options.rotary, options.rotary_layout) if options.rotary else side
 
     before = placed(heads)
     if scheme is None:
