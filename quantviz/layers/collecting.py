@@ -133,7 +133,8 @@ class _Watched:
         assert isinstance(parameter, torch.Tensor)
         weight = parameter.detach()
         if self.kind in ("conv1d", "conv_transposed"):
-            weight = weight.transpose(0, 1)
+            # Its first axis has the inputs.
+            weight = weight.T if weight.dim() == 2 else torch.stack(weight.unbind(1))
         weight = weight.flatten(1)
         bias = self.module.bias
         values = bias.detach().cpu() if isinstance(bias, torch.Tensor) else None

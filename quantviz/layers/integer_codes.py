@@ -15,6 +15,7 @@ from quantviz.pickling import Picklable
 from quantviz.quantization.result import QuantResult
 from quantviz.schemes.formats import NumberFormat, find_format
 from quantviz.schemes.granularity import Shape
+from quantviz.tensors.blocks import viewed
 from quantviz.tensors.conversion import as_codes, as_plain
 
 #: Bits of a code at most: the accumulator of a longer one would not be int32.
@@ -139,7 +140,8 @@ def patches(
     plain = as_plain(x)
     # Codes have four axes at most, and pictures of three axes have five.
     flat = plain.flatten(0, 1) if plain.dim() == 5 else plain
-    pictures = as_codes(flat, find_format("int16")).reshape(plain.shape).to(torch.int32)
+    codes = as_codes(flat, find_format("int16")).to(torch.int32).contiguous()
+    pictures = viewed(codes, tuple(plain.shape))
     axes = pictures.dim() - 2
     steps, apart = (step if isinstance(step, tuple) else (step,) * axes for step in (stride, dilation))
     sizes = (*kernel, *steps, *apart)
@@ -148,18 +150,31 @@ def patches(
         raise QuantVizError("integer.no_patches", shape=tuple(pictures.shape), kernel=kernel)
     if groups < 1 or pictures.shape[1] % groups:
         raise QuantVizError("integer.groups", got=groups, channels=pictures.shape[1])
-    reaches = [reach(*sizes_of_axis) for sizes_of_axis in zip(kernel, apart, strict=True)]
-    sides = _pads(padding, tuple(pictures.shape[2:]), reaches, steps, transposed=transposed)
-    if transposed:
-        places = transposed_places(pictures, kernel, steps, sides, apart, zero)
-    else:
-        places = KernelPlaces(padded(pictures, sides, zero), kernel, steps, apart)
+    places = _places(pictures, kernel, (steps, apart), padding, zero, transposed=transposed)
     if not places.count:
         raise QuantVizError("integer.no_patches", shape=tuple(pictures.shape), kernel=kernel)
     rows = places.read(torch.arange(places.count))
     if groups == 1:
         return rows
     return torch.stack(rows.chunk(groups, 1))
+
+
+def _places(
+    pictures: torch.Tensor,
+    kernel: tuple[int, ...],
+    steps: tuple[tuple[int, ...], tuple[int, ...]],
+    padding: int | tuple[tuple[int, int], ...] | str,
+    zero: int,
+    *,
+    transposed: bool,
+) -> KernelPlaces:
+    """Return the places of a kernel in pictures of codes, with its steps between places and between cells."""
+    stride, dilation = steps
+    reaches = [reach(*sizes) for sizes in zip(kernel, dilation, strict=True)]
+    sides = _pads(padding, tuple(pictures.shape[2:]), reaches, stride, transposed=transposed)
+    if transposed:
+        return transposed_places(pictures, kernel, stride, sides, dilation, zero)
+    return KernelPlaces(padded(pictures, sides, zero), kernel, stride, dilation)
 
 
 def _pads(

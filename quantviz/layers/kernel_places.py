@@ -11,7 +11,9 @@ from typing import TypeAlias
 import torch
 from torch.nn import functional
 
-#: What is added on each side of each axis, before and after it; below 0 it is cut off.
+from quantviz.tensors.blocks import viewed
+
+#: Numbers of cells to add before and after each axis; below 0 so many are cut off.
 Pads: TypeAlias = Sequence[tuple[int, int]]
 
 
@@ -60,11 +62,11 @@ class KernelPlaces:
             lines = (rest % self.grid[axis] * self.stride[axis])[:, None] + cells
             shape = [len(rest), 1, *(1,) * axes]
             shape[2 + axis] = self.kernel[axis]
-            index.insert(0, lines.reshape(shape))
+            index.insert(0, viewed(lines, tuple(shape)))
             rest = rest // self.grid[axis]
         ones = (1,) * axes
-        channels = torch.arange(images.shape[1], device=images.device).reshape(1, -1, *ones)
-        return images[(rest.reshape(-1, 1, *ones), channels, *index)].flatten(1)
+        channels = viewed(torch.arange(images.shape[1], device=images.device), (1, -1, *ones))
+        return images[(viewed(rest, (-1, 1, *ones)), channels, *index)].flatten(1)
 
 
 def reach(kernel: int, dilation: int) -> int:
@@ -96,7 +98,7 @@ def transposed_places(
     `stride` − 1 cells of 0 between two of theirs. `pads` are cut off its outputs.
 
     >>> transposed_places(torch.ones(1, 1, 2), (2,), (2,), [(0, 0)], (1,)).read(torch.arange(4)).tolist()
-    [[0.0, 1.0], [1.0, 0.0], [0.0, 1.0], [1.0, 0.0]]
+    [[1.0, 0.0], [0.0, 1.0], [1.0, 0.0], [0.0, 1.0]]
     """
     lengths = [(length - 1) * step + 1 for length, step in zip(images.shape[2:], stride, strict=True)]
     apart = images.new_full((*images.shape[:2], *lengths), fill)

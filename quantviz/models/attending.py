@@ -236,12 +236,8 @@ def attention(
     all_values = None if v is None else _heads(v, "v")
     _check_shapes(queries, all_keys, all_values)
     of_keys, of_values, of_scores = (scheme_of(scheme, "inputs") for scheme in (keys, values, scores))
-    tokens = all_keys.shape[1]
     share = queries.shape[0] // all_keys.shape[0]
-    factor = how.scale or 1 / math.sqrt(queries.shape[2])
-    sides = zip(sides_of_queries(queries, tokens, how), sides_of_keys(all_keys, of_keys, how), strict=True)
-    before, after = (one @ other.repeat_interleave(share, 0).mT * factor for one, other in sides)
-    both = Sides(before, rounded_matrices(after, of_scores))
+    both = _scores(queries, all_keys, (of_keys, of_scores), how)
     added, seen = _masked(mask, both.before.shape)
     p, p_hat = ((side + added).masked_fill(~seen, -math.inf).log_softmax(-1) for side in both)
     kl = torch.where(seen, p.exp() * (p - p_hat), 0.0).sum(-1).clamp_min(0) / math.log(2)
@@ -253,6 +249,21 @@ def attention(
         output = Sides(*(side @ own.repeat_interleave(share, 0) for side, own in pairs))
     size = cache_bytes(all_keys, all_values, (of_keys, of_values), how)
     return AttentionResult((of_keys, of_values, of_scores), how, both, weights, output, kl, seen, size)
+
+
+def _scores(
+    queries: torch.Tensor,
+    keys: torch.Tensor,
+    schemes: tuple[Scheme | None, Scheme | None],
+    options: AttentionOptions,
+) -> Sides:
+    """Return the scores of queries over keys, under the schemes of keys and scores."""
+    share = queries.shape[0] // keys.shape[0]
+    factor = options.scale or 1 / math.sqrt(queries.shape[2])
+    of_queries = sides_of_queries(queries, keys.shape[1], options)
+    sides = zip(of_queries, sides_of_keys(keys, schemes[0], options), strict=True)
+    before, after = (one @ other.repeat_interleave(share, 0).mT * factor for one, other in sides)
+    return Sides(before, rounded_matrices(after, schemes[1]))
 
 
 def _errors(result: AttentionResult, heads: slice) -> dict[str, PartError]:
