@@ -154,9 +154,7 @@ def patches(
     if not places.count:
         raise QuantVizError("integer.no_patches", shape=tuple(pictures.shape), kernel=kernel)
     rows = places.read(torch.arange(places.count))
-    if groups == 1:
-        return rows
-    return torch.stack(rows.chunk(groups, 1))
+    return rows if groups == 1 else torch.stack(rows.chunk(groups, 1))
 
 
 def _places(
