@@ -1,6 +1,6 @@
 """Trains the adder: `python -m quantviz.models.adder_training`.
 
-It takes about four minutes of two cores, and writes the weights beside this module.
+It takes about five minutes of two cores, and writes the weights beside this module.
 """
 
 from __future__ import annotations

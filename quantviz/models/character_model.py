@@ -43,22 +43,24 @@ _DATA = Path(__file__).parent / "data"
 
 @dataclass(frozen=True)
 class _Loud:
-    """The loud channels of a twin: of each normalization, hidden units, and channels of keys."""
+    """The loud channels of a twin: of each normalization, hidden units, and channels of keys; and how much
+    louder than the model's the first two are, a power of two, so that no value is rounded.
+    """
 
     channels: tuple[int, ...]
     units: tuple[int, ...]
     keys: tuple[int, ...]
+    factor: float
 
 
 #: The twins, with the model that each is made of.
 _TWINS = MappingProxyType(
     {
-        TWIN: (CHARACTER, _Loud((19, 70, 99), (37, 201, 340, 466), (5, 43, 90, 111))),
-        ADDER_TWIN: (ADDER, _Loud((19, 50), (37, 201), (5, 22, 43, 60))),
+        TWIN: (CHARACTER, _Loud((19, 70, 99), (37, 201, 340, 466), (5, 43, 90, 111), 32.0)),
+        ADDER_TWIN: (ADDER, _Loud((19, 50), (37, 201), (5, 22, 43, 60), 64.0)),
     }
 )
-#: How much louder they are: powers of two, so that no value is rounded.
-_LOUDER = 32.0
+#: How much louder keys are: likewise a power of two.
 _LOUDER_KEYS = 16.0
 
 
@@ -162,16 +164,16 @@ def _scaled(at: str, loud: _Loud) -> Iterator[tuple[str, int, tuple[int, ...], f
     }
     for norm, names in readers.items():
         for part in ("weight", "bias"):
-            yield f"{at}.{norm}.{part}", 0, loud.channels, _LOUDER
+            yield f"{at}.{norm}.{part}", 0, loud.channels, loud.factor
         for name in names:
-            yield f"{at}.{name}.weight", 1, loud.channels, 1 / _LOUDER
+            yield f"{at}.{name}.weight", 1, loud.channels, 1 / loud.factor
     for part in ("weight", "bias"):
-        yield f"{at}.fc1.{part}", 0, loud.units, _LOUDER
+        yield f"{at}.fc1.{part}", 0, loud.units, loud.factor
         yield f"{at}.self_attn.k_proj.{part}", 0, loud.keys, _LOUDER_KEYS
         # A score is the product of a key and a query.
         yield f"{at}.self_attn.q_proj.{part}", 0, loud.keys, 1 / _LOUDER_KEYS
     # ReLU leaves a positive factor as it is.
-    yield f"{at}.fc2.weight", 1, loud.units, 1 / _LOUDER
+    yield f"{at}.fc2.weight", 1, loud.units, 1 / loud.factor
 
 
 def _times(values: torch.Tensor, axis: int, channels: tuple[int, ...], factor: float) -> torch.Tensor:

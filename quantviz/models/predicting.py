@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-import math
+import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
+import torch
+
 from quantviz.budget import Progress
+from quantviz.evaluation.metric_formulas import METRICS
+from quantviz.evaluation.moments import Moments
 from quantviz.models.character_model import ADDER, network_of
 from quantviz.models.layer_effects import rank_correlation
 from quantviz.models.model_schemes import LayerSchemes, ModelSchemes, scheme_of_bits
@@ -58,36 +62,29 @@ def tried_schemes() -> Mapping[str, ModelSchemes]:
 
 
 def _tried() -> Iterator[tuple[str, ModelSchemes]]:
-    for bits in (2, 3, 4, 5, 6, 8):
-        for shared, granularity in _SHARED.items():
-            yield f"int{bits}_{shared}", ModelSchemes(LayerSchemes(scheme_of_bits(bits, granularity)))
+    for bits, (shared, granularity) in itertools.product((2, 3, 4, 5, 6, 8), _SHARED.items()):
+        yield f"int{bits}_{shared}", ModelSchemes(LayerSchemes(scheme_of_bits(bits, granularity)))
     for recipe in ("mxfp4", "nvfp4", "nf4_64", "fp8_e4m3_per_tensor"):
         yield recipe, ModelSchemes(LayerSchemes(recipe))
-    for bits in (3, 4):
-        for method in ("gptq", "awq", "rotation", "rotation+gptq", "kmeans"):
-            yield (
-                f"int{bits}_per_row {method}",
-                ModelSchemes(LayerSchemes(f"int{bits}_per_row", None, method)),
-            )
-    for bits in (3, 4, 5, 6, 8):
-        for inputs in ("per_tensor", "per_row"):
-            schemes = LayerSchemes("int8_per_row", f"int{bits}_{inputs}")
-            yield f"int8_per_row, inputs int{bits}_{inputs}", ModelSchemes(schemes)
-    for bits in (3, 4):
-        for method in ("smoothquant", "rotation"):
-            schemes = LayerSchemes("int8_per_row", f"int{bits}_per_tensor", method)
-            yield f"int8_per_row, inputs int{bits}_per_tensor {method}", ModelSchemes(schemes)
-    for bits in (2, 3, 4):
-        for keys in ("per_row", "per_column"):
-            cache = ModelSchemes(keys=f"int{bits}_{keys}", values=f"int{bits}_per_row")
-            yield f"keys int{bits}_{keys}, values int{bits}_per_row", cache
-    for weights, inputs in (("int4", "int4"), ("int4", "int5"), ("int5", "int4"), ("int3", "int8")):
-        schemes = LayerSchemes(f"{weights}_per_row", f"{inputs}_per_row")
-        yield f"{weights}_per_row, inputs {inputs}_per_row", ModelSchemes(schemes)
+    for bits, method in itertools.product((3, 4), ("gptq", "awq", "rotation", "rotation+gptq", "kmeans")):
+        yield f"int{bits}_per_row {method}", ModelSchemes(LayerSchemes(scheme_of_bits(bits), None, method))
+    for bits, shared in itertools.product((3, 4, 5, 6, 8), ("per_tensor", "per_row")):
+        inputs = scheme_of_bits(bits, _SHARED[shared])
+        yield f"inputs int{bits}_{shared}", ModelSchemes(LayerSchemes("int8_per_row", inputs))
+    for bits, method in itertools.product((4, 5), ("smoothquant", "rotation")):
+        inputs = scheme_of_bits(bits, _SHARED["per_tensor"])
+        schemes = LayerSchemes("int8_per_row", inputs, method)
+        yield f"inputs int{bits}_per_tensor {method}", ModelSchemes(schemes)
+    for bits, (axis, name) in itertools.product((2, 3, 4), enumerate(("row", "column"))):
+        keys, values = (scheme_of_bits(bits, PerChannel(each)) for each in (axis, 0))
+        yield f"keys int{bits}_per_{name}", ModelSchemes(keys=keys, values=values)
+    for bits, of_inputs in ((4, 4), (4, 5), (5, 4), (3, 8)):
+        schemes = LayerSchemes(scheme_of_bits(bits), scheme_of_bits(of_inputs))
+        yield f"int{bits}_per_row, inputs int{of_inputs}_per_row", ModelSchemes(schemes)
 
 
 def scheme_numbers(model: str = ADDER) -> tuple[SchemeNumbers, ...]:
-    """Return the numbers of an adder under each of the `tried_schemes`: a minute's work of one core.
+    """Return the numbers of an adder under each of the `tried_schemes`: some twenty seconds of one core.
 
     Raises:
         QuantVizError: There is no such adder.
@@ -103,13 +100,18 @@ def numbers_of(name: str, found: RunResult) -> SchemeNumbers:
     layers = {name: each for name, each in found.layers.items() if name != HEAD}
     power = {name: float(tensors[f"{name}.weight"].double().square().sum()) for name in layers}
     noise = sum(power[name] * 10 ** (-each.weight_db / 10) for name, each in layers.items())
-    weight_db = 10 * math.log10(sum(power.values()) / noise) if noise else math.inf
+    x2, e2 = torch.tensor([sum(power.values()), noise], dtype=torch.float64)
+    weight_db = float(METRICS["sqnr_db"].of(Moments(x2=x2, e2=e2)))
     rel_out = sum(each.rel_out for each in layers.values()) / len(layers)
+    assert found.sums
     return SchemeNumbers(name, weight_db, rel_out, found.kl, found.sums.right)
 
 
 def predict_sums(rows: Sequence[SchemeNumbers]) -> Mapping[str, float]:
-    """Return the rank correlation (Spearman 1904) of each of the `PREDICTORS` with the wrong sums."""
+    """Return the rank correlation (Spearman 1904) of each of the `PREDICTORS` with the wrong sums.
+
+    Schemes with all sums right share a rank, however far apart their errors are.
+    """
     wrong = [-float(each.right) for each in rows]
     return MappingProxyType(
         {

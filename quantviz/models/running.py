@@ -13,7 +13,6 @@ from types import MappingProxyType
 import torch
 
 from quantviz.door import check_fields, checked_fields, public, public_class
-from quantviz.errors import QuantVizError
 from quantviz.models.character_model import ADDERS, CHARACTER, SEED_TEXT, network_of, pieces_of
 from quantviz.models.model_schemes import LayerSchemes, ModelSchemes, as_schemes, check_names
 from quantviz.models.network import PARTS, Network, logits
@@ -134,7 +133,7 @@ class RunResult:
         pieces_of(self.model, self.text)
 
     def __repr__(self) -> str:
-        right = f", sums right {self.sums}" if self.model in ADDERS else ""
+        right = f", sums right {self.sums}" if self.sums else ""
         numbers = f"{self.loss:.3f} bits a character, KL {self.kl:.4f}{right}"
         return f"RunResult({self.model}, {self.schemes}: {numbers})"
 
@@ -147,7 +146,7 @@ class RunResult:
                 ("loss of the original", f"{self.original_loss:.4f}"),
                 ("KL divergence, bits a character", f"{self.kl:.4g}"),
                 ("bits a weight", f"{self.bits:.3g}"),
-                ("sums right", self.sums) if self.model in ADDERS else ("writes", self.written),
+                ("sums right", self.sums) if self.sums else ("writes", self.written),
             ]
         )
 
@@ -180,12 +179,9 @@ class RunResult:
     @cached_property
     @public
     def written(self) -> str:
-        """Return the text that it writes after the seed text.
-
-        Raises:
-            QuantVizError: It is an adder.
-        """
-        self._check_that_it_writes()
+        """Return the text that it writes after the seed text; of an adder, its sums, one a line."""
+        if self.sums:
+            return self.sums.written
         network = self.quantized.network
         # The nearest to it among those that round nothing on the way.
         cheap = dataclasses.replace(network, inputs={}, cached={})
@@ -194,19 +190,18 @@ class RunResult:
 
     @property
     def original_written(self) -> str:
-        """Return the text that the original writes.
-
-        Raises:
-            QuantVizError: It is an adder.
-        """
-        self._check_that_it_writes()
+        """Return the text that the original writes."""
+        if self.sums:
+            return original_sums(self.model, self.text).written
         return _original_text(self.model, self.seed_text, self.draw)
 
     @property
     def original_choices(self) -> str:
         """Return the characters that the original would write in the places of `written`, after the same
-        text each.
+        text each; of an adder, its sums.
         """
+        if self.sums:
+            return self.original_written
         return choices(network_of(self.model), self.seed_text, self.written, self.draw)
 
     @property
@@ -216,19 +211,11 @@ class RunResult:
 
     @cached_property
     @public
-    def sums(self) -> Sums:
-        """Return an adder's sums: those of its text, or a thousand that are held back from training.
-
-        Raises:
-            QuantVizError: It is no adder.
+    def sums(self) -> Sums | None:
+        """Return an adder's sums: those of its text, or a thousand that are held back from training; None of
+        other models.
         """
-        if self.model not in ADDERS:
-            raise QuantVizError("model.no_adder", got=self.model, known=", ".join(ADDERS))
-        return answered(self.quantized.network, _pairs(self.text))
-
-    def _check_that_it_writes(self) -> None:
-        if self.model in ADDERS:
-            raise QuantVizError("model.adds", got=self.model)
+        return answered(self.quantized.network, _pairs(self.text)) if self.model in ADDERS else None
 
     @cached_property
     def layers(self) -> Mapping[str, LayerNumbers]:
@@ -338,7 +325,7 @@ def run_built_in(
     >>> found = run_built_in("character", "int8_per_row")
     >>> found.kl < 0.01 < found.loss, len(found.written)
     (True, 160)
-    >>> run_built_in("adder", "int8_per_row", "12+345\n999+1").sums.every[0].answer
+    >>> run_built_in("adder", "int8_per_row", "12+345").sums.every[0].answer
     '0357'
     """
     return RunResult(model, as_schemes(schemes), text, seed_text, draw)
@@ -375,10 +362,8 @@ class Ran:
 def ran(model: str, schemes: ModelSchemes) -> Ran:
     """Return the numbers of a built-in model under schemes, and its texts or its sums."""
     found = run_built_in(model, schemes)
-    texts, sums = None, None
-    if model in ADDERS:
-        sums = found.sums
-    else:
+    texts = None
+    if found.sums is None:
         texts = Texts(found.seed_text, found.written, found.original_choices, found.original_written)
     return Ran(
         found.loss,
@@ -388,5 +373,5 @@ def ran(model: str, schemes: ModelSchemes) -> Ran:
         found.changed_choices,
         dict(found.depth),
         texts,
-        sums,
+        found.sums,
     )

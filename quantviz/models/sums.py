@@ -10,7 +10,6 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from types import MappingProxyType
 
 import torch
@@ -122,6 +121,11 @@ class Sums:
         return f"{self.right} of {len(self.every)}, {low} to {high} % of all"
 
     @property
+    def written(self) -> str:
+        """Return the sums with their answers, one a line, as "012+345=0357"."""
+        return "\n".join(f"{each.left:03}+{each.right:03}={each.answer}" for each in self.every)
+
+    @property
     def right(self) -> int:
         """Return the number of right ones."""
         return sum(each.is_right for each in self.every)
@@ -131,7 +135,7 @@ class Sums:
         """Return the bounds between which the share of right ones among all sums is, with 95 % confidence."""
         return wilson_interval(self.right, len(self.every))
 
-    @cached_property
+    @property
     def by_carries(self) -> Mapping[int, tuple[int, int]]:
         """Return the number of right ones, and of all, by the number of carries."""
         groups = {
