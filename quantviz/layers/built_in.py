@@ -1,7 +1,7 @@
 """Built-in layers: the notebook's, two that a student can check by hand, and slices of a real model.
 
 A built-in layer is added here: one entry in `BUILT_IN_LAYERS` and its words under `[layers.built_in.<name>]`
-in each language. `data/README.md` has the origin of the slices, and what each of them shows.
+in each language. `data/README.md` has the origin of the slices, and the subject of each.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class BuiltIn:
 
     #: Numbers of tokens, of input channels and of outputs.
     shape: Shape
-    #: The schemes under which it shows what it is for, as `layer` takes them.
+    #: The schemes of its demonstration, as `layer` takes them.
     weights: str | None
     inputs: str | None
     #: W and X as nested tuples, for layers that are literals.
@@ -91,7 +91,6 @@ def _of(literal: Any, weights: str | None, inputs: str | None) -> BuiltIn:
     return BuiltIn((len(tokens), len(weight[0]), len(weight)), weights, inputs, literal)
 
 
-#: Every built-in layer by name.
 BUILT_IN_LAYERS: Mapping[str, BuiltIn] = MappingProxyType(
     {
         "course_w8a32": _of(_COURSE_W8A32, "int8_per_tensor", None),
@@ -134,31 +133,27 @@ class BuiltInLayer:
 
     @property
     def shape(self) -> Shape:
-        """Return the numbers of tokens, of input channels and of outputs, without reading its values."""
         return self._entry.shape
 
     @property
     def weights(self) -> str | None:
-        """Return the scheme of the weight under which the layer shows what it is for."""
+        """Return the scheme of the weight in the layer's demonstration."""
         return self._entry.weights
 
     @property
     def inputs(self) -> str | None:
-        """Return the scheme of the inputs under which the layer shows what it is for."""
+        """Return the scheme of the inputs in the layer's demonstration."""
         return self._entry.inputs
 
     @property
     def parts(self) -> tuple[Source, ...]:
-        """Return the sources of tensors that it is made of: none."""
         return ()
 
     @property
     def key(self) -> str:
-        """Return a text that identifies the layer, without reading its values."""
         return f"{self.id}(name={self.name})"
 
     def problems(self) -> Iterator[QuantVizError]:
-        """Yield an error if there is no such layer."""
         if self.name not in BUILT_IN_LAYERS:
             known = ", ".join(BUILT_IN_LAYERS)
             yield QuantVizError("layer.unknown_built_in", got=self.name, known=known)
@@ -180,11 +175,10 @@ class BuiltInLayer:
         return Captured(self.name, "linear", weight, inputs, seen=len(inputs))
 
     def title(self, language: str) -> str:
-        """Return the layer's name for people."""
         return text(f"layers.built_in.{self.name}.name", language)
 
     def look(self, language: str) -> str:
-        """Return the sentence on what the layer shows."""
+        """Return the sentence on the layer's subject."""
         return text(f"layers.built_in.{self.name}.look", language)
 
     @property

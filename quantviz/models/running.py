@@ -121,7 +121,7 @@ class RunResult:
 
     model: str
     schemes: ModelSchemes
-    #: The text it is measured on; None for the one that is held back.
+    #: The text it is measured on; None for the held-back one.
     text: str | None
     #: The text it goes on from, and the seed of the draws.
     seed_text: str
@@ -268,7 +268,7 @@ def first_jump(depth: Mapping[str, float]) -> tuple[str, float] | None:
 
 
 def divergence(before: Scores, after: Scores) -> float:
-    """Return the mean KL divergence of one's probabilities from those before, in bits a character."""
+    """Return the mean KL divergence of probabilities `after` from those `before`, in bits a character."""
     gap = before.log_probabilities - after.log_probabilities
     return (before.log_probabilities.exp() * gap).sum(1).mean().item() / math.log(2)
 

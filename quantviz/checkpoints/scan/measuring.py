@@ -1,6 +1,6 @@
 """Measurements of a tensor under recipes: a row for each, also where one fails.
 
-A row is made of one part or more: a tensor that is held is one part, a larger one has a part for each of its
+A row is made of one part or more: a loaded tensor is one part, a larger one has a part for each of its
 bands. Parts are joined in the tensor's order, wherever and whenever they were measured.
 """
 
@@ -85,34 +85,34 @@ class Known(Picklable):
     @property
     def experts(self) -> int:
         """Return the number of its experts, if each has an importance of its own; else 1."""
-        own = self.importance
-        return own.experts if own is not None and own.is_stacked_as(self.seen) else 1
+        importance = self.importance
+        return importance.experts if importance is not None and importance.is_stacked_as(self.seen) else 1
 
     def key(self, scheme: Scheme) -> str:
         """Return the key of its row under a scheme in a results file."""
         return row_key(scheme, self.importance.mark if self.importance else "")
 
     @classmethod
-    def of(cls, held: Held, *, threads: int | None = None, by_kernels: bool = True) -> Known:
+    def of(cls, loaded: Held, *, threads: int | None = None, by_kernels: bool = True) -> Known:
         """Return it of a tensor that was read, in more passes where it was not found in passing.
 
         A small one is measured by the reference always. So a row has the same bits in every run, whatever is
         compiled yet.
         """
-        assert held.values is not None
-        found = held.known or facts(held.values)
-        powers = held.powers
-        by_kernels = by_kernels and held.values.count > limits.FUSED
-        if powers is None and found.found is None and by_kernels:
-            powers = power_sums(held.values, threads=threads)
-        entry = held.entry
+        assert loaded.values is not None
+        facts_of_values = loaded.known or facts(loaded.values)
+        powers = loaded.powers
+        by_kernels = by_kernels and loaded.values.count > limits.FUSED
+        if powers is None and facts_of_values.found is None and by_kernels:
+            powers = power_sums(loaded.values, threads=threads)
+        entry = loaded.entry
         return cls(
-            held.content,
+            loaded.content,
             entry.shape,
-            held.values.shape,
+            loaded.values.shape,
             entry.outputs,
-            held.values.dtype,
-            found,
+            loaded.values.dtype,
+            facts_of_values,
             powers,
             by_kernels,
             entry.importance,
@@ -132,17 +132,17 @@ class Part(Picklable):
 
 
 def measure_held(
-    held: Held, schemes: Collection[Scheme], *, threads: int | None = None
+    loaded: Held, schemes: Collection[Scheme], *, threads: int | None = None
 ) -> Iterator[Measured]:
     """Yield the row of each scheme on a tensor that was read: as one part, or a part for each expert that has
     an importance of its own.
     """
     if not schemes:
         return
-    assert held.values is not None
-    known = Known.of(held, threads=threads)
+    assert loaded.values is not None
+    known = Known.of(loaded, threads=threads)
     for scheme in schemes:
-        parts = _experts_of(held.values, known) if scheme.weighs_columns else [(held.values, 0)]
+        parts = _experts_of(loaded.values, known) if scheme.weighs_columns else [(loaded.values, 0)]
         yield measured_of(
             known, scheme, [measure_part(x, at, scheme, known, threads=threads) for x, at in parts]
         )
@@ -159,14 +159,14 @@ def _experts_of(x: Stored, known: Known) -> list[tuple[Stored, int]]:
     ]
 
 
-def measure_for_now(held: Held, scheme: Scheme) -> Measured:
+def measure_for_now(loaded: Held, scheme: Scheme) -> Measured:
     """Return the reference's row, to be shown while kernels are compiled.
 
     The tensor has at most `limits.SMALL` elements.
     """
-    assert held.values is not None
-    known = Known.of(held, by_kernels=False)
-    part = measure_part(held.values, 0, scheme, known)
+    assert loaded.values is not None
+    known = Known.of(loaded, by_kernels=False)
+    part = measure_part(loaded.values, 0, scheme, known)
     return dataclasses.replace(measured_of(known, scheme, [part]), arithmetic=FOR_NOW)
 
 
@@ -181,16 +181,16 @@ def measure_part(x: Stored, start: int, scheme: Scheme, known: Known, *, threads
         threads: How many threads measure it; the answer has the same bits for any.
     """
     whole = known.facts
-    found = known.facts.found
+    nonfinite = known.facts.found
     try:
         if whole.nonfinite == math.prod(known.seen):
             raise QuantVizError("input_nothing_finite", count=whole.nonfinite)
-        if found and scheme.nonfinite == "refuse":
+        if nonfinite and scheme.nonfinite == "refuse":
             # NaN and Inf are counted, and all else measured.
             scheme = scheme.replace(nonfinite="ignore")
         path = "fused" if known.by_kernels else "reference"
-        own = known.importance if scheme.weighs_columns else None
-        weights = None if own is None else own.columns(start, known.seen)
+        importance = known.importance if scheme.weighs_columns else None
+        weights = None if importance is None else importance.columns(start, known.seen)
         # All metrics but those that follow from the powers of the whole tensor.
         apart = known.by_kernels and known.powers is not None
         wanted = [name for name in METRICS if not apart or METRICS[name].reads.isdisjoint(_POWERS)]

@@ -39,7 +39,6 @@ _REFUSED = {
 _LINKED = ("x-linked-etag", "x-repo-commit")
 #: Bytes that are taken from a connection at a time.
 _AT_ONCE = 2**18
-#: The headers of every request.
 _HEADERS = {"User-Agent": "quantviz", "Accept": "*/*", "Accept-Encoding": "identity", "Connection": "close"}
 _CONTENT_RANGE = re.compile(r"bytes (\d{1,19})-(\d{1,19})/(\d{1,19})", re.ASCII)
 
@@ -134,7 +133,6 @@ class Places:
                 self._changed.notify_all()
 
 
-#: The places of this process.
 PLACES = Places()
 
 
@@ -308,8 +306,8 @@ def _taken(
         # Refuse an answer that begins at the file's start although the request was for its middle.
         if status == 200:
             raise QuantVizError("hub.no_ranges", host=host)
-        found = _CONTENT_RANGE.fullmatch(headers.get("content-range", ""))
-        first, last, total = map(int, found.groups()) if found else (-1, -1, 0)
+        match = _CONTENT_RANGE.fullmatch(headers.get("content-range", ""))
+        first, last, total = map(int, match.groups()) if match else (-1, -1, 0)
         if (first, last + 1) != part or total < part[1]:
             raise QuantVizError("hub.wrong_range", host=host)
         most = part[1] - part[0]
@@ -385,5 +383,5 @@ def _addresses(host: str, port: int, deadline: Deadline, anywhere: bool) -> list
 
 def resolve(host: str, port: int) -> list[str]:
     """Return the IP addresses of a host from the system's resolver, each once."""
-    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return list(dict.fromkeys(str(address[0]) for *_, address in found))
+    addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(address[0]) for *_, address in addresses))
