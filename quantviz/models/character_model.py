@@ -84,11 +84,7 @@ def network_of(name: str) -> Network:
 
 
 def sizes_of(name: str) -> Sizes:
-    """Return a built-in model's sizes, without reading its weights.
-
-    >>> sizes_of("adder").linear_layers()[-2:]
-    ('model.layers.1.fc2', 'lm_head')
-    """
+    """Return a built-in model's sizes, without reading its weights."""
     return ADDER_SIZES if name in ADDERS else Sizes()
 
 

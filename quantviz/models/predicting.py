@@ -72,8 +72,7 @@ def _tried() -> Iterator[tuple[str, ModelSchemes]]:
         inputs = scheme_of_bits(bits, _SHARED[shared])
         yield f"inputs int{bits}_{shared}", ModelSchemes(LayerSchemes("int8_per_row", inputs))
     for bits, method in itertools.product((4, 5), ("smoothquant", "rotation")):
-        inputs = scheme_of_bits(bits, _SHARED["per_tensor"])
-        schemes = LayerSchemes("int8_per_row", inputs, method)
+        schemes = LayerSchemes("int8_per_row", scheme_of_bits(bits, PerTensor()), method)
         yield f"inputs int{bits}_per_tensor {method}", ModelSchemes(schemes)
     for bits, (axis, name) in itertools.product((2, 3, 4), enumerate(("row", "column"))):
         keys, values = (scheme_of_bits(bits, PerChannel(each)) for each in (axis, 0))
@@ -83,15 +82,11 @@ def _tried() -> Iterator[tuple[str, ModelSchemes]]:
         yield f"int{bits}_per_row, inputs int{of_inputs}_per_row", ModelSchemes(schemes)
 
 
-def scheme_numbers(model: str = ADDER) -> tuple[SchemeNumbers, ...]:
-    """Return the numbers of an adder under each of the `tried_schemes`: some twenty seconds of one core.
-
-    Raises:
-        QuantVizError: There is no such adder.
-    """
+def scheme_numbers(adder: str = ADDER) -> tuple[SchemeNumbers, ...]:
+    """Return the numbers of an adder under each of the `tried_schemes`: some twenty seconds of one core."""
     tried = tried_schemes()
     progress = Progress(len(tried), is_whole=True)
-    return tuple(numbers_of(name, run_built_in(model, tried[name])) for name in progress.through(tried))
+    return tuple(numbers_of(name, run_built_in(adder, tried[name])) for name in progress.through(tried))
 
 
 def numbers_of(name: str, found: RunResult) -> SchemeNumbers:
@@ -112,10 +107,6 @@ def predict_sums(rows: Sequence[SchemeNumbers]) -> Mapping[str, float]:
 
     Schemes with all sums right share a rank, however far apart their errors are.
     """
-    wrong = [-float(each.right) for each in rows]
-    return MappingProxyType(
-        {
-            name: rank_correlation([number(each) for each in rows], wrong)
-            for name, number in PREDICTORS.items()
-        }
-    )
+    wrong = [-each.right for each in rows]
+    found = {name: rank_correlation(list(map(of, rows)), wrong) for name, of in PREDICTORS.items()}
+    return MappingProxyType(found)

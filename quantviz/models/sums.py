@@ -181,8 +181,6 @@ def wilson_interval(right: int, count: int) -> tuple[float, float]:
 
     >>> [round(bound, 4) for bound in wilson_interval(993, 1000)]
     [0.9856, 0.9966]
-    >>> [round(bound, 4) for bound in wilson_interval(1000, 1000)]
-    [0.9962, 1.0]
     """
     share, square = right / count, _QUANTILE**2
     middle = (share + square / (2 * count)) / (1 + square / count)

@@ -12,6 +12,7 @@ import torch
 
 import quantviz as qv
 from quantviz.models import adder_training
+from quantviz.models.attention import attention_of
 from quantviz.models.character_model import (
     ADDER,
     ADDER_FILE,
@@ -176,11 +177,13 @@ def test_the_twin_adds_the_same_and_falls_under_one_scale():
     with torch.no_grad():
         assert torch.equal(logits(network_of(ADDER), tokens), logits(network_of(ADDER_TWIN), tokens))
     for kind, channels in loud_channels(ADDER_TWIN).items():
-        inputs = [
-            watched_on_calibration(model)[f"model.layers.1.{kind}"].abs() for model in (ADDER, ADDER_TWIN)
-        ]
-        louder = (inputs[1] != inputs[0]).any(0)
-        assert set(torch.nonzero(louder).flatten().tolist()) <= set(channels)
+        inputs = (
+            watched_on_calibration(model)[f"model.layers.1.{kind}"].abs().amax(0)
+            for model in (ADDER, ADDER_TWIN)
+        )
+        before, after = inputs
+        assert torch.nonzero(after != before).flatten().tolist() == list(channels)
+        assert torch.equal(after[list(channels)], 64 * before[list(channels)])
     one_scale = LayerSchemes("int8_per_row", "int8_per_tensor")
     assert right(one_scale) >= 990
     assert right(one_scale, ADDER_TWIN) < right(one_scale) - 200
@@ -277,3 +280,9 @@ def test_training_for_a_minute_improves():
     losses = list(adder_training.trained(network, 600, 0))
     assert sum(losses[-50:]) < sum(losses[:50]) / 2
     assert answered(network, drawn_sums("held_back")).right > before + 100
+
+
+def test_the_keys_of_the_twin_are_loud_in_each_head():
+    view = attention_of(ADDER_TWIN, ModelSchemes(keys=of(4)), 1)
+    assert view.before.shape == (4, 12, 12)
+    assert [channel // 16 for channel in view.loud("keys")] == [0, 1, 2, 3]
