@@ -117,8 +117,7 @@ class Sums:
     every: tuple[Sum, ...]
 
     def __str__(self) -> str:
-        low, high = (f"{100 * bound:.1f}" for bound in self.interval)
-        return f"{self.right} of {len(self.every)}, {low} to {high} % of all"
+        return f"{self.right} of {len(self.every)}"
 
     @property
     def written(self) -> str:
@@ -132,7 +131,9 @@ class Sums:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Return the bounds between which the share of right ones among all sums is, with 95 % confidence."""
+        """Return the bounds of the share of right ones among all sums, of which these are drawn at random, with
+        95 % confidence.
+        """
         return wilson_interval(self.right, len(self.every))
 
     @property
