@@ -131,8 +131,8 @@ class Sums:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Return the bounds of the share of right ones among all sums, of which these are drawn at random, with
-        95 % confidence.
+        """Return bounds of the share of right ones among all sums, with 95 % confidence, from sums that were
+        drawn at random.
         """
         return wilson_interval(self.right, len(self.every))
 
