@@ -160,7 +160,7 @@ ALLOWED = {
     "whole_files": "errors",
     "schemes": "door errors pickling text",
     "tensors": "door errors schemes",
-    "sources": "door errors schemes tensors text whole_files",
+    "sources": "budget door errors jobs schemes tensors text whole_files",
     "quantization": "budget door errors pickling schemes tensors text",
     "evaluation": "errors pickling quantization schemes tensors",
     "compiled": "errors evaluation quantization schemes tensors whole_files",
@@ -170,8 +170,8 @@ ALLOWED = {
     " streaming tensors text whole_files",
     "checkpoints": "analysis budget compiled door errors evaluation jobs layers pickling quantization"
     " quoting schemes sources streaming tensors text whole_files",
-    "models": "checkpoints door errors evaluation layers pickling quantization schemes sources streaming"
-    " tensors text whole_files",
+    "models": "budget checkpoints door errors evaluation layers pickling quantization schemes sources"
+    " streaming tensors text whole_files",
     "lab": "errors layers models schemes sources streaming tensors text",
     "figures": "analysis checkpoints door errors evaluation layers models quantization schemes streaming"
     " tensors text",
