@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from quantviz.models.attending import AttentionResult as AttentionResult
     from quantviz.models.attending import attention as attention
     from quantviz.models.capturing import capture as capture
+    from quantviz.models.head_rounding import AttentionOptions as AttentionOptions
     from quantviz.models.model_schemes import LayerSchemes as LayerSchemes
     from quantviz.models.model_schemes import ModelSchemes as ModelSchemes
     from quantviz.models.module_running import ModuleRun as ModuleRun
@@ -155,6 +156,7 @@ _HOMES = {
     "layers.layer_result": ("LayerResult", "layer"),
     "models.attending": ("AttentionResult", "attention"),
     "models.capturing": ("capture",),
+    "models.head_rounding": ("AttentionOptions",),
     "models.run_file": ("CapturedRun",),
     "models.runs": ("RunComparison", "compare_runs"),
     "models.model_schemes": ("LayerSchemes", "ModelSchemes"),

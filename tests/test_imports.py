@@ -170,8 +170,8 @@ ALLOWED = {
     " streaming tensors text whole_files",
     "checkpoints": "analysis budget compiled door errors evaluation jobs layers pickling quantization"
     " quoting schemes sources streaming tensors text whole_files",
-    "models": "checkpoints door errors evaluation layers pickling quantization schemes sources streaming"
-    " tensors text whole_files",
+    "models": "budget checkpoints door errors evaluation layers pickling quantization schemes sources"
+    " streaming tensors text whole_files",
     "lab": "errors layers models schemes sources streaming tensors text",
     "figures": "analysis checkpoints door errors evaluation layers models quantization schemes streaming"
     " tensors text",

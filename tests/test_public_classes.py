@@ -39,6 +39,7 @@ def instances(tmp_path_factory):
             ("capture", "collect", "compare_runs", "compare_schemes", "layer", "measure", "rate_distortion"),
         ),
         *(answer("integer_layer"), answer("attention"), qv.Codes([[1, 2]], 0.5)),
+        qv.AttentionOptions(),
         *(qv.Scheme(), course, course.scale, qv.Offer(("int8",)), qv.Note.of("tail")),
         *(qv.FORMATS["int4"], qv.FORMATS["float8_e4m3fn"].float_bits, qv.QuantVizError("tail")),
         *(qv.PerTensor(), qv.PerChannel(), qv.PerGroup(16), qv.PerBlock(2, 8), qv.Flat(8), qv.External()),

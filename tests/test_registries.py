@@ -44,6 +44,8 @@ REGISTRIES = {
 ELSEWHERE = {
     ("methods", "quantviz/ui/layers/method_tab.py"): "pictures, which need streamlit: held below",
     ("methods", "quantviz/ui/checkpoints/best_methods.py"): "chosen at first, as each takes its time",
+    ("methods", "quantviz/models/predicting.py"): "schemes that are tried, some of each kind",
+    ("recipes", "quantviz/models/predicting.py"): "schemes that are tried, some of each kind",
     ("metrics", "quantviz/analysis/sampled_part.py"): "the numbers of one plot, measured of every recipe",
     ("metrics", "quantviz/checkpoints/results/stored_rows.py"): "a row without them is a damaged one",
     ("metrics", "quantviz/models/run_difference.py"): "of tensors that have no codes",

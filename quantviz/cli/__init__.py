@@ -30,6 +30,7 @@ VERBS: Mapping[str, str] = MappingProxyType(
         "measure": "Print the metrics of a tensor under schemes.",
         "layer": "Print what rounding does to the outputs of a layer.",
         "layers": "Print the output error of every layer of a capture.",
+        "attention": "Print what rounding keys and values does to attention.",
         "explain": "Print every step of the arithmetic of one cell.",
         "link": "Print the Lab's address of a tensor, or read one.",
         "figure": "Draw a tensor, its codes and its error into a file.",

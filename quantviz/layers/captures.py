@@ -7,10 +7,10 @@ The file is a .safetensors. A layer called NAME has the tensors
     NAME.bias     (outputs,), where it has one
 
 and the header's `__metadata__` has three texts. `format` is "quantviz layers 1". `layers` is a JSON list with
-an object for each layer, in the order in which they ran: its `name`, its `kind` ("linear", "conv2d" or
-"conv1d") and the number of tokens that it saw, `seen`. `axes` is a JSON object with the names of the axes of
-each tensor. Where layers of the model were left aside there is a fourth, `left_aside`: a JSON list with an
-object for each reason, its `key`, and the `count` and the `names` of the layers.
+an object for each layer, in the order in which they ran: its `name`, its `kind` (one of `KINDS`) and the
+number of tokens that it saw, `seen`. `axes` is a JSON object with the names of the axes of each tensor. Where
+layers of the model were left aside there is a fourth, `left_aside`: a JSON list with an object for each
+reason, its `key`, and the `count` and the `names` of the layers.
 
 A file of any format without these texts is read by the names of its tensors (`named_layers`).
 """
@@ -44,12 +44,13 @@ Values: TypeAlias = torch.Tensor | Stored
 
 #: The text that marks a file of layers, with the version of its form.
 FORMAT = "quantviz layers 1"
-#: The kinds of layers: a linear one, a convolution as a matrix, and a linear one stored inputs × outputs.
-KINDS = ("linear", "conv2d", "conv1d")
+#: The kinds of layers: a linear one; a convolution of two axes, of one or three, and a transposed one, each
+#: as a matrix; and a linear one stored inputs × outputs, as transformers' Conv1D is.
+KINDS = ("linear", "conv2d", "conv", "conv_transposed", "conv1d")
 #: The axes of each tensor of a layer, by the end of its name.
 _AXES = {"weight": ("output", "input"), "inputs": ("token", "input"), "bias": ("output",)}
 #: The reasons why layers of a model are not in its capture: keys of notes.
-LEFT_ASIDE = ("collect_grouped", "collect_idle", "collect_no_inputs")
+LEFT_ASIDE = ("collect_grouped", "collect_idle", "collect_no_inputs", "collect_other", "collect_vectors")
 #: The dtypes that are written, by torch's name.
 _DTYPES = ("float16", "bfloat16", "float32")
 

@@ -3,26 +3,35 @@
 from __future__ import annotations
 
 import fnmatch
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import torch
 from torch import nn
-from torch.nn import functional
 
 from quantviz.door import public
 from quantviz.errors import Note, QuantVizError
 from quantviz.layers.captures import Captured, Layers
+from quantviz.layers.kernel_places import KernelPlaces, padded, reach, transposed_places
 
 #: Layers and names that a sentence lists.
 _NAMED = 8
+_Convolution: TypeAlias = (
+    nn.Conv1d | nn.Conv2d | nn.Conv3d | nn.ConvTranspose1d | nn.ConvTranspose2d | nn.ConvTranspose3d
+)
+_CONVOLUTIONS = (
+    *(nn.Conv1d, nn.Conv2d, nn.Conv3d),
+    *(nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d),
+)
 
 
 class Rows(Protocol):
     """Some inputs of a layer, of which a few are read."""
 
-    count: int
+    @property
+    def count(self) -> int: ...
 
     def read(self, places: torch.Tensor) -> torch.Tensor: ...
 
@@ -40,57 +49,33 @@ class _Tokens:
         return self._rows[places.to(self._rows.device)]
 
 
-class _Patches:
-    """Inputs of a convolution: each place of its kernel is a token of channels × height × width inputs.
+def _places(inputs: torch.Tensor, layer: _Convolution) -> KernelPlaces:
+    """Return the inputs of a convolution: each place of its kernel is a token of channels · kernel inputs.
 
     Only the patches that are read are copied out, where `unfold` would copy all.
     """
-
-    def __init__(self, inputs: torch.Tensor, layer: nn.Conv2d) -> None:
-        images = inputs.detach()
-        if images.dim() == 3:
-            images = images[None]
-        mode = "constant" if layer.padding_mode == "zeros" else layer.padding_mode
-        self._images = functional.pad(images, _padding_of(layer), mode)
-        self._layer = layer
-        self._grid = tuple(
-            max(0, (length - dilation * (kernel - 1) - 1) // stride + 1)
-            for length, kernel, stride, dilation in zip(
-                self._images.shape[2:], layer.kernel_size, layer.stride, layer.dilation, strict=True
-            )
-        )
-        self.count = len(images) * self._grid[0] * self._grid[1]
-
-    def read(self, places: torch.Tensor) -> torch.Tensor:
-        """Return some patches, (places, channels · height · width)."""
-        images = self._images
-        places = places.to(images.device)
-        height, width = self._grid
-        lines = [
-            start[:, None] * stride + torch.arange(kernel, device=images.device) * dilation
-            for start, kernel, stride, dilation in zip(
-                (places // width % height, places % width),
-                self._layer.kernel_size,
-                self._layer.stride,
-                self._layer.dilation,
-                strict=True,
-            )
-        ]
-        batch = (places // (height * width))[:, None, None, None]
-        channels = torch.arange(images.shape[1], device=images.device)[None, :, None, None]
-        patches = images[batch, channels, lines[0][:, None, :, None], lines[1][:, None, None, :]]
-        return patches.flatten(1)
+    images = inputs.detach()
+    kernel, stride, dilation = layer.kernel_size, layer.stride, layer.dilation
+    if images.dim() == len(kernel) + 1:
+        images = images[None]
+    pads = _pads_of(layer)
+    if layer.transposed:
+        more = zip(pads, layer.output_padding, strict=True)
+        cut = [(first, last - added) for (first, last), added in more]
+        return transposed_places(images, kernel, stride, cut, dilation)
+    mode = "constant" if layer.padding_mode == "zeros" else layer.padding_mode
+    return KernelPlaces(padded(images, pads, mode=mode), kernel, stride, dilation)
 
 
 def rows_of(layer: nn.Module, inputs: torch.Tensor) -> Rows:
     """Return the inputs of one call of a layer as tokens."""
-    return _Patches(inputs, layer) if isinstance(layer, nn.Conv2d) else _Tokens(inputs)
+    return _places(inputs, layer) if isinstance(layer, _CONVOLUTIONS) else _Tokens(inputs)
 
 
 def shaped_as_output(layer: nn.Module, values: torch.Tensor, output: torch.Tensor) -> torch.Tensor:
     """Return the outputs of all tokens of a call, (tokens, outputs), in the form and dtype of the layer's."""
-    if isinstance(layer, nn.Conv2d):
-        places = output.shape[-2] * output.shape[-1]
+    if isinstance(layer, _CONVOLUTIONS):
+        places = math.prod(output.shape[-len(layer.kernel_size) :])
         values = torch.stack(torch.split(values, places)).mT
     return values.reshape_as(output).to(output)
 
@@ -147,7 +132,10 @@ class _Watched:
         parameter = self.module.weight
         assert isinstance(parameter, torch.Tensor)
         weight = parameter.detach()
-        weight = weight.T if self.kind == "conv1d" else weight.flatten(1)
+        if self.kind in ("conv1d", "conv_transposed"):
+            # Its first axis has the inputs.
+            weight = weight.T if weight.dim() == 2 else torch.stack(weight.unbind(1))
+        weight = weight.flatten(1)
         bias = self.module.bias
         values = bias.detach().cpu() if isinstance(bias, torch.Tensor) else None
         rows = self.reservoir.rows
@@ -160,9 +148,10 @@ def collect(
 ) -> Layers:
     """Run a torch model, and return its linear layers with some of the inputs that they saw.
 
-    These are nn.Linear, nn.Conv2d as a matrix (outputs, channels · height · width), whose tokens are the
-    places of its kernel, and transformers' Conv1D. Of each layer all tokens are counted, and `rows` are kept,
-    drawn uniformly. Weights are the model's own, not copies.
+    These are nn.Linear, convolutions of one to three axes and transposed ones as a matrix (outputs,
+    channels · kernel), whose tokens are the places of the kernel, and transformers' Conv1D. Of each layer all
+    tokens are counted, and `rows` are kept, drawn uniformly. Weights are the model's own, not copies, but for
+    those of transposed convolutions. Notes name all other modules that have parameters, with the reason.
 
     Args:
         model: A `torch.nn.Module` in evaluation mode.
@@ -190,7 +179,7 @@ def collect(
         raise QuantVizError("collect.training")
     if rows < 2:
         raise QuantVizError("collect.rows", got=rows)
-    watched, left_aside = _watched(model, names, rows, seed)
+    watched, grouped, others = _watched(model, names, rows, seed)
     order: dict[str, _Watched] = {}
     with ExitStack() as hooks, torch.no_grad():
         for layer in watched:
@@ -199,9 +188,13 @@ def collect(
             run_batch(model, batch, number)
     if not order:
         raise QuantVizError("collect.nothing_ran", count=len(watched))
-    idle = [layer.name for layer in watched if layer.name not in order]
-    notes = [*note_on_layers("collect_grouped", left_aside), *note_on_layers("collect_idle", idle)]
-    return Layers(tuple(layer.captured() for layer in order.values()), tuple(notes))
+    idle = [each.name for each in watched if each.name not in order]
+    notes = [
+        *note_on_layers("collect_grouped", grouped),
+        *note_on_layers("collect_idle", idle),
+        *(note for key in ("collect_other", "collect_vectors") for note in note_on_layers(key, others[key])),
+    ]
+    return Layers(tuple(each.captured() for each in order.values()), tuple(notes))
 
 
 def modules_by_name(model: nn.Module) -> dict[str, nn.Module]:
@@ -216,16 +209,18 @@ def kind_of(module: nn.Module) -> str | None:
         return None
     if isinstance(module, nn.Linear):
         return "linear"
-    if isinstance(module, nn.Conv2d):
-        return "conv2d"
+    if isinstance(module, _CONVOLUTIONS):
+        own = "conv2d" if isinstance(module, nn.Conv2d) else "conv"
+        return "conv_transposed" if module.transposed else own
     # transformers' own class, whose weight is inputs × outputs, is known by its name and not imported.
     return "conv1d" if type(module).__name__ == "Conv1D" and weight.dim() == 2 else None
 
 
 def _watched(
     model: nn.Module, names: Sequence[str] | None, rows: int, seed: int
-) -> tuple[list[_Watched], list[str]]:
-    """Return the layers to collect, and the names of those left aside: convolutions with groups.
+) -> tuple[list[_Watched], list[str], dict[str, list[str]]]:
+    """Return the layers to collect, the names of convolutions with groups, which are left aside, and by the
+    key of a note those of other modules with parameters, each with its class.
 
     Raises:
         QuantVizError: A name is that of no layer, or there are no layers.
@@ -239,17 +234,21 @@ def _watched(
     for pattern in names or ():
         if not any(fnmatch.fnmatchcase(name, pattern) for name in kinds):
             raise QuantVizError("collect.unknown", got=pattern, known=", ".join(kinds))
-    wanted = [
-        name
-        for name in kinds
-        if names is None or any(fnmatch.fnmatchcase(name, pattern) for pattern in names)
-    ]
+    named = [name for name in modules if any(fnmatch.fnmatchcase(name, each) for each in names or "*")]
+    wanted = [name for name in kinds if name in named]
     grouped = [name for name in wanted if getattr(modules[name], "groups", 1) != 1]
     if len(grouped) == len(wanted):
         raise QuantVizError("collect.grouped", names=", ".join(grouped[:_NAMED]))
-    return [
+    others: dict[str, list[str]] = {"collect_other": [], "collect_vectors": []}
+    for name in named:
+        axes = [each.dim() for each in modules[name].parameters(recurse=False)]
+        if name not in kinds and axes:
+            key = "collect_other" if max(axes) > 1 else "collect_vectors"
+            others[key].append(f"{name} ({type(modules[name]).__name__})")
+    watched = [
         _Watched(name, modules[name], kinds[name], rows, seed) for name in wanted if name not in grouped
-    ], grouped
+    ]
+    return watched, grouped, others
 
 
 @contextmanager
@@ -296,18 +295,14 @@ def run_batch(model: Callable[..., Any], batch: Any, number: int) -> Any:
         raise QuantVizError("collect.failed", batch=number, reason=reason) from error
 
 
-def _padding_of(layer: nn.Conv2d) -> list[int]:
-    """Return the padding as `functional.pad` takes it: left, right, top, bottom."""
-    sides: list[int] = []
-    for axis in (1, 0):
-        if layer.padding == "same":
-            total = layer.dilation[axis] * (layer.kernel_size[axis] - 1)
-            sides += [total // 2, total - total // 2]
-        elif isinstance(layer.padding, str):
-            sides += [0, 0]
-        else:
-            sides += [layer.padding[axis]] * 2
-    return sides
+def _pads_of(layer: _Convolution) -> list[tuple[int, int]]:
+    """Return the cells that a convolution adds before and after each axis."""
+    if layer.padding == "same":
+        added = [reach(*each) - 1 for each in zip(layer.kernel_size, layer.dilation, strict=True)]
+        return [(each // 2, each - each // 2) for each in added]
+    if isinstance(layer.padding, str):
+        return [(0, 0)] * len(layer.kernel_size)
+    return [(each, each) for each in layer.padding]
 
 
 def note_on_layers(key: str, names: list[str]) -> list[Note]:

@@ -10,11 +10,13 @@ import torch
 
 from quantviz.door import check_fields, checked_fields, public, public_class
 from quantviz.errors import QuantVizError
+from quantviz.layers.kernel_places import KernelPlaces, padded, reach, transposed_places
 from quantviz.pickling import Picklable
 from quantviz.quantization.result import QuantResult
 from quantviz.schemes.formats import NumberFormat, find_format
 from quantviz.schemes.granularity import Shape
-from quantviz.tensors.conversion import as_codes
+from quantviz.tensors.blocks import viewed
+from quantviz.tensors.conversion import as_codes, as_plain
 
 #: Bits of a code at most: the accumulator of a longer one would not be int32.
 _CODE_BITS = 8
@@ -96,70 +98,114 @@ class Codes(Picklable):
 @public
 def patches(
     x: Any,
-    kernel: tuple[int, int],
+    kernel: tuple[int, ...],
     *,
-    stride: int = 1,
-    padding: int | tuple[tuple[int, int], tuple[int, int]] | str = 0,
-    dilation: int = 1,
+    stride: int | tuple[int, ...] = 1,
+    padding: int | tuple[tuple[int, int], ...] | str = 0,
+    dilation: int | tuple[int, ...] = 1,
     zero: int = 0,
+    groups: int = 1,
+    transposed: bool = False,
 ) -> torch.Tensor:
     """Return the patches that a convolution multiplies, as rows: int32 (images · places, channels · kernel).
 
-    A convolution is this matrix times its kernels, each as one row: `W.reshape(outputs, -1)`. Padding is the
-    code of the value 0, not the code 0.
+    A convolution is this matrix times its kernels, each as one row: `W.reshape(outputs, -1)`; a transposed
+    one times `W.transpose(0, 1).reshape(outputs, -1)`, as its weight has the inputs first. One with groups is
+    a product for each group, and has a matrix for each: int32 (groups, images · places, …), the one of
+    group g times the g-th part of the kernels, as `W.reshape(groups, outputs // groups, -1)[g]` has them.
 
     Args:
-        x: Codes of pictures, (images, channels, height, width), at most 16 bits each.
-        kernel: Height and width of the kernel.
-        stride: The step between two places.
-        padding: Rows and columns that are added on each side; or pairs of rows above and below, and columns
-            left and right; "same_upper" or "same_lower" adds as many as give size ÷ stride places, the odd
-            one at the end or at the beginning: TensorFlow's SAME is the former.
-        dilation: The step between two cells of the kernel.
+        x: Codes of pictures, (images, channels, …) with one to three axes more, at most 16 bits each.
+        kernel: The size of the kernel along each of these axes.
+        stride: The step between two places: a number, or one for each axis.
+        padding: Cells that are added on each side of each axis; or pairs of those before and after it, an
+            axis after the other. "valid" adds none; "same_upper" and "same_lower" add as many as give
+            size ÷ stride places, the odd one at the end or at the beginning: TensorFlow's SAME is the former.
+            They are codes of the value 0, not the code 0. Of a transposed convolution they are cut off the
+            outputs; there a number below 0 adds some, as its output padding does.
+        dilation: The step between two cells of the kernel, likewise.
         zero: The zero point of the codes, which fills the padding.
+        groups: Runs of neighbouring channels, each with kernels of its own; as many as channels where the
+            convolution is depthwise.
+        transposed: Whether it is a transposed convolution, which gives size · stride outputs.
 
     Raises:
-        QuantVizError: `x` is not of four axes, or no kernel of this size fits.
+        QuantVizError: `x` has other axes, groups do not divide the channels, or no kernel of this size fits.
 
     >>> patches([[[[1, 2], [3, 4]]]], (2, 2), padding=1, zero=-7).tolist()[0]
     [-7, -7, -7, 1]
+    >>> patches([[[1, 2], [3, 4]]], (2,), groups=2).tolist()
+    [[[1, 2]], [[3, 4]]]
     """
-    wide = as_codes(x, find_format("int16")).to(torch.float32)
-    sizes = (*kernel, stride, dilation)
-    if wide.dim() != 4 or min(sizes) < 1 or max(sizes) > max(wide.shape) + 2:
-        raise QuantVizError("integer.no_patches", shape=tuple(wide.shape), kernel=kernel)
-    reach = [dilation * (size - 1) + 1 for size in kernel]
-    rows, columns = _pads(padding, wide.shape[2:], reach, stride)
-    padded = torch.nn.functional.pad(wide, (*columns, *rows), value=float(zero))
-    if reach[0] > padded.shape[2] or reach[1] > padded.shape[3]:
-        raise QuantVizError("integer.no_patches", shape=tuple(wide.shape), kernel=kernel)
-    places = torch.nn.functional.unfold(padded, kernel, dilation=dilation, stride=stride)
-    return torch.cat(tuple(places), 1).T.to(torch.int32)
+    plain = as_plain(x)
+    # Codes have four axes at most, and pictures of three axes have five.
+    flat = plain.flatten(0, 1) if plain.dim() == 5 else plain
+    codes = as_codes(flat, find_format("int16")).to(torch.int32).contiguous()
+    pictures = viewed(codes, tuple(plain.shape))
+    axes = pictures.dim() - 2
+    steps, apart = (step if isinstance(step, tuple) else (step,) * axes for step in (stride, dilation))
+    sizes = (*kernel, *steps, *apart)
+    fits = 1 <= axes <= 3 and len(kernel) == len(steps) == len(apart) == axes
+    if not fits or min(sizes) < 1 or max(sizes) > max(pictures.shape) + 2:
+        raise QuantVizError("integer.no_patches", shape=tuple(pictures.shape), kernel=kernel)
+    if groups < 1 or pictures.shape[1] % groups:
+        raise QuantVizError("integer.groups", got=groups, channels=pictures.shape[1])
+    places = _places(pictures, kernel, (steps, apart), padding, zero, transposed=transposed)
+    if not places.count:
+        raise QuantVizError("integer.no_patches", shape=tuple(pictures.shape), kernel=kernel)
+    rows = places.read(torch.arange(places.count))
+    return rows if groups == 1 else torch.stack(rows.chunk(groups, 1))
+
+
+def _places(
+    pictures: torch.Tensor,
+    kernel: tuple[int, ...],
+    steps: tuple[tuple[int, ...], tuple[int, ...]],
+    padding: int | tuple[tuple[int, int], ...] | str,
+    zero: int,
+    *,
+    transposed: bool,
+) -> KernelPlaces:
+    """Return the places of a kernel in pictures of codes, with its steps between places and between cells."""
+    stride, dilation = steps
+    reaches = [reach(*sizes) for sizes in zip(kernel, dilation, strict=True)]
+    sides = _pads(padding, tuple(pictures.shape[2:]), reaches, stride, transposed=transposed)
+    if transposed:
+        return transposed_places(pictures, kernel, stride, sides, dilation, zero)
+    return KernelPlaces(padded(pictures, sides, zero), kernel, stride, dilation)
 
 
 def _pads(
-    padding: int | tuple[tuple[int, int], tuple[int, int]] | str,
+    padding: int | tuple[tuple[int, int], ...] | str,
     lengths: Shape,
-    reach: Sequence[int],
-    stride: int,
-) -> tuple[tuple[int, int], tuple[int, int]]:
-    """Return the rows to add above and below, and the columns to add left and right.
+    reaches: Sequence[int],
+    steps: Sequence[int],
+    *,
+    transposed: bool,
+) -> Sequence[tuple[int, int]]:
+    """Return the cells to add before and after each axis.
 
-    >>> _pads("same_upper", (8, 8), (3, 3), 2), _pads("same_lower", (8, 7), (3, 3), 2)
-    (((0, 1), (0, 1)), ((1, 0), (1, 1)))
+    >>> _pads("same_upper", (8, 8), (3, 3), (2, 2), transposed=False)
+    [(0, 1), (0, 1)]
+    >>> _pads("same_lower", (8, 7), (3, 3), (2, 2), transposed=False)
+    [(1, 0), (1, 1)]
     """
+    if padding == "valid":
+        padding = 0
     if isinstance(padding, str):
         if padding not in ("same_upper", "same_lower"):
             raise QuantVizError("integer.padding", got=padding)
         added = [
-            max(0, (-(-length // stride) - 1) * stride + size - length)
-            for length, size in zip(lengths, reach, strict=True)
+            max(0, (size - step) if transposed else (-(-length // step) - 1) * step + size - length)
+            for length, size, step in zip(lengths, reaches, steps, strict=True)
         ]
         begin = [(each + (padding == "same_lower")) // 2 for each in added]
-        rows, columns = ((first, each - first) for first, each in zip(begin, added, strict=True))
-        return rows, columns
-    pads = ((padding, padding),) * 2 if isinstance(padding, int) else padding
-    if not all(0 <= each <= max(lengths) + 2 for pair in pads for each in pair):
+        return [(first, each - first) for first, each in zip(begin, added, strict=True)]
+    pads = ((padding, padding),) * len(lengths) if isinstance(padding, int) else padding
+    most = max(lengths) + 2
+    if len(pads) != len(lengths) or not all(
+        -most * transposed <= each <= most for pair in pads for each in pair
+    ):
         raise QuantVizError("integer.padding", got=padding)
     return pads
 

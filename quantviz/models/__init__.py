@@ -1,1 +1,1 @@
-"""A model that runs: the character model and its twin, schemes of its layers and cache, and two runs."""
+"""Models that run: the character model and the adder, schemes of their layers and cache, and two runs."""

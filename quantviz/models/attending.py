@@ -3,23 +3,57 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from functools import cached_property
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
 from quantviz.door import check_fields, checked_fields, public, public_class
-from quantviz.errors import QuantVizError
+from quantviz.errors import Note, QuantVizError
+from quantviz.evaluation.with_pandas import data_frame
+from quantviz.layers.layer_numbers import output_sqnr_db
 from quantviz.layers.operands import scheme_of
+from quantviz.models.head_rounding import (
+    AttentionOptions,
+    CacheBytes,
+    cache_bytes,
+    rounded_matrices,
+    rounded_values,
+    sides_of_keys,
+    sides_of_queries,
+)
 from quantviz.models.running import relative_error
 from quantviz.pickling import Picklable
-from quantviz.quantization.quantizer import quantize
 from quantviz.schemes.scheme import Scheme
 from quantviz.tensors.conversion import as_real
 from quantviz.text import table
 
-#: Scores below it are those of tokens that a mask takes out, as -inf does.
-_MASKED = -1e29
+if TYPE_CHECKING:
+    import pandas
+
+#: Addends up to which a mask takes a token out: models write -inf, the least float16, -1e30 or -10,000.
+_HIDDEN = -1e4
+#: Times by which the scores' error changes without the part that softmax takes away, from which it misleads.
+_MISLEADS = 4.0
+#: Rows of which the least and the greatest KL are named by a quantile.
+_QUANTILE = 0.99
+
+
+class Sides(NamedTuple):
+    """A tensor before and after rounding, float64."""
+
+    before: torch.Tensor
+    after: torch.Tensor
+
+
+class PartError(NamedTuple):
+    """The error of a part of attention: ‖after − before‖² / ‖before‖², and the same as SQNR in dB."""
+
+    rel_out: float
+    sqnr_db: float
 
 
 @checked_fields
@@ -28,37 +62,131 @@ _MASKED = -1e29
 class AttentionResult(Picklable):
     """Attention after rounding, beside the one before. Rows are the queries of all heads."""
 
-    keys: Scheme | None
-    values: Scheme | None
-    #: Whether the mean of each key channel over the tokens was taken out before rounding.
-    is_centred: bool
-    #: Softmax of the scores, float64 (heads, queries, tokens): before and after.
-    before: torch.Tensor
-    after: torch.Tensor
-    #: Mean KL divergence of a row after rounding from the row before, in bits.
-    kl: float
-    #: ‖error‖² / ‖scores‖² of the scores, without masked ones; and of the outputs, NaN without values.
-    rel_scores: float
-    rel_out: float
+    #: The schemes of keys, values and scores.
+    schemes: tuple[Scheme | None, Scheme | None, Scheme | None]
+    options: AttentionOptions
+    #: q·k·scale, (heads, queries, tokens), without the numbers that a mask adds.
+    scores: Sides
+    #: Softmax of the scores, likewise; rounded themselves where there is a scheme of theirs.
+    weights: Sides
+    #: (heads, queries, channels); None without values.
+    output: Sides | None
+    #: KL divergence of each row's softmax after rounding from the one before, in bits: (heads, queries).
+    kl_rows: torch.Tensor
+    #: Whether a query sees a token, bool (heads, queries, tokens).
+    seen: torch.Tensor
+    cache: CacheBytes
 
     def __post_init__(self) -> None:
         check_fields(self)
 
     def __repr__(self) -> str:
-        size = f"{len(self.before)} heads × {self.before.shape[1]} queries × {self.before.shape[2]} tokens"
+        size = " × ".join(f"{n} {name}" for n, name in zip(self.seen.shape, _AXES, strict=True))
         return f"AttentionResult({size}: KL {self.kl:.4g} bits, output error {self.rel_out:.4g})"
 
     def _repr_html_(self) -> str:
         return table(
             [
-                ("keys", self.keys),
-                ("values", self.values),
-                ("mean of the keys taken out", self.is_centred),
+                *zip(("keys", "values", "scores"), self.schemes, strict=True),
                 ("KL divergence, bits a row", f"{self.kl:.4g}"),
-                ("error of the scores", f"{self.rel_scores:.4g}"),
-                ("error of the outputs", f"{self.rel_out:.4g}"),
+                ("of 99 % of the rows at most", f"{self.kl_99:.4g}"),
+                ("largest", f"{self.kl_max:.4g}"),
+                *((f"error of the {name}", f"{part.rel_out:.4g}") for name, part in self.errors.items()),
+                ("bytes of the cache", f"{self.cache.keys + self.cache.values:,}"),
+                ("the same at 16 bits", f"{self.cache.at_16_bits:,}"),
+                *(("note", note) for note in self.notes),
             ]
         )
+
+    @property
+    def kl(self) -> float:
+        """Return the mean KL divergence of a row, in bits."""
+        return self.kl_rows.mean().item()
+
+    @property
+    def kl_99(self) -> float:
+        """Return the KL divergence that 99 % of the rows do not exceed, in bits; between two rows linear."""
+        return self.kl_rows.flatten().quantile(_QUANTILE).item()
+
+    @property
+    def kl_max(self) -> float:
+        """Return the largest KL divergence of a row, in bits."""
+        return self.kl_rows.max().item()
+
+    @cached_property
+    def errors(self) -> Mapping[str, PartError]:
+        """Return the errors of "scores", "weights" and "output", of the tokens that a query sees."""
+        return MappingProxyType(_errors(self, slice(None)))
+
+    @property
+    def rel_scores(self) -> float:
+        """Return ‖error‖² / ‖scores‖², of the tokens that a query sees."""
+        return self.errors["scores"].rel_out
+
+    @property
+    def rel_out(self) -> float:
+        """Return ‖error‖² / ‖output‖²; NaN without values."""
+        return self.errors["output"].rel_out if self.output is not None else math.nan
+
+    @cached_property
+    def rel_differences(self) -> float:
+        """Return the scores' error without what all tokens of a query have in common, in both of its sides.
+
+        Softmax takes away a number that is added to all scores of a query: it depends on their differences
+        alone, and so does the KL divergence.
+        """
+        return relative_error(*(_without_common(side, self.seen) for side in reversed(self.scores)))
+
+    @property
+    def notes(self) -> tuple[Note, ...]:
+        """Return the remark for the user where the scores' error misleads about the weights."""
+        before, after = (torch.where(self.seen, side, 0.0) for side in self.scores)
+        times = self.rel_differences / self.rel_scores if self.rel_scores else 1.0
+        if 1 / _MISLEADS < times < _MISLEADS:
+            return ()
+        common = [
+            100 * (1 - _squares(_without_common(values, self.seen)) / _squares(values))
+            for values in (before, after - before)
+        ]
+        return (
+            Note.of(
+                "attention_misleads",
+                rel_scores=self.rel_scores,
+                rel_differences=self.rel_differences,
+                of_scores=common[0],
+                of_error=common[1],
+                kl=self.kl,
+            ),
+        )
+
+    def record(self) -> dict[str, Any]:
+        """Return the schemes, errors and sizes as one record."""
+        how = {option.name: getattr(self.options, option.name) for option in fields(self.options)}
+        rounded = zip(("keys", "values", "scores"), self.schemes, strict=True)
+        schemes = {**dict(rounded), "queries": how.pop("queries"), "weights": how.pop("weights")}
+        return {
+            **dict(zip(_AXES, self.seen.shape, strict=True)),
+            **{f"{name}_scheme": scheme and str(scheme) for name, scheme in schemes.items()},
+            **how,
+            **_numbers(self, slice(None)),
+            "rel_differences": self.rel_differences,
+            "key_bytes": self.cache.keys,
+            "value_bytes": self.cache.values,
+            "bytes_at_16_bits": self.cache.at_16_bits,
+        }
+
+    def table(self) -> pandas.DataFrame:
+        """Return the errors of each head as a `pandas.DataFrame`, a row a head.
+
+        Raises:
+            QuantVizError: pandas is not installed.
+        """
+        rows = [{"head": head, **_numbers(self, slice(head, head + 1))} for head in range(len(self.seen))]
+        return data_frame({name: [row[name] for row in rows] for name in rows[0]})
+
+
+#: The names of a result's axes.
+_AXES = ("heads", "queries", "tokens")
 
 
 @public
@@ -68,60 +196,110 @@ def attention(
     v: Any = None,
     keys: Scheme | str | None = None,
     values: Scheme | str | None = None,
+    scores: Scheme | str | None = None,
     *,
-    center: bool = False,
     mask: Any = None,
-    scale: float | None = None,
+    options: AttentionOptions | None = None,
 ) -> AttentionResult:
     """Return the attention of queries over rounded keys and values, beside the one without rounding.
 
-    Scores are q·k·scale, in float64. Scales that tokens share are those of the tokens given: the cache is
+    Everything is computed in float64. Scales that tokens share are those of the tokens given: the cache is
     rounded as it is, and no token is held back.
 
     Args:
-        q: Queries, (queries, channels) of one head or (heads, queries, channels).
-        k: Keys, (tokens, channels) or (heads, tokens, channels); several heads of queries may share one.
+        q: Queries, (queries, channels) of one head, or with axes of heads, and of a batch, in front.
+        k: Keys, (tokens, channels) or likewise; several heads of queries may share one.
         v: Values, likewise; None leaves the outputs out.
         keys: The scheme of each head's keys, a matrix of tokens × channels: "int4_per_token",
-            "int4_per_channel", "q4_0"; None leaves them as they are.
+            "int4_per_channel", "q4_0"; None leaves them as they are. KIVI's groups of 32 tokens of a channel
+            are "uint2,asymmetric,per_group(size=32,axis=0),min_max,hqq".
         values: The scheme of the values, likewise.
-        center: Whether the mean of each channel over the tokens is taken out of the keys before they are
-            rounded. It adds one number to all scores of a query, which softmax takes away again.
-        mask: Added to the scores, (queries, tokens) or with heads: 0 keeps a token, -inf or -1e30 takes it
-            out; "causal" lets a query see the tokens up to its own place, the last query the last token.
-        scale: The factor of the scores; by default 1 / √channels.
+        scores: The scheme of each head's q·k·scale, queries × tokens, before a mask is added.
+        mask: Added to the scores, (queries, tokens) or with heads: 0 keeps a token, -inf and whatever is as
+            low as -10,000 takes it out; or bool, true for a token that is seen. "causal" lets a query see
+            the tokens up to its own place, the last query the last token.
+        options: How heads are rounded: without their mean, in the basis of a Hadamard matrix, before rotary
+            positions, all but the newest tokens; schemes of queries and weights; the factor of the scores.
 
     Raises:
         QuantVizError: The shapes do not fit, a value is not finite, a query sees no token, or a scheme does
             not fit.
 
     >>> q, k = [[1.0, 0.0]], [[2.0, 9.0], [0.0, 9.5], [1.0, 8.5]]
-    >>> plain, centred = (attention(q, k, keys="int4_per_token", center=each).kl for each in (False, True))
-    >>> centred < plain
-    True
+    >>> plain = attention(q, k, keys="int4_per_token")
+    >>> centred = attention(q, k, keys="int4_per_token", options=AttentionOptions(center=True))
+    >>> centred.kl < plain.kl, centred.cache.keys < centred.cache.at_16_bits
+    (True, False)
     """
+    how = options or AttentionOptions()
     queries, all_keys = (_heads(heads, name) for heads, name in ((q, "q"), (k, "k")))
     all_values = None if v is None else _heads(v, "v")
     _check_shapes(queries, all_keys, all_values)
-    of_keys, of_values = (scheme_of(scheme, "inputs") for scheme in (keys, values))
-    mean = all_keys.mean(1, keepdim=True) if center else torch.zeros(())
-    rounded = _rounded(all_keys - mean, of_keys) + mean
+    of_keys, of_values, of_scores = (scheme_of(scheme, "inputs") for scheme in (keys, values, scores))
     share = queries.shape[0] // all_keys.shape[0]
-    added = _mask(mask, queries.shape[1], all_keys.shape[1])
-    factor = 1 / math.sqrt(queries.shape[2]) if scale is None else scale
-    scores = [queries @ side.repeat_interleave(share, 0).mT * factor + added for side in (all_keys, rounded)]
-    seen = scores[0] > _MASKED
-    if not bool(seen.any(-1).all()):
-        raise QuantVizError("attention.nothing_seen")
-    p, p_hat = (score.log_softmax(-1) for score in scores)
-    kl = torch.where(seen, p.exp() * (p - p_hat), 0.0).sum(-1).clamp_min(0).mean() / math.log(2)
-    rel_out = math.nan
+    both = _scores(queries, all_keys, (of_keys, of_scores), how)
+    added, seen = _masked(mask, both.before.shape)
+    p, p_hat = ((side + added).masked_fill(~seen, -math.inf).log_softmax(-1) for side in both)
+    kl = torch.where(seen, p.exp() * (p - p_hat), 0.0).sum(-1).clamp_min(0) / math.log(2)
+    assert not isinstance(how.weights, str)
+    weights = Sides(p.exp(), rounded_matrices(p_hat.exp(), how.weights))
+    output = None
     if all_values is not None:
-        pairs = ((p, all_values), (p_hat, _rounded(all_values, of_values)))
-        y, y_hat = (logs.exp() @ head_values.repeat_interleave(share, 0) for logs, head_values in pairs)
-        rel_out = relative_error(y_hat, y)
-    rel_scores = relative_error(*(torch.where(seen, score, 0.0) for score in reversed(scores)))
-    return AttentionResult(of_keys, of_values, center, p.exp(), p_hat.exp(), float(kl), rel_scores, rel_out)
+        pairs = zip(weights, (all_values, rounded_values(all_values, of_values, how)), strict=True)
+        output = Sides(*(side @ own.repeat_interleave(share, 0) for side, own in pairs))
+    size = cache_bytes(all_keys, all_values, (of_keys, of_values), how)
+    return AttentionResult((of_keys, of_values, of_scores), how, both, weights, output, kl, seen, size)
+
+
+def _scores(
+    queries: torch.Tensor,
+    keys: torch.Tensor,
+    schemes: tuple[Scheme | None, Scheme | None],
+    options: AttentionOptions,
+) -> Sides:
+    """Return the scores of queries over keys, under the schemes of keys and scores."""
+    share = queries.shape[0] // keys.shape[0]
+    factor = options.scale or 1 / math.sqrt(queries.shape[2])
+    of_queries = sides_of_queries(queries, keys.shape[1], options)
+    sides = zip(of_queries, sides_of_keys(keys, schemes[0], options), strict=True)
+    before, after = (one @ other.repeat_interleave(share, 0).mT * factor for one, other in sides)
+    return Sides(before, rounded_matrices(after, schemes[1]))
+
+
+def _errors(result: AttentionResult, heads: slice) -> dict[str, PartError]:
+    """Return the errors of the parts of attention, over some heads."""
+    seen = result.seen[heads]
+    parts = {
+        "scores": [torch.where(seen, side[heads], 0.0) for side in result.scores],
+        "weights": [side[heads] for side in result.weights],
+    }
+    if result.output is not None:
+        parts["output"] = [side[heads] for side in result.output]
+    rel_out = {name: relative_error(after, before) for name, (before, after) in parts.items()}
+    return {name: PartError(error, output_sqnr_db(error)) for name, error in rel_out.items()}
+
+
+def _numbers(result: AttentionResult, heads: slice) -> dict[str, float]:
+    """Return the KL divergences and errors over some heads, by the names of a table's columns."""
+    rows = result.kl_rows[heads].flatten()
+    errors = _errors(result, heads)
+    return {
+        "kl": rows.mean().item(),
+        "kl_99": rows.quantile(_QUANTILE).item(),
+        "kl_max": rows.max().item(),
+        **{f"rel_{name}": part.rel_out for name, part in errors.items()},
+        **{f"{name}_sqnr_db": part.sqnr_db for name, part in errors.items()},
+    }
+
+
+def _without_common(values: torch.Tensor, seen: torch.Tensor) -> torch.Tensor:
+    """Return the values of the tokens seen less their mean over a query's, 0 for others."""
+    kept = torch.where(seen, values, 0.0)
+    return torch.where(seen, kept - kept.sum(-1, keepdim=True) / seen.sum(-1, keepdim=True), 0.0)
+
+
+def _squares(values: torch.Tensor) -> float:
+    return values.square().sum().item() or 1.0
 
 
 def _check_shapes(queries: torch.Tensor, keys: torch.Tensor, values: torch.Tensor | None) -> None:
@@ -133,34 +311,44 @@ def _check_shapes(queries: torch.Tensor, keys: torch.Tensor, values: torch.Tenso
 
 
 def _heads(tensor: Any, name: str) -> torch.Tensor:
-    """Return queries, keys or values as float64 (heads, tokens, channels)."""
+    """Return queries, keys or values as float64 (heads, tokens, channels), a batch's heads one by one."""
     values = as_real(tensor).values.to(torch.float64)
-    if values.dim() == 2:
-        values = values[None]
-    if values.dim() != 3 or not values.numel():
+    if not 2 <= values.dim() <= 4 or not values.numel():
         raise QuantVizError("attention.axes", name=name, shape=tuple(values.shape))
     if not bool(torch.isfinite(values).all()):
         raise QuantVizError("attention.nonfinite", name=name)
-    return values
+    return values[None] if values.dim() == 2 else values.flatten(0, -3)
 
 
-def _rounded(heads: torch.Tensor, scheme: Scheme | None) -> torch.Tensor:
-    """Return each head's matrix once rounded, float64."""
-    if scheme is None:
-        return heads
-    return torch.stack([quantize(head.to(torch.float32), scheme).x_hat.to(torch.float64) for head in heads])
+def _masked(mask: Any, shape: torch.Size) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the numbers that a mask adds to the scores, and whether a query sees a token.
 
-
-def _mask(mask: Any, queries: int, tokens: int) -> torch.Tensor:
-    """Return the numbers that a mask adds to the scores, float64."""
+    Raises:
+        QuantVizError: It is no mask of scores of that shape, or a query sees no token.
+    """
+    _, queries, tokens = shape
     if mask is None:
-        return torch.zeros((), dtype=torch.float64)
-    if isinstance(mask, str):
+        added = torch.zeros(queries, tokens, dtype=torch.float64)
+    elif isinstance(mask, str):
         if mask != "causal":
             raise QuantVizError("attention.mask", got=mask)
         hidden = torch.ones(queries, tokens, dtype=torch.bool).triu(1 + tokens - queries)
-        return torch.zeros(queries, tokens, dtype=torch.float64).masked_fill(hidden, -math.inf)
-    added = as_real(mask).values.to(torch.float64)
-    if added.dim() not in (2, 3) or added.shape[-2:] != (queries, tokens):
-        raise QuantVizError("attention.mask", got=tuple(added.shape))
-    return added
+        added = torch.zeros(queries, tokens, dtype=torch.float64).masked_fill(hidden, -math.inf)
+    else:
+        added = _numbers_of_mask(mask)
+        fits = 2 <= added.dim() <= 3 and added.shape[-2:] == (queries, tokens)
+        fits = fits and bool((added < math.inf).all())
+        if not fits or (added.dim() == 3 and len(added) not in (1, shape[0])):
+            raise QuantVizError("attention.mask", got=tuple(added.shape))
+    seen = (added > _HIDDEN).expand(shape)
+    if not bool(seen.any(-1).all()):
+        raise QuantVizError("attention.nothing_seen")
+    return added.masked_fill(added <= _HIDDEN, 0.0), seen
+
+
+def _numbers_of_mask(mask: Any) -> torch.Tensor:
+    """Return a mask as the numbers that it adds, float64; true is a token that is seen."""
+    if not str(getattr(mask, "dtype", "")).endswith("bool"):
+        return as_real(mask).values.to(torch.float64)
+    numbers = as_real(mask * 1.0).values.to(torch.float64)
+    return torch.zeros_like(numbers).masked_fill(numbers == 0, -math.inf)

@@ -10,11 +10,11 @@ from types import MappingProxyType
 
 import torch
 
-from quantviz.models.character_model import network_of, tokens_of
+from quantviz.models.character_model import network_of, pieces_of, tokens_of
 from quantviz.models.model_schemes import ModelSchemes
 from quantviz.models.network import Network, logits
 from quantviz.models.quantizing import quantized_network
-from quantviz.models.running import divergence, original, pieces_of, scores_of
+from quantviz.models.running import divergence, original, scores_of
 
 #: Tokens of the text that is held back that are looked at.
 TOKENS = 64
@@ -52,8 +52,9 @@ class AttentionView:
 def attention_of(model: str, schemes: ModelSchemes, layer: int) -> AttentionView:
     """Return one layer of a built-in model under schemes, on the first tokens of the held-back text."""
     network = network_of(model)
-    before = _watched(network, layer)
-    after = _watched(quantized_network(model, schemes).network, layer)
+    tokens = tokens_of("held_back", model)[:1, :TOKENS]
+    before = _watched(network, tokens, layer)
+    after = _watched(quantized_network(model, schemes).network, tokens, layer)
     return AttentionView(
         before["keys"], before["values"], network.sizes.heads, before["weights"], after["weights"]
     )
@@ -66,14 +67,14 @@ def key_costs(model: str) -> Mapping[str, float]:
     return {
         axis: divergence(
             original(model, None),
-            scores_of(quantized_network(model, ModelSchemes(keys=scheme)).network, pieces_of(None)),
+            scores_of(quantized_network(model, ModelSchemes(keys=scheme)).network, pieces_of(model, None)),
         )
         for axis, scheme in KEY_SCHEMES.items()
     }
 
 
-def _watched(network: Network, layer: int) -> dict[str, torch.Tensor]:
-    """Return the keys, values and attention of a layer, by their last names."""
+def _watched(network: Network, tokens: torch.Tensor, layer: int) -> dict[str, torch.Tensor]:
+    """Return the keys, values and attention of a layer on some tokens, by their last names."""
     found: dict[str, torch.Tensor] = {}
     at = f"model.layers.{layer}."
 
@@ -82,5 +83,5 @@ def _watched(network: Network, layer: int) -> dict[str, torch.Tensor]:
             found[name.removeprefix(at)] = value[0]
 
     with torch.inference_mode():
-        logits(network, tokens_of("held_back")[:1, :TOKENS], watch=watch)
+        logits(network, tokens, watch=watch)
     return {name: value.clone() for name, value in found.items()}

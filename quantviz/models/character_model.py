@@ -1,14 +1,15 @@
-"""The built-in models: the character model, its twin with loud channels, and one with QK-norm.
+"""The built-in models: the character model, one with QK-norm, the adder, and twins with loud channels.
 
-The twin is made, not found: some channels of the character model are scaled up, and the weights that read
-them down, by the same powers of two. So it computes the same numbers to the last bit. The model with QK-norm
-is the character model whose queries and keys were learned again with it.
+A twin is made, not found: some channels of a model are scaled up, and the weights that read them down, by the
+same powers of two. So it computes the same numbers to the last bit. The model with QK-norm is the character
+model whose queries and keys were learned again with it. The adder adds two numbers: see `sums`.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
@@ -17,25 +18,49 @@ import torch
 
 from quantviz.errors import QuantVizError
 from quantviz.models.network import KINDS, Network, Sizes
+from quantviz.models.sums import ADDER_SIZES, drawn_sums, sums_in, tokens_of_sums
 from quantviz.models.texts import as_tokens
 
 #: The built-in models by name.
 CHARACTER = "character"
 TWIN = "character_twin"
 QK_NORM = "character_qk_norm"
-MODELS = (CHARACTER, TWIN, QK_NORM)
+ADDER = "adder"
+ADDER_TWIN = "adder_twin"
+MODELS = (CHARACTER, TWIN, QK_NORM, ADDER, ADDER_TWIN)
+#: Those that add, all others write text.
+ADDERS = (ADDER, ADDER_TWIN)
 #: Their files: the weights, and those that QK-norm has in place of them or more.
 MODEL_FILE = "character_model.safetensors"
 QK_NORM_FILE = "character_qk_norm.safetensors"
+ADDER_FILE = "adder.safetensors"
+#: Tokens that the inputs of a layer are of, on the text for calibration.
+CALIBRATED_ON = 1024
 #: The text that a model goes on from, if no other is chosen.
 SEED_TEXT = 'def read(self, size):\n    """Return the '
 _DATA = Path(__file__).parent / "data"
-#: Channels of each normalization that are loud in the twin, and hidden units and channels of keys.
-_LOUD_CHANNELS = (19, 70, 99)
-_LOUD_UNITS = (37, 201, 340, 466)
-_LOUD_KEYS = (5, 43, 90, 111)
-#: How much louder they are: powers of two, so that no value is rounded.
-_LOUDER = 32.0
+
+
+@dataclass(frozen=True)
+class _Loud:
+    """The loud channels of a twin: of each normalization, hidden units, and channels of keys; and how much
+    louder than the model's the first two are, a power of two, so that no value is rounded.
+    """
+
+    channels: tuple[int, ...]
+    units: tuple[int, ...]
+    keys: tuple[int, ...]
+    factor: float
+
+
+#: The twins, with the model that each is made of.
+_TWINS = MappingProxyType(
+    {
+        TWIN: (CHARACTER, _Loud((19, 70, 99), (37, 201, 340, 466), (5, 43, 90, 111), 32.0)),
+        ADDER_TWIN: (ADDER, _Loud((19, 50), (37, 201), (5, 22, 43, 60), 64.0)),
+    }
+)
+#: How much louder keys are: likewise a power of two.
 _LOUDER_KEYS = 16.0
 
 
@@ -46,14 +71,21 @@ def network_of(name: str) -> Network:
     Raises:
         QuantVizError: There is no such model.
     """
-    if name == TWIN:
-        return with_loud_channels(network_of(CHARACTER))
+    if name in _TWINS:
+        model, loud = _TWINS[name]
+        return _with_loud_channels(network_of(model), loud)
     if name == QK_NORM:
         own = {**network_of(CHARACTER).tensors, **_tensors_in(QK_NORM_FILE)}
         return Network(Sizes(), MappingProxyType(own))
-    if name != CHARACTER:
+    if name not in MODELS:
         raise QuantVizError("model.unknown", got=name, known=", ".join(MODELS))
-    return Network(Sizes(), MappingProxyType(_tensors_in(MODEL_FILE)))
+    file = ADDER_FILE if name == ADDER else MODEL_FILE
+    return Network(sizes_of(name), MappingProxyType(_tensors_in(file)))
+
+
+def sizes_of(name: str) -> Sizes:
+    """Return a built-in model's sizes, without reading its weights."""
+    return ADDER_SIZES if name in ADDERS else Sizes()
 
 
 def _tensors_in(file: str) -> dict[str, torch.Tensor]:
@@ -65,12 +97,24 @@ def _tensors_in(file: str) -> dict[str, torch.Tensor]:
 
 
 @cache
-def tokens_of(name: str) -> torch.Tensor:
-    """Return excerpts of the text that is "held_back" from training, or of that for "calibration".
+def tokens_of(part: str, model: str = CHARACTER) -> torch.Tensor:
+    """Return excerpts of the text that is "held_back" from a model's training, or of that for "calibration";
+    of an adder, sums.
 
     int64 (excerpts, characters), one character longer than the model's context.
     """
-    return excerpts_of((_DATA / f"{name}.txt").read_text(encoding="ascii"))
+    if model in ADDERS:
+        return tokens_of_sums(drawn_sums(part))
+    return excerpts_of((_DATA / f"{part}.txt").read_text(encoding="ascii"))
+
+
+def pieces_of(model: str, text: str | None) -> torch.Tensor:
+    """Return a text, None for the one that is held back, as pieces that a model reads, int64 (pieces,
+    characters); of an adder it has one sum a line.
+    """
+    if text is None:
+        return tokens_of("held_back", model)
+    return tokens_of_sums(sums_in(text)) if model in ADDERS else excerpts_of(text)
 
 
 def excerpts_of(text: str) -> torch.Tensor:
@@ -88,26 +132,27 @@ def excerpts_of(text: str) -> torch.Tensor:
     return tokens.unfold(0, length, length)
 
 
-def with_loud_channels(network: Network) -> Network:
+def _with_loud_channels(network: Network, loud: _Loud) -> Network:
     """Return a network that computes the same, with loud channels before linear layers and in its keys."""
     tensors = dict(network.tensors)
     for layer in range(network.sizes.layers):
-        for name, axis, channels, factor in _scaled(f"model.layers.{layer}"):
+        for name, axis, channels, factor in _scaled(f"model.layers.{layer}", loud):
             tensors[name] = _times(tensors[name], axis, channels, factor)
     return dataclasses.replace(network, tensors=MappingProxyType(tensors))
 
 
-def loud_channels() -> Mapping[str, tuple[int, ...]]:
-    """Return the loud input channels of the twin's linear layers, by their kinds.
+def loud_channels(twin: str = TWIN) -> Mapping[str, tuple[int, ...]]:
+    """Return the loud input channels of a twin's linear layers, by their kinds.
 
     >>> loud_channels()["fc1"], loud_channels()["self_attn.out_proj"]
     ((19, 70, 99), ())
     """
-    found = dict.fromkeys(KINDS, _LOUD_CHANNELS) | {"self_attn.out_proj": (), "fc2": _LOUD_UNITS}
+    _, loud = _TWINS[twin]
+    found = dict.fromkeys(KINDS, loud.channels) | {"self_attn.out_proj": (), "fc2": loud.units}
     return MappingProxyType(found)
 
 
-def _scaled(at: str) -> Iterator[tuple[str, int, tuple[int, ...], float]]:
+def _scaled(at: str, loud: _Loud) -> Iterator[tuple[str, int, tuple[int, ...], float]]:
     """Yield the tensors of a layer that are scaled: name, axis, channels and factor."""
     readers = {
         "self_attn_layer_norm": ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"),
@@ -115,16 +160,16 @@ def _scaled(at: str) -> Iterator[tuple[str, int, tuple[int, ...], float]]:
     }
     for norm, names in readers.items():
         for part in ("weight", "bias"):
-            yield f"{at}.{norm}.{part}", 0, _LOUD_CHANNELS, _LOUDER
+            yield f"{at}.{norm}.{part}", 0, loud.channels, loud.factor
         for name in names:
-            yield f"{at}.{name}.weight", 1, _LOUD_CHANNELS, 1 / _LOUDER
+            yield f"{at}.{name}.weight", 1, loud.channels, 1 / loud.factor
     for part in ("weight", "bias"):
-        yield f"{at}.fc1.{part}", 0, _LOUD_UNITS, _LOUDER
-        yield f"{at}.self_attn.k_proj.{part}", 0, _LOUD_KEYS, _LOUDER_KEYS
+        yield f"{at}.fc1.{part}", 0, loud.units, loud.factor
+        yield f"{at}.self_attn.k_proj.{part}", 0, loud.keys, _LOUDER_KEYS
         # A score is the product of a key and a query.
-        yield f"{at}.self_attn.q_proj.{part}", 0, _LOUD_KEYS, 1 / _LOUDER_KEYS
+        yield f"{at}.self_attn.q_proj.{part}", 0, loud.keys, 1 / _LOUDER_KEYS
     # ReLU leaves a positive factor as it is.
-    yield f"{at}.fc2.weight", 1, _LOUD_UNITS, 1 / _LOUDER
+    yield f"{at}.fc2.weight", 1, loud.units, 1 / loud.factor
 
 
 def _times(values: torch.Tensor, axis: int, channels: tuple[int, ...], factor: float) -> torch.Tensor:

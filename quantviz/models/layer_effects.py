@@ -9,12 +9,13 @@ from types import MappingProxyType
 import torch
 
 from quantviz.checkpoints.model.tensor_names import place_of_name
-from quantviz.models.character_model import network_of, tokens_of
+from quantviz.models.character_model import ADDERS, network_of, tokens_of
 from quantviz.models.model_schemes import ModelSchemes
 from quantviz.models.quantizing import Rounded, quantized_network, with_layers
-from quantviz.models.running import Scores, divergence, layer_numbers, original, scores_of
+from quantviz.models.running import Scores, divergence, layer_numbers, original, original_sums, scores_of
+from quantviz.models.sums import answered, drawn_sums
 
-#: Excerpts of the text that is held back on which a layer's effect is measured.
+#: Excerpts of the text that is held back on which a layer's effect is measured; an adder has all its sums.
 PIECES = 4
 
 
@@ -30,6 +31,9 @@ class LayerEffect:
     #: KL divergence of the model in bits a character where it alone is rounded, and where all others are.
     kl_alone: float
     kl_others: float
+    #: Sums that an adder has right without schemes, less those where this layer alone is rounded; None of
+    #: other models.
+    sums_lost: int | None = None
 
 
 #: The numbers that take no run of the whole model, each larger for larger errors.
@@ -47,7 +51,8 @@ def layer_effects(model: str, schemes: ModelSchemes) -> tuple[LayerEffect, ...]:
         QuantVizError: There is no such model, or a scheme does not fit.
     """
     network = network_of(model)
-    pieces = tokens_of("held_back")[:PIECES]
+    adds = model in ADDERS
+    pieces = tokens_of("held_back", model)[: None if adds else PIECES]
     before = scores_of(network, pieces)
     inputs = original(model, None).inputs
     rounded = {
@@ -75,7 +80,11 @@ def layer_effects(model: str, schemes: ModelSchemes) -> tuple[LayerEffect, ...]:
         others = [other for other in rounded.values() if other.name != name]
         alone = kl([each], name, before)
         without = kl(others, name, all_rounded)
-        found.append(LayerEffect(name, numbers.weight_db, numbers.rel_out, alone, without))
+        lost = None
+        if adds:
+            answers = answered(with_layers(network, [each]), drawn_sums("held_back"))
+            lost = original_sums(model, None).right - answers.right
+        found.append(LayerEffect(name, numbers.weight_db, numbers.rel_out, alone, without, lost))
     return tuple(found)
 
 

@@ -17,9 +17,6 @@ from quantviz.text import text
 if TYPE_CHECKING:
     from quantviz.layers.captures import Captured
 
-#: Tokens of the text for calibration that a layer's inputs are of.
-TOKENS = 1024
-
 
 @dataclass(frozen=True)
 class ModelLayer:
@@ -43,10 +40,10 @@ class ModelLayer:
 
     @property
     def shape(self) -> Shape:
-        from quantviz.models.network import Sizes
+        from quantviz.models.character_model import CALIBRATED_ON, sizes_of
 
-        outputs, inputs = Sizes().shapes()[f"{self.layer}.weight"]
-        return TOKENS, inputs, outputs
+        outputs, inputs = sizes_of(self.name).shapes()[f"{self.layer}.weight"]
+        return CALIBRATED_ON, inputs, outputs
 
     @property
     def key(self) -> str:
@@ -54,10 +51,9 @@ class ModelLayer:
         return f"{self.id}(name={self.name},layer={self.layer})"
 
     def problems(self) -> Iterator[QuantVizError]:
-        from quantviz.models.character_model import MODELS
-        from quantviz.models.network import Sizes
+        from quantviz.models.character_model import MODELS, sizes_of
 
-        layers = Sizes().linear_layers()
+        layers = sizes_of(self.name).linear_layers()
         if self.name not in MODELS:
             yield QuantVizError("model.unknown", got=self.name, known=", ".join(MODELS))
         elif self.layer not in layers:

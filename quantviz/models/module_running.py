@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -19,9 +19,7 @@ from quantviz.layers.captures import Captured
 from quantviz.layers.collecting import (
     collect,
     iterated,
-    kind_of,
     modules_by_name,
-    note_on_layers,
     rows_of,
     run_batch,
     shaped_as_output,
@@ -152,7 +150,7 @@ def run_module(
         sums.rel_out,
         *sums.of_logits(),
         mean_bits(rounded.values()),
-        (*seen.notes, *note_on_layers("run_left_as_is", _others(model)), *notes),
+        (*seen.notes, *notes),
     )
 
 
@@ -338,19 +336,3 @@ def _calibrated(schemes: ModelSchemes) -> bool:
     return any(
         layer_schemes.inputs is not None or as_chain(layer_schemes.method) for layer_schemes in all_schemes
     )
-
-
-def _others(model: nn.Module) -> list[str]:
-    """Return the modules that are no layer of `collect` and have weights, each with its class.
-
-    Norms are not among them: their weights have one axis.
-    """
-
-    def own(module: nn.Module) -> Iterator[bool]:
-        yield from (parameter.dim() > 1 for parameter in module.parameters(recurse=False))
-
-    return [
-        f"{name} ({type(module).__name__})"
-        for name, module in modules_by_name(model).items()
-        if kind_of(module) is None and any(own(module))
-    ]

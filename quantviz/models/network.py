@@ -35,7 +35,9 @@ _NONE: Mapping[str, Rounder] = MappingProxyType({})
 
 @dataclass(frozen=True)
 class Sizes:
-    """Numbers of layers, channels, heads and hidden units, of the context and of characters."""
+    """Numbers of layers, channels, heads and hidden units, of the context and of characters, and of the first
+    characters of a text that are given: the network learns to write the others.
+    """
 
     layers: int = 4
     width: int = 128
@@ -43,6 +45,7 @@ class Sizes:
     hidden: int = 512
     context: int = 256
     characters: int = 96
+    given: int = 1
 
     def shapes(self) -> Mapping[str, tuple[int, ...]]:
         """Return the shape of each tensor of the network, by name.

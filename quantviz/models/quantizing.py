@@ -24,7 +24,7 @@ from quantviz.layers.methods.gptq import GPTQ
 from quantviz.layers.methods.llm_int8 import LLMInt8, in_half
 from quantviz.layers.methods.rotation import Rotation, Turned
 from quantviz.layers.operands import Operand, input_operand, shares_scales, token_groups, weight_operand
-from quantviz.models.character_model import network_of, tokens_of
+from quantviz.models.character_model import CALIBRATED_ON, network_of, tokens_of
 from quantviz.models.model_schemes import LayerSchemes, ModelSchemes, check_names
 from quantviz.models.network import EMBEDDING, Network, Rounder, inputs_name, logits
 from quantviz.quantization.cells import cell_index, quantize_with
@@ -94,10 +94,10 @@ def watched_on_calibration(model: str) -> Mapping[str, torch.Tensor]:
 
     def watch(name: str, value: torch.Tensor) -> None:
         if value.dim() == 3:
-            watched[name] = value.flatten(0, 1)[::_EVERY].clone()
+            watched[name] = value.flatten(0, 1)[::_EVERY][:CALIBRATED_ON].clone()
 
     with torch.inference_mode():
-        logits(network_of(model), tokens_of("calibration")[:, :-1], watch=watch)
+        logits(network_of(model), tokens_of("calibration", model)[:, :-1], watch=watch)
     return MappingProxyType(watched)
 
 

@@ -13,10 +13,11 @@ from types import MappingProxyType
 import torch
 
 from quantviz.door import check_fields, checked_fields, public, public_class
-from quantviz.models.character_model import CHARACTER, SEED_TEXT, excerpts_of, network_of, tokens_of
+from quantviz.models.character_model import ADDERS, CHARACTER, SEED_TEXT, network_of, pieces_of
 from quantviz.models.model_schemes import LayerSchemes, ModelSchemes, as_schemes, check_names
 from quantviz.models.network import PARTS, Network, logits
 from quantviz.models.quantizing import Quantized, Rounded, quantized_network
+from quantviz.models.sums import Sums, answered, drawn_sums, sums_in
 from quantviz.models.texts import choices, first_difference, written
 from quantviz.schemes.scheme import Scheme
 from quantviz.text import table
@@ -55,12 +56,14 @@ def scores_of(
     keep_inputs: bool = False,
     done: tuple[int, torch.Tensor] | None = None,
 ) -> Scores:
-    """Return the scores of pieces of a text, int64 (pieces, characters), under a network; `done` is as
-    `logits` takes it.
+    """Return the scores of the characters of a text's pieces that are not given, under a network.
+
+    `pieces` are int64 (pieces, characters), and `done` is as `logits` takes it.
     """
     streams: dict[str, torch.Tensor] = {}
     inputs: dict[str, torch.Tensor] = {}
     linear = set(network.sizes.linear_layers())
+    given = network.sizes.given
 
     def watch(name: str, value: torch.Tensor) -> None:
         if name.rpartition(".")[2] in PARTS:
@@ -69,20 +72,25 @@ def scores_of(
             inputs[name] = value.flatten(0, 1)[::_EVERY].clone()
 
     with torch.inference_mode():
-        scores = logits(network, pieces[:, :-1], watch=watch, done=done).flatten(0, 1)
+        scores = logits(network, pieces[:, :-1], watch=watch, done=done)[:, given - 1 :].flatten(0, 1)
         found = scores.to(torch.float64).log_softmax(-1)
-    return Scores(found, pieces[:, 1:].flatten(), MappingProxyType(streams), MappingProxyType(inputs))
+    return Scores(found, pieces[:, given:].flatten(), MappingProxyType(streams), MappingProxyType(inputs))
 
 
 @lru_cache(maxsize=4)
 def original(model: str, text: str | None) -> Scores:
     """Return the scores of a text, None for the held-back one, under a built-in model without schemes."""
-    return scores_of(network_of(model), pieces_of(text), keep_inputs=True)
+    return scores_of(network_of(model), pieces_of(model, text), keep_inputs=True)
 
 
-def pieces_of(text: str | None) -> torch.Tensor:
-    """Return a text, None for the held-back one, as pieces, int64 (pieces, characters)."""
-    return tokens_of("held_back") if text is None else excerpts_of(text)
+@lru_cache(maxsize=4)
+def original_sums(model: str, text: str | None) -> Sums:
+    """Return the sums of a text, None for those that are held back, as an adder without schemes answers."""
+    return answered(network_of(model), _pairs(text))
+
+
+def _pairs(text: str | None) -> torch.Tensor:
+    return drawn_sums("held_back") if text is None else sums_in(text)
 
 
 @lru_cache(maxsize=16)
@@ -122,10 +130,12 @@ class RunResult:
     def __post_init__(self) -> None:
         check_fields(self)
         check_names(self.schemes, network_of(self.model).sizes.linear_layers())
-        pieces_of(self.text)
+        pieces_of(self.model, self.text)
 
     def __repr__(self) -> str:
-        return f"RunResult({self.model}, {self.schemes}: {self.loss:.3f} bits a character, KL {self.kl:.4f})"
+        right = f", sums right {self.sums}" if self.sums else ""
+        numbers = f"{self.loss:.3f} bits a character, KL {self.kl:.4f}{right}"
+        return f"RunResult({self.model}, {self.schemes}: {numbers})"
 
     def _repr_html_(self) -> str:
         return table(
@@ -136,7 +146,7 @@ class RunResult:
                 ("loss of the original", f"{self.original_loss:.4f}"),
                 ("KL divergence, bits a character", f"{self.kl:.4g}"),
                 ("bits a weight", f"{self.bits:.3g}"),
-                ("writes", self.written),
+                ("sums right", self.sums) if self.sums else ("writes", self.written),
             ]
         )
 
@@ -169,7 +179,9 @@ class RunResult:
     @cached_property
     @public
     def written(self) -> str:
-        """Return the text that it writes after the seed text."""
+        """Return the text that it writes after the seed text; of an adder, its sums, one a line."""
+        if self.sums:
+            return self.sums.written
         network = self.quantized.network
         # The nearest to it among those that round nothing on the way.
         cheap = dataclasses.replace(network, inputs={}, cached={})
@@ -179,19 +191,31 @@ class RunResult:
     @property
     def original_written(self) -> str:
         """Return the text that the original writes."""
+        if self.sums:
+            return original_sums(self.model, self.text).written
         return _original_text(self.model, self.seed_text, self.draw)
 
     @property
     def original_choices(self) -> str:
         """Return the characters that the original would write in the places of `written`, after the same
-        text each.
+        text each; of an adder, its sums.
         """
+        if self.sums:
+            return self.original_written
         return choices(network_of(self.model), self.seed_text, self.written, self.draw)
 
     @property
     def first_difference(self) -> int | None:
         """Return the place of the first character that differs; None where there is none."""
         return first_difference(self.original_written, self.written)
+
+    @cached_property
+    @public
+    def sums(self) -> Sums | None:
+        """Return an adder's sums: those of its text, or a thousand that are held back from training; None of
+        other models.
+        """
+        return answered(self.quantized.network, _pairs(self.text)) if self.model in ADDERS else None
 
     @cached_property
     def layers(self) -> Mapping[str, LayerNumbers]:
@@ -223,7 +247,7 @@ class RunResult:
     @cached_property
     @public
     def _scores(self) -> Scores:
-        return scores_of(self.quantized.network, pieces_of(self.text))
+        return scores_of(self.quantized.network, pieces_of(self.model, self.text))
 
     @property
     def _original(self) -> Scores:
@@ -283,11 +307,13 @@ def run_built_in(
 
     Args:
         model: "character", trained on Python's standard library; "character_twin", the same with loud
-            channels that were made; or "character_qk_norm", the same with QK-norm.
+            channels that were made; "character_qk_norm", the same with QK-norm; "adder", which adds two
+            numbers; or "adder_twin".
         schemes: Schemes of the model; one scheme, or a recipe, is that of the weights of the layers.
         text: The text to measure the loss on; None for an excerpt of the library that is held back.
             Characters that the model does not have, all but printable ASCII and ends of lines, are left out.
-        seed_text: The text that it goes on from when it writes.
+            Of an adder, one sum a line, as "12+345"; None for a thousand that are held back.
+        seed_text: The text that it goes on from when it writes; an adder writes sums alone.
         draw: Draws the characters that it writes, the same for every scheme.
 
     Returns:
@@ -299,8 +325,20 @@ def run_built_in(
     >>> found = run_built_in("character", "int8_per_row")
     >>> found.kl < 0.01 < found.loss, len(found.written)
     (True, 160)
+    >>> run_built_in("adder", "int8_per_row", "12+345").sums.every[0].answer
+    '0357'
     """
     return RunResult(model, as_schemes(schemes), text, seed_text, draw)
+
+
+@dataclass(frozen=True)
+class Texts:
+    """A text before, the text that a model writes, the original's choices in its places, and its own text."""
+
+    seed_text: str
+    written: str
+    choices: str
+    original: str
 
 
 @dataclass(frozen=True)
@@ -314,27 +352,26 @@ class Ran:
     bits: float
     #: The share of next characters of the text of which another one is the likeliest.
     changed: float
-    #: The text before, the text that it writes, the original's choices in its places, and its own text.
-    seed_text: str
-    written: str
-    choices: str
-    original: str
     #: The error of the residual stream by place.
     depth: Mapping[str, float]
+    #: Of a model that writes text, and of an adder.
+    texts: Texts | None = None
+    sums: Sums | None = None
 
 
 def ran(model: str, schemes: ModelSchemes) -> Ran:
-    """Return the numbers and texts of a built-in model under schemes."""
+    """Return the numbers of a built-in model under schemes, and its texts or its sums."""
     found = run_built_in(model, schemes)
+    texts = None
+    if found.sums is None:
+        texts = Texts(found.seed_text, found.written, found.original_choices, found.original_written)
     return Ran(
         found.loss,
         found.original_loss,
         found.kl,
         found.bits,
         found.changed_choices,
-        found.seed_text,
-        found.written,
-        found.original_choices,
-        found.original_written,
         dict(found.depth),
+        texts,
+        found.sums,
     )

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import torch
 
-from quantviz.models.character_model import network_of
+from quantviz.models.character_model import network_of, pieces_of
 from quantviz.models.model_schemes import LayerSchemes, ModelSchemes
 from quantviz.models.network import HEAD
 from quantviz.models.quantizing import (
@@ -23,7 +23,7 @@ from quantviz.models.quantizing import (
     watched_on_calibration,
     with_layers,
 )
-from quantviz.models.running import divergence, original, pieces_of, scores_of
+from quantviz.models.running import divergence, original, scores_of
 from quantviz.quantization.quantizer import quantize
 from quantviz.schemes.scheme import Scheme
 
@@ -69,7 +69,7 @@ def salient_costs(
         }
     if pieces is None:
         before = original(model, None)
-        pieces = pieces_of(None)
+        pieces = pieces_of(model, None)
     else:
         before = scores_of(network_of(model), pieces)
     found = {}

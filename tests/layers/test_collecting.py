@@ -8,7 +8,7 @@ from torch import nn
 from torch.nn import functional
 
 import quantviz as qv
-from quantviz.layers.collecting import _Patches, _Reservoir, _Tokens
+from quantviz.layers.collecting import _Reservoir, _Tokens, rows_of
 from quantviz.streaming.regions import read_whole
 from quantviz.text import languages
 
@@ -136,17 +136,81 @@ def test_a_convolution_is_the_product_of_its_matrix_and_its_patches(options):
     assert (captured.kind, captured.shape) == ("conv2d", (captured.seen, 18, 5))
     if set(options) <= {"stride"}:
         patches = functional.unfold(x, (3, 2), stride=options.get("stride", 1))
-        assert torch.equal(_Patches(x, layer).read(torch.arange(captured.seen)), patches.mT.reshape(-1, 18))
+        assert torch.equal(rows_of(layer, x).read(torch.arange(captured.seen)), patches.mT.reshape(-1, 18))
     one = qv.collect(layer, [x[0]], ["Conv*"])["Conv2d"]
     assert torch.equal(one.inputs, captured.inputs[: one.seen])
 
 
-def test_convolutions_with_groups_are_left_aside():
-    model = nn.Sequential(nn.Conv2d(4, 4, 3, groups=4), nn.Conv2d(4, 2, 1)).eval()
-    layers = qv.collect(model, [drawn(1, 4, 6, 6)])
-    assert layers.names == ("1",)
-    assert [note.key for note in layers.notes] == ["collect_grouped"]
-    refused(model, [drawn(1, 4, 6, 6)], ["0"], key="collect.grouped")
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        (nn.Conv1d, {"kernel_size": 3, "stride": 2, "padding": 1, "dilation": 2}),
+        (nn.Conv1d, {"kernel_size": 4, "padding": "same", "padding_mode": "replicate"}),
+        (nn.Conv3d, {"kernel_size": (1, 2, 3), "stride": (1, 2, 1), "padding": (0, 1, 2)}),
+        (nn.ConvTranspose1d, {"kernel_size": 3, "stride": 2, "padding": 1, "output_padding": 1}),
+        (nn.ConvTranspose2d, {"kernel_size": (2, 3), "stride": (2, 3), "dilation": (2, 1)}),
+        (nn.ConvTranspose2d, {"kernel_size": 1, "stride": 3, "padding": 0, "output_padding": 2}),
+        (nn.ConvTranspose3d, {"kernel_size": 2, "stride": 2, "padding": (1, 0, 1)}),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:Using padding='same' with even kernel lengths")
+def test_convolutions_of_every_number_of_axes_and_transposed_ones_are_matrices(kind, options):
+    with torch.random.fork_rng():
+        torch.manual_seed(2)
+        layer = kind(3, 5, **options).eval()
+    axes = len(layer.kernel_size)
+    x = drawn(2, 3, *(7, 5, 6)[:axes])
+    captured = qv.collect(layer, [x], rows=10**6)[kind.__name__]
+    outputs = layer(x)
+    found = captured.inputs @ captured.weight.T + captured.bias
+    torch.testing.assert_close(found, outputs.movedim(1, -1).reshape(-1, 5))
+    # Per row is per output: each row of W is quantized by itself, whichever axis of the weight it was.
+    by_hand = layer.weight.detach().movedim(1 if layer.transposed else 0, 0).flatten(1)
+    scale = by_hand.abs().amax(1, keepdim=True) / 127
+    error = (by_hand / scale).round() * scale - by_hand
+    db = 10 * torch.log10(by_hand.square().sum() / error.square().sum()).item()
+    assert captured.result("int8_per_output", None).weights.sqnr_db == pytest.approx(db, abs=1e-3)
+    # A model of it runs with its outputs in their places.
+    run = qv.run(layer, [x], schemes="int8_per_row")
+    assert 0 < run.rel_out < 1e-4
+
+
+class Parts(nn.Module):
+    """One module of each kind that is collected, and of each that is not."""
+
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Embedding(9, 8)
+        self.norm = nn.LayerNorm(8)
+        self.depthwise = nn.Conv1d(8, 8, 3, groups=8, padding=1)
+        self.gru = nn.GRU(8, 8, batch_first=True)
+        self.up = nn.ConvTranspose1d(8, 4, 2, stride=2)
+        self.head = nn.Linear(4, 2)
+
+    def forward(self, tokens):
+        x = self.norm(self.table(tokens))
+        x = self.gru(self.depthwise(x.mT).mT)[0]
+        return self.head(self.up(x.mT).mT)
+
+
+def test_every_module_with_parameters_is_captured_or_named_with_the_reason(tmp_path):
+    model = Parts().eval()
+    batch = torch.arange(9)[None]
+    layers = qv.collect(model, [batch])
+    assert (layers.names, [each.kind for each in layers]) == (("up", "head"), ["conv_transposed", "linear"])
+    said = {note.key: note.params["names"] for note in layers.notes}
+    assert said == {
+        "collect_grouped": "depthwise",
+        "collect_other": "table (Embedding), gru (GRU)",
+        "collect_vectors": "norm (LayerNorm)",
+    }
+    named = {*layers.names, "depthwise", "table", "gru", "norm"}
+    assert named == {name for name, each in model.named_modules() if list(each.parameters(recurse=False))}
+    # The file has the same account; names that were not asked for are not in it.
+    layers.save(tmp_path / "layers.safetensors")
+    assert qv.Layers.open(tmp_path / "layers.safetensors").notes == layers.notes
+    assert qv.collect(model, [batch], ["up"]).notes == ()
+    refused(model, [batch], ["depth*"], key="collect.grouped")
 
 
 def test_half_precision_stays_and_the_file_has_all(model, tmp_path):

@@ -3,6 +3,7 @@
 import math
 import pickle
 
+import numpy as np
 import onnxruntime
 import pytest
 import torch
@@ -194,35 +195,125 @@ def test_results_of_quantize_are_taken():
     assert "int32(dot" in result.explain(0, 0)._repr_html_()
 
 
-@pytest.mark.parametrize("pad", ["same_upper", "same_lower"])
-@pytest.mark.parametrize(("size", "stride"), [((8, 8), 2), ((7, 10), 3), ((9, 5), 1)])
-def test_same_padding_is_that_of_onnx_runtime(pad, size, stride):
-    generator = torch.Generator().manual_seed(5)
-    x = torch.randint(-128, 128, (2, 3, *size), generator=generator)
-    w = torch.randint(-7, 8, (4, 3, 3, 2), generator=generator)
-    more = {"strides": [stride] * 2, "auto_pad": pad.upper()}
-    node = helper.make_node("Conv", ["x", "w"], ["y"], **more)
-    kinds = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in "xwy"]
-    model = helper.make_model(
-        helper.make_graph([node], "g", kinds[:2], kinds[2:]), opset_imports=[helper.make_opsetid("", 17)]
+def of_onnx_runtime(operator, values, **attributes):
+    """The output of one node of ONNX Runtime."""
+    node = helper.make_node(operator, list(values), ["y"], **attributes)
+    kinds = [
+        helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(each.dtype), each.shape)
+        for name, each in values.items()
+    ]
+    result = {"ConvInteger": TensorProto.INT32, "QLinearConv": TensorProto.INT8}.get(
+        operator, TensorProto.FLOAT
     )
+    graph = helper.make_graph([node], "g", kinds, [helper.make_tensor_value_info("y", result, None)])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
     model.ir_version = 8
     session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
-    (y,) = session.run(None, {"x": x.float().numpy(), "w": w.float().numpy()})
-    found = qv.patches(x, (3, 2), stride=stride, padding=pad).long() @ w.flatten(1).T
-    assert found.tolist() == torch.as_tensor(y).movedim(1, 3).reshape(-1, 4).long().tolist()
+    return torch.as_tensor(session.run(None, values)[0])
 
 
-def test_a_convolution_is_a_product_with_patches():
-    pictures = torch.randint(0, 256, (2, 3, 6, 5), generator=GENERATOR)
-    kernels = torch.randint(-128, 128, (4, 3, 3, 2), generator=GENERATOR)
-    found = qv.patches(pictures, (3, 2), stride=2, padding=1, dilation=2, zero=9).long() - 9
-    real = torch.nn.functional.conv2d(
-        (pictures - 9).double(), kernels.double(), stride=2, padding=1, dilation=2
+def by_patches(x, w, groups=1, transposed=False, zero=0, **more):
+    """The sums of a convolution, (images · places, outputs), int64: a product for each group."""
+    rows = qv.patches(x, w.shape[2:], groups=groups, transposed=transposed, zero=zero, **more).long() - zero
+    kernels = w.unflatten(0, (groups, -1))
+    if transposed:  # (inputs, outputs of a group, …)
+        kernels = kernels.transpose(1, 2)
+    parts = zip(rows if groups > 1 else [rows], kernels.flatten(2), strict=True)
+    return torch.cat([each @ kernel.T for each, kernel in parts], 1)
+
+
+@pytest.mark.parametrize("pad", ["SAME_UPPER", "SAME_LOWER", "VALID"])
+@pytest.mark.parametrize(
+    ("size", "kernel", "stride", "dilation", "groups"),
+    [
+        ((8, 8), (3, 2), 2, 1, 1),
+        ((7, 10), (3, 2), (3, 1), 1, 3),
+        ((9, 5), (3, 3), 1, 1, 6),
+        ((11,), (4,), 2, 1, 2),
+        ((5, 4, 6), (2, 1, 3), (1, 2, 2), 1, 1),
+    ],
+)
+def test_automatic_padding_is_that_of_onnx_runtime(pad, size, kernel, stride, dilation, groups):
+    generator = torch.Generator().manual_seed(5)
+    axes = len(size)
+    x = torch.randint(-128, 128, (2, 6, *size), generator=generator)
+    w = torch.randint(-7, 8, (12, 6 // groups, *kernel), generator=generator)
+    steps = {"strides": stride, "dilations": dilation}
+    steps = {name: [each] * axes if isinstance(each, int) else each for name, each in steps.items()}
+    values = {"x": x.float().numpy(), "w": w.float().numpy()}
+    y = of_onnx_runtime("Conv", values, auto_pad=pad, group=groups, **steps)
+    found = by_patches(x, w, groups, stride=stride, dilation=dilation, padding=pad.lower())
+    assert torch.equal(found, y.movedim(1, -1).reshape(-1, 12).long())
+
+
+@pytest.mark.parametrize("groups", [1, 2, 6])
+@pytest.mark.parametrize(
+    ("size", "kernel", "stride", "pads", "dilation", "more"),
+    [
+        ((6,), (3,), (2,), ((1, 1),), (1,), (1,)),
+        ((5, 4), (3, 2), (2, 3), ((1, 0), (0, 2)), (1, 2), (0, 0)),
+        ((3, 4, 3), (2, 1, 2), (1, 2, 1), ((0, 1), (0, 0), (1, 0)), (1, 1, 2), (0, 1, 0)),
+    ],
+)
+def test_transposed_convolutions_are_those_of_onnx_runtime(
+    groups, size, kernel, stride, pads, dilation, more
+):
+    generator = torch.Generator().manual_seed(6)
+    x = torch.randint(-128, 128, (2, 6, *size), generator=generator)
+    w = torch.randint(-7, 8, (6, 12 // groups, *kernel), generator=generator)
+    y = of_onnx_runtime(
+        "ConvTranspose",
+        {"x": x.float().numpy(), "w": w.float().numpy()},
+        **{"strides": stride, "dilations": dilation, "group": groups, "output_padding": more},
+        pads=[side for each in zip(*pads, strict=True) for side in each],
     )
-    assert torch.equal(
-        found.double() @ kernels.reshape(4, -1).double().T, real.permute(0, 2, 3, 1).reshape(-1, 4)
-    )
+    sides = tuple((first, last - added) for (first, last), added in zip(pads, more, strict=True))
+    found = by_patches(x, w, groups, True, stride=stride, dilation=dilation, padding=sides)
+    assert torch.equal(found, y.movedim(1, -1).reshape(-1, 12).long())
+
+
+def test_a_transposed_convolution_pads_as_onnx_runtime_does():
+    x = torch.arange(24).reshape(1, 2, 3, 4)
+    w = torch.arange(36).reshape(2, 1, 3, 6) - 17
+    values = {"x": x.float().numpy(), "w": w.float().numpy()}
+    for pad in ("SAME_UPPER", "SAME_LOWER"):
+        y = of_onnx_runtime("ConvTranspose", values, auto_pad=pad, strides=[2, 3])
+        found = by_patches(x, w, 1, True, stride=(2, 3), padding=pad.lower())
+        assert torch.equal(found, y.movedim(1, -1).reshape(-1, 1).long())
+
+
+def test_a_depthwise_layers_codes_are_those_of_onnx_runtime():
+    """3 × 3, stride 2, SAME, a scale for each channel: ConvInteger's sums and QLinearConv's codes."""
+    generator = torch.Generator().manual_seed(8)
+    x = torch.randint(-128, 128, (1, 4, 8, 8), generator=generator)
+    w = torch.randint(-127, 128, (4, 1, 3, 3), generator=generator)
+    bias = torch.randint(-2000, 2000, (4,), generator=generator)
+    scales = torch.rand(4, generator=generator) * 0.01 + 0.002
+    shape = {"auto_pad": "SAME_UPPER", "strides": [2, 2], "group": 4}
+    unsigned = {
+        "x": (x + 128).byte().numpy(),
+        "w": w.to(torch.int8).numpy(),
+        "z": np.array(128 - 5, np.uint8),
+    }
+    sums = of_onnx_runtime("ConvInteger", unsigned, **shape)
+    same = {"stride": 2, "padding": "same_upper", "zero": -5, "groups": 4}
+    assert torch.equal(by_patches(x, w, **same), sums.movedim(1, -1).reshape(-1, 4).long())
+    values = {
+        **{"x": x.to(torch.int8).numpy(), "sx": np.array(0.0078, np.float32), "zx": np.array(-5, np.int8)},
+        **{"w": w.to(torch.int8).numpy(), "sw": scales.numpy(), "zw": np.zeros(4, np.int8)},
+        **{"sy": np.array(0.05, np.float32), "zy": np.array(-3, np.int8), "b": bias.int().numpy()},
+    }
+    codes = of_onnx_runtime("QLinearConv", values, **shape)
+    rows = qv.patches(x, (3, 3), **same)
+    found = [
+        qv.integer_layer(
+            *(qv.Codes(w[n].reshape(1, -1), scales[n : n + 1]), qv.Codes(rows[n], 0.0078, -5)),
+            *(qv.QParams(0.05, -3),),
+            bias_codes=bias[n : n + 1],
+        ).q
+        for n in range(4)
+    ]
+    assert torch.equal(torch.cat(found, 1), codes.movedim(1, -1).reshape(-1, 4).int())
 
 
 def test_what_is_no_layer_is_refused():
@@ -258,6 +349,14 @@ def test_what_is_no_layer_is_refused():
         ("integer.no_patches", lambda: qv.patches([[[[1, 2]]]], (2, 2))),
         ("integer.padding", lambda: qv.patches([[[[1, 2]]]], (1, 1), padding="same")),
         ("integer.padding", lambda: qv.patches([[[[1, 2]]]], (1, 1), padding=((0, 1), (-1, 0)))),
+        ("integer.padding", lambda: qv.patches([[[[1, 2]]]], (1, 1), padding=((0, 1),))),
+        ("integer.no_patches", lambda: qv.patches([[[[1, 2]]]], (1,))),
+        ("integer.no_patches", lambda: qv.patches([[[[1, 2]]]], (1, 1), stride=(1, 1, 1))),
+        (
+            "integer.no_patches",
+            lambda: qv.patches([[[1]]], (1,), padding=((-1, 3),), transposed=True, stride=9),
+        ),
+        ("integer.groups", lambda: qv.patches([[[1, 2]]], (1,), groups=2)),
         ("index_out_of_range", lambda: qv.integer_layer(W, X, qv.QParams(1.0)).explain(0, 1)),
     ):
         with pytest.raises(qv.QuantVizError) as refused:

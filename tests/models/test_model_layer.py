@@ -5,22 +5,20 @@ import torch
 
 from quantviz.errors import QuantVizError
 from quantviz.lab.layer_sources import parse_layer, write_layer
-from quantviz.models.character_model import CHARACTER, MODELS, TWIN, network_of
-from quantviz.models.model_layer import TOKENS
-from quantviz.models.network import Sizes
+from quantviz.models.character_model import CALIBRATED_ON, CHARACTER, MODELS, TWIN, network_of, sizes_of
 from quantviz.text import languages
 
 
 @pytest.mark.parametrize("model", MODELS)
 def test_a_layer_of_a_model_is_its_form_its_weight_and_its_inputs(model):
-    for name in Sizes().linear_layers():
+    for name in sizes_of(model).linear_layers():
         form = f"model(name={model},layer={name})"
         source = parse_layer(form)
         assert write_layer(source) == source.key == form
         layer = source.open()
         assert layer.shape == source.shape
         assert torch.equal(layer.weight, network_of(model).tensors[f"{name}.weight"])
-        assert layer.inputs.shape == (TOKENS, layer.weight.shape[1])
+        assert layer.inputs.shape == (CALIBRATED_ON, layer.weight.shape[1])
         for language in languages():
             assert name.removeprefix("model.") in source.title(language)
 

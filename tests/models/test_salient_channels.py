@@ -4,9 +4,9 @@ import dataclasses
 
 import pytest
 
-from quantviz.models.character_model import TWIN, loud_channels, network_of
+from quantviz.models.character_model import TWIN, loud_channels, network_of, pieces_of
 from quantviz.models.model_schemes import scheme_of_bits
-from quantviz.models.running import divergence, original, pieces_of, scores_of
+from quantviz.models.running import divergence, original, scores_of
 from quantviz.models.running import run_built_in as run
 from quantviz.models.salient_channels import KEPT_BY, salient_channels, salient_costs
 from quantviz.quantization.quantizer import quantize
@@ -55,6 +55,6 @@ def test_scaled_channels_are_rounded_on_a_finer_grid(costs):
         rounded[:, loud] /= 4
         tensors[f"{name}.weight"] = rounded
     changed = dataclasses.replace(network, tensors=tensors)
-    kl = divergence(original(TWIN, None), scores_of(changed, pieces_of(None)))
+    kl = divergence(original(TWIN, None), scores_of(changed, pieces_of(TWIN, None)))
     assert costs["scaled 4"].kl == pytest.approx(kl, rel=1e-6)
     assert costs["scaled 4"].kl < costs["nothing"].kl

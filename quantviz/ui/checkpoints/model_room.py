@@ -37,7 +37,7 @@ from quantviz.ui.shell.runs import fragment
 from quantviz.ui.shell.words import method_name, say, say_error
 
 if TYPE_CHECKING:
-    from quantviz.models.running import Ran
+    from quantviz.models.running import Ran, Texts
 
 
 def show_model(chosen: str) -> None:
@@ -59,7 +59,8 @@ def _show_answer(chosen: str) -> None:
         with working("run"):
             found = ran(RUNNING[chosen], state)
         _show_numbers(found, state)
-        _show_texts(found)
+        if found.texts:
+            _show_texts(found.texts)
         _show_part(chosen, state)
     except QuantVizError as problem:
         st.error(say_error(problem))
@@ -150,7 +151,7 @@ def _number(name: str, value: str, line: str = "") -> str:
     return f'<span class="qv-number">{words} <b>{html.escape(value)}</b>{small}</span>'
 
 
-def _show_texts(found: Ran) -> None:
+def _show_texts(found: Texts) -> None:
     """Show the original's text, and the model's with each character that is due to rounding underlined."""
     title = term(say("models.its_text"), say("models.about_text"), key="model_text")
     parts = [
