@@ -270,14 +270,21 @@ class Jobs:
             each = (*self._running, *self._idle.values())
             return [process.pid for process in each if process.is_alive]
 
+    def rest(self) -> None:
+        """End the processes that wait for work."""
+        with self.lock:
+            for process in self._idle.values():
+                process.end()
+            self._idle.clear()
+
     def close(self) -> None:
         """End all jobs and processes."""
         with self.lock:
             for job in list(self._jobs.values()):
                 job.cancel()
-            for process in (*self._running, *self._idle.values()):
+            for process in self._running:
                 process.end()
-            self._idle.clear()
+            self.rest()
 
     def _begin(self) -> None:
         """Begin what waits, in each queue where there is room."""

@@ -290,6 +290,14 @@ def test_settings_of_the_environment_count_from_now_on(jobs, monkeypatch):
     assert ask(jobs, partial(os.getenv, "QUANTVIZ_OF_TEST")) == "1"
 
 
+def test_processes_that_wait_end_where_nobody_is_there(jobs):
+    pid = ask(jobs, os.getpid)
+    assert jobs.processes == [pid]
+    jobs.rest()
+    assert jobs.processes == []
+    assert ask(jobs, os.getpid) != pid
+
+
 def test_it_ends_with_the_server():
     """Even where that is killed in the middle of its work."""
     code = (

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from streamlit.proto.WidgetStates_pb2 import WidgetState
 
-from tests.bench.classroom import Answers, Dropped, Session, memory, processor, steady
+from tests.bench.classroom import Answers, Dropped, Session, controls_of, memory, processor, steady
 from tests.bench.servers import ROOT, server_process
 
 _LAYER = "l=layer(normal(rows={0},cols={1}),normal(rows={2},cols={1},seed=1))"
@@ -41,8 +41,8 @@ LINKS = (
 EVERY, SLOWEST, P95 = 0.5, 0.5, 2.0
 #: Seconds between two changes of one of a class, and those of the class.
 PACE, CLASS_SECONDS = 12.0, 40.0
-#: So many methods of the page's list, the first ones, are tried by a class.
-METHODS = 6
+#: The field of the methods, and so many methods of the page's list, the first ones, are tried by a class.
+_METHOD, METHODS = "layers_method_choice", 6
 #: The share by which memory may exceed that before, a minute after the last answer; and that minute.
 LEFT, IDLE = 0.1, 60.0
 
@@ -51,9 +51,10 @@ class Chooser(Session):
     """A tab of the page of layers, in which somebody tries methods."""
 
     def _some_change(self) -> WidgetState:
-        name = next(name for name in self._widgets if name.endswith("-layers_method_choice"))
-        options = list(self._widgets[name][1].options)
-        return WidgetState(id=name, string_value=self.random.choice(options[:METHODS]))
+        (bar,) = self.bars(_METHOD)
+        controls = controls_of(*self._widgets[bar])["controls"]
+        choices = next(each["choices"] for each in controls if each["field"] == _METHOD)
+        return self.choice(bar, _METHOD, self.random.choice(choices[:METHODS])[0])
 
 
 async def work(person: Session, until: asyncio.Event) -> Answers:

@@ -616,7 +616,7 @@ def a_drag_is_predicted_by_one_tap_and_then_made_with_its_numbers(page, shot):
     ruler = box(page, ".qv-ruler")
     assert ruler.height - low == pytest.approx(84 - 36 + 2, abs=3)
     assert ruler.bottom <= 844
-    sure, guess = (page.locator(f".st-key-{name} button") for name in ("commit", "commit_guess"))
+    sure, guess = (page.locator(f"[data-field={name}] button") for name in ("commit", "commit_guess"))
     looks = "each => [Math.round(each.getBoundingClientRect().width), getComputedStyle(each).background]"
     assert sure.evaluate(looks) == guess.evaluate(looks)
     dragged_by_keys(page, "hi", "ArrowLeft", 1)
@@ -665,10 +665,9 @@ def a_ruler_and_what_speaks_of_it_are_seen_at_once(page):
 
 
 def rows_to_choose_from_are_as_high_as_a_finger(page):
-    """They were 19 pixels high: the style named elements that Streamlit no longer has."""
     gone(page, "symmetric", 7, until="[data-handle=value]")
     dragged_by_keys(page, "value", "ArrowLeft", 2)
-    boxes = [row.bounding_box() for row in page.locator("[data-testid=stRadioOption]").all()]
+    boxes = [row.bounding_box() for row in page.locator(".st-key-lesson_question [type=radio]").all()]
     assert [each["height"] >= 44 and each["width"] >= 340 for each in boxes] == [True, True]
 
 

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import streamlit as st
 
 from quantviz.ui.shell import errors
+from quantviz.ui.shell.long_work import prepare_reading
 from quantviz.ui.shell.words import say
 
 #: Widgets that take files: one on every page, and those of a door.
@@ -51,6 +52,7 @@ def _show_address(widget: str) -> None:
 
 def show_uploader(key: str, label: str, several: bool | Literal["directory"] = True) -> None:
     """Show a place for files in the container `key`; each goes to the page that answers it."""
+    prepare_reading()
     # Files that were taken are let go of: another widget has none.
     widget = f"{key}_{st.session_state.get(_TAKEN, 0)}"
     with st.container(key=key):

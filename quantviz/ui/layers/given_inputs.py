@@ -24,7 +24,7 @@ from quantviz.text import visible
 from quantviz.ui.lab.sidebar.folder import choose_file, choose_tensor, listing
 from quantviz.ui.lab.sidebar.uploads import open_upload, read_upload, show_dtype, tensors_in, upload_of
 from quantviz.ui.lab.tensor import catalog_of
-from quantviz.ui.shell.long_work import read_file
+from quantviz.ui.shell.long_work import prepare_reading, read_file
 from quantviz.ui.shell.words import say, say_error, shape_text
 
 if TYPE_CHECKING:
@@ -250,6 +250,7 @@ def _choose_of_upload(key: str, read: Callable[[Any], dict[str, str]]) -> Any:
     """Show the upload of a file in the widget `key`, and the choice of one of the names that `read` finds in
     it, which have labels; return the file, None where there is none that can be read.
     """
+    prepare_reading()
     words = key.replace("layers_own_", "layers.own.")
     uploaded = st.file_uploader(say(f"{words}.upload"), key=key, help=say("upload.private"))
     st.caption(say(f"{words}.about"))

@@ -145,8 +145,14 @@ def ask_for_mark(question: Drag) -> None:
 
 def show_on_paper(question: Question, scenes: Scenes) -> None:
     """Show the choices as they stand on paper. On a screen they are not seen: they keep the room."""
-    items = "".join(f"<li>{html.escape(text)}</li>" for text in option_texts(question, scenes))
-    st.html(f'<ul class="qv-room qv-room-{question.kind}">{items}</ul>')
+    texts = option_texts(question, scenes)
+    items = "".join(f"<div><span>{html.escape(text)}</span></div>" for text in texts)
+    look = "qv-below" if isinstance(question, Choice) else ""
+    kind = "many" if isinstance(question, Order) else "row"
+    st.html(
+        f'<div class="qv-room-{question.kind} qv-controls {look}"><div class="qv-control" data-kind="{kind}">'
+        f'<div class="qv-segments">{items}</div></div></div>'
+    )
 
 
 # ---- answers in words ---------------------------------------------------------------------------

@@ -24,6 +24,12 @@ def prepare() -> None:
         runner().prepare(ahead().long_work)
 
 
+def prepare_reading() -> None:
+    """Have a process ready for the files that this session may bring."""
+    if streamlit_private.has_sessions():
+        runner().prepare(("quantviz.sources.sandboxed", "quantviz.sources.layouts.decoded"), confined=True)
+
+
 def read_file(work: Callable[[], T], key: Hashable, file: str, *, cost: Cost = READING) -> T:
     """Return the result of work that reads a file from outside, for this session: see `read_apart`."""
     is_wanted, owner = streamlit_private.is_awaited(), streamlit_private.session_id()

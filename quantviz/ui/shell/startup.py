@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 import streamlit as st
 from streamlit import runtime
 
+from quantviz.jobs import runner
 from quantviz.ui.shell import streamlit_private
 
 #: Runs that work at once. Python lets one thread compute at a time; the second works while the first waits.
@@ -132,6 +133,8 @@ def _forget_now_and_then(forget_unused: Callable[[], bool]) -> None:
             return
         now = streamlit_private.expire_sessions()
         unused = forget_unused()
+        if not now:
+            runner().rest()
         if before - now or unused:
             # A session and its parts hold each other, and those of the first sessions were frozen with all
             # the rest.

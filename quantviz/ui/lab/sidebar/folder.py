@@ -24,6 +24,7 @@ from quantviz.ui.lab.tensor import catalog_of
 from quantviz.ui.shell import errors, session
 from quantviz.ui.shell.bounds import FIND_CHARACTERS
 from quantviz.ui.shell.classroom import locked
+from quantviz.ui.shell.long_work import prepare_reading
 from quantviz.ui.shell.words import plain, say, say_error, shape_text
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ def catalog_beside(source: Source) -> Catalog | None:
 
 def show_folder(state: LabState) -> None:
     """Choose a file of the folder and one of its tensors."""
+    prepare_reading()
     source = state.source.original
     if isinstance(source, LocalTensor):
         opened = {"folder_file": source.file, "folder_tensor": source.name, _READ_AS: source.read_as}

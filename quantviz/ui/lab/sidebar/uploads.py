@@ -21,7 +21,7 @@ from quantviz.ui.lab.sidebar.folder import choose_dtype, choose_tensor, first_re
 from quantviz.ui.lab.sidebar.nonfinite import show_error_and_choice, take
 from quantviz.ui.lab.tensor import keep_uploads
 from quantviz.ui.shell import errors, session
-from quantviz.ui.shell.long_work import read_file
+from quantviz.ui.shell.long_work import prepare_reading, read_file
 from quantviz.ui.shell.words import say
 
 if TYPE_CHECKING:
@@ -60,6 +60,7 @@ def _file() -> Any:
 
 def show_image(state: LabState) -> None:
     """Upload a picture and choose its channel."""
+    prepare_reading()
     st.file_uploader(
         say("upload.image"),
         type=[each.removeprefix(".") for each in PICTURES],
@@ -92,6 +93,7 @@ def _read_image() -> None:
 
 def show_file(state: LabState) -> None:
     """Upload a file and choose one of its tensors."""
+    prepare_reading()
     st.file_uploader(
         say("upload.file"),
         key="tensor_file",
