@@ -19,6 +19,7 @@ from quantviz.ui.missing.page import missing_pages
 from quantviz.ui.shell import classroom, dropped, errors, tab, widgets, words
 from quantviz.ui.shell.address import arrive, go_on
 from quantviz.ui.shell.imports import Ahead, frames, importing
+from quantviz.ui.shell.room_routes import room_routes
 from quantviz.ui.shell.runs import error_boundary
 from quantviz.ui.shell.server import Announced, CompiledAhead, ProbeAnswers, Styled, script_routes, starting
 from quantviz.ui.shell.shared_cache import forget_unused
@@ -121,4 +122,5 @@ else:
         Middleware(Styled, SHEETS, DRAWN),
     ]
     lifespan = starting(AHEAD, begin_work)
-    app = st.App(__file__, routes=script_routes(), lifespan=lifespan, middleware=middleware)
+    routes = [*script_routes(), *room_routes()]
+    app = st.App(__file__, routes=routes, lifespan=lifespan, middleware=middleware)

@@ -1,0 +1,207 @@
+"""The addresses of rooms: plain HTTP beside the pages. No answer and no news of a class runs a script."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import urlencode, urlsplit
+
+import streamlit as st
+from starlette.requests import Request
+from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.routing import Route
+
+from quantviz.browser.messages import Maybe, Record, Text, Unfit, Whole, decoded
+from quantviz.errors import QuantVizError
+from quantviz.text import DEFAULT_LANGUAGE, languages
+
+if TYPE_CHECKING:
+    from quantviz.rooms.serving import Rooms
+
+T = TypeVar("T")
+
+#: The header with the key of a lecturer's device.
+KEY = "x-room-key"
+#: The parameter of a page's address that has the code of the room it is shown in.
+ROOM = "room"
+#: Requests that may wait for a store that does not answer, and the threads that ask it.
+_MOST_WAITING, _THREADS = 200, 8
+#: HTTP's numbers of errors; others are 400.
+_STATUS: Mapping[str, int] = MappingProxyType(
+    {
+        "rooms.key": 403,
+        "rooms.other_site": 403,
+        "rooms.unknown": 404,
+        "rooms.closed": 409,
+        "rooms.crowded": 409,
+        "rooms.moved_on": 409,
+        "rooms.not_now": 409,
+        "rooms.too_long": 413,
+        "rooms.not_json": 415,
+        "rooms.wait": 429,
+        "rooms.away": 503,
+        "rooms.busy": 503,
+    }
+)
+_ACT = Record({"act": Text(20), "version": Whole(1), "stop": Maybe(Whole())})
+
+
+class RoomRoutes:
+    """Answers of the addresses of rooms.
+
+    Args:
+        opened: Return the rooms; called when the first request has come.
+    """
+
+    def __init__(self, opened: Callable[[], Rooms]) -> None:
+        self._opened = opened
+        self._threads = ThreadPoolExecutor(_THREADS, "quantviz-room")
+        self._waiting = 0
+
+    def routes(self) -> list[Route]:
+        """Return the routes."""
+        base = f"/{st.get_option('server.baseUrlPath').strip('/')}".rstrip("/")
+        each: Mapping[tuple[str, str], Callable[[Request], Awaitable[Response]]] = {
+            ("/room/{code}", "GET"): self._news,
+            ("/room/{code}/counts", "GET"): self._counts,
+            ("/room/{code}/answer", "POST"): self._answer,
+            ("/room/{code}/act", "POST"): self._act,
+            ("/join", "GET"): partial(self._join, base),
+        }
+        return [
+            Route(f"{base}{path}", partial(self._safely, answer), methods=[method])
+            for (path, method), answer in each.items()
+        ]
+
+    async def _safely(self, answer: Callable[[Request], Awaitable[Response]], request: Request) -> Response:
+        """Return an answer, which no cache keeps; that of an error has its sentence."""
+        try:
+            response = await answer(request)
+        except QuantVizError as problem:
+            said = {"error": problem.key, "says": problem.message(_language(request))}
+            response = JSONResponse(said, _STATUS.get(problem.key, 400))
+        response.headers["Cache-Control"] = "no-store"
+        return response
+
+    async def _ask(self, work: Callable[[Rooms], T]) -> T:
+        """Return the answer of a store, beside the server's own thread and its files."""
+        if self._waiting >= _MOST_WAITING:
+            raise QuantVizError("rooms.busy")
+        self._waiting += 1
+        try:
+            return await asyncio.get_running_loop().run_in_executor(
+                self._threads, lambda: work(self._opened())
+            )
+        finally:
+            self._waiting -= 1
+
+    async def _let_in(self, request: Request, who: str) -> str:
+        """Return the code of the room once a device may look for it: a stranger waits for its turn."""
+        code = str(request.path_params.get("code") or request.query_params.get("c", ""))
+        rooms = await self._ask(lambda rooms: rooms)
+        if not rooms.knows(code, who) and (seconds := rooms.gate.wait()):
+            await asyncio.sleep(seconds)
+        return code
+
+    async def _news(self, request: Request) -> Response:
+        key, device = request.headers.get(KEY, ""), request.query_params.get("device", "")
+        code = await self._let_in(request, key or device)
+
+        def look(rooms: Rooms) -> Response:
+            room = rooms.lead(code, key) if key else rooms.find(code, device)
+            if key:
+                return JSONResponse({**json.loads(rooms.news(room)), **rooms.presence(room)})
+            if request.query_params.get("v") == str(room.version):
+                return Response(status_code=304)
+            return Response(rooms.news(room, _language(request)), media_type="application/json")
+
+        return await self._ask(look)
+
+    async def _counts(self, request: Request) -> Response:
+        key = request.headers.get(KEY, "")
+        code = await self._let_in(request, key or request.query_params.get("device", ""))
+        stop = request.query_params.get("stop", "")
+
+        def look(rooms: Rooms) -> Response:
+            room = rooms.lead(code, key) if key else rooms.find(code)
+            number = int(stop) if stop.isascii() and stop.isdigit() and len(stop) < 4 else room.stop
+            rounds = rooms.seen_counts(room, number, to_lecturer=bool(key))
+            said = [{"answered": each.answered, "rows": each.rows} for each in rounds]
+            return JSONResponse({"version": room.version, "stop": number, "rounds": said})
+
+        return await self._ask(look)
+
+    async def _answer(self, request: Request) -> Response:
+        said = await self._message(request)
+        device = said.get("device") if isinstance(said, dict) else None
+        code = await self._let_in(request, device if isinstance(device, str) else "")
+        await self._ask(lambda rooms: rooms.answer(code, said))
+        return Response(status_code=204)
+
+    async def _act(self, request: Request) -> Response:
+        key = request.headers.get(KEY, "")
+        code = await self._let_in(request, key)
+        try:
+            said = decoded(_ACT, await self._message(request))
+        except Unfit:
+            raise QuantVizError("rooms.message") from None
+        room = await self._ask(lambda rooms: rooms.act(code, key, said["version"], said["act"], said["stop"]))
+        return JSONResponse({"version": room.version if room else 0})
+
+    async def _join(self, base: str, request: Request) -> Response:
+        """Lead to the page of a room's stop; where there is none to the front door, which asks for a code."""
+        try:
+            code = await self._let_in(request, "")
+            room = await self._ask(lambda rooms: rooms.find(code))
+            page, query = room.plan.stops[room.stop].address
+            query = {**query, ROOM: room.code}
+        except QuantVizError as problem:
+            page, query = (
+                "home",
+                {ROOM: "", **({"problem": problem.key} if "c" in request.query_params else {})},
+            )
+        return RedirectResponse(f"{base}/{page}?{urlencode(query)}", 303)
+
+    async def _message(self, request: Request) -> Any:
+        """Return the content of a message; `QuantVizError` where it is too long, no JSON, or another site's.
+
+        A form of another site cannot send JSON, and its script not without leave, which is never given.
+        """
+        origin = request.headers.get("origin")
+        hosts = (request.headers.get("host"), request.headers.get("x-forwarded-host"))
+        if origin and urlsplit(origin).netloc not in hosts:
+            raise QuantVizError("rooms.other_site", got=origin)
+        if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
+            raise QuantVizError("rooms.not_json")
+        most = (await self._ask(lambda rooms: rooms)).limits.body_bytes
+        content = b""
+        async for part in request.stream():
+            content += part
+            if len(content) > most:
+                raise QuantVizError("rooms.too_long", most=most)
+        try:
+            return json.loads(content)
+        except (ValueError, RecursionError):
+            raise QuantVizError("rooms.not_json") from None
+
+
+def _language(request: Request) -> str:
+    """Return the language that a page asks for, else the browser's own."""
+    wanted = request.query_params.get("lang") or request.headers.get("accept-language", "")
+    return next((each for each in languages() if wanted.startswith(each)), DEFAULT_LANGUAGE)
+
+
+def room_routes() -> list[Route]:
+    """Return the routes of this server's rooms."""
+
+    def opened() -> Rooms:
+        from quantviz.rooms.serving import rooms  # needs all lessons' modules, when a class is there
+
+        return rooms()
+
+    return RoomRoutes(opened).routes()
