@@ -78,7 +78,7 @@ class Control:
 
 
 def as_html(words: str) -> str:
-    """Return the Markdown of an explanation as HTML: strong words, code, links and paragraphs.
+    r"""Return the Markdown of an explanation as HTML: strong words, code, links and paragraphs.
 
     >>> as_html("**a < b** `c`\n\n[d](/e) \\*")
     '<b>a &lt; b</b> <code>c</code><br><br><a href="/e" target="_self">d</a> *'
