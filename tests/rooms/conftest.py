@@ -7,6 +7,7 @@ from quantviz.rooms.stores import RedisStore, SqliteStore
 from tests.helpers.redis_server import redis_server
 from tests.helpers.room_plan import PLAN
 
+
 @pytest.fixture(scope="session")
 def redis_address():
     with redis_server() as (address, _):
