@@ -36,7 +36,7 @@ from quantviz.ui.shell.words import say
 #: Modules that the server imports before anybody needs them: the Lab's frame takes longest.
 AHEAD = Ahead(
     frame=("quantviz.ui.lab.page",),
-    after=("quantviz.analysis.engine_comparison", "quantviz.analysis.study"),
+    after=("quantviz.analysis.engine_comparison", "quantviz.analysis.study", "quantviz.rooms.serving"),
     long_work=("quantviz.analysis.calibration_comparison",),
 )
 #: Style sheets of each page that has its own, below `quantviz/ui`: a page is sent with them.

@@ -20,7 +20,7 @@ from quantviz.errors import QuantVizError
 from quantviz.lab.classroom import read_prompt
 from quantviz.teaching.golf import HOLES
 from quantviz.teaching.lessons import sound_lessons
-from quantviz.teaching.lessons.model import DIRECTIONS, Choice, Lesson, Question
+from quantviz.teaching.lessons.model import DIRECTIONS, Direction
 from quantviz.text import languages, text
 
 #: Kinds of questions of one's own, which stand over the Lab.
@@ -144,31 +144,23 @@ class Stop:
 
     @property
     def asked(self) -> Asked:
-        """Return its question as a room keeps it, in each language. One of a lesson has its numbers in it."""
+        """Return its question as a room keeps it, in each language: one of a lesson with its numbers."""
         if self.kind == "hole":
-            names = ((language, text(f"golf.holes.{self.at}.name", language)) for language in languages())
+            names = ((each, text(f"golf.holes.{self.at}.name", each)) for each in languages())
             return Asked("scheme", 0, tuple(names))
-        found = {language: self._question(sound_lessons(language)) for language in languages()}
-        words = []
-        own = self.kind if self.kind in OWN else ""
-        asked = Asked(own, len(self.options), tuple((each, self.ask) for each in found))
-        for language, (question, said) in found.items():
-            if question:
-                words.append((language, said))
-                options = len(getattr(question, "options", getattr(question, "items", ())))
-                kind = question.kind
-                if kind == "direction":
-                    kind, options = Choice.kind, len(DIRECTIONS)
-                asked = Asked(kind, options, tuple(words))
-        return asked
-
-    def _question(self, lessons: Mapping[str, Lesson]) -> tuple[Question | None, str]:
-        if self.kind != "lesson" or not self._place:
-            return None, ""
+        if self.kind != "lesson" or not self._place or not self._place[2]:
+            kind = self.kind if self.kind in OWN else ""
+            return Asked(kind, len(self.options), tuple((each, self.ask) for each in languages()))
         name, number, id = self._place
-        step = lessons[name].steps[number]
-        question = lessons[name].question(number, id)
-        return question, question.ask.say(question.named_scenes(step.scenes())) if question else ""
+        words = []
+        for language in languages():
+            step = sound_lessons(language)[name].steps[number]
+            question = next(each for each in step.questions if each.id == id)
+            words.append((language, question.ask.say(question.named_scenes(step.scenes()))))
+        if isinstance(question, Direction):
+            return Asked("choice", len(DIRECTIONS), tuple(words))
+        options = len(getattr(question, "options", getattr(question, "items", ())))
+        return Asked(question.kind, options, tuple(words))
 
 
 @dataclass(frozen=True)

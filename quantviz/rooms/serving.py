@@ -8,7 +8,6 @@ import os
 import secrets
 import threading
 import time
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -115,8 +114,8 @@ class Rooms:
         self.limits = limits or RoomLimits.of_environment()
         self.gate = Gate()
         self._seen: dict[tuple[str, str], float] = {}
-        #: Refused messages by room and the key of their error.
-        self._refused: Counter[tuple[str, str]] = Counter()
+        #: Refused answers by the codes of rooms that were found.
+        self._refused: dict[str, int] = {}
 
     def open(self, plan: Plan) -> Room:
         """Return a new room at the first stop of a plan."""
@@ -126,7 +125,7 @@ class Rooms:
             code = "".join(secrets.choice(SIGNS) for _ in range(CODE_SIGNS))
             room = dataclasses.replace(first, code=code)
             if self._put(room):
-                return room
+                return self.find(code)
 
     def find(self, code: str, who: str = "") -> Room:
         """Return the room of a code, in letters of either size; raise `QuantVizError` where there is none.
@@ -141,6 +140,7 @@ class Rooms:
             self.gate.wrong()
             raise QuantVizError("rooms.unknown", got=code)
         room = read_room(found[1])
+        self._refused.setdefault(code, 0)
         if who:
             self._note(room, who[:LONGEST_DEVICE])
         return room
@@ -164,21 +164,17 @@ class Rooms:
     # ---- phones -----------------------------------------------------------------------------------------
 
     def answer(self, code: str, said: object) -> None:
-        """Keep a phone's vote; raise `QuantVizError` where it is not taken, which is counted."""
+        """Keep a phone's vote; raise `QuantVizError` where it is not taken."""
         room = self.find(code)
-        try:
-            vote = room.vote(said)
-            most = self.limits.devices
-            taken = self.store.vote(room.code, vote.place, vote.device, vote.stored, most)
-            if taken != "taken":
-                raise QuantVizError("rooms.closed") if taken == "closed" else QuantVizError("rooms.crowded")
-        except QuantVizError as problem:
-            self.refuse(room.code, problem)
-            raise
+        vote = room.vote(said)
+        taken = self.store.vote(room.code, vote.place, vote.device, vote.stored, self.limits.devices)
+        if taken != "taken":
+            raise QuantVizError("rooms.closed") if taken == "closed" else QuantVizError("rooms.crowded")
 
-    def refuse(self, code: str, problem: QuantVizError) -> None:
-        """Count a message to a room that was refused."""
-        self._refused[code.upper(), problem.key] += 1
+    def refuse(self, code: str) -> None:
+        """Count an answer to a room that was refused."""
+        if code.upper() in self._refused:
+            self._refused[code.upper()] += 1
 
     def news(self, room: Room, language: str = DEFAULT_LANGUAGE) -> bytes:
         """Return the news of a room for a phone, as JSON: at most `LONGEST_NEWS` bytes.
@@ -208,9 +204,7 @@ class Rooms:
         """Return a room to one who has its key; raise `QuantVizError` for any other."""
         room = self.find(code)
         if not secrets.compare_digest(key.encode(), room.key.encode()):
-            problem = QuantVizError("rooms.key")
-            self.refuse(code, problem)
-            raise problem
+            raise QuantVizError("rooms.key")
         self._note(room, key)
         return room
 
@@ -250,15 +244,14 @@ class Rooms:
         ]
 
     def presence(self, room: Room) -> dict[str, int]:
-        """Return how many devices are there, how many have answered, and how many messages were refused."""
+        """Return how many devices are there, how many have answered, and how many answers were refused."""
         now = time.time()
         here = self.store.votes(room.code, HERE).values()
-        refused = [count for (code, _), count in self._refused.items() if code == room.code]
         answered = self.store.votes(room.code, f"{room.stop}.{room.turn.round}")
         return {
             "here": sum(now - float(seen) < _GONE_AFTER for seen in here),
             "answered": len(answered),
-            "refused": sum(refused),
+            "refused": self._refused.get(room.code, 0),
         }
 
     def table(self, room: Room) -> str:

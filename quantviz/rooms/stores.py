@@ -156,7 +156,7 @@ local before = tonumber(redis.call('hget', KEYS[1], 'version') or '0')
 if before ~= tonumber(ARGV[1]) - 1 then return 0 end
 if before == 0 and redis.call('zcard', KEYS[2]) >= tonumber(ARGV[5]) then return -1 end
 redis.call('hset', KEYS[1], 'version', ARGV[1], 'open', ARGV[2], 'record', ARGV[3], 'until', ARGV[4])
-redis.call('expireat', KEYS[1], ARGV[4])
+redis.call('pexpireat', KEYS[1], ARGV[4])
 redis.call('zadd', KEYS[2], ARGV[4], KEYS[1])
 return 1
 """
@@ -170,8 +170,8 @@ if known == 0 and redis.call('hlen', KEYS[2]) >= tonumber(ARGV[4]) then return -
 redis.call('hset', KEYS[2], ARGV[2], ARGV[3])
 redis.call('sadd', KEYS[3], KEYS[2])
 local till = redis.call('hget', KEYS[1], 'until')
-redis.call('expireat', KEYS[2], till)
-redis.call('expireat', KEYS[3], till)
+redis.call('pexpireat', KEYS[2], till)
+redis.call('pexpireat', KEYS[3], till)
 return 1
 """
 
@@ -205,7 +205,7 @@ class RedisStore:
         from redis import RedisError
 
         try:
-            return self._redis.execute_command(command, *given)  # type: ignore[no-untyped-call]
+            return self._redis.execute_command(command, *given)
         except (RedisError, ValueError) as error:
             self._away_until = time.monotonic() + _REST
             raise _away(error) from None
@@ -216,7 +216,8 @@ class RedisStore:
 
     def put(self, code: str, kept: Kept, most: int) -> bool:
         places = f" {' '.join(kept.open)} "
-        given = (kept.version, places, kept.record, int(kept.until), most, int(time.time()))
+        ends, now = (int(1000 * seconds) for seconds in (kept.until, time.time()))
+        given = (kept.version, places, kept.record, ends, most, now)
         done = self._ask("EVAL", _PUT, 2, _room(code), "quantviz:rooms", *given)
         if done < 0:
             raise _full(most)

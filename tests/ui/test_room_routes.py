@@ -86,7 +86,7 @@ def test_join_leads_to_the_stop_that_runs(client, room):
     assert leads(f"/join?c={room.code.lower()}") == f"/lab?ask=Which%3F&room={room.code}"
     assert act(client, room, 1, "next").status_code == 200
     assert leads(f"/join?c={room.code}") == f"/lessons?l=per_channel&p=4&room={room.code}"
-    assert leads("/join") == "/home?room="
+    assert leads("/join") == "/home?room=&problem=rooms.unknown"
     assert leads("/join?c=0000") == "/home?room=&problem=rooms.unknown"
 
 
@@ -111,6 +111,7 @@ def test_a_forged_answer_is_refused_with_a_sentence(client, rooms, room, name):
     assert answer.status_code == status
     assert answer.json()["says"].endswith(".")
     assert rooms.counts(room, 0, 1).answered == 0
+    assert rooms.presence(room)["refused"] == 1
 
 
 @pytest.mark.parametrize(

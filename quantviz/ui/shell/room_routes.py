@@ -88,46 +88,44 @@ class RoomRoutes:
         response.headers["Cache-Control"] = "no-store"
         return response
 
-    async def _ask(self, work: Callable[[Rooms], T]) -> T:
-        """Return the answer of a store, beside the server's own thread and its files."""
+    async def _ask(self, work: Callable[[], T]) -> T:
+        """Return a store's answer, for which a thread waits: neither the server's own nor one for files."""
         if self._waiting >= _MOST_WAITING:
             raise QuantVizError("rooms.busy")
         self._waiting += 1
         try:
-            return await asyncio.get_running_loop().run_in_executor(
-                self._threads, lambda: work(self._opened())
-            )
+            return await asyncio.get_running_loop().run_in_executor(self._threads, work)
         finally:
             self._waiting -= 1
 
-    async def _let_in(self, request: Request, who: str) -> str:
-        """Return the code of the room once a device may look for it: a stranger waits for its turn."""
-        code = str(request.path_params.get("code") or request.query_params.get("c", ""))
-        rooms = await self._ask(lambda rooms: rooms)
+    async def _let_in(self, code: str, who: str) -> Rooms:
+        """Return the rooms once a device may look for one: a stranger waits for its turn."""
+        rooms = self._opened()
         if not rooms.knows(code, who) and (seconds := rooms.gate.wait()):
             await asyncio.sleep(seconds)
-        return code
+        return rooms
 
     async def _news(self, request: Request) -> Response:
-        key, device = request.headers.get(KEY, ""), request.query_params.get("device", "")
-        code = await self._let_in(request, key or device)
+        code, key, device = _who(request)
+        rooms = await self._let_in(code, key or device)
 
-        def look(rooms: Rooms) -> Response:
+        def look() -> Response:
             room = rooms.lead(code, key) if key else rooms.find(code, device)
-            if key:
-                return JSONResponse({**json.loads(rooms.news(room)), **rooms.presence(room)})
-            if request.query_params.get("v") == str(room.version):
+            if not key and request.query_params.get("v") == str(room.version):
                 return Response(status_code=304)
-            return Response(rooms.news(room, _language(request)), media_type="application/json")
+            news = rooms.news(room, _language(request))
+            if key:
+                return JSONResponse({**json.loads(news), **rooms.presence(room)})
+            return Response(news, media_type="application/json")
 
         return await self._ask(look)
 
     async def _counts(self, request: Request) -> Response:
-        key = request.headers.get(KEY, "")
-        code = await self._let_in(request, key or request.query_params.get("device", ""))
+        code, key, device = _who(request)
+        rooms = await self._let_in(code, key or device)
         stop = request.query_params.get("stop", "")
 
-        def look(rooms: Rooms) -> Response:
+        def look() -> Response:
             room = rooms.lead(code, key) if key else rooms.find(code)
             number = int(stop) if stop.isascii() and stop.isdigit() and len(stop) < 4 else room.stop
             rounds = rooms.seen_counts(room, number, to_lecturer=bool(key))
@@ -137,57 +135,66 @@ class RoomRoutes:
         return await self._ask(look)
 
     async def _answer(self, request: Request) -> Response:
-        said = await self._message(request)
-        device = said.get("device") if isinstance(said, dict) else None
-        code = await self._let_in(request, device if isinstance(device, str) else "")
-        await self._ask(lambda rooms: rooms.answer(code, said))
+        code = _who(request)[0]
+        rooms = self._opened()
+        try:
+            said = await _message(request, rooms.limits.body_bytes)
+            await self._let_in(code, str(said.get("device")) if isinstance(said, dict) else "")
+            await self._ask(lambda: rooms.answer(code, said))
+        except QuantVizError:
+            rooms.refuse(code)
+            raise
         return Response(status_code=204)
 
     async def _act(self, request: Request) -> Response:
-        key = request.headers.get(KEY, "")
-        code = await self._let_in(request, key)
+        code, key, _ = _who(request)
+        rooms = await self._let_in(code, key)
         try:
-            said = decoded(_ACT, await self._message(request))
+            said = decoded(_ACT, await _message(request, rooms.limits.body_bytes))
         except Unfit:
             raise QuantVizError("rooms.message") from None
-        room = await self._ask(lambda rooms: rooms.act(code, key, said["version"], said["act"], said["stop"]))
+        room = await self._ask(lambda: rooms.act(code, key, said["version"], said["act"], said["stop"]))
         return JSONResponse({"version": room.version if room else 0})
 
     async def _join(self, base: str, request: Request) -> Response:
         """Lead to the page of a room's stop; where there is none to the front door, which asks for a code."""
+        code = request.query_params.get("c", "")
         try:
-            code = await self._let_in(request, "")
-            room = await self._ask(lambda rooms: rooms.find(code))
+            rooms = await self._let_in(code, "")
+            room = await self._ask(lambda: rooms.find(code))
             page, query = room.plan.stops[room.stop].address
-            query = {**query, ROOM: room.code}
+            query[ROOM] = room.code
         except QuantVizError as problem:
-            page, query = (
-                "home",
-                {ROOM: "", **({"problem": problem.key} if "c" in request.query_params else {})},
-            )
+            page, query = "home", {ROOM: "", "problem": problem.key}
         return RedirectResponse(f"{base}/{page}?{urlencode(query)}", 303)
 
-    async def _message(self, request: Request) -> Any:
-        """Return the content of a message; `QuantVizError` where it is too long, no JSON, or another site's.
 
-        A form of another site cannot send JSON, and its script not without leave, which is never given.
-        """
-        origin = request.headers.get("origin")
-        hosts = (request.headers.get("host"), request.headers.get("x-forwarded-host"))
-        if origin and urlsplit(origin).netloc not in hosts:
-            raise QuantVizError("rooms.other_site", got=origin)
-        if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
-            raise QuantVizError("rooms.not_json")
-        most = (await self._ask(lambda rooms: rooms)).limits.body_bytes
-        content = b""
-        async for part in request.stream():
-            content += part
-            if len(content) > most:
-                raise QuantVizError("rooms.too_long", most=most)
-        try:
-            return json.loads(content)
-        except (ValueError, RecursionError):
-            raise QuantVizError("rooms.not_json") from None
+def _who(request: Request) -> tuple[str, str, str]:
+    """Return the code of the room, and the key and the id of the device that asks, where it has them."""
+    device = request.query_params.get("device", "")
+    return str(request.path_params["code"]), request.headers.get(KEY, ""), device
+
+
+async def _message(request: Request, most: int) -> Any:
+    """Return the content of a message; `QuantVizError` where it is too long, no JSON, or another site's.
+
+    A form of another site cannot send JSON, and its script not without leave, which is never given.
+    """
+    origin = request.headers.get("origin")
+    hosts = (request.headers.get("host"), request.headers.get("x-forwarded-host"))
+    if origin and urlsplit(origin).netloc not in hosts:
+        raise QuantVizError("rooms.other_site", got=origin)
+    if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
+        raise QuantVizError("rooms.not_json")
+    content = b""
+    async for part in request.stream():
+        content += part
+        if len(content) > most:
+            raise QuantVizError("rooms.too_long", most=most)
+    try:
+        return json.loads(content)
+    except (ValueError, RecursionError):
+        raise QuantVizError("rooms.not_json") from None
 
 
 def _language(request: Request) -> str:
