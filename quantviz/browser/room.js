@@ -7,7 +7,7 @@ import { isBehind, isOpen, nextStop, phaseOf, reaches, statusOf, typedNumber } f
 
 // Milliseconds in which the pages of a class follow, each at a moment of its own, and after which one that
 // did not come is asked for again.
-const SPREAD = 3000;
+const SPREAD = 2500;
 const AGAIN = 6000;
 const LETTERS = "ABCDEFGH";
 
@@ -19,6 +19,18 @@ class Phone {
     // A browser closes it at a second press of Escape, whatever the page says.
     this.sheet.addEventListener("close", () => this.draw());
     document.addEventListener("click", (event) => this.click(event), { capture: true });
+  }
+
+  // The part at the end of a run: how the page answers a stop's question.
+  offer([stop, offered]) {
+    this.offered = { stop, ...offered };
+    this.sendOffered();
+  }
+
+  sendOffered() {
+    const { stop, round, vote } = this.offered ?? {};
+    if (!vote || stop !== this.data?.stop || round + 1 !== this.data.round || !isOpen(this.phase)) return;
+    if (!isSame(this.votes[this.place], vote)) this.link.vote(this.place, vote.answer, vote.sure);
   }
 
   show({ data, parentElement, setTriggerValue }) {
@@ -33,10 +45,8 @@ class Phone {
     }
     this.link.language = data.language;
     if (this.bar?.parentElement !== parentElement) this.build(parentElement);
-    const { vote } = data;
-    if (vote && isOpen(this.phase) && !isSame(this.votes[this.place], vote))
-      this.link.vote(this.place, vote.answer, vote.sure);
     this.draw();
+    this.sendOffered();
   }
 
   get news() {
@@ -100,7 +110,9 @@ class Phone {
     const said = this.missing ?? words[status] ?? status;
     if (this.said.textContent !== said) this.said.textContent = said;
     const isShut = !ended && data.stop !== null && !isOpen(phase);
-    document.documentElement.toggleAttribute("data-qv-shut", isShut);
+    const { dataset } = document.documentElement;
+    if (ended) delete dataset.qvRoom;
+    else dataset.qvRoom = isShut ? "shut" : "open";
     this.drawOwn(isShut || ended, vote);
     if (ended && !data.ended) this.go(null);
     this.follow(ended, news);
@@ -141,11 +153,11 @@ class Phone {
   // ---- answers ----
 
   click(event) {
-    const { ask } = this.data;
+    const ask = this.offered;
     const button = event.target.closest?.("button");
-    if (!ask || !button) return;
+    if (!button || !ask?.key || ask.stop !== this.data.stop || this.data.ended) return;
     noteOrder(ask, button);
-    if (!button.closest(`.st-key-lesson_ask_${ask.place} .st-key-lesson_commit`) || this.data.ended) return;
+    if (!button.closest(`.st-key-lesson_ask_${ask.place} .st-key-lesson_commit`)) return;
     if (!isOpen(this.phase)) {
       event.stopImmediatePropagation();
       event.preventDefault();
@@ -205,5 +217,7 @@ function ownParts(own, words, answer, first) {
 }
 
 export default function (component) {
-  (window.__quantvizRoom ??= new Phone()).show(component);
+  const phone = (window.__quantvizRoom ??= new Phone());
+  if (component.data.offered) phone.offer(component.data.offered);
+  else phone.show(component);
 }

@@ -61,7 +61,7 @@ export class RoomLink {
     if (this.ended) return;
     this.told();
     this.send();
-    this.timer = setTimeout(() => this.look(), (document.hidden ? UNSEEN : EVERY) * (0.85 + 0.3 * Math.random()));
+    this.timer = setTimeout(() => this.look(), (document.hidden ? UNSEEN : EVERY) * (0.8 + 0.2 * Math.random()));
   }
 
   async ask(query) {

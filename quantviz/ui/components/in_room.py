@@ -99,8 +99,8 @@ def round_of(lesson: str | None, step: int, question: int | str) -> int | None:
 
 def offer(**answer: Any) -> None:
     """Tell the browser how the page answers the stop's question: its `kind`, the `key` of its control, its
-    `place` in its step, what was dragged (`hand`), and the `vote` that was committed: an answer, and whether
-    it was sure.
+    `place` in its step, what was dragged (`hand`), and the `vote` that was committed in a `round` from 0: an
+    answer, and whether it was sure.
     """
     st.session_state[_OFFERED] = answer
 
@@ -169,7 +169,7 @@ def _follow() -> None:
     wanted = message["stop"]
     now = _look(wanted, before)
     st.session_state[_SEEN] = now
-    if now.room and (wanted is not None or before.room is None or now.stop != before.stop):
+    if now.room and (wanted is not None or now.stop != before.stop or not _is_shown(now.room, now.stop)):
         _turn(now.room, now.stop)
 
 
@@ -184,26 +184,29 @@ def shown() -> Iterator[None]:
         yield
         return
     st.html(Path(__file__).with_name("in_room.css"))
-    bar = st.container(key="class_room")
-    try:
-        yield
-    except Exception:
-        _show(bar, seen)
-        raise
-    _show(bar, seen)
+    # At once: a page may take its time.
+    with st.container(key="class_room"):
+        _mount(_SCRIPT, _facts(seen))
+        offered = st.container()
+    yield
+    with offered:
+        _mount(f"{_SCRIPT}_offered", {"offered": [seen.stop, st.session_state[_OFFERED]]})
 
 
-def _show(bar: Any, seen: Seen) -> None:
-    offered = st.session_state[_OFFERED]
+def _mount(key: str, data: Mapping[str, Any]) -> None:
+    mount = component("quantviz_room", _SCRIPT, isolated=False)
+    mount(key=key, data=data, on_follow_change=errors.safely(_follow))
+
+
+def _facts(seen: Seen) -> dict[str, Any]:
+    """Return what `room.js` shows of the room."""
     data: dict[str, Any] = {
         "code": classroom().room,
         "language": language(),
         "ended": seen.ended,
         "stop": None,
         "own": None,
-        "ask": offered if "key" in offered else None,
         "hand": None,
-        "vote": offered.get("vote"),
         "words": {name: say(f"room.phone.{name}") for name in _WORDS}
         | {"sure": say("lessons.commit"), "guess": say("lessons.commit_guess")},
     }
@@ -215,10 +218,7 @@ def _show(bar: Any, seen: Seen) -> None:
             data["own"] = {"kind": stop.kind, "words": stop.ask, "options": stop.options}
         if stop.kind == "drag":
             data["hand"] = _dragged(stop.at)
-    with bar:
-        component("quantviz_room", _SCRIPT, isolated=False)(
-            key=_SCRIPT, data=data, on_follow_change=errors.safely(_follow)
-        )
+    return data
 
 
 def _dragged(at: str) -> str | None:

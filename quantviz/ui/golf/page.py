@@ -64,7 +64,7 @@ def show_page() -> None:
     with said:
         st.markdown(_said(now))
     if in_room.golf_hole() == hole.id and now.tries:
-        in_room.offer(vote={"answer": str((now.best or now.tries[-1]).scheme), "sure": True})
+        in_room.offer(round=0, vote={"answer": str((now.best or now.tries[-1]).scheme), "sure": True})
     show_board(now, tensor, plot)
     with card:
         standings = show_scorecard(played)

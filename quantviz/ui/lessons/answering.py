@@ -54,7 +54,8 @@ def show_questions(now: Now) -> None:
     if now.revealed:
         show_rule(now)
     elif now.step.questions and now.complete:
-        st.info(say("lessons.withheld_not_kept" if refused() else "lessons.withheld"))
+        kept = "withheld_not_kept" if refused() else "withheld"
+        st.info(say("lessons.withheld_in_room" if classroom().room else f"lessons.{kept}"))
 
 
 def show_rule(now: Now) -> None:
@@ -134,9 +135,8 @@ def offer_votes(now: Now) -> None:
             key=answer_key(now, i),
             place=i,
             hand=drag_answer(now.scenes[HERE].state, in_hand(now)) if drag else None,
-            vote={"answer": questions.as_vote(question, last.given), "sure": last.sure}
-            if last and last.tried >= round
-            else None,
+            round=last.tried if last else 0,
+            vote={"answer": questions.as_vote(question, last.given), "sure": last.sure} if last else None,
         )
 
 

@@ -32,13 +32,13 @@ CODE = 4
 #: A field for thumbs. Without a script of Streamlit's it is there at once, for two hundred at a time.
 _JOIN = """<!doctype html><html lang="{lang}"><meta charset="utf-8"><title>{title}</title>
 <meta name="viewport" content="width=device-width, initial-scale=1"><style>
-:root {{ color-scheme: light dark; font: 18px/1.4 system-ui, sans-serif; background: Canvas; color: CanvasText; }}
+:root {{ color-scheme: light dark; font: 18px/1.4 system-ui, sans-serif; }}
 main {{ max-width: 20rem; margin: 12vh auto 0; padding: 0 1rem; }}
 h1 {{ font-size: 1.5rem; }}
 label {{ display: block; }}
-input, button {{ box-sizing: border-box; width: 100%; height: 4rem; margin-top: .5rem; border-radius: .5rem; }}
+input, button {{ box-sizing: border-box; width: 100%; height: 4rem; margin-top: .5rem; border-radius: 9px; }}
 input {{ border: 2px solid GrayText; font: 700 2.4rem ui-monospace, monospace; text-align: center;
-  letter-spacing: .3em; text-indent: .3em; text-transform: uppercase; background: Field; color: FieldText; }}
+  letter-spacing: .3em; text-indent: .3em; text-transform: uppercase; }}
 button {{ border: 0; background: #0f6e84; color: #fff; font: 700 1.2rem system-ui, sans-serif; }}
 p {{ min-height: 4.2em; }}
 </style><main><h1>{title}</h1><form><label for="c">{code}</label>
@@ -177,10 +177,10 @@ class RoomRoutes:
 
     async def _join(self, base: str, request: Request) -> Response:
         """Lead to the page of a room's stop; without its code ask for it, as a page that needs no script."""
-        code, problem = request.query_params.get("c", ""), None
+        code = request.query_params.get("c", "")
+        if not code:
+            return HTMLResponse(_join_page(request))
         try:
-            if not code:
-                return HTMLResponse(_join_page(request))
             rooms = await self._let_in(code, "")
             room = await self._ask(lambda: rooms.find(code))
             page, query = room.plan.stops[room.stop].address
