@@ -24,10 +24,9 @@ from quantviz.rooms.room import (
     Counts,
     Room,
     new_room,
-    read_room,
     write_table,
 )
-from quantviz.rooms.stores import Kept, RedisStore, SqliteStore, Store
+from quantviz.rooms.stores import RedisStore, SqliteStore, Store
 from quantviz.sources.limits import read_limits
 from quantviz.text import DEFAULT_LANGUAGE
 from quantviz.whole_files import own_folder
@@ -124,7 +123,7 @@ class Rooms:
         while True:
             code = "".join(secrets.choice(SIGNS) for _ in range(CODE_SIGNS))
             room = dataclasses.replace(first, code=code)
-            if self._put(room):
+            if self.store.put(room, self.limits.rooms):
                 return self.find(code)
 
     def find(self, code: str, who: str = "") -> Room:
@@ -135,11 +134,10 @@ class Rooms:
             who: A device, which is known from now on.
         """
         code = code.upper()[: CODE_SIGNS + 1]
-        found = self.store.get(code)
-        if found is None:
+        room = self.store.get(code)
+        if room is None:
             self.gate.wrong()
             raise QuantVizError("rooms.unknown", got=code)
-        room = read_room(found[1])
         self._refused.setdefault(code, 0)
         if who:
             self._note(room, who[:LONGEST_DEVICE])
@@ -220,13 +218,9 @@ class Rooms:
             self.store.expire(room.code)
             return None
         after = room.acted(act, stop)
-        if room.version != version or not self._put(after):
+        if room.version != version or not self.store.put(after, self.limits.rooms):
             raise QuantVizError("rooms.moved_on")
         return after
-
-    def _put(self, room: Room) -> bool:
-        kept = Kept(room.version, room.open, room.record(), room.until)
-        return self.store.put(room.code, kept, self.limits.rooms)
 
     def counts(self, room: Room, stop: int, round: int) -> Counts:
         """Return the counts of a round, whoever may see them."""
