@@ -117,14 +117,15 @@ class Rooms:
         self._refused: dict[str, int] = {}
 
     def open(self, plan: Plan) -> Room:
-        """Return a new room at the first stop of a plan."""
+        """Return a new room at the first stop of a plan; raise `QuantVizError` where it has none."""
         until = time.time() + 3600 * self.limits.hours
-        first = new_room("", secrets.token_urlsafe(16), plan, until)
+        first = new_room("", secrets.token_urlsafe(16), Plan.parse(str(plan)), until)
         while True:
             code = "".join(secrets.choice(SIGNS) for _ in range(CODE_SIGNS))
             room = dataclasses.replace(first, code=code)
             if self.store.put(room, self.limits.rooms):
-                return self.find(code)
+                self._refused[code] = 0
+                return room
 
     def find(self, code: str, who: str = "") -> Room:
         """Return the room of a code, in letters of either size; raise `QuantVizError` where there is none.
@@ -216,6 +217,7 @@ class Rooms:
         room = self.lead(code, key)
         if act == "end":
             self.store.expire(room.code)
+            self._refused.pop(room.code, None)
             return None
         after = room.acted(act, stop)
         if room.version != version or not self.store.put(after, self.limits.rooms):
