@@ -1,7 +1,6 @@
 // A phone in the room of a class: what it shows of the room's news, and how its page follows. The page itself
 // is the lesson as it is; what its learner commits to is sent from here as well.
 
-import { noteOrder, readAnswer } from "./room/answers.js";
 import { isSame, RoomLink } from "./room/link.js";
 import { isBehind, isOpen, nextStop, phaseOf, reaches, statusOf, typedNumber } from "./room/rules.js";
 
@@ -10,6 +9,7 @@ import { isBehind, isOpen, nextStop, phaseOf, reaches, statusOf, typedNumber } f
 const SPREAD = 2500;
 const AGAIN = 6000;
 const LETTERS = "ABCDEFGH";
+const CHOSEN = "[aria-checked=true], [aria-pressed=true], [data-testid$=Active]";
 
 class Phone {
   constructor() {
@@ -156,7 +156,6 @@ class Phone {
     const ask = this.offered;
     const button = event.target.closest?.("button");
     if (!button || !ask?.key || ask.stop !== this.data.stop || this.data.ended) return;
-    noteOrder(ask, button);
     if (!button.closest(`.st-key-lesson_ask_${ask.place} .st-key-lesson_commit`)) return;
     if (!isOpen(this.phase)) {
       event.stopImmediatePropagation();
@@ -190,6 +189,20 @@ class Phone {
     if (answer === null) this.draw();
     else this.link.vote(this.place, answer, event.submitter.value === "sure");
   }
+}
+
+// Return the answer in a lesson's own control, as it stands in the page when its learner commits to it: the run
+// that keeps it may be seconds away, when a whole class commits at once. Null where only the server can read it.
+function readAnswer({ kind, key, hand }) {
+  const all = (what) => [...document.querySelectorAll(`.st-key-${key}${what}`)];
+  if (kind === "drag") return hand;
+  if (kind === "number") return typedNumber(all(" input")[0]?.value ?? "");
+  if (kind === "cell") {
+    const cell = ["_row input", "_col input"].map((input) => typedNumber(all(input)[0]?.value ?? ""));
+    return cell.every(Number.isInteger) ? cell : null;
+  }
+  const at = all(" :is(input[type=radio], button)").findIndex((each) => each.checked || each.matches(CHOSEN));
+  return at < 0 || kind === "order" ? null : at;
 }
 
 function ownParts(own, words, answer, first) {

@@ -72,7 +72,7 @@ export class RoomLink {
       else if (response.status === 404) {
         this.close();
         this.told();
-      } else if (response.status !== 304) this.lost = (await response.json()).says;
+      } else if (response.status !== 304) this.lost = "away";
     } catch {
       this.lost = "away";
     }

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import parse_qsl
 
 import streamlit as st
@@ -28,6 +28,7 @@ from quantviz.ui.shell.classroom import PROMPT, classroom, enter, parameters
 from quantviz.ui.shell.words import language, say
 
 if TYPE_CHECKING:
+    from quantviz.rooms.plan import Stop
     from quantviz.rooms.room import Room
 
 _SEEN = "room_seen"
@@ -46,6 +47,8 @@ _PAGES: Mapping[str, str] = MappingProxyType(
 )
 #: Pages whose address changes with each move of a hand: a phone at the page is at the stop.
 _MOVED = ("lab", "layers")
+#: The last sign that is as wide as a Latin letter.
+_NARROW = 0x2E80
 
 
 @dataclass(frozen=True)
@@ -186,20 +189,29 @@ def shown() -> Iterator[None]:
     st.html(Path(__file__).with_name("in_room.css"))
     # At once: a page may take its time.
     with st.container(key="class_room"):
-        _mount(_SCRIPT, _facts(seen))
-        offered = st.container()
+        stop = seen.room.plan.stops[seen.stop] if seen.room else None
+        _mount(_SCRIPT, _facts(seen), 48 + _height(stop) if stop and stop.ask else 48)
+        offered = st.container(key="class_offered")
     yield
     with offered:
         _mount(f"{_SCRIPT}_offered", {"offered": [seen.stop, st.session_state[_OFFERED]]})
 
 
-def _mount(key: str, data: Mapping[str, Any]) -> None:
+def _height(stop: Stop) -> int:
+    """Return the height in pixels of a question of the lecturer's own, which no browser has drawn yet."""
+    lines = [
+        -(-sum(2 if ord(sign) > _NARROW else 1 for sign in each) // 38) for each in (stop.ask, *stop.options)
+    ]
+    return 68 + 28 * lines[0] + sum(max(44, 24 * count) for count in lines[1:]) + 52 * (stop.kind == "number")
+
+
+def _mount(key: str, data: Mapping[str, Any], height: int | Literal["content"] = "content") -> None:
     mount = component("quantviz_room", _SCRIPT, isolated=False)
-    mount(key=key, data=data, on_follow_change=errors.safely(_follow))
+    mount(key=key, data=data, height=height, on_follow_change=errors.safely(_follow))
 
 
 def _facts(seen: Seen) -> dict[str, Any]:
-    """Return what `room.js` shows of the room."""
+    """Return the facts of the room that `room.js` shows."""
     data: dict[str, Any] = {
         "code": classroom().room,
         "language": language(),
@@ -222,7 +234,7 @@ def _facts(seen: Seen) -> dict[str, Any]:
 
 
 def _dragged(at: str) -> str | None:
-    """Return what was dragged in the Lab, from the state at the link's query `at`; None before it was."""
+    """Return the drag in the Lab, from the state at the link's query `at`, as an answer; None before it."""
     from quantviz.teaching.lessons.drags import drag_answer
 
     start, now = LabState.read(dict(parse_qsl(at)))[0], session.state()

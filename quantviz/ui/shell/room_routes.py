@@ -98,8 +98,7 @@ class RoomRoutes:
             response = await answer(request)
         except QuantVizError as problem:
             said = {"error": problem.key, "says": problem.message(_language(request))}
-            status = next((number for number, keys in _STATUS.items() if problem.key in keys), 400)
-            response = JSONResponse(said, status)
+            response = JSONResponse(said, _status(problem))
         response.headers["Cache-Control"] = "no-store"
         return response
 
@@ -182,7 +181,7 @@ class RoomRoutes:
             page, query = room.plan.stops[room.stop].address
             query[ROOM] = room.code
         except QuantVizError as problem:
-            return HTMLResponse(_join_page(request, code, problem), _STATUS.get(problem.key, 400))
+            return HTMLResponse(_join_page(request, code, problem), _status(problem))
         return RedirectResponse(f"{base}/{page}?{urlencode(query)}", 303)
 
 
@@ -212,6 +211,11 @@ async def _message(request: Request, most: int) -> Any:
         return json.loads(content)
     except (ValueError, RecursionError):
         raise QuantVizError("rooms.not_json") from None
+
+
+def _status(problem: QuantVizError) -> int:
+    """Return HTTP's number of an error."""
+    return next((number for number, keys in _STATUS.items() if problem.key in keys), 400)
 
 
 def _join_page(request: Request, code: str = "", problem: QuantVizError | None = None) -> str:
