@@ -218,3 +218,31 @@ def test_an_answer_is_sent_until_the_server_has_said_what_became_of_it(script):
         [["sending", True], ["sending", True], ["counted", False], ["counted", False], ["closed", False]],
         [2, 2, 2, 1],
     ]
+
+
+def test_news_that_do_not_come_are_said_and_the_end_of_a_room_too(script):
+    became = script(
+        """async () => {
+            const answers = [null, [503], [200, { version: 4 }], [304], [404]];
+            const became = [];
+            window.fetch = async () => {
+                const answer = answers.shift();
+                if (!answer) throw new TypeError("no network");
+                return { status: answer[0], json: async () => answer[1] };
+            };
+            const link = new RoomLink("/room/K7QF", "K7QF", "en", () => {});
+            while (answers.length) {
+                link.keep({ at: 0 });
+                await link.look();
+                became.push([link.lost, link.read().news?.version ?? 0, link.ended]);
+            }
+            return became;
+        }"""
+    )
+    assert became == [
+        ["away", 0, False],
+        ["away", 0, False],
+        ["", 4, False],
+        ["", 4, False],
+        ["", 4, True],
+    ]

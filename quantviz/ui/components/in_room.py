@@ -92,12 +92,15 @@ def answers(lesson: str | None = None, step: int = 0) -> str:
 
 
 def round_of(lesson: str | None, step: int, question: int | str) -> int | None:
-    """Return the round, from 0, in which the class is asked a question; None where it is not the stop's."""
+    """Return the round, from 0, in which the class is asked a question, and 0 once the answer is shown; None
+    where it is not the stop's.
+    """
     seen = _seen()
     if seen is None or seen.room is None or not seen.is_at(lesson, step):
         return None
-    stop = seen.room.plan.stops[seen.stop]
-    return seen.room.turns[seen.stop].round - 1 if stop.at == f"{lesson}.{question}" else None
+    if seen.room.plan.stops[seen.stop].at != f"{lesson}.{question}":
+        return None
+    return 0 if seen.is_told else seen.room.turns[seen.stop].round - 1
 
 
 def offer(**answer: Any) -> None:
