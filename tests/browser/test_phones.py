@@ -203,7 +203,7 @@ def test_an_answer_is_sent_until_the_server_has_said_what_became_of_it(script):
             const link = new RoomLink("/room/K7QF", "K7QF", "en", () => {});
             const note = () => became.push([link.read().votes["0.1"].state, link.unsent ?? false]);
             link.vote("0.1", 2, true);
-            for (let tries = 0; tries < 3; tries++, await link.send()) {
+            for (let tries = 0; tries < 3; tries++, await link.post()) {
                 while (link.sending) await new Promise((done) => setTimeout(done));
                 note();
             }
@@ -232,7 +232,7 @@ def test_news_that_do_not_come_are_said_and_the_end_of_a_room_too(script):
             };
             const link = new RoomLink("/room/K7QF", "K7QF", "en", () => {});
             while (answers.length) {
-                link.keep({ at: 0 });
+                link.store({ at: 0 });
                 await link.look();
                 became.push([link.lost, link.read().news?.version ?? 0, link.ended]);
             }
