@@ -9,7 +9,6 @@ import { isBehind, isOpen, nextStop, phaseOf, reaches, statusOf, typedNumber } f
 const SPREAD = 2500;
 const AGAIN = 6000;
 const LETTERS = "ABCDEFGH";
-const CHOSEN = "[aria-checked=true], [aria-pressed=true], [data-testid$=Active]";
 
 class Phone {
   constructor() {
@@ -156,14 +155,15 @@ class Phone {
     const ask = this.offered;
     const button = event.target.closest?.("button");
     if (!button || !ask?.key || ask.stop !== this.data.stop || this.data.ended) return;
-    if (!button.closest(`.st-key-lesson_ask_${ask.place} .st-key-lesson_commit`)) return;
+    const name = button.closest(`.st-key-lesson_ask_${ask.place} [data-field^=commit]`)?.dataset.field;
+    if (!name) return;
     if (!isOpen(this.phase)) {
       event.stopImmediatePropagation();
       event.preventDefault();
       return;
     }
     const answer = readAnswer(ask);
-    if (answer !== null) this.link.vote(this.place, answer, !button.closest(".st-key-commit_guess"));
+    if (answer !== null) this.link.vote(this.place, answer, name === "commit");
   }
 
   // Show the form of a question of the lecturer's own, which no lesson has.
@@ -194,14 +194,14 @@ class Phone {
 // Return the answer in a lesson's own control, as it stands in the page when its learner commits to it: the run
 // that keeps it may be seconds away, when a whole class commits at once. Null where only the server can read it.
 function readAnswer({ kind, key, hand }) {
-  const all = (what) => [...document.querySelectorAll(`.st-key-${key}${what}`)];
+  const inputs = (end = "") => [...document.querySelectorAll(`[data-field="${key}${end}"] input`)];
   if (kind === "drag") return hand;
-  if (kind === "number") return typedNumber(all(" input")[0]?.value ?? "");
+  if (kind === "number") return typedNumber(inputs()[0]?.value ?? "");
   if (kind === "cell") {
-    const cell = ["_row input", "_col input"].map((input) => typedNumber(all(input)[0]?.value ?? ""));
+    const cell = ["_row", "_col"].map((end) => typedNumber(inputs(end)[0]?.value ?? ""));
     return cell.every(Number.isInteger) ? cell : null;
   }
-  const at = all(" :is(input[type=radio], button)").findIndex((each) => each.checked || each.matches(CHOSEN));
+  const at = inputs().findIndex(({ checked }) => checked);
   return at < 0 || kind === "order" ? null : at;
 }
 

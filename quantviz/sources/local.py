@@ -159,9 +159,9 @@ def local_version(file: str) -> str:
     beside = folder / path.parent
     if is_index(path.name):
         # Every file that may be a shard of it.
-        paths += sorted(each for each in beside.iterdir() if reader_of(each.name))
+        paths += sorted(sibling for sibling in beside.iterdir() if reader_of(sibling.name))
     elif path.suffix == ".onnx":
-        paths += sorted(each for each in beside.iterdir() if each.name.startswith(path.name))
+        paths += sorted(sibling for sibling in beside.iterdir() if sibling.name.startswith(path.name))
     named = os.environ.get(STORED_AS, "") if path.suffix in (".npy", ".npz") else ""
     return named + ".".join(map(_stat_text, paths))
 
@@ -172,10 +172,10 @@ def _stat_text(path: Path) -> str:
     A missing shard has "-": it is reported when one of its tensors is read.
     """
     try:
-        found = path.stat()
+        stat = path.stat()
     except OSError:
         return "-"
-    return f"{found.st_ino:x}-{found.st_size:x}-{found.st_mtime_ns:x}"
+    return f"{stat.st_ino:x}-{stat.st_size:x}-{stat.st_mtime_ns:x}"
 
 
 def _open(file: str) -> FileData:
@@ -236,8 +236,8 @@ def _descriptor(real: Path) -> int:
     at = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         *folders, name = real.relative_to(folder).parts
-        for each in folders:
-            below = os.open(each, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=at)
+        for part in folders:
+            below = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=at)
             os.close(at)
             at = below
         return os.open(name, READ_FLAGS | os.O_NOFOLLOW, dir_fd=at)
@@ -338,8 +338,8 @@ class LocalTensor(InFile):
 
     def to_payload(self) -> str:
         """Return the source for a link, in `[A-Za-z0-9_-]`: names are any text there is."""
-        known = [self.file, self.name, *self.shape, *([self.read_as] if self.read_as else [])]
-        fields = json.dumps(known, ensure_ascii=False, separators=(",", ":"))
+        identity = [self.file, self.name, *self.shape, *([self.read_as] if self.read_as else [])]
+        fields = json.dumps(identity, ensure_ascii=False, separators=(",", ":"))
         return base64.urlsafe_b64encode(fields.encode("utf-8", "surrogatepass")).decode("ascii").rstrip("=")
 
     @classmethod

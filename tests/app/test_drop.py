@@ -20,6 +20,7 @@ from quantviz.ui.checkpoints import choices
 from quantviz.ui.drop import taking
 from quantviz.ui.lab.dropped_files import dropped_files
 from quantviz.ui.shell import bounds
+from tests.helpers.controls import words_of
 from tests.helpers.gguf_file import Entry, gguf_file
 from tests.helpers.hub import COMMIT, REPO, serving
 from tests.helpers.session import APP, address, bring, healthy, opened
@@ -89,7 +90,7 @@ def test_several_weights_go_to_the_model_and_are_scanned(asked, files):
     # Recipes of any width come first, so that a narrow model gets a number.
     assert recipes[0] == "int4_per_row"
     # Called after a file of weights, not after what lies beside them.
-    assert at.selectbox(key="checkpoints_chosen").options[0].startswith(("net", "model"))
+    assert words_of(at, "checkpoints_chosen")[0].startswith(("net", "model"))
     kept = sorted(each.name for each in path.iterdir()) if path.is_dir() else [path.name]
     assert kept == sorted(set(files) - {"README.md"})
     # What is measured of it stays in the session's own folder.
@@ -294,7 +295,7 @@ def test_a_published_model_is_scanned_and_its_worst_weight_opens_in_the_lab(
     # Whoever has the link sees the scan.
     at = opened(MODEL, f=chosen, lang="en")
     assert "The worst under int4 row" in " ".join(each.proto.body for each in healthy(at).get("html"))
-    assert at.selectbox(key="checkpoints_chosen").options[0].startswith(f"{REPO} · ")
+    assert words_of(at, "checkpoints_chosen")[0].startswith(f"{REPO} · ")
     at.button(key="checkpoints_worst_1").click().run()
     source = healthy(at).session_state["lab_state"].now.source
     assert (source.original.repo, source.original.revision) == (REPO, COMMIT)

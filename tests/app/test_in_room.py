@@ -9,6 +9,7 @@ from quantviz.rooms.plan import Plan, Stop
 from quantviz.rooms.serving import rooms
 from quantviz.teaching.lessons.progress import Answer
 from quantviz.text import text
+from tests.helpers.controls import controls
 from tests.helpers.session import APP
 
 WRONG = Answer("fewer_bits", 2, "half_are_left", 0, "s=int3,symmetric,per_tensor,min_max,course", True)
@@ -21,7 +22,7 @@ def seen(code, *answers, **params):
     at.session_state["lesson_answers"] = list(answers)
     at.switch_page("pages/learn/lessons.py").run()
     assert not at.exception
-    keys = {button.key for button in at.button}
+    keys = set(controls(at))
     said = (node.value for kind in ("markdown", "info", "warning", "error") for node in at.get(kind))
     return keys, " ".join(said)
 

@@ -58,7 +58,7 @@ def committed(page, button="commit"):
     page.locator("[data-handle=bits]").press("ArrowLeft")
     page.keyboard.press("Tab")
     wait_idle(page)
-    page.locator(f".st-key-{button} button").tap()
+    page.locator(f"[data-field={button}] button").tap()
 
 
 def is_for_a_thumb(page):
@@ -88,7 +88,7 @@ def test_two_phones_go_with_their_class(new_page, url, shot):
 
     class_.act("again")
     says(one, "en", "again")
-    one.locator(".st-key-commit button").wait_for()
+    one.locator("[data-field=commit] button").wait_for()
     assert "3 bits" in one.locator(".st-key-lesson_question").inner_text()
     shot(one, "again")
     committed(one)
@@ -96,7 +96,7 @@ def test_two_phones_go_with_their_class(new_page, url, shot):
     assert list(class_.votes("0.2").values()) == [(drag.replace("int3", "int2"), True)]
     class_.act("close")
     says(other, "zh", "closed")
-    other.locator(".st-key-commit button").tap()
+    other.locator("[data-field=commit] button").tap()
     class_.act("tell")
     one.locator(".st-key-lesson_question", has_text=text("lessons.wrong", "en")).wait_for()
     assert len(class_.votes("0.2")) == 1

@@ -28,8 +28,9 @@ from quantviz.sources.local import local_version
 from quantviz.text import visible
 from quantviz.ui.checkpoints.best_methods import Capture, show_best_methods
 from quantviz.ui.checkpoints.state import OWNER, CheckpointsState
-from quantviz.ui.components.choice import choose_among, show_button
+from quantviz.ui.components.buttons import show_button
 from quantviz.ui.components.component import clicked_mark
+from quantviz.ui.components.controls import choose_among
 from quantviz.ui.components.phone_tables import numbers_written
 from quantviz.ui.components.small_parts import show_plot
 from quantviz.ui.lab.dropped_files import CAPTURE, DroppedFiles, dropped_files
@@ -131,7 +132,7 @@ def show_pair(state: CheckpointsState) -> None:
 def _choose(name: str, names: dict[str, str], now: str, take: Any) -> None:
     label = say(f"layers.choice.{name}")
     help_text = say(f"layers.choice.{name}_help")
-    choose_among(st.selectbox, f"checkpoints_capture_{name}", label, names, now, take, help=help_text)
+    choose_among(f"checkpoints_capture_{name}", "list", label, names, now, take, help=help_text)
 
 
 # ---- the numbers -------------------------------------------------------------------------------------

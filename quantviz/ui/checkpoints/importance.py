@@ -15,7 +15,7 @@ from quantviz.errors import QuantVizError
 from quantviz.sources.local import real_path
 from quantviz.text import visible
 from quantviz.ui.checkpoints.state import OWNER, CheckpointsState
-from quantviz.ui.components.choice import choose_among
+from quantviz.ui.components.controls import choose_among
 from quantviz.ui.shell import errors
 from quantviz.ui.shell.bounds import UPLOADED_IMATRICES
 from quantviz.ui.shell.words import plain, say, say_error
@@ -78,8 +78,8 @@ def show_importance(state: CheckpointsState, offered: tuple[str, ...]) -> None:
         options = (*options, state.imatrix)
     with st.popover(plain(say("checkpoints.imatrix.label", name=_name(state.imatrix)))):
         choose_among(
-            st.selectbox,
             "checkpoints_imatrix",
+            "list",
             say("checkpoints.imatrix.which"),
             {imatrix: _name(imatrix) for imatrix in options},
             state.imatrix,

@@ -15,7 +15,7 @@ from quantviz.sources.image import CHANNELS
 from quantviz.sources.matrix import as_opened
 from quantviz.sources.upload import Upload, UploadedFile
 from quantviz.text import visible
-from quantviz.ui.components.choice import choose_among
+from quantviz.ui.components.controls import hold_choice
 from quantviz.ui.lab.sidebar.folder import choose_dtype, choose_tensor, first_readable, label_of
 from quantviz.ui.lab.sidebar.nonfinite import show_error_and_choice, take
 from quantviz.ui.lab.tensor import keep_uploads
@@ -66,10 +66,7 @@ def show_image(state: LabState) -> None:
         help=say("upload.private"),
     )
     words = {name: say(f"upload.channels.{name}") for name in CHANNELS}
-    channel = st.session_state.get("image_channel", next(iter(CHANNELS)))
-    choose_among(
-        st.selectbox, "image_channel", say("upload.channel"), words, channel, lambda _: _read_image()
-    )
+    hold_choice("image_channel", "list", say("upload.channel"), words, next(iter(CHANNELS)), _read_image)
     show_error_and_choice("image")
 
 
