@@ -142,10 +142,13 @@ class Phone {
   }
 
   cover(title, words) {
-    const said = [document.createElement("h2"), document.createElement("p")];
-    [title, words].forEach((text, i) => (said[i].textContent = text));
-    if (this.sheet.innerText.trim() !== `${title}\n\n${words}`.trim()) this.sheet.replaceChildren(...said);
-    this.sheet.ariaLabel = title;
+    if (this.covered !== title + words) {
+      this.covered = title + words;
+      const said = [document.createElement("h2"), document.createElement("p")];
+      [title, words].forEach((text, i) => (said[i].textContent = text));
+      this.sheet.replaceChildren(...said);
+      this.sheet.ariaLabel = title;
+    }
     if (!this.sheet.open) this.sheet.showModal();
   }
 

@@ -40,13 +40,17 @@ def says(page, language, *keys):
     )
 
 
-def joined(page, url, code, language):
-    """The page of a phone whose owner has typed the code in small letters."""
+def join(page, url, code):
+    """Type the code on a phone, in small letters."""
     page.add_init_script(NOTE_SHIFTS)
     page.goto(f"{url}/join")
     assert violations(page) == []
     page.locator("#c").press_sequentially(code.lower())
     page.keyboard.press("Enter")
+
+
+def joined(page, code, language):
+    """The page of a phone once it is at the class's stop."""
     page.locator(".qv-room-at", has_text=f"{code} · 1 / 3").wait_for()
     page.locator("[data-handle=bits]").wait_for()
     wait_idle(page)
@@ -70,8 +74,10 @@ def test_two_phones_go_with_their_class(new_page, url, shot):
     class_ = Leader(url, PLAN)
     one = new_page(390, 844, "light", "en-US", touch=True)
     other = new_page(390, 844, "dark", "zh-CN", touch=True)
-    joined(one, url, class_.code, "en")
-    joined(other, url, class_.code, "zh")
+    join(one, url, class_.code)
+    join(other, url, class_.code)
+    joined(one, class_.code, "en")
+    joined(other, class_.code, "zh")
     moved, what = shifts(one)
     assert moved <= MOST_SHIFT, what
 
@@ -181,6 +187,23 @@ def test_a_page_follows_where_the_class_is_elsewhere(script):
     paced = {**news, "pace": 0}
     turned = "([shown, news]) => [-1, 1].map((step) => nextStop(shown, news, step))"
     assert script(turned, [here, paced]) == [0, None]
+
+
+def test_a_phone_says_what_became_of_its_answer_first(script):
+    counted, sending = {"state": "counted"}, {"state": "sending"}
+    cases = [
+        ({"ended": True, "vote": counted}, "ended"),
+        ({"vote": sending, "unsent": True, "lost": "away"}, "unsent"),
+        ({"vote": sending, "unsent": False}, "sending"),
+        ({"vote": counted, "lost": "away"}, "away"),
+        ({"vote": counted, "phase": "ask"}, "counted"),
+        ({"vote": counted, "phase": "closed"}, "counted_closed"),
+        ({"vote": {"state": "closed"}, "phase": "closed"}, "closed"),
+        ({"phase": "again"}, "again"),
+        ({"phase": "told", "vote": counted}, "told"),
+        ({"phase": "ask"}, ""),
+    ]
+    assert [script("statusOf", case) for case, _ in cases] == [said for _, said in cases]
 
 
 def test_a_number_is_read_only_where_it_can_mean_one_thing(script):
