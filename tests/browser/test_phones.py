@@ -110,7 +110,7 @@ def test_two_phones_go_with_their_class(new_page, url, shot):
     class_.act("next")
     one.locator(SHEET, has_text=PLAN.stops[1].ask).wait_for()
     for page in (one, other):
-        page.locator(".qv-room-form legend", has_text=PLAN.stops[1].ask).wait_for()
+        page.locator(".qv-room-asked", has_text=PLAN.stops[1].ask).wait_for()
         page.locator(SHEET).wait_for(state="hidden")
     is_for_a_thumb(one)
     shot(other, "own_question")
@@ -154,7 +154,7 @@ def test_tabs_of_a_phone_are_one_vote_and_one_that_slept_comes_back(new_page, ur
     page.goto(here.replace("lab?", "bugs?"))
     page.locator("h1[data-step='symmetric/3']").wait_for()
     page.locator(".qv-room-bar button").nth(0).tap()
-    page.locator(".qv-room-form legend", has_text=PLAN.stops[1].ask).wait_for()
+    page.locator(".qv-room-asked", has_text=PLAN.stops[1].ask).wait_for()
     assert "/lab?" in page.url
     page.goto(f"{url}/lessons?l=symmetric&p=4&room=ZZZZ&lang=zh")
     says(page, "zh", "ended")
