@@ -101,7 +101,13 @@ def computed(
     result = layer(opened.weight, opened.inputs, *schemes, opened.bias, **more)
     seconds = time.perf_counter() - began
     small = {name: trace for name, trace in result.trace.items() if len(pickle.dumps(trace)) <= _TRACE_BYTES}
-    applied = dataclasses.replace(result.applied, trace=MappingProxyType(small))
+    left_out = (
+        Note.of("layer_no_picture", method=name, most=_TRACE_BYTES)
+        for name in result.trace
+        if name not in small
+    )
+    said = (*result.applied.notes, *left_out)
+    applied = dataclasses.replace(result.applied, trace=MappingProxyType(small), notes=said)
     result = dataclasses.replace(result, applied=applied)
     tokens, _, outputs = result.shape
     _ = result.rel_out, result.parts, result.channels, result.weights.sqnr_db

@@ -26,6 +26,7 @@ from quantviz.text import visible
 if TYPE_CHECKING:
     from quantviz.sources.files import Catalog
     from quantviz.sources.files.file_data import FileData
+    from quantviz.sources.sandbox import Read
     from quantviz.tensors.lazy import Stored
 
 #: The environment variable with the folder's path.
@@ -122,22 +123,42 @@ def _is_readable(file: str) -> bool:
     return real.is_file() and os.access(real, os.R_OK)
 
 
-def open_local(file: str, read_as: str = "") -> Catalog:
+@dataclass(frozen=True)
+class _Below:
+    """A file at a path below the folder."""
+
+    file: str
+    read_as: str
+
+    @property
+    def name(self) -> str:
+        return PurePosixPath(self.file).name
+
+    @property
+    def version(self) -> tuple[str, str, str]:
+        return self.file, self.read_as, local_version(self.file)
+
+    def data(self) -> FileData:
+        found = _open(self.file)
+        found.stored_as = self.read_as
+        return found
+
+
+def open_local(file: str, read_as: str = "", read: Read | None = None) -> Catalog:
     """Return the tensors of the file at that path below the folder, quantized weights decoded among them.
 
-    `read_as` names the dtype of NumPy's arrays of bytes, as `stored_as` of `open_tensors`.
+    `read_as` names the dtype of NumPy's arrays of bytes, as `stored_as` of `open_tensors`; `read` does the
+    reading, by default `read_apart`.
 
     The file stays open as long as the catalogue or one of its tensors exists.
 
     Raises:
         QuantVizError: The path leads out of the folder, or the file cannot be opened, as in `open_tensors`.
     """
-    from quantviz.sources.files import catalog_of
-    from quantviz.sources.layouts.decoded import model_tensors
+    from quantviz.sources.sandbox import read_apart
+    from quantviz.sources.sandboxed import Sandboxed
 
-    data = _open(file)
-    data.stored_as = read_as
-    return model_tensors(catalog_of(data))
+    return Sandboxed(_Below(file, read_as), read or read_apart)
 
 
 def local_version(file: str) -> str:

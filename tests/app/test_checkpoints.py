@@ -560,7 +560,11 @@ def test_a_running_audit_is_looked_at_again_and_again_can_be_cancelled_and_goes_
     at = opened(**PAIR).run()
     assert looks[-1] is None
 
+    usual = Jobs._answer
+
     def held(runner, job):
+        if job.cost.confined:
+            return usual(runner, job)
         job.done, job.whole = 2, 5
         while not job.dropped:
             time.sleep(0.01)

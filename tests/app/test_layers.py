@@ -14,14 +14,15 @@ from safetensors.torch import save_file
 import quantviz as qv
 from quantviz.lab import layer_state
 from quantviz.lab.layer_sources import OwnLayer, write_layer
-from quantviz.lab.layer_state import LayerState
+from quantviz.lab.layer_state import AS_IT_IS, LayerState, Pair
 from quantviz.layers.built_in import BUILT_IN_LAYERS, BuiltInLayer
 from quantviz.layers.captures import Captured, write_capture
 from quantviz.layers.integers_of_layer import integers_of
 from quantviz.layers.methods.chain import offered_chains
 from quantviz.schemes.recipes import RECIPES
-from quantviz.sources import Normal
+from quantviz.sources import Normal, parse_source
 from quantviz.sources.local import FOLDER
+from quantviz.sources.tensor_text import parse_tensor
 from quantviz.sources.upload import Upload
 from quantviz.ui.layers import state
 from quantviz.ui.layers.page import TABS
@@ -368,6 +369,13 @@ def test_errors_alike_in_the_digits_shown_are_not_called_less_or_more(method, la
     assert said in written
     # A rounding that nothing was found better than has no step.
     assert ("keeps its nearest code" in written) == ((method, lang) == ("signround", "en"))
+
+
+def test_where_the_weight_is_exact_nothing_is_left_to_win():
+    layer = OwnLayer(parse_tensor("127 1 -3 6\n5 -127 64 7"), parse_source("normal(rows=16,cols=4)"))
+    chosen = LayerState(layer, Pair("int8_per_tensor", AS_IT_IS), method="gptq").written()
+    at = healthy(opened(PAGE, lang="en", t="method", **chosen))
+    assert "no error for GPTQ to make smaller" in told(at, "markdown")
 
 
 def test_a_method_that_cannot_work_leaves_the_choice_of_another():

@@ -20,7 +20,7 @@ from quantviz.checkpoints.profiles import PRESETS, PROFILES
 from quantviz.checkpoints.profiles.presets import own_name, types_of
 from quantviz.checkpoints.profiles.profile import Profile
 from quantviz.checkpoints.scan.importance import by_tensor, importances
-from quantviz.checkpoints.scan.listing import Entry, Listing, Unmeasured
+from quantviz.checkpoints.scan.listing import Entry, Listing, Unmeasured, list_checkpoint
 from quantviz.checkpoints.scan.recipes import recipe_id, refusal_of
 from quantviz.errors import Note, QuantVizError
 from quantviz.pickling import Picklable
@@ -58,6 +58,11 @@ class Selection(Picklable):
 
 #: The default: the matrices that engines quantize.
 ALL_QUANTIZED = Selection()
+
+
+def entries_of(path: str, engine: str) -> tuple[Entry, ...]:
+    """Return the tensors of a checkpoint for an engine's scan; `QuantVizError` where it cannot be read."""
+    return selected(list_checkpoint(path), Selection(engine), ()).entries
 
 
 def selected(listing: Listing, selection: Selection, named: Sequence[tuple[str, Scheme]]) -> Listing:

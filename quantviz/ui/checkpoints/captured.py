@@ -41,6 +41,7 @@ from quantviz.ui.layers.own_layer import keep_layer
 from quantviz.ui.layers.words import pair_names, percent, scheme_name
 from quantviz.ui.shell import errors
 from quantviz.ui.shell.address import turn_to
+from quantviz.ui.shell.long_work import read_file
 from quantviz.ui.shell.words import language, plain, say, theme
 
 if TYPE_CHECKING:
@@ -141,7 +142,8 @@ def _choose(name: str, names: dict[str, str], now: str, take: Any) -> None:
 def _opened(chosen: str) -> tuple[str, Layers]:
     """Return the key of a capture, and its layers."""
     from quantviz.layers.captures import captured_in
-    from quantviz.sources.files import open_tensors
+    from quantviz.sources.sandbox import Held
+    from quantviz.sources.sandboxed import Sandboxed
 
     if chosen != CAPTURE:
         return f"{chosen!a} {local_version(chosen)}", captured_in(catalog_of(chosen))
@@ -149,8 +151,7 @@ def _opened(chosen: str) -> tuple[str, Layers]:
     read = cast("tuple[DroppedFiles, Layers] | None", st.session_state.get(_READ))
     if read is None or read[0] is not dropped:
         (file,) = dropped.files
-        with open_tensors(file.getvalue(), file.name) as catalog:
-            read = dropped, captured_in(catalog)
+        read = dropped, captured_in(Sandboxed(Held(file.name, file.path), read_file))
         st.session_state[_READ] = read
     return str(dropped.path), read[1]
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path, PurePath
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -19,6 +21,7 @@ from quantviz.ui.checkpoints.state import KEPT, OWNER, CheckpointsState
 from quantviz.ui.components.component import written
 from quantviz.ui.components.controls import Control, show_controls
 from quantviz.ui.shell import errors
+from quantviz.ui.shell.long_work import read_file
 from quantviz.ui.shell.words import language, say, say_error
 
 if TYPE_CHECKING:
@@ -137,14 +140,16 @@ def _pinned(key: str, weights: list[str], names: Mapping[str, str]) -> None:
 def _sensitivities(uploaded: Any, table: TypedTable) -> Mapping[str, float]:
     """Return α of the tensors from the uploaded file, which is on the disk only meanwhile."""
     from quantviz.checkpoints.allocation.offers import Offers
-    from quantviz.checkpoints.allocation.sensitivities import alphas
+    from quantviz.checkpoints.allocation.sensitivities import alphas, weights_in
 
     # The name is untrusted: only its suffix, which marks the format, is used.
     with TemporaryDirectory(prefix="quantviz-") as folder:
         path = Path(folder) / f"alpha{PurePath(uploaded.name).suffix.lower()}"
-        path.write_bytes(uploaded.getvalue())
+        content = uploaded.getvalue()
+        path.write_bytes(content)
         try:
-            return alphas(str(path), Offers.of(table))
+            key = "alpha", uploaded.name, hashlib.sha256(content).digest()
+            return alphas(read_file(partial(weights_in, path), key, uploaded.name), Offers.of(table))
         except QuantVizError as problem:
             if "file" not in problem.params:
                 raise

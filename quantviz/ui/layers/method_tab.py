@@ -38,6 +38,8 @@ from quantviz.ui.layers.sweep_picture import show_sweep
 from quantviz.ui.layers.words import compared, decibels, percent, show_sentence
 from quantviz.ui.shell.words import method_name, plain, say
 
+#: Shares of the outputs below which an error is that of float64 itself.
+_NOISE = 1e-14
 _TABLE = "layers_methods_table"
 _RANKED = "layers_methods_ranked"
 #: CSS pixels of half a laptop's page: the table stands beside the picture.
@@ -125,7 +127,9 @@ def _lesson(seen: SeenLayer, state: LayerState) -> str:
         "bits_before": short_number(nearest.result.effective_bits),
     }
     change = compared(now.held_back, before.held_back)
-    if now == before:
+    if max(now.held_back, before.held_back) < _NOISE:
+        key = "exact"
+    elif now == before:
         key = "same"
     elif change == "less":
         # Without a rounding the weight itself is not what the method improves.
