@@ -174,6 +174,7 @@ class Phone {
     const drawn = JSON.stringify([own, words, this.place]);
     if (this.drawn !== drawn) {
       this.drawn = drawn;
+      document.documentElement.toggleAttribute("data-qv-own", Boolean(own));
       this.own = own && new OwnForm(own, words, (answer, sure) => this.commitOwn(answer, sure));
       this.form.replaceChildren(...(own ? [this.own.root] : []));
     }
