@@ -1,7 +1,7 @@
 // What a device knows of its room: a random id, its votes, and the last news. It lies beside the learner's
 // answers, where all tabs of the device share it: they have one id, and one of them asks for news at a time.
 
-const KEY = "quantviz.room.v1";
+const KEY = "quantviz.phone.v1";
 // Milliseconds between two looks for news, of a page that is seen and of one that is not, and after which one
 // that did not look has slept.
 const EVERY = 2000;
