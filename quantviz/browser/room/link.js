@@ -61,7 +61,10 @@ export class RoomLink {
     if (this.ended) return;
     this.told();
     this.post();
-    this.timer = setTimeout(() => this.look(), (document.hidden ? UNSEEN : EVERY) * (0.8 + 0.2 * Math.random()));
+    this.timer = setTimeout(
+      () => this.look(),
+      (document.hidden ? UNSEEN : EVERY) * (0.8 + 0.2 * Math.random()),
+    );
   }
 
   async ask(query) {

@@ -4,7 +4,15 @@ import { KINDS } from "../controls/kinds.js";
 import { typedNumber } from "./rules.js";
 
 const LETTERS = "ABCDEFGH";
-const USUAL = { value: "", choices: [], limits: ["", "60"], disabled: false, example: "", icon: "", help: "" };
+const USUAL = {
+  value: "",
+  choices: [],
+  limits: ["", "60"],
+  disabled: false,
+  example: "",
+  icon: "",
+  help: "",
+};
 
 export class OwnForm {
   // `commit` gets the answer, null for none, and whether it is sure.

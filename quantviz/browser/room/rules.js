@@ -43,7 +43,10 @@ export function statusOf({ ended, lost, phase, vote, unsent }) {
 // Return a typed number, with a decimal point or comma, in digits of any width; null for anything else, which
 // the server reads.
 export function typedNumber(text) {
-  const plain = text.normalize("NFKC").trim().replace(/^[−–]/, "-");
+  const plain = text
+    .normalize("NFKC")
+    .trim()
+    .replace(/^[−–]/, "-");
   return /^[+-]?(\d+([.,]\d*)?|[.,]\d+)$/.test(plain) && !/^[+-]?[1-9]\d{0,2},\d{3}$/.test(plain)
     ? Number(plain.replace(",", "."))
     : null;
