@@ -20,7 +20,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any, TypeAlias
@@ -169,6 +169,37 @@ class Layers(Picklable):
             if unread.name == name:
                 raise unread.reason
         raise QuantVizError("capture.no_layer", got=name, known=", ".join(self.names_listed))
+
+    def fused(self, names: Sequence[str]) -> Captured:
+        """Return layers that read the same inputs as one layer, with their outputs one after the other.
+
+        Engines multiply by q, k and v, by gate and up, or by a block's experts at once. What a method or a
+        scheme chooses for this layer serves all of them: SmoothQuant's and AWQ's scales of channels, NVFP4's
+        scale over all blocks, one scale of the weight.
+
+        Args:
+            names: Names of two layers or more; their outputs keep this order.
+
+        Raises:
+            QuantVizError: There is no such layer, there are fewer than two, or they saw other inputs.
+
+        >>> x = torch.ones(4, 2)
+        >>> layers = Layers((Captured("q", "linear", torch.ones(3, 2), x), Captured("k", "linear", x, x)))
+        >>> layers.fused(("q", "k"))
+        Captured(q+k, linear: 4 of 0 tokens × 2 inputs × 7 outputs)
+        """
+        siblings = [self[name] for name in names]
+        sides = [sibling.whole() for sibling in siblings]
+        if len(set(names)) < 2 or any(not torch.equal(inputs, sides[0][1]) for _, inputs in sides):
+            raise QuantVizError("capture.not_siblings", names=", ".join(names))
+        bias = None
+        if any(sibling.bias is not None for sibling in siblings):
+            zeros = [torch.zeros(sibling.weight.shape[0]) for sibling in siblings]
+            of_each = zip(siblings, zeros, strict=True)
+            bias = torch.cat([none if each.bias is None else each.bias.to(none) for each, none in of_each])
+        weight = torch.cat([weight for weight, _ in sides])
+        seen = min(sibling.seen for sibling in siblings)
+        return Captured("+".join(names), siblings[0].kind, weight, sides[0][1], bias, seen)
 
     def save(self, path: str | PurePath) -> None:
         """Write the layers into one .safetensors, which `open`, the command and the app read.

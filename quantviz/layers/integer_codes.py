@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +21,8 @@ from quantviz.tensors.conversion import as_codes, as_plain
 
 #: Bits of a code at most: the accumulator of a longer one would not be int32.
 _CODE_BITS = 8
+#: Cells of patches at most, at 4 bytes each: a larger picture is cut into several.
+_MOST_CELLS = 2**31
 
 
 @checked_fields
@@ -170,9 +173,22 @@ def _places(
     stride, dilation = steps
     reaches = [reach(*sizes) for sizes in zip(kernel, dilation, strict=True)]
     sides = _pads(padding, tuple(pictures.shape[2:]), reaches, stride, transposed=transposed)
+    lengths = (pictures.shape[2:], stride, reaches)
+    apart = math.prod(length * step + size for length, step, size in zip(*lengths, strict=True))
+    cells = math.prod(pictures.shape[:2]) * apart if transposed else 0
+    _check_cells(cells)
     if transposed:
-        return transposed_places(pictures, kernel, stride, sides, dilation, zero)
-    return KernelPlaces(padded(pictures, sides, zero), kernel, stride, dilation)
+        places = transposed_places(pictures, kernel, stride, sides, dilation, zero)
+    else:
+        places = KernelPlaces(padded(pictures, sides, zero), kernel, stride, dilation)
+    _check_cells(places.count * pictures.shape[1] * math.prod(kernel))
+    return places
+
+
+def _check_cells(cells: int) -> None:
+    """Raise a `QuantVizError` for more cells than are made at once."""
+    if cells > _MOST_CELLS:
+        raise QuantVizError("integer.too_many_patches", got=cells, most=_MOST_CELLS)
 
 
 def _pads(

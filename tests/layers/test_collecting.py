@@ -241,6 +241,57 @@ def test_an_embedding_and_a_lone_name_are_no_layers(model):
     refused(nn.Embedding(4, 3).eval(), [torch.tensor([1])], key="collect.no_layers")
 
 
+class Siblings(nn.Module):
+    """Queries, keys and values of the same inputs, the values' weights eight times as large."""
+
+    def __init__(self):
+        super().__init__()
+        self.q, self.k, self.v = nn.Linear(32, 16), nn.Linear(32, 8, bias=False), nn.Linear(32, 8)
+        self.after = nn.Linear(8, 32)
+        self.v.weight.data *= 8
+
+    def forward(self, x):
+        return self.after(self.q(x)[:, :8] + self.k(x) + self.v(x))
+
+
+def test_siblings_are_one_layer_with_one_scale_of_each_channel_and_one_over_all_blocks():
+    with torch.random.fork_rng():
+        torch.manual_seed(4)
+        model = Siblings().eval()
+    x = drawn(60, 32) * torch.linspace(0.1, 20, 32)
+    layers = qv.collect(model, [x], rows=48)
+    fused = layers.fused(("q", "k", "v"))
+    weights = [layers[name].weight for name in ("q", "k", "v")]
+    torch.testing.assert_close(
+        fused.inputs @ fused.weight.T + fused.bias,
+        torch.cat([layers["q"].inputs @ w.T for w in weights], 1)
+        + torch.cat((model.q.bias, torch.zeros(8), model.v.bias)),
+    )
+    smooth = fused.result("int8_per_row", "int8_per_token", method="smoothquant")
+    used = fused.inputs[~smooth.held_back].double()
+    largest = torch.stack([w.double().abs().amax(0) for w in weights]).amax(0)
+    scales = (used.abs().amax(0) / largest).sqrt()
+    torch.testing.assert_close(smooth.trace["smoothquant"].scales, scales)
+    own = layers["k"].result("int8_per_row", "int8_per_token", method="smoothquant")
+    assert not torch.allclose(own.trace["smoothquant"].scales, scales, rtol=0.1)
+    # NVFP4: one scale over all blocks, of the largest sibling; alone each has its own.
+    nvfp4 = fused.result("nvfp4", None)
+    assert nvfp4.weights.study.qparams.global_scale.item() == pytest.approx(
+        max(w.abs().max().item() for w in weights) / (448 * 6)
+    )
+    alone = layers["k"].result("nvfp4", None).weights.study.qparams.global_scale.item()
+    assert alone < nvfp4.weights.study.qparams.global_scale.item() / 4
+    # AWQ weighs the outputs of all: its scales are those of the three weights stacked.
+    stacked = qv.layer(torch.cat(weights), fused.inputs, "int4_g32", None, method="awq")
+    found = fused.result("int4_g32", None, method="awq")
+    assert torch.equal(found.trace["awq"].scales, stacked.trace["awq"].scales)
+    for wrong in (("q",), ("q", "q"), ("q", "after")):
+        with pytest.raises(qv.QuantVizError, match="same inputs"):
+            layers.fused(wrong)
+    with pytest.raises(qv.QuantVizError, match="'o'"):
+        layers.fused(("q", "o"))
+
+
 def refused(*arguments, key, **more):
     with pytest.raises(qv.QuantVizError) as error:
         qv.collect(*arguments, **more)

@@ -356,6 +356,11 @@ def test_what_is_no_layer_is_refused():
             "integer.no_patches",
             lambda: qv.patches([[[1]]], (1,), padding=((-1, 3),), transposed=True, stride=9),
         ),
+        (
+            "integer.too_many_patches",
+            lambda: qv.patches(torch.ones(1, 1, 999, 999), (2, 2), stride=999, transposed=True),
+        ),
+        ("integer.too_many_patches", lambda: qv.patches(torch.ones(1, 1, 999, 999), (400, 400))),
         ("integer.groups", lambda: qv.patches([[[1, 2]]], (1,), groups=2)),
         ("index_out_of_range", lambda: qv.integer_layer(W, X, qv.QParams(1.0)).explain(0, 1)),
     ):
