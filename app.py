@@ -14,10 +14,12 @@ from quantviz.sources.limits import Limits
 from quantviz.streaming.compiling import at_once
 from quantviz.ui.components.classroom_signs import follow_letters, show_room
 from quantviz.ui.components.door import brought, show_anywhere
+from quantviz.ui.components.in_room import begin, shown
 from quantviz.ui.missing.page import missing_pages
 from quantviz.ui.shell import classroom, dropped, errors, tab, words
 from quantviz.ui.shell.address import arrive, go_on
 from quantviz.ui.shell.imports import Ahead, frames, importing
+from quantviz.ui.shell.room_routes import room_routes
 from quantviz.ui.shell.runs import error_boundary
 from quantviz.ui.shell.server import Announced, CompiledAhead, ProbeAnswers, Styled, script_routes, starting
 from quantviz.ui.shell.shared_cache import forget_unused
@@ -33,7 +35,7 @@ from quantviz.ui.shell.words import say
 #: Modules that the server imports before anybody needs them: the Lab's frame takes longest.
 AHEAD = Ahead(
     frame=("quantviz.ui.lab.page",),
-    after=("quantviz.analysis.engine_comparison", "quantviz.analysis.study"),
+    after=("quantviz.analysis.engine_comparison", "quantviz.analysis.study", "quantviz.rooms.serving"),
     long_work=("quantviz.analysis.calibration_comparison",),
 )
 #: Style sheets of each page that has its own, below `quantviz/ui`: a page is sent with them.
@@ -103,8 +105,10 @@ def show_page() -> None:
     with turns().take(), error_boundary(), at_once(), inside(), importing(AHEAD):
         Limits.of_environment()  # a setting that is none is said at once
         arrive(page.url_path)
+        begin()
         show_room()
-        page.run()
+        with shown():
+            page.run()
         frames().end()
     forget_parts_left_behind()
 
@@ -117,4 +121,5 @@ else:
         Middleware(Styled, SHEETS, DRAWN),
     ]
     lifespan = starting(AHEAD, begin_work)
-    app = st.App(__file__, routes=script_routes(), lifespan=lifespan, middleware=middleware)
+    routes = [*script_routes(), *room_routes()]
+    app = st.App(__file__, routes=routes, lifespan=lifespan, middleware=middleware)

@@ -16,6 +16,7 @@ import torch
 
 import quantviz as qv
 from quantviz.evaluation import metric_formulas
+from quantviz.rooms.serving import ROOM_LIMIT_VARIABLE, RoomLimits
 from quantviz.schemes import calibration, engines, formats
 from quantviz.schemes import scheme as schemes
 from quantviz.sources.files import READERS
@@ -41,9 +42,13 @@ TOP = frozenset(path.name for path in ROOT.iterdir())
 #: A name that ends so is that of a file of ours wherever it is said to lie.
 OURS = (".py", ".md", ".toml", ".css", ".js")
 FILES = "quantviz/sources/README.md"
-LIMITS, HUB_LIMITS = (
+LIMITS, HUB_LIMITS, ROOM_LIMITS = (
     {f"{variable}{each.name.upper()}": f"{each.default:,}" for each in dataclasses.fields(kind)}
-    for variable, kind in ((LIMIT_VARIABLE, Limits), (HUB_LIMIT_VARIABLE, HubLimits))
+    for variable, kind in (
+        (LIMIT_VARIABLE, Limits),
+        (HUB_LIMIT_VARIABLE, HubLimits),
+        (ROOM_LIMIT_VARIABLE, RoomLimits),
+    )
 )
 
 
@@ -168,7 +173,7 @@ def test_every_setting_is_one(name):
     known = set(
         re.findall(r'"(QUANTVIZ_\w+)"', "\n".join(path.read_text(encoding="utf-8") for path in sources))
     )
-    known |= {*LIMITS, *HUB_LIMITS}
+    known |= {*LIMITS, *HUB_LIMITS, *ROOM_LIMITS}
     assert set(re.findall(r"\bQUANTVIZ_\w+", DOCUMENTS[name])) <= known
 
 
@@ -219,13 +224,15 @@ def rows(heading):
 def test_the_table_of_limits_is_what_the_code_has():
     assert {row[0]: row[1] for row in rows("Limits")} == LIMITS
     assert {row[0]: row[1] for row in rows("A published model")} == HUB_LIMITS
+    assert {row[0]: row[1] for row in rows("Rooms of classes")} == ROOM_LIMITS
     config = tomllib.loads((ROOT / ".streamlit" / "config.toml").read_text(encoding="utf-8"))
     assert f"in megabytes: {config['server']['maxUploadSize']}." in DOCUMENTS[FILES]
 
 
 def test_every_setting_of_the_package_is_told():
     sources = [path.read_text(encoding="utf-8") for path in (ROOT / "quantviz").rglob("*.py")]
-    known = set(re.findall(r'"(QUANTVIZ_\w+)"', "\n".join(sources))) - {LIMIT_VARIABLE, HUB_LIMIT_VARIABLE}
+    known = set(re.findall(r'"(QUANTVIZ_\w+)"', "\n".join(sources)))
+    known -= {LIMIT_VARIABLE, HUB_LIMIT_VARIABLE, ROOM_LIMIT_VARIABLE}
     assert {row[0] for row in rows("Settings")} == known
 
 

@@ -180,14 +180,15 @@ ALLOWED = {
     " tensors text whole_files",
     "teaching": "analysis errors evaluation export figures lab models quantization schemes sources streaming"
     " tensors text",
+    "rooms": "browser errors lab quoting sources teaching text whole_files",
     "course": "teaching",
     "lessons": "teaching",
     "cli": "analysis checkpoints errors evaluation export figures jobs lab layers models quantization"
     " quoting schemes sources streaming tensors text whole_files",
     "__main__": "cli",
-    "ui/shell": "browser budget door errors figures jobs lab schemes sources streaming tensors text",
-    "ui/components": "analysis browser compiled errors evaluation export figures lab quantization schemes"
-    " sources tensors text ui/shell",
+    "ui/shell": "browser budget door errors figures jobs lab rooms schemes sources streaming tensors text",
+    "ui/components": "analysis browser compiled errors evaluation export figures lab quantization rooms"
+    " schemes sources teaching tensors text ui/shell",
     "ui/missing": "ui/components ui/shell",
     "ui/lab": "analysis checkpoints errors evaluation export figures lab layers quantization schemes sources"
     " streaming teaching tensors text ui/components ui/shell whole_files",

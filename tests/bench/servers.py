@@ -51,11 +51,13 @@ def server_process(
     cwd: Path = ROOT,
     extra_path: str | None = None,
     env: Mapping[str, str] | None = None,
+    port: int | None = None,
 ) -> Iterator[tuple[str, int]]:
-    """The same; gives its address and its process id."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    """The same, on a free port or another; gives its address and its process id."""
+    if port is None:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
     options = f"--server.port {port} --server.address 127.0.0.1 --server.headless true".split()
     path = os.pathsep.join(filter(None, (extra_path, str(ROOT))))
     process = subprocess.Popen(

@@ -792,7 +792,7 @@ def a_wall_has_room_for_what_was_committed(page):
         ("commit", "text=This was your first answer"),
         ("lesson_tell", ".qv-compared"),
     ):
-        page.locator(f".st-key-{pressed} button").click()
+        page.locator(f":is(.st-key-{pressed}, [data-field={pressed}]) button").click()
         page.locator(told).first.wait_for()
         wait_idle(page)
         a_step_is_on_one_screen(page)

@@ -15,7 +15,7 @@ from quantviz.browser.messages import ELEMENTS, MESSAGES, Unfit, decoded
 from quantviz.lab.state import opening
 from quantviz.schemes import names
 from quantviz.sources.typed import Typed
-from quantviz.ui.components.name_search import finder
+from quantviz.ui.components.controls import finder
 from quantviz.ui.shell.bounds import FIND_CHARACTERS
 from tests.helpers.controls import choose
 from tests.helpers.messages import components, damaged, events_of, right, send, state_of, written

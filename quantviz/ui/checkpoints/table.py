@@ -19,8 +19,7 @@ from quantviz.sources.stores.addresses import is_address
 from quantviz.text import visible
 from quantviz.ui.checkpoints.state import OWNER, CheckpointsState
 from quantviz.ui.components.component import chosen
-from quantviz.ui.components.controls import hold_choice, hold_text
-from quantviz.ui.components.name_search import finder
+from quantviz.ui.components.controls import finder, hold_choice, hold_text
 from quantviz.ui.components.phone_tables import PERCENT, number_column, numbers_written
 from quantviz.ui.lab.from_map import open_place
 from quantviz.ui.shell import errors

@@ -24,6 +24,7 @@ from quantviz.text import visible
 from quantviz.ui.components.component import component, last_message
 from quantviz.ui.shell import errors, session
 from quantviz.ui.shell.address import page_shown
+from quantviz.ui.shell.bounds import FIND_CHARACTERS
 from quantviz.ui.shell.classroom import locked
 from quantviz.ui.shell.page_owner import PageOwner
 from quantviz.ui.shell.words import say
@@ -334,3 +335,21 @@ def _take(key: str) -> None:
 def _choose(owner: PageOwner[Any], field: str, form: str) -> None:
     with errors.caught_beside(f"{owner.page}_{field}"):
         owner.choose(field, form)
+
+
+def finder(wanted: str | None) -> Callable[[str], bool]:
+    """Return whether a name has all the words that were typed; without any, every name has them.
+
+    A browser can send a longer text than a person types, and there are many names: the rest is left out.
+
+    >>> found = finder("up LAYERS.1")
+    >>> found("model.layers.1.up.weight"), found("model.layers.0.up.weight"), finder("")("a")
+    (True, False, True)
+    """
+    words = tuple(dict.fromkeys((wanted or "")[:FIND_CHARACTERS].lower().split()))
+
+    def has_all(name: str) -> bool:
+        lower = name.lower()
+        return all(word in lower for word in words)
+
+    return has_all

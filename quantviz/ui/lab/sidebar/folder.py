@@ -16,8 +16,7 @@ from quantviz.sources import LocalTensor, Source
 from quantviz.sources.local import Listing, data_folder, list_files, short
 from quantviz.sources.matrix import as_opened
 from quantviz.text import visible
-from quantviz.ui.components.controls import hold_choice, hold_text
-from quantviz.ui.components.name_search import finder
+from quantviz.ui.components.controls import finder, hold_choice, hold_text
 from quantviz.ui.components.refusals import error_beside
 from quantviz.ui.lab.sidebar.nonfinite import show_error_and_choice, take
 from quantviz.ui.lab.tensor import catalog_of

@@ -1,0 +1,317 @@
+"""A room as a value: where the class stands in its plan, which votes are open, and what may be seen of them.
+
+Votes are not part of it: a store keeps each beside it, by stop, round and device, so that two hundred answers
+never wait for one another. `Room.open` names the places whose votes are still taken.
+"""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import io
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from types import MappingProxyType
+from typing import Any, TypeAlias
+
+from quantviz.browser.messages import (
+    Flag,
+    Items,
+    Maybe,
+    Number,
+    Record,
+    Row,
+    Text,
+    Unfit,
+    Whole,
+    Word,
+    decoded,
+)
+from quantviz.errors import QuantVizError
+from quantviz.quoting import csv_text
+from quantviz.rooms.plan import LONGEST, MOST_STOPS, Asked, Plan
+
+#: Signs of a code: none that is read for another.
+SIGNS = "23456789ABCDEFGHJKMNPQRSTVWXYZ"
+CODE_SIGNS = 4
+PHASES = ("ask", "closed", "again", "told")
+_OPEN = ("ask", "again")
+#: Rounds of a stop.
+MOST_ROUNDS = 2
+#: Answers below which no counts are shown: with fewer, neighbours could work out who chose what.
+FEWEST = 3
+#: Characters of a device's random id.
+LONGEST_DEVICE = 40
+#: The place at which a store keeps when each device was last there.
+HERE = "here"
+
+Answer: TypeAlias = int | float | str | tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Turn:
+    """How far the class is with a stop."""
+
+    #: One of `PHASES`.
+    phase: str = PHASES[0]
+    round: int = 1
+    #: Whether the class sees the counts of rounds that are over.
+    shown: bool = False
+
+    @property
+    def is_open(self) -> bool:
+        """Return whether a round has begun that is not over."""
+        return self.phase in _OPEN
+
+
+@dataclass(frozen=True)
+class Vote:
+    """One device's answer to a stop in a round. A later one of the same device takes its place."""
+
+    stop: int
+    round: int
+    answer: Answer
+    #: Whether it was sure or only guessed.
+    sure: bool
+    #: A random id that the browser has made: no account, name or address.
+    device: str
+
+    @property
+    def place(self) -> str:
+        """Return the place at which a store keeps it."""
+        return f"{self.stop}.{self.round}"
+
+    @property
+    def stored(self) -> str:
+        """Return the answer as a store keeps it."""
+        return json.dumps([self.answer, self.sure])
+
+
+@dataclass(frozen=True)
+class Room:
+    """A class that goes through a plan."""
+
+    code: str
+    #: The secret of the lecturer's devices.
+    key: str
+    plan: Plan
+    #: The question of each stop.
+    asked: tuple[Asked, ...]
+    #: Unix time in seconds at which the room ends.
+    until: float
+    turns: tuple[Turn, ...]
+    #: The stop that the class is at, from 0.
+    stop: int = 0
+    #: Whether phones are dimmed, so that all look at the wall.
+    looking: bool = False
+    #: The last stop that each may reach at an own pace; None where all are at the same one.
+    pace: int | None = None
+    #: Each change is the next one.
+    version: int = 1
+
+    @property
+    def turn(self) -> Turn:
+        """Return how far the class is with its stop."""
+        return self.turns[self.stop]
+
+    @property
+    def open(self) -> tuple[str, ...]:
+        """Return the places at which a store takes votes, `HERE` among them."""
+        asked = (
+            f"{number}.{turn.round}"
+            for number, turn in enumerate(self.turns)
+            if turn.is_open and self.is_reached(number)
+        )
+        return (HERE, *asked)
+
+    def is_reached(self, stop: int) -> bool:
+        """Return whether a phone may be at a stop."""
+        return stop == self.stop or (self.pace is not None and stop <= self.pace)
+
+    def shows(self, stop: int, round: int, *, to_lecturer: bool = False) -> bool:
+        """Return whether the counts of a round may be seen.
+
+        Nobody sees those of a round that goes on. The class sees the others once the lecturer shows them, and
+        not before a second round is over: who has seen the first one's would follow the many.
+        """
+        turn = self.turns[stop]
+        is_over = round < turn.round or (round == turn.round and not turn.is_open)
+        return is_over and (turn.shown or to_lecturer)
+
+    def vote(self, said: object) -> Vote:
+        """Return the vote that a phone has sent.
+
+        Raises:
+            QuantVizError: It has not the shape of one, there is no such stop, its answer is none to its
+                question, or its round is over or has not begun.
+        """
+        try:
+            parts = decoded(_VOTE, said)
+            stop = parts["stop"]
+            if stop >= len(self.asked):
+                raise QuantVizError("rooms.no_stop", got=stop + 1, count=len(self.asked))
+            shape = self.asked[stop].answers
+            if shape is None:
+                raise Unfit
+            answer = decoded(shape, said.get("answer") if isinstance(said, Mapping) else None)
+        except Unfit:
+            raise QuantVizError("rooms.answer") from None
+        vote = Vote(stop, parts["round"], frozen(answer), parts["sure"], parts["device"])
+        if not vote.device or vote.place not in self.open:
+            raise QuantVizError("rooms.closed")
+        return vote
+
+    # ---- acts of the lecturer ---------------------------------------------------------------------------
+
+    def acted(self, act: str, stop: int | None = None) -> Room:
+        """Return the room after an act of `ACTS`; `stop`, from 0, is that of "go" and "pace".
+
+        Raises:
+            QuantVizError: There is no such act or stop, or the act has no place in the present phase.
+        """
+        if act not in ACTS:
+            raise QuantVizError("rooms.act", got=act, known=", ".join(ACTS))
+        to = self.stop + (act == "next") if stop is None or act == "next" else stop
+        if not 0 <= to < len(self.turns):
+            raise QuantVizError("rooms.no_stop", got=to + 1, count=len(self.turns))
+        return dataclasses.replace(ACTS[act](self, to), version=self.version + 1)
+
+    def turned(self, *phases: str, **changes: Any) -> Room:
+        """Return the room with the turn of its stop changed; `QuantVizError` unless it is in a phase."""
+        if self.turn.phase not in phases:
+            raise QuantVizError("rooms.not_now", phase=QuantVizError(f"rooms.phases.{self.turn.phase}"))
+        turns = list(self.turns)
+        turns[self.stop] = dataclasses.replace(self.turn, **changes)
+        return dataclasses.replace(self, turns=tuple(turns))
+
+    def closed(self) -> Room:
+        """Return the room with its vote closed; the counts of a second round are shown at once."""
+        return self.turned(*_OPEN, phase="closed", shown=self.turn.round == MOST_ROUNDS)
+
+    def at(self, stop: int) -> Room:
+        """Return the room at a stop; the vote that is left is closed, unless phones have their own pace."""
+        left = self.closed() if self.turn.is_open and self.pace is None and stop != self.stop else self
+        return dataclasses.replace(left, stop=stop, looking=False)
+
+    def gathered(self) -> Room:
+        """Return the room with all phones at its stop; open votes of the others are closed."""
+        turns = (
+            dataclasses.replace(turn, phase="closed")
+            if turn.is_open and number != self.stop and self.is_reached(number)
+            else turn
+            for number, turn in enumerate(self.turns)
+        )
+        return dataclasses.replace(self, turns=tuple(turns), pace=None)
+
+    # ---- as a store keeps it ----------------------------------------------------------------------------
+
+    def record(self) -> str:
+        """Return the room as a text, which `read_room` reads."""
+        return json.dumps({**dataclasses.asdict(self), "plan": str(self.plan)}, ensure_ascii=False)
+
+
+def new_room(code: str, key: str, plan: Plan, until: float) -> Room:
+    """Return a room at the first stop of a plan, whose questions it keeps with their numbers."""
+    return Room(code, key, plan, tuple(stop.asked for stop in plan.stops), until, (Turn(),) * len(plan.stops))
+
+
+#: Acts of the lecturer by the word that a device sends: each gives the room after it, from a room and a stop.
+ACTS: Mapping[str, Callable[[Room, int], Room]] = MappingProxyType(
+    {
+        "close": lambda room, _: room.closed(),
+        "again": lambda room, _: room.turned("ask", "closed", phase="again", round=MOST_ROUNDS, shown=False),
+        "show": lambda room, _: room.turned("closed", shown=True),
+        "tell": lambda room, _: room.turned(*PHASES, phase="told", shown=True),
+        "look": lambda room, _: dataclasses.replace(room, looking=not room.looking),
+        "next": Room.at,
+        "go": Room.at,
+        "pace": lambda room, stop: dataclasses.replace(room, pace=stop, looking=False),
+        "gather": lambda room, _: room.gathered(),
+    }
+)
+
+_STOP = Whole(0, MOST_STOPS - 1)
+_VOTE = Record(
+    {"stop": Whole(), "round": Whole(1, MOST_ROUNDS), "sure": Flag(), "device": Text(LONGEST_DEVICE)}
+)
+_ASKED = Record({"kind": Text(20), "options": Whole(), "words": Items(Row((Text(10), Text(2000))), 0, 9)})
+_TURN = Record({"phase": Word(PHASES), "round": Whole(1, MOST_ROUNDS), "shown": Flag()})
+_ROOM = Record(
+    {
+        "code": Text(CODE_SIGNS),
+        "key": Text(100),
+        "plan": Text(LONGEST),
+        "asked": Items(_ASKED, 1, MOST_STOPS),
+        "until": Number(),
+        "turns": Items(_TURN, 1, MOST_STOPS),
+        "stop": _STOP,
+        "looking": Flag(),
+        "pace": Maybe(_STOP),
+        "version": Whole(1),
+    }
+)
+
+
+@lru_cache(maxsize=64)
+def read_room(record: str) -> Room:
+    """Return the room of `Room.record`; raise `QuantVizError` for any other text."""
+    try:
+        parts = decoded(_ROOM, json.loads(record))
+        asked = (Asked(**{**each, "words": tuple(map(tuple, each["words"]))}) for each in parts["asked"])
+        turns = tuple(Turn(**each) for each in parts["turns"])
+        return Room(**{**parts, "plan": Plan.read(parts["plan"]), "asked": tuple(asked), "turns": turns})
+    except (Unfit, ValueError, RecursionError):
+        raise QuantVizError("rooms.damaged") from None
+
+
+# ---- counts -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Counts:
+    """The answers of a round, without anybody's name."""
+
+    #: How many have answered.
+    answered: int
+    #: Each answer with how many were sure of it and how many guessed; none below `FEWEST` answers.
+    rows: tuple[tuple[Answer, int, int], ...] = ()
+
+    @classmethod
+    def of(cls, stored: Iterable[str], asked: Asked) -> Counts:
+        """Return the counts of votes as a store keeps them; of a choice each option has its row.
+
+        >>> Counts.of(['[1, true]', '[1, false]', '[0, true]'], Asked("choice", 3))
+        Counts(answered=3, rows=((0, 1, 0), (1, 1, 1), (2, 0, 0)))
+        >>> Counts.of(['[2.5, true]', '[2.5, true]'], Asked("number"))
+        Counts(answered=2, rows=())
+        """
+        votes = Counter((frozen(answer), sure) for answer, sure in map(json.loads, stored))
+        if votes.total() < FEWEST:
+            return cls(votes.total())
+        options = range(asked.options) if asked.kind == "choice" else ()
+        answers = sorted({*options, *(answer for answer, _ in votes)})
+        rows = ((answer, votes[answer, True], votes[answer, False]) for answer in answers)
+        return cls(votes.total(), tuple(rows))
+
+
+def frozen(answer: Any) -> Answer:
+    """Return a decoded answer as a value that can be counted."""
+    return tuple(answer) if isinstance(answer, list) else answer
+
+
+def write_table(room: Room, counts: Mapping[tuple[int, int], Counts]) -> str:
+    """Return counts as CSV, by stop and round: a row for each answer."""
+    written = io.StringIO()
+    table = csv.writer(written)
+    table.writerow(("stop", "kind", "at", "question", "round", "answered", "answer", "sure", "guessed"))
+    for (number, round), each in counts.items():
+        stop, asked = room.plan.stops[number], room.asked[number]
+        head = (number + 1, stop.kind, stop.at, asked.kind, round, each.answered)
+        for answer, sure, guessed in each.rows or (("", "", ""),):
+            named = stop.options[answer] if stop.options and isinstance(answer, int) else answer
+            row = (*head, named, sure, guessed)
+            table.writerow([csv_text(each) if isinstance(each, str) else each for each in row])
+    return written.getvalue()
