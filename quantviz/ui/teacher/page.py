@@ -1,15 +1,13 @@
-"""The teacher's page: choose the page for a class, and hand it out as a link and a code to scan."""
+"""The teacher's page: a class that runs, its plan, and single links with their code to scan."""
 
 from __future__ import annotations
 
 import contextlib
-import html
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
-import segno
 import streamlit as st
 
 from quantviz.errors import QuantVizError
@@ -30,6 +28,7 @@ from quantviz.text import languages
 from quantviz.ui.components.choice import choose_among, show_button
 from quantviz.ui.components.classroom_signs import project
 from quantviz.ui.components.clipboard import copy_button
+from quantviz.ui.components.code_to_scan import qr_image, qr_source
 from quantviz.ui.components.component import component
 from quantviz.ui.components.lesson_place import go
 from quantviz.ui.components.page_header import show_header
@@ -40,6 +39,9 @@ from quantviz.ui.shell.classroom import written
 from quantviz.ui.shell.server import command_for_all, is_local_only, network_address
 from quantviz.ui.shell.tab import name_tab
 from quantviz.ui.shell.words import language, plain, say, say_error, sentences
+from quantviz.ui.teacher.desk import show_desk, show_ways
+from quantviz.ui.teacher.paper import show_paper, show_print
+from quantviz.ui.teacher.plan import show_plan
 from quantviz.ui.teacher.state import OPENS, OWNER, Choice, change, change_room, hide
 
 #: The app's address until the browser has sent it.
@@ -66,24 +68,39 @@ def show_page() -> None:
     choice = OWNER.state
     if OWNER.problems:
         st.warning(say("teacher.damaged"))
+    app = _reached()
+    room = show_desk()
     choices, link = st.columns([7, 5], gap="medium")
     with choices, st.container(key="teacher_choices", gap="medium"):
-        with _group("what"):
-            _show_what(choice)
-        with _group("sees"):
-            if choice.opens == "lesson":
-                _show_answers(choice)
-            else:
-                _show_sees(choice)
-            names = {"": say("teacher.own_language")}
-            names |= {name: say(f"languages.{name}") for name in languages()}
-            _segments("language", names, choice.language or "", lambda name: change(language=name or None))
-        with st.container(key="teacher_words", gap="small"):
-            st.markdown(f"## {say('teacher.limits_title')}\n\n{say('teacher.limits')}")
-            st.markdown(f"## {say('teacher.hands_title')}\n\n{say('teacher.hands')}")
+        show_plan(choice.plan, app)
+        with st.expander(say("teacher.link_title"), key="teacher_link"):
+            _show_choices(choice)
     with link, _group("link"):
-        _show_link(choice)
+        if room:
+            _show_code(write_address(app, "join", {"c": room.code}), write_address(app, "join", {}))
+            show_ways(room, app)
+        else:
+            _show_link(choice, app)
+        show_print()
+    show_paper(choice.plan)
     OWNER.show_link(more=session.state().written() if choice.opens == "lab" else {})
+
+
+def _show_choices(choice: Choice) -> None:
+    """Show the choices of a single link, and what such links and a show of hands can do."""
+    with _group("what"):
+        _show_what(choice)
+    with _group("sees"):
+        if choice.opens == "lesson":
+            _show_answers(choice)
+        else:
+            _show_sees(choice)
+        names = {"": say("teacher.own_language")}
+        names |= {name: say(f"languages.{name}") for name in languages()}
+        _segments("language", names, choice.language or "", lambda name: change(language=name or None))
+    with st.container(key="teacher_words", gap="small"):
+        st.markdown(f"## {say('teacher.limits_title')}\n\n{say('teacher.limits')}")
+        st.markdown(f"## {say('teacher.hands_title')}\n\n{say('teacher.hands')}")
 
 
 @contextlib.contextmanager
@@ -237,63 +254,56 @@ def link(choice: Choice, app: str) -> str:
     return write_address(app, "lessons" if choice.opens == "lesson" else "lab", query)
 
 
-def _show_link(choice: Choice) -> None:
+def _reached() -> str:
+    """Return the app's address, by which other computers reach it where there is one."""
     app = app_address(st.context.url or _UNKNOWN)
-    host = plain(urlsplit(app).hostname)
     network = network_address(app) if only_here(app) and not is_local_only() else None
-    app = network or app
+    return network or app
+
+
+def _show_link(choice: Choice, app: str) -> None:
     problem: QuantVizError | None = session.state().source.link_problem() if choice.opens == "lab" else None
     if problem:
         st.warning(sentences(say_error(problem), say("teacher.no_link")))
         return
     opened = link(choice, app)
-    scanned = not only_here(app) and len(opened) <= LONGEST
-    if only_here(app):
-        st.info(say("teacher.only_here" if is_local_only() else "teacher.no_network", host=host))
-        if is_local_only():
-            st.code(command_for_all(), language=None, wrap_lines=True)
-    elif not scanned:
-        st.warning(say("teacher.too_long", length=len(opened), longest=LONGEST))
-    else:
-        with st.container(key="teacher_qr"):
-            st.html(qr_image(opened, say("teacher.qr_alt")))
-        component("quantviz_code", "code_component")(
-            key="teacher_full_screen",
-            data={
-                "label": say("teacher.full_screen"),
-                "alt": say("teacher.qr_alt"),
-                "source": qr_source(opened),
-                "address": opened,
-            },
-            height="content",
-        )
-        if network:
-            st.caption(say("teacher.own_address", host=urlsplit(app).hostname))
+    _show_code(opened)
     with st.container(key="teacher_actions", horizontal=True, gap="small", vertical_alignment="center"):
-        show_button(
-            say("teacher.project"),
-            "teacher_project",
-            _project,
-            type="secondary" if scanned else "primary",
-            help=say("teacher.project_help"),
-        )
+        show_button(say("teacher.project"), "teacher_project", _project, help=say("teacher.project_help"))
         st.link_button(say("teacher.preview"), opened, help=say("teacher.preview_help"))
         copy_button("copy_class_link", say("lab.share"), say("lab.copied"), text=opened)
     st.code(opened, language=None, wrap_lines=True)
 
 
-def qr_source(address: str) -> str:
-    """Return the code of an address as an image's address, with its white edge.
-
-    The lowest error correction has the coarsest squares: on a wall nothing is torn or dirty, but far away.
+def _show_code(opened: str, typed: str = "") -> None:
+    """Show the code of an address, or the reason why there is none; `typed` is the address for those who
+    cannot scan it.
     """
-    code = segno.make(address, error="l", micro=False)
-    return str(code.svg_data_uri(border=4, dark="#000", light="#fff", omitsize=True))
-
-
-def qr_image(address: str, alt: str) -> str:
-    """Return the code of an address as an HTML image, white around it on a dark page too."""
-    return f'<img class="qv-qr" alt="{html.escape(alt)}" src="{html.escape(qr_source(address))}">'
+    alt = say("teacher.join_alt" if typed else "teacher.qr_alt")
+    if only_here(opened):
+        host = plain(urlsplit(opened).hostname)
+        st.info(say("teacher.only_here" if is_local_only() else "teacher.no_network", host=host))
+        if is_local_only():
+            st.code(command_for_all(), language=None, wrap_lines=True)
+    elif len(opened) > LONGEST:
+        st.warning(say("teacher.too_long", length=len(opened), longest=LONGEST))
+    else:
+        with st.container(key="teacher_qr"):
+            st.html(qr_image(opened, alt))
+        component("quantviz_code", "code_component")(
+            key="teacher_full_screen",
+            data={
+                "label": say("teacher.full_screen"),
+                "alt": alt,
+                "source": qr_source(opened),
+                "address": typed or opened,
+            },
+            height="content",
+        )
+        if only_here(app_address(st.context.url or _UNKNOWN)):
+            st.caption(say("teacher.own_address", host=urlsplit(opened).hostname))
+    if typed:
+        st.code(typed, language=None, wrap_lines=True)
 
 
 def _project() -> None:
