@@ -92,10 +92,12 @@ def show_page() -> None:
     # Before anything is shown: the sidebar takes its room from the rest.
     page = st.navigation({"": [home, *missing_pages(pages)], **named}, position=position)
     tab.show_style()
-    with st.container(key="unseen"):  # scripts without a picture
+    unseen = st.container(key="unseen")
+    with unseen:  # scripts without a picture
         tab.run_scripts(page.url_path)
         search_names()
         follow_letters()
+    with st.sidebar if position == "sidebar" else unseen:
         show_anywhere()
     if (files := brought()) is not None:
         from quantviz.ui.drop.taking import take_brought

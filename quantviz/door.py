@@ -59,13 +59,13 @@ def public_but(*own: str) -> Callable[[Callable[_P, _T]], Callable[_P, _T]]:
 
 def public_class(kind: type[_T]) -> type[_T]:
     """Return a class whose public methods check their arguments; those that make tensors have `public`."""
-    for name, held in list(vars(kind).items()):
+    for name, member in list(vars(kind).items()):
         if name.startswith("_"):
             continue
-        if isinstance(held, classmethod):
-            setattr(kind, name, classmethod(_checking(held.__func__, held.__func__)))
-        elif inspect.isfunction(held) and len(inspect.signature(held).parameters) > 1:
-            setattr(kind, name, _checking(held, held))
+        if isinstance(member, classmethod):
+            setattr(kind, name, classmethod(_checking(member.__func__, member.__func__)))
+        elif inspect.isfunction(member) and len(inspect.signature(member).parameters) > 1:
+            setattr(kind, name, _checking(member, member))
     return kind
 
 

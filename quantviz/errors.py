@@ -70,9 +70,7 @@ class QuantVizError(ValueError):
         return f"{sentence} {text('errors.nearest', language, nearest=similar)}" if similar else sentence
 
     def _listed(self, language: str) -> dict[str, str]:
-        """Return in place of lists of names that take more than a line the names most like the unknown one,
-        by parameter.
-        """
+        """Return replacements for long lists of names: those most like the unknown one, by parameter."""
         got = self._unknown()
         lists = ((name, self.params.get(name)) for name in _NAMES)
         return {

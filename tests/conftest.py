@@ -65,6 +65,7 @@ NOT_QUICK = (
     "quantization/test_computed_ranges.py",
     "quantization/test_range_search.py",
     "quantization/test_scale_search.py",
+    "rooms/test_stores.py",
     "schemes/test_axis_names.py",
     "schemes/test_calibration.py",
     "sources/test_files.py",

@@ -181,12 +181,12 @@ class Blame:
     @property
     def most_caused(self) -> float:
         """Return the largest share of the tensor's Σe² that one part causes in the others."""
-        return max((each.caused_share for each in self.suspects), default=0.0)
+        return max((suspect.caused_share for suspect in self.suspects), default=0.0)
 
     @property
     def costliest(self) -> Suspect | None:
         """Return the part that causes most, where that is at least `LEAST_CAUSED` of the error."""
-        most = max(self.suspects, key=lambda each: each.caused_share, default=None)
+        most = max(self.suspects, key=lambda suspect: suspect.caused_share, default=None)
         if most is not None and most.caused_share >= LEAST_CAUSED:
             return most
         return None
@@ -212,9 +212,9 @@ class Blame:
             raise QuantVizError("blame.other_shape", got=tried.x.shape, shape=self.shape)
         chosen = () if self.choice is None else self.choice.numbers
         kept = chosen if numbers is None else tuple(sorted(set(numbers)))
-        for each in kept:
-            if not 0 <= each < self.count:
-                raise QuantVizError("blame.no_part", got=each, last=self.count - 1)
+        for number in kept:
+            if not 0 <= number < self.count:
+                raise QuantVizError("blame.no_part", got=number, last=self.count - 1)
         return tried.kept(kept)
 
     def table(self) -> pandas.DataFrame:
@@ -227,7 +227,7 @@ class Blame:
 
     def curve_table(self) -> pandas.DataFrame:
         """Return a row for each point of the curve: `k` and its gains."""
-        return frame_of(self.curve, Kept, k=[each.k for each in self.curve])
+        return frame_of(self.curve, Kept, k=[kept.k for kept in self.curve])
 
     def remedy_table(self) -> pandas.DataFrame:
         """Return a row for each remedy."""
@@ -301,8 +301,8 @@ def culprits(
     )
     if len(study.shape) == 1:
         kinds = kinds[:1]
-    found = [_blame(Counterfactuals(x, scheme, parts, study), most, trials) for parts in kinds]
-    return tuple(sorted(found, key=lambda each: (-each.worth_db, -each.most_caused)))
+    results = [_blame(Counterfactuals(x, scheme, parts, study), most, trials) for parts in kinds]
+    return tuple(sorted(results, key=lambda result: (-result.worth_db, -result.most_caused)))
 
 
 def _blame(tried: Counterfactuals, most: int | None, trials: int | None) -> Blame:
@@ -317,16 +317,16 @@ def _blame(tried: Counterfactuals, most: int | None, trials: int | None) -> Blam
     orders = [loud, by_likely_cost(tried, wanted), by_suffering(tried, wanted)]
     # The likeliest parts, taken from each order in turn.
     alone = in_turn(orders)[: min(_SUSPECTS, max(trials // 4, 1))] if tried.count > 1 else []
-    caused = {each: tried.others_noise((each,)) - tried.noise_without((each,)) for each in alone}
-    orders.insert(1, sorted(caused, key=lambda each: -caused[each]))
+    caused = {number: tried.others_noise((number,)) - tried.noise_without((number,)) for number in alone}
+    orders.insert(1, sorted(caused, key=lambda number: -caused[number]))
     best = best_sets(tried_noise(tried), orders, counts_to_try(most, sizes), trials)
     # Sizes whose extra parts gain nothing are kept too: the curve is flat there.
     curve = tuple(_kept(tried, numbers) for numbers in ((), *(best[size] for size in sorted(best))))
     whole_db = decibels(tried.signal, tried.noise)
-    choice = _choice((*curve, *(_kept(tried, each) for each in tried.costliest(most))), whole_db)
-    suspects = [_suspect(tried, each, caused[each], choice) for each in alone]
+    choice = _choice((*curve, *(_kept(tried, numbers) for numbers in tried.costliest(most))), whole_db)
+    suspects = [_suspect(tried, number, caused[number], choice) for number in alone]
     chosen = () if choice is None else choice.numbers
-    suspects.sort(key=lambda each: (each.number not in chosen, -each.caused, -each.absmax))
+    suspects.sort(key=lambda suspect: (suspect.number not in chosen, -suspect.caused, -suspect.absmax))
     made = Blame(
         scheme=tried.scheme,
         shape=tried.x.shape,
@@ -357,7 +357,7 @@ def _kept(tried: Counterfactuals, numbers: Numbers) -> Kept:
     before = tried.others_noise(numbers)
     return Kept(
         numbers=numbers,
-        places=tuple(tried.place(each) for each in numbers),
+        places=tuple(tried.place(number) for number in numbers),
         absmax=tried.absmax_of(numbers),
         suffered_share=tried.share(tried.suffered_by(numbers)),
         caused_share=tried.share(before - after),
@@ -369,9 +369,7 @@ def _kept(tried: Counterfactuals, numbers: Numbers) -> Kept:
 
 
 def _worth(kept: Kept, whole_db: float) -> float:
-    """Return the SQNR gain of keeping some parts net of its bits, in dB: the smaller of the gain of the other
-    cells and that of the whole tensor.
-    """
+    """Return the net SQNR gain of keeping some parts, in dB: the lesser of the others' and the whole's."""
     if not kept.k or not math.isfinite(whole_db) or not math.isfinite(kept.rest_before_db):
         return 0.0
     gain = min(kept.rest_after_db - kept.rest_before_db, kept.whole_db - whole_db)
@@ -380,13 +378,13 @@ def _worth(kept: Kept, whole_db: float) -> float:
 
 def _choice(sets: tuple[Kept, ...], whole_db: float) -> Kept | None:
     """Return the smallest set that is worth nearly as much as the best; none where none is worth naming."""
-    worth = {id(each): _worth(each, whole_db) for each in sets}
+    worth = {id(candidate): _worth(candidate, whole_db) for candidate in sets}
     best = max(worth.values())
     if best < LEAST_WORTH_DB:
         return None
     least = best - max(NEARLY_DB, _NEARLY_SHARE * best) if math.isfinite(best) else best
-    near = [each for each in sets if worth[id(each)] >= least]
-    return min(near, key=lambda each: (each.k, -worth[id(each)]))
+    near = [candidate for candidate in sets if worth[id(candidate)] >= least]
+    return min(near, key=lambda candidate: (candidate.k, -worth[id(candidate)]))
 
 
 def _suspect(tried: Counterfactuals, number: int, caused: float, choice: Kept | None) -> Suspect:
@@ -394,7 +392,7 @@ def _suspect(tried: Counterfactuals, number: int, caused: float, choice: Kept | 
     suffered = tried.suffered_by((number,))
     back = math.nan
     if choice is not None and number in choice.numbers:
-        others = tuple(each for each in choice.numbers if each != number)
+        others = tuple(other for other in choice.numbers if other != number)
         score = tried_noise(tried)
         back = (score(others) if others else tried.noise) - score(choice.numbers)
     return Suspect(
@@ -431,8 +429,8 @@ def remedies(tried: Counterfactuals, numbers: Numbers) -> tuple[Remedy, ...]:
         runs = name not in _WITHOUT_KERNEL and not is_by_inputs(scheme, tried.x.shape)
         return Remedy(name, numbers, was, after, whole, decibels(tried.signal, total), bits, scheme, runs)
 
-    made = (remedy(*each) for each in _tried_remedies(tried, numbers))
-    return tuple(sorted(made, key=lambda each: -each.whole_after_db))
+    made = (remedy(*attempt) for attempt in _tried_remedies(tried, numbers))
+    return tuple(sorted(made, key=lambda attempt: -attempt.whole_after_db))
 
 
 _Tried = tuple[str, float | None, float, float, Scheme | None]
@@ -449,13 +447,13 @@ def _tried_remedies(tried: Counterfactuals, numbers: Numbers) -> Iterator[_Tried
     yield "remove", rest, rest + tried.signal_of(numbers), 0.0, None
     clipped = tried.clipped_noise(numbers)
     yield "clip", rest, clipped, 0.0, _clipping_scheme(tried, numbers, clipped)
-    own, scales = tried.apart_noise(numbers, tried.scheme, each_its_own=False)
-    yield "isolate", rest, rest + own, (scales * of_scale + stored.tensor + telling) / count, None
+    apart, scales = tried.apart_noise(numbers, tried.scheme, each_its_own=False)
+    yield "isolate", rest, rest + apart, (scales * of_scale + stored.tensor + telling) / count, None
     if not tried.of_cells:
         single = _with_granularity(tried.scheme, PerChannel(0))
         if single is not None:
-            own, scales = tried.apart_noise(numbers, single, each_its_own=True)
-            yield "own_scale", rest, rest + own, (scales * of_scale + telling) / count, None
+            apart, scales = tried.apart_noise(numbers, single, each_its_own=True)
+            yield "own_scale", rest, rest + apart, (scales * of_scale + telling) / count, None
     finer = None if tried.axis is None else _with_granularity(tried.scheme, PerChannel(tried.axis))
     if finer is not None and not finer.problems(tried.x.shape) and finer != tried.scheme:
         total = tried.noise_under(finer)
@@ -475,9 +473,9 @@ def _tried_remedies(tried: Counterfactuals, numbers: Numbers) -> Iterator[_Tried
 def _grouped(tried: Counterfactuals) -> Scheme | None:
     """Return the scheme in groups along the last axis; None if blocks are as small now, or no groups fit."""
     shape = tried.x.shape
-    now = tried.study.layout.block_size
-    made = (_with_granularity(tried.scheme, PerGroup(size)) for size in _GROUPS if size < now)
-    return next((each for each in made if each is not None and not each.problems(shape)), None)
+    block_size = tried.study.layout.block_size
+    made = (_with_granularity(tried.scheme, PerGroup(size)) for size in _GROUPS if size < block_size)
+    return next((finer for finer in made if finer is not None and not finer.problems(shape)), None)
 
 
 def _with_granularity(scheme: Scheme, granularity: Granularity) -> Scheme | None:
@@ -489,16 +487,14 @@ def _with_granularity(scheme: Scheme, granularity: Granularity) -> Scheme | None
 
 
 def _clipping_scheme(tried: Counterfactuals, numbers: Numbers, noise: float) -> Scheme | None:
-    """Return the scheme that clips to the others' range with this `noise`; None if blocks have ranges of
-    their own, or the engine does not use a range that is set.
-    """
+    """Return the scheme clipped to the others' range with this `noise`; None if it takes no such range."""
     if tried.study.layout.block_count > 1 or tried.scheme.search is not None:
         return None
-    found = tried.range_without(numbers)
-    if found is None or not found.lo.item() < found.hi.item():
+    clip = tried.range_without(numbers)
+    if clip is None or not clip.lo.item() < clip.hi.item():
         return None
-    lo = found.lo.item()
-    hi = found.hi.item()
+    lo = clip.lo.item()
+    hi = clip.hi.item()
     if tried.scheme.mode == "symmetric":
         lo, hi = -max(-lo, hi), max(-lo, hi)
     scheme = tried.scheme.replace(calibration=ManualRange(lo, hi))

@@ -158,7 +158,6 @@ def _to_look_at(study: Study, n: int) -> list[Shape]:
 
 
 def _cells_of(study: Study, block: Shape) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the flat places and the values of a block's cells."""
     layout = study.layout
     places = flat_indices_of(layout.view_shape, layout.window(block)).flatten()
     return places, study.block_values(block).flatten()

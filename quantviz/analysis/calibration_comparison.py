@@ -77,7 +77,6 @@ class CalibrationComparison:
 
     @property
     def current(self) -> CalibrationRow:
-        """Return the row of the calibration that is set."""
         return self.rows[0]
 
     @property

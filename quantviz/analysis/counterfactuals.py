@@ -123,7 +123,8 @@ class Rotated(Stored):
 class Scaled(Stored):
     """A matrix with each column times a factor.
 
-    >>> Scaled(InMemory(torch.tensor([[1.0, 2.0], [3.0, 4.0]])), torch.tensor([1.0, 0.5])).run(1, 4).tolist()
+    >>> x = InMemory(torch.tensor([[1.0, 2.0], [3.0, 4.0]]))
+    >>> Scaled(x, torch.tensor([1.0, 0.5])).run(1, 4).tolist()
     [1.0, 3.0, 2.0]
     """
 
@@ -181,12 +182,10 @@ class Counterfactuals:
 
     @property
     def count(self) -> int:
-        """Return how many parts there are."""
         return self.layout.block_count
 
     @property
     def of_cells(self) -> bool:
-        """Whether each part is one cell."""
         return self.layout.block_size == 1
 
     @property
@@ -216,8 +215,8 @@ class Counterfactuals:
     @cached_property
     def magnitudes(self) -> Array:
         """Return the largest |x| of each part, float64 (parts,)."""
-        found: Any = ranges(self.x, _ENDS.replace(granularity=self.parts))
-        return torch.maximum(-found.lo, found.hi).flatten().to(torch.float64).numpy()
+        ends: Any = ranges(self.x, _ENDS.replace(granularity=self.parts))
+        return torch.maximum(-ends.lo, ends.hi).flatten().to(torch.float64).numpy()
 
     @cached_property
     def suffered(self) -> Array | None:
@@ -238,7 +237,7 @@ class Counterfactuals:
     # ---- parts --------------------------------------------------------------------------------
 
     def place(self, number: int) -> Shape:
-        """Return where a part is in the grid of parts."""
+        """Return a part's index in the grid of parts."""
         return place_of(number, self.layout.grid_shape)
 
     def window(self, number: int) -> tuple[slice, ...]:
@@ -247,16 +246,17 @@ class Counterfactuals:
 
     def places(self, numbers: Iterable[int]) -> Array:
         """Return the flat places of some parts' cells, ascending."""
-        found = [
-            flat_indices_of(self.layout.view_shape, self.window(each)).flatten().numpy() for each in numbers
+        indices = [
+            flat_indices_of(self.layout.view_shape, self.window(number)).flatten().numpy()
+            for number in numbers
         ]
-        return np.sort(np.concatenate(found)) if found else np.zeros(0, np.int64)
+        return np.sort(np.concatenate(indices)) if indices else np.zeros(0, np.int64)
 
     def values(self, numbers: Iterable[int]) -> torch.Tensor:
         """Return their values, one part after the other: float32, (parts, cells of a part); short ones are
         filled up with NaN.
         """
-        rows = [read_window(self.x, self.layout, self.window(each)).flatten() for each in numbers]
+        rows = [read_window(self.x, self.layout, self.window(number)).flatten() for number in numbers]
         return torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=math.nan)
 
     def absmax_of(self, numbers: Numbers) -> float:
@@ -268,11 +268,11 @@ class Counterfactuals:
         return float(self.values(numbers).nan_to_num(0.0, 0.0, 0.0).abs().max())
 
     def suffered_by(self, numbers: Iterable[int]) -> float:
-        """Return Σe² of some parts' own cells as the tensor is quantized now."""
+        """Return Σe² of the parts' cells under the current scheme."""
         numbers = tuple(numbers)
         if self.suffered is not None:
             return float(self.suffered[list(numbers)].sum())
-        return sum(self._noise_of_part(each, self.study.qparams) for each in numbers)
+        return sum(self._noise_of_part(number, self.study.qparams) for number in numbers)
 
     def _noise_of_part(self, number: int, params: QParams) -> float:
         window = self.window(number)
@@ -283,7 +283,7 @@ class Counterfactuals:
 
     def signal_of(self, numbers: Iterable[int]) -> float:
         """Return Σx² of some parts."""
-        return sum(self._of_part(each)[0] for each in numbers)
+        return sum(self._of_part(number)[0] for number in numbers)
 
     def _of_part(self, number: int) -> tuple[float, float]:
         """Return Σx² of a part, and its Σe² if it is kept in 16 bits."""
@@ -320,12 +320,12 @@ class Counterfactuals:
         self, x: Stored, scheme: Scheme, numbers: Numbers = (), params: QParams | None = None
     ) -> float:
         """Return Σe² of a tensor, of which some parts may be left out."""
-        known = self._facts(x, numbers) if numbers else self.study.facts
-        found = measure(x, scheme, qparams=params, metrics=("mse",), known=known)
-        return _number(found.moments.e2)
+        x_facts = self._facts(x, numbers) if numbers else self.study.facts
+        measured = measure(x, scheme, qparams=params, metrics=("mse",), known=x_facts)
+        return _number(measured.moments.e2)
 
     def _noise_of_others(self, numbers: Numbers, params: QParams) -> float:
-        """Return Σe² of the other cells with given scales."""
+        """Return Σe² of the cells outside the parts under `params`."""
         places = self.places(numbers)
         if self.study.facts.nonfinite:
             return self._measured(LeftOut(self.x, places), self._ignoring, numbers, params)
@@ -341,9 +341,7 @@ class Counterfactuals:
 
     @cached_property
     def _zeros_cost_nothing(self) -> bool:
-        """Whether zeros can stand for cells left out, which is faster: they have no error and change no
-        scale.
-        """
+        """Whether zeros can stand for left-out cells: they have no error and change no scale."""
         scheme = self._own
         if (
             self.study.facts.nonfinite
@@ -362,13 +360,12 @@ class Counterfactuals:
         """Yield, of the sets that were tried, at most `most` parts large, that of each size which costs the
         others most.
         """
-        sizes = sorted({len(each) for each in self._noises if len(each) <= most})
+        sizes = sorted({len(numbers) for numbers in self._noises if len(numbers) <= most})
         for size in sizes:
-            sets = [each for each in self._noises if len(each) == size]
-            yield min(sets, key=lambda each: self._noises[each] + self.suffered_by(each))
+            sets = [numbers for numbers in self._noises if len(numbers) == size]
+            yield min(sets, key=lambda numbers: self._noises[numbers] + self.suffered_by(numbers))
 
     def without(self, numbers: Iterable[int]) -> LeftOut:
-        """Return the tensor without some parts."""
         return LeftOut(self.x, self.places(numbers))
 
     def kept(self, numbers: Numbers) -> torch.Tensor:
@@ -378,12 +375,12 @@ class Counterfactuals:
         everything = (slice(None),) * len(self.x.shape)
         places = torch.from_numpy(self.places(numbers))
         x_hat = quantize(self.without(numbers).read(everything), self._ignoring).x_hat.flatten()
-        own = self.x.read(everything).flatten()[places]
-        x_hat[places] = own.to(self.kept_as).to(x_hat.dtype)
+        originals = self.x.read(everything).flatten()[places]
+        x_hat[places] = originals.to(self.kept_as).to(x_hat.dtype)
         return viewed(x_hat, self.x.shape)
 
     def others_noise(self, numbers: Numbers) -> float:
-        """Return Σe² of the other cells as they are quantized now."""
+        """Return Σe² of the cells outside the parts under the current scheme."""
         left = self.noise - self.suffered_by(numbers)
         if left >= _TOLD_BY_DIFFERENCE * self.noise or not self.noise:
             return max(left, 0.0)
@@ -396,7 +393,7 @@ class Counterfactuals:
 
     def kept_noise(self, numbers: Iterable[int]) -> float:
         """Return Σe² of some parts kept in 16 bits."""
-        return sum(self._of_part(each)[1] for each in numbers)
+        return sum(self._of_part(number)[1] for number in numbers)
 
     @cached_property
     def kept_as(self) -> torch.dtype:
@@ -429,8 +426,8 @@ class Counterfactuals:
         """Return the blocks' ranges found without some parts; none where scales were given."""
         if self._own.arithmetic.scale.depends_on_tensor:
             return None
-        found = ranges(self.without(numbers), self._ignoring)
-        return found if isinstance(found, Range) else None
+        block_ranges = ranges(self.without(numbers), self._ignoring)
+        return block_ranges if isinstance(block_ranges, Range) else None
 
     def noise_under(self, scheme: Scheme) -> float:
         """Return Σe² of the whole tensor under another scheme."""
@@ -460,13 +457,13 @@ class Counterfactuals:
             return None
         steps = max(min(_STEPS, _CELLS_FOLDED // self.x.count), _FEWEST_STEPS)
         relative = self._relative_magnitudes()
-        found = [self._scaled_noise(relative ** (step / steps - 1)) for step in range(steps)]
-        return min(found) if min(found) < self.noise else None
+        noises = [self._scaled_noise(relative ** (step / steps - 1)) for step in range(steps)]
+        return min(noises) if min(noises) < self.noise else None
 
     def _relative_magnitudes(self) -> torch.Tensor:
         """Return the mean of |w| over its block's largest, of each column: float32 (columns,)."""
-        found: Any = ranges(self.x, _ENDS.replace(granularity=self._own.granularity))
-        largest = torch.maximum(-found.lo, found.hi).clamp(min=_LEAST_MAGNITUDE)
+        ends: Any = ranges(self.x, _ENDS.replace(granularity=self._own.granularity))
+        largest = torch.maximum(-ends.lo, ends.hi).clamp(min=_LEAST_MAGNITUDE)
         values = self.x.read((slice(None), slice(None))).abs()
         layout = _ENDS.replace(granularity=self._own.granularity).layout(self.x.shape)
         means = (values / expand(largest, layout, self.x.shape)).mean(0)
@@ -475,8 +472,8 @@ class Counterfactuals:
     def _scaled_noise(self, factors: torch.Tensor) -> float:
         factors = factors / (factors.max() * factors.min()).sqrt()
         self.made += 1
-        found = measure(Scaled(self.x, factors), self._own, metrics=("mse",), by_axis=True)
-        of_columns = found.axes[1].e2
+        measured = measure(Scaled(self.x, factors), self._own, metrics=("mse",), by_axis=True)
+        of_columns = measured.axes[1].e2
         assert of_columns is not None
         return float((of_columns / factors.to(torch.float64).square()).sum())
 
@@ -487,23 +484,21 @@ class Counterfactuals:
         no channels, which else lie along their axis as they did.
         """
         axis = self.axis
-        windows = [read_window(self.x, self.layout, self.window(each)) for each in numbers]
+        windows = [read_window(self.x, self.layout, self.window(number)) for number in numbers]
         values = self.values(numbers) if axis is None or each_its_own else torch.cat(windows, axis)
-        own = scheme.on_input(self.x.dtype).replace(nonfinite="ignore").fitted(tuple(values.shape))
-        found = measure(values, own, metrics=("mse",))
-        return _number(found.moments.e2), found.layout.block_count
+        fitted = scheme.on_input(self.x.dtype).replace(nonfinite="ignore").fitted(tuple(values.shape))
+        measured = measure(values, fitted, metrics=("mse",))
+        return _number(measured.moments.e2), measured.layout.block_count
 
     def _facts(self, without: Stored, numbers: Numbers) -> Facts:
-        """Return the facts of a tensor without some parts that `measure` takes; without a pass over it if
-        they follow from the tensor's own.
-        """
+        """Return the facts of a tensor without some parts, from the whole's facts where possible."""
         if self._own.arithmetic.scale.depends_on_tensor:
             return facts(without)
-        known = self.study.facts
+        whole = self.study.facts
         count = len(self.places(numbers))
         place = place_of(int(self.places(numbers[:1])[0]), self.x.shape)
-        found = NonFinite(known.nonfinite + count, 0, 0, place, math.nan)
-        return Facts(known.lo, known.hi, known.largest, found, known.negative)
+        nonfinite = NonFinite(whole.nonfinite + count, 0, 0, place, math.nan)
+        return Facts(whole.lo, whole.hi, whole.largest, nonfinite, whole.negative)
 
 
 def _noise_of(x: torch.Tensor, places: Array, fill: float, scheme: Scheme) -> float:

@@ -165,9 +165,7 @@ def compare(
 
 
 def _same_meaning(scheme: Scheme, adapted: Scheme) -> None:
-    """Raise `QuantVizError` where a zero point set by hand would mean two things: a code in one engine, a
-    value in another.
-    """
+    """Refuse a zero point set by hand that is a code in one engine and a value in the other."""
     mine = scheme.arithmetic.zero_domain
     theirs = adapted.arithmetic.zero_domain
     given = scheme.calibration
@@ -316,9 +314,7 @@ def _valued(fields: Iterable[str], mine: Scheme, theirs: Scheme) -> Fields:
 
 
 def _with(scheme: Scheme, other: Scheme, fields: Iterable[str]) -> Scheme:
-    """Return `scheme` with those fields of `other`'s convention; raise `QuantVizError` where they do not go
-    together.
-    """
+    """Return `scheme` with fields of `other`'s convention; raise `QuantVizError` if they do not fit."""
     return scheme.replace(
         convention=scheme.arithmetic.replace(**{name: other.arithmetic.get(name) for name in fields})
     )
@@ -334,7 +330,7 @@ class _Outcome:
     scale: torch.Tensor
 
     def likeness(self, other: _Outcome) -> torch.Tensor:
-        """Return how many of the outcome's fields each cell shares with the other."""
+        """Return how many fields each cell shares with the other result."""
         same = [
             _equal(getattr(self, field.name), getattr(other, field.name))
             for field in dataclasses.fields(self)
@@ -343,9 +339,7 @@ class _Outcome:
 
 
 def _outcome(x: torch.Tensor, scheme: Scheme, places: torch.Tensor) -> _Outcome:
-    """Return the results of the cells at `places` (cells, axes), as `quantize` has them, without computing
-    the rest of the tensor.
-    """
+    """Return the results of `quantize` at `places` (cells, axes) alone."""
     shape = tuple(x.shape)
     fmt = scheme.number_format
     layout = scheme.layout(shape)
@@ -372,10 +366,7 @@ def _outcome(x: torch.Tensor, scheme: Scheme, places: torch.Tensor) -> _Outcome:
 def _rules(
     x: torch.Tensor, mine: Scheme, theirs: Scheme, places: torch.Tensor
 ) -> list[tuple[tuple[str, ...], torch.Tensor]]:
-    """Return sets of fields, each with the cells that it turns from mine to theirs.
-
-    The cells are a mask over `places`, all of which differ.
-    """
+    """Return sets of fields, each with the mask of the differing `places` that it turns to theirs."""
     names = tuple(mine.arithmetic.differences(theirs.arithmetic))
     start = _outcome(x, mine, places)
     goal = _outcome(x, theirs, places)
@@ -422,9 +413,7 @@ def _rules(
 
 
 def _fewest(names: tuple[str, ...], turns: Callable[[tuple[str, ...]], bool]) -> tuple[str, ...]:
-    """Return a set of `names` that turns the cell, none of which can be left out; of two, where two are
-    enough.
-    """
+    """Return a minimal set of `names` that turns the cell; one of two names if two are enough."""
     found = min((_thinned(order, turns) for order in (names, names[::-1])), key=len)
     if len(found) > 2:
         found = next((pair for pair in itertools.combinations(names, 2) if turns(pair)), found)

@@ -49,7 +49,7 @@ def counts_to_try(most: int, magnitudes: Array) -> list[int]:
     if len(top) > 1:
         drops = top[:-1] / np.maximum(top[1:], np.finfo(np.float64).tiny)
         tried |= {int(at) + 1 for at in np.argsort(-drops, kind="stable")[:2]}
-    return sorted(each for each in tried if 1 <= each <= most)
+    return sorted(count for count in tried if 1 <= count <= most)
 
 
 def best_sets(
@@ -106,11 +106,11 @@ class _Search:
 
 def _one_more(best: dict[int, Numbers], size: int, pool: Sequence[int]) -> Iterator[Numbers]:
     """Yield the best set of one less with each candidate, and the best of one more without each member."""
-    for each in pool:
-        yield (*best.get(size - 1, ()), each)
+    for part in pool:
+        yield (*best.get(size - 1, ()), part)
     more = best.get(size + 1, ())
-    for each in more:
-        yield tuple(one for one in more if one != each)
+    for part in more:
+        yield tuple(one for one in more if one != part)
 
 
 def _exchanged(best: dict[int, Numbers], size: int, pool: Sequence[int]) -> Iterator[Numbers]:
@@ -118,14 +118,14 @@ def _exchanged(best: dict[int, Numbers], size: int, pool: Sequence[int]) -> Iter
     tried = None
     while tried != best.get(size):
         tried = best.get(size)
-        for out, each in itertools.product(tried or (), pool):
-            yield (*(one for one in tried or () if one != out), each)
+        for out, part in itertools.product(tried or (), pool):
+            yield (*(one for one in tried or () if one != out), part)
 
 
 def _two_more(best: dict[int, Numbers], size: int, pool: Sequence[int]) -> Iterator[Numbers]:
     """Yield the best set of two less with each pair of candidates."""
     fewer = best.get(size - 2, ())
-    for pair in itertools.combinations([each for each in pool if each not in fewer], 2):
+    for pair in itertools.combinations([part for part in pool if part not in fewer], 2):
         yield (*fewer, *pair)
 
 
@@ -142,7 +142,7 @@ def in_turn(orders: Iterable[Sequence[int]]) -> list[int]:
     [5, 1, 7, 2, 3]
     """
     turns = itertools.zip_longest(*orders, fillvalue=-1)
-    return [each for each in dict.fromkeys(itertools.chain.from_iterable(turns)) if each >= 0]
+    return [part for part in dict.fromkeys(itertools.chain.from_iterable(turns)) if part >= 0]
 
 
 # ---- candidates ---------------------------------------------------------------------------------
@@ -160,12 +160,12 @@ def by_magnitude(tried: Counterfactuals, most: int) -> tuple[list[int], Array]:
 def by_suffering(tried: Counterfactuals, most: int) -> list[int]:
     """Return the parts of the largest error, as far as it is known without a pass over the tensor."""
     if tried.suffered is not None:
-        found: list[int] = largest_first(tried.suffered, most).tolist()
-        return found
+        parts: list[int] = largest_first(tried.suffered, most).tolist()
+        return parts
     if not tried.of_cells:
         return []
     flat = [np.ravel_multi_index(cell.index, tried.x.shape) for cell in tried.study.survey.cells]
-    return [int(each) for each in flat][:most]
+    return [int(part) for part in flat][:most]
 
 
 def by_likely_cost(tried: Counterfactuals, most: int) -> list[int]:
@@ -187,8 +187,8 @@ def by_likely_cost(tried: Counterfactuals, most: int) -> list[int]:
             sizes = np.abs(study.block_values(block).flatten().numpy().astype(np.float64))
             sizes[~np.isfinite(sizes)] = 0
             places = flat_indices_of(layout.view_shape, layout.window(block)).flatten()
-            own = block_numbers(places, tried.layout).numpy()
-            among, inverse = np.unique(own, return_inverse=True)
+            blocks = block_numbers(places, tried.layout).numpy()
+            among, inverse = np.unique(blocks, return_inverse=True)
             largest = np.zeros(len(among))
             np.maximum.at(largest, inverse, sizes)
             ranked = largest_first(largest, POOL + 1)
@@ -197,8 +197,8 @@ def by_likely_cost(tried: Counterfactuals, most: int) -> list[int]:
             weight = 1.0
         for part, gain in zip(order, _shares_of_gain(sizes, tops, steps), strict=False):
             gains[part] = gains.get(part, 0.0) + weight * gain
-    found = sorted((part for part, gain in gains.items() if gain > 0), key=lambda part: -gains[part])
-    return found[:most]
+    parts = sorted((part for part, gain in gains.items() if gain > 0), key=lambda part: -gains[part])
+    return parts[:most]
 
 
 def _shares_of_gain(sizes: Array, tops: Array, steps: float) -> list[float]:
@@ -226,19 +226,19 @@ def _blocks_to_look_at(tried: Counterfactuals) -> Iterator[tuple[int, ...]]:
     if layout.block_count <= 2 * _BLOCKS:
         chosen = range(layout.block_count)
     else:
-        found: list[int] = np.linspace(0, layout.block_count - 1, _BLOCKS).astype(np.int64).tolist()
+        numbers: list[int] = np.linspace(0, layout.block_count - 1, _BLOCKS).astype(np.int64).tolist()
         if tried.study.range is not None:
             widths = (tried.study.range.hi - tried.study.range.lo).flatten().to(torch.float64).numpy()
-            found += largest_first(widths, _BLOCKS).tolist()
-        return (place_of(each, layout.grid_shape) for each in dict.fromkeys(found))
-    return (place_of(each, layout.grid_shape) for each in chosen)
+            numbers += largest_first(widths, _BLOCKS).tolist()
+        return (place_of(number, layout.grid_shape) for number in dict.fromkeys(numbers))
+    return (place_of(number, layout.grid_shape) for number in chosen)
 
 
 def _sample(tried: Counterfactuals) -> Array:
-    """Return magnitudes of some runs, evenly spaced."""
+    """Return the magnitudes of evenly spaced runs of elements."""
     runs = np.linspace(0, tried.x.count - _SAMPLE // 16, 16).astype(np.int64).tolist()
-    found = np.concatenate([tried.x.run(start, start + _SAMPLE // 16) for start in runs])
-    sizes = np.abs(found[np.isfinite(found)].astype(np.float64))
+    values = np.concatenate([tried.x.run(start, start + _SAMPLE // 16) for start in runs])
+    sizes = np.abs(values[np.isfinite(values)].astype(np.float64))
     return sizes if len(sizes) else np.zeros(1)
 
 
@@ -247,12 +247,12 @@ def _largest_cells(tried: Counterfactuals, most: int) -> tuple[Array, Array]:
     places = np.zeros(0, np.int64)
     sizes = np.zeros(0, np.float32)
     for start, stop in runs_between(tried.x.count, _AT_ONCE):
-        own = np.abs(tried.x.run(start, stop))
-        own = np.where(np.isfinite(own), own, 0)
-        at = np.flatnonzero(own > sizes[-1]) if len(sizes) >= most else np.arange(len(own))
+        magnitudes = np.abs(tried.x.run(start, stop))
+        magnitudes = np.where(np.isfinite(magnitudes), magnitudes, 0)
+        at = np.flatnonzero(magnitudes > sizes[-1]) if len(sizes) >= most else np.arange(len(magnitudes))
         if len(at):
             places = np.concatenate([places, at + start])
-            sizes = np.concatenate([sizes, own[at]])
+            sizes = np.concatenate([sizes, magnitudes[at]])
             ranked = largest_first(sizes, most)
             places = places[ranked]
             sizes = sizes[ranked]

@@ -31,7 +31,6 @@ class RangeError:
 
     @property
     def mse(self) -> float:
-        """Return the mean squared error of all cells."""
         return self.rounding + self.clipping
 
 
@@ -79,7 +78,6 @@ class RangeCurve:
 
     @property
     def mse(self) -> Array:
-        """Return the mean squared error of all cells under each range."""
         return self.rounding + self.clipping
 
     @property

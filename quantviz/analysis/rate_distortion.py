@@ -226,9 +226,7 @@ def rate_distortion(
 
 
 def _trail_schemes() -> Iterator[tuple[str, Scheme]]:
-    """Yield the trail and scheme of every format under the source notebooks' arithmetic in each granularity,
-    then of each recipe in groups with the other group sizes that its engine offers. Recipes are left out.
-    """
+    """Yield trail and scheme of each format in each granularity, then of recipes in other group sizes."""
     recipes = set(RECIPES.values())
     for name, fmt in FORMATS.items():
         for granularity in TRAIL if fmt.bits <= _MOST_TRAIL_BITS else TRAIL[:1]:
@@ -251,9 +249,7 @@ def _trail_schemes() -> Iterator[tuple[str, Scheme]]:
 
 
 def _usual_scheme(name: str, granularity: Granularity) -> Scheme | None:
-    """Return a format as it is usually taken: symmetric where it has a sign and can be; none where it has
-    neither a sign nor a zero point.
-    """
+    """Return a format's usual scheme, symmetric if possible; None without a sign and a zero point."""
     for mode in MODES if FORMATS[name].signed else MODES[1:]:
         try:
             return Scheme(name, mode, granularity)
@@ -279,7 +275,6 @@ def _counted(part: SampledPart, rows: Sequence[RecipeRow], priced_as: Shape | No
 
 
 def _lines(atoms: Atoms) -> tuple[RateLine, ...]:
-    """Return all lines of a distribution of values."""
     bits = np.linspace(0.0, 8.0, 33)
     variance = atoms.variance
     power = atoms.power

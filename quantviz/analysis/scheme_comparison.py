@@ -32,12 +32,10 @@ if TYPE_CHECKING:
 
 Array = npt.NDArray[Any]
 
-#: Schemes that are compared at most.
 MOST_SCHEMES = 8
 #: Cells up to which each has its winner by default; of more, pixels have, so many down and across.
 MOST_CELLS = 2**16
 USUAL_PIXELS = (256, 256)
-#: Parts that have a winner at most.
 MOST_PARTS = 2**22
 #: In place of a scheme's number: two or more are equally good; nothing is there.
 TIE = -1
@@ -158,7 +156,6 @@ def _comparison(
     parts: _Parts,
     metrics: Iterable[str] | None,
 ) -> SchemeComparison:
-    """Return the comparison of schemes in each of some parts."""
     facts_of_x = facts(x)
     kept = KeptHere()
     studies = [Study.of(x, each, facts=facts_of_x, keep=kept) for each in schemes]
@@ -220,7 +217,6 @@ class _Parts:
 
     @property
     def row_length(self) -> int:
-        """Return the elements of a row of the view."""
         return math.prod(self.layout.view_shape[1:])
 
     def sums(self, values: Array, first: int, last: int) -> tuple[slice, Array]:
@@ -302,9 +298,7 @@ def _compared(studies: Sequence[Study], parts: _Parts) -> _Sums:
 
 
 def _errors_of(study: Study) -> Callable[[int, int, Buffers], Array]:
-    """Return a function that gives the errors of the cells from one place to before another, and may put them
-    into as many places of a buffer.
-    """
+    """Return the function that computes errors from a place to before another, in a buffer if given."""
     if study.result is not None:
         flat = study.result.error.flatten().numpy()
         return lambda start, stop, made: flat[start:stop]

@@ -85,26 +85,25 @@ class Atoms:
         order = np.argsort(ordered)
         ordered = ordered[order]
         count = len(ordered)
-        each = np.ones(count) if weights is None else np.asarray(weights, dtype=np.float64).ravel()[order]
-        each = each / each.sum()
+        mass = np.ones(count) if weights is None else np.asarray(weights, dtype=np.float64).ravel()[order]
+        mass = mass / mass.sum()
         if count <= _ATOMS:
             begins = np.flatnonzero(np.diff(ordered, prepend=-np.inf))
             distinct = ordered[begins]
-            shares = np.add.reduceat(each, begins)
+            shares = np.add.reduceat(mass, begins)
             within = 0.0
         else:
             inner = np.linspace(_AT_ENDS, count - _AT_ENDS, _ATOMS - 2 * _AT_ENDS + 1).astype(np.int64)
             begins = np.concatenate([np.arange(_AT_ENDS), inner[:-1], np.arange(count - _AT_ENDS, count)])
-            shares = np.add.reduceat(each, begins)
-            distinct = np.add.reduceat(each * ordered, begins) / shares
+            shares = np.add.reduceat(mass, begins)
+            distinct = np.add.reduceat(mass * ordered, begins) / shares
             runs = np.repeat(distinct, np.diff(begins, append=count))
-            within = float(each @ np.square(ordered - runs))
+            within = float(mass @ np.square(ordered - runs))
         middle = ordered[count // 2]
-        return cls(distinct, shares, within, count, float(each @ np.abs(ordered - middle)))
+        return cls(distinct, shares, within, count, float(mass @ np.abs(ordered - middle)))
 
     @property
     def mean(self) -> float:
-        """Return the mean of the values."""
         return float(self.weights @ self.values)
 
     @property
@@ -114,7 +113,6 @@ class Atoms:
 
     @property
     def variance(self) -> float:
-        """Return their variance."""
         return max(self.power - self.mean**2, 0.0)
 
     @property
@@ -167,9 +165,9 @@ def best_levels(
     widths = np.gradient(atoms.values) if len(atoms.values) > 1 else np.ones(1)
     spread = np.cbrt(atoms.weights) * np.cbrt(np.square(np.maximum(widths, 0)))
     even = np.linspace(atoms.values[0], atoms.values[-1], 2 * levels + 1)[1::2]
-    usual = [_at_shares(atoms.values, each, levels) for each in (atoms.weights, spread)] + [even]
-    found = [_lloyd(atoms.values, sums, start, largest) for start in (*usual, *starts)]
-    return min(found, key=lambda each: each[0])
+    usual = [_at_shares(atoms.values, shares, levels) for shares in (atoms.weights, spread)] + [even]
+    solutions = [_lloyd(atoms.values, sums, start, largest) for start in (*usual, *starts)]
+    return min(solutions, key=lambda solution: solution[0])
 
 
 def _at_shares(values: Array, weights: Array, levels: int) -> Array:
@@ -180,7 +178,7 @@ def _at_shares(values: Array, weights: Array, levels: int) -> Array:
 
 def _lloyd(values: Array, sums: Array, points: Array, largest: float | None) -> tuple[float, Array]:
     """Return the error and the points that Lloyd's steps come to from some points."""
-    known = math.inf
+    least = math.inf
     if largest is not None:
         points = np.append(points[:-1], largest)
     ends = np.zeros(len(points) + 1, dtype=np.intp)
@@ -194,10 +192,10 @@ def _lloyd(values: Array, sums: Array, points: Array, largest: float | None) -> 
         if largest is not None:
             points[-1] = largest
         noise = float((second - 2 * points * first + weight * np.square(points))[held].sum())
-        if noise >= known * (1 - _STILL):
+        if noise >= least * (1 - _STILL):
             break
-        known = noise
-    return max(min(noise, known), 0.0), points
+        least = noise
+    return max(min(noise, least), 0.0), points
 
 
 def best_uniform(atoms: Atoms, levels: int) -> float:
@@ -216,7 +214,7 @@ def best_uniform(atoms: Atoms, levels: int) -> float:
     middle = np.where(np.arange(12) == 0, (values[0] + values[-1]) / 2, atoms.mean)[:, None]
     lowest = middle - steps * (levels - 1) / 2
     best = math.inf
-    known = np.full(12, math.inf)
+    least = np.full(12, math.inf)
     for _ in range(60):
         codes = np.clip(np.rint((values - lowest) / steps), 0, levels - 1)
         mean = codes @ weights
@@ -228,16 +226,16 @@ def best_uniform(atoms: Atoms, levels: int) -> float:
         codes = np.clip(np.rint((values - lowest) / steps), 0, levels - 1)
         noise = np.square(values - lowest - steps * codes) @ weights
         best = min(best, float(noise.min()))
-        if (noise >= known * (1 - 1e-6)).all():
+        if (noise >= least * (1 - 1e-6)).all():
             break
-        known = np.minimum(noise, known)
+        least = np.minimum(noise, least)
     return best + atoms.within
 
 
 def fixed_rate(atoms: Atoms, quantizer: Callable[[Atoms, int], float]) -> tuple[Array, Array]:
     """Return bits, log2 of each number of levels, and mean squared errors of a quantizer."""
-    levels = [each for each in LEVELS if each <= atoms.most_levels]
-    return np.log2(levels), np.array([quantizer(atoms, each) for each in levels])
+    levels = [count for count in LEVELS if count <= atoms.most_levels]
+    return np.log2(levels), np.array([quantizer(atoms, count) for count in levels])
 
 
 # ---- entropy-coded --------------------------------------------------------------------------------
@@ -253,16 +251,16 @@ def entropy_coded(atoms: Atoms, most_bits: float = 8.0) -> tuple[Array, Array]:
     deviation = math.sqrt(atoms.variance)
     if not deviation:
         return np.zeros(0), np.zeros(0)
-    found = []
+    points = []
     offsets = (atoms.values - atoms.mean) / deviation
     for step in np.geomspace(6.0, 2.0**-most_bits, 64):
         sizes = np.abs(offsets) / step
         for dead in (0.5, 0.4, 0.3, 0.2):
-            found.append(_entropy_and_noise(atoms, np.sign(offsets) * np.floor(sizes + dead)))
-        found.append(_entropy_and_noise(atoms, np.floor(offsets / step)))
+            points.append(_entropy_and_noise(atoms, np.sign(offsets) * np.floor(sizes + dead)))
+        points.append(_entropy_and_noise(atoms, np.floor(offsets / step)))
     curve: list[tuple[float, float]] = []
     limit = min(most_bits, math.log2(atoms.most_levels))
-    for bits, noise in sorted(each for each in found if each[0] <= limit):
+    for bits, noise in sorted(point for point in points if point[0] <= limit):
         if curve and noise >= curve[-1][1]:
             continue
         while len(curve) > 1 and _above(curve[-1], curve[-2], (bits, noise)):
@@ -281,7 +279,9 @@ def _above(middle: tuple[float, float], left: tuple[float, float], right: tuple[
 def _entropy_and_noise(atoms: Atoms, codes: Array) -> tuple[float, float]:
     # Codes ascend as values do.
     begins = np.flatnonzero(np.diff(codes, prepend=codes[0] - 1))
-    weight, first = (np.add.reduceat(each, begins) for each in (atoms.weights, atoms.weights * atoms.values))
+    weight, first = (
+        np.add.reduceat(values, begins) for values in (atoms.weights, atoms.weights * atoms.values)
+    )
     noise = float(atoms.weights @ np.square(atoms.values) - (np.square(first) / weight).sum())
     return float(-(weight * np.log2(weight)).sum()) + 0.0, max(noise, 0.0) + atoms.within
 

@@ -143,10 +143,7 @@ class Study:
 
     @classmethod
     def _of_own(cls, x: Stored, scheme: Scheme, facts: Facts, own: OwnScales, keep: Keep) -> Study:
-        """Return the study of a tensor under the scales of its own file.
-
-        Its codes are the file's too, for each value is that of its code.
-        """
+        """Return the study of a tensor under its file's scales; its codes are the file's too."""
         given = QParams(own.scale, own.zero_point, zero_domain=scheme.zero_domain, stored=True)
         notes = (Note.of("own_scales"),)
         if x.count > MOST_WHOLE:
@@ -157,14 +154,13 @@ class Study:
 
     @classmethod
     def of_result(cls, r: QuantResult) -> Study:
-        """Return the study of a result that is there already."""
+        """Return the study of an existing result."""
         x = InMemory(r.x, dtype=rounded_to(r.scheme) or "float32")
         facts = tensor_facts.facts(x)
         return cls(x, r.scheme, facts, facts.found, r.range, r.qparams, r, r.notes, KeptHere())
 
     @property
     def shape(self) -> Shape:
-        """Return the tensor's shape."""
         return self.x.shape
 
     @property
@@ -174,7 +170,6 @@ class Study:
 
     @property
     def layout(self) -> BlockLayout:
-        """Return which elements share a scale."""
         return self.scheme.layout(self.shape)
 
     @property
@@ -184,7 +179,6 @@ class Study:
 
     @property
     def spread(self) -> Spread:
-        """Return how far the magnitudes of the whole tensor spread."""
         return cast(
             "Spread", self.keep(f"spread {self.scheme.nonfinite}", lambda: value_distribution.spread(self.x))
         )
@@ -203,7 +197,7 @@ class Study:
 
     @property
     def nbytes(self) -> int:
-        """Return bytes that are held besides the tensor."""
+        """Return the bytes of memory held besides the tensor."""
         r = self.result
         held = [] if r is None else [r.q, r.x_hat, r.error, r.clipped]
         held += [] if self.range is None else [self.range.lo, self.range.hi, self.range.extreme]
@@ -293,7 +287,6 @@ class Study:
         return cast("Overview", made)
 
     def explain(self, index: Shape) -> Explanation:
-        """Return the derivation of the cell at `index`."""
         if self.result is not None:
             return explain(self.result, index)
         layout = self.layout
@@ -365,7 +358,7 @@ class Study:
 
     @property
     def _min_max(self) -> Range:
-        """Return the blocks' own ends, where scale and zero point were given."""
+        """Return the blocks' smallest and largest values, where scale and zero point were given."""
         scheme = self.scheme.with_every_value()
         return cast("Range", self.keep(_range_key(scheme), lambda: ranges.ranges(self.x, scheme)))
 
@@ -416,9 +409,7 @@ class Study:
 
 
 def _as_one_block(scheme: Scheme, count: int) -> Scheme:
-    """Return the scheme with one scale for `count` values in a row; an engine of groups only has one group of
-    that size.
-    """
+    """Return the scheme with one scale for `count` values, as one group where engines have groups only."""
     try:
         return scheme.replace(granularity=PerTensor())
     except QuantVizError:
@@ -462,7 +453,7 @@ def ask_study(
 def _as_quantized(
     x: Stored, scheme: Scheme, facts: Facts | None, keep: Keep
 ) -> tuple[Stored, Scheme, tuple[Note, ...], Facts]:
-    """Return tensor and scheme as they go together, notes on that, and the facts of this tensor."""
+    """Return tensor and scheme as they are quantized together, the notes on it, and the tensor's facts."""
     given = x
     x, scheme, said = on_stored(given, scheme)
     for problem in scheme.problems(given.shape):

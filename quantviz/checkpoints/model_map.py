@@ -180,12 +180,12 @@ def read_model(
 
     Of a name that is there twice, rows go to the tensor of the same file.
     """
-    found: dict[tuple[str, str], dict[str, Row]] = {}
+    rows_by_tensor: dict[tuple[str, str], dict[str, Row]] = {}
     for row in rows:
-        found.setdefault((row.tensor, str(row.file)), {})[row.recipe] = row
+        rows_by_tensor.setdefault((row.tensor, str(row.file)), {})[row.recipe] = row
     return Model(
         tuple(
-            ModelTensor(name, shape, dtype, file, place_of_name(name), found.get((name, file), {}))
+            ModelTensor(name, shape, dtype, file, place_of_name(name), rows_by_tensor.get((name, file), {}))
             for name, shape, dtype, file in listed
         ),
         tuple(recipes),
@@ -262,16 +262,16 @@ def winner_of(model: Model, tensor: ModelTensor, recipe: str) -> str:
         for name in model.recipes
         if tensor.number(name, "effective_bits") <= most
     ]
-    contest = [each for each in contest if not math.isnan(each[0])]
-    return max(contest, key=lambda each: each[0])[1] if contest else ""
+    contest = [contender for contender in contest if not math.isnan(contender[0])]
+    return max(contest, key=lambda contender: contender[0])[1] if contest else ""
 
 
 def layers_with_experts(model: Model) -> tuple[str, ...]:
     """Return the layers that have experts, as `model_map` takes them."""
-    found = [
+    layers = [
         f"{tensor.place.stack}.{tensor.place.layer}" for tensor in model.weights if tensor.place.expert >= 0
     ]
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys(layers))
 
 
 def model_map(
@@ -322,7 +322,7 @@ def model_map(
         recipe,
         grid.crowded,
         Counter(tensor.status(recipe) for tensor in weights),
-        Counter(row.fallback for each in weights if (row := each.rows.get(recipe)) and row.fallback),
+        Counter(row.fallback for tensor in weights if (row := tensor.rows.get(recipe)) and row.fallback),
     )
 
 
@@ -396,41 +396,41 @@ def _square(
         return value_of(model, tensor, recipe, colour)
 
     values = [(value(tensor), tensor) for tensor in tensors]
-    known = [each for each in values if not math.isnan(each[0])]
+    finite = [pair for pair in values if not math.isnan(pair[0])]
     place = tensors[0].place
     opens = f"{place.stack}.{place.layer}" if place.expert >= 0 and not inside else ""
     # One expert that was not read is not hidden by the others.
-    if not known or (colour == AUDIT and any(each.status(recipe) in UNREAD for each in tensors)):
-        bad = (each for each in tensors if each.status(recipe) in UNREAD)
+    if not finite or (colour == AUDIT and any(tensor.status(recipe) in UNREAD for tensor in tensors)):
+        bad = (tensor for tensor in tensors if tensor.status(recipe) in UNREAD)
         worst = next(bad, tensors[0])
         status = worst.status(recipe)
         status = "refused" if status == "ok" else status
-        found = worst.row(recipe)
-        return Square(*at, worst.name, len(tensors), status, math.nan, "", opens, found)
+        worst_row = worst.row(recipe)
+        return Square(*at, worst.name, len(tensors), status, math.nan, "", opens, worst_row)
     pick = min if colour in _LOW_IS_BAD else max
-    number, tensor = pick(known, key=lambda each: each[0])
+    number, tensor = pick(finite, key=lambda pair: pair[0])
     winner = winner_of(model, tensor, recipe) if colour == "winner" else ""
-    found = tensor.rows[recipe]
-    return Square(*at, tensor.name, len(tensors), "ok", number, winner, opens, found)
+    row = tensor.rows[recipe]
+    return Square(*at, tensor.name, len(tensors), "ok", number, winner, opens, row)
 
 
 def _chosen(
     recipe: str, choice: Mapping[str, str], at: tuple[int, int], tensors: Sequence[ModelTensor]
 ) -> Square:
     """Return a square in the colour of the most common recipe of its tensors; its card is the worst one's."""
-    given = [tensor for tensor in tensors if tensor.name in choice]
-    if given:
-        worst = min(given, key=lambda tensor: tensor.number(choice[tensor.name], "sqnr_db"))
-        found = worst.rows[choice[worst.name]]
+    chosen = [tensor for tensor in tensors if tensor.name in choice]
+    if chosen:
+        worst = min(chosen, key=lambda tensor: tensor.number(choice[tensor.name], "sqnr_db"))
+        worst_row = worst.rows[choice[worst.name]]
         number = worst.number(choice[worst.name], "sqnr_db")
-        most = statistics.mode(choice[tensor.name] for tensor in given)
-        return Square(*at, worst.name, len(tensors), "ok", number, most, "", found)
+        most = statistics.mode(choice[tensor.name] for tensor in chosen)
+        return Square(*at, worst.name, len(tensors), "ok", number, most, "", worst_row)
     first = tensors[0]
-    measured = next((each for each in first.rows.values() if each.status == "ok"), None)
+    measured = next((row for row in first.rows.values() if row.status == "ok"), None)
     unread = first.status(recipe) if first.status(recipe) in UNREAD else "refused"
     status = "kept" if measured or first.status(recipe) == "left_aside" else unread
-    found = measured or first.row(recipe)
-    return Square(*at, first.name, len(tensors), status, math.nan, "", "", found)
+    shown = measured or first.row(recipe)
+    return Square(*at, first.name, len(tensors), status, math.nan, "", "", shown)
 
 
 def difference(tensor: ModelTensor, recipe: str, other: Model, other_recipe: str) -> float:

@@ -67,7 +67,6 @@ class _Verbs(click.Group):
     """Imports a verb when it is used, so that `quantviz --help` is there at once."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the verbs that are there."""
         return [name for name in VERBS if Path(__file__).with_name(f"{name}.py").is_file()]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
@@ -135,7 +134,6 @@ def _tell_version(context: click.Context) -> None:
 
 
 def main() -> None:
-    """Run the command."""
     try:
         quantviz()
     except KeyboardInterrupt:  # before a verb has begun

@@ -139,7 +139,6 @@ class _Request:
 
 
 def _suited(request: _Request) -> tuple[Any, Suited]:
-    """Return the table to choose by, and its recipes and tensors that the tool or the engine supports."""
     from quantviz.checkpoints.results.table_files import read_table
     from quantviz.export.allocations import counted_as, suited
 
@@ -173,9 +172,7 @@ def _write_choice(request: _Request, allocation: Allocation) -> None:
 
 
 def _measured_again(checkpoint: str, table: TypedTable, tool: str | None) -> Any:
-    """Return the table of a scan as a tool's engine quantizes: under those of a table's recipes that are its
-    own, or where none is under the engine's first ones.
-    """
+    """Return a table measured under the recipes of `table` that the tool's engine has, or its first."""
     from quantviz.checkpoints.profiles import profile_of_export
     from quantviz.checkpoints.scan.scanning import scan
     from quantviz.export.allocations import recipes_of_tool

@@ -88,7 +88,6 @@ class _Request:
 
 
 def _compared(request: _Request) -> Audit:
-    """Return the audit, once every pair is compared."""
     from quantviz.checkpoints.audit.auditing import audit
     from quantviz.checkpoints.results.store import default_results
 
@@ -111,7 +110,6 @@ def _compared(request: _Request) -> Audit:
 
 
 def _write_report(request: _Request, audit: Audit) -> None:
-    """Write the audit in its form, after the addresses of its worst tensors in the Lab."""
     output = request.output
     links = {} if request.app is None else lab_links(request.app, _worst(audit))
     say_links(links)

@@ -52,10 +52,10 @@ class Bound(click.types.FloatParamType):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return the number, or end with a wrong use."""
-        found = super().convert(value, param, ctx)
-        if found != found:
+        number = super().convert(value, param, ctx)
+        if number != number:
             self.fail(f"{value!r} is not a number.", param, ctx)
-        return found
+        return number
 
 
 @dataclass(frozen=True)
@@ -73,14 +73,14 @@ def with_output(*, tables: bool = True, **more: str) -> Callable[[_F], _F]:
     Without `tables` there are no others, and the first of them is the usual one. An output that cannot be
     written is refused before the command begins.
     """
-    known = {**(FORMATS if tables else {}), **more}
-    usual = next(iter(known))
+    formats = {**(FORMATS if tables else {}), **more}
+    usual = next(iter(formats))
 
     def decorate(command: _F) -> _F:
         @click.option(
             "--format",
             "output_format",
-            type=click.Choice(list(known)),
+            type=click.Choice(list(formats)),
             help=f"Form of the data. Default: by the file's suffix, else {usual}.",
         )
         @click.option(
@@ -89,26 +89,27 @@ def with_output(*, tables: bool = True, **more: str) -> Callable[[_F], _F]:
             "output_file",
             type=click.Path(),
             metavar="FILE",
-            help=f"Write into this file; {', '.join(known.values())} decide the form. Default: stdout.",
+            help=f"Write into this file; {', '.join(formats.values())} decide the form. Default: stdout.",
         )
         @functools.wraps(command)
         def wrapped(*args: Any, output_format: str | None, output_file: str | None, **options: Any) -> Any:
-            return command(*args, output=_chosen(output_format, output_file, known), **options)
+            return command(*args, output=_chosen(output_format, output_file, formats), **options)
 
         return wrapped  # type: ignore[return-value]
 
     return decorate
 
 
-def _chosen(form: str | None, file: str | None, known: Mapping[str, str]) -> Output:
-    """Return the output format and file that were chosen; `QuantVizError` where there is no such format."""
+def _chosen(form: str | None, file: str | None, formats: Mapping[str, str]) -> Output:
     path = Path(file) if file not in (None, "-") else None
-    of_suffix = next((name for name, suffix in known.items() if path and path.suffix.lower() == suffix), None)
+    of_suffix = next(
+        (name for name, suffix in formats.items() if path and path.suffix.lower() == suffix), None
+    )
     if form and of_suffix and form != of_suffix:
-        raise QuantVizError("cli.two_formats", file=str(path), format=form, suffix=known[of_suffix])
+        raise QuantVizError("cli.two_formats", file=str(path), format=form, suffix=formats[of_suffix])
     if path and not form and not of_suffix and not _is_device(path):
-        raise QuantVizError("cli.unknown_suffix", file=str(path), known=", ".join(known.values()))
-    output = Output(form or of_suffix or next(iter(known)), path)
+        raise QuantVizError("cli.unknown_suffix", file=str(path), known=", ".join(formats.values()))
+    output = Output(form or of_suffix or next(iter(formats)), path)
     if output.format == "parquet" and find_spec("pyarrow") is None:
         raise QuantVizError("cli.needs_pyarrow")
     if path is None and output.format not in _FOR_TERMINALS and sys.stdout.isatty():
@@ -227,14 +228,14 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float):
         return None if value != value else value
     if isinstance(value, Mapping):
-        return {str(name): _plain(each) for name, each in value.items()}
-    return [_plain(each) for each in value] if isinstance(value, list | tuple) else str(value)
+        return {str(name): _plain(item) for name, item in value.items()}
+    return [_plain(item) for item in value] if isinstance(value, list | tuple) else str(value)
 
 
 def _columns_and_rows(data: Any) -> tuple[list[str], list[list[Any]]]:
     if hasattr(data, "iloc"):
-        known = data.astype(object).where(data.notna(), None)  # pandas' marks of no value are None too
-        values = [[_plain(each) for each in known.iloc[:, k].tolist()] for k in range(known.shape[1])]
+        frame = data.astype(object).where(data.notna(), None)  # pandas' marks of no value are None too
+        values = [[_plain(cell) for cell in frame.iloc[:, k].tolist()] for k in range(frame.shape[1])]
         return list(map(str, data.columns)), [list(row) for row in zip(*values, strict=True)]
     records = [data] if isinstance(data, Mapping) else data
     columns = list(dict.fromkeys(name for record in records for name in record))
@@ -255,7 +256,7 @@ def _csv_cell(value: Any) -> str:
     else:
         words = "" if value is None else str(value)
     # csv.writer leaves a carriage return as it is, which ends a line for csv.reader.
-    needs_quotes = any(each in words for each in ',"\r\n')
+    needs_quotes = any(sign in words for sign in ',"\r\n')
     return f'"{words.replace(chr(34), chr(34) * 2)}"' if needs_quotes else words
 
 

@@ -69,7 +69,6 @@ class ProgressLine:
             click.echo(words(), err=True)
 
     def clear(self) -> None:
-        """Take the line away."""
         if self._shows and self._terminal:
             click.echo("\r\x1b[2K", err=True, nl=False)
 

@@ -90,7 +90,6 @@ def _compared(request: _Request) -> RunComparison:
 
 
 def _write_comparison(request: _Request, comparison: RunComparison) -> None:
-    """Write the comparison in its form; for people several runs are side by side, by their SQNR."""
     output = request.output
     rows = comparison.rows(language())
     if output.format == "html":
@@ -107,7 +106,6 @@ def _write_comparison(request: _Request, comparison: RunComparison) -> None:
 
 
 def _side_by_side(comparison: RunComparison) -> list[dict[str, Any]]:
-    """Return a record for each tensor, with the SQNR in each run, or why there is none."""
     found: dict[str, dict[str, Any]] = {}
     for each in comparison.differences:
         record = found.setdefault(each.name, {"tensor": each.name, "op": each.op})

@@ -135,7 +135,6 @@ class _Request:
 
 
 def _measured(request: _Request) -> tuple[Scan, list[Row]]:
-    """Return the scan, once all is measured, and its rows."""
     from quantviz.checkpoints.results.store import Results
     from quantviz.checkpoints.scan.scanning import Execution, run_scan, selection_of
 
@@ -165,7 +164,6 @@ def _measured(request: _Request) -> tuple[Scan, list[Row]]:
 
 
 def _write_report(request: _Request, scanned: Scan, rows: list[Row]) -> None:
-    """Write the table in its form, and name the worst tensors under each recipe."""
     from quantviz.checkpoints.results.stored_rows import frame_of
     from quantviz.export.report import report
     from quantviz.export.scan_summary import summary_of
@@ -218,15 +216,15 @@ def _say_failures(request: _Request, rows: list[Row]) -> bool:
     if request.junit_file is not None:
         put(Output("junit", Path(request.junit_file)), junit(cases_of(rows, gate, language())))
     counts = counts_of(rows, gate)
-    for each in counts:
-        key = "cli.scan.counts_refused" if each.refused else "cli.scan.counts"
-        say(key, **dataclasses.asdict(each))
+    for count in counts:
+        key = "cli.scan.counts_refused" if count.refused else "cli.scan.counts"
+        say(key, **dataclasses.asdict(count))
     # A gate that held nothing to its bound has not passed.
-    empty = [each for each in counts if gate.least is not None and not each.measured + each.refused]
-    for each in empty:
-        if not each.failed:
-            say("cli.scan.nothing", recipe=each.recipe)
-    return bool(empty) or any(each.failed for each in counts)
+    empty = [count for count in counts if gate.least is not None and not count.measured + count.refused]
+    for count in empty:
+        if not count.failed:
+            say("cli.scan.nothing", recipe=count.recipe)
+    return bool(empty) or any(count.failed for count in counts)
 
 
 def _worst_first(rows: list[Row]) -> list[Row]:
@@ -239,15 +237,14 @@ def _worst_first(rows: list[Row]) -> list[Row]:
 
 
 def _say_worst(summary: ScanSummary) -> None:
-    """Name the worst tensors under each recipe."""
-    for each in summary.recipes:
-        worst = summary.worst(each.recipe, _NAMED)
+    for recipe in summary.recipes:
+        worst = summary.worst(recipe.recipe, _NAMED)
         named = (
             text("report.named", language(), tensor=row.tensor, sqnr_db=f"{row.sqnr_db:.1f}") for row in worst
         )
         if worst:
             names = text("report.between", language()).join(named)
-            say("cli.scan.worst", recipe=each.recipe, names=names)
+            say("cli.scan.worst", recipe=recipe.recipe, names=names)
 
 
 def _worst(summary: ScanSummary) -> Iterator[Shown]:
@@ -285,7 +282,6 @@ class _Cancelling:
 
 
 def _progress_words(progress: Progress) -> str:
-    """Return how far a scan is, and its rate and the time left once they are known."""
     words = text("cli.progress", language(), done=progress.tensors_done, all=progress.tensors)
     rate = progress.bytes_per_second
     left = progress.seconds_left

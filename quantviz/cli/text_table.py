@@ -10,7 +10,6 @@ from quantviz.text import visible
 
 #: Significant digits of a number: enough to distinguish 6.5625 bits from 6.5.
 _DIGITS = 5
-#: The sign of a missing value.
 _NONE = "–"
 _GAP = "  "
 

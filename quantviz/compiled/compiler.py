@@ -133,7 +133,6 @@ def _kept(source: str) -> bool:
 
 
 def _made(source: str) -> Any:
-    """Return the compiled function of some source."""
     folder = cache_folder()
     path = _path(source)
     if folder is not None and not Path(path).exists():

@@ -87,8 +87,8 @@ def packed_together(programs: Iterable[Program]) -> dict[str, Any]:
     """
     texts: dict[str, int] = {}
     packed = [program.packed() for program in programs]
-    for each in packed:
-        each["text"] = texts.setdefault(each["text"], len(texts))
+    for piece in packed:
+        piece["text"] = texts.setdefault(piece["text"], len(texts))
     return {"texts": list(texts), "programs": packed}
 
 
@@ -122,7 +122,7 @@ def write_program(scheme: Scheme) -> Program:
     """
     if scheme.search is not None:
         raise Untraceable("a search of scales")
-    same = [getattr(scheme, each.name) for each in fields(scheme) if each.name != "granularity"]
+    same = [getattr(scheme, field.name) for field in fields(scheme) if field.name != "granularity"]
     return _written_program(_Sort((*same, scheme.granularity.single), scheme))
 
 
@@ -215,7 +215,7 @@ class _Numbers:
         }
 
     def trace(self) -> Trace:
-        """Return a trace for one more part."""
+        """Return a new trace for another part."""
         return Trace(
             floats=self.floats, integers=self.integers, tables=self.tables, functions=self._functions
         )
@@ -423,15 +423,15 @@ class _SchemeWriter:
         results = set[str]()
         steps = list[str]()
 
-        def record(operation: Operation, before: NamedTensors, given: Any) -> None:
+        def record(operation: Operation, before: NamedTensors, result: Any) -> None:
             if operation.silent or operation.name != "y":
                 return
             read: dict[str, Any] = {name: before[name] for name in before if name in operation.reads}
-            results.update(cell.name for cell in (*read.values(), given))
+            results.update(cell.name for cell in (*read.values(), result))
             told = ", ".join(f"{name}: {cell.name}" for name, cell in read.items())
             whole = [name for name, cell in read.items() if not cell.dtype.is_floating_point]
             steps.append(
-                f'{{ key: "{operation.key}", read: {{ {told} }}, whole: {whole}, made: {given.name} }}'
+                f'{{ key: "{operation.key}", read: {{ {told} }}, whole: {whole}, made: {result.name} }}'
             )
 
         run_operations(code_operations(scheme), values, record)
@@ -458,12 +458,12 @@ class _SchemeWriter:
         y: Any = Cell(trace, "y", torch.float64, True)
         below, above = neighbours(y, fmt)
         coordinate: Any = GRIDS[fmt.kind].coordinate(y, fmt)
-        found: dict[str, Any] = {
+        results: dict[str, Any] = {
             "below": below,
             "above": above,
             "share": coordinate - torch.floor(coordinate),
         }
-        parts = [f"around: {self._returned(trace, 'y', found)}"]
+        parts = [f"around: {self._returned(trace, 'y', results)}"]
         if fmt.kind != "integer":
             trace = self._numbers.trace()
             code: Any = Cell(trace, "code", torch_dtype(fmt.code_dtype), True)
@@ -479,16 +479,16 @@ class _SchemeWriter:
         trace = self._numbers.trace()
         inputs = {**named, **dict.fromkeys(("tensor_absmax", "short"), torch.float32)}
         values: dict[str, Any] = {name: Cell(trace, name, dtype, True) for name, dtype in inputs.items()}
-        found: dict[str, Any] = {}
+        clamp: dict[str, Any] = {}
 
-        def record(operation: Operation, before: NamedTensors, given: Any) -> None:
-            if operation.key == "zero_point_clamp" and not found:
-                found.update(before=before["zero_point"], after=given)
+        def record(operation: Operation, before: NamedTensors, result: Any) -> None:
+            if operation.key == "zero_point_clamp" and not clamp:
+                clamp.update(before=before["zero_point"], after=result)
 
         run_operations((*range_operations(self._scheme), *store_operations(self._scheme)), values, record)
-        if not found:
+        if not clamp:
             return []
-        return [f"clamped: {self._returned(trace, ', '.join(inputs), found)}"]
+        return [f"clamped: {self._returned(trace, ', '.join(inputs), clamp)}"]
 
     def _returned(self, trace: Trace, arguments: str, results: Mapping[str, Any]) -> str:
         """Return the function from some arguments to an object with the results."""
@@ -500,10 +500,12 @@ class _SchemeWriter:
     def _values(self, params: Mapping[str, torch.dtype]) -> str:
         trace = self._numbers.trace()
         fmt = self._scheme.number_format
-        known: dict[str, Any] = {name: Cell(trace, name, dtype, False) for name, dtype in params.items()}
+        params_by_name: dict[str, Any] = {
+            name: Cell(trace, name, dtype, False) for name, dtype in params.items()
+        }
         code: Any = Cell(trace, "code", torch_dtype(fmt.code_dtype), True)
         made: dict[str, Any] = run_operations(
-            value_operations(self._scheme), {**known, "q": GRIDS[fmt.kind].decode(code, fmt)}
+            value_operations(self._scheme), {**params_by_name, "q": GRIDS[fmt.kind].decode(code, fmt)}
         )
         value = made["x_hat"].name
         fixed, block, lines = _written(
@@ -540,32 +542,32 @@ def write_operations(
     numbers = _Numbers()
     trace = numbers.trace()
     values: dict[str, Any] = {
-        **{each: Cell(trace, each, dtype, False) for each, dtype in of_block.items()},
-        **{each: Cell(trace, each, dtype, True) for each, dtype in of_cell.items()},
+        **{value_name: Cell(trace, value_name, dtype, False) for value_name, dtype in of_block.items()},
+        **{value_name: Cell(trace, value_name, dtype, True) for value_name, dtype in of_cell.items()},
     }
     steps = list[dict[str, Any]]()
     made = list[Cell]()
 
-    def record(operation: Operation, before: NamedTensors, given: Any) -> None:
+    def record(operation: Operation, before: NamedTensors, result: Any) -> None:
         step: dict[str, Any] = {"key": operation.key, "name": operation.name, "line": operation.line}
         read = sorted(operation.reads & before.keys())
-        steps.append({**step, "silent": operation.silent, "read": read, "dtype": dtype_name(given.dtype)})
-        made.append(given)
+        steps.append({**step, "silent": operation.silent, "read": read, "dtype": dtype_name(result.dtype)})
+        made.append(result)
 
-    found: Any = run_operations(operations, values, record)[name]
-    kinds = {each: _KIND[TYPES[dtype]] for each, dtype in {**of_block, **of_cell}.items()}
+    final: Any = run_operations(operations, values, record)[name]
+    kinds = {value_name: _KIND[TYPES[dtype]] for value_name, dtype in {**of_block, **of_cell}.items()}
 
     def part(arguments: str, results: Sequence[str], cells: Callable[[list[str]], list[str]]) -> str:
         fixed, block, cell = _written(trace, kinds, results, kinds)
         used = frozenset().union(*map(words_of, (*block, *cell, *results)))
-        loads = [f"const {each} = r.{each}[i];" for each in of_cell if each in used]
-        blocks = [f"const {each} = P.{each}[b];" for each in of_block if each in used]
+        loads = [f"const {value_name} = r.{value_name}[i];" for value_name in of_cell if value_name in used]
+        blocks = [f"const {value_name} = P.{value_name}[b];" for value_name in of_block if value_name in used]
         return _closure(fixed, arguments, [*blocks, *block, *cells([*loads, *cell])])
 
     loop = f"for (let i = 0; i < r.{name}.length; i++) {{"
-    cells = part("(P, b, r)", [found.name], lambda lines: [loop, *lines, f"r.{name}[i] = {found.name};", "}"])
-    results = [each.name for each in made]
-    returned = ", ".join(f"Number({each})" for each in results)
+    cells = part("(P, b, r)", [final.name], lambda lines: [loop, *lines, f"r.{name}[i] = {final.name};", "}"])
+    results = [result.name for result in made]
+    returned = ", ".join(f"Number({result})" for result in results)
     of_steps = part("(P, b, r, i)", results, lambda lines: [*lines, f"return [{returned}];"])
     return numbers.program([f"cells: {cells}", f"steps: {of_steps}"], {"steps": steps})
 

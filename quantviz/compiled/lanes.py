@@ -210,7 +210,6 @@ class Lanes:
         return Lanes(b, self.kind, value, wide=False)
 
     def each(self) -> list[Lanes]:
-        """Return the lanes one by one."""
         if not self.wide:
             return [self]
         places = (ir.Constant(ir.IntType(32), i) for i in range(WIDTH))

@@ -144,11 +144,9 @@ class Tally:
 
     @property
     def left_out(self) -> int:
-        """Return how many cells were left out."""
         return int(self.counts[LEFT_OUT])
 
     def moments(self) -> Moments:
-        """Return the sums as moments."""
         signal, values, product, bias, noise, clipped_noise, steps, clipped_steps = torch.from_numpy(
             self.sums.copy()
         ).unbind()
@@ -211,9 +209,7 @@ class Tally:
             self.counts[LARGEST_AT] = at
 
     def _add_by_axis(self, r: QuantResult, start: int, *, finite: bool) -> None:
-        """Add the squares of a run's values and errors to those of their lines; of one that is no finite
-        number, 0.
-        """
+        """Add a run's squared values and errors to their lines, 0 for numbers that are not finite."""
         if not len(self.shape):
             return
         length = int(self.shape[-1])

@@ -29,7 +29,6 @@ class SearchCode:
 
     #: The steps as plain values, see `_Recorded`.
     steps: tuple[Any, ...]
-    #: The names of the results.
     results: tuple[str, ...]
     #: How many lists of elements' values are kept, and whether the level of a run is read.
     kept: int

@@ -212,7 +212,6 @@ class Cell:
         return run(*args, **(kwargs or {}))
 
     def to(self, dtype: torch.dtype) -> Cell:
-        """Return the value in another dtype."""
         if dtype == self.dtype:
             return self
         if dtype in _HALVES:

@@ -208,7 +208,6 @@ def _code_bins(scheme: Scheme, qparams: QParams, low: float, high: float) -> Val
 
 
 def _equal_bins(count: int, low: float, high: float) -> ValueBins:
-    """Return bins of equal width from the smallest to the largest value."""
     if low == high:
         room = abs(low) / 2 or 0.5
         return ValueBins(np.array([low - room, high + room]), np.zeros(0, dtype=np.float32))

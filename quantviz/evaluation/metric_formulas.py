@@ -51,7 +51,6 @@ class Metric:
         return values
 
     def __call__(self, r: QuantResult) -> float:
-        """Return the metric of a result."""
         return float(self.of(Moments.of(r), bits_per_element(r.scheme, r.tensor_shape)))
 
     @cached_property

@@ -141,7 +141,7 @@ class Moments(Picklable):
         return Moments(**fields)
 
     def at(self, places: torch.Tensor) -> Moments:
-        """Return those of the lines or blocks at `places`."""
+        """Return the moments of the lines or blocks at `places`."""
         fields = {each.name: getattr(self, each.name) for each in dataclasses.fields(self)}
         return Moments(
             **{name: None if values is None else values[places] for name, values in fields.items()}
@@ -154,7 +154,7 @@ def joined(parts: Iterable[Moments]) -> Moments:
 
 
 def side_by_side(parts: Iterable[Moments]) -> Moments:
-    """Return those of the lines or blocks of all parts, one after the other."""
+    """Return the moments of the lines or blocks of all parts, one after the other."""
     listed = list(parts)
     names = [
         each.name

@@ -68,9 +68,7 @@ def _part_arrays(result: QuantResult, within: Within) -> dict[str, Any]:
 
 
 def _places(result: QuantResult, within: Within) -> tuple[Any, Any]:
-    """Return the index of each cell, one array an axis, and the number of its block, all of the result's
-    shape: in the tensor that it is a part of.
-    """
+    """Return each cell's index, one array an axis, and its block's number, in the whole tensor."""
     import numpy as np
 
     from quantviz.tensors import blocks

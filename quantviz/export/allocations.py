@@ -128,7 +128,7 @@ def _suited(read: Offers, profile: Profile, own: tuple[str, ...]) -> Suited:
 
 
 def recipes_of_tool(profile: Profile) -> tuple[str, ...]:
-    """Return the recipes of an engine that its tool can be told of, in the profile's order."""
+    """Return the recipes that an engine's tool accepts, in the profile's order."""
     return tuple(name for name in profile.recipes if _FORMATS[profile.export](name) is not None)
 
 

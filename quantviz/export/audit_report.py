@@ -37,7 +37,6 @@ class _Table:
     links: tuple[str, ...] = ()
 
     def headings(self, language: str) -> list[tuple[str, str]]:
-        """Return the words of each column with its kind."""
         return [
             (text(f"audit_report.column.{name}", language), "number" if name in _NUMBERS else "")
             for name in self.columns

@@ -163,9 +163,7 @@ def _operand(value: float, digits: int = 4) -> str:
 
 
 def _landed(why: Explanation, say: Say) -> str:
-    """Return which value of the grid it was rounded to, and by which rule where it was not simply the
-    nearest.
-    """
+    """Return the grid value it was rounded to, with the rule where it is not simply the nearest."""
     rounding = why.rounding
     fmt = why.scheme.number_format
     value = number(rounding.output, 8 if fmt.kind == "integer" else 6)

@@ -112,7 +112,6 @@ class _Page:
         return text(key, self.language, **params)
 
     def written(self, title: str | None) -> str:
-        """Return the whole page."""
         kinds = kind_map(self.summary.weights)
         return html_page(
             "scan",
@@ -238,7 +237,6 @@ class _Page:
         return name, headings, list(rows)
 
     def recipes(self) -> Iterator[Sequence[object]]:
-        """Yield the recipes side by side."""
         for each in self.summary.recipes:
             size = "–" if each.size is None else f"{each.size / 1e6:,.1f}"
             bits, lowest, median = shortly(each.bits_per_weight, 4), fixed(each.lowest), fixed(each.median)

@@ -66,21 +66,21 @@ def runs_html(
         headings=headings,
         verdicts=[comparison.messages_of(label, language) for label in labels],
         jumps=jumps,
-        jumping={each.name for each in jumps.values()},
+        jumping={diff.name for diff in jumps.values()},
         marks={
-            label: say("runs_report.jump_mark", run=label, tensor=each.name) for label, each in jumps.items()
+            label: say("runs_report.jump_mark", run=label, tensor=diff.name) for label, diff in jumps.items()
         },
         chart=_chart(comparison, jumps),
         worst=list(_worst(comparison, say, text("report.sentence_gap", language))),
         logits=[
-            (breakable(each.name), each.run, number(each.kl, 4), f"{100 * each.same_top:.4g} %")
-            for each in comparison.differences
-            if not math.isnan(each.kl)
+            (breakable(diff.name), diff.run, number(diff.kl, 4), f"{100 * diff.same_top:.4g} %")
+            for diff in comparison.differences
+            if not math.isnan(diff.kl)
         ],
         by_op=[
             [
-                (each.op or "–", each.tensors, fixed(each.sqnr_db, exact="="), shortly(each.max_error))
-                for each in comparison.by_op(label)
+                (op.op or "–", op.tensors, fixed(op.sqnr_db, exact="="), shortly(op.max_error))
+                for op in comparison.by_op(label)
             ]
             for label in labels
         ],
@@ -96,9 +96,9 @@ def runs_html(
 
 def _chart(comparison: RunComparison, jumps: Mapping[str, TensorDifference]) -> dict[str, Any]:
     """Return SQNR by tensor, a line for each run; nothing where no number is finite."""
-    names = [each.name for each in comparison.of(comparison.labels[0]) if each.status != "extra"]
-    by_run = {label: {each.name: each for each in comparison.compared(label)} for label in comparison.labels}
-    numbers = [each.sqnr_db for own in by_run.values() for each in own.values()]
+    names = [diff.name for diff in comparison.of(comparison.labels[0]) if diff.status != "extra"]
+    by_run = {label: {diff.name: diff for diff in comparison.compared(label)} for label in comparison.labels}
+    numbers = [diff.sqnr_db for by_name in by_run.values() for diff in by_name.values()]
     if not names or not any(map(math.isfinite, numbers)):
         return {}
     scale = decibel_scale(numbers)
@@ -106,8 +106,11 @@ def _chart(comparison: RunComparison, jumps: Mapping[str, TensorDifference]) -> 
         "ticks": [(scale.height(db), number(db, 3)) for db in scale.lines],
         "has_exact": math.inf in numbers,
         "paths": [
-            (label, run_line([own[name].sqnr_db if name in own else math.nan for name in names], scale))
-            for label, own in by_run.items()
+            (
+                label,
+                run_line([by_name[name].sqnr_db if name in by_name else math.nan for name in names], scale),
+            )
+            for label, by_name in by_run.items()
         ],
         "marks": [
             (label, (names.index(jump.name) + 0.5) / len(names), scale.height(jump.sqnr_db))
@@ -151,27 +154,27 @@ def _tensors(
 ) -> Iterator[tuple[str, str, str, list[dict[str, Any]]]]:
     """Yield all tensors of the reference, in the order of execution, the runs side by side."""
     by_name: dict[str, dict[str, TensorDifference]] = {}
-    for each in comparison.differences:
-        if each.status != "extra":
-            by_name.setdefault(each.name, {})[each.run] = each
-    for name, own in by_name.items():
-        any_run = next(iter(own.values()))
-        cells = [_cells(own[label], language) for label in comparison.labels]
+    for diff in comparison.differences:
+        if diff.status != "extra":
+            by_name.setdefault(diff.name, {})[diff.run] = diff
+    for name, by_run in by_name.items():
+        any_run = next(iter(by_run.values()))
+        cells = [_cells(by_run[label], language) for label in comparison.labels]
         yield name, any_run.op or "–", _shape(any_run.shape), cells
 
 
-def _cells(each: TensorDifference, language: str) -> dict[str, Any]:
-    if not each.is_compared:
-        shapes = {"shape": _shape(each.shape), "run_shape": _shape(each.run_shape)}
-        return {"reason": text(f"runs.reasons.{each.status}", language, count=each.not_finite, **shapes)}
+def _cells(diff: TensorDifference, language: str) -> dict[str, Any]:
+    if not diff.is_compared:
+        shapes = {"shape": _shape(diff.shape), "run_shape": _shape(diff.run_shape)}
+        return {"reason": text(f"runs.reasons.{diff.status}", language, count=diff.not_finite, **shapes)}
     # A tensor all of whose values were left out, or that has none, has no number.
-    depth = 0.0 if math.isnan(each.sqnr_db) else (_FINE_DB - each.sqnr_db) / (_FINE_DB - _WORST_DB)
+    depth = 0.0 if math.isnan(diff.sqnr_db) else (_FINE_DB - diff.sqnr_db) / (_FINE_DB - _WORST_DB)
     return {
         "reason": "",
         "share": round(_FULL * min(max(depth, 0), 1)),
-        "sqnr_db": fixed(each.sqnr_db, exact="="),
-        "cosine": fixed(each.cosine, 5),
-        "max_error": shortly(each.max_error),
+        "sqnr_db": fixed(diff.sqnr_db, exact="="),
+        "cosine": fixed(diff.cosine, 5),
+        "max_error": shortly(diff.max_error),
     }
 
 

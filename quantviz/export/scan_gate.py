@@ -28,8 +28,8 @@ class Gate:
 
     def failure(self, row: Row, language: str = DEFAULT_LANGUAGE) -> str:
         """Return why a row fails; "" where it does not."""
-        held = self.least is not None
-        if row.is_unread or (row.status == "refused" and held and not self.allow_refused):
+        has_bound = self.least is not None
+        if row.is_unread or (row.status == "refused" and has_bound and not self.allow_refused):
             return str(row.reason)
         if row.status == "ok" and self.least is not None and not (db := _decibels(row)) >= self.least:
             return text("cli.below", language, scheme=row.recipe, sqnr_db=db, least=self.least)

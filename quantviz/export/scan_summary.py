@@ -51,7 +51,7 @@ class ScanSummary:
 
     @property
     def unread(self) -> tuple[str, ...]:
-        """Return the tensors of whose values nothing is known."""
+        """Return the tensors whose values were not read."""
         return tuple(dict.fromkeys(row.tensor for row in self.rows if row.is_unread))
 
     @property

@@ -96,7 +96,6 @@ class PanelsStyle:
     printed: bool = False
 
 
-#: The style on a usual page.
 USUAL_STYLE = PanelsStyle()
 
 

@@ -46,7 +46,6 @@ class ComparedPanels(PanelsData):
     #: and by how much it is ahead of the next.
     winner: Array
     lead: Array
-    #: How many are compared.
     schemes: int
 
     @property

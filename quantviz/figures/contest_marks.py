@@ -56,7 +56,7 @@ def try_points(contest: Contest, bottom: float, top: float) -> Iterator[TryPoint
 
 
 def ghosts_trace(places: Sequence[tuple[float, float]], theme: Theme) -> dict[str, Any]:
-    """Return recipes at (bits, dB) that say nothing but where they are."""
+    """Return the trace of recipes at (bits, dB), without names or hover words."""
     return scatter(
         "markers",
         [bits for bits, _ in places],

@@ -36,7 +36,6 @@ _LIGHT = 0.5
 #: The numbers of a record that the two maps show, and the least span of their colours, in dB.
 MAPPED = ("weight_sqnr_db", "output_db")
 _LEAST_DB = 3.0
-#: The sign of a square without a number.
 NO_NUMBER = "×"
 
 

@@ -39,7 +39,6 @@ _PAIRS_WIDTH = 350
 
 
 def part_colours(theme: str) -> dict[str, str]:
-    """Return the colours of an error's parts."""
     colours = THEMES[theme]
     return {"weights": colours.schemes[0], "inputs": colours.schemes[1], "cross": colours.muted}
 

@@ -323,7 +323,7 @@ def _named(name: str) -> str:
 
 
 def _shown(name: str) -> str:
-    """Return a stranger's name as plotly shows it as it is."""
+    """Return a name escaped so that plotly shows it literally."""
     return html.escape(name if len(name) <= 24 else f"…{name[-23:]}")
 
 
@@ -422,7 +422,7 @@ def _has_room(data: ModelMap, most: tuple[int, int]) -> bool:
 
 
 def _points(look: _Look, squares: Sequence[tuple[int, Square]], axes: Mapping[str, str]) -> dict[str, Any]:
-    """Return the unseen points that answer to the pointer, with the numbers that are printed."""
+    """Return the invisible points that respond to the pointer, with the printed numbers."""
     data = look.data
     # Signs have room where numbers have none.
     numbers = _has_room(data, _MOST_PRINTED)

@@ -70,7 +70,6 @@ class PanelPainter:
 
     @property
     def theme(self) -> Theme:
-        """Return the figure's colours."""
         return THEMES[self.style.theme]
 
     def titles(self) -> list[str]:
@@ -81,7 +80,6 @@ class PanelPainter:
         ]
 
     def traces(self) -> list[dict[str, Any]]:
-        """Return the traces of all panels, in their order."""
         cells = self.data.pixels is None and max(self.data.shape) <= MOST_CELLS
         traces: list[dict[str, Any]] = []
         for i, name in enumerate(self.data.panels):

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 class GridRow:
     """A grid in a row of its own, with a value marked on it, or one value in the place of a grid."""
 
-    #: Its name.
     words: str
     #: Its colour: `before`, `wrong` or `right`.
     tone: str

@@ -59,7 +59,6 @@ NO_TICKS: Mapping[str, Any] = MappingProxyType({"showticklabels": False, "showgr
 
 
 def axis_title(words: str) -> dict[str, Any]:
-    """Return plotly's title of an axis."""
     return {"text": words, "font": {"size": 12}, "standoff": 6}
 
 

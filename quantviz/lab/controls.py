@@ -48,7 +48,6 @@ _USUAL: Mapping[str, tuple[int, int]] = MappingProxyType(
 
 
 def offered_formats(offer: Offer) -> tuple[NumberFormat, ...]:
-    """Return the formats that an engine offers."""
     return tuple(fmt for fmt in FORMATS.values() if not offer.formats or fmt.id in offer.formats)
 
 
@@ -65,8 +64,8 @@ def _formats(state: LabState) -> tuple[str, ...]:
     kinds = [name for name in INTEGERS if name in map(choice_of, offered)]
     others = tuple(fmt.id for fmt in offered if fmt.family != "integer")
     # A codebook with values of its own is offered while it is chosen.
-    now = choice_of(state.scheme.number_format)
-    return (*kinds, *others) if now in (*kinds, *others) else (*kinds, *others, now)
+    current = choice_of(state.scheme.number_format)
+    return (*kinds, *others) if current in (*kinds, *others) else (*kinds, *others, current)
 
 
 def _with_format(state: LabState, name: str) -> Scheme:
@@ -81,13 +80,15 @@ def _bits(state: LabState) -> tuple[int, ...]:
     if fmt.family != "integer":
         return ()
     return tuple(
-        each.bits for each in offered_formats(state.scheme.arithmetic.offer) if _are_alike(each, fmt)
+        number_format.bits
+        for number_format in offered_formats(state.scheme.arithmetic.offer)
+        if _are_alike(number_format, fmt)
     )
 
 
 def _with_bits(state: LabState, bits: int) -> Scheme:
-    now = state.scheme.number_format
-    alike = (fmt for fmt in FORMATS.values() if fmt.bits == bits and _are_alike(fmt, now))
+    current = state.scheme.number_format
+    alike = (fmt for fmt in FORMATS.values() if fmt.bits == bits and _are_alike(fmt, current))
     return state.scheme.with_format(next(alike).id)
 
 
@@ -147,37 +148,47 @@ SIZED: Mapping[str, type[Granularity]] = MappingProxyType(
 
 def granularities(state: LabState) -> dict[str, Granularity]:
     """Return the granularities by the name of the button, in the order of the buttons."""
-    return {name: each for buttons in _BUTTONS.values() for name, each in buttons(state).items()}
+    return {
+        name: granularity for buttons in _BUTTONS.values() for name, granularity in buttons(state).items()
+    }
 
 
 def chosen_granularity(state: LabState) -> str | None:
     """Return the button that stands for the scheme's granularity."""
-    now = state.scheme.granularity
+    current = state.scheme.granularity
     shape = state.source.shape
     alike = {
-        name: each
-        for name, each in _BUTTONS[now.id](state).items()
-        if not any(each.shape_problems(shape, "pad"))
+        name: granularity
+        for name, granularity in _BUTTONS[current.id](state).items()
+        if not any(granularity.shape_problems(shape, "pad"))
     }
     return next(
-        (name for name, each in alike.items() if each.block_shape(shape) == now.block_shape(shape)),
+        (
+            name
+            for name, granularity in alike.items()
+            if granularity.block_shape(shape) == current.block_shape(shape)
+        ),
         next(iter(alike), None),
     )
 
 
 def with_granularity(state: LabState, granularity: Granularity) -> Scheme:
     """Return the scheme with other blocks; blocks whose sizes are chosen beside their button stay."""
-    now = state.scheme
-    if granularity.id == now.granularity.id and isinstance(granularity, tuple(SIZED.values())):
-        return now
+    current = state.scheme
+    if granularity.id == current.granularity.id and isinstance(granularity, tuple(SIZED.values())):
+        return current
     # A range set by hand is for the blocks as they were: other ones begin with their own range.
-    own = {"calibration": MinMax()} if isinstance(now.calibration, ManualRange | Given) else {}
-    return now.replace(granularity=granularity, **own)
+    calibration = {"calibration": MinMax()} if isinstance(current.calibration, ManualRange | Given) else {}
+    return current.replace(granularity=granularity, **calibration)
 
 
 def _possible_granularities(state: LabState) -> tuple[str, ...]:
-    now = chosen_granularity(state)
-    return tuple(name for name, each in granularities(state).items() if name == now or fits(state, each))
+    current = chosen_granularity(state)
+    return tuple(
+        name
+        for name, granularity in granularities(state).items()
+        if name == current or fits(state, granularity)
+    )
 
 
 def fits(state: LabState, granularity: Granularity) -> bool:
@@ -222,25 +233,25 @@ def _usual(state: LabState, kind: str, sizes: list[int], length: int) -> int:
     return (smaller or fitting or [size])[-1]
 
 
-def _and_now(sizes: Iterable[int], now: int) -> tuple[int, ...]:
-    return tuple(sorted({*sizes, now}))
+def _and_now(sizes: Iterable[int], current: int) -> tuple[int, ...]:
+    return tuple(sorted({*sizes, current}))
 
 
 def _size_choices(state: LabState) -> Mapping[str, Collection[Any]]:
     """Return the choices of the controls of sizes, by their keys: the granularity's id and the field."""
-    now = state.scheme.granularity
+    current = state.scheme.granularity
     shape = state.source.shape
-    if isinstance(now, PerGroup):
-        sizes = {"group_size": _and_now(group_sizes(state, now.axis % len(shape)), now.size)}
+    if isinstance(current, PerGroup):
+        sizes = {"group_size": _and_now(group_sizes(state, current.axis % len(shape)), current.size)}
         return sizes | ({"group_axis": tuple(range(len(shape)))} if len(shape) > 1 else {})
-    if isinstance(now, PerBlock):
+    if isinstance(current, PerBlock):
         rows, cols = map(divisors, sides(shape))
-        return {"block_rows": _and_now(rows, now.rows), "block_cols": _and_now(cols, now.cols)}
-    if isinstance(now, Flat):
-        runs = {"flat_size": _and_now(flat_sizes(state, strided=now.strided), now.size)}
+        return {"block_rows": _and_now(rows, current.rows), "block_cols": _and_now(cols, current.cols)}
+    if isinstance(current, Flat):
+        runs = {"flat_size": _and_now(flat_sizes(state, strided=current.strided), current.size)}
         convention = state.scheme.arithmetic
         # Engines that pack runs of fixed sizes, or end in a short one, take neighbours.
-        fixed = (convention.offer.sizes or convention.tail != "refuse") and not now.strided
+        fixed = (convention.offer.sizes or convention.tail != "refuse") and not current.strided
         return runs | ({} if fixed else {"flat_strided": (False, True)})
     return {}
 
@@ -250,11 +261,11 @@ def _with_size(state: LabState, key: str, chosen: Any) -> Scheme:
     control may still show another tensor's fields, and then changes nothing.
     """
     kind, _, field = key.partition("_")
-    now = state.scheme.granularity
-    if now.id != SIZED[kind].id:
+    current = state.scheme.granularity
+    if current.id != SIZED[kind].id:
         return state.scheme
     value = counted(chosen, len(state.source.shape)) if field == "axis" else chosen
-    wanted: Granularity = dataclasses.replace(now, **{field: value})  # type: ignore[type-var]
+    wanted: Granularity = dataclasses.replace(current, **{field: value})  # type: ignore[type-var]
     return state.scheme.replace(granularity=_fitted(state, wanted))
 
 

@@ -50,12 +50,10 @@ class OwnLayer:
 
     @property
     def shape(self) -> Shape:
-        """Return the numbers of tokens, of input channels and of outputs, without reading its values."""
         return (*self.inputs.shape, self.weight.shape[0])
 
     @property
     def key(self) -> str:
-        """Return a text that identifies the layer within the session, without reading its values."""
         return f"{self.id}({','.join(part.key for part in self.parts)})"
 
     def problems(self) -> Iterator[QuantVizError]:
@@ -124,12 +122,10 @@ class ChangedLayer:
 
     @property
     def shape(self) -> Shape:
-        """Return the numbers of tokens, of input channels and of outputs, without reading its values."""
         return self.source.shape
 
     @property
     def key(self) -> str:
-        """Return a text that identifies the layer within the session, without reading its values."""
         return self.around(self.source.key)
 
     def around(self, source: str) -> str:
@@ -137,7 +133,6 @@ class ChangedLayer:
         return f"{self.id}({','.join((source, *self.changes.written()))})"
 
     def problems(self) -> Iterator[QuantVizError]:
-        """Yield an error for each reason why there is no such layer."""
         for problem in self.source.problems():
             yield problem
             return
@@ -159,7 +154,6 @@ class ChangedLayer:
         return replace(opened, weight=InMemory(w, dtype=weight.dtype), inputs=InMemory(x, dtype=inputs.dtype))
 
     def title(self, language: str) -> str:
-        """Return the layer's name for people."""
         return text("layers.changed", language, name=self.source.title(language))
 
 

@@ -30,7 +30,6 @@ ASYMMETRIC = "uint8,asymmetric,per_tensor,min_max,onnxruntime"
 FIRST = "minilm_1_intermediate"
 #: The values that the picture shows of X, W and Y.
 SHOWN = ("error", "x", "x_hat")
-#: The tabs of the stage.
 TABS = ("cell", "channels", "integer", "method", "compare")
 #: Pairs that are compared at most.
 MOST_PAIRS = 8
@@ -146,11 +145,11 @@ class Lines:
 
     @classmethod
     def whole(cls, shape: Shape) -> Lines:
-        """Return all of a layer of so many tokens, inputs and outputs."""
+        """Return the part that is the whole of a layer of `shape`: (tokens, inputs, outputs)."""
         return cls(*((0, count) for count in shape))
 
     def within(self, shape: Shape) -> bool:
-        """Return whether such a layer has them."""
+        """Return whether a layer of `shape` contains the part."""
         axes = (self.tokens, self.inputs, self.outputs)
         return all(0 <= first < last <= count for (first, last), count in zip(axes, shape, strict=True))
 
@@ -278,7 +277,6 @@ class LayerState(PageState):
 
     @classmethod
     def opening(cls) -> LayerState:
-        """Return the state with which the page opens."""
         source = BuiltInLayer(FIRST)
         return cls(source, usual_pair(source) or PAIRS["w8a8_token"])
 
@@ -312,7 +310,7 @@ class LayerState(PageState):
         return self.replace(source=source, cell=None, channel=None, lines=None, held=None).fitting()
 
     def completed(self, reading: Reading[LayerState]) -> LayerState:
-        """Return the state of a link as its layer can have it."""
+        """Return a link's state limited to what its layer allows."""
         return self.fitting()
 
     def looking(self, step: tuple[LayerState, LayerState], now: LayerState) -> LayerState:
@@ -323,7 +321,7 @@ class LayerState(PageState):
         return kept if now.source == self.source else self.replace(shown=kept.shown, tab=kept.tab)
 
     def fitting(self) -> LayerState:
-        """Return the state as its layer can have it, with the nearest schemes that fit."""
+        """Return the state limited to its layer, with the nearest schemes that fit."""
         shape = self.source.shape
         tokens, inputs, outputs = shape
         found = self

@@ -29,7 +29,6 @@ class Reading(Generic[S]):
 
     #: The state as far as it is read.
     state: S
-    #: The parameters of the link.
     params: Mapping[str, str]
     #: The parameters that could not be used.
     lost: frozenset[str] = frozenset()
@@ -58,7 +57,7 @@ def one_of(known: Callable[[], Collection[Any]], key: str = "link.choice") -> Co
     """Return the codec of a value among those that `known` returns; `key` names the error for another one."""
 
     def read(form: str) -> Any:
-        choices = {str(each): each for each in known()}
+        choices = {str(value): value for value in known()}
         if form not in choices:
             raise QuantVizError(key, got=form, known=", ".join(choices))
         return choices[form]
@@ -129,7 +128,7 @@ class PageState:
 
     @classmethod
     def opening(cls) -> Self:
-        """Return the state of a link that says nothing."""
+        """Return the state of an empty link."""
         return cls()
 
     @classmethod
@@ -143,11 +142,11 @@ class PageState:
         if sum(len(params.get(parameter, "")) for parameter, *_ in _parameters(cls)) > LONGEST:
             problems.append(QuantVizError("link.too_long", longest=LONGEST))
             reading = Reading(reading.state, {}, frozenset(params))
-        for parameter, name, own, link in _parameters(cls):
+        for parameter, name, field_codec, link in _parameters(cls):
             if parameter not in reading.params or link.of in reading.lost:
                 continue
             try:
-                value = codecs.get(parameter, own).read(params[parameter], reading)
+                value = codecs.get(parameter, field_codec).read(params[parameter], reading)
             except QuantVizError as problem:
                 part = QuantVizError(f"link.names.{cls.page}_{parameter}")
                 problems.append(QuantVizError("link.part", part=part, reason=problem))
@@ -157,18 +156,18 @@ class PageState:
         return reading.state.completed(reading), tuple(problems)
 
     def completed(self, reading: Reading[Self]) -> Self:
-        """Return the state of a link once all of it is read: what it leaves open follows from the rest."""
+        """Return the state after a link is read; open fields follow from the others."""
         return self
 
     def written(self) -> dict[str, str]:
         """Return the state as parameters of a link: those that differ from its `usual` state."""
         usual = self.usual()
-        found = {}
-        for parameter, name, own, link in _parameters(type(self)):
-            form = own.write(getattr(self, name), self)
-            if form and (link.always or form != own.write(getattr(usual, name), usual)):
-                found[parameter] = form
-        return found
+        params = {}
+        for parameter, name, field_codec, link in _parameters(type(self)):
+            form = field_codec.write(getattr(self, name), self)
+            if form and (link.always or form != field_codec.write(getattr(usual, name), usual)):
+                params[parameter] = form
+        return params
 
     @classmethod
     def parameters(cls) -> frozenset[str]:
@@ -176,17 +175,18 @@ class PageState:
         return frozenset(parameter for parameter, *_ in _parameters(cls))
 
     def usual(self) -> Self:
-        """Return the state whose values a link of this one leaves out."""
+        """Return the default state, whose values a link omits."""
         return self.opening()
 
     def replace(self, **changes: Any) -> Self:
-        """Return the state with `changes`."""
         return dataclasses.replace(self, **changes)  # type: ignore[type-var]
 
     def form_of(self, name: str) -> str:
         """Return the form of a field's value in links; "" for none."""
-        own = next(own for _, field, own, _ in _parameters(type(self)) if field == name)
-        return own.write(getattr(self, name), self)
+        field_codec = next(
+            field_codec for _, field, field_codec, _ in _parameters(type(self)) if field == name
+        )
+        return field_codec.write(getattr(self, name), self)
 
     def reached(self, name: str, form: str) -> Self:
         """Return the state after a choice of a field's value by its form in links.
@@ -195,8 +195,8 @@ class PageState:
             QuantVizError: The field has no such value.
         """
         found = (each for each in _parameters(type(self)) if each[1] == name)
-        for parameter, _, own, _ in found:
-            value = own.read(form, Reading(self, {parameter: form}))
+        for parameter, _, field_codec, _ in found:
+            value = field_codec.read(form, Reading(self, {parameter: form}))
             return self.replace(**{name: value})
         raise QuantVizError("link.choice", got=name, known=", ".join(self.parameters()))
 
@@ -225,14 +225,14 @@ class PageState:
 def parts_of(name: str, kind: type[PageState]) -> dict[str, Codec]:
     """Return the codecs of the field `name`, whose value is a state of its own, by its parameters."""
 
-    def within(part: str, own: Codec) -> Codec:
+    def within(part: str, part_codec: Codec) -> Codec:
         def read(form: str, reading: Reading[Any]) -> Any:
             whole = getattr(reading.state, name)
-            return whole.replace(**{part: own.read(form, dataclasses.replace(reading, state=whole))})
+            return whole.replace(**{part: part_codec.read(form, dataclasses.replace(reading, state=whole))})
 
-        return Codec(read, lambda whole, _: own.write(getattr(whole, part), whole))
+        return Codec(read, lambda whole, _: part_codec.write(getattr(whole, part), whole))
 
-    return {parameter: within(part, own) for parameter, part, own, _ in _parameters(kind)}
+    return {parameter: within(part, part_codec) for parameter, part, part_codec, _ in _parameters(kind)}
 
 
 def _fields(state: PageState, *, looks: bool) -> Iterator[dataclasses.Field[Any]]:
@@ -269,12 +269,10 @@ class History(Generic[S]):
 
     @property
     def can_undo(self) -> bool:
-        """Return whether there is a step to undo."""
         return self.done > 0
 
     @property
     def can_redo(self) -> bool:
-        """Return whether there is a step that was undone."""
         return self.done < len(self.steps)
 
     @property

@@ -261,7 +261,7 @@ class LabState(PageState):
         return state, (QuantVizError("link.version", got=params["v"], known=", ".join(VERSIONS)), *problems)
 
     def completed(self, reading: Reading[LabState]) -> LabState:
-        """Return the state of a link: what it leaves open is that of its tensor, or of links of its time."""
+        """Return a link's state; open fields follow from its tensor, or from the link's version."""
         first = opening()
         shape = self.source.shape
         named = reading.params.keys() - reading.lost
@@ -276,7 +276,6 @@ class LabState(PageState):
         return state.remembering(filter(None, (self.baseline, *self.others))).with_scheme(scheme)
 
     def usual(self) -> LabState:
-        """Return the state whose values a link of this one leaves out."""
         shape = self.source.shape
         return LabState(self.source, self.scheme, View.of(shape), (0,) * len(shape))
 
@@ -314,9 +313,10 @@ def mended(params: Mapping[str, str], state: LabState, tensor: AboutTensor) -> t
     it concerns a tensor. A link without a version counts as one of the first.
 
     >>> params = {"s": "int8,symmetric,per_tensor,percentile(p=99.9),onnxruntime"}
-    >>> [str(note) for note in mended(params, LabState.read(params)[0], AboutTensor())]  # doctest: +ELLIPSIS
+    >>> state = LabState.read(params)[0]
+    >>> [str(note) for note in mended(params, state, AboutTensor())]  # doctest: +ELLIPSIS
     ['This link was made before onnxruntime was corrected: ...']
-    >>> mended({**params, "v": "2"}, LabState.read(params)[0], AboutTensor())
+    >>> mended({**params, "v": "2"}, state, AboutTensor())
     ()
     """
     number = VERSIONS.get(params.get("v", "1"), VERSIONS[VERSION])

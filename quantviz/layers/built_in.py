@@ -91,7 +91,6 @@ def _of(literal: Any, weights: str | None, inputs: str | None) -> BuiltIn:
     return BuiltIn((len(tokens), len(weight[0]), len(weight)), weights, inputs, literal)
 
 
-#: Every built-in layer by name.
 BUILT_IN_LAYERS: Mapping[str, BuiltIn] = MappingProxyType(
     {
         "course_w8a32": _of(_COURSE_W8A32, "int8_per_tensor", None),
@@ -134,7 +133,6 @@ class BuiltInLayer:
 
     @property
     def shape(self) -> Shape:
-        """Return the numbers of tokens, of input channels and of outputs, without reading its values."""
         return self._entry.shape
 
     @property
@@ -149,16 +147,13 @@ class BuiltInLayer:
 
     @property
     def parts(self) -> tuple[Source, ...]:
-        """Return the sources of tensors that it is made of: none."""
         return ()
 
     @property
     def key(self) -> str:
-        """Return a text that identifies the layer, without reading its values."""
         return f"{self.id}(name={self.name})"
 
     def problems(self) -> Iterator[QuantVizError]:
-        """Yield an error if there is no such layer."""
         if self.name not in BUILT_IN_LAYERS:
             known = ", ".join(BUILT_IN_LAYERS)
             yield QuantVizError("layer.unknown_built_in", got=self.name, known=known)
@@ -180,7 +175,6 @@ class BuiltInLayer:
         return Captured(self.name, "linear", weight, inputs, seen=len(inputs))
 
     def title(self, language: str) -> str:
-        """Return the layer's name for people."""
         return text(f"layers.built_in.{self.name}.name", language)
 
     def look(self, language: str) -> str:

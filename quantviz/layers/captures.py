@@ -93,7 +93,7 @@ class Captured(Picklable):
 
     def whole(self) -> tuple[torch.Tensor, torch.Tensor]:
         """Return all of W and X, float32."""
-        weight, inputs = (read_whole(as_stored(each)[0]) for each in (self.weight, self.inputs))
+        weight, inputs = (read_whole(as_stored(stored)[0]) for stored in (self.weight, self.inputs))
         return weight, inputs
 
     def result(
@@ -140,18 +140,18 @@ class Layers(Picklable):
         check_fields(self)
 
     def __repr__(self) -> str:
-        unread = ", ".join(each.name for each in self.unread)
+        unread = ", ".join(captured.name for captured in self.unread)
         return f"Layers({len(self.layers)}: {', '.join(self.names)}{unread and f'; not read: {unread}'})"
 
     @property
     def names(self) -> tuple[str, ...]:
         """Return the names of the layers."""
-        return tuple(each.name for each in self.layers)
+        return tuple(captured.name for captured in self.layers)
 
     @property
     def names_listed(self) -> tuple[str, ...]:
         """Return the names of the layers, and of those that cannot be read."""
-        return (*self.names, *(each.name for each in self.unread))
+        return (*self.names, *(captured.name for captured in self.unread))
 
     def __len__(self) -> int:
         return len(self.layers)
@@ -161,9 +161,9 @@ class Layers(Picklable):
 
     def __getitem__(self, name: str) -> Captured:
         """Return the layer of that name; raise `QuantVizError` if there is none, or it cannot be read."""
-        for each in self.layers:
-            if each.name == name:
-                return each
+        for captured in self.layers:
+            if captured.name == name:
+                return captured
         for unread in self.unread:
             if unread.name == name:
                 raise unread.reason
@@ -212,7 +212,7 @@ def write_capture(
     """
     listed = list(layers)
     tensors = dict(_tensors(listed))
-    entries = [{"name": each.name, "kind": each.kind, "seen": each.seen} for each in listed]
+    entries = [{"name": captured.name, "kind": captured.kind, "seen": captured.seen} for captured in listed]
     texts = {"format": FORMAT, "layers": json.dumps(entries), "axes": json.dumps(_AXES)}
     aside = [{"key": note.key, **note.params} for note in notes if note.key in LEFT_ASIDE]
     if aside:
@@ -247,20 +247,22 @@ def captured_in(catalog: Catalog) -> Layers:
     """
     if is_capture(catalog):
         listed = catalog.header_texts(catalog.names[0]).get("layers", "")
-        found = [_layer_in(catalog, _captured(catalog, each["name"]), **each) for each in _entries(listed)]
+        layers = [
+            _layer_in(catalog, _captured(catalog, entry["name"]), **entry) for entry in _entries(listed)
+        ]
         notes = _left_aside_in(catalog)
     else:
         named = _by_name(catalog)
         if not named:
             raise QuantVizError("capture.no_layers", wanted=FORMAT)
-        found = [_layer_in(catalog, each, name) for name, each in named.items()]
-        taken = {name for each in named.values() for name in (each.weight, each.inputs)}
+        layers = [_layer_in(catalog, names, name) for name, names in named.items()]
+        taken = {name for names in named.values() for name in (names.weight, names.inputs)}
         names = [name for name in catalog.names if name not in taken and len(catalog.info(name).shape) > 1]
         notes = (Note.of("collect_no_inputs", count=len(names), names=", ".join(names)),) if names else ()
-    unread = tuple(each for each in found if isinstance(each, UnreadLayer))
-    if len(unread) == len(found):
+    unread = tuple(captured for captured in layers if isinstance(captured, UnreadLayer))
+    if len(unread) == len(layers):
         raise unread[0].reason
-    read = tuple(each for each in found if isinstance(each, Captured))
+    read = tuple(captured for captured in layers if isinstance(captured, Captured))
     return Layers(read, notes, unread)
 
 
@@ -273,7 +275,7 @@ def named_layers(catalog: Catalog) -> dict[str, NamedLayer]:
     for name in catalog.names:
         part, key = _part_of(name)
         places.setdefault(key, {}).setdefault(part, name)
-    found = {}
+    named = {}
     for parts in places.values():
         weight, inputs = parts.get("weight"), parts.get("inputs")
         if weight is None or inputs is None:
@@ -285,8 +287,8 @@ def named_layers(catalog: Catalog) -> dict[str, NamedLayer]:
         outputs = next((axis for axis in (0, 1) if sizes[1 - axis] == shape[-1]), None)
         if outputs is not None:
             name = re.sub(r"[\W_]*(?<![^\W\d_])(?:weights?|w)$", "", weight, flags=re.IGNORECASE) or weight
-            found[name] = NamedLayer(weight, inputs, parts.get("bias"), outputs, len(shape) - 1)
-    return found
+            named[name] = NamedLayer(weight, inputs, parts.get("bias"), outputs, len(shape) - 1)
+    return named
 
 
 def _part_of(name: str) -> tuple[str, tuple[str, ...]]:
@@ -319,7 +321,7 @@ def _left_aside_in(catalog: Catalog) -> tuple[Note, ...]:
     written = catalog.header_texts(catalog.names[0]).get("left_aside", "[]")
     try:
         notes = [
-            Note.of(each["key"], count=each["count"], names=each["names"]) for each in json.loads(written)
+            Note.of(note["key"], count=note["count"], names=note["names"]) for note in json.loads(written)
         ]
     except (ValueError, RecursionError, TypeError, KeyError):
         raise QuantVizError("capture.damaged", entry="left_aside") from None
@@ -331,12 +333,11 @@ def _left_aside_in(catalog: Catalog) -> tuple[Note, ...]:
 
 
 def _tensors(layers: list[Captured]) -> Iterator[tuple[str, Values]]:
-    """Yield the tensors of layers with their names."""
-    for each in layers:
+    for captured in layers:
         for end in _AXES:
-            values = getattr(each, end)
+            values = getattr(captured, end)
             if values is not None:
-                yield f"{each.name}.{end}", values
+                yield f"{captured.name}.{end}", values
 
 
 def _dtype_of(values: Values) -> str:

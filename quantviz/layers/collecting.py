@@ -111,7 +111,6 @@ class _Reservoir:
         self._rows: torch.Tensor | None = None
 
     def add(self, rows: Rows) -> None:
-        """Take in some tokens."""
         keys = torch.cat([self._keys, torch.rand(rows.count, generator=self._generator, dtype=torch.float64)])
         kept = keys.argsort(stable=True)[: self._most].sort().values
         held = len(self._keys)
@@ -140,13 +139,11 @@ class _Watched:
         self.reservoir = _Reservoir(most, seed)
 
     def take(self, given: torch.Tensor) -> None:
-        """Take in the inputs of one call."""
         if not bool(torch.isfinite(given).all()):
             raise QuantVizError("collect.nonfinite", name=self.name)
         self.reservoir.add(rows_of(self.module, given))
 
     def captured(self) -> Captured:
-        """Return the layer with the inputs that were kept."""
         own = self.module.weight
         assert isinstance(own, torch.Tensor)
         weight = own.detach()

@@ -45,7 +45,6 @@ class Row:
 
     #: The symbol of the value that the line computes.
     symbol: str
-    #: The line in words.
     words: str
     #: The values that it reads, each with its symbol.
     inputs: tuple[tuple[str, float | int], ...]

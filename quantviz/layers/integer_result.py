@@ -314,7 +314,6 @@ def _sum_scale(weights: Codes, inputs: Codes) -> torch.Tensor:
 
 
 def _check_layer(result: IntegerResult) -> None:
-    """Raise the first problem of a layer's parts."""
     weights, inputs = result.weights, result.inputs
     fmt = find_format(result.number_format)
     if fmt.kind != "integer":

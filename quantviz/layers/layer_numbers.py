@@ -155,7 +155,7 @@ def column_scaling(
     (True, 3, 1)
     """
     try:
-        some = _some_outputs(weight, scheme, most)
+        some = some_outputs(weight, scheme, most)
         if some is None:
             return None
         nearest, scaled = (layer_of(some, inputs, scheme, None, method=each) for each in (None, "awq"))
@@ -168,7 +168,7 @@ def column_scaling(
     return ColumnScaling(before, after, used, held_back, some.shape[0])
 
 
-def _some_outputs(weight: Stored | torch.Tensor, scheme: Scheme, most: int) -> Stored | torch.Tensor | None:
+def some_outputs(weight: Stored | torch.Tensor, scheme: Scheme, most: int) -> Stored | torch.Tensor | None:
     """Return a weight, or of a large one evenly spaced outputs in whole blocks of the scheme, with at most
     so many elements; None where a block is larger.
     """

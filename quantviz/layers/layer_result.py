@@ -271,7 +271,7 @@ class LayerResult(Picklable):
             y, y_hat = cells.y, cells.y_hat
         else:
             y, y_hat = (quick_outputs(layer, rounded=rounded) for rounded in (False, True))
-        stored, seen = (InMemory(each.to(torch.float32)) for each in (y_hat, y))
+        stored, seen = (InMemory(values.to(torch.float32)) for values in (y_hat, y))
         study = study_of_tokens(stored, self.outputs, self.held_back, static=self.static, seen=seen)
         return Layer(self.weights, self.inputs, self.bias, Operand(stored, study), change)
 

@@ -72,12 +72,12 @@ def scheme_of(named: Scheme | str | None, operand: str) -> Scheme | None:
         return None if named is None else as_scheme(named)
     axes = _LINES[operand]
 
-    def line(found: re.Match[str]) -> str:
-        axis = found[2].lower()
+    def line(match: re.Match[str]) -> str:
+        axis = match[2].lower()
         if axis not in axes:
             known = ", ".join(axes)
             raise QuantVizError("layer.axis", got=named, name=_LETTERS[operand], axis=axis, known=known)
-        return found[1] + axes[axis]
+        return match[1] + axes[axis]
 
     return as_scheme(re.sub(r"(?i)(per[\s_-]*)(token|input|output|channel)\b", line, named))
 
@@ -105,7 +105,6 @@ class Operand(Picklable):
     stored: Stored
     #: Its quantization; None where it stays as it is.
     study: Study | None
-    #: Remarks for the user.
     notes: tuple[Note, ...] = ()
     #: The values that the layer multiplies by, float32, if a method makes them otherwise than by its scheme
     #: alone: in another basis, which the quantization then is of, or with a correction.
@@ -118,7 +117,6 @@ class Operand(Picklable):
 
     @property
     def scheme(self) -> Scheme | None:
-        """Return the scheme by which it is quantized, if it is."""
         return None if self.study is None else self.study.scheme
 
     @property
@@ -207,10 +205,10 @@ def weight_operand(weight: Any, scheme: Scheme | None) -> Operand:
     stored, said = as_stored(weight)
     if len(stored.shape) != 2:
         raise QuantVizError("layer.weight_axes", shape=stored.shape)
-    known = _finite_facts(stored, "W")
+    weight_facts = _finite_facts(stored, "W")
     if scheme is None:
         return Operand(stored, None, said)
-    study = Study.of(stored, scheme, facts=known)
+    study = Study.of(stored, scheme, facts=weight_facts)
     return Operand(stored, study, (*said, *study.notes, *_notes_on_layout(study.layout, "W")))
 
 
@@ -230,17 +228,17 @@ def input_operand(inputs: Any, scheme: Scheme | None, width: int, seed: int, *, 
     stored, said = as_stored(inputs)
     if len(stored.shape) != 2:
         raise QuantVizError("layer.input_axes", shape=stored.shape)
-    tokens, own = stored.shape
-    if own != width:
-        raise QuantVizError("layer.width", got=own, wanted=width, shape=stored.shape)
+    tokens, length = stored.shape
+    if length != width:
+        raise QuantVizError("layer.width", got=length, wanted=width, shape=stored.shape)
     if tokens < 2:
         raise QuantVizError("layer.one_token")
-    known = _finite_facts(stored, "X")
+    input_facts = _finite_facts(stored, "X")
     # Lines are chosen by tokens, so they lie in memory.
     stored = InMemory(read_whole(stored), dtype=stored.dtype)
     if scheme is None:
         return Operand(stored, None, said)
-    study = study_of_tokens(stored, scheme, held_back_tokens(tokens, seed), static=static, known=known)
+    study = study_of_tokens(stored, scheme, held_back_tokens(tokens, seed), static=static, known=input_facts)
     return Operand(stored, study, (*said, *study.notes, *_notes_on_layout(study.layout, "X")))
 
 
@@ -275,16 +273,16 @@ def study_of_tokens(
     used = _without(seen, held_back)
     absmax = torch.tensor(facts(on_stored(used, scheme)[0]).absmax)
     if not token_groups(scheme, stored.shape) and not scheme.calibration.together:
-        found = _found(stored, scheme, absmax)
-        return Study.of(stored, scheme, facts=known, found=found, tensor_absmax=absmax)
+        ranges = _found(stored, scheme, absmax)
+        return Study.of(stored, scheme, facts=known, found=ranges, tensor_absmax=absmax)
     has_used = blocks.any_of_blocks(~held_back[:, None].expand(stored.shape), scheme.layout(stored.shape))
-    found = _found(used, scheme, absmax)
+    ranges = _found(used, scheme, absmax)
     if not bool(has_used.all()):
-        found = _joined(has_used, found, _found(_without(stored, ~held_back), scheme, absmax))
+        ranges = _joined(has_used, ranges, _found(_without(stored, ~held_back), scheme, absmax))
     if not token_groups(scheme, stored.shape):
-        return Study.of(stored, scheme, facts=known, found=found, tensor_absmax=absmax)
+        return Study.of(stored, scheme, facts=known, found=ranges, tensor_absmax=absmax)
     x, of_input, _ = on_stored(stored, scheme)
-    params = qparams(x, of_input, found, absmax=float(absmax))
+    params = qparams(x, of_input, ranges, absmax=float(absmax))
     return Study.of(stored, scheme, facts=known, found=params, tensor_absmax=absmax)
 
 
@@ -322,7 +320,7 @@ def _joined(of_first: torch.Tensor, first: Range | QParams, second: Range | QPar
             return torch.where(of_first, one, other)
         return one
 
-    names = {each.name for each in dataclasses.fields(first)} - {"others"}
+    names = {field.name for field in dataclasses.fields(first)} - {"others"}
     changes = {name: chosen(name) for name in names}
     if isinstance(first, QParams) and isinstance(second, QParams):
         others = {name: torch.where(of_first, one, second.others[name]) for name, one in first.others.items()}
@@ -358,13 +356,13 @@ def token_groups(scheme: Scheme, shape: Shape) -> bool:
 
 def _finite_facts(stored: Stored, name: str) -> Facts:
     """Return the facts of a matrix; raise `QuantVizError` for NaN and Inf, whose products have no error."""
-    known = facts(stored)
-    found = known.found
-    if found is not None:
+    tensor_facts = facts(stored)
+    nonfinite = tensor_facts.found
+    if nonfinite is not None:
         raise QuantVizError(
-            "layer.nonfinite", name=name, value=found.shown, index=found.first, count=found.count
+            "layer.nonfinite", name=name, value=nonfinite.shown, index=nonfinite.first, count=nonfinite.count
         )
-    return known
+    return tensor_facts
 
 
 def _notes_on_layout(layout: BlockLayout, name: str) -> tuple[Note, ...]:

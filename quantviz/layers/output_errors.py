@@ -88,17 +88,17 @@ class Errors:
 
     @property
     def rel_out(self) -> UsedAndHeldBack[float]:
-        """Return the number of all outputs together, over the used tokens and over those held back."""
+        """Return the relative error of all outputs, over the used and over the held-back tokens."""
         return _numbers(_ratios(self.squares.total, self.signal.total))
 
     @property
     def by_token(self) -> torch.Tensor:
-        """Return the number of each token, float64 (tokens,)."""
+        """Return the relative error of each token, float64 (tokens,)."""
         return _ratio(self.squares.tokens, self.signal.tokens)
 
     @property
     def by_output(self) -> UsedAndHeldBack[torch.Tensor]:
-        """Return the number of each output, float64 (outputs,)."""
+        """Return the relative error of each output, float64 (outputs,)."""
         return _ratios(self.squares.by_output, self.signal.by_output)
 
 

@@ -39,12 +39,10 @@ class ModelLayer:
 
     @property
     def parts(self) -> tuple[Source, ...]:
-        """Return the sources of tensors that it is made of: none."""
         return ()
 
     @property
     def shape(self) -> Shape:
-        """Return the numbers of tokens, of input channels and of outputs, without reading its values."""
         from quantviz.models.network import Sizes
 
         outputs, inputs = Sizes().shapes()[f"{self.layer}.weight"]
@@ -56,7 +54,6 @@ class ModelLayer:
         return f"{self.id}(name={self.name},layer={self.layer})"
 
     def problems(self) -> Iterator[QuantVizError]:
-        """Yield an error if there is no such model, or no such layer."""
         from quantviz.models.character_model import MODELS
         from quantviz.models.network import Sizes
 

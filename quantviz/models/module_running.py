@@ -137,13 +137,13 @@ def run_module(
         if getattr(chosen, name) is not None:
             raise QuantVizError("model.only_layers", got=name)
     pairs = _pairs(batches, loss)
-    inputs = [given for given, _ in pairs]
+    inputs = [batch_inputs for batch_inputs, _ in pairs]
     seen = collect(model, inputs if calibration is None else calibration, rows=rows)
     check_names(chosen, seen.names)
-    rounded = {each.name: _rounded(each, chosen.of(each.name)) for each in seen}
+    rounded = {layer.name: _rounded(layer, chosen.of(layer.name)) for layer in seen}
     sums = _compared(model, pairs, rounded, loss)
-    numbers = {each.name: _numbers(each, rounded[each.name]) for each in seen}
-    own = [] if calibration is not None or not _calibrated(chosen) else [Note.of("run_calibrated_on_itself")]
+    numbers = {layer.name: _numbers(layer, rounded[layer.name]) for layer in seen}
+    notes = [Note.of("run_calibrated_on_itself")] if calibration is None and _calibrated(chosen) else []
     return ModuleRun(
         chosen,
         MappingProxyType(numbers),
@@ -152,7 +152,7 @@ def run_module(
         sums.rel_out,
         *sums.of_logits(),
         mean_bits(rounded.values()),
-        (*seen.notes, *note_on_layers("run_left_as_is", _others(model)), *own),
+        (*seen.notes, *note_on_layers("run_left_as_is", _others(model)), *notes),
     )
 
 
@@ -191,18 +191,20 @@ def _pairs(batches: Any, loss: Loss | None) -> list[tuple[Any, Any]]:
     """Return batches as pairs of inputs and target; the target is None where there is no loss."""
     listed = list(iterated(batches))
     if loss is None:
-        return [(each, None) for each in listed]
-    for number, each in enumerate(listed):
-        if not isinstance(each, tuple | list) or len(each) != 2:
-            raise QuantVizError("model.no_pair", batch=number, got=type(each).__name__)
-    return [(given, target) for given, target in listed]
+        return [(batch, None) for batch in listed]
+    for number, batch in enumerate(listed):
+        if not isinstance(batch, tuple | list) or len(batch) != 2:
+            raise QuantVizError("model.no_pair", batch=number, got=type(batch).__name__)
+    return [(batch_inputs, target) for batch_inputs, target in listed]
 
 
 def _rounded(layer: Captured, schemes: LayerSchemes) -> Rounded:
     """Return a layer under its schemes; a chain of methods sees the tokens that were collected."""
     weight, seen = layer.whole()
     sides = (weight_operand(weight, None), input_operand(seen, None, seen.shape[1], 0, static=True))
-    of_sides = [each if isinstance(each, Scheme) else None for each in (schemes.weights, schemes.inputs)]
+    of_sides = [
+        scheme if isinstance(scheme, Scheme) else None for scheme in (schemes.weights, schemes.inputs)
+    ]
     none_held_back = torch.zeros(len(seen), dtype=torch.bool)
     chain = as_chain(schemes.method)
     work = ChainWork(chain, sides, (of_sides[0], of_sides[1]), none_held_back, True, 0, traced=False)
@@ -222,13 +224,13 @@ def _compared(
     """Return the sums over batches of a model's outputs and losses, before and after."""
     sums = _Sums()
     with torch.no_grad():
-        for number, (given, target) in enumerate(pairs):
-            before = run_batch(model, given, number)
+        for number, (batch_inputs, target) in enumerate(pairs):
+            before = run_batch(model, batch_inputs, number)
             with _Under(model, rounded):
-                after = run_batch(model, given, number)
+                after = run_batch(model, batch_inputs, number)
             sums.add(before, after, number)
             if loss is not None:
-                sums.add_losses(*(_loss(loss, each, target, number) for each in (before, after)))
+                sums.add_losses(*(_loss(loss, output, target, number) for output in (before, after)))
     return sums
 
 
@@ -238,10 +240,10 @@ class _Under(ExitStack):
     def __init__(self, model: nn.Module, rounded: Mapping[str, Rounded]) -> None:
         super().__init__()
         modules = modules_by_name(model)
-        for name, each in rounded.items():
-            if each.schemes.weights is None and each.schemes.inputs is None:
+        for name, layer in rounded.items():
+            if layer.schemes.weights is None and layer.schemes.inputs is None:
                 continue
-            handle = modules[name].register_forward_hook(_hook_of(each), with_kwargs=True)
+            handle = modules[name].register_forward_hook(_hook_of(layer), with_kwargs=True)
             self.callback(handle.remove)
 
 
@@ -249,10 +251,10 @@ def _hook_of(rounded: Rounded) -> Any:
     """Return the hook that puts a rounded layer's output in place of the layer's own."""
 
     def hook(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: torch.Tensor) -> Any:
-        given = args[0] if args else next(iter(kwargs.values()), None)
-        if not isinstance(given, torch.Tensor) or not given.numel():
+        inputs = args[0] if args else next(iter(kwargs.values()), None)
+        if not isinstance(inputs, torch.Tensor) or not inputs.numel():
             return None
-        rows = rows_of(module, given)
+        rows = rows_of(module, inputs)
         tokens = rows.read(torch.arange(rows.count)).to(torch.float32)
         values = rounded.outputs(tokens)
         if rounded.bias is not None:
@@ -272,8 +274,7 @@ class _Sums:
         self._losses: list[tuple[float, float]] = []
 
     def add(self, before: Any, after: Any, number: int) -> None:
-        """Take in the outputs of one batch."""
-        x, y = (_first(each, number).double() for each in (before, after))
+        x, y = (_first(output, number).double() for output in (before, after))
         if not bool(torch.isfinite(x).all() & torch.isfinite(y).all()):
             raise QuantVizError("model.nonfinite_output", batch=number)
         self._squares[0] += float((y - x).square().sum())
@@ -289,7 +290,7 @@ class _Sums:
         """Return the mean loss of a batch before (0) or after (1); None where there are no losses."""
         if not self._losses:
             return None
-        return sum(each[side] for each in self._losses) / len(self._losses)
+        return sum(losses[side] for losses in self._losses) / len(self._losses)
 
     @property
     def rel_out(self) -> float:
@@ -306,9 +307,14 @@ class _Sums:
 
 def _first(output: Any, number: int) -> torch.Tensor:
     """Return the first tensor of numbers in an output that has an axis: a loss beside it has none."""
-    for _, each in tensors_in(output):
-        if isinstance(each, torch.Tensor) and each.is_floating_point() and each.dim() and each.numel():
-            return each.detach()
+    for _, tensor in tensors_in(output):
+        if (
+            isinstance(tensor, torch.Tensor)
+            and tensor.is_floating_point()
+            and tensor.dim()
+            and tensor.numel()
+        ):
+            return tensor.detach()
     raise QuantVizError("model.no_output", batch=number, got=type(output).__name__)
 
 
@@ -329,7 +335,9 @@ def _loss(loss: Loss, output: Any, target: Any, number: int) -> float:
 def _calibrated(schemes: ModelSchemes) -> bool:
     """Return whether something is chosen by the inputs: a scheme of theirs, or a method."""
     all_schemes = (schemes.layers, *schemes.by_name.values())
-    return any(each.inputs is not None or as_chain(each.method) for each in all_schemes)
+    return any(
+        layer_schemes.inputs is not None or as_chain(layer_schemes.method) for layer_schemes in all_schemes
+    )
 
 
 def _others(model: nn.Module) -> list[str]:
@@ -339,7 +347,7 @@ def _others(model: nn.Module) -> list[str]:
     """
 
     def own(module: nn.Module) -> Iterator[bool]:
-        yield from (each.dim() > 1 for each in module.parameters(recurse=False))
+        yield from (parameter.dim() > 1 for parameter in module.parameters(recurse=False))
 
     return [
         f"{name} ({type(module).__name__})"

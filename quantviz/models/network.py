@@ -99,7 +99,6 @@ class Cache:
 
     @property
     def tokens(self) -> int:
-        """Return the number of tokens."""
         return next((values.shape[1] for values in self._kept.values()), 0)
 
     def keep(self, tokens: int) -> None:

@@ -65,26 +65,24 @@ def run_onnx(path: str, batches: Iterator[Any], writer: RunWriter, names: Sequen
     except Exception as error:
         raise QuantVizError("runs.onnx_failed", file=path, reason=_reason(error)) from error
     del content
-    inputs = [each.name for each in session.get_inputs()]
+    inputs = [argument.name for argument in session.get_inputs()]
     for number, batch in enumerate(batches):
         writer.begin_batch()
         feeds = _feeds(batch, inputs, number)
         for at in range(0, len(wanted), _AT_ONCE):
             part = wanted[at : at + _AT_ONCE]
             try:
-                found = session.run(part, feeds)
+                outputs = session.run(part, feeds)
             except Exception as error:
                 raise QuantVizError("collect.failed", batch=number, reason=_reason(error)) from error
             for name in part:
-                output = found.pop(0)
+                output = outputs.pop(0)
                 if isinstance(output, np.ndarray) and output.dtype.kind in "iufb":
                     writer.add(values[name].name, values[name].operator, (), torch.from_numpy(output))
 
 
 def _read(path: str) -> tuple[bytes, dict[str, _Value]]:
-    """Return the bytes of a model all of whose nodes' outputs are outputs of it, and these by their names, in
-    the order of its nodes.
-    """
+    """Return a model's bytes with all nodes' outputs as its outputs, and their names in node order."""
     data = FileData(path, None)
     try:
         if not OnnxCatalog.recognises(data):
@@ -94,9 +92,15 @@ def _read(path: str) -> tuple[bytes, dict[str, _Value]]:
         data.close()
     view = memoryview(raw)
     try:
-        graph = next(each for each in message_fields(view, 0, len(view)) if each.number == schema.GRAPH)
+        graph = next(
+            message for message in message_fields(view, 0, len(view)) if message.number == schema.GRAPH
+        )
         fields = list(message_fields(view, graph.start, graph.stop))
-        declared = {_text(view, each, _OUTPUT_NAME) for each in fields if each.number == _GRAPH_OUTPUT}
+        declared = {
+            _text(view, message_field, _OUTPUT_NAME)
+            for message_field in fields
+            if message_field.number == _GRAPH_OUTPUT
+        }
         values = _values(list(_nodes(view, fields)), declared)
     except (DamagedMessage, UnicodeDecodeError):
         raise QuantVizError("runs.no_onnx", file=path) from None
@@ -115,14 +119,15 @@ class _Node:
 
 
 def _nodes(view: memoryview, graph: Sequence[Field]) -> Iterator[_Node]:
-    """Yield the nodes of a graph in their order."""
     for node in graph:
         if node.number != schema.NODE or node.wire != BYTES:
             continue
         names: dict[int, list[str]] = {schema.NODE_INPUT: [], schema.NODE_OUTPUT: []}
-        for each in message_fields(view, node.start, node.stop):
-            if each.number in names:
-                names[each.number].append(bytes(view[each.start : each.stop]).decode("utf-8"))
+        for message_field in message_fields(view, node.start, node.stop):
+            if message_field.number in names:
+                names[message_field.number].append(
+                    bytes(view[message_field.start : message_field.stop]).decode("utf-8")
+                )
         yield _Node(_text(view, node, schema.OP_TYPE), *map(tuple, names.values()))
 
 
@@ -139,11 +144,11 @@ def _values(nodes: Sequence[_Node], declared: Set[str]) -> dict[str, _Value]:
         for name in node.inputs:
             users.setdefault(name, []).append(node)
     for name, node in made.items():
-        own = users.get(name, [])
-        if not own or any(each.operator != _QUANTIZE or each.inputs[0] != name for each in own):
+        quantizers = users.get(name, [])
+        if not quantizers or any(node.operator != _QUANTIZE or node.inputs[0] != name for node in quantizers):
             continue
-        after = (each for code in own[0].outputs for each in users.get(code, []))
-        taken = next((each.outputs[0] for each in after if each.operator == _DEQUANTIZE), None)
+        after = (node for code in quantizers[0].outputs for node in users.get(code, []))
+        taken = next((node.outputs[0] for node in after if node.operator == _DEQUANTIZE), None)
         if taken in made and taken not in declared:
             values[taken] = _Value(name, node.operator)
             values[name] = _Value(f"{name}{_BEFORE}", node.operator)
@@ -152,11 +157,11 @@ def _values(nodes: Sequence[_Node], declared: Set[str]) -> dict[str, _Value]:
 
 def _text(view: memoryview, message: Field, number: int) -> str:
     """Return a text of a message; "" if it has none."""
-    found = ""
-    for each in message_fields(view, message.start, message.stop):
-        if each.number == number and each.wire == BYTES:
-            found = bytes(view[each.start : each.stop]).decode("utf-8")
-    return found
+    content = ""
+    for message_field in message_fields(view, message.start, message.stop):
+        if message_field.number == number and message_field.wire == BYTES:
+            content = bytes(view[message_field.start : message_field.stop]).decode("utf-8")
+    return content
 
 
 def _field(number: int, content: bytes) -> bytes:
@@ -178,14 +183,14 @@ def _varint(value: int) -> bytes:
 
 def _wanted(values: Mapping[str, _Value], names: Sequence[str] | None) -> list[str]:
     """Return the values whose names in the run are wanted, in their order."""
-    shown = {name: each.name for name, each in values.items()}
+    shown = {name: value.name for name, value in values.items()}
     for form in names or ():
         if not any(fnmatch.fnmatchcase(name, form) for name in shown.values()):
             raise QuantVizError("runs.unknown", got=form, known=", ".join(shown.values()))
     return [
         name
-        for name, own in shown.items()
-        if names is None or any(fnmatch.fnmatchcase(own, form) for form in names)
+        for name, shown_name in shown.items()
+        if names is None or any(fnmatch.fnmatchcase(shown_name, form) for form in names)
     ]
 
 
@@ -196,18 +201,18 @@ def _feeds(batch: Any, inputs: Sequence[str], number: int) -> dict[str, Any]:
         QuantVizError: It has another number of inputs, or others, or one is no array.
     """
     if isinstance(batch, Mapping):
-        given = dict(batch)
+        feeds = dict(batch)
     else:
         listed = batch if isinstance(batch, tuple | list) else (batch,)
         # Those beyond the model's are named by their place.
-        given = dict(zip((*inputs, *range(len(inputs), len(listed))), listed, strict=False))
-    if set(given) != set(inputs):
-        named = ", ".join(map(str, given))
+        feeds = dict(zip((*inputs, *range(len(inputs), len(listed))), listed, strict=False))
+    if set(feeds) != set(inputs):
+        named = ", ".join(map(str, feeds))
         raise QuantVizError("runs.feeds", batch=number, got=named, wanted=", ".join(inputs))
     try:
         return {
-            name: each.detach().cpu().numpy() if isinstance(each, torch.Tensor) else np.asarray(each)
-            for name, each in given.items()
+            name: values.detach().cpu().numpy() if isinstance(values, torch.Tensor) else np.asarray(values)
+            for name, values in feeds.items()
         }
     except (TypeError, ValueError) as error:
         raise QuantVizError("collect.failed", batch=number, reason=_reason(error)) from error

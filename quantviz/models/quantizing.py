@@ -249,9 +249,7 @@ def _input_rounder(work: ChainWork, inputs: Scheme, built_in: tuple[str, str] | 
 
 @lru_cache(maxsize=_MOST_LAYERS)
 def _shared_rounder(model: str, name: str, scheme: Scheme, rotations: tuple[Rotation, ...] = ()) -> Rounder:
-    """Return the rounding of the inputs of a layer, which may be those of several, after some rotations,
-    which do not depend on the layer.
-    """
+    """Return the rounding of inputs that several layers may share, after rotations."""
     seen = watched_on_calibration(model)[name]
     if not rotations:
         return rounder(scheme, seen)
@@ -278,9 +276,7 @@ def _in_bases(bases: tuple[Basis, ...], nearest: Rounder) -> Rounder:
 
 
 def _without_loud(chain: Chain, task: Task) -> Rounder | None:
-    """Return the rounding of inputs by LLM.int8(), whose loud channels stay in half precision; None in chains
-    without it.
-    """
+    """Return the rounding of inputs by LLM.int8(), loud channels in half precision; None without it."""
     method = chain.rounding
     if not isinstance(method, LLMInt8) or task.inputs is None:
         return None

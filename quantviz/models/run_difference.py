@@ -57,7 +57,6 @@ class TensorDifference(Picklable):
 
     @property
     def name_in_run(self) -> str:
-        """Return the name of the run's tensor."""
         return self.beside or self.name
 
     @property

@@ -244,7 +244,7 @@ def first_jump(depth: Mapping[str, float]) -> tuple[str, float] | None:
 
 
 def divergence(before: Scores, after: Scores) -> float:
-    """Return the mean KL divergence of one's probabilities from those before, in bits a character."""
+    """Return the mean KL divergence of probabilities `after` from those `before`, in bits a character."""
     gap = before.log_probabilities - after.log_probabilities
     return (before.log_probabilities.exp() * gap).sum(1).mean().item() / math.log(2)
 

@@ -81,27 +81,27 @@ class RunComparison(Picklable):
         """Return the differences of a run; raise `QuantVizError` if there is no such run."""
         if label not in self.labels:
             raise QuantVizError("runs.label", got=label, known=", ".join(self.labels))
-        return tuple(each for each in self.differences if each.run == label)
+        return tuple(diff for diff in self.differences if diff.run == label)
 
     def compared(self, label: str) -> tuple[TensorDifference, ...]:
         """Return the tensors of a run that have numbers, in the order of execution."""
-        return tuple(each for each in self.of(label) if each.is_compared)
+        return tuple(diff for diff in self.of(label) if diff.is_compared)
 
     def counts(self, label: str) -> dict[str, int]:
         """Return the number of a run's tensors by outcome, one of `STATUSES` each."""
-        found = Counter(each.status for each in self.of(label))
-        return {status: found[status] for status in STATUSES}
+        by_status = Counter(diff.status for diff in self.of(label))
+        return {status: by_status[status] for status in STATUSES}
 
     def worst(self, label: str) -> tuple[TensorDifference, ...]:
         """Return the compared tensors of a run, lowest SQNR first."""
-        known = (each for each in self.compared(label) if not math.isnan(each.sqnr_db))
-        return tuple(sorted(known, key=lambda each: each.sqnr_db))
+        finite = (diff for diff in self.compared(label) if not math.isnan(diff.sqnr_db))
+        return tuple(sorted(finite, key=lambda diff: diff.sqnr_db))
 
     def first_error(self, label: str) -> TensorDifference | None:
         """Return the first tensor in the order of execution that differs; none if none does."""
         if not self.is_ordered:
             return None
-        return next((each for each in self.of(label) if each.differs), None)
+        return next((diff for diff in self.of(label) if diff.differs), None)
 
     def jump(self, label: str) -> Jump | None:
         """Return the first tensor whose SQNR lies `JUMP_DB` below that of all tensors before it, counting
@@ -113,35 +113,36 @@ class RunComparison(Picklable):
 
     def largest_jump(self, label: str) -> Jump | None:
         """Return the jump that falls the most below all tensors before it, the first of equal ones."""
-        jump, _ = max(self._jumps(label), key=lambda found: found[1], default=(None, 0.0))
+        jump, _ = max(self._jumps(label), key=lambda pair: pair[1], default=(None, 0.0))
         return jump
 
     def _jumps(self, label: str) -> Iterator[tuple[Jump, float]]:
-        """Yield every tensor at which the error of a run jumps, and by how many dB it falls below all before
-        it, of any operation.
-        """
+        """Yield each tensor where a run's error jumps, and the dB that it falls below all before it."""
         lowest: dict[str, float] = {}
-        for each in self.compared(label) if self.is_ordered else ():
-            before = lowest.get(each.op, min(lowest.values(), default=math.inf))
+        for diff in self.compared(label) if self.is_ordered else ():
+            before = lowest.get(diff.op, min(lowest.values(), default=math.inf))
             # NaN is not below anything, and no number lies below Inf by so much.
-            if before < math.inf and each.sqnr_db <= before - JUMP_DB:
-                yield Jump(each, before, each.op in lowest), min(lowest.values()) - each.sqnr_db
-            if each.sqnr_db < lowest.get(each.op, math.inf):
-                lowest[each.op] = each.sqnr_db
+            if before < math.inf and diff.sqnr_db <= before - JUMP_DB:
+                yield Jump(diff, before, diff.op in lowest), min(lowest.values()) - diff.sqnr_db
+            if diff.sqnr_db < lowest.get(diff.op, math.inf):
+                lowest[diff.op] = diff.sqnr_db
 
     def by_op(self, label: str) -> tuple[OpErrors, ...]:
         """Return the errors of a run by operation, in the order of execution."""
         groups: dict[str, list[TensorDifference]] = {}
-        for each in self.compared(label):
-            groups.setdefault(each.op, []).append(each)
+        for diff in self.compared(label):
+            groups.setdefault(diff.op, []).append(diff)
         return tuple(
             OpErrors(
                 op,
-                len(own),
-                min((each.sqnr_db for each in own if not math.isnan(each.sqnr_db)), default=math.nan),
-                max((each.max_error for each in own if not math.isnan(each.max_error)), default=math.nan),
+                len(differences),
+                min((diff.sqnr_db for diff in differences if not math.isnan(diff.sqnr_db)), default=math.nan),
+                max(
+                    (diff.max_error for diff in differences if not math.isnan(diff.max_error)),
+                    default=math.nan,
+                ),
             )
-            for op, own in groups.items()
+            for op, differences in groups.items()
         )
 
     def rows(self, language: str = DEFAULT_LANGUAGE) -> list[dict[str, Any]]:
@@ -150,15 +151,15 @@ class RunComparison(Picklable):
         """
         return [
             {
-                "tensor": each.name,
-                "op": each.op,
-                "run": each.run,
-                "status": each.status,
-                "shape": list(each.shape or each.run_shape),
-                **{name: getattr(each, name) for name in _COLUMNS},
-                "reason": _reason(each, language),
+                "tensor": diff.name,
+                "op": diff.op,
+                "run": diff.run,
+                "status": diff.status,
+                "shape": list(diff.shape or diff.run_shape),
+                **{name: getattr(diff, name) for name in _COLUMNS},
+                "reason": _reason(diff, language),
             }
-            for each in self.differences
+            for diff in self.differences
         ]
 
     def messages(self, language: str = DEFAULT_LANGUAGE) -> tuple[str, ...]:
@@ -204,25 +205,25 @@ class RunComparison(Picklable):
                 )
         if first_jump is None and first is not None:
             yield say("runs.no_jump", run=label, least=f"{JUMP_DB:g}")
-        for each in self.compared(label):
-            if not math.isnan(each.kl):
+        for diff in self.compared(label):
+            if not math.isnan(diff.kl):
                 yield say(
                     "runs.logits",
                     run=label,
-                    tensor=each.name,
-                    kl=f"{each.kl:.4g}".replace("e-0", "e-").replace("-", "−"),
-                    same=f"{100 * each.same_top:.4g} %",
+                    tensor=diff.name,
+                    kl=f"{diff.kl:.4g}".replace("e-0", "e-").replace("-", "−"),
+                    same=f"{100 * diff.same_top:.4g} %",
                 )
-        fused = [f"{each.name} ↔ {each.beside}" for each in self.of(label) if each.beside]
+        fused = [f"{diff.name} ↔ {diff.beside}" for diff in self.of(label) if diff.beside]
         if fused:
             yield say("runs.fused", run=label, count=len(fused), names=_some(fused))
         for status in STATUSES[1:]:
-            own = [each.name for each in self.of(label) if each.status == status]
-            if own:
-                yield say(f"runs.statuses.{status}", run=label, count=len(own), names=_some(own))
-        left_out = [each for each in self.compared(label) if each.left_out]
+            names = [diff.name for diff in self.of(label) if diff.status == status]
+            if names:
+                yield say(f"runs.statuses.{status}", run=label, count=len(names), names=_some(names))
+        left_out = [diff for diff in self.compared(label) if diff.left_out]
         if left_out:
-            count = sum(each.left_out for each in left_out)
+            count = sum(diff.left_out for diff in left_out)
             yield say("runs.left_out", run=label, count=count, tensors=len(left_out), names=left_out[0].name)
 
 
@@ -268,21 +269,21 @@ def compare_runs(
     if not paths:
         raise QuantVizError("runs.no_runs")
     labels = _labels([str(reference), *map(str, paths)])
-    found: list[TensorDifference] = []
+    differences: list[TensorDifference] = []
     with open_tensors(reference) as catalog:
-        own = run_in(catalog, str(reference))
+        tensors = run_in(catalog, str(reference))
         for number, (label, path) in enumerate(zip(labels[1:], paths, strict=True)):
             with open_tensors(path) as other:
-                pair = _Pair(catalog, own, other, run_in(other, str(path)), label, logits)
-                for done, each in enumerate(pair.differences()):
-                    found.append(each)
+                pair = _Pair(catalog, tensors, other, run_in(other, str(path)), label, logits)
+                for done, diff in enumerate(pair.differences()):
+                    differences.append(diff)
                     if report is not None:
-                        report(number * len(own) + min(done + 1, len(own)), len(paths) * len(own))
+                        report(number * len(tensors) + min(done + 1, len(tensors)), len(paths) * len(tensors))
                 alike = ("compared", "not_finite", "not_read")
-                if not any(each.status in alike for each in found if each.run == label):
+                if not any(diff.status in alike for diff in differences if diff.run == label):
                     raise QuantVizError("runs.nothing_alike", run=str(path), reference=str(reference))
     return RunComparison(
-        labels[0], str(reference), labels[1:], tuple(map(str, paths)), tuple(found), own.is_ordered
+        labels[0], str(reference), labels[1:], tuple(map(str, paths)), tuple(differences), tensors.is_ordered
     )
 
 
@@ -300,65 +301,65 @@ class _Pair:
     def differences(self) -> Iterator[TensorDifference]:
         """Yield the difference of each tensor of the reference, then the tensors of the run alone."""
         others = {each.name: each for each in self.of_other}
-        own = list(self.of_reference)
+        tensors = list(self.of_reference)
         at = 0
-        while at < len(own):
-            other = others.pop(own[at].name, None)
-            end = self._end_of_fused(own, at, others)
-            yield from self._fused(own[at:end], other)
+        while at < len(tensors):
+            other = others.pop(tensors[at].name, None)
+            end = self._end_of_fused(tensors, at, others)
+            yield from self._fused(tensors[at:end], other)
             at = end
-        for each in others.values():
-            yield TensorDifference(each.name, each.op, self.label, "extra", (), each.shape)
+        for tensor in others.values():
+            yield TensorDifference(tensor.name, tensor.op, self.label, "extra", (), tensor.shape)
 
-    def _end_of_fused(self, own: Sequence[RunTensor], at: int, others: Mapping[str, RunTensor]) -> int:
+    def _end_of_fused(self, tensors: Sequence[RunTensor], at: int, others: Mapping[str, RunTensor]) -> int:
         """Return the place after the operations that a run may compute together with the one at a place."""
         end = at + 1
         while (
             self.of_reference.is_ordered
-            and end < len(own)
-            and own[end].name not in others
-            and own[end].shape == own[at].shape
-            and any(part in own[end].op.lower() for part in _FOLDED)
+            and end < len(tensors)
+            and tensors[end].name not in others
+            and tensors[end].shape == tensors[at].shape
+            and any(part in tensors[end].op.lower() for part in _FOLDED)
         ):
             end += 1
         return end
 
-    def _fused(self, own: Sequence[RunTensor], other: RunTensor | None) -> Iterator[TensorDifference]:
+    def _fused(self, tensors: Sequence[RunTensor], other: RunTensor | None) -> Iterator[TensorDifference]:
         """Yield the differences of a tensor and of those after it that the run does not have.
 
         The run's tensor under the name of the first stands for the one that it is nearest to: of a run whose
         other tensors were not written, that is the first.
         """
-        found = [self._difference(own[0], other)]
+        differences = [self._difference(tensors[0], other)]
         nearest = 0
-        if found[0].is_compared:
-            found += [self._difference(each, other) for each in own[1:]]
-            known = [-math.inf if math.isnan(each.sqnr_db) else each.sqnr_db for each in found]
-            nearest = known.index(max(known))
-        for each in own[:nearest]:
-            yield TensorDifference(each.name, each.op, self.label, "fused", each.shape, ())
-        yield found[nearest]
-        for each in own[nearest + 1 :]:
-            yield self._difference(each, None)
+        if differences[0].is_compared:
+            differences += [self._difference(tensor, other) for tensor in tensors[1:]]
+            levels = [-math.inf if math.isnan(diff.sqnr_db) else diff.sqnr_db for diff in differences]
+            nearest = levels.index(max(levels))
+        for tensor in tensors[:nearest]:
+            yield TensorDifference(tensor.name, tensor.op, self.label, "fused", tensor.shape, ())
+        yield differences[nearest]
+        for tensor in tensors[nearest + 1 :]:
+            yield self._difference(tensor, None)
 
-    def _difference(self, own: RunTensor, other: RunTensor | None) -> TensorDifference:
+    def _difference(self, tensor: RunTensor, other: RunTensor | None) -> TensorDifference:
         if other is None:
-            return TensorDifference(own.name, own.op, self.label, "missing", own.shape, ())
-        if own.shape != other.shape:
-            return TensorDifference(own.name, own.op, self.label, "shape", own.shape, other.shape)
-        problem = own.problem or other.problem
+            return TensorDifference(tensor.name, tensor.op, self.label, "missing", tensor.shape, ())
+        if tensor.shape != other.shape:
+            return TensorDifference(tensor.name, tensor.op, self.label, "shape", tensor.shape, other.shape)
+        problem = tensor.problem or other.problem
         if problem is not None:
-            shapes = own.shape, other.shape
+            shapes = tensor.shape, other.shape
             return TensorDifference(
-                own.name, own.op, self.label, "not_read", *shapes, problem=problem.again()
+                tensor.name, tensor.op, self.label, "not_read", *shapes, problem=problem.again()
             )
         return difference(
             self.reference,
             self.other,
-            own.name,
-            labels=(own.op, self.label),
-            logits=any(fnmatch.fnmatchcase(own.name, f"*{end}") for end in self.logits),
-            beside="" if own.name == other.name else other.name,
+            tensor.name,
+            labels=(tensor.op, self.label),
+            logits=any(fnmatch.fnmatchcase(tensor.name, f"*{end}") for end in self.logits),
+            beside="" if tensor.name == other.name else other.name,
         )
 
 
@@ -386,16 +387,16 @@ def _labels(paths: Sequence[str]) -> tuple[str, ...]:
     return tuple(labels)
 
 
-def _reason(each: TensorDifference, language: str) -> str:
+def _reason(diff: TensorDifference, language: str) -> str:
     """Return why a tensor has no numbers; "" if it has."""
-    if each.problem is not None:
-        return each.problem.message(language)
-    if each.beside:
-        return text("runs.reasons.beside", known_language(language), name=each.beside)
-    if each.is_compared:
+    if diff.problem is not None:
+        return diff.problem.message(language)
+    if diff.beside:
+        return text("runs.reasons.beside", known_language(language), name=diff.beside)
+    if diff.is_compared:
         return ""
-    shapes = {"shape": each.shape, "run_shape": each.run_shape, "count": each.not_finite}
-    return text(f"runs.reasons.{each.status}", known_language(language), **shapes)
+    shapes = {"shape": diff.shape, "run_shape": diff.run_shape, "count": diff.not_finite}
+    return text(f"runs.reasons.{diff.status}", known_language(language), **shapes)
 
 
 def _db(value: float) -> str:

@@ -165,7 +165,6 @@ class TrialByReference:
 
     @cached_property
     def _rows(self) -> torch.Tensor:
-        """Return the blocks as rows."""
         return self._as_rows(self.x)
 
     @cached_property

@@ -150,9 +150,7 @@ def _divergence(counts: Array, begin: int, end: int, cells: int) -> Array:
 
 
 def _smoothed(counts: Array, lift: float = 1e-4) -> Array:
-    """Return the counts as float32, with a little taken from bins that hold something and given to the
-    others.
-    """
+    """Return the counts as float32, with a little moved from filled bins to empty ones."""
     zeros = counts == 0
     without = zeros.sum(1, keepdims=True).astype(np.float32)
     taken = lift * without.astype(np.float64) / np.maximum(counts.shape[1] - without, 1)

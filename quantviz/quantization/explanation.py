@@ -53,7 +53,6 @@ class Step(Picklable):
     inputs: Mapping[str, float | int]
     #: The value that it computes.
     output: float | int
-    #: Its dtype.
     dtype: str
     #: The line as Python: `name = expression`.
     code_line: str
@@ -452,9 +451,7 @@ def _expression(line: str, scheme: Scheme, cell: CellInput) -> str:
 
 
 def _range_steps(scheme: Scheme, operations: Operations, cell: CellInput) -> Iterator[Step]:
-    """Yield the lines that the operations begin with: one for each value that is read before an operation
-    makes it.
-    """
+    """Yield the operations' first lines: one for each value read before an operation makes it."""
     read: set[str] = set()
     for operation in reversed(operations):
         read = (read - {operation.name}) | operation.reads

@@ -168,9 +168,7 @@ class _Integers:
 
 
 class _Floats:
-    """Sign, exponent, mantissa: equal steps from one power of two to the next, which the coordinate counts
-    from 0.
-    """
+    """Sign, exponent, mantissa: equal steps between powers of two, which the coordinate counts."""
 
     def coordinate(self, y: torch.Tensor, fmt: NumberFormat) -> torch.Tensor:
         return torch.copysign(self._parts(y, fmt)[1], y.to(torch.float64))
@@ -211,9 +209,7 @@ class _Floats:
         return _times_two_to(torch.ones_like(steps), exponent - self._layout(fmt)[1]).to(y.dtype)
 
     def _parts(self, y: torch.Tensor, fmt: NumberFormat) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return the exponent of each value's power of two, and how many steps of it the value is large;
-        float64.
-        """
+        """Return the exponent of each value's power of two, and the value in its steps; float64."""
         smallest, mantissa = self._layout(fmt)
         wide = y.to(torch.float64).abs()
         exponent = torch.where(wide == 0, smallest, torch.frexp(wide).exponent - 1).clamp(min=smallest)

@@ -268,9 +268,7 @@ def given_qparams(
 
 
 def _refuse_scales(scales: torch.Tensor, scheme: Scheme, chosen: bool) -> None:
-    """Refuse scales that are not finite, or 0 or negative where neither an engine chose them nor the
-    convention makes them so.
-    """
+    """Refuse scales that are not finite, or not above 0 unless engine or convention makes them so."""
     single = scales.to(torch.float32)
     usable = single.abs() < math.inf
     if not chosen:
@@ -319,9 +317,7 @@ def _of_mode(
 
 
 def _stored_zero(zero_point: torch.Tensor, domain: str) -> torch.Tensor:
-    """Return a zero point in the dtype of its domain; one beyond int32, which only `strict` gives, stays a
-    float.
-    """
+    """Return a zero point in its domain's dtype; one beyond int32 (only by `strict`) stays a float."""
     whole = domain in ("none", "code_int") and bool((zero_point.abs() < 2**31).all())
     if whole:
         return zero_point.to(torch.int32)

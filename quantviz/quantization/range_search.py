@@ -186,15 +186,15 @@ class _Search:
         parts = list(zip(torch.split(places, size), torch.split(of, size), strict=True))
         progress = Progress(len(parts))
         errors = []
-        for each in parts:
+        for block_of in parts:
             progress.step()
-            errors.append(self._try_some(way, *each))
+            errors.append(self._try_some(way, *block_of))
         return torch.cat(errors)
 
     def _try_some(self, way: _Way, places: torch.Tensor, of: torch.Tensor) -> torch.Tensor:
-        each = of.repeat_interleave(places.shape[1])
-        tried = self._range_at(way, places.flatten(), each)
-        errors = self._trial(tried, each)
+        block_of = of.repeat_interleave(places.shape[1])
+        tried = self._range_at(way, places.flatten(), block_of)
+        errors = self._trial(tried, block_of)
         # The trials of each block below each other; some have fewer.
         counts = of.bincount() * places.shape[1]
         (blocks,) = counts.nonzero(as_tuple=True)

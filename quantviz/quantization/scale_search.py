@@ -123,7 +123,7 @@ def _found(
         minimum_run = -blocks.of_runs(stored.minimum_run)
         zero_point = minimum_run * minimum_codes
     exact = {"code_scale": stored.exact, "inverse": stored.inverse, "code_zero_point": stored.lowest}
-    others = {name: blocks.of_runs(each) for name, each in exact.items() if each is not None}
+    others = {name: blocks.of_runs(values) for name, values in exact.items() if values is not None}
     return QParams(
         run * codes,
         zero_point,
@@ -154,8 +154,8 @@ def find_by_torch(
     parts = []
     for first in range(0, count, at_once):
         last = min(first + at_once, count)
-        own = None if weights is None else weights[:, :, torch.arange(first, last) % weights.shape[2]]
-        parts.append(method.find(BY_TORCH, values[:, :, first:last].contiguous(), own, search, fmt))
+        run_weights = None if weights is None else weights[:, :, torch.arange(first, last) % weights.shape[2]]
+        parts.append(method.find(BY_TORCH, values[:, :, first:last].contiguous(), run_weights, search, fmt))
     return tuple(torch.cat(part, dim=1) for part in zip(*parts, strict=True))
 
 
@@ -274,7 +274,7 @@ def _keep_minimum(results: _Results, search: ScaleSearch, weighted: bool) -> _St
         minimum_codes, minimum_run = _positive_codes(minimum, total, search.code_max)
     else:
         (codes, run), (minimum_codes, minimum_run) = (
-            _codes_of_largest(each, search.code_max) for each in results
+            _codes_of_largest(result, search.code_max) for result in results
         )
     return _Stored(codes, _half(run), minimum_codes, _half(minimum_run))
 
@@ -311,17 +311,17 @@ def _least_squares(
         weighted = weight * codes
         sum_l, sum_l2, sum_xl = steps.sums(weighted, weighted * codes, weighted * x)
         spread = sum_w * sum_l2 - sum_l * sum_l
-        own = (sum_w * sum_xl - sum_x * sum_l) / spread
+        scale_of_fit = (sum_w * sum_xl - sum_x * sum_l) / spread
         lower = (sum_l2 * sum_x - sum_l * sum_xl) / spread
         above = lower > 0
-        own = torch.where(above, sum_xl / sum_l2, own)
+        scale_of_fit = torch.where(above, sum_xl / sum_l2, scale_of_fit)
         lower = lower.masked_fill(above, 0)
-        error = error_of(codes, own, lower)
+        error = error_of(codes, scale_of_fit, lower)
         better = (spread > 0) & (error < least)
         return (
             torch.where(better, inverse, best),
             torch.where(better, low, low_of_best),
-            torch.where(better, own, scale),
+            torch.where(better, scale_of_fit, scale),
             torch.where(better, lower, low),
             torch.where(better, error, least),
         )
@@ -433,11 +433,15 @@ def _best_scale(
 
     def attempt(number: Any, *before: torch.Tensor) -> _Results:
         inverse, scale, best = before
-        own = _over(number, extreme)
-        products, squares = sums(own)
+        inverse_of_fit = _over(number, extreme)
+        products, squares = sums(inverse_of_fit)
         better = (squares > 0) & (products * products > best * squares)
         scale = torch.where(better, products / squares, scale)
-        return torch.where(better, own, inverse), scale, torch.where(better, scale * products, best)
+        return (
+            torch.where(better, inverse_of_fit, inverse),
+            scale,
+            torch.where(better, scale * products, best),
+        )
 
     inverse = _over(-top, extreme)
     products, squares = sums(inverse)
@@ -465,17 +469,17 @@ def _descended(
     """
 
     def move(
-        value: torch.Tensor, own: torch.Tensor, code: torch.Tensor, *before: torch.Tensor
+        value: torch.Tensor, new_scale: torch.Tensor, code: torch.Tensor, *before: torch.Tensor
     ) -> tuple[torch.Tensor, ...]:
         products, squares = before
-        product = products - own * value * code
-        square = squares - own * code * code
+        product = products - new_scale * value * code
+        square = squares - new_scale * code * code
         moved = _nearest(value * square / product).clamp_(*ends).to(torch.float32)
         moves = (product > 0) & (moved != code)
         if rest_first:
             moves = moves & (square > 0)
-        product = product + own * value * moved
-        square = square + own * moved * moved
+        product = product + new_scale * value * moved
+        square = square + new_scale * moved * moved
         if not rest_first:
             moves = moves & (square > 0)
         moves = moves & (product * product * squares > products * products * square)
@@ -600,7 +604,6 @@ class _Method:
     at_once: int = _AT_ONCE
 
 
-#: The methods by name.
 _METHODS: Mapping[str, _Method] = MappingProxyType(
     {
         "minimum": _Method(_minimum, _keep_minimum),

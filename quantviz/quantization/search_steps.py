@@ -127,5 +127,4 @@ class ByTorch:
         return codes, *state
 
 
-#: The steps as the reference runs them.
 BY_TORCH = ByTorch()

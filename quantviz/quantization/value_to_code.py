@@ -180,9 +180,7 @@ def _inverse(divisor: str, of_zero: str) -> Operation:
 
 
 def _value_offset(scheme: Scheme, apply: torch.dtype, *, subtracted: bool) -> Operations:
-    """Return the operations that compute the value of code 0, if it is not stored, and subtract it from x if
-    `subtracted`.
-    """
+    """Return the operations that compute the value of code 0, and subtract it from x if `subtracted`."""
     convention = scheme.arithmetic
     name = _name_of_value(scheme)
     operations: Operations = ()

@@ -24,10 +24,9 @@ from quantviz.rooms.room import (
     Counts,
     Room,
     new_room,
-    read_room,
     write_table,
 )
-from quantviz.rooms.stores import Kept, RedisStore, SqliteStore, Store
+from quantviz.rooms.stores import RedisStore, SqliteStore, Store
 from quantviz.sources.limits import read_limits
 from quantviz.text import DEFAULT_LANGUAGE
 from quantviz.whole_files import own_folder
@@ -118,14 +117,15 @@ class Rooms:
         self._refused: dict[str, int] = {}
 
     def open(self, plan: Plan) -> Room:
-        """Return a new room at the first stop of a plan."""
+        """Return a new room at the first stop of a plan; raise `QuantVizError` where it has none."""
         until = time.time() + 3600 * self.limits.hours
-        first = new_room("", secrets.token_urlsafe(16), plan, until)
+        first = new_room("", secrets.token_urlsafe(16), Plan.parse(str(plan)), until)
         while True:
             code = "".join(secrets.choice(SIGNS) for _ in range(CODE_SIGNS))
             room = dataclasses.replace(first, code=code)
-            if self._put(room):
-                return self.find(code)
+            if self.store.put(room, self.limits.rooms):
+                self._refused[code] = 0
+                return room
 
     def find(self, code: str, who: str = "") -> Room:
         """Return the room of a code, in letters of either size; raise `QuantVizError` where there is none.
@@ -135,11 +135,10 @@ class Rooms:
             who: A device, which is known from now on.
         """
         code = code.upper()[: CODE_SIGNS + 1]
-        found = self.store.get(code)
-        if found is None:
+        room = self.store.get(code)
+        if room is None:
             self.gate.wrong()
             raise QuantVizError("rooms.unknown", got=code)
-        room = read_room(found[1])
         self._refused.setdefault(code, 0)
         if who:
             self._note(room, who[:LONGEST_DEVICE])
@@ -218,15 +217,12 @@ class Rooms:
         room = self.lead(code, key)
         if act == "end":
             self.store.expire(room.code)
+            self._refused.pop(room.code, None)
             return None
         after = room.acted(act, stop)
-        if room.version != version or not self._put(after):
+        if room.version != version or not self.store.put(after, self.limits.rooms):
             raise QuantVizError("rooms.moved_on")
         return after
-
-    def _put(self, room: Room) -> bool:
-        kept = Kept(room.version, room.open, room.record(), room.until)
-        return self.store.put(room.code, kept, self.limits.rooms)
 
     def counts(self, room: Room, stop: int, round: int) -> Counts:
         """Return the counts of a round, whoever may see them."""

@@ -9,12 +9,12 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from quantviz.errors import QuantVizError
+from quantviz.rooms.room import Room, read_room
 
 if TYPE_CHECKING:
     from redis import Redis
@@ -26,26 +26,14 @@ _REST = 1.0
 Taken = Literal["taken", "closed", "full"]
 
 
-@dataclass(frozen=True)
-class Kept:
-    """A room as a store keeps it."""
-
-    version: int
-    #: The places at which votes are taken.
-    open: tuple[str, ...]
-    record: str
-    #: Unix time in seconds at which it expires.
-    until: float
-
-
 class Store(Protocol):
     """A store of rooms. Where it cannot be reached, each of these raises `QuantVizError`."""
 
-    def get(self, code: str) -> tuple[int, str] | None:
-        """Return a room's version and record; None where there is none any more."""
+    def get(self, code: str) -> Room | None:
+        """Return a room; None where there is none any more."""
 
-    def put(self, code: str, kept: Kept, most: int) -> bool:
-        """Keep a room; return whether the one before it, none for the first version, was still there.
+    def put(self, room: Room, most: int) -> bool:
+        """Keep a room; return whether the version before it, none for the first, was still there.
 
         Raises:
             QuantVizError: It is a new one, and there are `most` rooms.
@@ -67,6 +55,11 @@ def _away(error: Exception) -> QuantVizError:
 
 def _full(most: int) -> QuantVizError:
     return QuantVizError("rooms.full", most=most)
+
+
+def _places(room: Room) -> str:
+    """Return the open places as a text in which each stands between spaces."""
+    return f" {' '.join(room.open)} "
 
 
 _TABLES = """
@@ -106,23 +99,24 @@ class SqliteStore:
         except sqlite3.Error as error:
             raise _away(error) from None
 
-    def get(self, code: str) -> tuple[int, str] | None:
+    def get(self, code: str) -> Room | None:
         with self._at_once() as cursor:
-            asked = "SELECT version, record FROM rooms WHERE code = ? AND until > ?"
-            return cast("tuple[int, str] | None", cursor.execute(asked, (code, time.time())).fetchone())
+            asked = "SELECT record FROM rooms WHERE code = ? AND until > ?"
+            found = cursor.execute(asked, (code, time.time())).fetchone()
+        return read_room(found[0]) if found else None
 
-    def put(self, code: str, kept: Kept, most: int) -> bool:
+    def put(self, room: Room, most: int) -> bool:
         with self._at_once() as cursor:
-            if kept.version == 1:
+            if room.version == 1:
                 cursor.execute("DELETE FROM rooms WHERE until <= ?", (time.time(),))
                 cursor.execute("DELETE FROM votes WHERE code NOT IN (SELECT code FROM rooms)")
                 if cursor.execute("SELECT count(*) FROM rooms").fetchone()[0] >= most:
                     raise _full(most)
-            before = cursor.execute("SELECT version FROM rooms WHERE code = ?", (code,)).fetchone() or (0,)
-            if before[0] != kept.version - 1:
+            asked = "SELECT version FROM rooms WHERE code = ?"
+            before = cursor.execute(asked, (room.code,)).fetchone() or (0,)
+            if before[0] != room.version - 1:
                 return False
-            places = f" {' '.join(kept.open)} "
-            row = (code, kept.version, places, kept.record, kept.until)
+            row = (room.code, room.version, _places(room), room.record(), room.until)
             cursor.execute("REPLACE INTO rooms VALUES (?, ?, ?, ?, ?)", row)
             return True
 
@@ -210,15 +204,14 @@ class RedisStore:
             self._away_until = time.monotonic() + _REST
             raise _away(error) from None
 
-    def get(self, code: str) -> tuple[int, str] | None:
-        version, record = self._ask("HMGET", _room(code), "version", "record")
-        return (int(version), record) if version else None
+    def get(self, code: str) -> Room | None:
+        record = self._ask("HGET", _room(code), "record")
+        return read_room(record) if record else None
 
-    def put(self, code: str, kept: Kept, most: int) -> bool:
-        places = f" {' '.join(kept.open)} "
-        ends, now = (int(1000 * seconds) for seconds in (kept.until, time.time()))
-        given = (kept.version, places, kept.record, ends, most, now)
-        done = self._ask("EVAL", _PUT, 2, _room(code), "quantviz:rooms", *given)
+    def put(self, room: Room, most: int) -> bool:
+        ends, now = (int(1000 * seconds) for seconds in (room.until, time.time()))
+        given = (room.version, _places(room), room.record(), ends, most, now)
+        done = self._ask("EVAL", _PUT, 2, _room(room.code), "quantviz:rooms", *given)
         if done < 0:
             raise _full(most)
         return bool(done)

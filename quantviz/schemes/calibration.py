@@ -26,9 +26,7 @@ from quantviz.schemes.engine_calibrations import ENGINE_CALIBRATIONS
 if TYPE_CHECKING:
     from quantviz.schemes.formats import NumberFormat
 
-#: Largest finite float32.
 FLOAT32_MAX = (2 - 2**-23) * 2.0**127
-#: Smallest float32 above zero.
 FLOAT32_TINY = 2.0**-149
 #: Integers up to here are exact in float32, zero points included.
 FLOAT32_EXACT_INTEGER = 2**24

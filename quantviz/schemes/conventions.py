@@ -84,7 +84,7 @@ class Convention(Arithmetic):
             return granularity
         kinds = [GRANULARITIES[name] for name in offer.granularities or GRANULARITIES]
         sizes = offer.sizes_of(format_id)
-        candidates = (each for kind in kinds for each in kind.candidates(shape, sizes))
+        candidates = (candidate for kind in kinds for candidate in kind.candidates(shape, sizes))
         try:
             return nearest_granularity(granularity, candidates, shape, self.tail, offer.usual_size)
         except QuantVizError:
@@ -101,7 +101,7 @@ class Convention(Arithmetic):
         >>> CONVENTIONS["bitsandbytes"].half_input_of("float16", "nf4").changes
         (('result_dtype', 'input'),)
         """
-        return next((each for each in self.half_input if each.fits(dtype, format_id)), None)
+        return next((half for half in self.half_input if half.fits(dtype, format_id)), None)
 
     def in_effect(self, format_id: str) -> Convention:
         """Return the arithmetic for its `input_dtype`, with the changes for that dtype in the fields.
@@ -123,7 +123,6 @@ class Convention(Arithmetic):
 
     @functools.cached_property
     def _is_sound(self) -> bool:
-        """Whether all fields are valid."""
         return not any(self._wrong_fields())
 
     def _wrong_fields(self) -> Iterator[QuantVizError]:
@@ -138,7 +137,7 @@ class Convention(Arithmetic):
     def _unknown(self) -> Iterator[QuantVizError]:
         for name, allowed in CHOICES.items():
             value = _field_of(self, name)
-            if value not in allowed or type(value) not in {type(each) for each in allowed}:
+            if value not in allowed or type(value) not in {type(allowed_value) for allowed_value in allowed}:
                 yield QuantVizError(
                     "convention_bad_value", field=name, got=value, allowed=", ".join(map(str, allowed))
                 )
@@ -174,8 +173,8 @@ class Convention(Arithmetic):
     def _lacking(self) -> Iterator[QuantVizError]:
         """Yield an error for each field that needs another field to have another value."""
         for need in NEEDS:
-            given = orders(self) if need.field == "order" else (_field_of(self, need.field),)
-            if not any(value in need.values if need.values else value for value in given):
+            values = orders(self) if need.field == "order" else (_field_of(self, need.field),)
+            if not any(value in need.values if need.values else value for value in values):
                 continue
             others = orders(self) if need.other == "order" else (_field_of(self, need.other),)
             has = all(text_form.write_value(value) in need.allowed for value in others)
@@ -279,7 +278,7 @@ CHOICES: Mapping[str, tuple[object, ...]] = MappingProxyType(dict(_choices()))
 
 #: Every engine's arithmetic by id.
 CONVENTIONS: Mapping[str, Convention] = MappingProxyType(
-    {each.id: Convention(**vars(each)) for each in ENGINES}
+    {engine.id: Convention(**vars(engine)) for engine in ENGINES}
 )
 
 
@@ -298,7 +297,7 @@ def _in_effect(convention: Convention, format_id: str) -> Convention:
 
 #: Ids of conventions by the purpose of their engine.
 CONVENTION_GROUPS: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {purpose: tuple(each.id for each in ENGINES if each.purpose == purpose) for purpose in PURPOSES}
+    {purpose: tuple(engine.id for engine in ENGINES if engine.purpose == purpose) for purpose in PURPOSES}
 )
 
 
@@ -322,7 +321,11 @@ def find_convention(convention_id: str, format_id: str | None = None) -> Convent
         return CONVENTIONS[meant[0]]
     if meant:
         raise QuantVizError("convention_of_several", got=convention_id, allowed=", ".join(meant))
-    partly = [each.id for each in CONVENTIONS.values() if begins_words(engine_names(each), convention_id)]
+    partly = [
+        convention.id
+        for convention in CONVENTIONS.values()
+        if begins_words(engine_names(convention), convention_id)
+    ]
     if partly:
         raise QuantVizError("convention_in_part", got=convention_id, allowed=", ".join(partly))
     raise QuantVizError("unknown_convention", got=convention_id, known=", ".join(CONVENTIONS))
@@ -334,8 +337,8 @@ def engine_names(convention: Convention) -> tuple[str, ...]:
     >>> engine_names(CONVENTIONS["qserve"])[:2]
     ('qserve', 'QServe')
     """
-    own = (text(f"conventions.{convention.id}.name", language) for language in languages())
-    return (convention.id, *own, *convention.known_as)
+    names = (text(f"conventions.{convention.id}.name", language) for language in languages())
+    return (convention.id, *names, *convention.known_as)
 
 
 def _ids_called(typed: str) -> tuple[str, ...]:
@@ -347,11 +350,11 @@ def _ids_called(typed: str) -> tuple[str, ...]:
 def _names() -> tuple[tuple[tuple[str, str], ...], ...]:
     """Return pairs of a name and an id: of ids, of engines' own names, and of names that several share."""
     return (
-        tuple((each.id, each.id) for each in ENGINES),
+        tuple((engine.id, engine.id) for engine in ENGINES),
         tuple(
-            (text(f"conventions.{each.id}.name", language), each.id)
+            (text(f"conventions.{engine.id}.name", language), engine.id)
             for language in languages()
-            for each in ENGINES
+            for engine in ENGINES
         ),
-        tuple((name, each.id) for each in ENGINES for name in each.known_as),
+        tuple((name, engine.id) for engine in ENGINES for name in engine.known_as),
     )

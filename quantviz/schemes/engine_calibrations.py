@@ -242,7 +242,6 @@ class HQQ(_Computed):
         yield from self._beyond_limits()
 
 
-#: All of them.
 ENGINE_CALIBRATIONS = (
     MSETorch,
     MSELLMCompressor,

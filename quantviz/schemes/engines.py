@@ -58,7 +58,6 @@ def _refused(*dtypes: Half) -> HalfInput:
 
 
 def _iq4(search: Search) -> Arithmetic:
-    """Return the arithmetic of IQ4_NL or IQ4_XS."""
     return Arithmetic(
         f"gguf_{search}",
         ScaleSpec(format="float16", codes_from="exact"),
@@ -73,7 +72,6 @@ def _iq4(search: Search) -> Arithmetic:
     )
 
 
-#: Every engine's arithmetic.
 ENGINES: tuple[Arithmetic, ...] = (
     # The source notebooks 000 and 003: Python floats for one scale, a float32 tensor for several.
     Arithmetic("course", scale_math="float64", scale_dtype="float64", purpose="course"),

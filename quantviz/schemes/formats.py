@@ -382,7 +382,6 @@ _ALL = (
     _codebook("iq4", tuple(map(float, _IQ4))),
 )
 
-#: Every element format by id.
 FORMATS: Mapping[str, NumberFormat] = MappingProxyType({each.id: each for each in _ALL})
 
 

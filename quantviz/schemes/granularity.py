@@ -416,7 +416,6 @@ def nearest_granularity(
     return closest
 
 
-#: Every granularity by id.
 GRANULARITIES: Mapping[str, type[Granularity]] = MappingProxyType(
     {each.id: each for each in (PerTensor, PerChannel, PerGroup, PerBlock, Flat)}
 )
@@ -451,9 +450,7 @@ def _listed(sizes: list[int], most: int = 16) -> str:
 
 
 def _size_problems(size: int, shape: Shape) -> Iterator[QuantVizError]:
-    """Yield an error for a block far larger than the tensor: no engine has such blocks, and a link could ask
-    for any size.
-    """
+    """Yield an error for a block far larger than the tensor, which a link could ask for."""
     count = math.prod(shape)
     most = max(MOST_IN_BLOCK, 4 * count)
     if size > most:

@@ -57,7 +57,6 @@ def _from_the_first_code(scheme: Scheme, tensor: AboutTensor) -> bool:
     )
 
 
-#: Every correction.
 MENDS = (
     Mend(2, "clamp", _clamped_at_127),
     Mend(2, "nonfinite", lambda scheme, tensor: scheme.nonfinite != "refuse" and not tensor.finite),

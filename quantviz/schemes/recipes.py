@@ -240,7 +240,6 @@ class _Recipes(Mapping[str, Scheme]):
         return len(self._schemes)
 
     def items(self) -> ItemsView[str, Scheme]:
-        """Return the ids with their schemes."""
         return self._schemes.items()
 
     def __repr__(self) -> str:
@@ -251,7 +250,6 @@ class _Recipes(Mapping[str, Scheme]):
         return table((name, recipe_name(name), scheme) for name, scheme in self.items())
 
 
-#: Every recipe by id.
 RECIPES: Mapping[str, Scheme] = _Recipes(RECIPE_GROUPS)
 #: Every recipe by id, those of engines' profiles too.
 ALL_RECIPES: Mapping[str, Scheme] = _Recipes({**RECIPE_GROUPS, **ENGINE_RECIPES})

@@ -84,7 +84,7 @@ class Scheme:
 
     def __getstate__(self) -> dict[str, object]:
         # Hashes of texts differ from process to process.
-        return {each.name: getattr(self, each.name) for each in dataclasses.fields(self)}
+        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
 
     @functools.cached_property
     def _hash(self) -> int:
@@ -378,8 +378,8 @@ class Scheme:
         >>> [problem.key for problem in scheme.problems((4, 6))]
         ['group_does_not_divide']
         """
-        own = () if self._is_sound else tuple(self._own_problems())
-        return own or tuple(self._shape_problems(shape) if shape is not None else ())
+        problems = () if self._is_sound else tuple(self._own_problems())
+        return problems or tuple(self._shape_problems(shape) if shape is not None else ())
 
     @functools.cached_property
     def _is_sound(self) -> bool:
@@ -404,11 +404,11 @@ class Scheme:
         if not self.problems(shape) or not 1 <= len(shape) <= 4 or 0 in shape:
             return self
         nearest = self.granularity.fitted(shape)
-        own = getattr(self.granularity, "size", None)
+        size_now = getattr(self.granularity, "size", None)
         sizes = (
             ()
-            if own is None
-            else sorted(self.arithmetic.offer.sizes_of(self.format), key=lambda size: abs(size - own))
+            if size_now is None
+            else sorted(self.arithmetic.offer.sizes_of(self.format), key=lambda size: abs(size - size_now))
         )
         for granularity in (
             nearest,
@@ -484,14 +484,12 @@ class Scheme:
         return self._with_sign(True)
 
     def _with_sign(self, signed: bool) -> Scheme:
-        """Return this scheme with the signed, or unsigned, integer format of as many bits; this scheme itself
-        if it has no integer format, or the engine does not support the other one.
-        """
-        now = self.number_format
-        alike = (fmt for fmt in FORMATS.values() if (fmt.family, fmt.bits) == ("integer", now.bits))
-        twin = next((fmt.id for fmt in alike if fmt.signed == signed), now.id)
+        """Return the scheme with the integer format of that sign and as many bits, if the engine has it."""
+        current = self.number_format
+        alike = (fmt for fmt in FORMATS.values() if (fmt.family, fmt.bits) == ("integer", current.bits))
+        twin = next((fmt.id for fmt in alike if fmt.signed == signed), current.id)
         try:
-            if now.family == "integer":
+            if current.family == "integer":
                 return self.replace(format=twin)
             return self
         except QuantVizError:
@@ -512,11 +510,11 @@ class Scheme:
         convention = changes.get("convention", self.chosen)
         refused = None
         assert isinstance(convention, Convention)
-        given = (Given(self.calibration.scale),) if isinstance(self.calibration, Given) else ()
+        by_hand = (Given(self.calibration.scale),) if isinstance(self.calibration, Given) else ()
         anew: tuple[Calibration, ...] = (MinMax(), Searched())
         for fmt in sorted(map(find_format, formats), key=self.number_format.distance):
             # The scale of a codebook of its own is no other format's.
-            tried = (self.calibration, *given, *anew) if self.format in (fmt.id, *FORMATS) else anew
+            tried = (self.calibration, *by_hand, *anew) if self.format in (fmt.id, *FORMATS) else anew
             for mode in modes or self._modes_like(fmt, convention):
                 for calibration in tried:
                     try:
@@ -536,21 +534,17 @@ class Scheme:
     def _granularity_like(
         self, fmt: NumberFormat, convention: Convention, shape: Shape | None
     ) -> Granularity:
-        """Return the nearest granularity that goes with a format; without a shape, this one in the nearest
-        size.
-        """
+        """Return the nearest granularity for a format; without a shape, this one in the nearest size."""
         if shape is not None:
             return convention.granularity_like(self.granularity, shape, fmt.id)
-        own = getattr(self.granularity, "size", None)
+        size_now = getattr(self.granularity, "size", None)
         sizes = convention.offer.sizes_of(fmt.id)
-        if own is None or not sizes or own in sizes:
+        if size_now is None or not sizes or size_now in sizes:
             return self.granularity
-        return dataclasses.replace(self.granularity, size=min(sizes, key=lambda size: abs(size - own)))  # type: ignore[type-var]
+        return dataclasses.replace(self.granularity, size=min(sizes, key=lambda size: abs(size - size_now)))  # type: ignore[type-var]
 
     def _modes_like(self, fmt: NumberFormat, convention: Convention) -> list[str]:
-        """Return the engine's modes, with this scheme's first; if the codes lose their sign, the mode with a
-        zero point comes first.
-        """
+        """Return the engine's modes, this scheme's first; one with a zero point first if the sign is lost."""
         wanted = (
             "asymmetric"
             if self.number_format.signed and not fmt.signed and convention.unsigned_zero == "none"
@@ -617,7 +611,11 @@ class Scheme:
         if no_positive and rule in ("absmax_over_code_max", "without_clipping"):
             yield QuantVizError("symmetric_needs_positive_code", format=self.format)
         if rule in BY_WIDTH:
-            wide = [each.id for each in FORMATS.values() if each.kind == "integer" and each.levels > 2]
+            wide = [
+                number_format.id
+                for number_format in FORMATS.values()
+                if number_format.kind == "integer" and number_format.levels > 2
+            ]
             if fmt.id not in wide:
                 yield self._lacks("scale.rule", "format", ", ".join(wide))
 
@@ -637,14 +635,12 @@ class Scheme:
             yield from problems or self._run_problems(shape)
 
     def _search_problems(self) -> Iterator[QuantVizError]:
-        """Yield an error if the calibration is the engine's own search and the engine has none, or if the
-        engine has one and the calibration is another.
-        """
+        """Yield an error if calibration and engine disagree on the engine's own search."""
         search = self.search
         name = self.arithmetic.id
         if search is None:
             if isinstance(self.calibration, Searched) or self.arithmetic.search:
-                engines = ", ".join(each.id for each in CONVENTIONS.values() if each.search)
+                engines = ", ".join(convention.id for convention in CONVENTIONS.values() if convention.search)
                 yield QuantVizError("search_missing", convention=name, format=self.format, engines=engines)
             return
         if not isinstance(self.calibration, Searched | External):

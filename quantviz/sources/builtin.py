@@ -156,7 +156,6 @@ def _real_weight() -> torch.Tensor:
     return torch.frombuffer(bytearray(raw), dtype=torch.float32).reshape(_SIDE, _SIDE)
 
 
-#: Every built-in tensor by name.
 BUILTINS: Mapping[str, BuiltinTensor] = MappingProxyType(
     {
         "loud_column": _of(_LOUD_COLUMN),

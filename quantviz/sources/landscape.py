@@ -128,7 +128,6 @@ def _bank(across: Array) -> Array:
 
 
 def _tree(scene: Array, down: Array, across: Array) -> Array:
-    """Put the tree on the bank."""
     import numpy as np
 
     half = 0.0075 + 0.010 * np.clip((down - 0.62) / 0.25, 0, 1)

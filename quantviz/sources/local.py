@@ -296,7 +296,6 @@ class LocalTensor(InFile):
         return self._catalog(catalog).stored(self.name)
 
     def open(self, at_hand: AtHand = AtHand()) -> Stored:  # noqa: B008 (it holds nothing)
-        """Return the tensor, mapped from its file if possible."""
         return self.stored(at_hand.catalog(self.file, self.read_as))
 
     def listed(self, at_hand: AtHand) -> tuple[Catalog, str]:

@@ -105,9 +105,7 @@ class Orienting:
 
     @functools.cached_property
     def _as_others(self) -> Orientation | None:
-        """Return the orientation of weights of an ambiguous name, from those of like name that show it; none
-        if those disagree, or there are none.
-        """
+        """Return the orientation that weights of like name show; None if they disagree or show none."""
         found = {axis for name in self._catalog.names for axis in self._votes(name)}
         return Orientation((found.pop(),), "names") if len(found) == 1 else None
 

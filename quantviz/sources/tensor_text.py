@@ -184,9 +184,7 @@ def is_number(word: str) -> bool:
 
 
 def _inside(page: _Page) -> tuple[int, int]:
-    """Return start and stop of the numbers in `x = tensor(…, dtype=…)`; without such a call, of the whole
-    text.
-    """
+    """Return start and stop of the numbers in `x = tensor(…, dtype=…)`, else of the whole text."""
     head = _PRINT_HEAD.match(page.text)
     assert head
     if not head["call"]:

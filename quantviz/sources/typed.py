@@ -105,7 +105,6 @@ class Typed(Source):
 
     @cached_property
     def finite(self) -> bool:
-        """Whether no value is NaN or Inf."""
         return all(map(math.isfinite, self.values))
 
     def link_text(self) -> str:

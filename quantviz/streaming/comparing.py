@@ -44,7 +44,7 @@ class Scales:
     apart: _Array
 
     def of_rows(self, start: int, stop: int, count: int) -> Scales:
-        """Return those of some rows of `count`, each of which has blocks of its own."""
+        """Return the scales of some of `count` rows; no block spans two rows."""
         blocks_of_row = self.scale.size // count
         here = slice(start * blocks_of_row, stop * blocks_of_row)
         of_blocks = (self.scale[here], self.zero_point[here], self.apart[here])
@@ -76,7 +76,6 @@ class Band:
 
     @cached_property
     def q(self) -> torch.Tensor:
-        """Return the file's codes."""
         return self.codes if isinstance(self.codes, torch.Tensor) else self.codes()
 
     @cached_property
@@ -92,7 +91,7 @@ class Band:
         shape = tuple(self.stored.shape)
         layout = self.scheme.layout(shape)
         scale, zero = (
-            blocks.expand(_grid(each, layout), layout, shape) for each in (self.scale, self.zero_point)
+            blocks.expand(_grid(values, layout), layout, shape) for values in (self.scale, self.zero_point)
         )
         codes = self.q.float()
         return codes * scale + zero if self.adds else (codes - zero) * scale
@@ -217,20 +216,20 @@ def by_reference(band: Band) -> Compared:
 @lru_cache(maxsize=64)
 def _given(scheme: Scheme, shape: Shape) -> tuple[Scheme, BlockLayout] | None:
     """Return the scheme with given scales, and its blocks; none if kernels cannot compare under it."""
-    given = scheme.replace(nonfinite="refuse", calibration=External())
-    if given.number_format.bits > 8 or any(given.problems(shape)):
+    scheme_given = scheme.replace(nonfinite="refuse", calibration=External())
+    if scheme_given.number_format.bits > 8 or any(scheme_given.problems(shape)):
         return None
-    layout = given.layout(shape)
-    return (given, layout) if len(layout.view_shape) == 2 else None
+    layout = scheme_given.layout(shape)
+    return (scheme_given, layout) if len(layout.view_shape) == 2 else None
 
 
 def _by_kernel(band: Band) -> Compared | None:
     """Return the comparison by compiled code; none if there is no code, or if a number is not finite."""
     shape = tuple(band.stored.shape)
-    given = _given(band.scheme, shape)
-    if given is None:
+    fixed = _given(band.scheme, shape)
+    if fixed is None:
         return None
-    scheme, layout = given
+    scheme, layout = fixed
     scales = band.scales
     if scales is None:
         absmax = largest_magnitude(band.x) if scheme.arithmetic.scale.global_rule else torch.tensor(0.0)
@@ -244,10 +243,10 @@ def scales_of_rows(
     """Return scales of all rows of a weight, of which those of some can be taken; none where there are none
     for each row by itself, or no compiled code.
     """
-    given = _given(scheme, shape) if _by_kernels(math.prod(shape)) else None
-    if given is None or given[1].grid_shape[0] != shape[0] or given[0].arithmetic.scale.global_rule:
+    fixed = _given(scheme, shape) if _by_kernels(math.prod(shape)) else None
+    if fixed is None or fixed[1].grid_shape[0] != shape[0] or fixed[0].arithmetic.scale.global_rule:
         return None
-    return _scales(*given, scale, zero_point, torch.tensor(0.0))
+    return _scales(*fixed, scale, zero_point, torch.tensor(0.0))
 
 
 def _scales(
@@ -258,10 +257,10 @@ def _scales(
     program = program_of(scheme, params, layout)
     if program is None:
         return None
-    own, zero = (_grid(each, layout).flatten().numpy() for each in (scale, zero_point))
-    apart = own == 0
+    scales, zero = (_grid(values, layout).flatten().numpy() for values in (scale, zero_point))
+    apart = scales == 0
     apart = apart if apart.any() else apart[:0]
-    return Scales(program, program.of_blocks(params), layout.block_count, own, zero, apart)
+    return Scales(program, program.of_blocks(params), layout.block_count, scales, zero, apart)
 
 
 def _run(band: Band, layout: BlockLayout, scales: Scales) -> Compared | None:

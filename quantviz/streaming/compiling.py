@@ -91,7 +91,6 @@ def at_once() -> contextlib.AbstractContextManager[None]:
 
 
 def run_at_once(work: Callable[[], T]) -> T:
-    """Return the result of work that is done `at_once`."""
     with at_once():
         return work()
 
@@ -144,7 +143,7 @@ class Warmer:
 
 @cache
 def warmer() -> Warmer:
-    """Return the process's one."""
+    """Return the only `Warmer` of the process."""
     return Warmer()
 
 

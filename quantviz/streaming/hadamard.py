@@ -91,7 +91,6 @@ def _by_additions(x: torch.Tensor, out: torch.Tensor, outer: torch.Tensor, block
 
 
 def _by_kernel(x: torch.Tensor, out: torch.Tensor, outer: torch.Tensor, block: int) -> None:
-    """Write the same, by a compiled kernel."""
     from quantviz.compiled import butterflies
 
     matrix = outer.numpy()

@@ -165,19 +165,17 @@ def _takes_fused_path(job: Measurement) -> bool:
 
 
 def _by_reference(job: Measurement, ids: tuple[str, ...], notes: tuple[Note, ...]) -> Measured:
-    """Return the metrics of the reference's result."""
     if not isinstance(job.source, Stored):
         r = quantize(job.source, job.scheme, qparams=job.given)
     elif job.path is None and job.given is None:
         r = quantized(job.x, job.scheme, job.known)
     else:
         r = quantize(read_whole(job.x), job.scheme, qparams=job.given)
-    r = dataclasses.replace(r, notes=(*(each for each in notes if each not in r.notes), *r.notes))
+    r = dataclasses.replace(r, notes=(*(note for note in notes if note not in r.notes), *r.notes))
     return measured(r, by_axis=job.by_axis, metrics=ids)
 
 
 def _by_passes(job: Measurement, ids: tuple[str, ...], notes: tuple[Note, ...]) -> Measured:
-    """Return the metrics from passes over the tensor."""
     path = job.path
     if path is None and not scheme_ready(job.scheme, job.shape):
         path = "chunked"
@@ -224,9 +222,9 @@ def _by_passes(job: Measurement, ids: tuple[str, ...], notes: tuple[Note, ...]) 
 
 #: The fields of `Moments` that one pass over a tensor computes.
 _ONE_PASS = frozenset(
-    each.name
-    for each in dataclasses.fields(Moments)
-    if getattr(Tally(0, 1, ()).moments(), each.name) is not None
+    field.name
+    for field in dataclasses.fields(Moments)
+    if getattr(Tally(0, 1, ()).moments(), field.name) is not None
 )
 #: Those of its other fields that are sums of powers of x.
 _POWERS = frozenset({"x", "x3", "x4"})
@@ -366,12 +364,12 @@ def searched(
 
 def nonfinite_notes(x: Any, scheme: Scheme, facts_of_x: Facts) -> tuple[Note, ...]:
     """Return the notes on NaN and Inf in a tensor; raise `QuantVizError` if the scheme refuses them."""
-    found = facts_of_x.found
-    if found is None:
+    nonfinite = facts_of_x.found
+    if nonfinite is None:
         return ()
     if scheme.nonfinite == "refuse" and not isinstance(x, Stored):
         # It may have been finite before it became float32.
         as_input(x, scheme.nonfinite, rounded_to(scheme))
     if scheme.nonfinite == "refuse":
-        raise found.refusal()
-    return (found.note(scheme.nonfinite),)
+        raise nonfinite.refusal()
+    return (nonfinite.note(scheme.nonfinite),)

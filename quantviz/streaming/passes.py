@@ -53,12 +53,10 @@ class Measurement:
 
     @property
     def shape(self) -> Shape:
-        """Return the tensor's shape."""
         return self.x.shape
 
     @cached_property
     def facts(self) -> Facts:
-        """Return the tensor's facts."""
         return self.known or facts(self.x)
 
     @cached_property
@@ -135,7 +133,6 @@ class Chunked:
         self._in_order = InOrder[Pieces](lambda pieces: pieces.add_to(self._whole))
 
     def tally(self) -> Tally:
-        """Return the sums of all cells."""
         job = self._job
         _ = job.params  # computed before the threads begin
         shared_out(self._add, runs_between(job.x.count, job.piece_size), job.threads)
@@ -169,7 +166,6 @@ class Fused:
         self._in_order = InOrder[Pieces](lambda pieces: pieces.add_to(self._whole))
 
     def tally(self) -> Tally:
-        """Return the sums of all cells."""
         job = self._job
         if job.is_banded:
             add = self._add_bands

@@ -58,9 +58,7 @@ def add_largest(
 
 
 def _firsts(values: Array, begin: Array, turned: bool) -> tuple[Array, Array, Array]:
-    """Return the pixels of some lines that have a number, and line and column of the first cell of largest
-    magnitude of each.
-    """
+    """Return pixels that have a number, with line and column of their first largest cell."""
     columns = np.full(values.shape[1], -1, dtype=np.int32)
     step = max(1, _TOGETHER // values.shape[1])
     for start in range(0, len(values), step):

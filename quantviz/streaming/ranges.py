@@ -68,7 +68,6 @@ class _RangeSearch:
 
     @cached_property
     def layout(self) -> BlockLayout:
-        """Return the scheme's blocks."""
         return self.scheme.layout(self.x.shape)
 
     @cached_property
@@ -87,7 +86,6 @@ class _RangeSearch:
 
     @cached_property
     def finder(self) -> Finder | None:
-        """Return the compiled search of scales, if there is one."""
         return finder(self.scheme, self.x.shape, weighted=self.importance is not None)
 
     @cached_property
@@ -98,7 +96,6 @@ class _RangeSearch:
         return torch.tensor(facts(self.x).absmax if self.absmax is None else self.absmax)
 
     def ranges(self) -> Range | QParams:
-        """Return the ranges, or scales and zero points, of all blocks."""
         layouts = [layout_of_rows(self.layout, *band) for band in self.bands]
         parts: list[Range | QParams] = [QParams(0.0)] * len(layouts)
         _ = self.finder  # found before the threads begin
@@ -154,8 +151,8 @@ def _blocks(
     finite_only = scheme.leaves_out
     if scheme.search is not None or reads or not kernel_access.has_kernels():
         return cast("BlockValues", _ReadBlocks(x, layout, dtype, finite_only))
-    found = StreamedBlocks(x, layout, dtype, finite_only=finite_only, alone=alone, piece=piece)
-    return cast("BlockValues", found)
+    blocks = StreamedBlocks(x, layout, dtype, finite_only=finite_only, alone=alone, piece=piece)
+    return cast("BlockValues", blocks)
 
 
 class _ReadBlocks:
@@ -181,12 +178,12 @@ def _one_after_the_other(parts: list[Range | QParams], layouts: list[BlockLayout
         return Range(
             *(torch.cat([getattr(part, name) for part in of_ranges]) for name in ("lo", "hi", "extreme"))
         )
-    given = [part for part in parts if isinstance(part, QParams)]
-    if given[0].stored:
-        return _joined(given)
+    params = [part for part in parts if isinstance(part, QParams)]
+    if params[0].stored:
+        return _joined(params)
     scale, zero_point = (
         torch.cat(
-            [_grid_of(getattr(part, name), layout) for part, layout in zip(given, layouts, strict=True)]
+            [_grid_of(getattr(part, name), layout) for part, layout in zip(params, layouts, strict=True)]
         )
         for name in ("scale", "zero_point")
     )

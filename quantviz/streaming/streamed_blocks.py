@@ -50,12 +50,10 @@ class StreamedBlocks:
         self._one = layout.block_count == 1 and layout.tail != "pad"
 
     def min_max(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return smallest and largest value of each block."""
         lo, hi = self._block_ends()
         return lo.to(self._dtype), hi.to(self._dtype)
 
     def extreme(self) -> torch.Tensor:
-        """Return the first element of largest magnitude of each block, with its sign."""
         if not fixed_ready() and not self._one:
             return self._by_window(lambda blocks: (blocks.extreme(),), 1)[0]
         lo, hi = self._block_ends()
@@ -84,7 +82,6 @@ class StreamedBlocks:
         return extreme.to(self._dtype)
 
     def magnitudes(self) -> StreamedBlocks:
-        """Return the same blocks of |x|."""
         return StreamedBlocks(
             self._x,
             self._layout,
@@ -124,7 +121,6 @@ class StreamedBlocks:
         return self._by_window(lambda blocks: (blocks.mean_magnitude(),), 1)[0]
 
     def constant(self, value: float) -> torch.Tensor:
-        """Return `value` for each block."""
         return torch.full(self._layout.grid_shape, value, dtype=torch.float64).to(self._dtype)
 
     def by_parts(
@@ -162,7 +158,6 @@ class StreamedBlocks:
         return start, length, width, start // length, bases_of(self._layout, start, stop)
 
     def _block_ends(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return the ends of each block, float32."""
         if self._ends is None and not fixed_ready():
             self._ends = self._ends_without_kernels()
         if self._ends is None:
@@ -199,7 +194,6 @@ class StreamedBlocks:
         return self._ends
 
     def _ends_without_kernels(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return smallest and largest value of each block without compiled kernels."""
         if not self._one:
             lo, hi = self._by_window(lambda blocks: blocks.min_max(), 2)
             return lo.to(torch.float32), hi.to(torch.float32)

@@ -195,7 +195,6 @@ class _Plan:
 
     @cached_property
     def layout(self) -> BlockLayout:
-        """Return the scheme's blocks."""
         return self.scheme.layout(self.shape)
 
     @cached_property
@@ -218,7 +217,7 @@ class _Plan:
         """
         kept = [*filter(None, self.lines), *([self.layout] if self.all_kept else [])]
         most = max(
-            limits.CELLS_READ_AT_ONCE, _CELLS_A_SUM * sum(math.prod(each.grid_shape[1:]) for each in kept)
+            limits.CELLS_READ_AT_ONCE, _CELLS_A_SUM * sum(math.prod(layout.grid_shape[1:]) for layout in kept)
         )
         count = math.prod(self.shape)
         row = 1 if self.all_kept else _row_of_blocks(self.layout)
@@ -248,7 +247,6 @@ class _SurveyTally:
         self._noise = 0.0
 
     def add(self, x: Stored, coder: Coder, buffers: Buffers) -> None:
-        """Add its cells."""
         plan = self._plan
         blocks = self._blocks or _Adder(self._plan.layout, self._start, self._stop)
         largest = _WorstOfRun(plan.n)
@@ -260,7 +258,7 @@ class _SurveyTally:
             counted: tuple[Array, ...] = values, x_hat, clipped, steps
             finite = np.isfinite(values)
             if not finite.all():
-                counted = tuple(each[finite] for each in counted)
+                counted = tuple(values[finite] for values in counted)
                 values = np.where(finite, values, np.float32(0))
                 error = np.where(finite, error, np.float32(0))
             pooling_kernels().add_to_bins(
@@ -276,24 +274,22 @@ class _SurveyTally:
             largest.add(error, begin)
         self._worst += largest.cells()
         if self._blocks is None:
-            found = blocks.moments
-            places = np.sort(worst(found, plan.n))
-            self._worst_blocks.append((blocks.first + places, found.at(torch.from_numpy(places))))
-            self._noise += float(_array(found.e2).sum())
+            moments = blocks.moments
+            places = np.sort(worst(moments, plan.n))
+            self._worst_blocks.append((blocks.first + places, moments.at(torch.from_numpy(places))))
+            self._noise += float(_array(moments.e2).sum())
 
     def join(self, other: _SurveyTally) -> None:
-        """Add another thread's counts and sums."""
         self._value_counts += other._value_counts
         self._error_counts += other._error_counts
         self._worst += other._worst
         self._worst_blocks += other._worst_blocks
         self._noise += other._noise
         pairs = zip((*self._axes, self._blocks), (*other._axes, other._blocks), strict=True)
-        for own, more in {id(own): (own, more) for own, more in pairs if own and more}.values():
-            own.join(more)
+        for mine, more in {id(mine): (mine, more) for mine, more in pairs if mine and more}.values():
+            mine.join(more)
 
     def survey(self, x: Stored) -> Survey:
-        """Return the finished survey."""
         plan = self._plan
         if self._blocks:
             blocks = self._blocks.moments
@@ -323,10 +319,12 @@ class _SurveyTally:
         r = quantize_cells(
             values, plan.scheme, plan.qparams, plan.shape, torch.tensor(places, dtype=torch.int64)
         )
-        numbers = (each.tolist() for each in (r.x, r.q, r.x_hat, r.error, steps_of_error(r)))
+        numbers = (
+            numbers_of_cell.tolist() for numbers_of_cell in (r.x, r.q, r.x_hat, r.error, steps_of_error(r))
+        )
         return tuple(
-            WorstCell(place_of(place, plan.shape), *each)
-            for place, *each in zip(places, *numbers, strict=True)
+            WorstCell(place_of(place, plan.shape), *numbers_of_cell)
+            for place, *numbers_of_cell in zip(places, *numbers, strict=True)
         )
 
 
@@ -385,7 +383,6 @@ class _Adder:
             )
 
     def join(self, other: _Adder) -> None:
-        """Add another adder's sums, of some of the same blocks."""
         here = slice(other.first - self.first, other.first - self.first + len(other._noise))
         self._signal[here] += other._signal
         self._noise[here] += other._noise
@@ -394,7 +391,6 @@ class _Adder:
 
     @property
     def moments(self) -> Moments:
-        """Return the sums as moments."""
         layout = self._layout
         places = np.unravel_index(np.arange(self.first, self.first + len(self._noise)), layout.grid_shape)
         cells = np.ones(len(self._noise), dtype=np.int64)

@@ -47,7 +47,6 @@ class Facts(Picklable):
 
     @property
     def nan(self) -> int:
-        """Return the number of values that are NaN."""
         return self.found.nan if self.found else 0
 
     @property

@@ -74,7 +74,6 @@ class Bug:
 
     @property
     def fixed(self) -> Line:
-        """Return the correct line."""
         return next(line for line in self.lines if line.key == self.broken.key)
 
     def program(self, case: Case, broken: bool) -> tuple[Line, ...]:

@@ -93,11 +93,11 @@ def problems(hole: Hole, scheme: Scheme) -> Iterator[QuantVizError]:
     ['golf.own_rules']
     """
     yield from scheme.problems(hole.source.shape)
-    arithmetic = scheme.chosen
+    convention = scheme.chosen
     # A recipe's own rules go with its format: TQ1_0 packs ternary codes into 1.625 bits, and no others.
-    of_recipe = any((scheme.format, arithmetic) == (each.format, each.chosen) for each in RECIPES.values())
-    if arithmetic != CONVENTIONS[arithmetic.id] and not of_recipe:
-        yield QuantVizError("golf.own_rules", convention=arithmetic.id)
+    of_recipe = any((scheme.format, convention) == (each.format, each.chosen) for each in RECIPES.values())
+    if convention != CONVENTIONS[convention.id] and not of_recipe:
+        yield QuantVizError("golf.own_rules", convention=convention.id)
 
 
 def score(x: Any, scheme: Scheme) -> RecipeRow:
@@ -117,12 +117,12 @@ def recipes_within(x: Any) -> tuple[RecipeRow, ...]:
 
 
 def counts(row: RecipeRow) -> bool:
-    """Return whether a try is within the budget; exactly the budget is."""
+    """Return whether a try is within the budget, its limit included."""
     return row.bits <= BUDGET and not math.isnan(row.sqnr_db)
 
 
 def best_of(rows: Iterable[RecipeRow]) -> RecipeRow | None:
-    """Return the row of least error among those that count; the first of equals, none where none counts."""
+    """Return the row of least error within the budget, the first of equals; None without one."""
     return max((row for row in rows if counts(row)), key=lambda row: row.sqnr_db, default=None)
 
 

@@ -37,22 +37,19 @@ class Rows:
 
     @cached_property
     def ends(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return smallest and largest value of each, 0 where it has none."""
         lo = self.values.nan_to_num(math.inf).amin(-1)
         hi = self.values.nan_to_num(-math.inf).amax(-1)
         none = lo > hi
         return lo.masked_fill(none, 0), hi.masked_fill(none, 0)
 
     def added_up(self, of_rows: Callable[..., torch.Tensor], *of_blocks: torch.Tensor) -> torch.Tensor:
-        """Return the sum of the results of `of_rows` on one stretch after the other."""
         return self.joined(of_rows, torch.add, *of_blocks)
 
     def joined(
         self, of_rows: Callable[..., torch.Tensor], join: Join, *of_blocks: torch.Tensor
     ) -> torch.Tensor:
-        """Return the results of `of_rows` on one stretch after the other, joined by `join`."""
-        known = [each.unsqueeze(-1) for each in of_blocks]
-        return reduce(join, (of_rows(stretch, *known) for stretch in torch.split(self.values, STRETCH, -1)))
+        columns = [column.unsqueeze(-1) for column in of_blocks]
+        return reduce(join, (of_rows(stretch, *columns) for stretch in torch.split(self.values, STRETCH, -1)))
 
 
 def sums_of_rows(*values: torch.Tensor) -> torch.Tensor:
@@ -188,8 +185,8 @@ class Blocks:
         """Return `count` numbers a block that `answer` gives, of at most `most` blocks at a time: float64."""
         answers = [torch.zeros(self.layout.block_count, dtype=torch.float64) for _ in range(count)]
         for rows in self.rows(most):
-            for whole, own in zip(answers, answer(rows), strict=True):
-                whole[rows.numbers] = own.to(torch.float64)
+            for whole, part in zip(answers, answer(rows), strict=True):
+                whole[rows.numbers] = part.to(torch.float64)
         return tuple(whole.reshape(self.layout.grid_shape) for whole in answers)
 
     def rows(self, most: int) -> Iterator[Rows]:
@@ -226,13 +223,13 @@ def lines_of_runs(values: torch.Tensor) -> torch.Tensor:
     return values.permute(2, 1, 0).contiguous().view(-1, len(values))
 
 
-def runs_of_lines(known: torch.Tensor, count: int) -> torch.Tensor:
+def runs_of_lines(values: torch.Tensor, count: int) -> torch.Tensor:
     """Return one number for each of these lines as (blocks of a run, runs).
 
     >>> runs_of_lines(torch.arange(4), 2).tolist()
     [[0, 2], [1, 3]]
     """
-    return known.view(-1, count).T
+    return values.view(-1, count).T
 
 
 def layout_of_runs(layout: BlockLayout, count: int) -> BlockLayout:
@@ -295,8 +292,8 @@ def flat_indices_of(shape: Shape, index: Window) -> torch.Tensor:
     """
     flat = torch.zeros((), dtype=torch.int64)
     for part, length in zip(index, shape, strict=True):
-        own = torch.tensor(part) if isinstance(part, int) else torch.arange(*part.indices(length))
-        flat = flat.unsqueeze(-1) * length + own if own.dim() else flat * length + own
+        indices = torch.tensor(part) if isinstance(part, int) else torch.arange(*part.indices(length))
+        flat = flat.unsqueeze(-1) * length + indices if indices.dim() else flat * length + indices
     return flat
 
 
@@ -430,7 +427,9 @@ def _split(x: torch.Tensor, layout: BlockLayout, fill: float) -> torch.Tensor:
         blocks * size - n for blocks, size, n in zip(axes[::2], axes[1::2], layout.view_shape, strict=True)
     ]
     if any(missing):
-        view = torch.nn.functional.pad(view, [n for each in reversed(missing) for n in (0, each)], value=fill)
+        view = torch.nn.functional.pad(
+            view, [n for count in reversed(missing) for n in (0, count)], value=fill
+        )
     return view.reshape(axes)
 
 

@@ -86,12 +86,12 @@ class NonFinite:
 
     @property
     def count(self) -> int:
-        """Return how many there are together."""
+        """Return the number of values that are NaN or Inf."""
         return self.nan + self.inf + self.minus_inf
 
     @property
     def shown(self) -> str | float:
-        """Return the first one's name, or the number that it was."""
+        """Return the first such value's name, or its number before rounding."""
         if math.isnan(self.value):
             return "NaN"
         if math.isfinite(self.value):
@@ -101,7 +101,7 @@ class NonFinite:
         return "-Inf"
 
     def refusal(self, rounded_to: str | None = None) -> QuantVizError:
-        """Return why nothing is quantized; `rounded_to` is a dtype that values were rounded to first."""
+        """Return the error for refused values; `rounded_to` is the dtype that they were rounded to first."""
         if rounded_to is not None and math.isfinite(self.value):
             return QuantVizError(
                 "input_beyond_dtype", dtype=rounded_to, value=self.shown, index=self.first, count=self.count

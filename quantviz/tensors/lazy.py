@@ -49,12 +49,12 @@ class Stored(ABC):
 
     @property
     def shape(self) -> Shape:
-        """Return its lengths, none of them 0."""
+        """Return the lengths of the axes, none of them 0."""
         return self._shape
 
     @property
     def count(self) -> int:
-        """Return how many elements it has."""
+        """Return the number of elements."""
         return math.prod(self.shape)
 
     @property
@@ -78,9 +78,11 @@ class Stored(ABC):
         return None
 
     def own_scales(self, scheme: Scheme) -> OwnScales | None:
-        """Return the scales with which it lies quantized in its file, where that is under `scheme`."""
-        own = self.own_scheme
-        alike = own is not None and scheme.replace(nonfinite=own.nonfinite) == own
+        """Return the scales stored in the file, if the tensor is quantized there under `scheme`."""
+        stored_scheme = self.own_scheme
+        alike = (
+            stored_scheme is not None and scheme.replace(nonfinite=stored_scheme.nonfinite) == stored_scheme
+        )
         return self._file_scales if alike else None
 
     @property
@@ -164,8 +166,8 @@ class InMemory(Stored):
 def _in_memory(
     values: Values, notes: tuple[Note, ...], dtype: str, scheme: Scheme | None, scales: OwnScales | None
 ) -> InMemory:
-    own = None if scheme is None or scales is None else (scheme, scales)
-    return InMemory(torch.from_numpy(values), notes, dtype, own)
+    of_file = None if scheme is None or scales is None else (scheme, scales)
+    return InMemory(torch.from_numpy(values), notes, dtype, of_file)
 
 
 class Over(Stored):
@@ -321,12 +323,12 @@ class Oriented(Over, ByRows):
 
     def _rows(self, first: int, last: int) -> torch.Tensor:
         """Return some rows: of several axes of outputs those of the first that these lie in."""
-        own = self._stored.shape
+        shape = self._stored.shape
         outputs = self._orientation.outputs
-        a_step = math.prod(own[axis] for axis in outputs[1:])
+        a_step = math.prod(shape[axis] for axis in outputs[1:])
         start = first // a_step
         stop = -(-last // a_step)
-        window = [slice(None)] * len(own)
+        window = [slice(None)] * len(shape)
         window[outputs[0]] = slice(start, stop)
         part = oriented(self._stored.read(tuple(window)), self._orientation)
         return part[first - start * a_step : last - start * a_step]
@@ -375,10 +377,10 @@ def as_matrix(x: Any, outputs_axis: int | tuple[int, ...] = 0) -> Any:
 
 def _orientation_of(axes: tuple[int, ...], shape: Shape) -> Orientation:
     whole = all(type(axis) is int and -len(shape) <= axis < len(shape) for axis in axes)
-    found = Orientation(tuple(axis % len(shape) for axis in axes), "user") if whole and axes else None
-    if found is None or not found.fits(shape):
+    orientation = Orientation(tuple(axis % len(shape) for axis in axes), "user") if whole and axes else None
+    if orientation is None or not orientation.fits(shape):
         raise QuantVizError("as_matrix_outputs", got=axes[0] if len(axes) == 1 else axes, shape=shape)
-    return found
+    return orientation
 
 
 def _refuse_vectors(shape: Shape) -> None:

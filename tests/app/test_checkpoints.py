@@ -218,7 +218,11 @@ def test_the_first_line_names_the_worst_and_what_helps(scanned):
     assert len(layout["shapes"]) == 6
     assert [each["text"] for each in layout["annotations"]] == ["1", "2", "3"]
     assert not any("<b>.weight" in each for each in squares)
-    # The table begins with the worst; a tensor without a number, which lies first in the file, is last.
+    # The table, once it is opened, begins with the worst; a tensor without a number, which lies first in the
+    # file, is last.
+    assert not at.dataframe
+    at.session_state["checkpoints_details"] = True
+    at.run()
     table = next(each.value for each in at.dataframe if "sqnr_db" in each.value.columns)
     ranked = table["sqnr_db"].tolist()
     assert table["tensor"].iloc[0] == "layers.0.down"
@@ -323,6 +327,8 @@ def test_of_a_damaged_file_of_results_the_rest_is_shown_and_what_is_not_is_told(
     at = opened(f="damaged.sqlite", n="2")
     assert "First fix: int8 row" in sentence(at)
     assert "process must be a number" in told(at, "warning")
+    at.session_state["checkpoints_details"] = True
+    at.run()
     table = next(each.value for each in at.dataframe if "reason" in each.value.columns)
     [reason] = table[table.tensor == "norm"].reason
     assert "shape must be JSON" in reason

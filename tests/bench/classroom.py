@@ -730,7 +730,9 @@ def model_changes() -> bool:
 
 
 @case
-def room(devices: int = 200, seconds: float = 8.0, redis: bool = False, kill: bool = False) -> bool:
+def room(
+    devices: int = 200, seconds: float = 8.0, pages: int = 0, redis: bool = False, kill: bool = False
+) -> bool:
     """A class that answers every stop of the 45-minute plan, in two rounds, each open for some seconds.
 
     Each device asks for news every two seconds, answers when it hears of a question, changes its mind one
@@ -738,10 +740,25 @@ def room(devices: int = 200, seconds: float = 8.0, redis: bool = False, kill: bo
     answers acknowledged within 100 ms, each in the lecturer's tally within 3 s, the lecturer's acts within
     500 ms, no answer lost, none twice. Beside them health checks, as a measure of the machine.
 
-    With `--redis` there are two servers on one Redis. With `--kill` the first server is killed in the third
-    question: with Redis the other one takes over, else it is started again on its file, within 5 s.
+    With `--pages 30` thirty sessions on lessons change something every three seconds meanwhile, so that
+    Python has other work; with `--redis` there are two servers on one Redis. With `--kill` the first server
+    is killed in the third question: with Redis the other one takes over, else it is started again on its
+    file, within 5 s.
     """
-    found = asyncio.run(measure_room(devices, seconds, redis, kill))
+    told = Answers()
+
+    async def others(address: str) -> None:
+        sessions = [Session(address, "lessons", f"l=per_channel&p={1 + n % 5}", n) for n in range(pages)]
+        await asyncio.gather(*(session.open() for session in sessions))
+        with suppress(asyncio.CancelledError):
+            while sessions:
+                told.add(await steady(sessions, 6))
+        for session in sessions:
+            await session.close()
+
+    found = asyncio.run(measure_room(devices, seconds, redis, kill, others))
+    if pages:
+        print(report("pages", told))
     return room_report(found)
 
 

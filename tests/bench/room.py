@@ -12,7 +12,7 @@ import signal
 import statistics
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -237,8 +237,10 @@ async def _probe(servers: Servers, found: Found) -> None:
         await asyncio.sleep(0.1)
 
 
-async def measure_room(devices: int, seconds: float, redis: bool, kill: bool) -> Found:
-    """Have a class go through the plan of an hour, each question open for some seconds."""
+async def measure_room(
+    devices: int, seconds: float, redis: bool, kill: bool, others: Callable[[str], Coroutine[Any, Any, None]]
+) -> Found:
+    """Have a class go through the plan of an hour, each question open for some seconds, beside others."""
     found = Found()
     with contextlib.ExitStack() as stack:
         servers = stack.enter_context(_served(redis))
@@ -264,10 +266,14 @@ async def measure_room(devices: int, seconds: float, redis: bool, kill: bool) ->
 
         phones = [Phone(servers, number, found, seconds) for number in range(devices)]
         tasks = [asyncio.create_task(phone.run()) for phone in phones]
-        probe = asyncio.create_task(_probe(servers, found))
+        beside = [
+            asyncio.create_task(each) for each in (_probe(servers, found), others(servers.addresses[-1]))
+        ]
         await Lecturer(servers, found, seconds).run(killer if kill else None)
         await asyncio.wait_for(asyncio.gather(*tasks), 30)
-        probe.cancel()
+        for each in beside:
+            each.cancel()
+        await asyncio.gather(*beside, return_exceptions=True)
     return found
 
 

@@ -63,3 +63,28 @@ def test_an_address_reaches_the_server_from_the_front_door(new_page, serve, way)
     )
     # No hub is listed, which the server says.
     page.locator("[data-testid=stAlert]").get_by_text("QUANTVIZ_HUBS").wait_for()
+
+
+@pytest.mark.parametrize("path", ["lessons?l=range_to_grid&p=3", "teacher?"])
+def test_a_thumb_finds_the_door_in_the_menu_of_a_page_without_one(new_page, serve, tmp_path, path):
+    page = new_page(390, 844, touch=True)
+    page.goto(f"{serve(ROOT / 'app.py')}/{path}&lang=en")
+    menu = page.locator("[data-testid=stExpandSidebarButton]")
+    menu.tap()
+    address = page.locator(".st-key-drop_anywhere input[type=text]")
+    address.tap()
+    page.keyboard.insert_text("https://hub.invalid/org/model")
+    page.keyboard.press("Enter")
+    # The menu no longer lies over what the page says of it.
+    said = page.locator("[data-testid=stAlert]").get_by_text("QUANTVIZ_HUBS")
+    said.tap(trial=True)
+    menu.tap()
+    door = page.locator(".st-key-drop_anywhere [data-testid=stFileUploaderDropzone]")
+    assert door.bounding_box()["height"] >= 44
+    np.save(tmp_path / "one.npy", np.eye(4, 8, dtype=np.float32))
+    with page.expect_file_chooser() as chosen:
+        door.tap()
+    chosen.value.set_files(tmp_path / "one.npy")
+    page.wait_for_url("**/lab?**")
+    page.wait_for_function("document.title.includes('one')")
+    page.locator(".st-key-stage_tab").tap(trial=True)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 
 from quantviz.errors import QuantVizError
-from quantviz.rooms.plan import PLANS
+from quantviz.rooms.plan import PLANS, Plan, Stop
 from quantviz.rooms.room import SIGNS, Counts
 from quantviz.rooms.serving import LONGEST_NEWS, Gate, RoomLimits, Rooms
 from quantviz.rooms.stores import SqliteStore
@@ -236,3 +236,8 @@ def test_the_settings_are_the_operators(monkeypatch, tmp_path):
     monkeypatch.setenv("QUANTVIZ_ROOM_ROOMS", "many")
     with pytest.raises(QuantVizError, match="QUANTVIZ_ROOM_ROOMS"):
         serving.rooms.__wrapped__()
+
+
+def test_a_plan_with_a_stop_that_is_none_opens_no_room(rooms):
+    with pytest.raises(QuantVizError, match="Stop 2"):
+        rooms.open(Plan((PLAN.stops[0], Stop("lesson", "no.such"))))

@@ -181,3 +181,9 @@ def test_rooms_lie_below_the_app_s_own_address(monkeypatch):
     paths = [route.path for route in RoomRoutes(lambda: None).routes()]
     assert "/quant/bits/room/{code}/answer" in paths
     assert "/quant/bits/join" in paths
+
+
+def test_the_app_has_these_addresses():
+    import app
+
+    assert {"/room/{code}", "/room/{code}/answer", "/join"} <= {route.path for route in app.routes}

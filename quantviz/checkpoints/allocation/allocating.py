@@ -166,7 +166,7 @@ class Change:
     saved: float
 
     def record(self) -> dict[str, Any]:
-        """Return it as JSON has it."""
+        """Return the change as a JSON record."""
         saved = self.saved if math.isfinite(self.saved) else None
         return {**vars(self), "tensors": list(self.tensors), "saved": saved}
 

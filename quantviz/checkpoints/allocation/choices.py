@@ -199,9 +199,7 @@ def _costs(
 
 
 def _matching(names: Collection[str], patterns: str | Iterable[str]) -> set[str]:
-    """Return the names that are one of the patterns, and those that match one that is no name: `*` stands for
-    any text.
-    """
+    """Return the names that equal a pattern, or match one that is no name (`*` for any text)."""
     found: set[str] = set()
     for pattern in [patterns] if isinstance(patterns, str) else patterns:
         # A list of names is looked up, not searched.
@@ -272,7 +270,6 @@ def _allowed(
     pinned: Mapping[str, str],
     recipes: Sequence[str],
 ) -> list[str]:
-    """Return the recipes that all tensors of a group can have."""
     pins = {pinned[name]: name for name in group if name in pinned}
     if len(pins) > 1:
         (one, first), (other, second), *_ = pins.items()

@@ -89,7 +89,7 @@ def size_words(profile: Profile | None) -> str:
 
 
 def has_header(entries: Sequence[Entry], files: Files) -> bool:
-    """Return whether sizes have the header: it follows from the tensors, or is that of the file at hand."""
+    """Return whether sizes include the header: computed from the tensors, or the existing file's."""
     return bool(files.entry) or _is_own(entries, files)
 
 
@@ -99,7 +99,7 @@ def _is_own(entries: Sequence[Entry], files: Files) -> bool:
 
 
 def _header(entries: Sequence[Entry], files: Files) -> int:
-    """Return the bytes of the file at hand that are no tensor's, where they stay in the new one."""
+    """Return the bytes outside of tensors that the new file keeps."""
     if files.entry or not _is_own(entries, files):
         return 0
     sizes = sum(map(os.path.getsize, {entry.file for entry in entries}))
@@ -111,9 +111,7 @@ def _padded(size: int, files: Files) -> int:
 
 
 def _stored(entry: Entry, scheme: Scheme | None, files: Files) -> int | None:
-    """Return the bytes that a tensor takes in the new file, its part of the header too; none where the scheme
-    does not fit.
-    """
+    """Return the bytes of a tensor and its header entry in the new file; None for a misfit."""
     if entry.unmeasured is not None or scheme is None:
         return _with_entries(entry.name, 1, _kept(entry, files), files)
     if refusal_of(scheme, entry.shape, entry.outputs) is not None:
@@ -155,8 +153,8 @@ def _kept(entry: Entry, files: Files) -> int:
 
 def _with_scales(scheme: Scheme, dtype: str, files: Files) -> Scheme:
     """Return a scheme with scales, and minima, as wide as a tensor's dtype has them stored."""
-    arithmetic = scheme.arithmetic
-    if not files.scales_as_weights or dtype in HALVES or arithmetic.scale_bits != _HALF:
+    convention = scheme.arithmetic
+    if not files.scales_as_weights or dtype in HALVES or convention.scale_bits != _HALF:
         return scheme
-    zero = _FULL if arithmetic.zero_bits == _HALF else arithmetic.zero_bits
-    return scheme.replace(convention=arithmetic.replace(scale_bits=_FULL, zero_bits=zero))
+    zero = _FULL if convention.zero_bits == _HALF else convention.zero_bits
+    return scheme.replace(convention=convention.replace(scale_bits=_FULL, zero_bits=zero))

@@ -18,7 +18,6 @@ from quantviz.evaluation.with_pandas import load_pandas
 if TYPE_CHECKING:
     import pandas
 
-#: Most points of a frontier that are returned.
 MOST_POINTS = 200
 
 
@@ -41,7 +40,7 @@ class FrontierPoint:
     sqnr_db: float
 
     def record(self) -> dict[str, Any]:
-        """Return it as a row of a table."""
+        """Return the point as a table row."""
         return dict(vars(self))
 
 
@@ -98,7 +97,6 @@ def allocation_frontier(
 
 
 def frontier_of(choices: Choices) -> Frontier:
-    """Return the frontier of all choices."""
     finite: Array = choices.there & np.isfinite(choices.cost)
     # A group all of whose costs are infinite has one all the same.
     some = np.logical_or.reduce(finite, axis=1, keepdims=True)

@@ -83,7 +83,6 @@ def _of_importance(path: Path, read: Offers) -> dict[str, float]:
 
 
 def _of_csv(path: Path) -> dict[str, Any]:
-    """Return the column of weights by the column `tensor`."""
     try:
         with open(path, encoding="utf-8-sig", newline="") as file:
             names, rows = csv_table(file)

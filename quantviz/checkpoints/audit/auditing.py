@@ -299,7 +299,6 @@ class _Run:
             self._report(len(self._results), len(self._pairs))
 
     def missing(self) -> list[tuple[int, Pair]]:
-        """Return the pairs that are still to be compared."""
         return [(at, pair) for at, pair in enumerate(self._pairs) if at not in self._results]
 
     def compare(self, missing: Sequence[tuple[int, Pair]], at_once: int) -> None:
@@ -319,7 +318,7 @@ class _Run:
                 self.take(at, result)
 
     def take(self, at: int, result: TensorAudit) -> None:
-        """Store the result of a pair."""
+        """Store a pair's result."""
         key = self._keys[at]
         record = None if key is None else pair_rows.written(result)
         if self._store is not None and key is not None and record is not None:
@@ -334,7 +333,6 @@ class _Run:
 
 
 def _account(tensors: Sequence[TensorAudit], models: tuple[OpenModel, OpenModel], sides: _Sides) -> Account:
-    """Return the outcomes of all tensors of both sides."""
     quantized: dict[str, Outcome] = {}
     of_parts: dict[str, list[tuple[Outcome, int]]] = {}
     partners: dict[str, list[str]] = {}

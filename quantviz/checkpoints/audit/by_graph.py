@@ -27,20 +27,20 @@ def matched_by_graph(
     here: Graph, items: Iterable[Item], there: Graph, others: Iterable[Item]
 ) -> dict[str, str]:
     """Return the names of tensors in one graph, each with that of its partner in the other graph."""
-    own = _in_order(here, items)
+    ordered = _in_order(here, items)
     originals = _in_order(there, others)
-    found: dict[str, str] = {}
+    partners: dict[str, str] = {}
     # Operands of an addition may be exchanged: that is no reason to doubt the order of matrices.
     for is_vector in (False, True):
-        found |= _by_order(
-            *([each for each in side if (len(each.shape) == 1) == is_vector] for side in (own, originals))
+        partners |= _by_order(
+            *([item for item in side if (len(item.shape) == 1) == is_vector] for side in (ordered, originals))
         )
-    by_node = _by_node(here, own)
+    by_node = _by_node(here, ordered)
     for shape, theirs in _by_node(there, originals).items():
         ours = by_node.get(shape, {})
         if ours.keys() <= theirs.keys() or theirs.keys() <= ours.keys():
-            found |= {ours[node]: theirs[node] for node in ours.keys() & theirs.keys()}
-    return found
+            partners |= {ours[node]: theirs[node] for node in ours.keys() & theirs.keys()}
+    return partners
 
 
 def modules_of(graph: Graph, items: Iterable[Item]) -> Mapping[str, str]:
@@ -48,9 +48,9 @@ def modules_of(graph: Graph, items: Iterable[Item]) -> Mapping[str, str]:
 
     `/model/layers.0/mlp/up_proj/MatMul` uses `model.layers.0.mlp.up_proj.weight`.
     """
-    weights = [each for each in items if each.is_weight]
-    found = {each.name: _OF_MODULE.fullmatch(_node(graph, each)) for each in weights}
-    names = {name: f"{match[1].replace('/', '.')}.weight" for name, match in found.items() if match}
+    weights = [item for item in items if item.is_weight]
+    matches = {item.name: _OF_MODULE.fullmatch(_node(graph, item)) for item in weights}
+    names = {name: f"{match[1].replace('/', '.')}.weight" for name, match in matches.items() if match}
     counts = Counter(names.values())
     return {name: module for name, module in names.items() if counts[module] == 1}
 
@@ -63,15 +63,15 @@ def is_of_inputs(graph: Graph, item: Item) -> bool:
 
 def _in_order(graph: Graph, items: Iterable[Item]) -> list[Item]:
     """Return the tensors of known shape in the order in which the outputs reach them."""
-    known = {each.parts[0]: each for each in items if each.kind in ("weight", "plain") and each.shape}
-    return [known[tensor] for tensor in graph.order() if tensor in known]
+    by_tensor = {item.parts[0]: item for item in items if item.kind in ("weight", "plain") and item.shape}
+    return [by_tensor[tensor] for tensor in graph.order() if tensor in by_tensor]
 
 
-def _by_order(own: Sequence[Item], others: Sequence[Item]) -> dict[str, str]:
+def _by_order(items: Sequence[Item], others: Sequence[Item]) -> dict[str, str]:
     """Return the partners by the order of those shapes that both have as often; none where it differs."""
-    counts = [Counter(_kind(each) for each in side) for side in (own, others)]
+    counts = [Counter(_kind(item) for item in side) for side in (items, others)]
     alike = {kind for kind, count in counts[0].items() if counts[1][kind] == count}
-    ours, theirs = ([each for each in side if _kind(each) in alike] for side in (own, others))
+    ours, theirs = ([item for item in side if _kind(item) in alike] for side in (items, others))
     if list(map(_kind, ours)) != list(map(_kind, theirs)):
         return {}
     return {one.name: other.name for one, other in zip(ours, theirs, strict=True)}
@@ -79,12 +79,14 @@ def _by_order(own: Sequence[Item], others: Sequence[Item]) -> dict[str, str]:
 
 def _by_node(graph: Graph, items: Iterable[Item]) -> dict[Shape, dict[str, str]]:
     """Return the names of tensors by those of their nodes, of shapes for which each has a node of its own."""
-    found: dict[Shape, list[tuple[str, str]]] = defaultdict(list)
-    for each in items:
-        found[_kind(each)].append((_node(graph, each), each.name))
-    named = {shape: dict(pairs) for shape, pairs in found.items()}
+    by_kind: dict[Shape, list[tuple[str, str]]] = defaultdict(list)
+    for item in items:
+        by_kind[_kind(item)].append((_node(graph, item), item.name))
+    named = {shape: dict(pairs) for shape, pairs in by_kind.items()}
     return {
-        shape: nodes for shape, nodes in named.items() if "" not in nodes and len(nodes) == len(found[shape])
+        shape: nodes
+        for shape, nodes in named.items()
+        if "" not in nodes and len(nodes) == len(by_kind[shape])
     }
 
 

@@ -102,11 +102,11 @@ class Beside:
         pair = self._pair(norms_before)
         if pair is None or len(pair.values.shape) != 1:
             return None
-        own, x = (each.read(0, each.shape[0]) for each in (pair.values, pair.x))
+        values, x = (source.read(0, source.shape[0]) for source in (pair.values, pair.x))
         # Gemma's norms are 1 more than their stored values: where that explains them, values lie about 0.
-        is_shifted = not pair.x.shift and bool((x.abs().median() < 0.5) & (own + 1 > 0).all())
+        is_shifted = not pair.x.shift and bool((x.abs().median() < 0.5) & (values + 1 > 0).all())
         shift = 1.0 if is_shifted else 0.0
-        return Taker(pair.here, _usable((x + shift) / (own + shift)), _NEAR)
+        return Taker(pair.here, _usable((x + shift) / (values + shift)), _NEAR)
 
     @cached_property
     def before(self) -> Taker | None:
@@ -133,8 +133,8 @@ class Beside:
         return Taker(pair.here, fit.columns, _SCALED, _SHARE, _SLACK * fit.noise_of_columns)
 
     def _pair(self, rule: Callable[[str], Iterable[str]]) -> _Pair | None:
-        here = next((each for each in rule(self.here) if _is_in(self.quantized, each)), None)
-        there = next((each for each in rule(self.there) if _is_in(self.original, each)), None)
+        here = next((name for name in rule(self.here) if _is_in(self.quantized, name)), None)
+        there = next((name for name in rule(self.there) if _is_in(self.original, name)), None)
         if here is None or there is None:
             return None
         try:
@@ -178,18 +178,18 @@ class Taker:
         """
         if not _many(self.factors, self.factors.median(), self.near, self.share):
             return None
-        own = self.factors[-count:]
-        return torch.cat((own.new_ones(count - len(own)), own))
+        scales = self.factors[-count:]
+        return torch.cat((scales.new_ones(count - len(scales)), scales))
 
     def agreeing(self, factors: torch.Tensor) -> torch.Tensor | None:
         """Return the factors of as many lines, those given where they are the taker's within its slack; None
         where there is one factor for all.
         """
-        known = self.of(len(factors))
-        if known is None or self.slack is None:
-            return known
-        slack = torch.cat((known.new_zeros(len(known) - len(self.slack)), self.slack))
-        return torch.where((factors - known).abs() <= slack, factors, known)
+        usual = self.of(len(factors))
+        if usual is None or self.slack is None:
+            return usual
+        slack = torch.cat((usual.new_zeros(len(usual) - len(self.slack)), self.slack))
+        return torch.where((factors - usual).abs() <= slack, factors, usual)
 
 
 @dataclass(frozen=True, eq=False)
@@ -209,8 +209,8 @@ class Fit:
         columns: list[torch.Tensor] = []
         rows: list[torch.Tensor] = []
         energy = torch.zeros((), dtype=torch.float64)
-        for own, x_hat in _pairs(values, x):
-            products = torch.stack((own * x_hat, own.square()))
+        for original, x_hat in _pairs(values, x):
+            products = torch.stack((original * x_hat, original.square()))
             columns = [products.sum(1) + (columns[0] if columns else 0)]
             rows.append(products.sum(2))
             energy = energy + x_hat.square().sum()
@@ -220,7 +220,7 @@ class Fit:
 
     @property
     def common(self) -> float:
-        """Return the factor of all."""
+        """Return the factor that all elements share."""
         return float(self.row_products.sum() / self.row_squares.sum())
 
     @property
@@ -284,13 +284,13 @@ def unfolded(x: Original, values: Original, beside: Beside, sqnr_db: float, low_
     if min(rows, columns) < 2:
         return x
     best = sqnr_db
-    found = x
+    folded = x
     norm = beside.norm.of(columns) if beside.norm and len(beside.norm.factors) == columns else None
     norm = norm if norm is not None and _follow(Fit.of(values, x).columns, norm) else None
     by_norm = x if norm is None else x.replace(of_columns=norm)
     if norm is not None and (nearer := _sqnr_db(values, by_norm)) > best:
         best = nearer
-        found = by_norm
+        folded = by_norm
     keys = {"of_columns": "audit.folded_norms"}
     if best < low_db:
         if norm is None and beside.before and len(beside.before.factors) >= columns:
@@ -306,13 +306,13 @@ def unfolded(x: Original, values: Original, beside: Beside, sqnr_db: float, low_
         for tried in tries:
             if (nearer := _sqnr_db(values, tried)) >= best + _BETTER_DB:
                 best = nearer
-                found = tried
+                folded = tried
     share = percent(1 - 10 ** ((sqnr_db - best) / 10))
-    if found.of_columns is not None:
-        found = found.replace(Note.of(keys["of_columns"], percent=share))
-    if found.of_rows is not None:
-        found = found.replace(Note.of("audit.folded_rows", percent=share))
-    return found
+    if folded.of_columns is not None:
+        folded = folded.replace(Note.of(keys["of_columns"], percent=share))
+    if folded.of_rows is not None:
+        folded = folded.replace(Note.of("audit.folded_rows", percent=share))
+    return folded
 
 
 def factors_of(x: Original, values: Original, beside: Beside, sqnr_db: float) -> Note | None:
@@ -350,22 +350,24 @@ def factors_of(x: Original, values: Original, beside: Beside, sqnr_db: float) ->
 def norms_explained(tensors: Iterable[TensorAudit]) -> list[TensorAudit]:
     """Return the audits of all tensors; norms that took scales of all layers behind them are folded."""
     listed = list(tensors)
-    names = {each.tensor for each in listed}
+    names = {tensor.tensor for tensor in listed}
     behind: dict[str, list[TensorAudit]] = {}
-    for each in listed:
-        norm = next((name for name in norms_before(each.tensor) if name in names), None)
+    for tensor in listed:
+        norm = next((name for name in norms_before(tensor.tensor) if name in names), None)
         if norm is not None:
-            behind.setdefault(norm, []).append(each)
+            behind.setdefault(norm, []).append(tensor)
 
     def took(name: str) -> bool:
         layers = behind.get(name, ())
-        keys = [{note.key for note in each.done} for each in layers]
-        return bool(keys) and all("audit.folded_norms" in own for own in keys)
+        keys = [{note.key for note in layer.done} for layer in layers]
+        return bool(keys) and all("audit.folded_norms" in layer_keys for layer_keys in keys)
 
     is_changed = ("changed", "not_same", "rescaled")
     return [
-        replace(each, status="folded", notes=()) if each.status in is_changed and took(each.tensor) else each
-        for each in listed
+        replace(tensor, status="folded", notes=())
+        if tensor.status in is_changed and took(tensor.tensor)
+        else tensor
+        for tensor in listed
     ]
 
 
@@ -390,7 +392,10 @@ def layers_before(name: str) -> tuple[str, ...]:
     'model.layers.0.mlp.up_proj.weight'
     """
     return tuple(
-        name.replace(layer, each) for layer, before in _ROWS if f"{layer}." in name for each in before
+        name.replace(layer, neighbour)
+        for layer, before in _ROWS
+        if f"{layer}." in name
+        for neighbour in before
     )
 
 
@@ -401,7 +406,10 @@ def layers_behind(name: str) -> tuple[str, ...]:
     ('model.layers.0.mlp.down_proj.weight',)
     """
     return tuple(
-        name.replace(each, layer) for layer, before in _ROWS for each in before if f"{each}." in name
+        name.replace(neighbour, layer)
+        for layer, before in _ROWS
+        for neighbour in before
+        if f"{neighbour}." in name
     )
 
 
@@ -409,7 +417,7 @@ def neighbours(name: str) -> tuple[str, ...]:
     """Return the names of the tensors that are read to find the scales of a weight, by its name."""
     layers = (*layers_before(name), *layers_behind(name))
     return tuple(
-        dict.fromkeys((*norms_before(name), *layers, *(n for each in layers for n in norms_before(each))))
+        dict.fromkeys((*norms_before(name), *layers, *(n for layer in layers for n in norms_before(layer))))
     )
 
 
@@ -430,16 +438,15 @@ def _is_in(tensors: ModelTensors, name: str) -> bool:
 def _pairs(values: Original, x: Original) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
     """Yield bands of the original and of the tensor as matrices, float64."""
     for start, stop in bands(x.shape):
-        own, x_hat = (each.read(start, stop).double() for each in (x, values))
-        yield as_lines(own), as_lines(x_hat)
+        original, x_hat = (source.read(start, stop).double() for source in (x, values))
+        yield as_lines(original), as_lines(x_hat)
 
 
 def _sqnr_db(values: Original, x: Original) -> float:
-    """Return the SQNR of the tensor against its original, in dB."""
     signal = noise = torch.zeros((), dtype=torch.float64)
-    for own, x_hat in _pairs(values, x):
-        signal = signal + own.square().sum()
-        noise = noise + (x_hat - own).square().sum()
+    for original, x_hat in _pairs(values, x):
+        signal = signal + original.square().sum()
+        noise = noise + (x_hat - original).square().sum()
     return decibels(signal, noise)
 
 
@@ -449,19 +456,17 @@ def decibels(signal: torch.Tensor, noise: torch.Tensor) -> float:
 
 
 def _usable(factors: torch.Tensor) -> torch.Tensor:
-    """Return factors, 1 for those that are none above 0."""
+    """Return the factors with 1 in place of those that are not above 0."""
     return torch.where(torch.isfinite(factors) & (factors > 0), factors, 1.0).float()
 
 
-def _follow(own: torch.Tensor, factors: torch.Tensor) -> bool:
+def _follow(scales: torch.Tensor, factors: torch.Tensor) -> bool:
     """Return whether the factors of a weight's lines go with those that another tensor took."""
-    logs = torch.stack((own, factors)).double().log()
+    logs = torch.stack((scales, factors)).double().log()
     return bool(torch.corrcoef(logs)[0, 1] >= _FOLLOWS)
 
 
 def _many(factors: torch.Tensor, middle: torch.Tensor, near: float, share: float) -> bool:
-    """Return whether many lines were scaled otherwise than by the middle factor: one value that was clipped
-    gives a factor to its own line alone.
-    """
+    """Return whether many lines deviate from the middle factor: a clipped value affects its line alone."""
     scaled = float(((factors / middle - 1).abs() > near).double().mean())
     return scaled > 0 and scaled >= share

@@ -88,16 +88,16 @@ def places_of(name: str) -> Iterator[Place]:
     >>> [(place.key, place.number) for place in places_of("attn.in_proj_weight")]
     [('attn.q+k+v.weight', None)]
     """
-    for found in _WORD.finditer(name):
-        before = name[: found.start()]
-        word = found[1]
-        after = name[found.end() :]
-        dot = "." if found[0].endswith("_") else ""
+    for match in _WORD.finditer(name):
+        before = name[: match.start()]
+        word = match[1]
+        after = name[match.end() :]
+        dot = "." if match[0].endswith("_") else ""
         for mark, together in TOGETHER.items():
             key = f"{before}{mark}{dot}{after}"
-            own = next((parts for parts in together.parts if word in parts), None)
-            if own is not None:
-                yield Place(key, own.index(word), len(own))
+            siblings = next((parts for parts in together.parts if word in parts), None)
+            if siblings is not None:
+                yield Place(key, siblings.index(word), len(siblings))
             elif word in together.wholes:
                 yield Place(key, None, len(together.parts[0]))
 
@@ -213,29 +213,33 @@ class _Ends:
         self._here = here
         self._there = there
         self._pairs = pairs
-        known = {each: parts_of(each) for pair in pairs for each in pair}
+        known = {name: parts_of(name) for pair in pairs for name in pair}
         self._of_here = {name: parts_of(name) for name in here}
         self._of_there = {name: parts_of(name) for name in there}
         own = [known[one] for one, _ in pairs] + list(self._of_here.values())
         others = [known[other] for _, other in pairs] + list(self._of_there.values())
         #: Parts that either list has anywhere.
-        self._in_here = {part for each in own for part in each.parts}
-        self._in_there = {part for each in others for part in each.parts}
+        self._in_here = {part for parts in own for part in parts.parts}
+        self._in_there = {part for parts in others for part in parts.parts}
 
     def matches(self) -> dict[str, Match]:
         """Return the partners that most names speak for."""
         candidates = list(self._candidates())
-        votes = Counter(each.rule for each in candidates)
+        votes = Counter(candidate.rule for candidate in candidates)
         votes[_SAME] += sum(1 for one, other in self._pairs if one == other)
         leading = self._leading(candidates, votes)
-        sound = [each for each in candidates if leading(each)]
-        chosen = _best(sound, votes, lambda each: each.here)
-        chosen = _best(chosen, votes, lambda each: each.there)
+        sound = [candidate for candidate in candidates if leading(candidate)]
+        chosen = _best(sound, votes, lambda candidate: candidate.here)
+        chosen = _best(chosen, votes, lambda candidate: candidate.there)
         return {
-            each.here: Match(
-                each.there, "ends", ".".join(each.rule[0]), ".".join(each.rule[1]), tuple(each.inside)
+            candidate.here: Match(
+                candidate.there,
+                "ends",
+                ".".join(candidate.rule[0]),
+                ".".join(candidate.rule[1]),
+                tuple(candidate.inside),
             )
-            for each in chosen
+            for candidate in chosen
         }
 
     def _candidates(self) -> Iterator[_Candidate]:
@@ -253,16 +257,16 @@ class _Ends:
                     break
                 by_shape = by_end.get((end, parts.expert), {})
                 alike = by_shape if shape is None else (shape, None)
-                others = [other for each in alike for other in by_shape.get(each, ())]
+                others = [other for shape in alike for other in by_shape.get(shape, ())]
                 if len(others) > _MOST_ALIKE:
                     break
-                found = [
+                candidates = [
                     candidate
                     for other in sorted(others, key=ranks.__getitem__)
                     if (candidate := self._candidate(name, other, len(end))) is not None
                 ]
-                yield from found
-                if found:
+                yield from candidates
+                if candidates:
                     break
 
     def _candidate(self, name: str, other: str, length: int) -> _Candidate | None:
@@ -307,20 +311,22 @@ class _Ends:
                 for place in _places((), parts_of(one).parts):
                     note(0, place, _SAME)
                     note(1, place, _SAME)
-        for each in candidates:
+        for candidate in candidates:
             for side in (0, 1):
-                for place in _places(each.rule[side], each.end):
-                    note(side, place, each.rule)
+                for place in _places(candidate.rule[side], candidate.end):
+                    note(side, place, candidate.rule)
 
-        def is_leading(each: _Candidate) -> bool:
-            return all(most[side, (*each.rule[side], each.end[0])] == each.rule for side in (0, 1))
+        def is_leading(candidate: _Candidate) -> bool:
+            return all(
+                most[side, (*candidate.rule[side], candidate.end[0])] == candidate.rule for side in (0, 1)
+            )
 
         return is_leading
 
 
-def _kept(parts: Parts, known: set[str]) -> list[tuple[int, str]]:
+def _kept(parts: Parts, others: set[str]) -> list[tuple[int, str]]:
     """Return the parts of a name, with their places, that the other list has too."""
-    return [(at, part) for at, part in enumerate(parts.parts) if part in known]
+    return [(at, part) for at, part in enumerate(parts.parts) if part in others]
 
 
 def _ends(kept: Sequence[tuple[int, str]]) -> Iterator[tuple[str, ...]]:
@@ -357,13 +363,13 @@ def _best(
     candidates: Iterable[_Candidate], votes: Mapping[Rule, int], key: Callable[[_Candidate], str]
 ) -> list[_Candidate]:
     """Return for each key its candidate of most votes; none where two have as many."""
-    found: dict[str, list[_Candidate]] = defaultdict(list)
-    for each in candidates:
-        found[key(each)].append(each)
+    by_key: dict[str, list[_Candidate]] = defaultdict(list)
+    for candidate in candidates:
+        by_key[key(candidate)].append(candidate)
     chosen: list[_Candidate] = []
-    for group in found.values():
-        most = max(votes[each.rule] for each in group)
-        best = [each for each in group if votes[each.rule] == most]
+    for group in by_key.values():
+        most = max(votes[candidate.rule] for candidate in group)
+        best = [candidate for candidate in group if votes[candidate.rule] == most]
         if len(best) == 1:
             chosen += best
     return chosen

@@ -84,7 +84,6 @@ class Original:
 
     @property
     def shape(self) -> Shape:
-        """Return its shape, as the quantized tensor has it."""
         shape = self.stored.shape[::-1] if self.turned else self.stored.shape
         return shape if self.rows is None else (len(self.rows), *shape[1:])
 
@@ -116,7 +115,6 @@ class Original:
         return self.stored.read((lines, *(slice(None),) * (len(self.shape) - 1)))
 
     def replace(self, *notes: Note, **changes: object) -> Original:
-        """Return the same with something more done to it."""
         return dataclasses.replace(self, done=(*self.done, *notes), **changes)  # type: ignore[arg-type]
 
 
@@ -404,9 +402,7 @@ def _nearest_in(rows: Rows, starts: Sequence[int], count: int, originals: Sequen
 
 
 def _error(values: Sequence[torch.Tensor], starts: Sequence[int], x: Original) -> float:
-    """Return the squared error of values of the quantized tensor, which are rows from each start on, beside
-    the original times the factor that makes it least: wrong scales change no order.
-    """
+    """Return the squared error of rows of the quantized tensor, the original scaled to make it least."""
     reads = (x.read(start, start + len(own)).flatten() for own, start in zip(values, starts, strict=True))
     own, read = torch.cat([each.flatten() for each in values]), torch.cat(list(reads))
     factor = float(own @ read / read.square().sum())

@@ -54,13 +54,13 @@ def audited(
     return of_pair(result, pair, quantized, original)
 
 
-def of_pair(found: TensorAudit, pair: Pair, quantized: OpenModel, original: OpenModel) -> TensorAudit:
+def of_pair(result: TensorAudit, pair: Pair, quantized: OpenModel, original: OpenModel) -> TensorAudit:
     """Return the audit of a pair, with the facts that follow from its files alone."""
     # The number of values behind codes in an unknown layout comes from the original.
-    known = pair.item if pair.item and pair.item.kind != "unread" else pair.partner or pair.item
-    assert known is not None
-    is_weight = known.is_weight or bool(pair.item and pair.item.is_weight)
-    changes: dict[str, object] = {"is_weight": is_weight, "elements": known.elements}
+    item = pair.item if pair.item and pair.item.kind != "unread" else pair.partner or pair.item
+    assert item is not None
+    is_weight = item.is_weight or bool(pair.item and pair.item.is_weight)
+    changes: dict[str, object] = {"is_weight": is_weight, "elements": item.elements}
     if pair.match:
         changes["matched"] = pair.match.how
         changes["match"] = pair.match
@@ -71,7 +71,7 @@ def of_pair(found: TensorAudit, pair: Pair, quantized: OpenModel, original: Open
         file = quantized.tensors.file
         parts = (part for part in pair.item.parts if part in quantized.files and not file.info(part).problem)
         changes["stored_bytes"] = sum(map(file.stored_bytes, parts))
-    return dataclasses.replace(found, **changes)  # type: ignore[arg-type]
+    return dataclasses.replace(result, **changes)  # type: ignore[arg-type]
 
 
 def _compared(
@@ -91,7 +91,7 @@ def _compared(
         layout = "plain"
     else:
         layout = "unknown"
-    problem = item.reason or next((each.reason for each in pair.partners if each.reason), None)
+    problem = item.reason or next((partner.reason for partner in pair.partners if partner.reason), None)
     if item.kind == "whole" and partner is not None and problem is None:
         problem = QuantVizError("audit.whole", name=clipped(item.name), dtype=item.dtype)
     try:
@@ -103,11 +103,11 @@ def _compared(
             return TensorAudit(item.name, "", layout, status, why, item.shape)
         # Of a file on another machine small tensors come together.
         quantized.expect((item.name,))
-        original.expect(tensor_of(original, each.name)[0] for each in pair.partners)
+        original.expect(tensor_of(original, partner.name)[0] for partner in pair.partners)
         if weight is None:
             return _of_plain(pair, quantized, original)
-        x, found = original_as_stored(pair, weight, quantized, original, threads)
-        return with_one_scale(found, weight, x, quantized.weights, threads)
+        x, result = original_as_stored(pair, weight, quantized, original, threads)
+        return with_one_scale(result, weight, x, quantized.weights, threads)
     except QuantVizError as found:
         status = "refused" if found.key == "file.not_numbers" else "problem"
         return TensorAudit(item.name, partner_of(pair), layout, status, found.again(), item.shape)
@@ -124,22 +124,22 @@ def original_as_stored(
     assert pair.item
     x = _as_stored(pair, weight.shape, quantized, original, partial(values_of, weight))
     partner = partner_of(pair)
-    found = audit_weight(weight, x, partner, threads=threads)
-    if found.status == "not_same" and x.shape == x.shape[::-1] and not x.turned:
+    result = audit_weight(weight, x, partner, threads=threads)
+    if result.status == "not_same" and x.shape == x.shape[::-1] and not x.turned:
         # A square one may be turned, which its shape does not show.
         other = x.replace(Note.of("audit.turned_to_fit"), turned=True)
         turned = audit_weight(weight, other, partner, threads=threads)
         # Whether its scales are right is another question.
-        if turned.metrics["cosine"] >= max(_ALIKE, found.metrics["cosine"]):
+        if turned.metrics["cosine"] >= max(_ALIKE, result.metrics["cosine"]):
             x = other
-            found = turned
+            result = turned
     values = originals.original_of(quantized, pair.item.name, 2)
     low_db = math.inf if weight.layout in _FOLDING else _LOW_DB + _LOW_DB_A_BIT * weight.bits
 
     def again(other: Original) -> TensorAudit:
         return audit_weight(weight, other, partner, threads=threads)
 
-    return _scaled(pair, found, x, values, Both(quantized, original), low_db, again)
+    return _scaled(pair, result, x, values, Both(quantized, original), low_db, again)
 
 
 def _of_plain(pair: Pair, quantized: ModelTensors, original: ModelTensors) -> TensorAudit:
@@ -154,11 +154,11 @@ def _of_plain(pair: Pair, quantized: ModelTensors, original: ModelTensors) -> Te
     def again(other: Original) -> TensorAudit:
         return audit_plain(name, values, other, partner_of(pair), dtype)
 
-    found = again(x)
-    if found.status in ("same", "rounded"):
-        return found
+    result = again(x)
+    if result.status in ("same", "rounded"):
+        return result
     low_db = _LOW_DB + _LOW_DB_A_BIT * _PLAIN_BITS
-    return _scaled(pair, found, x, values, Both(quantized, original), low_db, again)[1]
+    return _scaled(pair, result, x, values, Both(quantized, original), low_db, again)[1]
 
 
 class Both(NamedTuple):
@@ -170,32 +170,30 @@ class Both(NamedTuple):
 
 def _scaled(
     pair: Pair,
-    found: TensorAudit,
+    result: TensorAudit,
     x: Original,
     values: Original,
     both: Both,
     low_db: float,
     again: Callable[[Original], TensorAudit],
 ) -> tuple[Original, TensorAudit]:
-    """Return the original under the scales that the file's maker folded, and the audit beside it; with a note
-    on other factors where there are some.
-    """
+    """Return the original under the scales that the file's maker folded, and its audit with notes."""
     assert pair.item
     assert pair.partner
     beside = Beside(*both, pair.item.name, pair.partner.name)
-    folded = unfolded(x, values, beside, found.metrics["sqnr_db"], low_db)
+    folded = unfolded(x, values, beside, result.metrics["sqnr_db"], low_db)
     if folded is not x:
-        found = again(folded)
-    sqnr_db = found.metrics["sqnr_db"]
+        result = again(folded)
+    sqnr_db = result.metrics["sqnr_db"]
     # The best one factor for all values leaves an error of the angle alone.
-    explained = torch.tensor(found.metrics["cosine"], dtype=torch.float64).square()
+    explained = torch.tensor(result.metrics["cosine"], dtype=torch.float64).square()
     best_db = decibels(explained, (1 - explained).clamp(min=0))
     is_near = sqnr_db >= low_db and best_db < sqnr_db + _GAIN_DB
     if not is_near and not folded.misplaced:
         note = factors_of(folded, values, beside, sqnr_db)
         if note is not None:
-            found = dataclasses.replace(found, status="rescaled", notes=(*found.notes, note))
-    return folded, found
+            result = dataclasses.replace(result, status="rescaled", notes=(*result.notes, note))
+    return folded, result
 
 
 def _as_stored(
@@ -227,7 +225,11 @@ def _as_stored(
     converted = (
         originals.as_converted(quantized.file, name, shape, rows, form, pair.partner.name) for form in forms
     )
-    fitting = [each for each in (originals.oriented(shape, x) for x in converted) if each.shape == shape]
+    fitting = [
+        candidate
+        for candidate in (originals.oriented(shape, x) for x in converted)
+        if candidate.shape == shape
+    ]
     if fitting:
         return originals.nearest(rows, shape[0], fitting)
     raise QuantVizError("audit.shapes", name=name, got=shape, original=partner_of(pair), shape=own_shape)
@@ -244,22 +246,22 @@ def turned_alone(tensors: Iterable[TensorAudit]) -> list[TensorAudit]:
     """
     listed = list(tensors)
     straight = {
-        each.layout
-        for each in listed
-        if _is_of_layer(each) and not any("turned" in note.key for note in each.done)
+        tensor.layout
+        for tensor in listed
+        if _is_of_layer(tensor) and not any("turned" in note.key for note in tensor.done)
     }
 
-    def checked(each: TensorAudit) -> TensorAudit:
-        guessed = any(note.key in _GUESSED for note in each.done)
-        if not guessed or each.layout not in straight or not _is_of_layer(each):
-            return each
+    def checked(tensor: TensorAudit) -> TensorAudit:
+        guessed = any(note.key in _GUESSED for note in tensor.done)
+        if not guessed or tensor.layout not in straight or not _is_of_layer(tensor):
+            return tensor
         note = Note.of("audit.turned_alone")
-        return dataclasses.replace(each, status="not_same", done=(*each.done, note))
+        return dataclasses.replace(tensor, status="not_same", done=(*tensor.done, note))
 
-    return [checked(each) for each in listed]
+    return [checked(tensor) for tensor in listed]
 
 
-def _is_of_layer(each: TensorAudit) -> bool:
-    is_matrix = len(each.shape) == 2 and min(each.shape) > 1
-    of_layer = _OF_LAYER.search(each.original) and not _INPUTS_FIRST.fullmatch(each.original)
-    return each.status in _READ and is_matrix and bool(of_layer)
+def _is_of_layer(tensor: TensorAudit) -> bool:
+    is_matrix = len(tensor.shape) == 2 and min(tensor.shape) > 1
+    of_layer = _OF_LAYER.search(tensor.original) and not _INPUTS_FIRST.fullmatch(tensor.original)
+    return tensor.status in _READ and is_matrix and bool(of_layer)

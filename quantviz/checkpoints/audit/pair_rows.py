@@ -177,7 +177,6 @@ def _of_note(note: Note) -> Any:
 
 
 def _note(found: Any, inside: int = 0) -> Note:
-    """Return a note from the record of `_of_note`, for use in each language."""
     key = found.get("note") if isinstance(found, Mapping) else None
     params = found.get("params") if isinstance(found, Mapping) else None
     is_known = isinstance(key, str) and f"notes.{key}" in catalogue("en")

@@ -121,8 +121,8 @@ class _Pairing:
                 pairs.append(Pair(item, None, None, Note.of("audit.aside.whole", dtype=item.dtype)))
             else:
                 pairs.append(Pair(item, None, None, self._reason(matched, item)))
-        known = _Twins(self._original, (item for name, item in self._there.items() if name in self._taken))
-        rest = [Pair(None, item, None, self._reason(known, item)) for item in self._rest()]
+        twins = _Twins(self._original, (item for name, item in self._there.items() if name in self._taken))
+        rest = [Pair(None, item, None, self._reason(twins, item)) for item in self._rest()]
         return (*pairs, *rest)
 
     def _partner(self, name: str) -> Item:
@@ -136,17 +136,17 @@ class _Pairing:
 
     def _by_graph(self) -> None:
         """Find partners by the nodes of ONNX models; beside another format nodes give more names."""
-        own = self._quantized.tensors.file
+        file = self._quantized.tensors.file
         other = self._original.tensors.file
-        if not isinstance(own, OnnxCatalog):
+        if not isinstance(file, OnnxCatalog):
             return
         if not isinstance(other, OnnxCatalog):
-            self._modules = modules_of(own.graph, self._items)
+            self._modules = modules_of(file.graph, self._items)
             return
-        for name, found in matched_by_graph(
-            own.graph, self._items, other.graph, self._there.values()
+        for name, partner in matched_by_graph(
+            file.graph, self._items, other.graph, self._there.values()
         ).items():
-            self._take(name, Match(found, "name" if found == name else "graph"))
+            self._take(name, Match(partner, "name" if partner == name else "graph"))
 
     def _by_name(self) -> None:
         by_graph = frozenset(self._taken)
@@ -182,9 +182,9 @@ class _Pairing:
                 if name is not None and not _holds_more(item, name, free[name]):
                     self._take(item.name, Match(name, "converter"))
         elif isinstance(self._original.tensors.file, GgufCatalog):
-            own = OtherNames(tuple(item.name for item in self._left()))
+            other_names = OtherNames(tuple(item.name for item in self._left()))
             for name in self._free():
-                here = own.of(name)
+                here = other_names.of(name)
                 if here is not None and here not in self._found:
                     self._take(here, Match(name, "converter"))
 
@@ -214,15 +214,15 @@ class _Pairing:
         if not parts or not wholes:
             return
         for key, match in self._alike(parts, wholes, free, is_one=True).items():
-            own = {n: item for n, item in parts[key].items() if item.name not in self._found}
-            if not own or match.original in self._taken:
+            siblings = {n: item for n, item in parts[key].items() if item.name not in self._found}
+            if not siblings or match.original in self._taken:
                 continue
-            sizes = _sizes(own, counts[key], free[match.original])
-            for number, item in own.items():
+            sizes = _sizes(siblings, counts[key], free[match.original])
+            for number, item in siblings.items():
                 self._take(item.name, replace(match, part=Part(number, sizes)))
-            lacking = sum(sizes[n] for n in range(counts[key]) if n not in own) if sizes else 0
+            lacking = sum(sizes[n] for n in range(counts[key]) if n not in siblings) if sizes else 0
             if lacking:
-                self._remainder[match.original] = (lacking, *own[min(own)].shape[1:])
+                self._remainder[match.original] = (lacking, *siblings[min(siblings)].shape[1:])
 
     def _as_wholes(self) -> None:
         """Find tensors that hold several of the original."""
@@ -239,7 +239,7 @@ class _Pairing:
                 if place.number is not None:
                     parts.setdefault(place.key, {}).setdefault(place.number, name)
                     counts[place.key] = place.of
-        complete = {key: found for key, found in parts.items() if len(found) == counts[key]}
+        complete = {key: items for key, items in parts.items() if len(items) == counts[key]}
         for key, match in self._alike(wholes, complete, free, is_one=False).items():
             names = tuple(complete[match.original][n] for n in range(counts[match.original]))
             if wholes[key].name not in self._found and not self._taken.intersection(names):
@@ -247,7 +247,7 @@ class _Pairing:
 
     def _by_tie(self) -> None:
         """Find the original of a head where the original's head is its embedding."""
-        heads = [item for item in self._left() if any(_last(each) in _HEADS for each in _names(item))]
+        heads = [item for item in self._left() if any(_last(alias) in _HEADS for alias in _names(item))]
         if not heads or not _ties(self._original):
             return
         for item in heads:
@@ -267,48 +267,48 @@ class _Pairing:
         *,
         is_one: bool,
     ) -> dict[str, Match]:
-        """Return the matches of keys: those of the original by its name where that is one tensor, else by
-        their key.
-        """
+        """Return the matches of keys: by the original's name where that is one tensor, else by its key."""
 
         def named(key: str) -> str:
             return str(there[key]) if is_one else key
 
-        found = {key: Match(named(key), "name") for key in here if key in there}
+        matches = {key: Match(named(key), "name") for key in here if key in there}
         if isinstance(self._quantized.tensors.file, GgufCatalog):
             others = OtherNames(tuple(free))
             for key in here:
                 names = [others.of(name) for name in _of_converter(key, is_one=is_one)]
-                if not names or not all(names) or key in found:
+                if not names or not all(names) or key in matches:
                     continue
                 if is_one:
-                    found[key] = Match(str(names[0]), "converter")
+                    matches[key] = Match(str(names[0]), "converter")
                 else:
-                    own = next((place.key for place in places_of(str(names[0])) if place.key in there), None)
-                    if own is not None:
-                        found[key] = Match(own, "converter")
+                    whole_key = next(
+                        (place.key for place in places_of(str(names[0])) if place.key in there), None
+                    )
+                    if whole_key is not None:
+                        matches[key] = Match(whole_key, "converter")
         same = [(name, match.original) for name, match in self._found.items() if match.how == "name"]
-        left = dict.fromkeys((key for key in here if key not in found), None)
+        left = dict.fromkeys((key for key in here if key not in matches), None)
         by_ends = matched_by_ends(left, dict.fromkeys(there, None), same)
-        return found | {key: replace(match, original=named(match.original)) for key, match in by_ends.items()}
+        return matches | {
+            key: replace(match, original=named(match.original)) for key, match in by_ends.items()
+        }
 
     def _left(self) -> Iterator[Item]:
         return (item for item in self._items if item.name not in self._found and item.kind not in _NO_WEIGHTS)
 
     def _free(self) -> dict[str, Shape | None]:
-        """Return the names of the original that are not taken, each expert of a stack by its own, with their
-        shapes.
-        """
-        found: dict[str, Shape | None] = {}
+        """Return the untaken names of the original with their shapes, each expert of a stack by itself."""
+        shapes: dict[str, Shape | None] = {}
         for name, item in self._there.items():
             if item.kind == "training":
                 continue
             if item.kind == "plain" and len(item.shape) == 3 and name not in self._taken:
                 experts = {f"{name}[{k}]": item.shape[1:] for k in range(item.shape[0])}
-                found |= {each: shape for each, shape in experts.items() if each not in self._taken}
+                shapes |= {expert: shape for expert, shape in experts.items() if expert not in self._taken}
             if name not in self._taken:
-                found[name] = None if item.kind == "unread" else item.shape
-        return found
+                shapes[name] = None if item.kind == "unread" else item.shape
+        return shapes
 
     def _rest(self) -> Iterator[Item]:
         """Yield the unpaired tensors of the original; of a stack in part paired, the other experts."""
@@ -318,14 +318,14 @@ class _Pairing:
             if name in self._taken:
                 continue
             experts = [f"{name}[{k}]" for k in range(item.shape[0])] if len(item.shape) == 3 else []
-            if not any(each in self._taken for each in experts):
+            if not any(expert in self._taken for expert in experts):
                 yield item
                 continue
-            for each in experts:
-                if each in self._remainder:
-                    yield replace(item, name=each, shape=self._remainder[each])
-                elif each not in self._taken:
-                    yield replace(item, name=each, shape=item.shape[1:])
+            for expert in experts:
+                if expert in self._remainder:
+                    yield replace(item, name=expert, shape=self._remainder[expert])
+                elif expert not in self._taken:
+                    yield replace(item, name=expert, shape=item.shape[1:])
 
     def _reason(self, others: _Twins, item: Item) -> Note | None:
         """Return the reason why a tensor needs no partner, or None. `others` are those with partners."""
@@ -389,21 +389,19 @@ def _of_converter(key: str, *, is_one: bool) -> tuple[str, ...]:
 
 
 def _sizes(parts: Mapping[int, Item], count: int, whole: Shape | None) -> tuple[int, ...]:
-    """Return the numbers of rows of the matrices in one, where a missing matrix has the remaining rows; ()
-    where they do not follow.
-    """
-    known = {number: item.shape[0] for number, item in parts.items() if item.kind != "unread" and item.shape}
-    if len(known) == count:
-        return tuple(known[number] for number in range(count))
-    if not known or whole is None:
+    """Return the row counts of the matrices in one, a missing one with the rest; () if undetermined."""
+    sizes = {number: item.shape[0] for number, item in parts.items() if item.kind != "unread" and item.shape}
+    if len(sizes) == count:
+        return tuple(sizes[number] for number in range(count))
+    if not sizes or whole is None:
         return ()
-    inputs = parts[min(known)].shape[1:]
+    inputs = parts[min(sizes)].shape[1:]
     total = next((whole[at] for at in (0, -1) if (*whole[:at], *whole[at:][1:]) == inputs), 0)
-    rest = total - sum(known.values())
-    missing = count - len(known)
-    if rest <= 0 or rest % missing or (missing > 1 and len({*known.values(), rest // missing}) > 1):
+    rest = total - sum(sizes.values())
+    missing = count - len(sizes)
+    if rest <= 0 or rest % missing or (missing > 1 and len({*sizes.values(), rest // missing}) > 1):
         return ()
-    return tuple(known.get(number, rest // missing) for number in range(count))
+    return tuple(sizes.get(number, rest // missing) for number in range(count))
 
 
 def _names(item: Item) -> Iterator[str]:
@@ -440,29 +438,29 @@ class _Twins:
         self._by_ends: dict[tuple[str, Shape], dict[bytes, list[str]]] = {}
 
     def of(self, item: Item) -> str | None:
-        """Return the tensor that has the bytes of `item`; none where none has."""
+        """Return the tensor with the same bytes as `item`; None without one."""
         alike = (item.dtype, item.shape)
-        own = None
+        content = None
         if item.kind == "plain" and item.is_weight and alike in self._of_shape:
-            own = self.model.tensors.file.raw(item.name)
-        if own is None:
+            content = self.model.tensors.file.raw(item.name)
+        if content is None:
             return None
         if alike not in self._by_ends:
             self._by_ends[alike] = self._sorted(self._of_shape[alike])
         # Few have both ends in common and differ between them.
-        for name in self._by_ends[alike].get(_digest(own), ())[:_MOST_TWINS]:
+        for name in self._by_ends[alike].get(_digest(content), ())[:_MOST_TWINS]:
             raw = self.model.tensors.file.raw(name)
-            if raw is not None and same_bytes(own, raw):
+            if raw is not None and same_bytes(content, raw):
                 return name
         return None
 
     def _sorted(self, names: Iterable[str]) -> dict[bytes, list[str]]:
-        found: dict[bytes, list[str]] = {}
+        by_digest: dict[bytes, list[str]] = {}
         for name in names:
             raw = self.model.tensors.file.raw(name)
             if raw is not None:
-                found.setdefault(_digest(raw), []).append(name)
-        return found
+                by_digest.setdefault(_digest(raw), []).append(name)
+        return by_digest
 
 
 def _digest(raw: Raw) -> bytes:

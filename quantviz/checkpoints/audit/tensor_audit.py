@@ -150,7 +150,6 @@ class TensorAudit(Picklable):
 
     @property
     def became(self) -> Became:
-        """Return its outcome in the account."""
         became = BECAME_OF[self.status]
         return "not_quantized_here" if became == "compared" and self.layout == "plain" else became
 
@@ -178,7 +177,6 @@ class _Seen:
         self.finite = True
 
     def take(self, x: torch.Tensor) -> None:
-        """Look at some more values."""
         low, high = torch.aminmax(x)
         # NaN among them shows in both ends.
         if not bool(torch.isfinite(low) & torch.isfinite(high)):
@@ -195,12 +193,11 @@ class _Seen:
         self._high = max(self._high, high)
 
     def join(self, other: _Seen) -> None:
-        """Add the values of another one."""
         self.widen(other._low, other._high)
         self.finite = self.finite and other.finite
 
     def oddities(self, prefix: str = "") -> tuple[str, ...]:
-        """Return the oddities that hold for all of them."""
+        """Return the oddities that hold for all values."""
         found = []
         if self._low == self._high:
             found.append("all_equal" if self._low else "all_zero")
@@ -276,18 +273,15 @@ class _Errors:
             self.add(_moments(own[start:stop], other[start:stop]))
 
     def add(self, moments: Moments) -> None:
-        """Join the moments of the next rows."""
         self._moments = self._moments.join(moments) if self._moments else moments
 
     @property
     def moments(self) -> Moments:
-        """Return the moments of all rows."""
         assert self._moments is not None
         return self._moments
 
     @property
     def oddities(self) -> tuple[str, ...]:
-        """Return the oddities of the values on both sides."""
         return (*self._values.oddities(), *self._originals.oddities("original_"))
 
 
@@ -335,7 +329,6 @@ class _Parts(_Errors):
         return self._moments.join(added) if self._moments else added
 
     def join(self, part: _Part) -> None:
-        """Join the next rows."""
         found = part.compared.found
         if isinstance(found, Moments):
             self.add(found)

@@ -43,80 +43,84 @@ def findings(tensors: Sequence[TensorAudit], account: Account) -> tuple[Note, ..
         notes.append(_listed("audit.some_other", other))
     notes += _rescaled(tensors, verdict)
     notes += _rounded(tensors)
-    if shifted := [each for each in (*compared, *other) if _off_by_a_step(each)]:
+    if shifted := [tensor for tensor in (*compared, *other) if _off_by_a_step(tensor)]:
         notes.append(_listed("audit.zero_points", shifted))
     notes += losses_to_one_scale([*compared, *other])
     notes += _done(tensors)
-    saturated = [each for each in compared if each.saturated_blocks]
+    saturated = [tensor for tensor in compared if tensor.saturated_blocks]
     if saturated:
         total, count = (
             sum(values)
-            for values in zip(*((each.saturated_blocks, each.blocks) for each in compared), strict=True)
+            for values in zip(*((tensor.saturated_blocks, tensor.blocks) for tensor in compared), strict=True)
         )
-        most = max(saturated, key=lambda each: each.saturated_blocks / each.blocks)
+        most = max(saturated, key=lambda tensor: tensor.saturated_blocks / tensor.blocks)
         notes.append(Note.of("audit.saturated", blocks=total, of=count, tensor=most.tensor))
-    if found := _with_status(tensors, "changed"):
-        worst = _worst(found)
+    if changed := _with_status(tensors, "changed"):
+        worst = _worst(changed)
         notes.append(
-            Note.of("audit.changed", count=len(found), tensor=worst.tensor, sqnr_db=worst.metrics["sqnr_db"])
+            Note.of(
+                "audit.changed", count=len(changed), tensor=worst.tensor, sqnr_db=worst.metrics["sqnr_db"]
+            )
         )
     alone = _with_status(tensors, "unmatched")
     if alone:
-        quantized = sum(1 for each in alone if each.tensor)
-        names = ", ".join(each.tensor or each.original for each in alone[:_LISTED])
+        quantized = sum(1 for tensor in alone if tensor.tensor)
+        names = ", ".join(tensor.tensor or tensor.original for tensor in alone[:_LISTED])
         notes.append(
             Note.of("audit.unmatched", quantized=quantized, original=len(alone) - quantized, names=names)
         )
-    if training := [each for each in tensors if each.reason and each.reason.key == _TRAINING]:
+    if training := [tensor for tensor in tensors if tensor.reason and tensor.reason.key == _TRAINING]:
         notes.append(_listed(_TRAINING_ASIDE, training))
     notes += _matched(tensors)
-    aside = [each for side in _SIDES for each in account.of("left_aside", side)]
-    known = _names_in(tensors)
-    whole = [each for each in aside if not each.tensor and each.reason is not None]
+    aside = [entry for side in _SIDES for entry in account.of("left_aside", side)]
+    compared_names = _names_in(tensors)
+    whole = [entry for entry in aside if not entry.tensor and entry.reason is not None]
     # Tensors that lie in a file of the model and that its index leaves aside.
-    strays = [each for each in aside if each.tensor and each.tensor not in known]
+    strays = [entry for entry in aside if entry.tensor and entry.tensor not in compared_names]
     notes += [
-        Note.of(f"audit.beside.{each.side}", reason=each.reason)
-        for each in (*whole, *(each for each in strays if isinstance(each.reason, Note)))
+        Note.of(f"audit.beside.{entry.side}", reason=entry.reason)
+        for entry in (*whole, *(entry for entry in strays if isinstance(entry.reason, Note)))
     ]
     return tuple(notes)
 
 
 def _names_in(tensors: Sequence[TensorAudit]) -> set[str]:
     """Return the names of tensors on both sides."""
-    joined = (name for each in tensors if each.match for name in each.match.joined)
-    return {name for each in tensors for name in (each.tensor, each.original)}.union(joined)
+    joined = (name for tensor in tensors if tensor.match for name in tensor.match.joined)
+    return {name for tensor in tensors for name in (tensor.tensor, tensor.original)}.union(joined)
 
 
 def _sound(tensors: Sequence[TensorAudit]) -> list[TensorAudit]:
     """Return the quantized weights that were compared and are neither constant nor not finite."""
-    return [each for each in _with_status(tensors, "ok") if each.is_weight and not each.oddities]
+    return [tensor for tensor in _with_status(tensors, "ok") if tensor.is_weight and not tensor.oddities]
 
 
 def _odd(tensors: Sequence[TensorAudit]) -> Iterator[Note]:
     """Yield sentences on odd values of weights: a file of zeros has no error, and is useless."""
     for oddity in ODDITIES:
-        found = [each for each in tensors if oddity in each.oddities]
-        if found:
-            yield _listed(f"audit.odd.{oddity}", found)
+        odd = [tensor for tensor in tensors if oddity in tensor.oddities]
+        if odd:
+            yield _listed(f"audit.odd.{oddity}", odd)
 
 
 def _rescaled(tensors: Sequence[TensorAudit], verdict: Note | None) -> Iterator[Note]:
     """Yield a sentence for each kind of factors that the original has not."""
     kinds: dict[str, list[TensorAudit]] = {}
-    for each in _with_status(tensors, "rescaled"):
-        kinds.setdefault(each.notes[-1].key, []).append(each)
-    for found in kinds.values():
-        note = _of_rescaled(found, tensors, "")
+    for tensor in _with_status(tensors, "rescaled"):
+        kinds.setdefault(tensor.notes[-1].key, []).append(tensor)
+    for rescaled in kinds.values():
+        note = _of_rescaled(rescaled, tensors, "")
         if verdict is None or note.params["what"] != verdict.params.get("what"):
             yield note
 
 
-def _of_rescaled(found: Sequence[TensorAudit], tensors: Sequence[TensorAudit], coverage: Note | str) -> Note:
-    worst = _worst(found)
+def _of_rescaled(
+    rescaled: Sequence[TensorAudit], tensors: Sequence[TensorAudit], coverage: Note | str
+) -> Note:
+    worst = _worst(rescaled)
     return Note.of(
         "audit.rescaled",
-        count=len(found),
+        count=len(rescaled),
         of=len(_weights(tensors)),
         tensor=worst.tensor,
         sqnr_db=worst.metrics["sqnr_db"],
@@ -128,29 +132,29 @@ def _of_rescaled(found: Sequence[TensorAudit], tensors: Sequence[TensorAudit], c
 def _rounded(tensors: Sequence[TensorAudit]) -> Iterator[Note]:
     """Yield a sentence for each dtype that originals were rounded to."""
     kinds: dict[object, list[TensorAudit]] = {}
-    for each in _with_status(tensors, "rounded"):
-        kinds.setdefault(each.notes[-1].params["dtype"], []).append(each)
-    for dtype, found in kinds.items():
-        worst = _worst(found)
+    for tensor in _with_status(tensors, "rounded"):
+        kinds.setdefault(tensor.notes[-1].params["dtype"], []).append(tensor)
+    for dtype, rounded in kinds.items():
+        worst = _worst(rounded)
         sqnr_db = worst.metrics["sqnr_db"]
-        yield Note.of("audit.rounded", count=len(found), dtype=dtype, sqnr_db=sqnr_db, tensor=worst.tensor)
+        yield Note.of("audit.rounded", count=len(rounded), dtype=dtype, sqnr_db=sqnr_db, tensor=worst.tensor)
 
 
 def _weights(tensors: Sequence[TensorAudit]) -> list[TensorAudit]:
     """Return the tensors that were compared: weights, and others that are not the original's."""
-    compared = (each for each in tensors if each.became in ("compared", "equal", "not_quantized_here"))
-    return [each for each in compared if each.is_weight or each.status in OTHER]
+    compared = (tensor for tensor in tensors if tensor.became in ("compared", "equal", "not_quantized_here"))
+    return [tensor for tensor in compared if tensor.is_weight or tensor.status in OTHER]
 
 
-def _worst(found: Sequence[TensorAudit]) -> TensorAudit:
-    return min(found, key=lambda each: _or_least(each.metrics["sqnr_db"]))
+def _worst(tensors: Sequence[TensorAudit]) -> TensorAudit:
+    return min(tensors, key=lambda tensor: _or_least(tensor.metrics["sqnr_db"]))
 
 
 def _done(tensors: Sequence[TensorAudit]) -> Iterator[Note]:
     """Yield the changes to originals before the comparison, each kind once, with its smallest percentage."""
     kinds: dict[str, list[Note]] = {}
-    for each in tensors:
-        for note in each.done:
+    for tensor in tensors:
+        for note in tensor.done:
             kinds.setdefault(note.key, []).append(note)
     for notes in kinds.values():
         least = min(notes, key=lambda note: float(str(note.params.get("percent", 0))))
@@ -159,30 +163,32 @@ def _done(tensors: Sequence[TensorAudit]) -> Iterator[Note]:
 
 def _matched(tensors: Sequence[TensorAudit]) -> Iterator[Note]:
     """Yield notes on the matching of partners with different names."""
-    matches = [each.match for each in tensors if each.match is not None]
-    leads = Counter((each.here, each.there) for each in matches if each.how == "ends")
+    matches = [tensor.match for tensor in tensors if tensor.match is not None]
+    leads = Counter((match.here, match.there) for match in matches if match.how == "ends")
     for (here, there), count in leads.items():
         if here != there:
             one_side = "quantized" if here else "original"
             key = "both" if here and there else one_side
             yield Note.of(f"audit.matched.lead_{key}", count=count, here=here, there=there)
-    inside = Counter(part for each in matches for part in each.inside)
+    inside = Counter(part for match in matches for part in match.inside)
     for part, count in inside.items():
         yield Note.of("audit.matched.inside", count=count, part=part)
     experts = sum(
-        1 for each in tensors if each.match and each.tensor.endswith("]") != each.original.endswith("]")
+        1
+        for tensor in tensors
+        if tensor.match and tensor.tensor.endswith("]") != tensor.original.endswith("]")
     )
     if experts:
         yield Note.of("audit.matched.experts", count=experts)
     for key, field in (("parts", "part"), ("joined", "joined")):
-        merged = [each for each in tensors if each.match and getattr(each.match, field)]
+        merged = [tensor for tensor in tensors if tensor.match and getattr(tensor.match, field)]
         if merged:
             yield _listed(f"audit.matched.{key}", merged)
-    for each in tensors:
-        if each.match and each.match.how == "tied":
-            yield Note.of("audit.matched.tied", tensor=each.tensor, original=each.original)
+    for tensor in tensors:
+        if tensor.match and tensor.match.how == "tied":
+            yield Note.of("audit.matched.tied", tensor=tensor.tensor, original=tensor.original)
     for how in ("converter", "graph"):
-        if count := sum(1 for each in matches if each.how == how):
+        if count := sum(1 for match in matches if match.how == how):
             yield Note.of(f"audit.matched.{how}", count=count)
 
 
@@ -193,7 +199,7 @@ def _verdict(tensors: Sequence[TensorAudit], coverage: Note | str) -> Note | Non
     rescaled = _with_status(tensors, "rescaled")
     count = len(_weights(tensors))
     if other and len(other) >= _MOST * count:
-        worst = min(other, key=lambda each: _or_least(each.metrics["cosine"]))
+        worst = min(other, key=lambda tensor: _or_least(tensor.metrics["cosine"]))
         return Note.of(
             "audit.not_same",
             count=len(other),
@@ -206,7 +212,7 @@ def _verdict(tensors: Sequence[TensorAudit], coverage: Note | str) -> Note | Non
     if rescaled and (not compared or len(rescaled) >= _MOST * count):
         return _of_rescaled(rescaled, tensors, coverage)
     if not compared:
-        odd = [each for each in tensors if set(each.oddities) - {"zero_lines"}]
+        odd = [tensor for tensor in tensors if set(tensor.oddities) - {"zero_lines"}]
         if odd:
             return _listed("audit.only_odd", odd, coverage=coverage)
         same, rounded, *others = (
@@ -223,7 +229,7 @@ def _verdict(tensors: Sequence[TensorAudit], coverage: Note | str) -> Note | Non
         "audit.verdict",
         count=len(compared),
         scheme=_scheme_words(compared),
-        median_db=statistics.median(_or_least(each.metrics["sqnr_db"]) for each in compared),
+        median_db=statistics.median(_or_least(tensor.metrics["sqnr_db"]) for tensor in compared),
         worst_db=worst.metrics["sqnr_db"],
         tensor=worst.tensor,
         rounding=_rounding_words(compared),
@@ -236,21 +242,21 @@ def _or_least(value: float) -> float:
 
 
 def _with_status(tensors: Sequence[TensorAudit], status: str) -> list[TensorAudit]:
-    return [each for each in tensors if each.status == status]
+    return [tensor for tensor in tensors if tensor.status == status]
 
 
-def _listed(key: str, found: Sequence[TensorAudit], **more: object) -> Note:
-    names = ", ".join(each.tensor or each.original for each in found[:_LISTED])
-    return Note.of(key, count=len(found), names=names, **more)
+def _listed(key: str, tensors: Sequence[TensorAudit], **more: object) -> Note:
+    names = ", ".join(tensor.tensor or tensor.original for tensor in tensors[:_LISTED])
+    return Note.of(key, count=len(tensors), names=names, **more)
 
 
-def _off_by_a_step(each: TensorAudit) -> bool:
+def _off_by_a_step(tensor: TensorAudit) -> bool:
     """Return whether all values lie a step too high or too low, as GPTQ's do under the other version's zero
     points: the mean error is most of the error.
     """
-    mean = abs(each.metrics["mean_error"])
-    rms = each.metrics["rmse"]
-    return each.layout == "gptq" and each.metrics["rmse_steps"] > _OFF_BY and mean > _OFF_BY * rms
+    mean = abs(tensor.metrics["mean_error"])
+    rms = tensor.metrics["rmse"]
+    return tensor.layout == "gptq" and tensor.metrics["rmse_steps"] > _OFF_BY and mean > _OFF_BY * rms
 
 
 def type_of(scheme: Scheme | None) -> str | None:
@@ -260,14 +266,12 @@ def type_of(scheme: Scheme | None) -> str | None:
 
 
 def _scheme_words(compared: Sequence[TensorAudit]) -> Note:
-    """Return the types of a GGUF, by which everybody calls them; of others the scheme that most weights have,
-    and how many others there are.
-    """
-    types = Counter(type_of(each.scheme) if each.layout == "gguf" else None for each in compared)
+    """Return a GGUF's types, or the scheme of most weights and the number of other schemes."""
+    types = Counter(type_of(tensor.scheme) if tensor.layout == "gguf" else None for tensor in compared)
     if None not in types:
         listed = ", ".join(f"{count} × {name}" for name, count in types.most_common())
         return Note.of("audit.types", layout=Note.of("layouts.names.gguf"), types=listed)
-    kinds = Counter((each.layout, each.scheme, each.symmetric) for each in compared)
+    kinds = Counter((tensor.layout, tensor.scheme, tensor.symmetric) for tensor in compared)
     (layout, scheme, symmetric), _ = kinds.most_common(1)[0]
     if scheme is None:  # vectors of a codebook have none
         layout_words = Note.of(f"layouts.names.{layout}")
@@ -292,7 +296,7 @@ def granularity_words(granularity: Granularity) -> Note:
 
 
 def _rounding_words(compared: Sequence[TensorAudit]) -> Note:
-    kinds = Counter(each.rounding for each in compared if each.rounding)
+    kinds = Counter(tensor.rounding for tensor in compared if tensor.rounding)
     if not kinds:
         return Note.of("audit.rounding.unknown")
     if len(kinds) == 1:

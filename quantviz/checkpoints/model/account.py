@@ -80,12 +80,10 @@ class Accounted(Picklable):
 
     @property
     def became(self) -> Became:
-        """Return its outcome, of `BECAME`."""
         return self.outcome.became
 
     @property
     def reason(self) -> Reason | None:
-        """Return the reason of its outcome."""
         return self.outcome.reason
 
     @property
@@ -121,11 +119,11 @@ class Coverage(Picklable):
 
     @property
     def whole(self) -> Part:
-        """Return the sums of all parts."""
+        """Return the sum of all outcomes."""
         return added(self.part(became) for became in BECAME)
 
     def part(self, became: str) -> Part:
-        """Return the part that came to something, by its id of `BECAME`."""
+        """Return the totals of one outcome, an id of `BECAME`."""
         part: Part = getattr(self, became)
         return part
 
@@ -133,9 +131,10 @@ class Coverage(Picklable):
         """Return a part as a share of the whole, 0 to 1; 0 where there is nothing, NaN where a part is not
         known.
 
-        >>> Coverage(compared=Part(weights=3), not_read=Part(weights=5)).share("not_read", "weights")
+        >>> read = Part(weights=3, size=3)
+        >>> Coverage(compared=read, not_read=Part(weights=5)).share("not_read", "weights")
         0.625
-        >>> Coverage(compared=Part(size=3), not_read=Part(unsized=1)).share("not_read", "size")
+        >>> Coverage(compared=read, not_read=Part(unsized=1)).share("not_read", "size")
         nan
         """
         if not is_known(self.whole, of):
@@ -152,7 +151,9 @@ class Account(Picklable):
 
     def of(self, became: Became, side: Side | None = None) -> tuple[Accounted, ...]:
         """Return the tensors with an outcome, of one side or of both."""
-        return tuple(each for each in self.tensors if each.became == became and side in (None, each.side))
+        return tuple(
+            tensor for tensor in self.tensors if tensor.became == became and side in (None, tensor.side)
+        )
 
     def coverage(self, side: Side) -> Coverage:
         """Return the weights, elements and bytes of a side by outcome."""
@@ -163,10 +164,12 @@ class Account(Picklable):
         """Return the tensors that were not read, or hold no numbers; one of the original only where its
         partner is not among them.
         """
-        found = [each for each in self.tensors if each.became in _UNREAD]
-        named = {each.name for each in found if each.side != "original"}
+        unread = [tensor for tensor in self.tensors if tensor.became in _UNREAD]
+        named = {tensor.name for tensor in unread if tensor.side != "original"}
         return tuple(
-            each for each in found if each.side != "original" or named.isdisjoint(each.outcome.partners)
+            tensor
+            for tensor in unread
+            if tensor.side != "original" or named.isdisjoint(tensor.outcome.partners)
         )
 
     @property
@@ -177,19 +180,19 @@ class Account(Picklable):
     @property
     def is_sound(self) -> bool:
         """Return whether everything was read, and all weights are the original's up to rounding."""
-        return self.is_complete and all(each.outcome.is_sound for each in self.tensors)
+        return self.is_complete and all(tensor.outcome.is_sound for tensor in self.tensors)
 
     def below(self, least: float) -> tuple[Accounted, ...]:
         """Return the tensors with an SQNR below so many dB, or with none although they were compared; of one
         in several tensors the first.
         """
-        found: dict[str, Accounted] = {}
-        for each in self.tensors:
-            sqnr_db = each.outcome.sqnr_db
+        lossy: dict[str, Accounted] = {}
+        for tensor in self.tensors:
+            sqnr_db = tensor.outcome.sqnr_db
             # NaN is below as well.
             if sqnr_db is not None and not sqnr_db >= least:
-                found.setdefault(each.name, each)
-        return tuple(found.values())
+                lossy.setdefault(tensor.name, tensor)
+        return tuple(lossy.values())
 
 
 def with_outcome(
@@ -199,10 +202,10 @@ def with_outcome(
     outcome is one `of` those given.
     """
 
-    def changed(each: Accounted) -> Accounted:
-        reason = reasons.get(each.weight) or reasons.get(each.tensor)
-        is_kept = reason is None or each.became not in of
-        return each if is_kept else replace(each, outcome=Outcome(became, reason))
+    def changed(tensor: Accounted) -> Accounted:
+        reason = reasons.get(tensor.weight) or reasons.get(tensor.tensor)
+        is_kept = reason is None or tensor.became not in of
+        return tensor if is_kept else replace(tensor, outcome=Outcome(became, reason))
 
     return Account(tuple(map(changed, account.tensors))) if reasons else account
 
@@ -213,18 +216,18 @@ def added(parts: Iterable[Part]) -> Part:
 
 
 def is_known(part: Part, of: str) -> bool:
-    """Return whether the values ("elements") or the bytes ("size") of all of a part are known."""
+    """Return whether the values ("elements") or the bytes ("size") of an outcome are all known."""
     return not {"elements": part.uncounted, "size": part.unsized}.get(of)
 
 
 def _part(tensors: tuple[Accounted, ...]) -> Part:
     return Part(
-        sum(1 for each in tensors if each.tensor),
-        len({each.weight for each in tensors if each.weight}),
-        sum(each.elements for each in tensors),
-        sum(each.size for each in tensors),
-        sum(not each.is_counted for each in tensors),
-        sum(not each.is_sized for each in tensors),
+        sum(1 for tensor in tensors if tensor.tensor),
+        len({tensor.weight for tensor in tensors if tensor.weight}),
+        sum(tensor.elements for tensor in tensors),
+        sum(tensor.size for tensor in tensors),
+        sum(not tensor.is_counted for tensor in tensors),
+        sum(not tensor.is_sized for tensor in tensors),
     )
 
 

@@ -38,21 +38,21 @@ def everything_read(account: Account, of: Of) -> Note:
 
 def not_read(account: Account, of: Of) -> Note:
     """Return the sentence on tensors that were not read or not compared: how many, which, and why."""
-    unread = [*{each.name: each for each in reversed(account.unread)}.values()][::-1]
-    own = [each for each in unread if each.weight]
-    tensors = [each for each in unread if each.tensor]
-    kinds = {"not_read": own, "others_not_read": tensors, "files_not_read": unread}
-    kind, named = next((kind, found) for kind, found in kinds.items() if found)
-    others = len(tensors) - len(own)
+    unread = [*{entry.name: entry for entry in reversed(account.unread)}.values()][::-1]
+    weights = [entry for entry in unread if entry.weight]
+    tensors = [entry for entry in unread if entry.tensor]
+    kinds = {"not_read": weights, "others_not_read": tensors, "files_not_read": unread}
+    kind, named = next((kind, entries) for kind, entries in kinds.items() if entries)
+    others = len(tensors) - len(weights)
     rest = len(named) - _LISTED
-    names = ", ".join(clipped(each.name) for each in named[:_LISTED])
+    names = ", ".join(clipped(entry.name) for entry in named[:_LISTED])
     return Note.of(
         f"coverage.{of}.{kind}",
         count=len(named),
         of=len(_weights(account)),
-        share=_share(account, own),
+        share=_share(account, weights),
         names=names if rest <= 0 else Note.of("coverage.and_more", names=names, count=rest),
-        others=Note.of("coverage.others", count=others) if own and others else "",
+        others=Note.of("coverage.others", count=others) if weights and others else "",
         reasons=_reasons((*named, *unread)),
     )
 
@@ -60,11 +60,11 @@ def not_read(account: Account, of: Of) -> Note:
 def _share(account: Account, unread: Iterable[Accounted]) -> Note:
     """Return the shares of values of weights and of bytes that were not read, as far as they are known."""
     weights = _weights(account)
-    missed = sum(weights.get((each.side, each.weight), 0) for each in unread)
+    missed = sum(weights.get((entry.side, entry.weight), 0) for entry in unread)
     sides = [account.coverage(side) for side in ("quantized", "original", "scanned")]
-    whole = added(each.whole for each in sides)
-    size = added((*(each.not_read for each in sides), *(each.refused for each in sides))).size
-    read = whole.size - added(each.left_aside for each in sides).size
+    whole = added(side.whole for side in sides)
+    size = added((*(side.not_read for side in sides), *(side.refused for side in sides))).size
+    read = whole.size - added(side.left_aside for side in sides).size
     shares = {}
     if missed and not whole.uncounted:
         shares["elements"] = percent(missed / sum(weights.values()))
@@ -77,7 +77,7 @@ def coverage_of_scan(account: Account) -> Note:
     """Return the sentence on the share of a scanned checkpoint that was read."""
     if not account.is_complete:
         return not_read(account, "scan")
-    unfit = {each.name: each for each in account.of("unfit")}
+    unfit = {entry.name: entry for entry in account.of("unfit")}
     if not unfit:
         return everything_read(account, "scan")
     names = ", ".join(clipped(name) for name in [*unfit][:_LISTED])
@@ -92,22 +92,22 @@ def coverage_of_scan(account: Account) -> Note:
 
 def _weights(account: Account) -> dict[tuple[Side, str], int]:
     """Return the weights of a model with their values; of the original those without a partner, or unread."""
-    unread = {each.name for each in account.unread if each.side == "original"}
-    found: dict[tuple[Side, str], int] = {}
-    for each in account.tensors:
-        is_partner = each.side == "original" and each.outcome.partners and each.name not in unread
-        if each.weight and each.became != "left_aside" and not is_partner:
-            key = each.side, each.weight
-            found[key] = found.get(key, 0) + each.elements
-    return found
+    unread = {entry.name for entry in account.unread if entry.side == "original"}
+    elements: dict[tuple[Side, str], int] = {}
+    for entry in account.tensors:
+        is_partner = entry.side == "original" and entry.outcome.partners and entry.name not in unread
+        if entry.weight and entry.became != "left_aside" and not is_partner:
+            key = entry.side, entry.weight
+            elements[key] = elements.get(key, 0) + entry.elements
+    return elements
 
 
 def _reasons(unread: Iterable[Accounted]) -> Note | str:
     """Return the reasons, each kind once with the first tensor that has it."""
     first: dict[str, Reason] = {}
-    for each in unread:
-        if each.reason is not None:
-            first.setdefault(each.reason.key, each.reason)
+    for entry in unread:
+        if entry.reason is not None:
+            first.setdefault(entry.reason.key, entry.reason)
     words: Note | str = ""
     for reason in list(first.values())[:_REASONS]:
         words = Note.of("coverage.reason", before=words, reason=reason)

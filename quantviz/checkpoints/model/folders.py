@@ -90,46 +90,46 @@ def model_in(listed: Sequence[str]) -> Found:
     readers = [
         reader for reader in IN_FOLDERS if not any(map(is_address, listed)) or reader in BY_RANGES.values()
     ]
-    tensors = [each for each in listed if reader_of(name_of(each)) in readers]
-    indexes = sorted((each for each in listed if is_index(name_of(each))), key=_order_of_index)
+    tensors = [path for path in listed if reader_of(name_of(path)) in readers]
+    indexes = sorted((path for path in listed if is_index(name_of(path))), key=_order_of_index)
     if indexes:
-        aside = tuple(aside_as(each, "other_index", used=indexes[0]) for each in indexes[1:])
+        aside = tuple(aside_as(path, "other_index", used=indexes[0]) for path in indexes[1:])
         return Found(index=indexes[0], aside=aside, others=tuple(tensors))
     left: list[Aside] = []
     for pattern, reason in _NO_MODEL:
-        own = [each for each in tensors if pattern.match(name_of(each))]
-        if len(own) < len(tensors):  # alone they are the model
-            left += (aside_as(each, reason) for each in own)
-            taken = set(own)
-            tensors = [each for each in tensors if each not in taken]
-    kind = next((each for each in readers if any(reader_of(name_of(t)) is each for t in tensors)), None)
-    others = [each for each in tensors if reader_of(name_of(each)) is not kind]
-    tensors = [each for each in tensors if reader_of(name_of(each)) is kind]
-    left += (aside_as(each, "other_kind", used=tensors[0]) for each in others)
-    numbered = [each for each in tensors if NUMBERED.fullmatch(name_of(each))]
+        matched = [path for path in tensors if pattern.match(name_of(path))]
+        if len(matched) < len(tensors):  # alone they are the model
+            left += (aside_as(path, reason) for path in matched)
+            taken = set(matched)
+            tensors = [path for path in tensors if path not in taken]
+    kind = next((reader for reader in readers if any(reader_of(name_of(t)) is reader for t in tensors)), None)
+    others = [path for path in tensors if reader_of(name_of(path)) is not kind]
+    tensors = [path for path in tensors if reader_of(name_of(path)) is kind]
+    left += (aside_as(path, "other_kind", used=tensors[0]) for path in others)
+    numbered = [path for path in tensors if NUMBERED.fullmatch(name_of(path))]
     if numbered and kind is not GgufCatalog:
         taken = set(numbered)
-        left += (aside_as(each, "unnumbered", used=numbered[0]) for each in tensors if each not in taken)
+        left += (aside_as(path, "unnumbered", used=numbered[0]) for path in tensors if path not in taken)
         tensors = numbered
     return Found(files=(*tensors, *_missing(tensors)), aside=tuple(left))
 
 
-def beside_index(found: Found, shards: Sequence[str]) -> tuple[Aside, ...]:
+def beside_index(files: Found, shards: Sequence[str]) -> tuple[Aside, ...]:
     """Return the files of tensors beside an index that are none of its shards."""
 
     def reason(name: str) -> str:
         return next((reason for pattern, reason in _NO_MODEL if pattern.match(name)), "not_in_index")
 
-    own = set(shards)
-    rest = (each for each in found.others if name_of(each) not in own)
-    return tuple(aside_as(each, reason(name_of(each)), used=found.index) for each in rest)
+    shard_names = set(shards)
+    rest = (path for path in files.others if name_of(path) not in shard_names)
+    return tuple(aside_as(path, reason(name_of(path)), used=files.index) for path in rest)
 
 
 def adapter_in(listed: Sequence[str]) -> str:
     """Return the file of an adapter where a folder of these files has its configuration and no model; "" for
     any other folder.
     """
-    names = [name_of(each) for each in listed]
+    names = [name_of(path) for path in listed]
     tensors = [name for name in names if reader_of(name) in IN_FOLDERS or is_index(name)]
     is_adapter = _ADAPTER in names and all(map(_ADAPTERS.match, tensors))
     return tensors[0] if is_adapter and tensors else ""
@@ -140,13 +140,13 @@ def models_below(folder: str) -> Iterator[str]:
     several models has them.
     """
     for place, inner, files in itertools.islice(os.walk(folder), _MOST_FOLDERS):
-        own = Path(place).relative_to(folder)
-        found = model_in(sorted(os.path.join(place, each) for each in files if not each.startswith(".")))
-        is_model = own.parts and (found.index or found.files)
+        relative = Path(place).relative_to(folder)
+        model = model_in(sorted(os.path.join(place, name) for name in files if not name.startswith(".")))
+        is_model = relative.parts and (model.index or model.files)
         if is_model:
-            yield own.as_posix()
-        ends = is_model or len(own.parts) == _DEEPEST
-        inner[:] = [] if ends else sorted(each for each in inner if not each.startswith("."))
+            yield relative.as_posix()
+        ends = is_model or len(relative.parts) == _DEEPEST
+        inner[:] = [] if ends else sorted(name for name in inner if not name.startswith("."))
 
 
 def siblings(file: str, named: re.Match[str]) -> Iterator[str]:
@@ -197,7 +197,7 @@ def _order_of_index(file: str) -> tuple[bool, bool, int, str]:
 
 
 def _missing(files: list[str]) -> Iterator[str]:
-    """Yield the files that the numbers in the names of others promise."""
+    """Yield the missing files of a numbered series."""
     there = {name_of(file) for file in files}
     # One file of each model tells of all of its files.
     telling = {stem_of(file): (file, NUMBERED.fullmatch(name_of(file))) for file in files}

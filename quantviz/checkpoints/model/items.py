@@ -205,9 +205,7 @@ def accounted(
 
 
 def _sizes_of(lost: Sequence[Lost], model: OpenModel) -> Sequence[int | None]:
-    """Return the bytes of files that are not there: what the index has besides all others, in equal shares;
-    None where it does not tell.
-    """
+    """Return the bytes of missing files: equal shares of the index's total less the rest, or None."""
     left = (model.whole_bytes or 0) - sum(bytes_of(model, name) for name in model.files)
     if left <= 0:
         return [None] * len(lost)

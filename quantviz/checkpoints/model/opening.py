@@ -40,7 +40,6 @@ _NO_FOLDER = ("store.no_list", "store.unknown_kind")
 _OTHER_PARTS = ("checkpoint.part_of", "checkpoint.parts_of")
 #: Parts of a split file.
 _MOST_PARTS = 1000
-#: Folders that an error names.
 _FOLDERS_NAMED = 6
 #: Elements from which a tensor is not like another by chance: norms are all ones in every file.
 _TELLING = 256
@@ -112,7 +111,6 @@ class Stray:
 
     @property
     def size(self) -> int:
-        """Return its bytes."""
         return self.catalog.stored_bytes(self.name)
 
 
@@ -138,12 +136,12 @@ def open_model(path: str | PurePath) -> Iterator[OpenModel]:
     Raises:
         QuantVizError: Nothing can be opened at `path`, or a folder holds several models.
     """
-    found = found_at(path)
+    files = found_at(path)
     with ExitStack() as stack:
-        if found.index:
-            yield _of_index(found, stack)
+        if files.index:
+            yield _of_index(files, stack)
         else:
-            yield _of_files(found, stack, str(path))
+            yield _of_files(files, stack, str(path))
 
 
 @contextmanager
@@ -154,12 +152,12 @@ def open_near(path: str | PurePath, name: str | None) -> Iterator[Catalog]:
     Raises:
         QuantVizError: As from `open_checkpoint`.
     """
-    found = found_at(path)
-    if not found.index:
+    files = found_at(path)
+    if not files.index:
         with open_checkpoint(path) as tensors:
             yield tensors
         return
-    with open_file(found.index) as index:
+    with open_file(files.index) as index:
         yield index if name is None else tensors_near(index, name)
 
 
@@ -195,23 +193,25 @@ def found_at(path: str | PurePath) -> Found:
         return Found(files=_split(place) if _is_gguf(place) else files_of_ranks(place))
     if adapter := folders.adapter_in(listed):
         raise QuantVizError("checkpoint.adapter", folder=clipped(name_of(place)), file=clipped(adapter))
-    found = folders.model_in(listed)
-    if not found.index and not found.files:
-        found = folders.model_in(_in_folders_of_ranks(place))
-    if not found.index and not found.files:
-        names = [name_of(each) for each in (*listed, place.rstrip("/"))]
+    files = folders.model_in(listed)
+    if not files.index and not files.files:
+        files = folders.model_in(_in_folders_of_ranks(place))
+    if not files.index and not files.files:
+        names = [name_of(path_below) for path_below in (*listed, place.rstrip("/"))]
         if piece := next(filter(None, map(raw_part, names)), None):
             raise piece
         if other := other_format_of_folder(names[-1], names[:-1]):
             raise QuantVizError(other.key, file=clipped(names[-1]))
         _refuse_models_below(place, names)
-        readers = [each for each in folders.IN_FOLDERS if not is_address(place) or each in BY_RANGES.values()]
+        readers = [
+            reader for reader in folders.IN_FOLDERS if not is_address(place) or reader in BY_RANGES.values()
+        ]
         raise QuantVizError(
             "checkpoint.empty_folder",
             folder=clipped(name_of(place)),
             known=", ".join(suffix for reader in readers for suffix in reader.suffixes),
         )
-    return found
+    return files
 
 
 def _refuse_models_below(folder: str, names: Sequence[str]) -> None:
@@ -243,16 +243,16 @@ def known_as(path: str | PurePath) -> str:
     """
     if isinstance(path, str) and is_address(path):
         return addresses.shown(path)
-    own = Path(path)
-    if not own.is_dir():
-        return str(own.parent.resolve() / own.name)
+    location = Path(path)
+    if not location.is_dir():
+        return str(location.parent.resolve() / location.name)
     try:
-        found = found_at(own.resolve())
+        files = found_at(location.resolve())
     except (QuantVizError, OSError):  # a scan raises it
-        found = Found()
-    if found.index:
-        return found.index
-    return found.files[0] if len(found.files) == 1 else str(own.resolve())
+        files = Found()
+    if files.index:
+        return files.index
+    return files.files[0] if len(files.files) == 1 else str(location.resolve())
 
 
 def check_part(file: str, catalog: Catalog) -> None:
@@ -266,11 +266,11 @@ def check_part(file: str, catalog: Catalog) -> None:
         raise QuantVizError("checkpoint.other_part", file=clipped(name_of(file)), number=number, count=count)
 
 
-def _of_index(found: Found, stack: ExitStack) -> OpenModel:
+def _of_index(model: Found, stack: ExitStack) -> OpenModel:
     """Open the files of an index; tensors of a damaged or missing shard are listed all the same."""
-    index = stack.enter_context(open_file(found.index))
+    index = stack.enter_context(open_file(model.index))
     if not isinstance(index, ShardedCatalog):  # in spite of its name
-        return _of_files(Found(files=(found.index,)), stack, found.index)
+        return _of_files(Found(files=(model.index,)), stack, model.index)
     shards: dict[str, Catalog] = {}
     failed: dict[str, QuantVizError] = {}
     for name in index.shards:
@@ -283,7 +283,7 @@ def _of_index(found: Found, stack: ExitStack) -> OpenModel:
     unread: dict[str, tuple[str, QuantVizError]] = {}
     for name in index.names:
         shard = index.shard_of(name)
-        file = beside(found.index, shard)
+        file = beside(model.index, shard)
         if shard in failed:
             unread[name] = file, failed[shard]
         elif name not in shards[shard]:
@@ -293,25 +293,25 @@ def _of_index(found: Found, stack: ExitStack) -> OpenModel:
             files[name] = file
     named = set(index.names)
     strays = tuple(
-        Stray(name, beside(found.index, shard), catalog, _of_stray(index, name, shard, name in named))
+        Stray(name, beside(model.index, shard), catalog, _of_stray(index, name, shard, name in named))
         for shard, catalog in shards.items()
         for name in catalog.names
         if name not in unread and (name not in named or index.shard_of(name) != shard)
     )
-    aside = (*found.aside, *folders.beside_index(found, index.shards))
+    aside = (*model.aside, *folders.beside_index(model, index.shards))
     apart = {name: index.shard_of(name) for name in unread}
     tensors = model_tensors(Joined((index, *shards.values()), holders, apart))
-    order = tuple((beside(found.index, index.shard_of(name)), name) for name in index.names)
-    lost = tuple(Lost(name, beside(found.index, name), why, is_named=True) for name, why in failed.items())
+    order = tuple((beside(model.index, index.shard_of(name)), name) for name in index.names)
+    lost = tuple(Lost(name, beside(model.index, name), why, is_named=True) for name, why in failed.items())
     return OpenModel(
         tensors, files, aside, MappingProxyType(unread), lost, index.whole_bytes, strays, order=order
     )
 
 
-def _of_files(found: Found, stack: ExitStack, path: str) -> OpenModel:
-    """Open files that no index names; one that cannot be opened has its own name for those in it."""
+def _of_files(model: Found, stack: ExitStack, path: str) -> OpenModel:
+    """Open files without an index; one that cannot be opened stands for its tensors."""
     folder = clipped(name_of(path))
-    files = found.files
+    files = model.files
     parts: dict[str, Catalog] = {}
     lost: list[Lost] = []
     for file in files:
@@ -327,9 +327,9 @@ def _of_files(found: Found, stack: ExitStack, path: str) -> OpenModel:
     if _is_gguf(files[0]) and further is None and len({folders.stem_of(file) for file in files}) > 1:
         raise QuantVizError("audit.folder", folder=folder, found=", ".join(map(name_of, files)))
     lost += further or ()
-    aside = (*found.aside, *_copies(parts))
-    for each in aside:
-        parts.pop(each.file, None)
+    aside = (*model.aside, *_copies(parts))
+    for left_out in aside:
+        parts.pop(left_out.file, None)
     if not parts:
         raise lost[0].reason.again()
     if not any(part.names for part in parts.values()):
@@ -375,8 +375,8 @@ def _split_parts(
         return parts, None
     (count,) = counts
     named = (NUMBERED.fullmatch(each.name) for each in lost)
-    there = numbers.union(int(each["number"]) for each in named if each)
-    file = min(splits, key=lambda each: splits[each])
+    there = numbers.union(int(match["number"]) for match in named if match)
+    file = min(splits, key=lambda part_path: splits[part_path])
     part = parts[file]
     assert isinstance(part, GgufCatalog)
     names = {"file": clipped(name_of(file)), "number": splits[file][0], "count": count}
@@ -391,7 +391,7 @@ def _split_parts(
         )
         for number in missing
     ]
-    return dict(sorted(parts.items(), key=lambda each: splits[each[0]])), further
+    return dict(sorted(parts.items(), key=lambda part_path: splits[part_path[0]])), further
 
 
 def _joined(parts: Sequence[Catalog]) -> Catalog:

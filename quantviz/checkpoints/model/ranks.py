@@ -60,26 +60,26 @@ def rank_of(file: str) -> tuple[str, int] | None:
     """
     *folders, parent, name = ["", "", *file.split("/")]
     for at, text in enumerate((name, parent)):
-        if found := _RANK.search(text):
-            which = "rank" if found["rank"] else "of_model"
-            marked = f"{text[: found.start(which)]}*{text[found.end(which) :]}"
-            own = (*folders, parent, marked) if at == 0 else (*folders, marked, name)
-            return "/".join(filter(None, own)), int(found[which])
+        if match := _RANK.search(text):
+            which = "rank" if match["rank"] else "of_model"
+            marked = f"{text[: match.start(which)]}*{text[match.end(which) :]}"
+            parts = (*folders, parent, marked) if at == 0 else (*folders, marked, name)
+            return "/".join(filter(None, parts)), int(match[which])
     return None
 
 
 def files_of_ranks(file: str) -> tuple[str, ...]:
     """Return the files of all ranks beside that of one, in order; the file alone where it is no rank's."""
-    own = rank_of(file.replace("\\", "/"))
-    if own is None or is_address(file):
+    this_rank = rank_of(file.replace("\\", "/"))
+    if this_rank is None or is_address(file):
         return (file,)
     path = Path(file)
     in_folder = _RANK.search(path.name) is None
     places = path.parent.parent if in_folder else path.parent
-    there = (each / path.name if in_folder else each for each in places.iterdir())
-    ranks = {str(each): rank_of(each.as_posix()) for each in there if each.is_file()}
-    found = {each: rank[1] for each, rank in ranks.items() if rank is not None and rank[0] == own[0]}
-    return tuple(sorted(found, key=found.__getitem__)) if len(found) > 1 else (file,)
+    there = (folder / path.name if in_folder else folder for folder in places.iterdir())
+    ranks = {str(path): rank_of(path.as_posix()) for path in there if path.is_file()}
+    numbers = {path: rank[1] for path, rank in ranks.items() if rank is not None and rank[0] == this_rank[0]}
+    return tuple(sorted(numbers, key=numbers.__getitem__)) if len(numbers) > 1 else (file,)
 
 
 def joined_ranks(
@@ -112,9 +112,7 @@ def joined_ranks(
 
 
 def _missing(marked: str, group: Mapping[int, str]) -> list[str]:
-    """Return the names of the files of ranks that lack before the last one, or before as many as the names
-    tell of.
-    """
+    """Return the missing files of ranks: those below the last, or below the count in the names."""
     told = re.search(r"-mp(\d{1,3})(?!\d)", marked)
     count = max(max(group) + 1, int(told[1]) if told else 0)
     folder, _, name = marked.rpartition("/")
@@ -125,9 +123,7 @@ def _missing(marked: str, group: Mapping[int, str]) -> list[str]:
 
 
 def _of_ranks(parts: Sequence[Catalog]) -> tuple[Joined, int]:
-    """Return the files of all ranks as one catalogue, in which pieces are whole tensors, and how many those
-    are.
-    """
+    """Return the files of all ranks as one catalogue of whole tensors, and how many were joined."""
     holders: dict[str, Catalog] = {}
     shared: dict[str, list[Catalog]] = {}
     for part in parts:
@@ -136,11 +132,11 @@ def _of_ranks(parts: Sequence[Catalog]) -> tuple[Joined, int]:
             shared.setdefault(name, []).append(part)
     width = _hidden_size(shared)
     pieces: dict[str, tuple[int | None, tuple[Catalog, ...]]] = {}
-    for name, own in shared.items():
-        different = _different(name, own) if len(own) > 1 else own[:1]
+    for name, catalogs in shared.items():
+        different = _different(name, catalogs) if len(catalogs) > 1 else catalogs[:1]
         axis = _axis(name, [part.info(name).shape for part in different], width)
-        if len(different) == 1 and axis is not None and len(own) > 1 and _is_constant(name, own[0]):
-            different = own  # zeros of a bias are alike in all pieces
+        if len(different) == 1 and axis is not None and len(catalogs) > 1 and _is_constant(name, catalogs[0]):
+            different = catalogs  # zeros of a bias are alike in all pieces
         if len(different) > 1:
             pieces[name] = axis, tuple(different)
     if pieces:
@@ -171,16 +167,16 @@ class Pieces(Catalog):
     def _joined_info(self, name: str) -> TensorInfo:
         axis, parts = self._pieces[name]
         infos = [part.info(name) for part in parts]
-        problem = next((each.problem for each in infos if each.problem), None)
+        problem = next((info.problem for info in infos if info.problem), None)
         shape = infos[0].shape
         if axis is None:
-            shapes = " + ".join(str(each.shape) for each in infos)
+            shapes = " + ".join(str(info.shape) for info in infos)
             files = ", ".join(clipped(part._data.name) for part in parts)
             problem = problem or QuantVizError(
                 "checkpoint.pieces", name=clipped(name), files=files, shapes=shapes
             )
         else:
-            lengths = sum(each.shape[axis] for each in infos)
+            lengths = sum(info.shape[axis] for info in infos)
             shape = (*shape[:axis], lengths, *shape[axis + 1 :])
         return TensorInfo(infos[0].dtype, shape, infos[0].source_type, infos[0].notes, problem)
 
@@ -193,17 +189,17 @@ class Pieces(Catalog):
             first, last, step = (
                 (at, at + 1, 1) if isinstance(at, int) else at.indices(self.info(name).shape[axis])
             )
-            found = []
+            pieces = []
             begin = 0
             for part in parts:
                 length = part.info(name).shape[axis]
-                own = slice(max(first - begin, 0), max(min(last - begin, length), 0))
-                if own.start < own.stop:
-                    found.append(part.cut(name, (*window[:axis], own, *window[axis + 1 :])))
+                inside = slice(max(first - begin, 0), max(min(last - begin, length), 0))
+                if inside.start < inside.stop:
+                    pieces.append(part.cut(name, (*window[:axis], inside, *window[axis + 1 :])))
                 begin += length
             # Axes before this one that are held at one place are gone.
-            at_axis = sum(1 for each in window[:axis] if isinstance(each, slice))
-            joined = torch.cat(found, dim=at_axis)
+            at_axis = sum(1 for index in window[:axis] if isinstance(index, slice))
+            joined = torch.cat(pieces, dim=at_axis)
             if isinstance(at, int):
                 return joined.select(at_axis, 0)
             return joined.index_select(at_axis, torch.arange(0, joined.shape[at_axis], step))
@@ -222,11 +218,11 @@ class Pieces(Catalog):
 
 def _different(name: str, parts: Sequence[Catalog]) -> list[Catalog]:
     """Return the files whose piece is not the same as the one before: several ranks may share a piece."""
-    found = list(parts[:1])
+    distinct = list(parts[:1])
     for part in parts[1:]:
-        if not _is_same(name, found[-1], part):
-            found.append(part)
-    return found
+        if not _is_same(name, distinct[-1], part):
+            distinct.append(part)
+    return distinct
 
 
 def _is_same(name: str, one: Catalog, other: Catalog) -> bool:

@@ -11,7 +11,6 @@ from quantviz.checkpoints.profiles.presets import Preset
 from quantviz.checkpoints.profiles.profile import Profile
 from quantviz.errors import QuantVizError
 
-#: Every profile by id.
 PROFILES: Mapping[str, Profile] = MappingProxyType({each.id: each for each in (LLAMA_CPP, *ENGINES)})
 #: The mixtures of types of all profiles by name.
 PRESETS: Mapping[str, Preset] = MappingProxyType(

@@ -91,7 +91,6 @@ def _more_bits(at: int, count: int) -> bool:
     return at < count // 8 or at >= 7 * count // 8 or (at - count // 8) % 3 == 2
 
 
-#: The conditions by id.
 CONDITIONS: Mapping[str, Callable[[Spot], bool]] = MappingProxyType(
     {
         "more_bits": lambda spot: _more_bits(spot.number, spot.count),

@@ -38,7 +38,6 @@ class Parts:
 class Files:
     """Format of a tool's files."""
 
-    #: Suffix of their names.
     suffix: str
     #: Bytes of which each tensor takes a multiple.
     alignment: int = 1

@@ -77,7 +77,6 @@ class ResultFile:
             self._connect()
 
     def close(self) -> None:
-        """Let go of the file."""
         self._open.close()
         if self._copy is not None:
             self._copy.cleanup()
@@ -244,7 +243,7 @@ class ResultFile:
         return f"{path.as_uri()}?mode=ro"
 
     def _is_written(self) -> bool:
-        """Return whether there is a log with something in it."""
+        """Return whether a log with content lies beside the file."""
         try:
             return self._log.stat().st_size > 0
         except FileNotFoundError:

@@ -81,24 +81,22 @@ class Row:
         return None if found is None or found != found else float(found)
 
     def told(self, language: str) -> Row:
-        """Return it with the problem of a damaged value as its reason."""
+        """Return the row with a damaged value's problem as its reason."""
         if self.problem is None:
             return self
         return replace(self, status="problem", reason=self.problem.message(language), problem=None)
 
     @property
     def is_unread(self) -> bool:
-        """Return whether nothing is known of the tensor's values."""
+        """Return whether the tensor's values were not read."""
         return self.status in UNREAD
 
     @property
     def sqnr_db(self) -> float | None:
-        """Return its SQNR in dB, if it was measured."""
         return self.number("sqnr_db") if self.status == "ok" else None
 
     @property
     def bits_per_weight(self) -> float | None:
-        """Return the bits of one weight."""
         own = self.number("effective_bits")
         if own is None and self.bits is not None and (count := math.prod(self.shape or (0,))):
             own = self.bits / count

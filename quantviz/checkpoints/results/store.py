@@ -86,15 +86,14 @@ class Results:
         self.close()
 
     def close(self) -> None:
-        """Let go of the file."""
         self._file.close()
 
     # ---- reading -------------------------------------------------------------------------------------
 
     def scans(self) -> tuple[Scan, ...]:
         """Return all scans that can be read, the one written to last first."""
-        found = [scan for scan in self._scans() if isinstance(scan, Scan)]
-        return tuple(sorted(found, key=lambda scan: (-scan.updated, -scan.id)))
+        scans = [scan for scan in self._scans() if isinstance(scan, Scan)]
+        return tuple(sorted(scans, key=lambda scan: (-scan.updated, -scan.id)))
 
     def problems(self) -> tuple[QuantVizError, ...]:
         """Return the reasons why scans cannot be read, one sentence for each such scan."""
@@ -106,21 +105,21 @@ class Results:
         Raises:
             QuantVizError: There is none, or it cannot be read.
         """
-        found = self._file.rows(stored_rows.SCAN_COLUMNS, "scans WHERE id = ?", (number,), key="id", most=1)
-        if not found:
+        rows = self._file.rows(stored_rows.SCAN_COLUMNS, "scans WHERE id = ?", (number,), key="id", most=1)
+        if not rows:
             raise QuantVizError("checkpoint.no_scan", got=number, file=self.path.name)
-        return self._parsed(found[0])
+        return self._parsed(rows[0])
 
     def listed(self, number: int) -> tuple[Listed, ...]:
         """Return the tensors of a scan in plan order, and which of them have all their rows."""
-        found = self._file.rows(
+        rows = self._file.rows(
             stored_rows.TENSOR_COLUMNS,
             "tensors WHERE scan = ? ORDER BY position",
             (number,),
             key="scan, position",
             most=values.RESULT_TENSORS,
         )
-        return tuple(stored_rows.listed_of(at, position, row) for at, (_, position, *row) in enumerate(found))
+        return tuple(stored_rows.listed_of(at, position, row) for at, (_, position, *row) in enumerate(rows))
 
     def rows(self, number: int, language: str = DEFAULT_LANGUAGE) -> Iterator[Row]:
         """Yield the row so far of each tensor under each recipe, in plan order."""
@@ -137,15 +136,15 @@ class Results:
         """
         recipes = self.scan(number).recipes
         listed = self.listed(number)
-        wanted = [each for each in listed if positions is None or each.position in positions]
+        wanted = [tensor for tensor in listed if positions is None or tensor.position in positions]
         if len(wanted) * len(recipes) > values.RESULT_ROWS:
             raise QuantVizError(
                 "checkpoint.results_too_many_rows", file=self.path.name, most=values.RESULT_ROWS
             )
         # A scheme's text form takes as long as the rest of a row.
         forms = [str(scheme) for _, scheme in recipes]
-        for each in wanted:
-            yield each.position, list(self._rows_of(each, recipes, forms, language))
+        for tensor in wanted:
+            yield tensor.position, list(self._rows_of(tensor, recipes, forms, language))
 
     def _rows_of(
         self, tensor: Listed, recipes: Sequence[tuple[str, Scheme]], forms: Sequence[str], language: str
@@ -156,8 +155,8 @@ class Results:
         keys = [form + mark for form, mark in zip(forms, marks, strict=True)]
         measured = self.measured(tensor, keys) if tensor.content else {}
         for at, ((name, requested), scheme) in enumerate(zip(recipes, used, strict=True)):
-            found = measured.get(keys[at])
-            outcome = _outcome(tensor, at, scheme, found)
+            measurement = measured.get(keys[at])
+            outcome = _outcome(tensor, at, scheme, measurement)
             if outcome is None:
                 continue
             status, reason = outcome
@@ -174,10 +173,10 @@ class Results:
                 scheme=forms[at],
                 file=tensor.file,
             )
-            if scheme and found and status == "ok":
-                numbers = {**found.numbers, "max_error": found.numbers["max_abs_error"]}
+            if scheme and measurement and status == "ok":
+                numbers = {**measurement.numbers, "max_error": measurement.numbers["max_abs_error"]}
                 bits = stored_size(scheme, seen_shape(tensor.shape, tensor.outputs))
-                row = replace(row, bits=bits, numbers=numbers, max_error_at=found.max_error_at)
+                row = replace(row, bits=bits, numbers=numbers, max_error_at=measurement.max_error_at)
             yield row
 
     def table(self, number: int, language: str = DEFAULT_LANGUAGE) -> pandas.DataFrame:
@@ -202,14 +201,14 @@ class Results:
             key="content, scheme, arithmetic",
             most=2 * values.RESULT_RECIPES,
         )
-        found = {}
+        results = {}
         for row in rows:
             content, key = map(str, row[:2])
             try:
-                found[key] = stored_rows.measured_of(row, tensor.shape)
+                results[key] = stored_rows.measured_of(row, tensor.shape)
             except QuantVizError as problem:
-                found[key] = Measured(content, key, "problem", values.sentences(problem))
-        return found
+                results[key] = Measured(content, key, "problem", values.sentences(problem))
+        return results
 
     def known(self, content: str) -> set[str]:
         """Return the keys of the rows that a content has: see `recipes.row_key`.
@@ -217,7 +216,7 @@ class Results:
         Rows that lack a number of today, such as a metric that was added since, are measured again. So are
         rows that cannot be read.
         """
-        found = self._file.rows(
+        rows = self._file.rows(
             stored_rows.MEASURED_COLUMNS,
             "measured WHERE content = ? AND arithmetic = ?",
             (content, ARITHMETIC),
@@ -225,7 +224,7 @@ class Results:
             most=values.RESULT_TENSORS,
         )
         keys = set()
-        for row in found:
+        for row in rows:
             with contextlib.suppress(QuantVizError):
                 measured = stored_rows.measured_of(row)
                 keys |= {measured.key} if measured.is_complete else set()
@@ -233,15 +232,15 @@ class Results:
 
     def content(self, file: str, tensor: str) -> str | None:
         """Return the content of a tensor in a file as it is now, where it is known."""
-        found = self._file.rows(
+        rows = self._file.rows(
             ("content",), "contents WHERE file = ? AND tensor = ?", (file, tensor), key="file, tensor", most=1
         )
-        content = found[0][-1] if found else None
+        content = rows[0][-1] if rows else None
         return content if isinstance(content, str) else None
 
     def pairs(self, keys: Sequence[str]) -> dict[str, str]:
         """Return the stored records of an audit's pairs, by key; keys without a record are left out."""
-        found: dict[str, str] = {}
+        records: dict[str, str] = {}
         for start in range(0, len(keys), _KEYS_AT_ONCE):
             batch = keys[start : start + _KEYS_AT_ONCE]
             rows = self._file.rows(
@@ -252,14 +251,14 @@ class Results:
                 key="content, scheme, arithmetic",
                 most=len(batch),
             )
-            found |= {key: record for key, _, _, record in rows if isinstance(record, str)}
-        return found
+            records |= {key: record for key, _, _, record in rows if isinstance(record, str)}
+        return records
 
     def _scans(self) -> Iterator[Scan | QuantVizError]:
-        found = self._file.rows(
+        rows = self._file.rows(
             stored_rows.SCAN_COLUMNS, "scans ORDER BY id", key="id", most=values.RESULT_SCANS
         )
-        for row in found:
+        for row in rows:
             try:
                 yield self._parsed(row)
             except QuantVizError as problem:
@@ -296,10 +295,10 @@ class Results:
         path = stored_text(path)
         now = time.time()
         with self.together():
-            found = self._file.rows(
+            rows = self._file.rows(
                 ("state",), "scans WHERE path = ? AND recipes = ?", (path, form), key="id", most=1
             )
-            number = found[0][0] if found else None
+            number = rows[0][0] if rows else None
             self._file.write("DELETE FROM tensors WHERE scan = ?", (number,))
             number = self._file.write(
                 "INSERT OR REPLACE INTO scans VALUES (?, ?, ?, ?, 'running', ?, ?, ?, ?, 0, 0, 0, 0)",
@@ -374,7 +373,7 @@ class Results:
             )
 
     def add(self, rows: Iterable[Measured]) -> None:
-        """Keep rows; one that is there is replaced."""
+        """Store rows, replacing earlier versions of them."""
         self._file.write_all(
             "INSERT OR REPLACE INTO measured VALUES (?, ?, ?, ?, ?, ?, ?)",
             (
@@ -423,14 +422,12 @@ def stored_text(name: str) -> str:
 
 
 def _whole_path(file: str) -> str:
-    """Return the path of a file for any process, whatever its working folder, or its address without the
-    signature.
-    """
+    """Return a file's absolute path, or its address without the signature."""
     return shown(file) if is_address(file) else os.path.abspath(file)
 
 
 def _outcome(
-    tensor: Listed, at: int, scheme: Scheme | None, found: Measured | None
+    tensor: Listed, at: int, scheme: Scheme | None, measurement: Measured | None
 ) -> tuple[str, Mapping[str, str] | None] | None:
     """Return the status of a tensor under its recipe of that place, and the reason; none while it waits."""
     if tensor.status not in (None, "ok"):
@@ -441,7 +438,7 @@ def _outcome(
         return "refused", values.sentences(QuantVizError("checkpoint.tool_refuses_rows", shape=tensor.shape))
     if (refusal := refusal_of(scheme, tensor.shape, tensor.outputs)) is not None:
         return "refused", values.sentences(refusal)
-    return None if found is None else (found.status, found.reason)
+    return None if measurement is None else (measurement.status, measurement.reason)
 
 
 def stamp_of(file: str, version: str = "") -> str | None:
@@ -457,9 +454,9 @@ def stamp_of(file: str, version: str = "") -> str | None:
         sure = version and not version.startswith(PASSING)
         return f"{shown(file)} {version}" if sure else None
     try:
-        found = os.stat(file)
+        status = os.stat(file)
     except OSError:
         return None
-    if time.time_ns() - max(found.st_mtime_ns, found.st_ctime_ns) < _TICK_NS:
+    if time.time_ns() - max(status.st_mtime_ns, status.st_ctime_ns) < _TICK_NS:
         return None
-    return f"{found.st_dev}-{found.st_ino}-{found.st_size}-{found.st_mtime_ns}-{found.st_ctime_ns}"
+    return f"{status.st_dev}-{status.st_ino}-{status.st_size}-{status.st_mtime_ns}-{status.st_ctime_ns}"

@@ -76,7 +76,6 @@ class Scan:
     #: "running", "done", "cancelled" (also by a full disk), or "killed" where its process ended without a
     #: word.
     state: str
-    #: Its process.
     process: int
     #: Seconds since the epoch.
     started: float
@@ -254,9 +253,7 @@ def recipes_form(recipes: Sequence[tuple[str, Scheme]], selection: Selection) ->
 def _shape_of(
     written: Any,
 ) -> tuple[Shape, tuple[int, ...], Mapping[int, Scheme | None], str, tuple[int, ...]]:
-    """Return the shape, the outputs, the substitutes for schemes, the hash of the importance, and the places
-    of schemes that the engine's tool refuses, as `shape_form` gave them.
-    """
+    """Return shape, outputs, substitutes, hash and refused places from the text of `shape_form`."""
     found = _json(written, "shape")
     if not isinstance(found, dict):
         return values.lengths(found, "shape"), (0,), MappingProxyType({}), "", ()

@@ -75,7 +75,6 @@ class TypedTable:
 
     @property
     def recipes(self) -> tuple[str, ...]:
-        """Return the recipes in their order."""
         return tuple(dict.fromkeys(row.recipe for row in self.rows))
 
     def check_column(self, name: str) -> None:
@@ -94,7 +93,6 @@ def check_names(names: Sequence[str]) -> None:
 
 
 def _columns_of(table: Any) -> dict[str, Sequence[Any]]:
-    """Return the columns of a table as lists."""
     if hasattr(table, "iloc") and hasattr(table, "columns"):
         names = list(map(str, table.columns))
         check_names(names)
@@ -175,7 +173,6 @@ def _rows(
 
 
 def _is_missing(value: Any) -> bool:
-    """Return whether a value marks a missing one: None, NaN, or pandas' own mark."""
     if isinstance(value, numbers.Real) and not isinstance(value, numbers.Rational):
         return math.isnan(value)
     return value is None or type(value).__name__ in ("NAType", "NaTType")

@@ -162,7 +162,6 @@ def from_digits(written: str, field: str) -> int | float:
 
 
 def json_value(value: Any, field: str) -> Any:
-    """Return the value of a JSON text."""
     try:
         if not isinstance(value, str):
             raise ValueError

@@ -54,7 +54,6 @@ class Done(NamedTuple):
 class Job(NamedTuple):
     """Call for a worker: a function and its arguments."""
 
-    #: The task that it is a part of.
     task: Any
     call: Callable[..., Any]
     arguments: tuple[Any, ...]

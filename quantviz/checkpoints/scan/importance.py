@@ -69,7 +69,6 @@ class Importance(Picklable):
         return found if np.isfinite(found) and found >= 0 else None
 
     def expert(self, number: int) -> Importance:
-        """Return the importance of one expert."""
         return Importance.of(self.squares[number : number + 1], self.is_seen[number : number + 1])
 
     def is_stacked_as(self, shape: Shape) -> bool:

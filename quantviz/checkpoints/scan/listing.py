@@ -188,7 +188,6 @@ def _outputs_notes(model: OpenModel, items: Iterable[Item]) -> Iterator[Note]:
 
 
 def _unmeasured(item: Item) -> Unmeasured | None:
-    """Return the reason why an item is not measured; None where it is."""
     if item.kind == "whole":
         reason = QuantVizError("checkpoint.whole_numbers", name=clipped(item.name), dtype=item.dtype)
         return Unmeasured("left_aside", reason)

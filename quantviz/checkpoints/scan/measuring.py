@@ -1,6 +1,6 @@
 """Measurements of a tensor under recipes: a row for each, also where one fails.
 
-A row is made of one part or more: a tensor that is held is one part, a larger one has a part for each of its
+A row is made of one part or more: a loaded tensor is one part, a larger one has a part for each of its
 bands. Parts are joined in the tensor's order, wherever and whenever they were measured.
 """
 
@@ -93,25 +93,25 @@ class Known(Picklable):
         return row_key(scheme, self.importance.mark if self.importance else "")
 
     @classmethod
-    def of(cls, held: Held, *, threads: int | None = None, by_kernels: bool = True) -> Known:
+    def of(cls, loaded: Held, *, threads: int | None = None, by_kernels: bool = True) -> Known:
         """Return it of a tensor that was read, in more passes where it was not found in passing.
 
         A small one is measured by the reference always. So a row has the same bits in every run, whatever is
         compiled yet.
         """
-        assert held.values is not None
-        found = held.known or facts(held.values)
-        powers = held.powers
-        by_kernels = by_kernels and held.values.count > limits.FUSED
+        assert loaded.values is not None
+        found = loaded.known or facts(loaded.values)
+        powers = loaded.powers
+        by_kernels = by_kernels and loaded.values.count > limits.FUSED
         if powers is None and found.found is None and by_kernels:
-            powers = power_sums(held.values, threads=threads)
-        entry = held.entry
+            powers = power_sums(loaded.values, threads=threads)
+        entry = loaded.entry
         return cls(
-            held.content,
+            loaded.content,
             entry.shape,
-            held.values.shape,
+            loaded.values.shape,
             entry.outputs,
-            held.values.dtype,
+            loaded.values.dtype,
             found,
             powers,
             by_kernels,
@@ -132,17 +132,17 @@ class Part(Picklable):
 
 
 def measure_held(
-    held: Held, schemes: Collection[Scheme], *, threads: int | None = None
+    loaded: Held, schemes: Collection[Scheme], *, threads: int | None = None
 ) -> Iterator[Measured]:
     """Yield the row of each scheme on a tensor that was read: as one part, or a part for each expert that has
     an importance of its own.
     """
     if not schemes:
         return
-    assert held.values is not None
-    known = Known.of(held, threads=threads)
+    assert loaded.values is not None
+    known = Known.of(loaded, threads=threads)
     for scheme in schemes:
-        parts = _experts_of(held.values, known) if scheme.weighs_columns else [(held.values, 0)]
+        parts = _experts_of(loaded.values, known) if scheme.weighs_columns else [(loaded.values, 0)]
         yield measured_of(
             known, scheme, [measure_part(x, at, scheme, known, threads=threads) for x, at in parts]
         )
@@ -159,14 +159,14 @@ def _experts_of(x: Stored, known: Known) -> list[tuple[Stored, int]]:
     ]
 
 
-def measure_for_now(held: Held, scheme: Scheme) -> Measured:
+def measure_for_now(loaded: Held, scheme: Scheme) -> Measured:
     """Return the reference's row, to be shown while kernels are compiled.
 
     The tensor has at most `limits.SMALL` elements.
     """
-    assert held.values is not None
-    known = Known.of(held, by_kernels=False)
-    part = measure_part(held.values, 0, scheme, known)
+    assert loaded.values is not None
+    known = Known.of(loaded, by_kernels=False)
+    part = measure_part(loaded.values, 0, scheme, known)
     return dataclasses.replace(measured_of(known, scheme, [part]), arithmetic=FOR_NOW)
 
 

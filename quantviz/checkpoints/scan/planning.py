@@ -16,7 +16,7 @@ from quantviz.schemes.scheme import Scheme
 #: Elements of a group, times the recipes it is measured under: about a tenth of a second of one core, so that
 #: whoever looks on sees it go on.
 WORK = 2**27
-#: Most elements of a group: it is held in memory as float32.
+#: Most elements of a group: it is loaded into memory as float32.
 MOST_TOGETHER = 2**24
 
 

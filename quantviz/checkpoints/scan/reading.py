@@ -41,7 +41,7 @@ from quantviz.tensors.lazy import InMemory, Matrix, Oriented, Stored, Values
 
 Array = npt.NDArray[Any]
 
-#: Most elements of a tensor that is held whole; larger ones are measured in bands.
+#: Most elements of a tensor that is loaded whole; larger ones are measured in bands.
 MOST_HELD = 2**26
 #: Number of threads that read ahead, and elements up to which each of them has a group at a time.
 _READERS = 2
@@ -83,7 +83,7 @@ class Reader:
         self._groups = groups
         largest = max(map(held_elements, groups), default=0)
         # One group is measured while each thread reads another, or, where those are large, while one does.
-        # A tensor that is too large to be held takes one value.
+        # A tensor that is too large to load takes one value.
         size = min((_READERS + 1) * largest, max(2 * largest, _MOST_AHEAD))
         self._memory = HeldMemory(max(size, _READERS + 1))
         self._rest = iter(enumerate(groups))
@@ -202,11 +202,10 @@ class Files:
 
 
 class Buffer:
-    """Memory of a reading thread: room for values that are held, and buffers that it uses each time."""
+    """Memory of a reading thread: room for loaded values, and buffers that it uses each time."""
 
     @classmethod
     def of(cls, group: Sequence[Entry]) -> Buffer:
-        """Return one with room for a group."""
         buffer = cls()
         buffer.begin(np.empty(held_elements(group), np.float32))
         return buffer
@@ -218,7 +217,7 @@ class Buffer:
         self._used = 0
 
     def begin(self, room: Array) -> None:
-        """Put the values that are held into `room` from now on."""
+        """Put loaded values into `room` from now on."""
         self._used = 0
         self._values = room
 
@@ -228,7 +227,7 @@ class Buffer:
         return self._values[self._used - count : self._used]
 
     def passing(self, count: int) -> Array:
-        """Return room for values that are not held: the same each time."""
+        """Return room for values that are not kept: the same each time."""
         if count > len(self._passing):
             self._passing = np.empty(count, np.float32)
         return self._passing[:count]
@@ -246,7 +245,7 @@ def held_elements(group: Sequence[Entry]) -> int:
 
 
 def is_giant(entry: Entry) -> bool:
-    """Return whether a tensor is too large to be held."""
+    """Return whether a tensor is too large to load."""
     return math.prod(entry.shape) > MOST_HELD
 
 
@@ -295,7 +294,7 @@ def read_tensor(entry: Entry, files: Files, buffer: Buffer, *, by_kernels: bool 
 
 
 def _read_by_parts(entry: Entry, catalog: Catalog, files: Files) -> Held:
-    """Return a tensor too large to be held that is decoded or turned, a part at a time."""
+    """Return a tensor too large to load, decoded or transposed a part at a time."""
     x = catalog.stored(entry.name)
     digest = _digest(entry)
     for start in range(0, x.count, _AT_ONCE):
@@ -309,7 +308,7 @@ def _read_by_parts(entry: Entry, catalog: Catalog, files: Files) -> Held:
 
 
 class RawTensor(Stored):
-    """A tensor too large to be held: parts of it are read and decoded on request."""
+    """A tensor too large to load: parts of it are read and decoded on request."""
 
     def __init__(self, raw: Raw, entry: Entry) -> None:
         self._raw = raw
@@ -433,9 +432,7 @@ def _kernel(dtype: torch.dtype | None) -> Any:
 
 
 def _digest(entry: Entry) -> xxhash.xxh3_128:
-    """Return a hash that has begun with a tensor's dtype and shape, and with its outputs where they are not
-    its first axis: rows and groups follow them.
-    """
+    """Return a hash begun with a tensor's dtype and shape, and its outputs if not the first axis."""
     known = [entry.dtype_read, entry.shape, *([] if entry.outputs == (0,) else [entry.outputs])]
     return xxhash.xxh3_128(json.dumps(known).encode())
 

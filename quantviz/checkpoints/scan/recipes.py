@@ -31,7 +31,6 @@ def recipes_named(recipes: str | Scheme | Iterable[str | Scheme]) -> tuple[tuple
 
 
 def _named(recipe: str | Scheme) -> tuple[str, Scheme]:
-    """Return the name that a table has for a recipe, and its scheme."""
     scheme = scheme_named(recipe)
     name = recipe.strip().casefold() if isinstance(recipe, str) else ""
     # Recipes of two engines may be one scheme: each keeps the name that the user gave.

@@ -316,30 +316,30 @@ class _Run:
         if is_compiled(own, entry.seen, by_axis=False, counted=True):
             return
         with Files() as files:
-            held = read_tensor(entry, files, Buffer.of([entry]), by_kernels=False)
-        if held.values is not None and entry.key(scheme) not in self._results.known(held.content):
-            self._results.show_for_now(self._number, task.positions[0], measure_for_now(held, scheme))
+            loaded = read_tensor(entry, files, Buffer.of([entry]), by_kernels=False)
+        if loaded.values is not None and entry.key(scheme) not in self._results.known(loaded.content):
+            self._results.show_for_now(self._number, task.positions[0], measure_for_now(loaded, scheme))
 
     def _of_group(self, task: Task, group: Sequence[Held]) -> bool:
-        for position, held, schemes in zip(task.positions, group, task.schemes, strict=True):
+        for position, loaded, schemes in zip(task.positions, group, task.schemes, strict=True):
             if self._cancelled():
                 return False
-            if held.problem is not None:
-                self._finish(position, held.entry, unmeasured=Unmeasured("problem", held.problem))
+            if loaded.problem is not None:
+                self._finish(position, loaded.entry, unmeasured=Unmeasured("problem", loaded.problem))
                 continue
-            known = self._results.known(held.content)
-            missing = [scheme for scheme in schemes if held.entry.key(scheme) not in known]
+            known = self._results.known(loaded.content)
+            missing = [scheme for scheme in schemes if loaded.entry.key(scheme) not in known]
             threads = self._execution.threads
             try:
-                rows = [*measure_read(held, missing, threads=threads, cancelled=self._cancelled)]
+                rows = [*measure_read(loaded, missing, threads=threads, cancelled=self._cancelled)]
             except QuantVizError as problem:
-                self._finish(position, held.entry, unmeasured=Unmeasured("problem", problem.again()))
+                self._finish(position, loaded.entry, unmeasured=Unmeasured("problem", problem.again()))
                 continue
             if len(rows) < len(missing):
                 self._results.add(rows)
                 return False
-            self._finish(position, held.entry, held.content, rows=rows)
-            self._note(held.entry)
+            self._finish(position, loaded.entry, loaded.content, rows=rows)
+            self._note(loaded.entry)
         return True
 
     def _of_task(self, done: Done | None) -> bool:
@@ -388,9 +388,7 @@ class _Run:
 
 
 def _is_of_several(entry: Entry) -> bool:
-    """Return whether a tensor depends on more files than its own: on the configuration, on other shards, or
-    on the pieces of other ranks.
-    """
+    """Return whether a tensor depends on other files: a configuration, other shards or other ranks."""
     return entry.decoded or entry.spread
 
 

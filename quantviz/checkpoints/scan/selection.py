@@ -249,9 +249,7 @@ def _refused(profile: Profile, entry: Entry, schemes: Sequence[Scheme]) -> tuple
 def _instead(
     profile: Profile, entry: Entry, named: Sequence[tuple[str, Scheme]], schemes: Sequence[Scheme]
 ) -> tuple[tuple[int, Scheme | None], ...]:
-    """Return the substitutes for recipes on a tensor, by their places: another scheme, or None where the
-    engine keeps the tensor as it is. `schemes` are those of the recipes where rows divide into blocks.
-    """
+    """Return substitutes for recipes on a tensor, by place: None where the engine keeps the tensor."""
     found: list[tuple[int, Scheme | None]] = []
     kind = kind_of_tensor(entry.name, entry.shape)
     for at, scheme in enumerate(schemes):

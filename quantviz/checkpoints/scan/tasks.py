@@ -1,6 +1,6 @@
 """The tasks of a scan, each pure and the same wherever it runs: groups of tensors, and bands of a giant one.
 
-A tensor that is too large to be held is measured in bands. Their bounds follow from its shape and the scheme
+A tensor that is too large to load is measured in bands. Their bounds follow from its shape and the scheme
 alone, so that its rows have the same bits wherever its bands are measured, and in whatever order.
 """
 
@@ -25,7 +25,7 @@ from quantviz.streaming.threads import runs_between
 from quantviz.tensors.blocks import viewed
 from quantviz.tensors.lazy import InMemory, Stored
 
-#: About how many elements a band has, and how many of one are held.
+#: Elements of a band, about, and the most of them that are kept in memory.
 BAND = 2**24
 _MOST_HELD_OF_BAND = 2**25
 
@@ -90,17 +90,17 @@ def measure_task(task: Task, *, threads: int | None = None) -> tuple[Measures, .
     with Files() as files:
         files.expect(task.entries)
         for entry, schemes in zip(task.entries, task.schemes, strict=True):
-            held = read_tensor(entry, files, Buffer.of([entry]))
+            loaded = read_tensor(entry, files, Buffer.of([entry]))
             try:
-                rows = tuple(measure_read(held, schemes, threads=threads)) if held.values else ()
-                done.append(Measures(entry, held.content, rows, held.problem))
+                rows = tuple(measure_read(loaded, schemes, threads=threads)) if loaded.values else ()
+                done.append(Measures(entry, loaded.content, rows, loaded.problem))
             except QuantVizError as problem:
                 done.append(Measures(entry, "", (), problem.again()))
     return tuple(done)
 
 
 def measure_read(
-    held: Held,
+    loaded: Held,
     schemes: Collection[Scheme],
     *,
     threads: int | None = None,
@@ -114,18 +114,18 @@ def measure_read(
     Raises:
         QuantVizError: The file of a giant tensor has been changed meanwhile.
     """
-    if not is_giant(held.entry):
-        for row in measure_held(held, schemes, threads=threads):
+    if not is_giant(loaded.entry):
+        for row in measure_held(loaded, schemes, threads=threads):
             yield row
             if cancelled():
                 return
         return
-    assert held.values is not None
-    known = Known.of(held, threads=threads)
+    assert loaded.values is not None
+    known = Known.of(loaded, threads=threads)
     joining = Joining(known)
     for bands in divided(known.seen, schemes, experts=known.experts):
-        for number, parts in _parts_of(held.values, bands, known, threads):
-            held.values.check()
+        for number, parts in _parts_of(loaded.values, bands, known, threads):
+            loaded.values.check()
             yield from joining.take(bands, number, parts)
             if cancelled():
                 return
@@ -134,11 +134,11 @@ def measure_read(
 def survey(entry: Entry, *, threads: int | None = None) -> Survey:
     """Return the facts of a whole tensor, which is read once for them."""
     with Files() as files:
-        held = read_tensor(entry, files, Buffer.of([entry]))
-        if held.problem is not None:
-            return Survey(problem=held.problem)
+        loaded = read_tensor(entry, files, Buffer.of([entry]))
+        if loaded.problem is not None:
+            return Survey(problem=loaded.problem)
         by_parts = entry.outputs == (0,) and files.catalog(entry).raw(entry.name) is not None
-        return Survey(Known.of(held, threads=threads), by_parts)
+        return Survey(Known.of(loaded, threads=threads), by_parts)
 
 
 def measure_bands(entry: Entry, bands: Bands, known: Known, *, threads: int | None = None) -> Parts:
@@ -244,7 +244,7 @@ def _parts_of(
             of_rows = scheme.layout(known.seen).view_shape[1:]
             shape = (min(bands.size, count - start) // math.prod(of_rows), *of_rows)
             shape = known.seen if bands.size >= count else shape
-            held = InMemory(viewed(torch.from_numpy(values), shape), dtype=x.dtype) if room else None
-            band = held or Band(x, start, shape)
+            in_memory = InMemory(viewed(torch.from_numpy(values), shape), dtype=x.dtype) if room else None
+            band = in_memory or Band(x, start, shape)
             parts.append(measure_part(band, start, scheme, known, threads=threads))
         yield number, tuple(parts)

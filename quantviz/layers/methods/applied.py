@@ -75,7 +75,7 @@ class ChainWork:
         seed: int,
         traced: bool = True,
     ) -> None:
-        """`traced` is as `Task` has it: without it the inputs stay as they are, and there are no traces."""
+        """Apply a chain; without `traced` the inputs are not quantized and no trace is kept."""
         weight, inputs = sides
         for side, scheme in zip(sides, schemes, strict=True):
             for problem in () if scheme is None else scheme.problems(side.shape):
@@ -126,7 +126,6 @@ class ChainWork:
         return self._operands(rounded, w_hat, study, x_hat, bias)
 
     def _keep(self, method: str, found: Any) -> None:
-        """Keep a method's trace, bits and notes."""
         if found.trace is not None:
             self._traces[method] = found.trace
         self._bits += found.extra_bits
@@ -229,7 +228,7 @@ def done_together(works: Sequence[ChainWork]) -> list[tuple[Operand, Operand, Ap
 
 @contextmanager
 def _blamed(method: str) -> Iterator[None]:
-    """Name the method for values that it made NaN or Inf on its way: what it is given is finite."""
+    """Name the method in errors on NaN or Inf that it computed from finite values."""
     try:
         yield
     except QuantVizError as problem:

@@ -162,12 +162,12 @@ def _has_rows_apart(task: Task) -> bool:
     scheme = task.scheme
     shape = tuple(task.w.shape)
     layout = scheme.layout(shape)
-    arithmetic = scheme.arithmetic
+    convention = scheme.arithmetic
     return (
         layout.view_shape == shape
         and layout.block_shape[0] == 1
-        and not arithmetic.scale.depends_on_tensor
-        and arithmetic.ties != "stochastic"
+        and not convention.scale.depends_on_tensor
+        and convention.ties != "stochastic"
         and not scheme.calibration.together
     )
 

@@ -94,7 +94,6 @@ class Task:
         return quantize(self.values, self.scheme)
 
     def in_basis(self, basis: Basis) -> Task:
-        """Return the task in another basis."""
         return dataclasses.replace(self, w=basis.of_weights(self.w), x=basis.of_inputs(self.x))
 
     def output_error(self, w_hat: torch.Tensor) -> float:

@@ -45,7 +45,7 @@ class LowRankTrace:
 
     @cached_property
     def of_error(self) -> torch.Tensor:
-        """Return those of E."""
+        """Return the singular values of E."""
         return _singular_values(self._matrices[1])
 
     def __getstate__(self) -> dict[str, Any]:

@@ -178,11 +178,9 @@ class _Static:
         }
 
     def of_column(self, column: int, w: torch.Tensor) -> NamedTensors:
-        """Return the values of a column's cells."""
         return {name: grid[column] if grid.dim() == 3 else grid for name, grid in self._cells.items()}
 
     def stored(self) -> tuple[QParams, BlockLayout]:
-        """Return the scales with the blocks that share them."""
         return self._start.qparams, self._start.layout
 
 

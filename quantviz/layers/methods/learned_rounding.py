@@ -99,7 +99,6 @@ class _Learned(RoundingMethod):
     """A rounding whose codes are whole numbers, beside those of rounding to nearest."""
 
     work = 400.0
-    #: Steps of the learning.
     steps: int
 
     def products(self, shape: Shape) -> float:

@@ -39,7 +39,6 @@ _REFUSED = {
 _LINKED = ("x-linked-etag", "x-repo-commit")
 #: Bytes that are taken from a connection at a time.
 _AT_ONCE = 2**18
-#: The headers of every request.
 _HEADERS = {"User-Agent": "quantviz", "Accept": "*/*", "Accept-Encoding": "identity", "Connection": "close"}
 _CONTENT_RANGE = re.compile(r"bytes (\d{1,19})-(\d{1,19})/(\d{1,19})", re.ASCII)
 
@@ -134,7 +133,6 @@ class Places:
                 self._changed.notify_all()
 
 
-#: The places of this process.
 PLACES = Places()
 
 

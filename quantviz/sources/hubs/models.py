@@ -117,7 +117,6 @@ def _model(host: str, place: Place, listed: bytes) -> Model | None:
 
 
 def _files(siblings: Iterable[Mapping[str, Any]], ends: tuple[str, ...]) -> Iterator[PublishedFile]:
-    """Yield the files whose names end so."""
     for each in siblings:
         name = each["rfilename"]
         lfs = each.get("lfs") or {}

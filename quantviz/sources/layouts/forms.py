@@ -85,9 +85,7 @@ class Claim:
 
     catalog: Catalog
     config: Config
-    #: The id of the layout.
     layout: str
-    #: The module's name.
     module: str
     #: The weight's name in the model; of an expert with its number.
     name: str
@@ -101,7 +99,6 @@ class Claim:
         return attribute in self.tensors
 
     def dtype(self, attribute: str) -> str:
-        """Return the dtype of a tensor."""
         return self.catalog.info(self.tensors[attribute]).dtype
 
     def shape(self, attribute: str) -> Shape:
@@ -256,9 +253,7 @@ def _claimed(
 
 
 def _not_understood(form: Form, claim: Claim, module: Module, own: str) -> QuantVizError | None:
-    """Return the error for an unreadable claim: an unknown sibling or dtype, or a layout that is not read;
-    none if it can be read.
-    """
+    """Return the error of an unreadable claim: unknown sibling, dtype or layout; None if readable."""
     if form.read is None:
         return QuantVizError(
             "layouts.kernels", name=claim.name, layout=Note.of(f"layouts.names.{claim.layout}")

@@ -21,7 +21,6 @@ ID = "gguf"
 
 
 def find(catalog: Catalog, config: Config) -> Iterator[QuantizedWeight]:
-    """Yield the quantized tensors of a .gguf."""
     if not isinstance(catalog, GgufCatalog):
         return
     for name in catalog.names:

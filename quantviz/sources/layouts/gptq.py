@@ -40,9 +40,7 @@ _VERSIONS = {"gptq": 1, "gptq_v2": 0, "auto_round:auto_gptq": 1, "auto_round": 0
 
 
 def _is_gptq(claim: Claim) -> bool:
-    """Return whether the tensors are GPTQ's and not AWQ's, which have the same names, by their shapes and the
-    configuration.
-    """
+    """Return whether the tensors are GPTQ's, not AWQ's of the same names, by shapes and settings."""
     words = claim.shape("qweight")
     scales = claim.shape("scales")
     return len(words) == len(scales) == 2 and words[1] == scales[1] and not is_gemv_of(claim.config)

@@ -84,7 +84,6 @@ _Candidate = tuple[str, tuple[str, ...], Callable[[], QuantizedWeight]]
 
 
 def find(catalog: Catalog, config: Config) -> Iterator[QuantizedWeight]:
-    """Yield the quantized weights of a model."""
     if not isinstance(catalog, OnnxCatalog):
         return
     seen = set[str]()

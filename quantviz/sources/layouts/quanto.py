@@ -39,9 +39,7 @@ _OF_HEADS = ("o_proj", "out_proj")
 
 
 def _rows_by_config(claim: Claim, count: int, width: int) -> int:
-    """Return the number of rows of a weight of `count` elements in groups of `width`, from the model's
-    configuration and the layer's name; 0 if these do not determine it.
-    """
+    """Return the rows of a weight of `count` elements in groups of `width`; 0 if undetermined."""
     config = claim.catalog.json_beside("config.json")
     if not isinstance(config, dict):
         return 0

@@ -26,7 +26,6 @@ _OF_BIASES = ("int32", "int64")
 
 
 def find(catalog: Catalog, config: Config) -> Iterator[QuantizedWeight]:
-    """Yield the quantized weights of a model."""
     if not isinstance(catalog, TfliteCatalog):
         return
     for name, quantized in catalog.quantized.items():

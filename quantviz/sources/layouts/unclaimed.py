@@ -85,7 +85,7 @@ def unclaimed(
         config: The quantization settings beside it.
         claimed: The weights that layouts claim.
     """
-    taken = {part for each in claimed for part in each.parts}
+    taken = {part for weight in claimed for part in weight.parts}
     names = [name for name in catalog.names if name not in taken and not is_of_training(name)]
     for module in modules_of(names, catalog.apart).values():
         yield from _OfModule(catalog, config, module).weights()
@@ -101,30 +101,38 @@ class _OfModule:
         self._names = {**module.tensors, **module.apart}
         #: The attributes of the tensors that are open, and of those in other files.
         self._here = list(module.tensors)
-        self._apart = [each for each in module.apart if each not in BESIDE]
-        self._beside = [each for each in self._here if accompanies(each)]
+        self._apart = [attribute for attribute in module.apart if attribute not in BESIDE]
+        self._beside = [attribute for attribute in self._here if accompanies(attribute)]
 
     def weights(self) -> Iterator[QuantizedWeight]:
         """Yield the weights: those whose codes are here, then those of which only other parts are."""
-        codes = [each for each in self._here if self._is_codes(each)]
+        codes = [attribute for attribute in self._here if self._is_codes(attribute)]
         # Of two tensors of codes one may belong to the other: zero points in words, exponents in bytes.
-        own = [each for each in codes if not accompanies(each)]
-        scales_apart = [each for each in self._apart if accompanies(each)]
+        weights_here = [attribute for attribute in codes if not accompanies(attribute)]
+        scales_apart = [attribute for attribute in self._apart if accompanies(attribute)]
         codes_apart = [
-            each for each in self._apart if each in _NAMES or each not in (*ORDINARY, *scales_apart)
+            attribute
+            for attribute in self._apart
+            if attribute in _NAMES or attribute not in (*ORDINARY, *scales_apart)
         ]
         if not codes_apart:
-            own = own or codes
-        rest = [each for each in self._here if each not in own and (each in codes or accompanies(each))]
-        for each in own:
-            parts = _parts_of(each, own, rest)
-            gone = _parts_of(each, own, scales_apart)
-            names = tuple(self._names[part] for part in (each, *parts))
-            yield unreadable("unknown", self._name(each), names, self._reason(each, parts, gone))
-        if not own and (rest := [each for each in rest if each not in BESIDE]):
-            for each in codes_apart:
-                if parts := _parts_of(each, codes_apart, rest):
-                    name = self._names[each]
+            weights_here = weights_here or codes
+        rest = [
+            attribute
+            for attribute in self._here
+            if attribute not in weights_here and (attribute in codes or accompanies(attribute))
+        ]
+        for codes_of_weight in weights_here:
+            parts = _parts_of(codes_of_weight, weights_here, rest)
+            gone = _parts_of(codes_of_weight, weights_here, scales_apart)
+            names = tuple(self._names[part] for part in (codes_of_weight, *parts))
+            yield unreadable(
+                "unknown", self._name(codes_of_weight), names, self._reason(codes_of_weight, parts, gone)
+            )
+        if not weights_here and (rest := [attribute for attribute in rest if attribute not in BESIDE]):
+            for codes_of_weight in codes_apart:
+                if parts := _parts_of(codes_of_weight, codes_apart, rest):
+                    name = self._names[codes_of_weight]
                     reason = apart_error(self._catalog, name, name)
                     yield unreadable("unknown", name, tuple(self._names[part] for part in parts), reason)
 
@@ -148,12 +156,16 @@ class _OfModule:
 
     def _reason(self, codes: str, parts: Collection[str], gone: Collection[str]) -> QuantVizError:
         name = self._names[codes]
-        for each in gone:
-            return apart_error(self._catalog, self._name(codes), self._names[each])
+        for attribute in gone:
+            return apart_error(self._catalog, self._name(codes), self._names[attribute])
         dtype = self._catalog.info(name).dtype
-        strange = [each for each in self._here if each != codes and each not in (*ORDINARY, *BESIDE)]
+        strange = [
+            attribute
+            for attribute in self._here
+            if attribute != codes and attribute not in (*ORDINARY, *BESIDE)
+        ]
         if parts or (strange and self._prefix):
-            others = ", ".join(clipped(each) for each in parts or strange)
+            others = ", ".join(clipped(attribute) for attribute in parts or strange)
             return QuantVizError("layouts.unknown", name=clipped(name), dtype=dtype, others=others)
         if self._config:
             method = str(self._config.get("quant_method", "?"))
@@ -162,9 +174,9 @@ class _OfModule:
 
     def _name(self, codes: str) -> str:
         """Return the name in the model of a weight of such codes."""
-        own = f"{self._prefix}weight" if codes in _NAMES else self._names[codes]
-        is_other = own in self._catalog and own != self._names[codes]
-        return self._names[codes] if is_other else own
+        name = f"{self._prefix}weight" if codes in _NAMES else self._names[codes]
+        is_other = name in self._catalog and name != self._names[codes]
+        return self._names[codes] if is_other else name
 
 
 def check_values(x: Stored, name: str, dtype: str) -> None:
@@ -221,7 +233,7 @@ def _parts_of(codes: str, all_codes: Sequence[str], rest: Sequence[str]) -> list
     if len(all_codes) * len(rest) > _MOST_PAIRS:
         # No module has so many; the first has them all, so that none is taken for a weight.
         return list(rest) if codes == all_codes[0] else []
-    return [each for each in rest if each.startswith((f"{codes}.", _stem(codes)))]
+    return [attribute for attribute in rest if attribute.startswith((f"{codes}.", _stem(codes)))]
 
 
 def _stem(attribute: str) -> str:

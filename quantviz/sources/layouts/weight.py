@@ -44,7 +44,6 @@ class Coded:
 
     @functools.cached_property
     def q(self) -> torch.Tensor:
-        """Return the codes."""
         return self.codes if isinstance(self.codes, torch.Tensor) else self.codes()
 
     @property
@@ -67,7 +66,6 @@ class QuantizedWeight:
 
     #: The id of its layout, in `LAYOUTS`.
     layout: str
-    #: The name of the weight.
     name: str
     shape: Shape
     #: The names of its parts, the tensors of the file.

@@ -53,21 +53,18 @@ class Scene:
 
     @cached_property
     def result(self) -> QuantResult:
-        """Return the tensor under the scheme."""
         from quantviz.quantization.quantizer import quantize
 
         return quantize(self.state.source.tensor(), self.state.scheme)
 
     @cached_property
     def why(self) -> Explanation:
-        """Return the selected cell's derivation."""
         from quantviz.quantization.explanation import explain
 
         return explain(self.result, self.state.cell)
 
     @cached_property
     def block(self) -> torch.Tensor:
-        """Return the values of the selected cell's block."""
         from quantviz.quantization.explanation import block_of_cell
 
         return block_of_cell(self.result, self.state.cell)
@@ -211,7 +208,6 @@ STATE_FUNCTIONS: Mapping[str, Callable[..., float]] = MappingProxyType(
         "worse_cells": lambda old, new: int((new.result.error.abs() > old.result.error.abs()).sum()),
     }
 )
-#: Functions of numbers.
 FUNCTIONS: Mapping[str, Callable[..., float]] = MappingProxyType(
     {
         "min": min,
@@ -279,7 +275,6 @@ class Formula:
 
     @cached_property
     def tree(self) -> ast.expr:
-        """Return the formula as a tree."""
         if len(self.text) > LONGEST:
             raise QuantVizError("formulas.too_long", got=len(self.text), longest=LONGEST)
         try:
@@ -322,7 +317,6 @@ class Formula:
         return None
 
     def holds(self, scenes: Scenes) -> bool:
-        """Return whether it is true."""
         return bool(self.value(scenes))
 
     def holds_as_shown(self, scenes: Scenes) -> bool:

@@ -94,8 +94,8 @@ def _same_quantity(formula: Formula) -> tuple[Compared, ...]:
 def _own_state(formula: Formula, *others: Formula) -> str:
     """Return the one state that a formula names and the `others` do not; `HERE` where it is not one."""
     states = {state for state, _ in formula.named}
-    own = states.difference(*({state for state, _ in other.named} for other in others))
-    return own.pop() if len(own) == 1 else HERE
+    only = states.difference(*({state for state, _ in other.named} for other in others))
+    return only.pop() if len(only) == 1 else HERE
 
 
 @dataclass(frozen=True)
@@ -123,11 +123,11 @@ class Question:
         """Return the answer, computed."""
         raise NotImplementedError
 
-    def judge(self, given: Any, scenes: Scenes) -> Verdict:
+    def judge(self, answer: Any, scenes: Scenes) -> Verdict:
         """Return whether `given` is right, and which mistake it is if not."""
         raise NotImplementedError
 
-    def takes(self, given: Any, scenes: Scenes) -> bool:
+    def takes(self, answer: Any, scenes: Scenes) -> bool:
         """Return whether `given`, which may come from anywhere, can be an answer to this question."""
         raise NotImplementedError
 
@@ -166,16 +166,16 @@ class Direction(Question):
     def state_told(self, scenes: Scenes) -> str:
         return _own_state(self.after, self.before)
 
-    def judge(self, given: str, scenes: Scenes) -> Verdict:
-        if given == self.truth(scenes):
+    def judge(self, answer: str, scenes: Scenes) -> Verdict:
+        if answer == self.truth(scenes):
             return Verdict(True)
         for mistake in self.mistakes:
-            if mistake.formula == given:
+            if mistake.formula == answer:
                 return Verdict(False, mistake.says.say(scenes))
         return Verdict(False)
 
-    def takes(self, given: Any, scenes: Scenes) -> bool:
-        return isinstance(given, str) and given in DIRECTIONS
+    def takes(self, answer: Any, scenes: Scenes) -> bool:
+        return isinstance(answer, str) and answer in DIRECTIONS
 
 
 #: Kinds of a number that can be drawn on the ruler.
@@ -199,19 +199,19 @@ class Number(Question):
     def compared(self, scenes: Scenes) -> tuple[Compared, ...]:
         return _same_quantity(self.answer)
 
-    def judge(self, given: float, scenes: Scenes) -> Verdict:
+    def judge(self, answer: float, scenes: Scenes) -> Verdict:
         """Judge a number: right within the tolerance, else the closest mistake if within its own."""
-        if self.within.accepts(given, self.truth(scenes)):
+        if self.within.accepts(answer, self.truth(scenes)):
             return Verdict(True)
         near = [
-            (abs(given - value), i)
+            (abs(answer - value), i)
             for i, value in enumerate(self.mistaken(scenes))
-            if self.within.accepts(given, value)
+            if self.within.accepts(answer, value)
         ]
         return Verdict(False, self.mistakes[min(near)[1]].says.say(scenes) if near else None)
 
-    def takes(self, given: Any, scenes: Scenes) -> bool:
-        return isinstance(given, float) and math.isfinite(given)
+    def takes(self, answer: Any, scenes: Scenes) -> bool:
+        return isinstance(answer, float) and math.isfinite(answer)
 
     def mistaken(self, scenes: Scenes) -> tuple[float, ...]:
         """Return the value of each mistake."""
@@ -233,21 +233,21 @@ class Cell(Question):
         """Return the cells, one or more."""
         return self.answer.cells(scenes[HERE])
 
-    def judge(self, given: tuple[int, ...], scenes: Scenes) -> Verdict:
-        if tuple(given) in self.truth(scenes):
+    def judge(self, answer: tuple[int, ...], scenes: Scenes) -> Verdict:
+        if tuple(answer) in self.truth(scenes):
             return Verdict(True)
         for mistake in self.mistakes:
             assert isinstance(mistake.formula, CellRule)
-            if tuple(given) in mistake.formula.cells(scenes[HERE]):
+            if tuple(answer) in mistake.formula.cells(scenes[HERE]):
                 return Verdict(False, mistake.says.say(scenes))
         return Verdict(False)
 
-    def takes(self, given: Any, scenes: Scenes) -> bool:
+    def takes(self, answer: Any, scenes: Scenes) -> bool:
         shape = scenes[HERE].state.source.shape
         return (
-            isinstance(given, tuple)
-            and len(given) == len(shape)
-            and all(type(i) is int and 0 <= i < n for i, n in zip(given, shape, strict=True))
+            isinstance(answer, tuple)
+            and len(answer) == len(shape)
+            and all(type(i) is int and 0 <= i < n for i, n in zip(answer, shape, strict=True))
         )
 
 
@@ -278,24 +278,28 @@ class Choice(Question):
 
     def compared(self, scenes: Scenes) -> tuple[Compared, ...]:
         """Return each option's own number, else the states of which the right one names the same quantity."""
-        own = dict[tuple[str, str], Compared]()
+        by_subject = dict[tuple[str, str], Compared]()
         for option in self.options:
             if subject := option.when.subject:
-                own.setdefault(subject, _of_state(*subject, option.text))
-        return tuple(own.values()) if len(own) > 1 else _same_quantity(self.options[self.truth(scenes)].when)
+                by_subject.setdefault(subject, _of_state(*subject, option.text))
+        return (
+            tuple(by_subject.values())
+            if len(by_subject) > 1
+            else _same_quantity(self.options[self.truth(scenes)].when)
+        )
 
     def state_told(self, scenes: Scenes) -> str:
         right = self.options[self.truth(scenes)].when
         shared = all(option.when.subject == right.subject for option in self.options)
         return HERE if shared or not right.subject else right.subject[0]
 
-    def judge(self, given: int, scenes: Scenes) -> Verdict:
+    def judge(self, answer: int, scenes: Scenes) -> Verdict:
         """Judge the option chosen: each wrong one has its own sentence."""
-        right = given == self.truth(scenes)
-        return Verdict(right, None if right else self.options[given].says.say(scenes))
+        right = answer == self.truth(scenes)
+        return Verdict(right, None if right else self.options[answer].says.say(scenes))
 
-    def takes(self, given: Any, scenes: Scenes) -> bool:
-        return type(given) is int and 0 <= given < len(self.options)
+    def takes(self, answer: Any, scenes: Scenes) -> bool:
+        return type(answer) is int and 0 <= answer < len(self.options)
 
 
 @dataclass(frozen=True)
@@ -323,21 +327,21 @@ class Order(Question):
     def state_told(self, scenes: Scenes) -> str:
         return _own_state(self.items[self.truth(scenes)[0]].value)
 
-    def judge(self, given: tuple[int, ...], scenes: Scenes) -> Verdict:
+    def judge(self, answer: tuple[int, ...], scenes: Scenes) -> Verdict:
         """Judge the order: right where each value is at least the one before."""
-        values = [self.items[i].value.value(scenes) for i in given]
+        values = [self.items[i].value.value(scenes) for i in answer]
         if values == sorted(values):
             return Verdict(True)
         for mistake in self.mistakes:
-            if isinstance(mistake.formula, tuple) and _sorted(mistake.formula, scenes) == tuple(given):
+            if isinstance(mistake.formula, tuple) and _sorted(mistake.formula, scenes) == tuple(answer):
                 return Verdict(False, mistake.says.say(scenes))
         return Verdict(False)
 
-    def takes(self, given: Any, scenes: Scenes) -> bool:
+    def takes(self, answer: Any, scenes: Scenes) -> bool:
         return (
-            isinstance(given, tuple)
-            and all(type(i) is int for i in given)
-            and sorted(given) == list(range(len(self.items)))
+            isinstance(answer, tuple)
+            and all(type(i) is int for i in answer)
+            and sorted(answer) == list(range(len(self.items)))
         )
 
 
@@ -370,19 +374,19 @@ class Drag(Question):
     def truth(self, scenes: Scenes) -> LabState:
         return self.named_scenes(scenes)[SOLUTION].state
 
-    def judge(self, given: str, scenes: Scenes) -> Verdict:
-        own = {**self.named_scenes(scenes), HERE: Scene(dragged(scenes[HERE].state, given))}
-        if self.right.holds_as_shown(own):
+    def judge(self, answer: str, scenes: Scenes) -> Verdict:
+        tried = {**self.named_scenes(scenes), HERE: Scene(dragged(scenes[HERE].state, answer))}
+        if self.right.holds_as_shown(tried):
             return Verdict(True)
-        off = math.inf if self.pulled else pixels_off(own[START], own[HERE], own[SOLUTION], self.moves)
+        off = math.inf if self.pulled else pixels_off(tried[START], tried[HERE], tried[SOLUTION], self.moves)
         if abs(off) <= FINGER:
             return Verdict(True, by_finger=True)
         ways = NEAR_WAYS[:2] if "value" in self.solution else NEAR_WAYS[2:]
         near = ways[off > 0] if abs(off) <= NEAR else ""
         for mistake in self.mistakes:
             assert isinstance(mistake.formula, Formula)
-            if mistake.formula.holds_as_shown(own):
-                return Verdict(False, mistake.says.say(own), near=near)
+            if mistake.formula.holds_as_shown(tried):
+                return Verdict(False, mistake.says.say(tried), near=near)
         return Verdict(False, near=near)
 
     @property
@@ -390,12 +394,12 @@ class Drag(Question):
         """Return whether the browser pulls the value to the places that the question is about."""
         return "value" in self.solution and bool(self.snap)
 
-    def takes(self, given: Any, scenes: Scenes) -> bool:
+    def takes(self, answer: Any, scenes: Scenes) -> bool:
         """Return whether an answer describes a state that the step's handles lead to."""
         start = scenes[HERE].state
         try:
-            names_scheme = isinstance(given, str) and given.startswith("s=")
-            return names_scheme and can_be_dragged(start, dragged(start, given), self.moves)
+            names_scheme = isinstance(answer, str) and answer.startswith("s=")
+            return names_scheme and can_be_dragged(start, dragged(start, answer), self.moves)
         except QuantVizError:
             return False
 
@@ -404,13 +408,12 @@ class Drag(Question):
         start = scenes[HERE]
         if self.id not in start.kept:
             values = {name: float(formula.value(scenes)) for name, formula in self.solution.items()}
-            given = values.keys() & {"scale", "zero_point"}
-            scale, zero = (start.why.scale, start.why.zero_point) if given else (0.0, 0.0)
+            by_hand = values.keys() & {"scale", "zero_point"}
+            scale, zero = (start.why.scale, start.why.zero_point) if by_hand else (0.0, 0.0)
             start.kept[self.id] = Scene(solved(start.state, values, scale, zero))
         return {**scenes, START: start, SOLUTION: start.kept[self.id]}
 
 
-#: Every kind of question by name.
 QUESTIONS: Mapping[str, type[Question]] = MappingProxyType(
     {each.kind: each for each in (Drag, Direction, Number, Cell, Choice, Order)}
 )
@@ -471,8 +474,8 @@ class LessonStep:
             # A state that only changes the scheme goes along with the step's tensor, where that is another
             # one.
             along = base is not self.state and state.source == self.state.source
-            own = state.replace(source=base.source, cell=base.cell, view=base.view) if along else state
-            by_name[name] = Scene(_reseeded(own, attempt))
+            start = state.replace(source=base.source, cell=base.cell, view=base.view) if along else state
+            by_name[name] = Scene(_reseeded(start, attempt))
         return by_name
 
     @property

@@ -81,12 +81,10 @@ class AnswerCounts:
 
     @property
     def right(self) -> int:
-        """Return the number of right answers."""
         return self.sure_right + self.guessed_right
 
     @property
     def count(self) -> int:
-        """Return all answers."""
         return self.right + self.sure_wrong + self.guessed_wrong
 
 

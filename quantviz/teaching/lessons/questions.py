@@ -26,7 +26,6 @@ from quantviz.teaching.lessons.model import (
     Question,
 )
 
-#: The fields that every question can have.
 _SHARED_FIELDS: Mapping[str, type] = MappingProxyType(
     {
         "kind": str,
@@ -39,7 +38,6 @@ _SHARED_FIELDS: Mapping[str, type] = MappingProxyType(
         "mistakes": list,
     }
 )
-#: Those of each kind.
 _FIELDS: Mapping[str, Mapping[str, type]] = MappingProxyType(
     {
         "drag": {"right": str, "solution": dict, "tolerance": str, "snap": list},

@@ -127,13 +127,21 @@ def show_details(state: CheckpointsState, seen: Seen, *, verdict: bool) -> None:
     recipe = state.shown(model.recipes)
     for note in seen.scan.notes:
         st.caption(plain(note[language()]))
-    left, right = st.columns([4, 8], gap="medium")
-    with left:
-        st.markdown(f"## {say('checkpoints.distribution')}")
-        figure = distribution_figure(model, recipe, language=language(), theme=theme())
-        show_plot(figure, "checkpoints_distribution", say("checkpoints.distribution_alt"))
-    with right:
-        show_table(state, model, recipe)
+    # A table takes a phone a second, far below what it shows first.
+    opened = st.expander(
+        say("checkpoints.details"),
+        key="checkpoints_details",
+        on_change="rerun",
+        expanded=not _worst_names(model, recipe),  # it says why nothing has a number
+    )
+    if opened.open:
+        left, right = opened.columns([4, 8], gap="medium")
+        with left:
+            st.markdown(f"## {say('checkpoints.distribution')}")
+            figure = distribution_figure(model, recipe, language=language(), theme=theme())
+            show_plot(figure, "checkpoints_distribution", say("checkpoints.distribution_alt"))
+        with right:
+            show_table(state, model, recipe)
     if verdict:
         show_allocation(state, model, seen.scan.selection.engine)
     call = partial(python_call, state, seen.scan, model, recipe)

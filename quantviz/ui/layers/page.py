@@ -29,7 +29,7 @@ from quantviz.ui.layers.method_tab import show_method, show_method_choice
 from quantviz.ui.layers.own_layer import refuse_large
 from quantviz.ui.layers.picture import settled, show_picture
 from quantviz.ui.layers.state import OWNER, SeenLayer, seen_layer
-from quantviz.ui.layers.words import show_look, show_numbers
+from quantviz.ui.layers.words import show_look, show_numbers, show_remedy
 from quantviz.ui.shell.imports import warm_up
 from quantviz.ui.shell.tab import name_tab
 from quantviz.ui.shell.words import language, say, say_error, say_note
@@ -102,6 +102,8 @@ def _seen(state: LayerState) -> SeenLayer:
 
 def _show_layer(state: LayerState, seen: SeenLayer) -> None:
     cell = state.cell or seen.worst
+    if not isinstance(state.source, BuiltInLayer):
+        show_remedy(seen, state)
     with st.container(key="layers_numbers"):
         show_numbers(seen)
     with st.container(key="layers_scene"):

@@ -5,18 +5,29 @@ from __future__ import annotations
 import html
 import math
 import re
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import streamlit as st
 
 from quantviz.figures.numbers import short_number
-from quantviz.lab.layer_state import AS_IT_IS, ASYMMETRIC, INPUTS, PAIRS, WEIGHTS, Pair, name_of_pair
+from quantviz.lab.layer_state import (
+    AS_IT_IS,
+    ASYMMETRIC,
+    INPUTS,
+    NEAREST,
+    PAIRS,
+    WEIGHTS,
+    LayerState,
+    Pair,
+    name_of_pair,
+)
 from quantviz.schemes.calibration import ManualRange
 from quantviz.schemes.recipes import ALL_RECIPES, as_scheme
 from quantviz.text import text
+from quantviz.ui.components.choice import show_button
 from quantviz.ui.components.small_parts import term
-from quantviz.ui.layers.state import SeenLayer
-from quantviz.ui.shell.words import language, plain, say, share
+from quantviz.ui.layers.state import OWNER, SeenLayer
+from quantviz.ui.shell.words import language, method_name, plain, say, sentences, share
 
 #: The axis that a recipe's row is of, for each side; a column is an input channel of both.
 _LINES = {"weights": "output", "inputs": "token"}
@@ -99,6 +110,32 @@ def show_look(words: str) -> None:
     more = term(say("layers.more_on_it"), rest, key="layers_look") if rest else ""
     with st.container(key="layers_look"):
         st.html(f'<p class="qv-finding">{html.escape(first)} <small>{more}</small></p>')
+
+
+def show_remedy(seen: SeenLayer, state: LayerState) -> None:
+    """Show what most of the layer's error comes from and the remedy to try first, with a button that takes
+    it; nothing where none is known.
+    """
+    from quantviz.lab.layer_remedy import first_remedy
+
+    if state.method != NEAREST:
+        return
+    found = seen.at_once("remedy", lambda result: first_remedy(result, state.pair))
+    if found is None:
+        return
+    cause = say(f"layers.remedy.{found.cause}", channel=found.channel, times=short_number(found.times))
+    taken = method_name(found.method)
+    if found.method == NEAREST:
+        side = "weights" if found.pair.weights != state.pair.weights else "inputs"
+        taken = say(f"layers.remedy.finer_{side}", scheme=scheme_name(getattr(found.pair, side), side))
+    numbers = {"before": percent(found.before), "after": percent(found.after)}
+    fix = say("layers.remedy.fix", remedy=taken, **numbers)
+    some = say("layers.remedy.some", count=found.outputs, all=seen.result.shape[2])
+    words = sentences(cause, fix, some if found.outputs < seen.result.shape[2] else "")
+    with st.container(key="layers_look", horizontal=True, vertical_alignment="center", gap="small"):
+        st.html(f'<p class="qv-finding">{html.escape(unbroken(words))}</p>', width="stretch")
+        take = partial(OWNER.change, pair=found.pair, method=found.method)
+        show_button(say("layers.remedy.take"), "layers_remedy", take)
 
 
 def _number(name: str, value: str, line: str = "") -> str:

@@ -56,17 +56,6 @@ STATES: Mapping[str, tuple[str, Mapping[str, str]]] = MappingProxyType(
         "integer": ("pages/explore/layers.py", {"t": "integer"}),
     }
 )
-#: On a narrow screen the list lies over the lesson that was chosen in it; Streamlit closes it after a page's
-#: link alone.
-_CLOSE_THE_LIST = """<script>
-if (!window.__quantvizList) {
-  window.__quantvizList = true;
-  document.addEventListener("click", (event) => {
-    if (window.innerWidth > 768 || !event.target.closest(".st-key-lesson_contents button")) return;
-    setTimeout(() => document.querySelector("[data-testid=stSidebarCollapseButton] button")?.click());
-  });
-}
-</script>"""
 
 
 def show_page() -> None:
@@ -158,7 +147,6 @@ def _show_contents(every: Mapping[str, Lesson | QuantVizError], place: Place) ->
                 width="stretch",
             )
         st.page_link(_GOLF, label=say("pages.golf"))
-        st.html(_CLOSE_THE_LIST, unsafe_allow_javascript=True)
 
 
 def _courses(

@@ -32,20 +32,15 @@ ROOM = "room"
 #: Requests that may wait for a store that does not answer, and the threads that ask it.
 _MOST_WAITING, _THREADS = 200, 8
 #: HTTP's numbers of errors; others are 400.
-_STATUS: Mapping[str, int] = MappingProxyType(
+_STATUS: Mapping[int, tuple[str, ...]] = MappingProxyType(
     {
-        "rooms.key": 403,
-        "rooms.other_site": 403,
-        "rooms.unknown": 404,
-        "rooms.closed": 409,
-        "rooms.crowded": 409,
-        "rooms.moved_on": 409,
-        "rooms.not_now": 409,
-        "rooms.too_long": 413,
-        "rooms.not_json": 415,
-        "rooms.wait": 429,
-        "rooms.away": 503,
-        "rooms.busy": 503,
+        403: ("rooms.key", "rooms.other_site"),
+        404: ("rooms.unknown",),
+        409: ("rooms.closed", "rooms.crowded", "rooms.moved_on", "rooms.not_now"),
+        413: ("rooms.too_long",),
+        415: ("rooms.not_json",),
+        429: ("rooms.wait",),
+        503: ("rooms.away", "rooms.busy"),
     }
 )
 _ACT = Record({"act": Text(20), "version": Whole(1), "stop": Maybe(Whole())})
@@ -84,7 +79,8 @@ class RoomRoutes:
             response = await answer(request)
         except QuantVizError as problem:
             said = {"error": problem.key, "says": problem.message(_language(request))}
-            response = JSONResponse(said, _STATUS.get(problem.key, 400))
+            status = next((number for number, keys in _STATUS.items() if problem.key in keys), 400)
+            response = JSONResponse(said, status)
         response.headers["Cache-Control"] = "no-store"
         return response
 

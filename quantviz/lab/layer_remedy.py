@@ -1,0 +1,106 @@
+"""The remedy to try first on a layer: what its error comes from says which, and its new error is measured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+
+from quantviz.errors import QuantVizError
+from quantviz.lab.layer_state import INPUTS, NEAREST, WEIGHTS, Pair
+from quantviz.layers.layer_numbers import some_outputs
+from quantviz.layers.layer_result import LayerResult, layer
+from quantviz.schemes.granularity import PerChannel, Shape
+from quantviz.schemes.recipes import as_scheme
+
+#: A remedy leaves at most this share of the error: 0.5 dB less.
+_MOST_LEFT = 10**-0.05
+#: Values of X beyond which none is measured, and of W beyond which only some outputs are.
+_INPUTS_AT_ONCE = 2**22
+_WEIGHTS_AT_ONCE = 2**18
+
+
+@dataclass(frozen=True)
+class Remedy:
+    """Schemes and a chain of methods that leave a layer less output error."""
+
+    #: The source of most of the error: a "channel" of the inputs, the "inputs", or the "weights".
+    cause: str
+    #: The loudest input channel, and how many times as loud it is as the median one.
+    channel: int
+    times: float
+    pair: Pair
+    method: str
+    #: The output error held back without it and with it, and the number of outputs that were measured.
+    before: float
+    after: float
+    outputs: int
+
+
+def first_remedy(result: LayerResult, pair: Pair) -> Remedy | None:
+    """Return the remedy to try first on a layer under a pair of schemes, rounded to nearest; None where the
+    error has no such cause, where what fits it leaves no less, or where X is too large to measure at once.
+
+    The tokens held back have no part in the choice.
+
+    >>> from quantviz.layers.built_in import BuiltInLayer
+    >>> pair = Pair("int8_per_row", "int8_per_tensor")
+    >>> found = first_remedy(BuiltInLayer("loud_input").open().result(pair.weights, pair.inputs), pair)
+    >>> found.cause, found.method, found.after < found.before
+    ('channel', 'smoothquant', True)
+    """
+    tokens, width, _ = result.shape
+    if tokens * width > _INPUTS_AT_ONCE or not result.rel_out.held_back:
+        return None
+    shares = {side: result.parts[side].share.held_back for side in ("inputs", "weights")}
+    loud = result.channels.loud_inputs
+    cause = max(shares, key=lambda side: shares[side])
+    if cause == "inputs" and loud:
+        cause = "channel"
+    schemes = pair.schemes()
+    try:
+        some = some_outputs(result.weights.stored, schemes[0] or as_scheme("int8_per_row"), _WEIGHTS_AT_ONCE)
+        if some is None:
+            return None
+        measured = partial(layer, some, result.inputs.stored, static=result.static, seed=result.seed)
+        before = result.rel_out
+        if some.shape[0] < result.shape[2]:
+            before = measured(*schemes).rel_out
+        for better, method in _offers(cause, pair, result.shape):
+            with_it = measured(*better.schemes(), method=method).rel_out
+            if all(b <= _MOST_LEFT * a for a, b in zip(before, with_it, strict=True)):
+                channel = loud[0] if loud else 0
+                x_max = result.channels.x_max
+                times = float(x_max[channel] / x_max.median())
+                errors = before.held_back, with_it.held_back
+                return Remedy(cause, channel, times, better, method, *errors, some.shape[0])
+    except QuantVizError:  # a remedy that does not fit the layer
+        return None
+    return None
+
+
+def _offers(cause: str, pair: Pair, shape: Shape) -> Iterator[tuple[Pair, str]]:
+    """Yield the remedies for a cause, each a pair and a chain of methods."""
+    tokens, width, outputs = shape
+    if cause == "channel" and None not in pair.schemes():
+        yield pair, "smoothquant"
+    side, sizes = ("weights", (outputs, width)) if cause == "weights" else ("inputs", (tokens, width))
+    finer = _finer(getattr(pair, side), WEIGHTS if side == "weights" else INPUTS, sizes)
+    if finer is not None:
+        yield pair.with_side(side, finer), NEAREST
+
+
+def _finer(form: str, offered: tuple[str, ...], shape: tuple[int, int]) -> str | None:
+    """Return the recipe of the same format whose scales are next finer, if there is one. One scale for each
+    column is none: it cannot be taken out of the sum.
+    """
+    now = as_scheme(form)
+    sizes = {}
+    for name in offered:
+        scheme = as_scheme(name)
+        by_column = isinstance(scheme.granularity, PerChannel) and scheme.granularity.axis != 0
+        same = (scheme.format, scheme.mode) == (now.format, now.mode)
+        if same and not by_column and not list(scheme.problems(shape)):
+            sizes[name] = scheme.layout(shape).block_size
+    smaller = [name for name, size in sizes.items() if size < now.layout(shape).block_size]
+    return max(smaller, key=sizes.__getitem__, default=None)
