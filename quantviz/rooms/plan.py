@@ -156,6 +156,7 @@ class Stop:
             step, question = self.step(language)
             assert question
             words.append((language, question.ask.say(question.named_scenes(step.scenes()))))
+        assert question
         if isinstance(question, Direction):
             return Asked("choice", len(DIRECTIONS), tuple(words))
         options = len(getattr(question, "options", getattr(question, "items", ())))

@@ -17,6 +17,8 @@ from quantviz.lab.classroom import CLOSED, Classroom, read_prompt
 #: The link's parameters: the classroom, and the question to those who open the link.
 PARAMETER = "k"
 PROMPT = "ask"
+#: The code of the room that a projector follows.
+WALL = "wall"
 _ROOM = "classroom"
 _PROBLEM = "classroom_problem"
 #: The classroom while a run goes on, which has a thread of its own: each part of the page asks for it.
@@ -67,6 +69,7 @@ def classroom() -> Classroom:
 def _asked_for() -> Classroom:
     """Return the classroom of the address, and keep the errors of its damaged parts."""
     room = CLOSED
+    st.session_state[WALL] = st.query_params.get(WALL, "")
     prompt = ""
     try:
         prompt = read_prompt(st.query_params.get(PROMPT, ""))
@@ -105,7 +108,12 @@ def problem() -> QuantVizError | None:
 
 def parameters() -> dict[str, str]:
     """Return the classroom as it stands in a page's address."""
-    return written(classroom())
+    return {**written(classroom()), **({WALL: wall()} if wall() else {})}
+
+
+def wall() -> str:
+    """Return the code of the room that this window shows on the wall; "" for none."""
+    return cast(str, st.session_state.get(WALL, "")) if classroom().projector else ""
 
 
 def written(room: Classroom) -> dict[str, str]:

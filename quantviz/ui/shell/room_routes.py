@@ -18,7 +18,9 @@ from starlette.routing import Route
 
 from quantviz.browser.messages import Maybe, Record, Text, Unfit, Whole, decoded
 from quantviz.errors import QuantVizError
+from quantviz.lab.classroom import Classroom
 from quantviz.text import DEFAULT_LANGUAGE, languages
+from quantviz.ui.shell.classroom import PARAMETER, WALL
 
 if TYPE_CHECKING:
     from quantviz.rooms.serving import Rooms
@@ -29,6 +31,8 @@ T = TypeVar("T")
 KEY = "x-room-key"
 #: The parameter of a page's address that has the code of the room it is shown in.
 ROOM = "room"
+#: How a wall shows a stop: its answer comes when the lecturer shows it.
+ON_WALL = Classroom(answers="withheld", projector=True)
 #: Requests that may wait for a store that does not answer, and the threads that ask it.
 _MOST_WAITING, _THREADS = 200, 8
 #: HTTP's numbers of errors; others are 400.
@@ -153,13 +157,18 @@ class RoomRoutes:
         return JSONResponse({"version": room.version if room else 0})
 
     async def _join(self, base: str, request: Request) -> Response:
-        """Lead to the page of a room's stop; where there is none to the front door, which asks for a code."""
+        """Lead to the page of a room's stop, as a phone or a wall shows it; where there is none to the front
+        door, which asks for a code.
+        """
         code = request.query_params.get("c", "")
         try:
             rooms = await self._let_in(code, "")
             room = await self._ask(lambda: rooms.find(code))
             page, query = room.plan.stops[room.stop].address
-            query[ROOM] = room.code
+            if WALL in request.query_params:
+                query |= {PARAMETER: str(ON_WALL), WALL: room.code, "lang": _language(request)}
+            else:
+                query[ROOM] = room.code
         except QuantVizError as problem:
             page, query = "home", {ROOM: "", "problem": problem.key}
         return RedirectResponse(f"{base}/{page}?{urlencode(query)}", 303)

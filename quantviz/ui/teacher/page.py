@@ -21,14 +21,14 @@ from quantviz.lab.classroom import (
 )
 from quantviz.lab.picture_parts import TILE_PARTS
 from quantviz.lab.scenarios import SCENARIOS
-from quantviz.lab.share_links import LONGEST, app_address, only_here, short_link, write_address
+from quantviz.lab.share_links import LONGEST, only_here, short_link, write_address
 from quantviz.lab.state import LabState, opening
 from quantviz.teaching.lessons import lessons, sound_lessons
 from quantviz.text import languages
 from quantviz.ui.components.choice import choose_among, show_button
 from quantviz.ui.components.classroom_signs import project
 from quantviz.ui.components.clipboard import copy_button
-from quantviz.ui.components.code_to_scan import qr_image, qr_source
+from quantviz.ui.components.code_to_scan import app_for_all, app_here, qr_image, qr_source
 from quantviz.ui.components.component import component
 from quantviz.ui.components.lesson_place import go
 from quantviz.ui.components.page_header import show_header
@@ -36,7 +36,7 @@ from quantviz.ui.components.refusals import show_page_errors
 from quantviz.ui.shell import errors, session, widgets
 from quantviz.ui.shell.address import turn_to
 from quantviz.ui.shell.classroom import written
-from quantviz.ui.shell.server import command_for_all, is_local_only, network_address
+from quantviz.ui.shell.server import command_for_all, is_local_only
 from quantviz.ui.shell.tab import name_tab
 from quantviz.ui.shell.words import language, plain, say, say_error, sentences
 from quantviz.ui.teacher.desk import show_desk, show_ways
@@ -44,8 +44,6 @@ from quantviz.ui.teacher.paper import show_paper, show_print
 from quantviz.ui.teacher.plan import show_plan
 from quantviz.ui.teacher.state import OPENS, OWNER, Choice, change, change_room, hide
 
-#: The app's address until the browser has sent it.
-_UNKNOWN = "http://localhost:8501/"
 _LAB = "pages/lab/playground.py"
 _LESSONS = "pages/learn/lessons.py"
 
@@ -68,10 +66,12 @@ def show_page() -> None:
     choice = OWNER.state
     if OWNER.problems:
         st.warning(say("teacher.damaged"))
-    app = _reached()
+    app = app_for_all()
     room = show_desk()
     choices, link = st.columns([7, 5], gap="medium")
     with choices, st.container(key="teacher_choices", gap="medium"):
+        if room and room.plan != choice.plan:
+            st.caption(say("teacher.plan.running"))
         show_plan(choice.plan, app)
         with st.expander(say("teacher.link_title"), key="teacher_link"):
             _show_choices(choice)
@@ -254,13 +254,6 @@ def link(choice: Choice, app: str) -> str:
     return write_address(app, "lessons" if choice.opens == "lesson" else "lab", query)
 
 
-def _reached() -> str:
-    """Return the app's address, by which other computers reach it where there is one."""
-    app = app_address(st.context.url or _UNKNOWN)
-    network = network_address(app) if only_here(app) and not is_local_only() else None
-    return network or app
-
-
 def _show_link(choice: Choice, app: str) -> None:
     problem: QuantVizError | None = session.state().source.link_problem() if choice.opens == "lab" else None
     if problem:
@@ -300,7 +293,7 @@ def _show_code(opened: str, typed: str = "") -> None:
             },
             height="content",
         )
-        if only_here(app_address(st.context.url or _UNKNOWN)):
+        if only_here(app_here()):
             st.caption(say("teacher.own_address", host=urlsplit(opened).hostname))
     if typed:
         st.code(typed, language=None, wrap_lines=True)

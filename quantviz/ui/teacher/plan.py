@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from urllib.parse import urlencode
 
 import streamlit as st
@@ -27,7 +28,7 @@ def stop_title(stop: Stop) -> str:
     """Return a stop's name."""
     if stop.kind == "lesson":
         number = tuple(lessons(language())).index(stop.address[1]["l"])
-        return f"{say('pages.lessons')} {number} · {stop.step(language())[0].title}"
+        return say("teacher.plan.lesson", number=number, step=stop.step(language())[0].title)
     if stop.kind == "bug":
         return say(f"bugs.{stop.at}.name")
     if stop.kind == "hole":
@@ -105,27 +106,16 @@ def _show_adding() -> None:
         "bug": {name: say(f"bugs.{name}.name") for name in BUGS},
         "hole": {name: say(f"golf.holes.{name}.name") for name in HOLES},
     }
-    lists = [
-        Control(
-            f"add_{kind}",
-            "list",
-            say(f"teacher.plan.kinds.{kind}"),
-            choices={"": say("teacher.plan.choose"), **names},
-            take=lambda at, kind=kind: add(Stop(kind, at)) if at else None,  # type: ignore[misc]
-        )
-        for kind, names in offered.items()
-    ]
-    now = [
-        Control(
-            f"add_{kind}",
-            "button",
-            say(f"teacher.plan.kinds.{kind}"),
-            take=lambda _, kind=kind: _add_state(kind),
-        )  # type: ignore[misc]
-        for kind in ("lab", "layer")
-    ]
+    nothing = {"": say("teacher.plan.choose")}
+    controls = []
+    for kind in ("lesson", "bug", "hole", "lab", "layer"):
+        label, choices = say(f"teacher.plan.kinds.{kind}"), nothing | offered.get(kind, {})
+        looks = "list" if kind in offered else "button"
+        controls.append(Control(f"add_{kind}", looks, label, choices=choices, take=partial(_add_stop, kind)))
     with st.expander(say("teacher.plan.add"), key="teacher_add"):
-        show_controls("teacher_adding", OWNER, *lists, *now)
+        show_controls("teacher_adding", OWNER, *controls)
+        for control in controls:
+            show_error_beside(f"teacher_{control.field}")
         kinds = {kind: say(f"teacher.plan.own.{kind}") for kind in OWN}
         kind = choose_among(
             st.segmented_control,
@@ -144,11 +134,20 @@ def _show_adding() -> None:
 
 
 def _lab_now() -> str:
+    """Return the Lab as it is now as the query of its link; `QuantVizError` where a link cannot have it."""
+    if problem := session.state().source.link_problem():
+        raise problem
     return urlencode(short_link(session.state()))
 
 
-def _add_state(kind: str) -> None:
-    add(Stop(kind, _lab_now() if kind == "lab" else urlencode(LAYERS.state.written())))
+def _add_stop(kind: str, at: str) -> None:
+    if kind == "lab":
+        at = _lab_now()
+    elif kind == "layer":
+        at = urlencode(LAYERS.state.written())
+    elif not at:
+        return
+    add(Stop(kind, at))
 
 
 def _add_own() -> None:

@@ -1,0 +1,93 @@
+"""The wall of a room: the stop that this window shows, and the class's answers as far as it may see them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+import streamlit as st
+
+from quantviz.errors import QuantVizError
+from quantviz.lab.share_links import only_here, write_address
+from quantviz.text import templates
+from quantviz.ui.components.code_to_scan import app_for_all, qr_source
+from quantviz.ui.components.component import component
+from quantviz.ui.shell.classroom import wall
+from quantviz.ui.shell.words import language, say, say_error
+
+if TYPE_CHECKING:
+    from quantviz.rooms.room import Answer, Counts, Room
+
+_RUNNING = "wall_running"
+
+
+@dataclass(frozen=True)
+class Running:
+    """A room's stop on the wall."""
+
+    room: Room
+    #: The counts of its rounds; without rows those that the class may not see.
+    rounds: tuple[Counts, ...]
+
+    @property
+    def told(self) -> bool:
+        """Return whether the answer is shown."""
+        return self.room.turn.phase == "told"
+
+    @property
+    def rows(self) -> tuple[tuple[Answer, int, int], ...]:
+        """Return each answer of the last round with how many were sure of it and how many guessed."""
+        return self.rounds[-1].rows
+
+    @property
+    def before(self) -> tuple[tuple[Answer, int, int], ...]:
+        """Return the same of the first round, where there was a second one that is over."""
+        return self.rounds[0].rows if len(self.rounds) > 1 and self.rows else ()
+
+    @property
+    def few(self) -> bool:
+        """Return whether counts would be shown, but are of too few answers."""
+        return self.room.shows(self.room.stop, self.room.turn.round) and not self.rows
+
+
+def running() -> Running | None:
+    """Return the stop that this window shows on the wall; None where it follows no room."""
+    return cast("Running | None", st.session_state.get(_RUNNING)) if wall() else None
+
+
+def show_wall() -> None:
+    """Show the room's code in the corner, follow it, and show the answers to a question that stands over the
+    Lab or on golf; those of a lesson stand in its step.
+    """
+    from quantviz.rooms.serving import rooms
+
+    st.html(Path(__file__).with_name("class_wall.css"))
+    st.session_state.pop(_RUNNING, None)
+    try:
+        room = rooms().find(wall())
+    except QuantVizError as problem:
+        st.warning(say_error(problem))
+        return
+    rounds = rooms().seen_counts(room, room.stop, to_lecturer=False)
+    now = st.session_state[_RUNNING] = Running(room, tuple(rounds))
+    join = write_address(app_for_all(), "join", {"c": room.code})
+    with st.container(key="class_corner"):
+        component("quantviz_wall", "wall_component")(
+            key="wall_sign",
+            data={
+                "code": room.code,
+                "version": room.version,
+                "stop": room.stop,
+                "language": language(),
+                "words": dict(templates("teacher.desk", language())),
+                "source": "" if only_here(join) else qr_source(join),
+                "alt": say("teacher.join_alt"),
+            },
+            height="content",
+        )
+    if room.asked[room.stop].kind and room.plan.stops[room.stop].kind != "lesson":
+        from quantviz.ui.components.class_votes import show_own
+
+        with st.container(key="class_votes"):
+            show_own(now, room.plan.stops[room.stop].options)
