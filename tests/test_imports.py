@@ -187,8 +187,8 @@ ALLOWED = {
     " quoting schemes sources streaming tensors text whole_files",
     "__main__": "cli",
     "ui/shell": "browser budget door errors figures jobs lab rooms schemes sources streaming tensors text",
-    "ui/components": "analysis browser compiled errors evaluation export figures lab quantization schemes"
-    " sources tensors text ui/shell",
+    "ui/components": "analysis browser compiled errors evaluation export figures lab quantization rooms"
+    " schemes sources teaching tensors text ui/shell",
     "ui/missing": "ui/components ui/shell",
     "ui/lab": "analysis checkpoints errors evaluation export figures lab layers quantization schemes sources"
     " streaming teaching tensors text ui/components ui/shell whole_files",
@@ -200,7 +200,8 @@ ALLOWED = {
     " text ui/components ui/lab ui/layers ui/shell whole_files",
     "ui/golf": "analysis errors figures lab schemes teaching tensors ui/components ui/lab ui/shell",
     "ui/gallery": "browser figures lab sources teaching ui/components ui/shell",
-    "ui/teacher": "errors lab teaching text ui/components ui/shell",
+    "ui/teacher": "analysis errors figures lab rooms teaching text ui/components ui/layers ui/lessons"
+    " ui/shell",
     "ui/home": "browser compiled figures lab schemes sources text ui/components ui/lab ui/shell",
     "ui/drop": "checkpoints errors models sources text ui/checkpoints ui/lab ui/shell",
 }

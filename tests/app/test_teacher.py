@@ -29,8 +29,8 @@ from quantviz.lab.state import LabState, opening
 from quantviz.sources.typed import Typed
 from quantviz.teaching.lessons import lessons
 from quantviz.text import catalogue, languages
+from quantviz.ui.components.clipboard import qr_image
 from quantviz.ui.shell import server
-from quantviz.ui.components.code_to_scan import qr_image
 from quantviz.ui.teacher.state import Choice
 from tests.helpers import session
 from tests.helpers.controls import controls

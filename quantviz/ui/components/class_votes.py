@@ -6,6 +6,7 @@ import contextlib
 import html
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
+from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -30,22 +31,25 @@ _BOARD = 5
 _MOST_SCORED = 40
 
 
-def show_own(now: Running, options: Sequence[str]) -> None:
-    """Show the answers to a question of the lecturer's own, or the tries of a hole."""
-    match now.room.asked[now.room.stop].kind:
-        case "choice":
-            show_bars([(f"{chr(65 + at)} · {text}", False) for at, text in enumerate(options)], now)
-        case "number":
-            show_places(now, {answer: float(cast(float, answer)) for answer, _, _ in now.rows + now.before})
-        case "scheme":
-            show_board(now, _scored(now))
-        case "drag":
-            _show_own_drag(now)
+def show_strip(now: Running) -> None:
+    """Show the answers to a question of the lecturer's own, or the tries of a hole, along the bottom."""
+    with st.container(key="class_votes"):
+        st.html(Path(__file__).with_name("class_votes.css"))
+        match now.room.asked[now.room.stop].kind:
+            case "choice":
+                options = enumerate(now.stop.options)
+                show_bars([(f"{chr(65 + at)} · {text}", False) for at, text in options], now)
+            case "number":
+                show_places(now, {row[0]: float(cast(float, row[0])) for row in now.rows + now.before})
+            case "scheme":
+                show_board(now, _scored(now))
+            case "drag":
+                _show_own_drag(now)
 
 
 def _show_own_drag(now: Running) -> None:
     """Show where everybody dragged the upper end of the range of the Lab's tensor."""
-    start, _ = LabState.read(now.room.plan.stops[now.room.stop].address[1])
+    start, _ = LabState.read(now.stop.address[1])
     places = dragged_places(now, start, lambda scene: quantities()["range_hi"](scene))
     show_places(now, places, values=start.source.tensor().numpy())
 
@@ -62,7 +66,7 @@ def dragged_places(now: Running, start: LabState, place: Callable[[Scene], float
 
 def _scored(now: Running) -> Mapping[Answer, str]:
     """Return the tries of a hole that count in words, the best first."""
-    hole = HOLES[now.room.plan.stops[now.room.stop].at]
+    hole = HOLES[now.stop.at]
     x = hole.source.tensor()
     tries = []
     most = sorted(now.rows, key=lambda row: -row[1] - row[2])[:_MOST_SCORED]

@@ -11,12 +11,13 @@ import streamlit as st
 from quantviz.errors import QuantVizError
 from quantviz.lab.share_links import only_here, write_address
 from quantviz.text import templates
-from quantviz.ui.components.code_to_scan import app_for_all, qr_source
+from quantviz.ui.components.clipboard import app_for_all, qr_source
 from quantviz.ui.components.component import component
 from quantviz.ui.shell.classroom import wall
 from quantviz.ui.shell.words import language, say, say_error
 
 if TYPE_CHECKING:
+    from quantviz.rooms.plan import Stop
     from quantviz.rooms.room import Answer, Counts, Room
 
 _RUNNING = "wall_running"
@@ -46,6 +47,16 @@ class Running:
         return self.rounds[0].rows if len(self.rounds) > 1 and self.rows else ()
 
     @property
+    def stands_over(self) -> bool:
+        """Return whether its question stands over the Lab or on golf, not in a step of a lesson."""
+        return bool(self.room.asked[self.room.stop].kind) and self.stop.kind != "lesson"
+
+    @property
+    def stop(self) -> Stop:
+        """Return the stop of the plan."""
+        return self.room.plan.stops[self.room.stop]
+
+    @property
     def few(self) -> bool:
         """Return whether counts would be shown, but are of too few answers."""
         return self.room.shows(self.room.stop, self.room.turn.round) and not self.rows
@@ -57,9 +68,7 @@ def running() -> Running | None:
 
 
 def show_wall() -> None:
-    """Show the room's code in the corner, follow it, and show the answers to a question that stands over the
-    Lab or on golf; those of a lesson stand in its step.
-    """
+    """Show the room's code in the corner, and follow it."""
     from quantviz.rooms.serving import rooms
 
     st.html(Path(__file__).with_name("class_wall.css"))
@@ -70,7 +79,7 @@ def show_wall() -> None:
         st.warning(say_error(problem))
         return
     rounds = rooms().seen_counts(room, room.stop, to_lecturer=False)
-    now = st.session_state[_RUNNING] = Running(room, tuple(rounds))
+    st.session_state[_RUNNING] = Running(room, tuple(rounds))
     join = write_address(app_for_all(), "join", {"c": room.code})
     with st.container(key="class_corner"):
         component("quantviz_wall", "wall_component")(
@@ -86,8 +95,3 @@ def show_wall() -> None:
             },
             height="content",
         )
-    if room.asked[room.stop].kind and room.plan.stops[room.stop].kind != "lesson":
-        from quantviz.ui.components.class_votes import show_own
-
-        with st.container(key="class_votes"):
-            show_own(now, room.plan.stops[room.stop].options)

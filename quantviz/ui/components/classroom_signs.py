@@ -8,7 +8,7 @@ from pathlib import Path
 import streamlit as st
 
 from quantviz.lab.classroom import Classroom
-from quantviz.ui.components.class_wall import show_wall
+from quantviz.ui.components.class_wall import running, show_wall
 from quantviz.ui.components.component import component, last_message
 from quantviz.ui.shell.classroom import (
     classroom,
@@ -36,6 +36,10 @@ def show_room() -> None:
         st.html(Path(__file__).parents[1] / "shell" / "projector.css")
     if wall():
         show_wall()
+        if (now := running()) and now.stands_over:
+            from quantviz.ui.components.class_votes import show_strip  # needs torch
+
+            show_strip(now)
     elif classroom().projector:
         with st.container(key="projector", horizontal=True, width="content"):
             if classroom().hidden:

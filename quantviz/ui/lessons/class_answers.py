@@ -1,4 +1,4 @@
-"""What a class has answered to a lesson's question, on the wall: a picture by the question's kind."""
+"""The answers of a class to a lesson's question, on the wall: a picture by the question's kind."""
 
 from __future__ import annotations
 

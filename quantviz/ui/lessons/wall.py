@@ -112,7 +112,7 @@ def height_on_wall(now: Now, width: float, shape: tuple[int, int], panels: int) 
 def asked_on_wall(now: Now) -> int | None:
     """Return the place of the question on the wall: the open one, else the last; None without any."""
     if there := running():
-        id = there.room.plan.stops[there.room.stop].at.partition(".")[2]
+        id = there.stop.at.partition(".")[2]
         asked = [str(question.id) == id for question in now.step.questions]
         return asked.index(True) if any(asked) else None
     last = len(now.step.questions) - 1

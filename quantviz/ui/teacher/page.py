@@ -6,7 +6,6 @@ import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
-from urllib.parse import urlsplit
 
 import streamlit as st
 
@@ -21,24 +20,21 @@ from quantviz.lab.classroom import (
 )
 from quantviz.lab.picture_parts import TILE_PARTS
 from quantviz.lab.scenarios import SCENARIOS
-from quantviz.lab.share_links import LONGEST, only_here, short_link, write_address
+from quantviz.lab.share_links import short_link, write_address
 from quantviz.lab.state import LabState, opening
 from quantviz.teaching.lessons import lessons, sound_lessons
 from quantviz.text import languages
 from quantviz.ui.components.choice import choose_among, show_button
 from quantviz.ui.components.classroom_signs import project
-from quantviz.ui.components.clipboard import copy_button
-from quantviz.ui.components.code_to_scan import app_for_all, app_here, qr_image, qr_source
-from quantviz.ui.components.component import component
+from quantviz.ui.components.clipboard import app_for_all, copy_button, show_code
 from quantviz.ui.components.lesson_place import go
 from quantviz.ui.components.page_header import show_header
 from quantviz.ui.components.refusals import show_page_errors
 from quantviz.ui.shell import errors, session, widgets
 from quantviz.ui.shell.address import turn_to
 from quantviz.ui.shell.classroom import written
-from quantviz.ui.shell.server import command_for_all, is_local_only
 from quantviz.ui.shell.tab import name_tab
-from quantviz.ui.shell.words import language, plain, say, say_error, sentences
+from quantviz.ui.shell.words import language, say, say_error, sentences
 from quantviz.ui.teacher.desk import show_desk, show_ways
 from quantviz.ui.teacher.paper import show_paper, show_print
 from quantviz.ui.teacher.plan import show_plan
@@ -77,7 +73,7 @@ def show_page() -> None:
             _show_choices(choice)
     with link, _group("link"):
         if room:
-            _show_code(write_address(app, "join", {"c": room.code}), write_address(app, "join", {}))
+            show_code(write_address(app, "join", {"c": room.code}), write_address(app, "join", {}))
             show_ways(room, app)
         else:
             _show_link(choice, app)
@@ -260,43 +256,12 @@ def _show_link(choice: Choice, app: str) -> None:
         st.warning(sentences(say_error(problem), say("teacher.no_link")))
         return
     opened = link(choice, app)
-    _show_code(opened)
+    show_code(opened)
     with st.container(key="teacher_actions", horizontal=True, gap="small", vertical_alignment="center"):
         show_button(say("teacher.project"), "teacher_project", _project, help=say("teacher.project_help"))
         st.link_button(say("teacher.preview"), opened, help=say("teacher.preview_help"))
         copy_button("copy_class_link", say("lab.share"), say("lab.copied"), text=opened)
     st.code(opened, language=None, wrap_lines=True)
-
-
-def _show_code(opened: str, typed: str = "") -> None:
-    """Show the code of an address, or the reason why there is none; `typed` is the address for those who
-    cannot scan it.
-    """
-    alt = say("teacher.join_alt" if typed else "teacher.qr_alt")
-    if only_here(opened):
-        host = plain(urlsplit(opened).hostname)
-        st.info(say("teacher.only_here" if is_local_only() else "teacher.no_network", host=host))
-        if is_local_only():
-            st.code(command_for_all(), language=None, wrap_lines=True)
-    elif len(opened) > LONGEST:
-        st.warning(say("teacher.too_long", length=len(opened), longest=LONGEST))
-    else:
-        with st.container(key="teacher_qr"):
-            st.html(qr_image(opened, alt))
-        component("quantviz_code", "code_component")(
-            key="teacher_full_screen",
-            data={
-                "label": say("teacher.full_screen"),
-                "alt": alt,
-                "source": qr_source(opened),
-                "address": typed or opened,
-            },
-            height="content",
-        )
-        if only_here(app_here()):
-            st.caption(say("teacher.own_address", host=urlsplit(opened).hostname))
-    if typed:
-        st.code(typed, language=None, wrap_lines=True)
 
 
 def _project() -> None:

@@ -72,10 +72,8 @@ def _stop_on_paper(stop: Stop) -> tuple[str, str]:
 def _asked(ask: str, picture: str, options: tuple[str, ...] | list[str]) -> str:
     items = "".join(f"<li>▢ {_inline(text)}</li>" for text in lettered(options))
     sure, guess = (html.escape(say(f"teacher.paper.{name}")) for name in ("sure", "guess"))
-    line = "" if options else '<p class="qv-line"></p>'
-    return f"{_inline(ask)}</h3>{picture}<ul>{items}</ul>{line}<p>▢ {sure} &emsp; ▢ {guess}</p>" + (
-        '<p class="qv-line"></p>'
-    )
+    line = '<p class="qv-line"></p>'
+    return f"{_inline(ask)}</h3>{picture}<ul>{items}</ul><p>▢ {sure} &emsp; ▢ {guess}</p>{line}"
 
 
 def _inline(words: str) -> str:
