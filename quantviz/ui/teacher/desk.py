@@ -124,7 +124,7 @@ def _forget() -> None:
 def show_ways(room: Room, app: str) -> None:
     """Show the wall's link, the counts as a file, and the link by which a second device leads the room."""
     wall = write_address(app, "join", {"c": room.code, "wall": "1", "lang": language()})
-    st.link_button(say("teacher.wall"), wall, type="primary", help=say("teacher.wall_help"))
+    st.link_button(say("teacher.wall"), wall, help=say("teacher.wall_help"))
     st.download_button(
         say("teacher.counts"),
         lambda: rooms().table(rooms().lead(room.code, room.key)),
