@@ -180,7 +180,7 @@ ALLOWED = {
     " tensors text whole_files",
     "teaching": "analysis errors evaluation export figures lab models quantization schemes sources streaming"
     " tensors text",
-    "rooms": "browser errors lab sources teaching text whole_files",
+    "rooms": "browser errors lab quoting sources teaching text whole_files",
     "course": "teaching",
     "lessons": "teaching",
     "cli": "analysis checkpoints errors evaluation export figures jobs lab layers models quantization"

@@ -31,6 +31,7 @@ from quantviz.browser.messages import (
     decoded,
 )
 from quantviz.errors import QuantVizError
+from quantviz.quoting import csv_text
 from quantviz.rooms.plan import LONGEST, MOST_STOPS, Asked, Plan
 
 #: Signs of a code: none that is read for another.
@@ -311,5 +312,6 @@ def write_table(room: Room, counts: Mapping[tuple[int, int], Counts]) -> str:
         head = (number + 1, stop.kind, stop.at, asked.kind, round, each.answered)
         for answer, sure, guessed in each.rows or (("", "", ""),):
             named = stop.options[answer] if stop.options and isinstance(answer, int) else answer
-            table.writerow((*head, named, sure, guessed))
+            row = (*head, named, sure, guessed)
+            table.writerow([csv_text(each) if isinstance(each, str) else each for each in row])
     return written.getvalue()

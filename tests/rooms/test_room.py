@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from quantviz.errors import QuantVizError
-from quantviz.rooms.plan import Asked
+from quantviz.rooms.plan import Asked, Plan, Stop
 from quantviz.rooms.room import ACTS, FEWEST, PHASES, Counts, new_room, read_room, write_table
 from tests.helpers.room_plan import PLAN
 
@@ -146,6 +146,12 @@ def test_an_answer_has_the_shape_of_its_question(room, kind, good, bad):
     for answer in bad:
         with pytest.raises(QuantVizError):
             asking.vote({**SAID, "answer": answer})
+
+
+def test_no_cell_of_the_table_is_a_formula():
+    plan = Plan((Stop("choice", "", ask="Which?", options=("=1+1", "-2")),))
+    table = write_table(new_room("K7QF", "key", plan, 2e9), {(0, 1): Counts(3, ((0, 2, 0), (1, 1, 0)))})
+    assert [line.split(",")[6] for line in table.splitlines()[1:]] == ["'=1+1", "'-2"]
 
 
 def test_the_table_has_a_row_for_each_answer(room):

@@ -241,3 +241,19 @@ def test_the_settings_are_the_operators(monkeypatch, tmp_path):
 def test_a_plan_with_a_stop_that_is_none_opens_no_room(rooms):
     with pytest.raises(QuantVizError, match="Stop 2"):
         rooms.open(Plan((PLAN.stops[0], Stop("lesson", "no.such"))))
+
+
+LEAVES = some.none() | some.booleans() | some.integers() | some.floats() | some.text(max_size=5)
+SAID = some.recursive(LEAVES, lambda inner: some.lists(inner, max_size=3), max_leaves=5)
+
+
+@settings(max_examples=60)
+@given(some.fixed_dictionaries(dict.fromkeys(("stop", "round", "answer", "sure", "device"), SAID)))
+def test_whatever_a_browser_sends_is_a_vote_or_a_sentence(said):
+    rooms = Rooms(SqliteStore(), RoomLimits())
+    room = rooms.act(*(lambda room: (room.code, room.key, 1, "pace", 4))(rooms.open(PLAN)))
+    for stop in range(5):
+        for parts in (said, {**vote(stop), "answer": said["answer"]}, {**vote(stop), "stop": said["stop"]}):
+            with contextlib.suppress(QuantVizError):
+                rooms.answer(room.code, parts)
+        assert rooms.counts(room, stop, 1).answered <= 1
