@@ -14,6 +14,7 @@ from quantviz.sources.limits import Limits
 from quantviz.streaming.compiling import at_once
 from quantviz.ui.components.classroom_signs import follow_letters, show_room
 from quantviz.ui.components.door import brought, show_anywhere
+from quantviz.ui.components.in_room import begin, shown
 from quantviz.ui.components.name_search import search_names
 from quantviz.ui.missing.page import missing_pages
 from quantviz.ui.shell import classroom, dropped, errors, tab, widgets, words
@@ -108,9 +109,11 @@ def show_page() -> None:
     with turns().take(), error_boundary(), at_once(), inside(), importing(AHEAD):
         Limits.of_environment()  # a setting that is none is said at once
         arrive(page.url_path)
+        begin()
         widgets.begin_run()
         show_room()
-        page.run()
+        with shown():
+            page.run()
         frames().end()
         widgets.end_run()
     forget_parts_left_behind()

@@ -252,6 +252,7 @@ MESSAGES: Mapping[str, Mapping[str, Shape]] = MappingProxyType(
         "layer_hand_component": {"release": _LAYER_MOVE},
         "dial_component": {"stop": Whole(0, 1000)},
         "gallery_component": {"at": Whole(), "cell": _CELL},
+        "room": {"follow": Record({"stop": Maybe(Whole(0, 1000))})},
         "home_component": {"go": _GO},
         "continue_component": {"go": _GO},
         "progress": {

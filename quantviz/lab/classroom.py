@@ -55,6 +55,8 @@ class Classroom:
     projector: bool = False
     #: The teacher's question to those who open the Lab. A parameter of its own: the text form has ids only.
     prompt: str = ""
+    #: The code of the room that a phone is in, or a wall follows. A parameter of its own too.
+    room: str = ""
 
     @property
     def asks_to_predict(self) -> bool:
@@ -146,6 +148,15 @@ def read_prompt(form: str) -> str:
     if len(line) > LONGEST_PROMPT:
         raise QuantVizError("link.prompt", got=len(line), longest=LONGEST_PROMPT)
     return line
+
+
+def read_code(form: str) -> str:
+    """Return the code of a room in an address in capitals; "" for what is none.
+
+    >>> read_code("k7qf"), read_code("../act")
+    ('K7QF', '')
+    """
+    return form.upper() if form.isascii() and form.isalnum() and len(form) == 4 else ""
 
 
 #: The classroom of a damaged link: changing `k` in the address must not open the parts that it closed.

@@ -107,7 +107,7 @@ def vote(room, *answers, stop=0, round=1):
 def wall(room):
     page, query = room.plan.stops[room.stop].address
     file = {"lessons": "pages/learn/lessons.py", "lab": "pages/lab/playground.py"}[page]
-    return session.opened(file, **query, k=str(ON_WALL), wall=room.code)
+    return session.opened(file, **query, k=str(ON_WALL), room=room.code)
 
 
 def bars(at):

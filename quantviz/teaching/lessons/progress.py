@@ -45,6 +45,8 @@ class Answer:
     #: Where the learner, still blind, expected the goal of a drag: a value on the ruler's axis, or bits or a
     #: group's size on their slider. None where nothing was marked.
     mark: float | None = None
+    #: The code of the room of the class in which it was given; "" for an answer of the learner's own.
+    room: str = ""
 
     @property
     def place(self) -> tuple[str, int, int | str, int]:
@@ -128,7 +130,7 @@ def merged(answers: Iterable[Answer], others: Iterable[Answer]) -> list[Answer]:
     """
     by_place: dict[Any, Answer] = {}
     for answer in (*answers, *others):
-        by_place.setdefault((*answer.place, answer.tried), answer)
+        by_place.setdefault((*answer.place, answer.room, answer.tried), answer)
     return list(by_place.values())[-MOST_ANSWERS:]
 
 
@@ -303,10 +305,11 @@ _FIELDS: Mapping[str, Callable[[Any], bool]] = {
     "sure": lambda value: isinstance(value, bool),
     "tried": lambda value: type(value) is int and value in (0, 1),
     "mark": lambda value: value is None or (type(value) in (int, float) and math.isfinite(value)),
+    "room": lambda value: isinstance(value, str) and len(value) <= 4,
 }
 assert [field.name for field in fields(Answer)] == list(_FIELDS)
 #: Values of the fields that older files do not have.
-_USUAL = {"tried": 0, "mark": None}
+_USUAL = {"tried": 0, "mark": None, "room": ""}
 
 
 def _answer(raw: object) -> Answer | None:

@@ -8,6 +8,7 @@ from typing import Any
 import streamlit as st
 
 from quantviz.teaching.golf import BUDGET, HOLES, GolfRound, HoleResults, price
+from quantviz.ui.components import in_room
 from quantviz.ui.components.clipboard import show_copy_link
 from quantviz.ui.components.controls import Control, show_controls, show_undo
 from quantviz.ui.components.page_header import show_header
@@ -62,6 +63,8 @@ def show_page() -> None:
         show_page_errors(*OWNER.problems)
     with said:
         st.markdown(_said(now))
+    if in_room.golf_hole() == hole.id and now.tries:
+        in_room.offer(round=0, vote={"answer": str((now.best or now.tries[-1]).scheme), "sure": True})
     show_board(now, tensor, plot)
     with card:
         standings = show_scorecard(played)

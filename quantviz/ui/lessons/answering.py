@@ -12,6 +12,7 @@ from quantviz.teaching.lessons.drags import drag_answer
 from quantviz.teaching.lessons.formulas import HERE
 from quantviz.teaching.lessons.model import Drag, Question
 from quantviz.teaching.lessons.progress import Answer
+from quantviz.ui.components import in_room
 from quantviz.ui.components.choice import show_button
 from quantviz.ui.components.lesson_place import go_on_from
 from quantviz.ui.lessons import hands, questions
@@ -41,7 +42,7 @@ def show_questions(now: Now) -> None:
     for i, (question, answer) in enumerate(zip(now.step.questions, now.answers, strict=True)):
         with st.container(key=f"lesson_ask_{i}"):
             st.markdown(f"## {question.ask.say(now.scenes)}")
-            if answer is None and classroom().answers != "shown":
+            if answer is None and in_room.answers(now.place.lesson, now.place.step) != "shown":
                 open_question(now, i, question)
                 _hands(now, i, question)
                 break  # one after the other: first the direction, then the size
@@ -53,7 +54,8 @@ def show_questions(now: Now) -> None:
     if now.revealed:
         show_rule(now)
     elif now.step.questions and now.complete:
-        st.info(say("lessons.withheld_not_kept" if refused() else "lessons.withheld"))
+        kept = "withheld_not_kept" if refused() else "withheld"
+        st.info(say("lessons.withheld_in_room" if classroom().room else f"lessons.{kept}"))
 
 
 def show_rule(now: Now) -> None:
@@ -101,7 +103,8 @@ def open_question(now: Now, i: int, question: Question) -> None:
     elif tries:
         with st.container(key=_told_key(now, i)):
             _you_said(now, question, tries[-1])
-            st.warning(_first_try(now, question, tries[-1]))
+            if not now.once:
+                st.warning(_first_try(now, question, tries[-1]))
     elif now.mark(i) is not None:
         st.caption(say("lessons.marked"))
     if not (on_wall and isinstance(question, Drag)):
@@ -117,6 +120,24 @@ def open_question(now: Now, i: int, question: Question) -> None:
             if classroom().projector:
                 # No answers to count before the right one: the room says how sure it is of its own.
                 hands.show_box(say(f"lessons.{name}"), f"{key}_sure_{int(sure)}")
+
+
+def offer_votes(now: Now) -> None:
+    """Have a room's phone send what is answered here to the question of the class's stop."""
+    for i, question in enumerate(now.step.questions):
+        round = in_room.round_of(now.place.lesson, now.place.step, question.id)
+        if round is None or now.attempt:
+            continue
+        last = now.tries[i][-1] if now.tries[i] else None
+        drag = isinstance(question, Drag) and has_moved(now)
+        in_room.offer(
+            kind=question.kind,
+            key=answer_key(now, i),
+            place=i,
+            hand=drag_answer(now.scenes[HERE].state, in_hand(now)) if drag else None,
+            round=last.tried if last else 0,
+            vote={"answer": questions.as_vote(question, last.given), "sure": last.sure} if last else None,
+        )
 
 
 def _show_refusal(key: str) -> None:
@@ -149,10 +170,11 @@ def _commit(now: Now, i: int, question: Question, sure: bool) -> None:
         if answer is None:
             moves = {"move": _ask_to_move(now, question)} if isinstance(question, Drag) else {}
             raise QuantVizError(f"lessons.no_answer.{question.kind}", **moves)
-        if answer in [each.given for each in now.tries[i]]:
+        if not now.once and answer in [each.given for each in now.tries[i]]:
             raise QuantVizError("lessons.same_answer")
         place = (cast(str, now.place.lesson), now.place.step, question.id, now.attempt)
-        keep_answer(Answer(*place, answer, sure, len(now.tries[i]), now.mark(i)))
+        tried = max(len(now.tries[i]), now.round_of(question))
+        keep_answer(Answer(*place, answer, sure, tried, now.mark(i), classroom().room))
         questions.begin_again(question, key)
         go_on_from(f".st-key-{_told_key(now, i)}")
         errors.clear()

@@ -213,7 +213,7 @@ def _rows(now: Now) -> Iterator[GridRow]:
     if own is not start and (start.state.scheme != own.state.scheme or _differ(start, own)):
         yield _grid(start, "before")
     for question, tries, settled in zip(now.step.questions, now.tries, now.settled, strict=True):
-        shown = now.revealed or not settled
+        shown = now.revealed or not (settled or now.once)
         if tries and shown and not question.judge(tries[-1].given, now.scenes).right:
             yield from _answered(now, question, tries[-1].given, own)
         if isinstance(question, Drag) and now.revealed:

@@ -10,8 +10,9 @@ from typing import cast
 import streamlit as st
 
 from quantviz.teaching.lessons.formulas import Scene
-from quantviz.teaching.lessons.model import Lesson, LessonStep
+from quantviz.teaching.lessons.model import Lesson, LessonStep, Question
 from quantviz.teaching.lessons.progress import Answer
+from quantviz.ui.components import in_room
 from quantviz.ui.components.lesson_place import Place
 from quantviz.ui.lessons.progress import answers
 from quantviz.ui.shell.classroom import classroom
@@ -46,22 +47,33 @@ class Now:
             a
             for a in answers()
             if (a.lesson, a.step, a.attempt) == (self.place.lesson, self.place.step, self.attempt)
+            and a.room == classroom().room
         ]
         return tuple(
             tuple(sorted((a for a in attempts if a.question == question.id), key=lambda a: a.tried))
             for question in self.step.questions
         )
 
+    @property
+    def once(self) -> bool:
+        """Whether one answer settles a question: a withheld one is kept, right or wrong; a shown one needs no
+        second try. A class may be asked again.
+        """
+        return in_room.answers(self.place.lesson, self.place.step) != "after"
+
+    def round_of(self, question: Question) -> int:
+        """Return the round, from 0, in which a class in a room is asked a question; elsewhere 0."""
+        return in_room.round_of(self.place.lesson, self.place.step, question.id) or 0
+
     @cached_property
     def settled(self) -> tuple[bool, ...]:
         """Return whether each question is done with: right, or wrong without another try."""
-        # A withheld answer is kept, right or wrong, and a shown one needs no second try.
-        once = classroom().answers != "after"
         return tuple(
             bool(tries)
             and (
-                once
-                or not question.hint
+                tries[-1].tried >= self.round_of(question)
+                if self.once
+                else not question.hint
                 or tries[-1].tried > 0
                 or question.judge(tries[-1].given, self.scenes).right
             )
@@ -111,7 +123,7 @@ class Now:
     @property
     def revealed(self) -> bool:
         """Whether the answers are revealed."""
-        when = classroom().answers
+        when = in_room.answers(self.place.lesson, self.place.step)
         if not self.step.questions or when == "shown" or self._key in st.session_state.get(_TOLD, ()):
             return True
         return when == "after" and self.complete

@@ -34,11 +34,11 @@ from quantviz.teaching.lessons.progress import (
     read_json,
     revealed,
 )
+from quantviz.ui.components import in_room
 from quantviz.ui.components.choice import show_button
 from quantviz.ui.components.clipboard import copy_button
 from quantviz.ui.components.component import component, last_message
 from quantviz.ui.shell import errors
-from quantviz.ui.shell.classroom import classroom
 from quantviz.ui.shell.words import language, say, say_error, sentences
 
 _ANSWERS = "lesson_answers"
@@ -190,7 +190,7 @@ def _show_answers(titled: Mapping[str, Lesson]) -> None:
 
 def verdicts() -> Verdicts | None:
     """Return whether the visible answers are right; None where a teacher withholds that."""
-    how = classroom().answers
+    how = in_room.answers()
     readable = sound_lessons()
     if how == "withheld":
         return None
@@ -202,7 +202,7 @@ def verdicts() -> Verdicts | None:
 
 def is_finished(name: str, lesson: Lesson) -> bool:
     """Return whether the learner is done with each question of a lesson; a withheld answer is one try."""
-    if classroom().answers != "after":
+    if in_room.answers() != "after":
         return bool(asked(lesson)) and reached(answers(), name) == asked(lesson)
     return finished(answers(), name, lesson, _judge)
 

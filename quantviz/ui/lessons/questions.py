@@ -43,6 +43,11 @@ def given(question: Question, key: str) -> Any:
     return value
 
 
+def as_vote(question: Question, answer: Any) -> Any:
+    """Return an answer as a room counts it: options by their places from 0."""
+    return DIRECTIONS.index(answer) if isinstance(question, Direction) else answer
+
+
 def begin_again(question: Question, key: str) -> None:
     """Make the control called `key` ready for a second try: an order is chosen anew, from nothing."""
     if isinstance(question, Order):

@@ -22,7 +22,7 @@ from quantviz.ui.components.class_wall import running
 from quantviz.ui.components.lesson_place import Place, go, go_on_from, show_focus
 from quantviz.ui.components.page_header import write_title
 from quantviz.ui.components.small_parts import show_python, show_words_with_terms, term
-from quantviz.ui.lessons.answering import comes_after_hand, show_questions
+from quantviz.ui.lessons.answering import comes_after_hand, offer_votes, show_questions
 from quantviz.ui.lessons.moving import scene_in_hand
 from quantviz.ui.lessons.now import ATTEMPTS, Now
 from quantviz.ui.lessons.picture import selected_cell, show_looks, show_picture, state_shown
@@ -53,7 +53,8 @@ def show_step(place: Place, lesson: Lesson, words: Any, actions: Any) -> None:
     warm_up()
     step = lesson.steps[place.step]
     # The number of restarts, in this session or in the kept answers.
-    kept = max((a.attempt for a in answers() if (a.lesson, a.step) == (place.lesson, place.step)), default=0)
+    here = (place.lesson, place.step, classroom().room)
+    kept = max((a.attempt for a in answers() if (a.lesson, a.step, a.room) == here), default=0)
     restarts = st.session_state.setdefault(ATTEMPTS, {})
     attempt = cast(int, restarts.get(f"{place.lesson}/{place.step}", kept))
     now = Now(place, lesson, step, _scenes(place, step, attempt), attempt)
@@ -62,6 +63,7 @@ def show_step(place: Place, lesson: Lesson, words: Any, actions: Any) -> None:
         now.tell()
     _fill_header(now, words, actions)
     projector = classroom().projector
+    offer_votes(now)
     sheets = {"one_screen": projector, "after_hand": not projector and comes_after_hand(now)}
     for name in (name for name, wanted in sheets.items() if wanted):
         st.html(Path(__file__).with_name(f"{name}.css"))

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import streamlit as st
 
-from quantviz.ui.shell.classroom import PARAMETER, PROMPT, WALL
+from quantviz.ui.shell.classroom import PARAMETER, PROMPT, ROOM
 
 #: The path of the page on the screen, and of the one before it where this run shows another.
 _PAGE = "page_shown"
@@ -24,7 +24,7 @@ _ASKED = "address_asked"
 #: The parameter that `history.js` adds to an address after the browser's Back or Forward.
 WENT = "went"
 #: The parameters that are no part of a page's state.
-_SHELL = frozenset({WENT, "lang", PARAMETER, PROMPT, WALL})
+_SHELL = frozenset({WENT, "lang", PARAMETER, PROMPT, ROOM})
 #: The page that is to be shown next, as its script, and its parameters.
 _GOAL = "page_goal"
 #: Key of the places in the browser. Another form of them gets another number, and leaves these alone.

@@ -12,13 +12,12 @@ import streamlit as st
 
 from quantviz.errors import QuantVizError
 from quantviz.figures.arrangement import BREAKPOINTS
-from quantviz.lab.classroom import CLOSED, Classroom, read_prompt
+from quantviz.lab.classroom import CLOSED, Classroom, read_code, read_prompt
 
-#: The link's parameters: the classroom, and the question to those who open the link.
+#: The link's parameters: the classroom, the question to those who open the link, and the code of their room.
 PARAMETER = "k"
 PROMPT = "ask"
-#: The code of the room that a projector follows.
-WALL = "wall"
+ROOM = "room"
 _ROOM = "classroom"
 _PROBLEM = "classroom_problem"
 #: The classroom while a run goes on, which has a thread of its own: each part of the page asks for it.
@@ -69,7 +68,6 @@ def classroom() -> Classroom:
 def _asked_for() -> Classroom:
     """Return the classroom of the address, and keep the errors of its damaged parts."""
     room = CLOSED
-    st.session_state[WALL] = st.query_params.get(WALL, "")
     prompt = ""
     try:
         prompt = read_prompt(st.query_params.get(PROMPT, ""))
@@ -79,7 +77,7 @@ def _asked_for() -> Classroom:
         room = Classroom.parse_all(st.query_params.get_all(PARAMETER))
     except QuantVizError as problem:
         st.session_state[_PROBLEM] = problem
-    return dataclasses.replace(room, prompt=prompt)
+    return dataclasses.replace(room, prompt=prompt, room=read_code(st.query_params.get(ROOM, "")))
 
 
 def enter(room: Classroom) -> None:
@@ -108,17 +106,17 @@ def problem() -> QuantVizError | None:
 
 def parameters() -> dict[str, str]:
     """Return the classroom as it stands in a page's address."""
-    return {**written(classroom()), **({WALL: wall()} if wall() else {})}
+    return written(classroom())
 
 
 def wall() -> str:
     """Return the code of the room that this window shows on the wall; "" for none."""
-    return cast(str, st.session_state.get(WALL, "")) if classroom().projector else ""
+    return classroom().room if classroom().projector else ""
 
 
 def written(room: Classroom) -> dict[str, str]:
     """Return the parameters of a classroom: none for usual settings."""
-    parts = {PARAMETER: str(room), PROMPT: room.prompt}
+    parts = {PARAMETER: str(room), PROMPT: room.prompt, ROOM: room.room}
     return {name: part for name, part in parts.items() if part}
 
 

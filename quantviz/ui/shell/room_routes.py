@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import html
 import json
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -13,25 +14,44 @@ from urllib.parse import urlencode, urlsplit
 
 import streamlit as st
 from starlette.requests import Request
-from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from quantviz.browser.messages import Maybe, Record, Text, Unfit, Whole, decoded
 from quantviz.errors import QuantVizError
 from quantviz.lab.classroom import Classroom
-from quantviz.text import DEFAULT_LANGUAGE, languages
-from quantviz.ui.shell.classroom import PARAMETER, WALL
+from quantviz.text import DEFAULT_LANGUAGE, languages, text
+from quantviz.ui.shell.classroom import PARAMETER, ROOM
 
 if TYPE_CHECKING:
     from quantviz.rooms.serving import Rooms
 
 T = TypeVar("T")
 
+#: Signs of a code.
+CODE = 4
+#: A field for thumbs. Without a script of Streamlit's it is there at once, for two hundred at a time.
+_JOIN = """<!doctype html><html lang="{lang}"><meta charset="utf-8"><title>{title}</title>
+<meta name="viewport" content="width=device-width, initial-scale=1"><style>
+:root {{ color-scheme: light dark; font: 18px/1.4 system-ui, sans-serif; }}
+main {{ max-width: 20rem; margin: 12vh auto 0; padding: 0 1rem; }}
+h1 {{ font-size: 1.5rem; }}
+label {{ display: block; }}
+input, button {{ box-sizing: border-box; width: 100%; height: 4rem; margin-top: .5rem; border-radius: 9px; }}
+input {{ border: 2px solid GrayText; font: 700 2.4rem ui-monospace, monospace; text-align: center;
+  letter-spacing: .3em; text-indent: .3em; text-transform: uppercase; }}
+button {{ border: 0; background: #0f6e84; color: #fff; font: 700 1.2rem system-ui, sans-serif; }}
+p {{ min-height: 4.2em; }}
+</style><main><h1>{title}</h1><form><label for="c">{code}</label>
+<input id="c" name="c" value="{value}" minlength="{size}" maxlength="{size}" required autofocus
+  autocomplete="off" autocapitalize="characters" spellcheck="false" aria-describedby="problem">
+<button>{go}</button>{said}</form></main></html>"""
+
 #: The header with the key of a lecturer's device.
 KEY = "x-room-key"
-#: The parameter of a page's address that has the code of the room it is shown in.
-ROOM = "room"
-#: How a wall shows a stop: its answer comes when the lecturer shows it.
+#: The parameter by which a room's address leads to its wall, and how a wall shows a stop: its answer comes
+#: when the lecturer shows it.
+WALL = "wall"
 ON_WALL = Classroom(answers="withheld", projector=True)
 #: Requests that may wait for a store that does not answer, and the threads that ask it.
 _MOST_WAITING, _THREADS = 200, 8
@@ -83,8 +103,7 @@ class RoomRoutes:
             response = await answer(request)
         except QuantVizError as problem:
             said = {"error": problem.key, "says": problem.message(_language(request))}
-            status = next((number for number, keys in _STATUS.items() if problem.key in keys), 400)
-            response = JSONResponse(said, status)
+            response = JSONResponse(said, _status(problem))
         response.headers["Cache-Control"] = "no-store"
         return response
 
@@ -157,20 +176,21 @@ class RoomRoutes:
         return JSONResponse({"version": room.version if room else 0})
 
     async def _join(self, base: str, request: Request) -> Response:
-        """Lead to the page of a room's stop, as a phone or a wall shows it; where there is none to the front
-        door, which asks for a code.
+        """Lead to the page of a room's stop, as a phone or a wall shows it; without its code ask for it, as a
+        page that needs no script.
         """
         code = request.query_params.get("c", "")
+        if not code:
+            return HTMLResponse(_join_page(request))
         try:
             rooms = await self._let_in(code, "")
             room = await self._ask(lambda: rooms.find(code))
             page, query = room.plan.stops[room.stop].address
+            query[ROOM] = room.code
             if WALL in request.query_params:
-                query |= {PARAMETER: str(ON_WALL), WALL: room.code, "lang": _language(request)}
-            else:
-                query[ROOM] = room.code
+                query |= {PARAMETER: str(ON_WALL), "lang": _language(request)}
         except QuantVizError as problem:
-            page, query = "home", {ROOM: "", "problem": problem.key}
+            return HTMLResponse(_join_page(request, code, problem), _status(problem))
         return RedirectResponse(f"{base}/{page}?{urlencode(query)}", 303)
 
 
@@ -200,6 +220,19 @@ async def _message(request: Request, most: int) -> Any:
         return json.loads(content)
     except (ValueError, RecursionError):
         raise QuantVizError("rooms.not_json") from None
+
+
+def _status(problem: QuantVizError) -> int:
+    """Return HTTP's number of an error."""
+    return next((number for number, keys in _STATUS.items() if problem.key in keys), 400)
+
+
+def _join_page(request: Request, code: str = "", problem: QuantVizError | None = None) -> str:
+    """Return the page that asks for a code, with what was wrong with the last one."""
+    language = _language(request)
+    said = f'<p id="problem" role="alert">{html.escape(problem.message(language))}</p>' if problem else ""
+    words = {name: html.escape(text(f"room.join.{name}", language)) for name in ("title", "code", "go")}
+    return _JOIN.format(lang=language, value=html.escape(code[:CODE]), said=said, size=CODE, **words)
 
 
 def _language(request: Request) -> str:

@@ -1,0 +1,236 @@
+// A phone in the room of a class: what it shows of the room's news, and how its page follows. The page itself
+// is the lesson as it is; what its learner commits to is sent from here as well.
+
+import { isSame, RoomLink } from "./room/link.js";
+import { isBehind, isOpen, nextStop, phaseOf, reaches, statusOf, typedNumber } from "./room/rules.js";
+
+// Milliseconds in which the pages of a class follow, each at a moment of its own, and after which one that
+// did not come is asked for again.
+const SPREAD = 2500;
+const AGAIN = 6000;
+const LETTERS = "ABCDEFGH";
+const CHOSEN = "[aria-checked=true], [aria-pressed=true], [data-testid$=Active]";
+
+class Phone {
+  constructor() {
+    this.sheet = document.body.appendChild(document.createElement("dialog"));
+    this.sheet.className = "qv-room-sheet";
+    this.sheet.addEventListener("cancel", (event) => event.preventDefault());
+    // A browser closes it at a second press of Escape, whatever the page says.
+    this.sheet.addEventListener("close", () => this.draw());
+    document.addEventListener("click", (event) => this.click(event), { capture: true });
+  }
+
+  // The part at the end of a run: how the page answers a stop's question.
+  offer([stop, offered]) {
+    this.offered = { stop, ...offered };
+    this.sendOffered();
+  }
+
+  sendOffered() {
+    const { stop, round, vote } = this.offered ?? {};
+    if (!vote || stop !== this.data?.stop || round + 1 !== this.data.round || !isOpen(this.phase)) return;
+    if (!isSame(this.votes[this.place], vote)) this.link.vote(this.place, vote.answer, vote.sure);
+  }
+
+  show({ data, parentElement, setTriggerValue }) {
+    Object.assign(this, { data, go: (stop) => setTriggerValue("follow", { stop }) });
+    if (this.link?.code !== data.code) {
+      this.link?.close();
+      const streamlit = document.querySelector("script[type=module][src]").src;
+      const address = new URL(`../../room/${data.code}`, streamlit).href;
+      this.link = new RoomLink(address, data.code, data.language, () => this.draw());
+      if (data.ended) this.link.close();
+      else this.link.look();
+    }
+    this.link.language = data.language;
+    if (this.bar?.parentElement !== parentElement) this.build(parentElement);
+    this.draw();
+    this.sendOffered();
+  }
+
+  get news() {
+    return this.link.read().news;
+  }
+
+  get votes() {
+    return this.link.read().votes;
+  }
+
+  get place() {
+    return `${this.data.stop}.${this.data.round}`;
+  }
+
+  get phase() {
+    return phaseOf(this.data, this.news);
+  }
+
+  // ---- the page ----
+
+  build(parent) {
+    const make = (name, look, more = {}) =>
+      Object.assign(document.createElement(name), { className: look, ...more });
+    this.back = make("button", "", { textContent: "‹", onclick: () => this.turn(-1) });
+    this.at = make("button", "qv-room-at", { onclick: () => this.go(this.data.stop) });
+    this.on = make("button", "", { textContent: "›", onclick: () => this.turn(1) });
+    this.said = make("span", "qv-room-said");
+    this.said.setAttribute("role", "status");
+    this.bar = make("div", "qv-room-bar");
+    this.bar.append(this.back, this.at, this.on, this.said);
+    this.form = make("form", "qv-room-form", { onsubmit: (event) => this.commitOwn(event) });
+    this.form.noValidate = true;
+    parent.replaceChildren(this.bar, this.form);
+    this.drawn = null;
+  }
+
+  turn(step) {
+    const stop = nextStop(this.data, this.news, step);
+    if (stop !== null) this.go(stop);
+  }
+
+  draw() {
+    if (!this.bar) return;
+    const { data, link, news, phase } = this;
+    const { words } = data;
+    const ended = data.ended || link.ended;
+    const paced = !ended && news !== null && data.stop !== null;
+    for (const [button, step, name] of [
+      [this.back, -1, words.back],
+      [this.on, 1, words.onward],
+    ]) {
+      button.ariaLabel = name;
+      button.disabled = !paced || nextStop(data, news, step) === null;
+      button.hidden = !paced || news.pace === null;
+    }
+    this.at.textContent = data.stop === null ? data.code : `${data.code} · ${data.stop + 1} / ${data.stops}`;
+    this.at.ariaLabel = words.stop;
+    this.at.disabled = ended || data.stop === null;
+    const vote = this.votes[this.place];
+    const status = statusOf({ ended, lost: link.lost, phase, vote, unsent: link.unsent });
+    const said = this.missing ?? words[status] ?? status;
+    if (this.said.textContent !== said) this.said.textContent = said;
+    const isShut = !ended && data.stop !== null && !isOpen(phase);
+    const { dataset } = document.documentElement;
+    if (ended) delete dataset.qvRoom;
+    else dataset.qvRoom = isShut ? "shut" : "open";
+    this.drawOwn(isShut || ended, vote);
+    if (ended && !data.ended) this.go(null);
+    this.follow(ended, news);
+  }
+
+  // ---- the room's news ----
+
+  follow(ended, news) {
+    const isLate = !ended && news && isBehind(this.data, news);
+    if (!isLate) {
+      clearTimeout(this.following);
+      this.following = null;
+    } else if (!this.following) {
+      const go = () => {
+        this.go(null);
+        this.following = setTimeout(() => {
+          this.following = null;
+          this.draw();
+        }, AGAIN);
+      };
+      this.following = setTimeout(go, this.link.slept ? 0 : Math.random() * SPREAD);
+    }
+    const isLeft = isLate && this.data.stop !== null && !reaches(news, this.data.stop);
+    const isReal = !ended && !this.link.lost && news;
+    if (isReal && news.look) this.cover(this.data.words.look, "");
+    else if (isReal && isLeft) this.cover(this.data.words.next, news.words);
+    else if (this.sheet.open) this.sheet.close();
+  }
+
+  cover(title, words) {
+    const said = [document.createElement("h2"), document.createElement("p")];
+    [title, words].forEach((text, i) => (said[i].textContent = text));
+    if (this.sheet.innerText.trim() !== `${title}\n\n${words}`.trim()) this.sheet.replaceChildren(...said);
+    this.sheet.ariaLabel = title;
+    if (!this.sheet.open) this.sheet.showModal();
+  }
+
+  // ---- answers ----
+
+  click(event) {
+    const ask = this.offered;
+    const button = event.target.closest?.("button");
+    if (!button || !ask?.key || ask.stop !== this.data.stop || this.data.ended) return;
+    if (!button.closest(`.st-key-lesson_ask_${ask.place} .st-key-lesson_commit`)) return;
+    if (!isOpen(this.phase)) {
+      event.stopImmediatePropagation();
+      event.preventDefault();
+      return;
+    }
+    const answer = readAnswer(ask);
+    if (answer !== null) this.link.vote(this.place, answer, !button.closest(".st-key-commit_guess"));
+  }
+
+  // Show the form of a question of the lecturer's own, which no lesson has.
+  drawOwn(isShut, vote) {
+    const { own, words, stop } = this.data;
+    const first = this.data.round > 1 ? this.votes[`${stop}.1`]?.answer : undefined;
+    const drawn = JSON.stringify([own, words, this.place, vote?.answer, first]);
+    if (this.drawn !== drawn) {
+      this.drawn = drawn;
+      this.form.replaceChildren(...(own ? ownParts(own, words, vote?.answer, first) : []));
+    }
+    const fields = this.form.querySelector("fieldset");
+    if (fields) fields.disabled = isShut;
+  }
+
+  commitOwn(event) {
+    event.preventDefault();
+    const { own, words } = this.data;
+    const given = new FormData(this.form).get("answer");
+    const read = { choice: () => (given === null ? null : Number(given)), drag: () => this.data.hand };
+    const answer = (read[own.kind] ?? (() => typedNumber(given)))();
+    this.missing = answer === null ? words.missing : null;
+    if (answer === null) this.draw();
+    else this.link.vote(this.place, answer, event.submitter.value === "sure");
+  }
+}
+
+// Return the answer in a lesson's own control, as it stands in the page when its learner commits to it: the run
+// that keeps it may be seconds away, when a whole class commits at once. Null where only the server can read it.
+function readAnswer({ kind, key, hand }) {
+  const all = (what) => [...document.querySelectorAll(`.st-key-${key}${what}`)];
+  if (kind === "drag") return hand;
+  if (kind === "number") return typedNumber(all(" input")[0]?.value ?? "");
+  if (kind === "cell") {
+    const cell = ["_row input", "_col input"].map((input) => typedNumber(all(input)[0]?.value ?? ""));
+    return cell.every(Number.isInteger) ? cell : null;
+  }
+  const at = all(" :is(input[type=radio], button)").findIndex((each) => each.checked || each.matches(CHOSEN));
+  return at < 0 || kind === "order" ? null : at;
+}
+
+function ownParts(own, words, answer, first) {
+  const fields = document.createElement("fieldset");
+  const put = (name, text, more = {}) =>
+    fields.appendChild(Object.assign(document.createElement(name), { textContent: text, ...more }));
+  put("legend", own.words);
+  const isMarked = first !== undefined;
+  own.options.forEach((option, at) => {
+    const mark = first === at ? ` (${words.first})` : "";
+    const label = put("label", ` ${LETTERS[at]} · ${option}${mark}`);
+    const radio = { type: "radio", name: "answer", value: at, checked: answer === at };
+    label.prepend(Object.assign(document.createElement("input"), radio));
+  });
+  if (own.kind === "number") {
+    const label = put("label", words.number);
+    const value = typeof answer === "number" ? String(answer) : "";
+    const input = { name: "answer", inputMode: "decimal", autocomplete: "off", maxLength: 60, value };
+    label.append(Object.assign(document.createElement("input"), input));
+    if (isMarked) put("p", `${words.first}: ${first}`);
+  }
+  if (own.kind === "drag") put("p", words.drag);
+  for (const value of ["sure", "guess"]) put("button", words[value], { value });
+  return [fields];
+}
+
+export default function (component) {
+  const phone = (window.__quantvizRoom ??= new Phone());
+  if (component.data.offered) phone.offer(component.data.offered);
+  else phone.show(component);
+}

@@ -1,0 +1,64 @@
+"""A lesson on a phone in the room of a class: nothing is told before the lecturer tells it."""
+
+import dataclasses
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from quantviz.rooms.plan import Plan, Stop
+from quantviz.rooms.serving import rooms
+from quantviz.teaching.lessons.progress import Answer
+from quantviz.text import text
+from tests.helpers.session import APP
+
+WRONG = Answer("fewer_bits", 2, "half_are_left", 0, "s=int3,symmetric,per_tensor,min_max,course", True)
+
+
+def seen(code, *answers, **params):
+    """What a phone in a room shows whose browser has kept these answers: its buttons, and all its words."""
+    at = AppTest.from_file(str(APP), default_timeout=60)
+    at.query_params.update({"l": "fewer_bits", "p": "3", "room": code, **params})
+    at.session_state["lesson_answers"] = list(answers)
+    at.switch_page("pages/learn/lessons.py").run()
+    assert not at.exception
+    keys = {button.key for button in at.button}
+    said = (node.value for kind in ("markdown", "info", "warning", "error") for node in at.get(kind))
+    return keys, " ".join(said)
+
+
+@pytest.fixture
+def room():
+    return rooms().open(Plan((Stop("lesson", "fewer_bits.half_are_left"),)))
+
+
+def act(room, word):
+    version = rooms().find(room.code).version
+    rooms().act(room.code, room.key, version, word)
+
+
+def test_an_answer_of_one_s_own_is_none_of_the_class(room):
+    assert "commit" in seen(room.code, WRONG)[0]
+
+
+def test_an_answer_waits_for_the_lecturer_and_may_be_given_once_more(room):
+    here = dataclasses.replace(WRONG, room=room.code)
+    keys, words = seen(room.code, here)
+    assert "commit" not in keys
+    assert text("lessons.withheld_in_room", "en") in words
+    assert text("lessons.wrong", "en") not in words
+    act(room, "again")
+    keys, words = seen(room.code, here)
+    assert "commit" in keys
+    assert "3 bits" in words
+    assert text("lessons.wrong", "en") not in words
+    assert "commit" not in seen(room.code, here, dataclasses.replace(here, tried=1))[0]
+    act(room, "close")
+    act(room, "tell")
+    assert text("lessons.wrong", "en") in seen(room.code, here)[1]
+    assert text("lessons.wrong", "en") not in seen(room.code, here, p="2")[1]
+
+
+def test_after_the_class_a_lesson_is_one_s_own(room):
+    here = dataclasses.replace(WRONG, room=room.code)
+    act(room, "end")
+    assert text("lessons.wrong", "en") in seen(room.code, here)[1]

@@ -1,0 +1,248 @@
+"""Phones of a class in Chromium: they join, answer, follow their lecturer, and are looked at by axe."""
+
+import pytest
+
+from quantviz.browser import FOLDER, join_modules
+from quantviz.rooms.plan import Plan, Stop
+from quantviz.text import text
+from tests.helpers.browser import NOTE_SHIFTS, shifts, violations, wait_idle
+from tests.helpers.pages import APP
+from tests.helpers.room_leader import Leader
+
+PLAN = Plan(
+    (
+        Stop("lesson", "fewer_bits.half_are_left"),
+        Stop("choice", "", ask="Which one is larger?", options=("the left one", "the right one")),
+        Stop("lesson", "symmetric.cost"),
+    )
+)
+SAID = ".qv-room-said"
+SHEET = ".qv-room-sheet[open]"
+#: Of a page that is loaded: https://web.dev/articles/cls calls 0.1 good.
+MOST_SHIFT = 0.03
+#: Buttons, fields and choices of the room's own that a finger may miss.
+SMALL = """() => [...document.querySelectorAll(".qv-room-bar button, .qv-room-form :is(button, label)")]
+    .map((each) => [each.textContent, each.getBoundingClientRect()])
+    .filter(([, box]) => box.height > 0 && (box.height < 44 || box.width < 44))
+    .map(([name, { width, height }]) => [name, width, height])"""
+
+
+@pytest.fixture(scope="module")
+def url(serve):
+    return serve(APP)
+
+
+def says(page, language, *keys):
+    """Wait until the bar says these words."""
+    wanted = [text(f"room.phone.{key}", language) for key in keys]
+    page.wait_for_function(
+        f"wanted => wanted.includes(document.querySelector('{SAID}')?.textContent)", arg=wanted
+    )
+
+
+def joined(page, url, code, language):
+    """The page of a phone whose owner has typed the code in small letters."""
+    page.add_init_script(NOTE_SHIFTS)
+    page.goto(f"{url}/join")
+    assert violations(page) == []
+    page.locator("#c").press_sequentially(code.lower())
+    page.keyboard.press("Enter")
+    page.locator(".qv-room-at", has_text=f"{code} · 1 / 3").wait_for()
+    page.locator("[data-handle=bits]").wait_for()
+    wait_idle(page)
+    assert f"room={code}" in page.url
+    assert text("room.phone.look", language) not in page.locator("body").inner_text()
+
+
+def committed(page, button="commit"):
+    page.locator("[data-handle=bits]").press("ArrowLeft")
+    page.keyboard.press("Tab")
+    wait_idle(page)
+    page.locator(f".st-key-{button} button").tap()
+
+
+def is_for_a_thumb(page):
+    assert page.evaluate(SMALL) == []
+    assert violations(page) == []
+
+
+def test_two_phones_go_with_their_class(new_page, url, shot):
+    class_ = Leader(url, PLAN)
+    one = new_page(390, 844, "light", "en-US", touch=True)
+    other = new_page(390, 844, "dark", "zh-CN", touch=True)
+    joined(one, url, class_.code, "en")
+    joined(other, url, class_.code, "zh")
+    moved, what = shifts(one)
+    assert moved <= MOST_SHIFT, what
+
+    committed(one)
+    says(one, "en", "counted")
+    committed(other, "commit_guess")
+    says(other, "zh", "counted")
+    drag = "s=int3%2Csymmetric%2Cper_tensor%2Cmin_max%2Ccourse"
+    assert sorted(class_.votes("0.1").values()) == [(drag, False), (drag, True)]
+    # Nothing is told before the lecturer tells it.
+    assert text("lessons.wrong", "en") not in one.locator(".st-key-lesson_question").inner_text()
+    is_for_a_thumb(other)
+    shot(other, "counted")
+
+    class_.act("again")
+    says(one, "en", "again")
+    one.locator(".st-key-commit button").wait_for()
+    assert "3 bits" in one.locator(".st-key-lesson_question").inner_text()
+    shot(one, "again")
+    committed(one)
+    says(one, "en", "counted")
+    assert list(class_.votes("0.2").values()) == [(drag.replace("int3", "int2"), True)]
+    class_.act("close")
+    says(other, "zh", "closed")
+    other.locator(".st-key-commit button").tap()
+    class_.act("tell")
+    one.locator(".st-key-lesson_question", has_text=text("lessons.wrong", "en")).wait_for()
+    assert len(class_.votes("0.2")) == 1
+
+    class_.act("next")
+    one.locator(SHEET, has_text=PLAN.stops[1].ask).wait_for()
+    for page in (one, other):
+        page.locator(".qv-room-form legend", has_text=PLAN.stops[1].ask).wait_for()
+        page.locator(SHEET).wait_for(state="hidden")
+    is_for_a_thumb(one)
+    shot(other, "own_question")
+
+    class_.act("look")
+    other.locator(SHEET, has_text=text("room.phone.look", "zh")).wait_for()
+    shot(other, "look")
+    assert violations(other) == []
+    class_.act("look")
+    other.locator(SHEET).wait_for(state="hidden")
+
+
+def test_tabs_of_a_phone_are_one_vote_and_one_that_slept_comes_back(new_page, url):
+    class_ = Leader(url, PLAN)
+    class_.act("next")
+    page = new_page(390, 844, "light", "zh-CN", touch=True)
+    page.add_init_script(NOTE_SHIFTS)
+    page.goto(f"{url}/join?c={class_.code}")
+    page.locator(".qv-room-form label").nth(1).wait_for()
+    wait_idle(page)
+    moved, what = shifts(page)
+    assert moved <= MOST_SHIFT, what
+    page.locator(".qv-room-form label").nth(1).tap()
+    page.locator(".qv-room-form button").nth(1).tap()
+    says(page, "zh", "counted")
+    tab = page.context.new_page()
+    tab.goto(page.url)
+    assert tab.locator(".qv-room-form label").nth(1).locator("input").is_checked()
+    says(tab, "zh", "counted")
+    tab.locator(".qv-room-form label").nth(0).tap()
+    tab.locator(".qv-room-form button").nth(0).tap()
+    page.wait_for_function("document.querySelector('.qv-room-form input').checked")
+    assert list(class_.votes("1.1").values()) == [(0, True)]
+    tab.close()
+
+    # Its address is that of a stop before.
+    here = page.url
+    page.goto("about:blank")
+    class_.act("next")
+    class_.act("pace", stop=2)
+    page.goto(here.replace("lab?", "bugs?"))
+    page.locator("h1[data-step='symmetric/3']").wait_for()
+    page.locator(".qv-room-bar button").nth(0).tap()
+    page.locator(".qv-room-form legend", has_text=PLAN.stops[1].ask).wait_for()
+    assert "/lab?" in page.url
+    page.goto(f"{url}/lessons?l=symmetric&p=4&room=ZZZZ&lang=zh")
+    says(page, "zh", "ended")
+
+
+@pytest.fixture(scope="module")
+def script(blank_with):
+    """Evaluate JavaScript in a page that has the parts of `room.js`."""
+    names = ("isBehind", "statusOf", "typedNumber", "nextStop", "RoomLink")
+    source = join_modules(FOLDER / "room" / "rules.js") + join_modules(FOLDER / "room" / "link.js")
+    return blank_with(source + f"\nObject.assign(window, {{ {', '.join(names)} }});").evaluate
+
+
+def test_a_page_follows_where_the_class_is_elsewhere(script):
+    news = {"version": 5, "stop": 2, "round": 1, "phase": "ask", "pace": None}
+    here = {"version": 4, "stop": 2, "round": 1, "phase": "ask", "stops": 4}
+    cases = [
+        (here, news, False),
+        ({**here, "phase": "closed"}, news, False),
+        ({**here, "stop": 1}, news, True),
+        ({**here, "stop": 1}, {**news, "pace": 1}, False),
+        ({**here, "round": 2}, news, True),
+        (here, {**news, "phase": "told"}, True),
+        ({**here, "stop": None}, news, True),
+        ({**here, "stop": 1, "version": 6}, news, False),
+    ]
+    assert [script("([shown, news]) => isBehind(shown, news)", case[:2]) for case in cases] == [
+        case[2] for case in cases
+    ]
+    paced = {**news, "pace": 0}
+    turned = "([shown, news]) => [-1, 1].map((step) => nextStop(shown, news, step))"
+    assert script(turned, [here, paced]) == [0, None]
+
+
+def test_a_number_is_read_only_where_it_can_mean_one_thing(script):
+    typed = {"3,5": 3.5, " −２.5 ": -2.5, "1,234": None, "0,125": 0.125, "1/4": None, "": None, "6 dB": None}
+    assert {each: script("typedNumber", each) for each in typed} == typed
+
+
+def test_an_answer_is_sent_until_the_server_has_said_what_became_of_it(script):
+    became = script(
+        """async () => {
+            const answers = [null, [503, {}], [204], [409, { error: "rooms.closed" }]];
+            const sent = [], became = [];
+            window.fetch = async (address, { body }) => {
+                sent.push(body);
+                const answer = answers.shift();
+                if (answer === null) throw new TypeError("no network");
+                const [status, said] = answer;
+                return { status, ok: status === 204, json: async () => said };
+            };
+            const link = new RoomLink("/room/K7QF", "K7QF", "en", () => {});
+            const note = () => became.push([link.read().votes["0.1"].state, link.unsent ?? false]);
+            link.vote("0.1", 2, true);
+            for (let tries = 0; tries < 3; tries++, await link.send()) {
+                while (link.sending) await new Promise((done) => setTimeout(done));
+                note();
+            }
+            note();
+            link.vote("0.1", 1, true);
+            while (link.sending) await new Promise((done) => setTimeout(done));
+            note();
+            return [became, sent.map((each) => JSON.parse(each).answer)];
+        }"""
+    )
+    assert became == [
+        [["sending", True], ["sending", True], ["counted", False], ["counted", False], ["closed", False]],
+        [2, 2, 2, 1],
+    ]
+
+
+def test_news_that_do_not_come_are_said_and_the_end_of_a_room_too(script):
+    became = script(
+        """async () => {
+            const answers = [null, [503], [200, { version: 4 }], [304], [404]];
+            const became = [];
+            window.fetch = async () => {
+                const answer = answers.shift();
+                if (!answer) throw new TypeError("no network");
+                return { status: answer[0], json: async () => answer[1] };
+            };
+            const link = new RoomLink("/room/K7QF", "K7QF", "en", () => {});
+            while (answers.length) {
+                link.keep({ at: 0 });
+                await link.look();
+                became.push([link.lost, link.read().news?.version ?? 0, link.ended]);
+            }
+            return became;
+        }"""
+    )
+    assert became == [
+        ["away", 0, False],
+        ["away", 0, False],
+        ["", 4, False],
+        ["", 4, False],
+        ["", 4, True],
+    ]
