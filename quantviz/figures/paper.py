@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import html
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,10 @@ _HEIGHT = 76
 _DIGIT = 10
 _BINS = 80
 _TICKS = 9
+_INK = (
+    "<style>rect { fill: #8a8a8a; } path { stroke: #000000; fill: none; } .end { stroke-width: 2.5; }"
+    " text { text-anchor: middle; }</style>"
+)
 
 
 def panels_on_paper(data: PanelsData, titles: dict[str, str]) -> str:
@@ -50,7 +55,7 @@ def _panel(data: PanelsData, name: str, title: str) -> str:
 
 
 def ruler_on_paper(picture: RulerPicture) -> str:
-    """Return the values of a block as dots over the axis, with the ends of its range, as SVG."""
+    """Return the values of a block as dots over the axis, with the ends of its range, as HTML."""
     lo, hi = picture.domain
     values = picture.values[np.isfinite(picture.values)]
 
@@ -74,6 +79,8 @@ def ruler_on_paper(picture: RulerPicture) -> str:
     for end in picture.range or ():
         parts.append(f'<path class="end" d="M{x(end):.1f} 4V{_HEIGHT + 4}"/>')
     for tick in np.linspace(lo, hi, _TICKS):
-        parts.append(f'<text x="{x(tick):.1f}" y="{_HEIGHT + 20}">{number(float(tick), 2)}</text>')
-    head = f'<svg class="qv-paper-ruler" viewBox="0 0 {_WIDTH} {_HEIGHT + 26}" font-size="{_DIGIT}">'
-    return f"{head}{''.join(parts)}</svg>"
+        parts.append(f'<text x="{x(tick):.1f}" y="{_HEIGHT + 20}">{number(float(tick), 3)}</text>')
+    box = f'viewBox="0 0 {_WIDTH} {_HEIGHT + 26}" font-size="{_DIGIT}" font-family="sans-serif"'
+    svg = f'<svg xmlns="http://www.w3.org/2000/svg" {box}>{_INK}{"".join(parts)}</svg>'
+    source = base64.b64encode(svg.encode()).decode("ascii")
+    return f'<img class="qv-paper-ruler" alt="" src="data:image/svg+xml;base64,{source}">'

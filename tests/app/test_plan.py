@@ -7,15 +7,16 @@ import pytest
 from quantviz.lab.moves import moved
 from quantviz.rooms.plan import PLANS, Plan, Stop
 from quantviz.rooms.serving import rooms
+from quantviz.teaching.lessons import sound_lessons
 from quantviz.teaching.lessons.drags import drag_answer
 from quantviz.teaching.lessons.formulas import HERE
 from quantviz.text import catalogue
 from quantviz.ui.components.clipboard import qr_image
 from quantviz.ui.shell.room_routes import ON_WALL
-from tests.app.test_teacher import qr, teacher
 from tests.helpers import session
 from tests.helpers.controls import choose, controls, words_of
-from tests.helpers.session import act, address, bodies, spec
+from tests.helpers.session import act, address, bodies, decoded, spec
+from tests.helpers.teacher import qr, teacher
 
 
 def plan_of(at):
@@ -75,6 +76,7 @@ def test_paper_has_the_questions_and_the_answers_on_a_page_of_their_own():
     asked, _, answers = paper.partition("qv-paper-answers")
     assert asked.count("▢ sure") == len(PLANS["single_hour"].stops)
     assert asked.count("qv-line") == asked.count("qv-asked")
+    assert asked.count("qv-paper-ruler") > 0
     assert "3.578" in answers
     assert "3.578" not in asked
 
@@ -166,3 +168,31 @@ def test_numbers_and_drags_are_dots_and_the_truth_is_a_line_once_told():
     acted("close", "tell")
     figure = spec(wall(now), "class_figure")
     assert [each["text"] for each in figure["layout"]["annotations"]] == ["✓ 2.38"]
+
+
+@pytest.mark.parametrize("kind", ["cell", "order"])
+def test_clicks_are_heat_and_orders_a_board_with_the_right_one_once_told(kind):
+    asked = (
+        (Stop("lesson", f"{name}.{question.id}"), step, question)
+        for name, lesson in sound_lessons().items()
+        for step in lesson.steps
+        for question in step.questions
+    )
+    stop, step, question = next(each for each in asked if each[2].kind == kind)
+    truth = question.truth(step.scenes())
+    right = [list(min(truth) if kind == "cell" else truth)]
+    other = [[0, 0]] if kind == "cell" else [right[0][::-1]]
+    room, acted = led(stop)
+    vote(room, *right * 3, *other)
+    acted("close", "show")
+    at = wall(room)
+    if kind == "cell":
+        assert decoded(spec(at, "class_figure")["data"][0]["z"]).max() == 3
+        assert not spec(at, "class_figure")["layout"]["shapes"]
+    else:
+        assert "<b>3</b>" in bodies(at, 'class="qv-board"')[0]
+    acted("tell")
+    at = wall(room)
+    if kind == "cell":
+        assert len(spec(at, "class_figure")["layout"]["shapes"]) == len(truth)
+    assert any("The answer" in each.value for each in at.markdown)

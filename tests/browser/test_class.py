@@ -96,7 +96,9 @@ def test_a_class_votes_twice_and_the_wall_follows(new_page, url, shot, language,
     drags = [
         drag_answer(start, moved(start, {"kind": "range", "lo": -hi, "hi": hi})) for hi in (2.4, 2.5, 3.9)
     ]
-    for stop, answers in enumerate([None, [3.58, 3.58, 4.0], drags]):
+    step, question = PLAN.stops[1].step("en")
+    scales = [3.58, *question.mistaken(step.scenes())[:2]]
+    for stop, answers in enumerate([None, scales, drags]):
         if answers:
             press(page, "next")
             wall.wait_for_function(

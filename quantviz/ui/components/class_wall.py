@@ -13,6 +13,7 @@ from quantviz.lab.share_links import only_here, write_address
 from quantviz.text import templates
 from quantviz.ui.components.clipboard import app_for_all, qr_source
 from quantviz.ui.components.component import component
+from quantviz.ui.components.in_room import is_shown
 from quantviz.ui.shell.classroom import wall
 from quantviz.ui.shell.words import language, say, say_error
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from quantviz.rooms.plan import Stop
     from quantviz.rooms.room import Answer, Counts, Room
 
+#: In the session: the stop that the window was opened at, and how it stands.
+_STOP = "wall_stop"
 _RUNNING = "wall_running"
 
 
@@ -72,14 +75,16 @@ def show_wall() -> None:
     from quantviz.rooms.serving import rooms
 
     st.html(Path(__file__).with_name("class_wall.css"))
-    st.session_state.pop(_RUNNING, None)
     try:
         room = rooms().find(wall())
     except QuantVizError as problem:
         st.warning(say_error(problem))
         return
-    rounds = rooms().seen_counts(room, room.stop, to_lecturer=False)
-    st.session_state[_RUNNING] = Running(room, tuple(rounds))
+    # Each stop is a page of its own: one that the class has left stays as it was until the browser leaves it.
+    stop = st.session_state.setdefault(_STOP, room.stop if is_shown(room, room.stop) else -1)
+    if stop == room.stop:
+        rounds = rooms().seen_counts(room, stop, to_lecturer=False)
+        st.session_state[_RUNNING] = Running(room, tuple(rounds))
     join = write_address(app_for_all(), "join", {"c": room.code})
     with st.container(key="class_corner"):
         component("quantviz_wall", "wall_component")(
@@ -87,7 +92,7 @@ def show_wall() -> None:
             data={
                 "code": room.code,
                 "version": room.version,
-                "stop": room.stop,
+                "stop": stop,
                 "language": language(),
                 "words": dict(templates("teacher.desk", language())),
                 "source": "" if only_here(join) else qr_source(join),

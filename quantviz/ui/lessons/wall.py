@@ -36,7 +36,7 @@ _COMMITTED = 8
 #: The height of the figure of a class's answers, beyond that of bars.
 _CLASS = 68
 #: The height of two lines below it.
-_SAID = 24
+_SAID = 34
 #: The heights of the parts that may stand with the panels: the switch between them, a line of the table, the
 #: plot.
 _SWITCH = 23

@@ -21,6 +21,8 @@ from quantviz.ui.shell.words import language, say
 from quantviz.ui.teacher.state import OWNER, add, change
 
 _FILE = "teacher_plan_file"
+#: The form of no choice.
+_NOTHING = "-"
 _OWN = ("own_kind", "own_ask", "own_options")
 
 
@@ -106,12 +108,15 @@ def _show_adding() -> None:
         "bug": {name: say(f"bugs.{name}.name") for name in BUGS},
         "hole": {name: say(f"golf.holes.{name}.name") for name in HOLES},
     }
-    nothing = {"": say("teacher.plan.choose")}
+    nothing = {_NOTHING: say("teacher.plan.choose")}
     controls = []
     for kind in ("lesson", "bug", "hole", "lab", "layer"):
-        label, choices = say(f"teacher.plan.kinds.{kind}"), nothing | offered.get(kind, {})
+        label = say(f"teacher.plan.kinds.{kind}")
+        choices = nothing | offered.get(kind, {})
         looks = "list" if kind in offered else "button"
-        controls.append(Control(f"add_{kind}", looks, label, choices=choices, take=partial(_add_stop, kind)))
+        controls.append(
+            Control(f"add_{kind}", looks, label, "", _NOTHING, choices, take=partial(_add_stop, kind))
+        )
     with st.expander(say("teacher.plan.add"), key="teacher_add"):
         show_controls("teacher_adding", OWNER, *controls)
         for control in controls:
@@ -145,7 +150,7 @@ def _add_stop(kind: str, at: str) -> None:
         at = _lab_now()
     elif kind == "layer":
         at = urlencode(LAYERS.state.written())
-    elif not at:
+    elif at == _NOTHING:
         return
     add(Stop(kind, at))
 
