@@ -23,7 +23,7 @@ from quantviz.text import templates
 from quantviz.ui.components.class_wall import Running
 from quantviz.ui.components.scheme_words import scheme_words
 from quantviz.ui.components.small_parts import show_plot
-from quantviz.ui.shell.classroom import LEAST_DIGIT, noted
+from quantviz.ui.shell.classroom import LEAST_DIGIT
 from quantviz.ui.shell.words import language, say, theme
 
 #: The rows of a board, and the tries of a hole that are scored: those that most have made.
@@ -146,5 +146,5 @@ def show_cells(now: Running, shape: tuple[int, int], right: Sequence[tuple[int, 
 
 
 def _show_figure(figure: Any) -> None:
-    larger = LEAST_DIGIT / 12 * max(1.0, noted("room", 1280) / 1280)
+    larger = LEAST_DIGIT / 12  # on a wall of 1280 pixels; the style enlarges it with the wall
     show_plot(figure.enlarged(larger), "class_figure", say("teacher.votes_alt"), laid_out=True)

@@ -81,7 +81,9 @@ def show_wall() -> None:
         st.warning(say_error(problem))
         return
     # Each stop is a page of its own: one that the class has left stays as it was until the browser leaves it.
-    stop = st.session_state.setdefault(_STOP, room.stop if is_shown(room, room.stop) else -1)
+    if _STOP not in st.session_state and is_shown(room, room.stop):
+        st.session_state[_STOP] = room.stop
+    stop = st.session_state.get(_STOP, -1)
     if stop == room.stop:
         rounds = rooms().seen_counts(room, stop, to_lecturer=False)
         st.session_state[_RUNNING] = Running(room, tuple(rounds))
